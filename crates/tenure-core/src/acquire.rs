@@ -1,0 +1,331 @@
+//! From a template to a guard: the first attempt, in the caller's task. Whoever finds it busy waits in the driver.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::backend::Attempt;
+use crate::client::{Client, Core, Inner, MIN_LEASE};
+use crate::driver::{self, Waiter, Want};
+use crate::hold::{Hold, Terms};
+use crate::mailbox::Grant;
+use crate::{Claim, Error, Fence, Guard, Kind, Name, Owner, Result, Time};
+
+/// What a template says: a name, a kind and options. No I/O.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) client: Client,
+    pub(crate) name: Result<Name>,
+    pub(crate) kind: Kind,
+    pub(crate) lease: Option<Duration>,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) owner: Option<Owner>,
+    pub(crate) note: Option<Arc<str>>,
+}
+
+/// How long to wait.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Wait {
+    No,
+    Forever,
+    For(Duration),
+}
+
+impl Wait {
+    fn as_duration(self) -> Option<Duration> {
+        match self {
+            Self::No => None,
+            Self::Forever => Some(Duration::MAX),
+            Self::For(d) => Some(d),
+        }
+    }
+
+    pub(crate) fn deadline(self) -> Option<Instant> {
+        match self {
+            Self::For(d) => Instant::now().checked_add(d),
+            _ => None,
+        }
+    }
+}
+
+/// What became of one attempt.
+pub(crate) enum Tried {
+    Granted(Guard),
+    Busy,
+}
+
+impl Request {
+    pub(crate) fn new(client: &Client, name: Result<Name>, kind: Kind) -> Self {
+        Self { client: client.clone(), name, kind, lease: None, max_hold: None, owner: None, note: None }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.client.inner.core
+    }
+
+    pub(crate) fn name(&self) -> Result<&Name> {
+        self.name.as_ref().map_err(Clone::clone)
+    }
+
+    fn owner(&self) -> Option<u64> {
+        if !self.kind.is_reentrant() {
+            return None;
+        }
+        self.owner.as_ref().map(Owner::id).or_else(Owner::ambient)
+    }
+
+    fn terms(&self) -> Result<Terms> {
+        let lease = self.lease.unwrap_or(self.core().settings.lease);
+        if lease < MIN_LEASE {
+            return Err(Error::Config(format!("a lease of {lease:?} is too short: {MIN_LEASE:?} at least")));
+        }
+        Ok(Terms { lease, renewed: self.lease.is_none(), max_hold: self.max_hold })
+    }
+
+    fn claim(&self, name: &Name, kind: Kind, terms: Terms, wait: Option<Duration>) -> Arc<Claim> {
+        let core = self.core();
+        Arc::new(Claim {
+            id: core.fresh_id(),
+            name: name.clone(),
+            kind,
+            holds: 1,
+            lease: terms.lease,
+            wait,
+            stamp: core.stamp(),
+            note: self.note.clone(),
+        })
+    }
+
+    /// The one way in. `None`: busy, or the time to wait is over.
+    pub(crate) async fn acquire(&self, wait: Wait) -> Result<Option<Guard>> {
+        let core = self.core();
+        core.check_open()?;
+        let name = self.name()?;
+        let terms = self.terms()?;
+        core.backend.info().require(self.kind.family())?;
+        core.ensure_keeper()?;
+        let deadline = wait.deadline();
+        core.settle(name).await;
+
+        let waits = wait.as_duration();
+        // Only the queued kinds take a place at once; of the others one per process does, in the driver.
+        let place = waits.filter(|_| self.kind.is_queued());
+        let claim = self.claim(name, self.kind, terms, place);
+        let owner = self.owner();
+        let tried = match owner {
+            None => first(&self.client.inner, &claim, terms, None).await?,
+            Some(owner) => enter_or_first(&self.client.inner, &claim, terms, owner).await?,
+        };
+        if let Tried::Granted(guard) = tried {
+            return Ok(Some(guard));
+        }
+        let Some(wait) = waits else { return Ok(None) };
+        let mut claim = claim;
+        loop {
+            let waiting = Waiter::new(
+                &self.client.inner,
+                Want::Claim { claim: Arc::new(Claim { wait: Some(wait), ..(*claim).clone() }), terms },
+                deadline,
+                owner,
+            );
+            match driver::wait(core, name, waiting).await? {
+                driver::Waited::Granted(Grant::Guard(guard)) => return Ok(Some(guard)),
+                driver::Waited::TimedOut => return Ok(None),
+                // A new wait is a new claim: the old one's release has been sent.
+                _ => claim = self.claim(name, self.kind, terms, None),
+            }
+        }
+    }
+}
+
+/// Undoes an attempt whose future is dropped before it is known what became of it.
+struct Unanswered<'a> {
+    core: &'a Arc<Core>,
+    claim: Option<&'a Arc<Claim>>,
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if let Some(claim) = self.claim {
+            self.core.leave_in_background(claim.clone(), None);
+        }
+    }
+}
+
+/// One attempt, repeated with the same id until it is answered.
+async fn first(inner: &Arc<Inner>, claim: &Arc<Claim>, terms: Terms, owner: Option<u64>) -> Result<Tried> {
+    let core = &inner.core;
+    let mut undo = Unanswered { core, claim: Some(claim) };
+    let mut trouble: Option<Trouble> = None;
+    loop {
+        match core.backend.try_acquire(claim).await {
+            Ok(Attempt::Granted { fence, until }) => {
+                undo.claim = None;
+                return admit(inner, claim, fence, until, terms, owner).map(Tried::Granted);
+            }
+            Ok(_) => {
+                // What waits in a queue now belongs to whoever calls the driver next, without an await in between.
+                undo.claim = None;
+                return Ok(Tried::Busy);
+            }
+            Err(error) => {
+                let trouble = trouble.get_or_insert_with(|| Trouble::new(core.settings.call_timeout));
+                trouble.unknown |= error.is_unknown();
+                if !error.is_transient() || trouble.is_over() {
+                    if !trouble.unknown {
+                        undo.claim = None;
+                    }
+                    return Err(error);
+                }
+                core.sleep(trouble.pause()).await?;
+            }
+        }
+    }
+}
+
+/// A stretch of failing calls.
+pub(crate) struct Trouble {
+    give_up: Instant,
+    pause: Duration,
+    unknown: bool,
+}
+
+impl Trouble {
+    pub(crate) fn new(patience: Duration) -> Self {
+        Self { give_up: Instant::now() + patience, pause: Duration::from_millis(5), unknown: false }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        Instant::now() >= self.give_up
+    }
+
+    pub(crate) fn pause(&mut self) -> Duration {
+        self.pause = (self.pause * 2).min(Duration::from_secs(1));
+        self.pause.min(self.give_up.saturating_duration_since(Instant::now()) + Duration::from_millis(1))
+    }
+}
+
+/// Makes a grant a guard, unless its time is over already.
+pub(crate) fn admit(
+    inner: &Arc<Inner>,
+    claim: &Arc<Claim>,
+    fence: Option<Fence>,
+    until: Time,
+    terms: Terms,
+    owner: Option<u64>,
+) -> Result<Guard> {
+    let core = &inner.core;
+    let now = core.clock.now();
+    if now >= until {
+        core.leave_in_background(claim.clone(), None);
+        let what = format!("acquire {}", claim.name);
+        let lease = claim.lease;
+        return Err(core.backend.info().unavailable(what, format!("the answer took longer than the lease of {lease:?}")));
+    }
+    let backend = core.backend.info().scheme;
+    let hold = Arc::new(Hold::new(claim.clone(), fence, until, terms, owner, backend, core.clock.clone(), now));
+    core.keeper.register(&hold);
+    let guard = Guard::new(inner.clone(), hold, terms.renewed);
+    // A client closed meanwhile has not seen this hold; dropping the guard releases it.
+    core.check_open()?;
+    Ok(guard)
+}
+
+/// For a named owner: enters what it holds already, or makes a first attempt.
+pub(crate) async fn enter_or_first(
+    inner: &Arc<Inner>,
+    claim: &Arc<Claim>,
+    terms: Terms,
+    owner: u64,
+) -> Result<Tried> {
+    let core = &inner.core;
+    let slot = core.slots.of(owner, &claim.name);
+    let mut holds = slot.lock().await;
+    holds.retain(|h| h.is_held());
+    let result = match standing(&holds, claim)? {
+        Standing::Inside(hold) => match reenter(inner, &hold, terms).await? {
+            Some(guard) => Ok(Tried::Granted(guard)),
+            None => first(inner, claim, terms, Some(owner)).await,
+        },
+        Standing::UnderWrite(write) => {
+            let kind = Kind::Read { under_write: Some(write) };
+            let under = Arc::new(Claim { kind, ..(**claim).clone() });
+            first(inner, &under, terms, Some(owner)).await
+        }
+        Standing::Outside => first(inner, claim, terms, Some(owner)).await,
+    };
+    if let Ok(Tried::Granted(guard)) = &result
+        && !holds.iter().any(|h| Arc::ptr_eq(h, guard.hold()))
+    {
+        holds.push(guard.hold().clone());
+    }
+    drop(holds);
+    drop(slot);
+    match &result {
+        // Another task of this owner may wait for what it could now enter.
+        Ok(Tried::Granted(_)) => core.gates.recheck(&claim.name),
+        _ => core.slots.tidy(owner, &claim.name),
+    }
+    result
+}
+
+/// How a claim stands to what its owner holds.
+enum Standing {
+    Inside(Arc<Hold>),
+    UnderWrite(crate::HoldId),
+    Outside,
+}
+
+fn standing(holds: &[Arc<Hold>], claim: &Claim) -> Result<Standing> {
+    let find = |wanted: fn(&Kind) -> bool| holds.iter().find(|h| wanted(&h.claim.kind));
+    let read = find(|k| matches!(k, Kind::Read { .. }));
+    let write = find(|k| matches!(k, Kind::Write));
+    let inside = match claim.kind {
+        Kind::Read { .. } => read,
+        Kind::Write => write,
+        _ => find(|k| matches!(k, Kind::Lock | Kind::FairLock | Kind::Leader)),
+    };
+    Ok(match (claim.kind, inside, write) {
+        (_, Some(hold), _) => Standing::Inside(hold.clone()),
+        (Kind::Read { .. }, None, Some(write)) => Standing::UnderWrite(write.claim.id),
+        (Kind::Write, None, _) if read.is_some() => {
+            return Err(Error::Config(format!(
+                "{} is read by this owner, which cannot become its writer: release the read lock first, or take the \
+                 write lock and read under it",
+                claim.name
+            )));
+        }
+        _ => Standing::Outside,
+    })
+}
+
+/// Enters a hold once more. `None` when it turned out to be gone.
+pub(crate) async fn reenter(inner: &Arc<Inner>, hold: &Arc<Hold>, terms: Terms) -> Result<Option<Guard>> {
+    let core = &inner.core;
+    let mut claim = hold.claim.with_holds(hold.guards() + 1);
+    claim.lease = terms.lease;
+    let mut trouble: Option<Trouble> = None;
+    loop {
+        match core.backend.try_acquire(&claim).await {
+            Ok(Attempt::Granted { until, .. }) => {
+                if !hold.enter(terms, until) {
+                    return Ok(None);
+                }
+                core.keeper.sooner(hold);
+                return Ok(Some(Guard::new(inner.clone(), hold.clone(), terms.renewed)));
+            }
+            Ok(_) => {
+                core.lose(hold, crate::LostReason::Gone);
+                return Ok(None);
+            }
+            Err(error) => {
+                let trouble = trouble.get_or_insert_with(|| Trouble::new(core.settings.call_timeout));
+                if !error.is_transient() || trouble.is_over() {
+                    return Err(error);
+                }
+                core.sleep(trouble.pause()).await?;
+            }
+        }
+    }
+}

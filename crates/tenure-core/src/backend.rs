@@ -1,0 +1,319 @@
+//! The border between the core and a store: seven verbs, and what is asked for is data.
+//!
+//! Three rules hold for every backend and for the core above it:
+//!
+//! 1. **Dead id.** An id whose release has been sent is never tried again. So no late, repeated or reordered command
+//!    of an old hold can touch a new one.
+//! 2. **Same lane.** An *unanswered* attempt is undone on the same connection behind it; if that connection died, on
+//!    the new one, repeated until confirmed or until one lease has passed. An *answered* claim may be released from
+//!    anywhere. It is the backend that knows its connections: a `release` of an id whose attempt it has not answered
+//!    yet goes behind that attempt.
+//! 3. **Never shorten.** No command shortens the time that a hold has left.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::Serialize;
+
+use crate::{Claim, Clock, Drift, Error, Family, Fence, HoldId, Name, OpId, Result, Time};
+
+/// A store, as the core sees it. It knows nothing of guards, owners, deadlines or metrics.
+#[async_trait]
+pub trait Backend: fmt::Debug + Send + Sync + 'static {
+    /// What this store is and can do.
+    fn info(&self) -> &Info;
+
+    /// One attempt, no waiting.
+    ///
+    /// - `claim.holds == 1`: may create the hold. Repeating it with the same id finds the first grant, with its fence,
+    ///   never a second one.
+    /// - `claim.holds > 1`: a re-entry. Writes the count and extends where the id is held, else answers `Gone`.
+    /// - A busy answer to a claim with `wait` gives it a place among the waiters, or stamps the place that it has.
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt>;
+
+    /// Signals for `interest` in `name`, none missed from the moment this returns.
+    async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>>;
+
+    /// Proves and extends many holds, and stamps many waiters, at once. Answers in the order of the claims. Writes no
+    /// counts, creates nothing.
+    async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>>;
+
+    /// `claim.holds == 0`: leaves, whether holding or waiting. `claim.holds > 0`: writes the count. Either only for
+    /// the claim's own id. Repeating it is harmless and answers `Gone`.
+    async fn release(&self, claim: &Claim) -> Result<Released>;
+
+    /// Reads or changes a plain number, once per `id`.
+    async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply>;
+
+    /// Holders and waiters, for people.
+    async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>>;
+}
+
+/// What a store is and can do.
+#[derive(Clone, Debug)]
+pub struct Info {
+    /// The scheme of its address, and its name in errors.
+    pub scheme: &'static str,
+    /// What it serves; all else is [`Error::Unsupported`].
+    pub families: &'static [Family],
+    /// Whether grants carry a fence.
+    pub fenced: bool,
+    /// What keeps a holder alive.
+    pub liveness: Liveness,
+    /// The longest sleep of a waiter that hears nothing.
+    pub poll: Duration,
+    /// The clock on which this store says how long a grant is valid.
+    pub clock: Clock,
+    /// What it takes off each lease.
+    pub drift: Drift,
+}
+
+impl Info {
+    /// `Unsupported` unless this store serves `family`.
+    pub fn require(&self, family: Family) -> Result<()> {
+        if self.families.contains(&family) {
+            return Ok(());
+        }
+        Err(Error::Unsupported {
+            backend: self.scheme,
+            what: format!("a {family}"),
+            reason: format!("this store serves {}", list(self.families)),
+        })
+    }
+
+    pub(crate) fn unavailable(&self, what: impl fmt::Display, reason: impl fmt::Display) -> Error {
+        Error::Unavailable { backend: self.scheme, what: what.to_string(), reason: reason.to_string() }
+    }
+}
+
+fn list(families: &[Family]) -> String {
+    families.iter().map(|f| format!("{f}s")).collect::<Vec<_>>().join(", ")
+}
+
+/// What keeps a holder alive in a store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Liveness {
+    /// Each hold has a lease of its own.
+    Lease,
+    /// All holds of a client live and die with its session.
+    Session,
+}
+
+/// The answer to an attempt.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Attempt {
+    /// It is held.
+    Granted {
+        /// Its fence, where the store has one.
+        fence: Option<Fence>,
+        /// Until when it is valid, drift taken off.
+        until: Time,
+    },
+    /// Others are in the way.
+    Busy {
+        /// When the first of them goes by itself, if that is known.
+        retry_after: Option<Duration>,
+        /// The first of them, where the store says so.
+        behind: Option<HoldId>,
+    },
+    /// A re-entry found its hold gone.
+    Gone,
+}
+
+/// The answer to a renewal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Renewal {
+    /// Still held.
+    Held {
+        /// Until when, drift taken off.
+        until: Time,
+    },
+    /// Still waiting, its place stamped.
+    Queued,
+    /// Neither held nor waiting.
+    Gone,
+}
+
+/// The answer to a release.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Released {
+    /// It was there, and is not any more (or its count was written).
+    Freed,
+    /// There was nothing of this id.
+    Gone,
+}
+
+/// What a watch is about.
+#[derive(Clone, Copy, Debug)]
+pub enum Interest<'a> {
+    /// A waiting claim: signals when it might be granted.
+    Claim(&'a Claim),
+    /// The number of a latch or counting semaphore.
+    Count(crate::ClientId),
+    /// Who holds it.
+    Holder(crate::ClientId),
+}
+
+/// A stream of signals.
+#[async_trait]
+pub trait Watch: Send + Sync {
+    /// The next signal. Safe to drop and call again: no signal is lost. A watch that broke signals `Changed`, so that
+    /// everyone looks again.
+    async fn signal(&mut self) -> Signal;
+}
+
+/// What a watch tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Signal {
+    /// Something changed: look again. A hint, which may be lost or come for nothing.
+    Changed,
+    /// The latch opened, whatever its count says now.
+    Open,
+}
+
+/// Which number of a name is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Counter {
+    /// A count-down latch: gone at zero.
+    Latch,
+    /// A counting semaphore.
+    Semaphore,
+    /// The size of a semaphore with recorded permits.
+    Size,
+}
+
+/// What to do with a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CountOp {
+    /// Only read it.
+    Get,
+    /// Set it if there is none.
+    Init(u64),
+    /// Set it, whatever it is.
+    Set(u64),
+    /// Add to it; a latch stops at zero, and one that is absent stays so.
+    Add(i64),
+    /// Subtract if at least that much is there.
+    TakeIfAtLeast(u64),
+    /// Undo a `TakeIfAtLeast` of this client; if it has not come yet it never will have an effect.
+    Undo(u64),
+    /// Take all there is.
+    Drain,
+    /// Remove it.
+    Delete,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, serde::Deserialize)]
+pub struct CountReply {
+    /// Whether the operation had its effect.
+    pub applied: bool,
+    /// The number before.
+    pub before: Option<i64>,
+    /// The number after.
+    pub after: Option<i64>,
+    /// Identity of a latch: another one means that the first has opened. Zero where the store cannot tell.
+    pub born: u64,
+}
+
+/// What to look at.
+#[derive(Clone, Debug)]
+pub enum Query {
+    /// One name.
+    Name(Name),
+    /// Names in use that begin so, in order, at most `limit`.
+    Prefix {
+        /// The beginning; empty for all.
+        prefix: String,
+        /// How many at most.
+        limit: usize,
+    },
+}
+
+/// A name as it stood when asked.
+#[derive(Clone, Debug, Serialize)]
+pub struct Snapshot {
+    /// The name.
+    pub name: Name,
+    /// What it is used as.
+    pub family: Family,
+    /// Who holds it.
+    pub holders: Vec<Holder>,
+    /// Who waits for it, as far as the store records it.
+    pub waiters: Vec<Waiter>,
+    /// The last fence given.
+    pub fence: Option<Fence>,
+    /// The size of a semaphore.
+    pub size: Option<u32>,
+    /// The number of a latch or counting semaphore.
+    pub count: Option<i64>,
+}
+
+/// Someone who holds a name.
+#[derive(Clone, Debug, Serialize)]
+pub struct Holder {
+    /// The hold: for a holder of another library its own words.
+    pub id: String,
+    /// How it shares.
+    pub mode: Mode,
+    /// How many times it is inside; for permits, how many.
+    pub holds: u32,
+    /// Its fence.
+    pub fence: Option<Fence>,
+    /// Time left unless renewed; `None` when it never ends by itself.
+    #[serde(serialize_with = "seconds", rename = "left_seconds")]
+    pub left: Option<Duration>,
+    /// When it was granted, in microseconds since 1970.
+    #[serde(rename = "since_micros")]
+    pub since: Option<u64>,
+    /// Its word for people.
+    pub note: Option<String>,
+    /// Its host.
+    pub host: Option<String>,
+    /// Its process.
+    pub pid: Option<u32>,
+}
+
+impl Holder {
+    /// Its id, unless it belongs to another library that writes ids in its own way.
+    pub fn hold_id(&self) -> Option<HoldId> {
+        self.id.parse().ok()
+    }
+}
+
+/// Someone who waits for a name.
+#[derive(Clone, Debug, Serialize)]
+pub struct Waiter {
+    /// The claim that waits.
+    pub id: String,
+    /// How it would share.
+    pub mode: Mode,
+    /// When it began to wait, in microseconds since 1970.
+    #[serde(rename = "since_micros")]
+    pub since: Option<u64>,
+    /// Its word for people.
+    pub note: Option<String>,
+    /// Its host.
+    pub host: Option<String>,
+    /// Its process.
+    pub pid: Option<u32>,
+}
+
+/// How a holder or waiter shares a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Alone.
+    Exclusive,
+    /// With other readers.
+    Shared,
+    /// With other holders of permits.
+    Permits,
+}
+
+fn seconds<S: serde::Serializer>(d: &Option<Duration>, s: S) -> Result<S::Ok, S::Error> {
+    d.map(|d| d.as_secs_f64()).serialize(s)
+}

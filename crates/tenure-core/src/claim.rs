@@ -1,0 +1,260 @@
+//! What is asked of a store: an id that is used for one hold only, a name, a kind, and the terms.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::{Error, Name, Result};
+
+/// Identity of one client: random, fresh for each.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ClientId(Uuid);
+
+impl ClientId {
+    /// A fresh one.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        Self(Uuid::new_v4())
+    }
+}
+
+impl fmt::Display for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_hyphenated().fmt(f)
+    }
+}
+
+impl fmt::Debug for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for ClientId {
+    type Err = Error;
+
+    fn from_str(s: &str) -> Result<Self> {
+        Uuid::parse_str(s).map(Self).map_err(|e| Error::Config(format!("{s:?} is not a client id: {e}")))
+    }
+}
+
+/// Identity of one hold on the wire, `<client uuid>:<counter>`: fresh each time a count goes from 0 to 1, so that
+/// no late command of an old hold can touch a new one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HoldId {
+    /// The client that made it.
+    pub client: ClientId,
+    /// Counts up within the client.
+    pub n: u64,
+}
+
+impl fmt::Display for HoldId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.client, self.n)
+    }
+}
+
+impl fmt::Debug for HoldId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for HoldId {
+    type Err = Error;
+
+    fn from_str(s: &str) -> Result<Self> {
+        let wrong = || Error::Config(format!("{s:?} is not a hold id: expected <uuid>:<number>"));
+        let (client, n) = s.rsplit_once(':').ok_or_else(wrong)?;
+        Ok(Self { client: client.parse().map_err(|_| wrong())?, n: n.parse().map_err(|_| wrong())? })
+    }
+}
+
+impl Serialize for HoldId {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for HoldId {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> std::result::Result<Self, D::Error> {
+        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Identity of one change of a count, so that a repeat changes nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OpId {
+    /// The client that asks.
+    pub client: ClientId,
+    /// Counts up within the client.
+    pub n: u64,
+    /// Every operation of this client below this number has been answered: its record may be forgotten.
+    pub settled: u64,
+}
+
+/// The fencing token of a grant: larger than that of every earlier grant of the same name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Fence(pub u64);
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// How a claim shares its name with others.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// One holder; whoever asks first after a release gets it.
+    Lock,
+    /// One holder; served in the order of asking.
+    FairLock,
+    /// One holder, watched by observers: an election.
+    Leader,
+    /// Shared with other readers.
+    Read {
+        /// The write hold of the same owner under which this read is taken.
+        under_write: Option<HoldId>,
+    },
+    /// One holder, no readers.
+    Write,
+    /// `n` of the permits of a semaphore.
+    Permit {
+        /// How many.
+        n: u32,
+        /// Size of the semaphore if none is stored yet.
+        limit: u32,
+    },
+}
+
+impl Kind {
+    /// What a store must serve for this kind.
+    pub fn family(&self) -> Family {
+        match self {
+            Self::Lock => Family::Lock,
+            Self::FairLock => Family::Fair,
+            Self::Leader => Family::Leader,
+            Self::Read { .. } | Self::Write => Family::ReadWrite,
+            Self::Permit { .. } => Family::Permit,
+        }
+    }
+
+    /// Whether each waiter has a place of its own in the store's queue.
+    pub(crate) fn is_queued(&self) -> bool {
+        matches!(self, Self::FairLock | Self::Read { .. } | Self::Write)
+    }
+
+    /// Whether one owner holding this enters again without asking for more.
+    pub(crate) fn is_reentrant(&self) -> bool {
+        !matches!(self, Self::Permit { .. })
+    }
+}
+
+/// A group of kinds that a store serves or does not.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Family {
+    /// Plain locks.
+    Lock,
+    /// Fair locks.
+    Fair,
+    /// Elections.
+    Leader,
+    /// Read/write locks.
+    ReadWrite,
+    /// Semaphores with recorded permits.
+    Permit,
+    /// Count-down latches.
+    Latch,
+    /// Counting semaphores.
+    Count,
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lock => "lock",
+            Self::Fair => "fair lock",
+            Self::Leader => "election",
+            Self::ReadWrite => "read/write lock",
+            Self::Permit => "semaphore",
+            Self::Latch => "latch",
+            Self::Count => "counting semaphore",
+        })
+    }
+}
+
+/// One hold, asked for, waited for or held.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Its identity in the store.
+    pub id: HoldId,
+    /// What it is about.
+    pub name: Name,
+    /// How it shares.
+    pub kind: Kind,
+    /// How many times the owner is inside, as it shall be after the call: 1 in a first attempt, more in a re-entry,
+    /// 0 in a last release.
+    pub holds: u32,
+    /// How long a grant lasts without renewal.
+    pub lease: Duration,
+    /// Whether a busy answer gives it a place among the waiters, and how long the caller means to wait at most.
+    pub wait: Option<Duration>,
+    /// How long a waiter's place lasts without a sign of life.
+    pub stamp: Duration,
+    /// A word for people.
+    pub note: Option<Arc<str>>,
+}
+
+impl Claim {
+    /// A claim that only names an existing hold, to release or renew it without its guard.
+    pub fn of(id: HoldId, name: Name, kind: Kind) -> Self {
+        let lease = Duration::from_secs(30);
+        Self { id, name, kind, holds: 0, lease, wait: None, stamp: lease, note: None }
+    }
+
+    pub(crate) fn with_holds(&self, holds: u32) -> Self {
+        Self { holds, ..self.clone() }
+    }
+}
+
+/// Where a claim comes from, for people.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Process {
+    /// Host name.
+    pub host: String,
+    /// Process id.
+    pub pid: u32,
+}
+
+impl Process {
+    /// This process.
+    pub fn current() -> &'static Arc<Self> {
+        static CURRENT: OnceLock<Arc<Process>> = OnceLock::new();
+        CURRENT.get_or_init(|| {
+            let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+            Arc::new(Self { host, pid: std::process::id() })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hold_id_is_written_as_redisson_does() {
+        let id: HoldId = "4f3c2b1a-0000-4000-8000-000000000001:42".parse().unwrap();
+        assert_eq!(id.n, 42);
+        assert_eq!(id.to_string(), "4f3c2b1a-0000-4000-8000-000000000001:42");
+        assert!("4f3c2b1a:42".parse::<HoldId>().is_err());
+        assert!("".parse::<HoldId>().is_err());
+    }
+}

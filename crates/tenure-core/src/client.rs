@@ -1,0 +1,238 @@
+//! The client: one store, one identity, one keeper.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::backend::{Backend, Query, Snapshot};
+use crate::driver::Gates;
+use crate::keeper::Keeper;
+use crate::owner::Slots;
+use crate::{
+    ClientId, Clock, CountingSemaphore, Election, Error, HoldId, Latch, Lock, LostReason, Name, Result, RwLock,
+    Semaphore,
+};
+
+/// Numbers that a client goes by.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Settings {
+    /// Lease of a lock that was asked for without one: renewed every third of it. 30 s.
+    pub lease: Duration,
+    /// How long a call that does not wait for a lock tries to get an answer from the store. 5 s.
+    pub call_timeout: Duration,
+    /// How long waiters bear a store that does not answer. 30 s.
+    pub outage: Duration,
+    /// How long [`Client::close`] takes at most. 5 s.
+    pub close_timeout: Duration,
+    /// The longest sleep of a waiter that hears nothing; the store's own default if `None`.
+    pub poll: Option<Duration>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(30),
+            call_timeout: Duration::from_secs(5),
+            outage: Duration::from_secs(30),
+            close_timeout: Duration::from_secs(5),
+            poll: None,
+        }
+    }
+}
+
+/// The shortest lease: below it a grant would be over before it could be used.
+pub(crate) const MIN_LEASE: Duration = Duration::from_millis(10);
+
+/// A connection to a store, and the maker of all templates. Cheap to clone; clones are the same client.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+/// let client = tenure_core::Client::new(tenure_core::Memory::new());
+/// let guard = client.lock("orders/42").acquire().await?;
+/// // … nobody else is here …
+/// guard.release().await?;
+/// client.close().await
+/// # }
+/// ```
+///
+/// Guards keep their client alive. A process that ends right after dropping a guard may end before the release has
+/// reached the store: release guards, or [`Client::close`] the client, where that matters.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// What clients and guards share; when the last of them goes, the keeper ends.
+pub(crate) struct Inner {
+    pub(crate) core: Arc<Core>,
+}
+
+/// What the keeper's thread shares with them.
+pub(crate) struct Core {
+    pub(crate) id: ClientId,
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) clock: Clock,
+    pub(crate) settings: Settings,
+    pub(crate) keeper: Keeper,
+    pub(crate) gates: Gates,
+    pub(crate) slots: Slots,
+    pub(crate) unsettled: Mutex<BTreeSet<u64>>,
+    next: AtomicU64,
+    closed: AtomicBool,
+}
+
+impl Client {
+    /// A client of this store.
+    pub fn new(backend: impl Backend) -> Self {
+        Self::with(Arc::new(backend), Settings::default())
+    }
+
+    /// A client of this store with other settings.
+    pub fn with(backend: Arc<dyn Backend>, settings: Settings) -> Self {
+        let core = Core {
+            id: ClientId::new(),
+            clock: backend.info().clock.clone(),
+            backend,
+            settings,
+            keeper: Keeper::default(),
+            gates: Gates::default(),
+            slots: Slots::default(),
+            unsettled: Mutex::default(),
+            next: AtomicU64::new(1),
+            closed: AtomicBool::new(false),
+        };
+        Self { inner: Arc::new(Inner { core: Arc::new(core) }) }
+    }
+
+    /// A lock on `name`.
+    pub fn lock(&self, name: impl AsRef<str>) -> Lock {
+        Lock::new(self, Name::new(name), crate::Kind::Lock)
+    }
+
+    /// A read/write lock on `name`.
+    pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(self, Name::new(name))
+    }
+
+    /// A semaphore with `limit` recorded, leased permits. The limit only applies if the store has none yet:
+    /// [`Semaphore::resize`] changes it.
+    pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
+        Semaphore::new(self, Name::new(name), limit)
+    }
+
+    /// A counting semaphore: a plain number without holders.
+    pub fn counting_semaphore(&self, name: impl AsRef<str>) -> CountingSemaphore {
+        CountingSemaphore::new(self, Name::new(name))
+    }
+
+    /// A count-down latch.
+    pub fn latch(&self, name: impl AsRef<str>) -> Latch {
+        Latch::new(self, Name::new(name))
+    }
+
+    /// An election.
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        Election::new(self, Name::new(name))
+    }
+
+    /// Names in use that begin with `prefix`, in order, at most `limit`.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn list(&self, prefix: impl Into<String>, limit: usize) -> Result<Vec<Snapshot>> {
+        self.inner.core.check_open()?;
+        self.inner.core.backend.inspect(Query::Prefix { prefix: prefix.into(), limit }).await
+    }
+
+    /// One name as it stands, `None` when it is not in use.
+    ///
+    /// # Errors
+    /// `Config` for a bad name; `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn show(&self, name: impl AsRef<str>) -> Result<Option<Snapshot>> {
+        self.inner.core.check_open()?;
+        self.inner.core.snapshot(&Name::new(name)?).await
+    }
+
+    /// The store.
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.inner.core.backend
+    }
+
+    /// The identity under which this client's holds stand in the store.
+    pub fn id(&self) -> ClientId {
+        self.inner.core.id
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.inner.core.settings
+    }
+
+    /// Releases all that is held, ends all waiting, and refuses what comes after. Takes at most
+    /// [`Settings::close_timeout`]; what could not be released by then ends with its lease.
+    ///
+    /// # Errors
+    /// `Several` with one `Unknown` per name that could not be released in time.
+    pub async fn close(&self) -> Result<()> {
+        let core = &self.inner.core;
+        if core.closed.swap(true, SeqCst) {
+            return Ok(());
+        }
+        core.gates.fail_all(&Error::Closed);
+        for hold in core.keeper.all() {
+            core.lose(&hold, LostReason::Closed);
+        }
+        let left = core.keeper.quiesce(core.settings.close_timeout).await;
+        if left.is_empty() {
+            return Ok(());
+        }
+        let backend = core.backend.info().scheme;
+        let reason = format!("no answer within {:?}; it ends with its lease", core.settings.close_timeout);
+        let each =
+            left.iter().map(|name| Error::Unknown { backend, what: format!("release {name}"), reason: reason.clone() });
+        Err(Error::Several(each.collect()))
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let core = &self.inner.core;
+        f.debug_struct("Client").field("id", &core.id).field("store", &core.backend.info().scheme).finish()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.core.keeper.stop();
+    }
+}
+
+impl Core {
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(SeqCst) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        self.next.fetch_add(1, SeqCst)
+    }
+
+    pub(crate) fn fresh_id(&self) -> HoldId {
+        HoldId { client: self.id, n: self.next() }
+    }
+
+    pub(crate) fn poll(&self) -> Duration {
+        self.settings.poll.unwrap_or(self.backend.info().poll)
+    }
+
+    /// How long a waiter's place lasts without a sign of life.
+    pub(crate) fn stamp(&self) -> Duration {
+        self.poll() * 3
+    }
+
+    pub(crate) async fn snapshot(&self, name: &Name) -> Result<Option<Snapshot>> {
+        Ok(self.backend.inspect(Query::Name(name.clone())).await?.into_iter().next())
+    }
+}

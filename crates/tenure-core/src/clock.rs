@@ -1,0 +1,174 @@
+//! Time as guards see it: a clock that runs while the machine sleeps, and one that tests drive by hand.
+//!
+//! `std::time::Instant` stands still during suspend on Linux, so a guard would wake up believing in a lease that
+//! the store ended long ago.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
+use tokio::sync::watch;
+
+/// A point on a [`Clock`], in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Time(u64);
+
+impl Time {
+    /// Later than every other time.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// From nanoseconds.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// As nanoseconds.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// This time plus `d`, [`Time::MAX`] at most.
+    #[must_use]
+    pub fn after(self, d: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// How long after `earlier` this is; zero if it is not.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// Where the core reads the time.
+#[derive(Clone)]
+pub struct Clock(Source);
+
+#[derive(Clone)]
+enum Source {
+    Boot,
+    Manual(Arc<watch::Sender<u64>>),
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const RUNS_IN_SUSPEND: ClockId = ClockId::Boottime;
+// On Apple systems this one goes on in sleep, unlike the clock behind `Instant`.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const RUNS_IN_SUSPEND: ClockId = ClockId::Monotonic;
+
+impl Clock {
+    /// The machine's clock since boot, suspended time included.
+    pub fn boot() -> Self {
+        Self(Source::Boot)
+    }
+
+    /// A clock that stands at one hour until [`Clock::advance`] moves it.
+    pub fn manual() -> Self {
+        Self(Source::Manual(Arc::new(watch::Sender::new(3_600_000_000_000))))
+    }
+
+    /// Moves a manual clock and wakes those that sleep on it.
+    ///
+    /// # Panics
+    /// On the boot clock.
+    pub fn advance(&self, by: Duration) {
+        match &self.0 {
+            Source::Boot => panic!("the boot clock cannot be moved"),
+            Source::Manual(now) => now.send_modify(|n| *n += by.as_nanos() as u64),
+        }
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Time {
+        match &self.0 {
+            Source::Boot => {
+                let t = clock_gettime(RUNS_IN_SUSPEND);
+                Time(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
+            }
+            Source::Manual(now) => Time(*now.borrow()),
+        }
+    }
+
+    /// Sleeps until `at`. Timers stand still in suspend, so a long sleep looks at the clock once a second.
+    pub async fn sleep_until(&self, at: Time) {
+        match &self.0 {
+            Source::Boot => loop {
+                let left = at.since(self.now());
+                if left.is_zero() {
+                    return;
+                }
+                tokio::time::sleep(left.min(Duration::from_secs(1))).await;
+            },
+            Source::Manual(now) => {
+                // The sender lives in `self`, so waiting cannot fail.
+                let _ = now.subscribe().wait_for(|n| *n >= at.0).await;
+            }
+        }
+    }
+
+    /// Sleeps for `d`.
+    pub async fn sleep(&self, d: Duration) {
+        self.sleep_until(self.now().after(d)).await;
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Source::Boot => f.write_str("Clock::boot"),
+            Source::Manual(now) => write!(f, "Clock::manual({} ns)", *now.borrow()),
+        }
+    }
+}
+
+/// The wall clock in microseconds since 1970: for fences and for people, never for leases.
+pub fn wall_micros() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as u64)
+}
+
+/// How far a store's clock may run ahead of ours before a hold ends there while we still believe in it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drift {
+    /// Part of the lease that is not relied upon.
+    pub factor: f64,
+    /// And this much more.
+    pub plus: Duration,
+}
+
+impl Default for Drift {
+    fn default() -> Self {
+        Self { factor: 0.01, plus: Duration::from_millis(2) }
+    }
+}
+
+impl Drift {
+    /// The end of validity of a lease whose request was sent at `sent`.
+    pub fn until(&self, sent: Time, lease: Duration) -> Time {
+        let margin = lease.mul_f64(self.factor) + self.plus;
+        sent.after(lease.saturating_sub(margin))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drift_is_taken_off_once() {
+        let sent = Time::from_nanos(1_000);
+        let until = Drift::default().until(sent, Duration::from_secs(5));
+        assert_eq!(until.since(sent), Duration::from_millis(4948));
+        assert_eq!(Drift::default().until(sent, Duration::from_millis(1)), sent);
+    }
+
+    #[tokio::test]
+    async fn a_manual_clock_wakes_its_sleepers() {
+        let clock = Clock::manual();
+        let (sleeper, at) = (clock.clone(), clock.now().after(Duration::from_secs(60)));
+        let slept = tokio::spawn(async move { sleeper.sleep_until(at).await });
+        clock.advance(Duration::from_secs(59));
+        assert!(!slept.is_finished());
+        clock.advance(Duration::from_secs(1));
+        slept.await.unwrap();
+    }
+}

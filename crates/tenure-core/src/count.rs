@@ -1,0 +1,310 @@
+//! The counting semaphore: a plain number without holders. What is taken stays taken until someone gives it back.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::acquire::{Trouble, Wait};
+use crate::backend::{CountOp, CountReply, Counter};
+use crate::client::{Client, Core, Inner};
+use crate::driver::{self, Waited, Waiter, Want};
+use crate::mailbox::Grant;
+use crate::{Error, Family, Name, OpId, Result};
+
+/// A change of a count under way. As long as it exists the store remembers what became of it.
+pub(crate) struct Op {
+    core: Arc<Core>,
+    n: u64,
+}
+
+impl Op {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        let mut unsettled = core.unsettled.lock().unwrap();
+        let n = core.next();
+        unsettled.insert(n);
+        Self { core: core.clone(), n }
+    }
+
+    pub(crate) fn id(&self) -> OpId {
+        let unsettled = self.core.unsettled.lock().unwrap();
+        OpId { client: self.core.id, n: self.n, settled: unsettled.first().copied().unwrap_or(self.n) }
+    }
+}
+
+impl Drop for Op {
+    fn drop(&mut self) {
+        self.core.unsettled.lock().unwrap().remove(&self.n);
+    }
+}
+
+/// Permits that were taken, or may have been. Dropping it gives them back; [`Taken::keep`] does not.
+pub(crate) struct Taken {
+    inner: Arc<Inner>,
+    name: Name,
+    op: Arc<Op>,
+    kept: bool,
+}
+
+impl Taken {
+    pub(crate) fn new(inner: &Arc<Inner>, name: &Name) -> Self {
+        Self { inner: inner.clone(), name: name.clone(), op: Arc::new(Op::new(&inner.core)), kept: false }
+    }
+
+    pub(crate) fn id(&self) -> OpId {
+        self.op.id()
+    }
+
+    pub(crate) fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        let (core, name, op) = (self.inner.core.clone(), self.name.clone(), self.op.clone());
+        let patience = core.settings.outage;
+        core.clone().in_background(&self.name, async move {
+            let undo = CountOp::Undo(op.n);
+            if let Err(error) = core.count_for(&name, Counter::Semaphore, undo, &Op::new(&core), patience).await {
+                tracing::warn!(%name, %error, "permits taken by a cancelled acquire were not given back");
+            }
+            drop(op);
+        });
+    }
+}
+
+impl Core {
+    /// One operation on a count, repeated under the same id until it is answered.
+    pub(crate) async fn count(
+        self: &Arc<Self>,
+        name: &Name,
+        counter: Counter,
+        op: CountOp,
+        id: &Op,
+    ) -> Result<CountReply> {
+        self.count_for(name, counter, op, id, self.settings.call_timeout).await
+    }
+
+    async fn count_for(
+        self: &Arc<Self>,
+        name: &Name,
+        counter: Counter,
+        op: CountOp,
+        id: &Op,
+        patience: Duration,
+    ) -> Result<CountReply> {
+        let mut trouble: Option<Trouble> = None;
+        loop {
+            match self.backend.count(name, counter, op, id.id()).await {
+                Err(error) if error.is_transient() => {
+                    let trouble = trouble.get_or_insert_with(|| Trouble::new(patience));
+                    if trouble.is_over() {
+                        return Err(error);
+                    }
+                    self.sleep(trouble.pause()).await?;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// A change that happens once begun: dropped half way it goes on in the background, under the same id.
+    pub(crate) async fn change(self: &Arc<Self>, name: &Name, counter: Counter, op: CountOp) -> Result<CountReply> {
+        struct Finish<'a> {
+            core: &'a Arc<Core>,
+            name: &'a Name,
+            counter: Counter,
+            op: CountOp,
+            id: Arc<Op>,
+            done: bool,
+        }
+        impl Drop for Finish<'_> {
+            fn drop(&mut self) {
+                if self.done {
+                    return;
+                }
+                let (core, name, id) = (self.core.clone(), self.name.clone(), self.id.clone());
+                let (counter, op) = (self.counter, self.op);
+                self.core.in_background(self.name, async move {
+                    let _ = core.count(&name, counter, op, &id).await;
+                });
+            }
+        }
+        let mut finish = Finish { core: self, name, counter, op, id: Arc::new(Op::new(self)), done: false };
+        let answer = self.count(name, counter, op, &finish.id).await;
+        finish.done = true;
+        answer
+    }
+
+    /// Runs on the keeper's runtime, counted among the releases of `name` under way.
+    fn in_background(self: &Arc<Self>, name: &Name, job: impl Future<Output = ()> + Send + 'static) {
+        let departure = self.keeper.departure(name);
+        if let Ok(runtime) = self.runtime() {
+            runtime.spawn(async move {
+                job.await;
+                drop(departure);
+            });
+        }
+    }
+}
+
+/// A counting semaphore: a shared number of permits, not tied to whoever took them (Redisson's `RSemaphore`).
+///
+/// A process that dies with permits taken does not give them back: use [`crate::Semaphore`] unless that is wanted.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+/// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+/// let seats = client.counting_semaphore("seats");
+/// seats.try_set(10).await?;
+/// seats.acquire(3).await?;
+/// assert_eq!(seats.available().await?, 7);
+/// seats.release(3).await?;
+/// # assert_eq!(seats.available().await?, 10); Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct CountingSemaphore {
+    client: Client,
+    name: Result<Name>,
+}
+
+impl CountingSemaphore {
+    pub(crate) fn new(client: &Client, name: Result<Name>) -> Self {
+        Self { client: client.clone(), name }
+    }
+
+    fn parts(&self) -> Result<(&Arc<Core>, &Name)> {
+        let core = &self.client.inner.core;
+        core.check_open()?;
+        core.backend.info().require(Family::Count)?;
+        Ok((core, self.name.as_ref().map_err(Clone::clone)?))
+    }
+
+    async fn change(&self, op: CountOp) -> Result<CountReply> {
+        let (core, name) = self.parts()?;
+        core.change(name, Counter::Semaphore, op).await
+    }
+
+    /// Sets the number of permits if there is none yet. Whether it did.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer; `Config` for a bad or otherwise used name.
+    pub async fn try_set(&self, permits: u64) -> Result<bool> {
+        Ok(self.change(CountOp::Init(permits)).await?.applied)
+    }
+
+    /// Takes `n` permits, waiting as long as it takes.
+    ///
+    /// # Errors
+    /// As [`CountingSemaphore::try_set`].
+    ///
+    /// # Cancel safety
+    /// Safe: permits taken for a dropped future are given back.
+    pub async fn acquire(&self, n: u64) -> Result<()> {
+        self.take(n, Wait::Forever).await.map(drop)
+    }
+
+    /// Takes `n` permits if they are there. Whether it did.
+    ///
+    /// # Errors
+    /// As [`CountingSemaphore::try_set`].
+    ///
+    /// # Cancel safety
+    /// Safe: permits taken for a dropped future are given back.
+    pub async fn try_acquire(&self, n: u64) -> Result<bool> {
+        self.take(n, Wait::No).await
+    }
+
+    /// Takes `n` permits, waiting for at most `wait`. Whether it did.
+    ///
+    /// # Errors
+    /// As [`CountingSemaphore::try_set`].
+    ///
+    /// # Cancel safety
+    /// Safe: permits taken for a dropped future are given back.
+    pub async fn try_acquire_for(&self, n: u64, wait: Duration) -> Result<bool> {
+        self.take(n, Wait::For(wait)).await
+    }
+
+    /// Gives `n` permits back; makes the semaphore if there is none.
+    ///
+    /// # Errors
+    /// As [`CountingSemaphore::try_set`].
+    ///
+    /// # Cancel safety
+    /// Once begun it happens, also when the future is dropped.
+    pub async fn release(&self, n: u64) -> Result<()> {
+        let n = i64::try_from(n).map_err(|_| Error::Config(format!("{n} permits are too many")))?;
+        self.change(CountOp::Add(n)).await.map(drop)
+    }
+
+    /// Adds to the number of permits, or takes away from it; it may become negative.
+    ///
+    /// # Errors
+    /// As [`CountingSemaphore::try_set`].
+    pub async fn add(&self, n: i64) -> Result<()> {
+        self.change(CountOp::Add(n)).await.map(drop)
+    }
+
+    /// Takes all permits that are there, and says how many.
+    ///
+    /// # Errors
+    /// As [`CountingSemaphore::try_set`].
+    pub async fn drain(&self) -> Result<u64> {
+        let reply = self.change(CountOp::Drain).await?;
+        Ok(if reply.applied { reply.before.unwrap_or(0).max(0) as u64 } else { 0 })
+    }
+
+    /// How many permits are there; 0 when the semaphore does not exist.
+    ///
+    /// # Errors
+    /// As [`CountingSemaphore::try_set`].
+    pub async fn available(&self) -> Result<i64> {
+        let (core, name) = self.parts()?;
+        Ok(core.count(name, Counter::Semaphore, CountOp::Get, &Op::new(core)).await?.after.unwrap_or(0))
+    }
+
+    /// Removes the semaphore. Whether there was one.
+    ///
+    /// # Errors
+    /// As [`CountingSemaphore::try_set`].
+    pub async fn delete(&self) -> Result<bool> {
+        Ok(self.change(CountOp::Delete).await?.applied)
+    }
+
+    async fn take(&self, n: u64, wait: Wait) -> Result<bool> {
+        let (core, name) = self.parts()?;
+        let deadline = wait.deadline();
+        core.ensure_keeper()?;
+        core.settle(name).await;
+        // Dropped before it is answered, it is undone.
+        let taken = Taken::new(&self.client.inner, name);
+        match core.count(name, Counter::Semaphore, CountOp::TakeIfAtLeast(n), &taken.op).await {
+            Err(error) if error.is_transient() => return Err(error),
+            Ok(reply) => {
+                taken.keep();
+                if reply.applied || wait == Wait::No {
+                    return Ok(reply.applied);
+                }
+            }
+            Err(error) => {
+                taken.keep();
+                return Err(error);
+            }
+        }
+        loop {
+            let waiter = Waiter::new(&self.client.inner, Want::Take { n }, deadline, None);
+            match driver::wait(core, name, waiter).await? {
+                Waited::Granted(Grant::Taken(taken)) => {
+                    taken.keep();
+                    return Ok(true);
+                }
+                Waited::TimedOut => return Ok(false),
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,603 @@
+//! Waiting. One gate per name and process talks to the store for all who wait here: it tries, watches, tries again,
+//! and puts grants into mailboxes. It runs on the keeper's runtime, so a future that nobody polls holds nobody up.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use crate::acquire::{Tried, Trouble, admit, enter_or_first};
+use crate::backend::{Attempt, CountOp, Counter, Interest, Renewal, Watch};
+use crate::client::{Core, Inner};
+use crate::count::Taken;
+use crate::hold::Terms;
+use crate::mailbox::{Grant, Letter, Mailbox};
+use crate::{Claim, Error, HoldId, Kind, Name, Result};
+
+/// What someone waits for.
+#[derive(Clone)]
+pub(crate) enum Want {
+    Claim { claim: Arc<Claim>, terms: Terms },
+    Take { n: u64 },
+}
+
+impl Want {
+    fn id(&self) -> Option<HoldId> {
+        match self {
+            Self::Claim { claim, .. } => Some(claim.id),
+            Self::Take { .. } => None,
+        }
+    }
+
+    fn is_queued(&self) -> bool {
+        matches!(self, Self::Claim { claim, .. } if claim.kind.is_queued())
+    }
+}
+
+/// Someone who waits.
+#[derive(Clone)]
+pub(crate) struct Waiter {
+    inner: Arc<Inner>,
+    mailbox: Arc<Mailbox>,
+    want: Want,
+    deadline: Option<Instant>,
+    owner: Option<u64>,
+    task: Option<tokio::task::Id>,
+    warn_at: Option<Instant>,
+}
+
+impl Waiter {
+    pub(crate) fn new(inner: &Arc<Inner>, want: Want, deadline: Option<Instant>, owner: Option<u64>) -> Self {
+        let task = tokio::task::try_id();
+        let warn_at = task.map(|_| Instant::now() + Duration::from_secs(1));
+        let mailbox = Mailbox::new(want.is_queued());
+        Self { inner: inner.clone(), mailbox, want, deadline, owner, task, warn_at }
+    }
+
+    fn times(&self) -> impl Iterator<Item = Instant> + use<> {
+        [self.deadline, self.warn_at].into_iter().flatten()
+    }
+}
+
+/// How a wait ended.
+pub(crate) enum Waited {
+    Granted(Grant),
+    TimedOut,
+    /// The grant was not collected in time: begin anew.
+    Again,
+}
+
+/// Waits in the gate of `name`.
+pub(crate) async fn wait(core: &Arc<Core>, name: &Name, waiter: Waiter) -> Result<Waited> {
+    struct Abandon(Arc<Mailbox>, Arc<Gate>);
+    impl Drop for Abandon {
+        fn drop(&mut self) {
+            self.0.abandon();
+            self.1.stale.store(true, SeqCst);
+            self.1.wake.notify_one();
+        }
+    }
+    let mailbox = waiter.mailbox.clone();
+    let gate = core.gates.join(core, name, waiter)?;
+    let _abandon = Abandon(mailbox.clone(), gate);
+    match mailbox.collect().await {
+        Letter::Grant(grant) => {
+            if let Grant::Guard(guard) = &grant {
+                guard.hold().collected();
+            }
+            Ok(Waited::Granted(grant))
+        }
+        Letter::TimedOut => Ok(Waited::TimedOut),
+        Letter::Reclaimed => Ok(Waited::Again),
+        Letter::Failed(error) => Err(error),
+    }
+}
+
+/// The gates of one client.
+#[derive(Debug, Default)]
+pub(crate) struct Gates(Mutex<HashMap<Name, Arc<Gate>>>);
+
+/// Those who wait for one name.
+#[derive(Default)]
+pub(crate) struct Gate {
+    queue: Mutex<Queue>,
+    wake: Notify,
+    /// Someone does not wait any more.
+    stale: AtomicBool,
+    /// An owner with a waiter here may have come in by another way.
+    recheck: AtomicBool,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiters: VecDeque<Waiter>,
+    /// When the first deadline or warning of a waiter is due.
+    timer: Option<Instant>,
+}
+
+impl Queue {
+    fn push(&mut self, waiter: Waiter) {
+        self.timer = waiter.times().chain(self.timer).min();
+        self.waiters.push_back(waiter);
+    }
+
+    fn position(&self, of: &Waiter) -> Option<usize> {
+        self.waiters.iter().position(|w| Arc::ptr_eq(&w.mailbox, &of.mailbox))
+    }
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Gate({} waiting)", self.queue.lock().unwrap().waiters.len())
+    }
+}
+
+impl Gates {
+    fn join(&self, core: &Arc<Core>, name: &Name, waiter: Waiter) -> Result<Arc<Gate>> {
+        let runtime = core.runtime()?;
+        let mut gates = self.0.lock().unwrap();
+        // Inside the lock: a client that closes fails every gate afterwards.
+        if let Err(closed) = core.check_open() {
+            drop(gates);
+            leave_place(core, &waiter.want);
+            return Err(closed);
+        }
+        if waiter.owner.is_some() {
+            // Its owner may have come in since it was told to wait.
+            gates.get(name).inspect(|gate| gate.recheck.store(true, SeqCst));
+        }
+        let gate = match gates.get(name) {
+            Some(gate) => {
+                gate.queue.lock().unwrap().push(waiter);
+                gate.wake.notify_one();
+                gate.clone()
+            }
+            None => {
+                let gate = Arc::new(Gate::default());
+                gate.recheck.store(waiter.owner.is_some(), SeqCst);
+                gate.queue.lock().unwrap().push(waiter);
+                gates.insert(name.clone(), gate.clone());
+                runtime.spawn(Run::new(core, name, &gate).run());
+                gate
+            }
+        };
+        Ok(gate)
+    }
+
+    /// An owner came in: those who wait for the same owner may enter.
+    pub(crate) fn recheck(&self, name: &Name) {
+        let gates = self.0.lock().unwrap();
+        if let Some(gate) = gates.get(name) {
+            gate.recheck.store(true, SeqCst);
+            gate.wake.notify_one();
+        }
+    }
+
+    /// Removes a gate that nobody waits at.
+    fn retire(&self, name: &Name, gate: &Gate) -> bool {
+        let mut gates = self.0.lock().unwrap();
+        let empty = gate.queue.lock().unwrap().waiters.is_empty();
+        if empty {
+            gates.remove(name);
+        }
+        empty
+    }
+
+    pub(crate) fn fail_all(&self, error: &Error) {
+        for gate in self.0.lock().unwrap().values() {
+            gate.fail(error);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+}
+
+impl Gate {
+    fn fail(&self, error: &Error) {
+        for waiter in &self.queue.lock().unwrap().waiters {
+            let _ = waiter.mailbox.deliver(Letter::Failed(error.clone()));
+        }
+        self.stale.store(true, SeqCst);
+        self.wake.notify_one();
+    }
+}
+
+/// Gives up the place that a waiter may have in the store's queue.
+fn leave_place(core: &Arc<Core>, want: &Want) {
+    if let Want::Claim { claim, .. } = want {
+        core.leave_in_background(claim.clone(), None);
+    }
+}
+
+/// The most attempts that a gate makes at once.
+const BURST: usize = 64;
+
+/// What came of trying those in front.
+enum Progress {
+    /// All of them are in: the next may try at once.
+    More,
+    /// One is in the way. Look again then, if nothing is heard before.
+    Blocked(Option<Duration>),
+    /// The store fails.
+    Failing,
+}
+
+/// A gate at work.
+struct Run {
+    core: Arc<Core>,
+    name: Name,
+    gate: Arc<Gate>,
+    watch: Option<Box<dyn Watch>>,
+    /// Whom the watch is for, where each waiter has its own.
+    watch_for: Option<HoldId>,
+    burst: usize,
+    trouble: Option<Trouble>,
+    stamp_at: Instant,
+}
+
+impl Run {
+    fn new(core: &Arc<Core>, name: &Name, gate: &Arc<Gate>) -> Self {
+        Self {
+            core: core.clone(),
+            name: name.clone(),
+            gate: gate.clone(),
+            watch: None,
+            watch_for: None,
+            burst: 1,
+            trouble: None,
+            stamp_at: Instant::now() + core.poll(),
+        }
+    }
+
+    async fn run(mut self) {
+        loop {
+            if self.gate.recheck.swap(false, SeqCst) {
+                self.let_owners_in().await;
+            }
+            self.sweep();
+            let front = self.front();
+            if front.is_empty() {
+                if self.core.gates.retire(&self.name, &self.gate) {
+                    return;
+                }
+                continue;
+            }
+            self.stamp_places(&front).await;
+            // Watch before the look, or a release in between is missed.
+            self.subscribe(&front[0]).await;
+            let retry_after = match self.try_all(&front).await {
+                Progress::More => {
+                    self.trouble = None;
+                    self.burst = (self.burst * 2).min(BURST);
+                    continue;
+                }
+                Progress::Blocked(retry_after) => {
+                    self.trouble = None;
+                    self.burst = 1;
+                    retry_after
+                }
+                Progress::Failing => {
+                    self.watch = None;
+                    let trouble = self.trouble.get_or_insert_with(|| Trouble::new(self.core.settings.outage));
+                    Some(trouble.pause())
+                }
+            };
+            self.sleep(retry_after, &front).await;
+        }
+    }
+
+    /// Removes those who do not wait any more, and tells those whose time is over.
+    fn sweep(&self) {
+        let now = Instant::now();
+        let core = &self.core;
+        let mut gone = Vec::new();
+        let mut queue = self.gate.queue.lock().unwrap();
+        let stale = self.gate.stale.swap(false, SeqCst);
+        // Ten thousand who only wait are not looked at for each one who comes.
+        if !stale && queue.timer.is_none_or(|at| at > now) {
+            return;
+        }
+        queue.waiters.retain_mut(|waiter| {
+            if waiter.warn_at.is_some_and(|at| at <= now) {
+                waiter.warn_at = None;
+                warn_of_self(core, &self.name, waiter);
+            }
+            if waiter.deadline.is_some_and(|d| d <= now) {
+                let _ = waiter.mailbox.deliver(Letter::TimedOut);
+            }
+            let waits = waiter.mailbox.is_waiting();
+            if !waits {
+                gone.push(waiter.clone());
+            }
+            waits
+        });
+        queue.timer = queue.waiters.iter().flat_map(Waiter::times).min();
+        drop(queue);
+        for waiter in gone {
+            if waiter.mailbox.is_placed() {
+                leave_place(core, &waiter.want);
+            }
+        }
+    }
+
+    /// Those who may try now: the first, or a run of readers, or of permits once the one before got in.
+    fn front(&self) -> Vec<Waiter> {
+        let queue = &self.gate.queue.lock().unwrap().waiters;
+        let read = |w: &&Waiter| {
+            matches!(&w.want, Want::Claim { claim, .. } if matches!(claim.kind, Kind::Read { .. }))
+        };
+        let take = |w: &&Waiter| match &w.want {
+            Want::Claim { claim, .. } => matches!(claim.kind, Kind::Permit { .. }),
+            Want::Take { .. } => true,
+        };
+        match queue.front() {
+            None => Vec::new(),
+            Some(first) if read(&first) => queue.iter().take_while(read).take(BURST).cloned().collect(),
+            Some(first) if take(&first) => queue.iter().take_while(take).take(self.burst).cloned().collect(),
+            Some(first) => vec![first.clone()],
+        }
+    }
+
+    async fn subscribe(&mut self, first: &Waiter) {
+        let wanted = first.want.id().filter(|_| first.want.is_queued());
+        if self.watch.is_some() && self.watch_for == wanted {
+            return;
+        }
+        let interest = match &first.want {
+            Want::Claim { claim, .. } => Interest::Claim(claim),
+            Want::Take { .. } => Interest::Count(self.core.id),
+        };
+        self.watch_for = wanted;
+        self.watch = match self.core.backend.watch(&self.name, interest).await {
+            Ok(watch) => Some(watch),
+            Err(error) => {
+                tracing::warn!(name = %self.name, %error, "cannot watch, polling instead");
+                None
+            }
+        };
+    }
+
+    /// Places in the store's queue are kept by a sign of life; that of the first is kept by its attempts.
+    async fn stamp_places(&mut self, front: &[Waiter]) {
+        if Instant::now() < self.stamp_at {
+            return;
+        }
+        self.stamp_at = Instant::now() + self.core.poll();
+        let trying: Vec<_> = front.iter().filter_map(|w| w.want.id()).collect();
+        let places: Vec<Waiter> = {
+            let queue = self.gate.queue.lock().unwrap();
+            let others = queue.waiters.iter().filter(|w| w.want.is_queued());
+            others.filter(|w| w.want.id().is_some_and(|id| !trying.contains(&id))).cloned().collect()
+        };
+        for some in places.chunks(100) {
+            let claims: Vec<Arc<Claim>> = some.iter().filter_map(claim_of).cloned().collect();
+            let Ok(answers) = self.core.backend.renew(&claims).await else { return };
+            for (waiter, answer) in some.iter().zip(answers) {
+                // Its place was given up while this process was not looking: it queues anew.
+                if answer == Renewal::Gone {
+                    self.try_one(waiter).await;
+                }
+            }
+        }
+    }
+
+    async fn try_all(&mut self, front: &[Waiter]) -> Progress {
+        let tried = match front {
+            [one] => vec![self.try_one(one).await],
+            many => join_all(many.iter().map(|w| self.try_one(w))).await,
+        };
+        let mut progress = Progress::More;
+        for tried in tried {
+            match tried {
+                Try::In => {}
+                Try::Busy { retry_after, behind } => {
+                    // Ours came to the store in another order than to this gate: let that one try first.
+                    if behind.is_some_and(|id| self.to_front(id)) {
+                        return Progress::More;
+                    }
+                    progress = match progress {
+                        Progress::Blocked(Some(d)) => Progress::Blocked(Some(retry_after.map_or(d, |r| r.min(d)))),
+                        Progress::Failing => Progress::Failing,
+                        _ => Progress::Blocked(retry_after),
+                    };
+                }
+                Try::Failed(error) => {
+                    if self.trouble.as_ref().is_some_and(Trouble::is_over) {
+                        self.gate.fail(&error);
+                    }
+                    progress = Progress::Failing;
+                }
+            }
+        }
+        progress
+    }
+
+    /// Moves a waiter of this gate to the front. `false` if it is there already or is not here.
+    fn to_front(&self, id: HoldId) -> bool {
+        let queue = &mut self.gate.queue.lock().unwrap().waiters;
+        match queue.iter().position(|w| w.want.id() == Some(id)) {
+            None | Some(0) => false,
+            Some(at) => {
+                if let Some(waiter) = queue.remove(at) {
+                    queue.push_front(waiter);
+                }
+                true
+            }
+        }
+    }
+
+    async fn try_one(&self, waiter: &Waiter) -> Try {
+        waiter.mailbox.place();
+        let letter = match &waiter.want {
+            Want::Claim { claim, terms } => match self.core.backend.try_acquire(claim).await {
+                Ok(Attempt::Granted { fence, until }) => {
+                    match admit(&waiter.inner, claim, fence, until, *terms, waiter.owner) {
+                        Ok(guard) => {
+                            self.settle_owner(waiter, &guard).await;
+                            Letter::Grant(Grant::Guard(guard))
+                        }
+                        // The answer came after the lease: its id is dead, and the waiter begins anew.
+                        Err(error) if error.is_transient() => Letter::Reclaimed,
+                        Err(error) => Letter::Failed(error),
+                    }
+                }
+                Ok(Attempt::Busy { retry_after, behind }) => return Try::Busy { retry_after, behind },
+                Ok(Attempt::Gone) => return Try::Busy { retry_after: None, behind: None },
+                Err(error) if error.is_transient() => return Try::Failed(error),
+                Err(error) => Letter::Failed(error),
+            },
+            Want::Take { n } => {
+                let taken = Taken::new(&waiter.inner, &self.name);
+                let id = taken.id();
+                match self.core.backend.count(&self.name, Counter::Semaphore, CountOp::TakeIfAtLeast(*n), id).await {
+                    Ok(reply) if reply.applied => Letter::Grant(Grant::Taken(taken)),
+                    Ok(_) => {
+                        taken.keep();
+                        return Try::Busy { retry_after: None, behind: None };
+                    }
+                    Err(error) if error.is_transient() => return Try::Failed(error),
+                    Err(error) => {
+                        taken.keep();
+                        Letter::Failed(error)
+                    }
+                }
+            }
+        };
+        self.hand_over(waiter, letter);
+        Try::In
+    }
+
+    /// Puts a letter into the waiter's mailbox and takes the waiter out of the queue.
+    fn hand_over(&self, waiter: &Waiter, letter: Letter) {
+        {
+            let mut queue = self.gate.queue.lock().unwrap();
+            if let Some(at) = queue.position(waiter) {
+                queue.waiters.remove(at);
+            }
+        }
+        let uncollected = match &letter {
+            Letter::Grant(Grant::Guard(guard)) => {
+                guard.hold().put_into(&waiter.mailbox);
+                self.core.keeper.sooner(guard.hold());
+                None
+            }
+            Letter::Grant(Grant::Taken(_)) => Some(waiter.mailbox.clone()),
+            _ => None,
+        };
+        // A letter that nobody wants any more falls back here, and what it grants is given back.
+        drop(waiter.mailbox.deliver(letter));
+        if let Some(mailbox) = uncollected {
+            let limit = self.core.settings.lease / 3;
+            tokio::spawn(async move {
+                tokio::time::sleep(limit).await;
+                drop(mailbox.reclaim());
+            });
+        }
+    }
+
+    /// Notes what an owner holds now, and lets its other waiters look at it.
+    async fn settle_owner(&self, waiter: &Waiter, guard: &crate::Guard) {
+        if let Some(owner) = waiter.owner {
+            self.core.slots.of(owner, &self.name).lock().await.push(guard.hold().clone());
+            self.gate.recheck.store(true, SeqCst);
+        }
+    }
+
+    /// Lets in those whose owner is inside already. Without it two tasks of one owner, with a stranger between them,
+    /// would wait for each other.
+    async fn let_owners_in(&self) {
+        let owned: Vec<Waiter> =
+            self.gate.queue.lock().unwrap().waiters.iter().filter(|w| w.owner.is_some()).cloned().collect();
+        for waiter in owned {
+            let (Some(owner), Want::Claim { claim, terms }) = (waiter.owner, &waiter.want) else { continue };
+            let slot = self.core.slots.of(owner, &self.name);
+            let inside = slot.lock().await.iter().any(|h| h.is_held());
+            drop(slot);
+            if !inside {
+                self.core.slots.tidy(owner, &self.name);
+                continue;
+            }
+            // Its own place in the queue is not needed any more: it enters under a claim of its own.
+            let fresh = Claim { id: self.core.fresh_id(), wait: None, ..(**claim).clone() };
+            let letter = match enter_or_first(&waiter.inner, &Arc::new(fresh), *terms, owner).await {
+                Ok(Tried::Granted(guard)) => Letter::Grant(Grant::Guard(guard)),
+                Ok(Tried::Busy) => continue,
+                Err(error) if error.is_transient() => continue,
+                Err(error) => Letter::Failed(error),
+            };
+            if waiter.mailbox.is_placed() {
+                leave_place(&self.core, &waiter.want);
+            }
+            self.hand_over(&waiter, letter);
+        }
+    }
+
+    /// Sleeps until something is heard, time is up, or those in front are others.
+    async fn sleep(&mut self, retry_after: Option<Duration>, front: &[Waiter]) {
+        let core = self.core.clone();
+        let poll = sleep_until(Instant::now() + core.poll());
+        let retry = core.clock.sleep(retry_after.unwrap_or(Duration::MAX / 4).min(Duration::from_secs(86_400 * 365)));
+        tokio::pin!(poll, retry);
+        loop {
+            self.sweep();
+            let (same, next) = {
+                let queue = self.gate.queue.lock().unwrap();
+                (queue.position(&front[0]) == Some(0), queue.timer)
+            };
+            if !same || self.gate.recheck.load(SeqCst) {
+                return;
+            }
+            let signal = async {
+                match &mut self.watch {
+                    Some(watch) => watch.signal().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let timer = async {
+                match next {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = signal => return,
+                () = &mut retry => return,
+                () = &mut poll => return,
+                () = timer => {}
+                () = self.gate.wake.notified() => {}
+            }
+        }
+    }
+}
+
+/// What came of one attempt.
+enum Try {
+    /// In, or out for good: it does not wait any more.
+    In,
+    Busy { retry_after: Option<Duration>, behind: Option<HoldId> },
+    Failed(Error),
+}
+
+fn claim_of(waiter: &Waiter) -> Option<&Arc<Claim>> {
+    match &waiter.want {
+        Want::Claim { claim, .. } => Some(claim),
+        Want::Take { .. } => None,
+    }
+}
+
+fn warn_of_self(core: &Core, name: &Name, waiter: &Waiter) {
+    if waiter.task.is_some_and(|task| core.keeper.held_by_task(name, task)) {
+        tracing::warn!(
+            %name,
+            "this task waits for a name that it holds itself under another owner: name one owner with .owner(&me) \
+             on both, or run both inside me.scope(..), to enter again"
+        );
+    }
+}

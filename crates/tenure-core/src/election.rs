@@ -1,0 +1,183 @@
+//! Elections: a lock whose holder is watched. Leadership is a guard; it ends when the guard is lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::{Holder, Interest, Query, Watch};
+use crate::client::{Client, Core};
+use crate::{Error, Family, Fence, Guard, Kind, Lock, Name, Result};
+
+/// An election. Whoever holds it leads, for a term that is its fence.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+/// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+/// let election = client.election("cron").note("10.0.0.7:8080");
+/// let leadership = election.campaign().await?;
+/// let leader = election.leader().await?.expect("there is one");
+/// assert_eq!(Some(leader.term), leadership.fence());
+/// leadership.while_held(async { /* lead */ }).await?;
+/// leadership.release().await
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a template does nothing until it is used"]
+pub struct Election {
+    lock: Lock,
+}
+
+/// Who leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Leader {
+    /// The hold.
+    pub id: String,
+    /// Its term: larger than that of every leader before.
+    pub term: Fence,
+    /// What it says of itself.
+    pub note: Option<String>,
+    /// Its host.
+    pub host: Option<String>,
+    /// Its process.
+    pub pid: Option<u32>,
+}
+
+impl Leader {
+    fn from(holder: Holder) -> Option<Self> {
+        let Holder { id, fence, note, host, pid, .. } = holder;
+        Some(Self { id, term: fence?, note, host, pid })
+    }
+}
+
+impl Election {
+    pub(crate) fn new(client: &Client, name: Result<Name>) -> Self {
+        let mut lock = Lock::new(client, name, Kind::Leader);
+        let info = client.inner.core.backend.info();
+        if !info.fenced && lock.request.name.is_ok() {
+            lock.request.name = Err(Error::Unsupported {
+                backend: info.scheme,
+                what: "an election".into(),
+                reason: "this store has no fencing token, and so no terms".into(),
+            });
+        }
+        Self { lock }
+    }
+
+    /// What a leader says of itself, an address say.
+    pub fn note(self, note: impl Into<Arc<str>>) -> Self {
+        Self { lock: self.lock.note(note) }
+    }
+
+    /// A term that ends after this long unless the leader stands again. Without one it is renewed.
+    pub fn lease(self, lease: Duration) -> Self {
+        Self { lock: self.lock.lease(lease) }
+    }
+
+    /// Ends a leadership after this long, however alive the leader is.
+    pub fn max_hold(self, limit: Duration) -> Self {
+        Self { lock: self.lock.max_hold(limit) }
+    }
+
+    /// Waits until elected.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`]; `Unsupported` on a store without fences.
+    ///
+    /// # Cancel safety
+    /// Safe: dropping the future withdraws the candidate.
+    pub async fn campaign(&self) -> Result<Guard> {
+        self.lock.acquire().await
+    }
+
+    /// Waits for at most `wait` to be elected.
+    ///
+    /// # Errors
+    /// As [`Election::campaign`].
+    ///
+    /// # Cancel safety
+    /// Safe: dropping the future withdraws the candidate.
+    pub async fn campaign_for(&self, wait: Duration) -> Result<Option<Guard>> {
+        self.lock.try_acquire_for(wait).await
+    }
+
+    /// Who leads now.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer; `Unsupported` on a store without fences.
+    pub async fn leader(&self) -> Result<Option<Leader>> {
+        Ok(self.lock.holder().await?.and_then(Leader::from))
+    }
+
+    /// Follows who leads.
+    ///
+    /// # Errors
+    /// As [`Election::leader`].
+    pub fn observe(&self) -> Result<Observer> {
+        let core = self.lock.request.core();
+        core.check_open()?;
+        core.backend.info().require(Family::Leader)?;
+        let name = self.lock.request.name()?.clone();
+        Ok(Observer { client: self.lock.request.client.clone(), name, seen: None, watch: None })
+    }
+}
+
+/// A stream of leaders.
+pub struct Observer {
+    client: Client,
+    name: Name,
+    seen: Option<Option<Leader>>,
+    watch: Option<Box<dyn Watch>>,
+}
+
+impl Observer {
+    /// The next change: at first who leads now, then each time another one does, or nobody. Leaders that came and
+    /// went between two calls are passed over; terms only grow.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer: call again.
+    ///
+    /// # Cancel safety
+    /// Safe: call it again.
+    pub async fn next(&mut self) -> Result<Option<Leader>> {
+        loop {
+            // Watch before the look, or a change in between is missed.
+            let core = self.client.inner.core.clone();
+            core.check_open()?;
+            if self.watch.is_none() {
+                self.watch = Some(core.backend.watch(&self.name, Interest::Holder(core.id)).await?);
+            }
+            let holder = match core.backend.inspect(Query::Name(self.name.clone())).await?.pop() {
+                Some(seen) => seen.holders.into_iter().next(),
+                None => None,
+            };
+            let left = holder.as_ref().and_then(|h| h.left);
+            let leader = holder.and_then(Leader::from);
+            if self.seen.as_ref() != Some(&leader) {
+                self.seen = Some(leader.clone());
+                return Ok(leader);
+            }
+            self.wait(&core, left).await?;
+        }
+    }
+
+    /// Waits for a sign of change, or until the leader's term may have ended.
+    async fn wait(&mut self, core: &Arc<Core>, left: Option<Duration>) -> Result<()> {
+        let limit = left.map_or(core.poll(), |l| l.min(core.poll()).max(Duration::from_millis(10)));
+        let Some(watch) = &mut self.watch else { return Ok(()) };
+        let heard = tokio::select! {
+            _ = watch.signal() => true,
+            slept = core.sleep(limit) => { slept?; false }
+        };
+        if !heard {
+            // A watcher in another process may have been forgotten: watch anew.
+            self.watch = None;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Observer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Observer").field("name", &self.name).field("seen", &self.seen).finish()
+    }
+}

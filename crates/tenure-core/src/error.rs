@@ -1,0 +1,115 @@
+//! Errors, named by what a caller can do about them. Busy and timed out are not errors but `None`.
+
+use crate::{HoldId, Name};
+
+/// The result of every fallible call.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Definitely not executed: the store is not reachable, is read-only, is full, has no quorum.
+    #[error("{backend}: {what}: not executed: {reason}")]
+    Unavailable {
+        /// Scheme of the store.
+        backend: &'static str,
+        /// The call and the name it was for.
+        what: String,
+        /// What the store or the connection said.
+        reason: String,
+    },
+    /// Sent, but no answer came: it may or may not have been executed.
+    #[error("{backend}: {what}: sent but not answered: {reason}")]
+    Unknown {
+        /// Scheme of the store.
+        backend: &'static str,
+        /// The call and the name it was for.
+        what: String,
+        /// What ended the wait for the answer.
+        reason: String,
+    },
+    /// It was held, and is not any more.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+    /// The caller does not own what it wanted to release or renew. The store was not changed.
+    #[error("{backend}: {name} is not held by {caller}{}", match holder { Some(h) => format!(" but by {h}"), None => String::new() })]
+    NotOwner {
+        /// Scheme of the store.
+        backend: &'static str,
+        /// The name.
+        name: Name,
+        /// Who asked.
+        caller: String,
+        /// Who holds it, where the store says so.
+        holder: Option<String>,
+    },
+    /// This store cannot do that.
+    #[error("{backend}: {what} is not supported: {reason}")]
+    Unsupported {
+        /// Scheme of the store.
+        backend: &'static str,
+        /// What was asked for.
+        what: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Something was asked for that cannot be right: a bad name, address, option, file or mix of kinds.
+    #[error("{0}")]
+    Config(String),
+    /// The client was closed.
+    #[error("the client is closed")]
+    Closed,
+    /// Several things went wrong, each with its own error.
+    #[error("{} failures: {}", .0.len(), .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Several(Vec<Error>),
+}
+
+impl Error {
+    /// Whether the same call may succeed later. Only `Unavailable` and `Unknown` pass by themselves.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Unknown { .. })
+    }
+
+    /// Whether the call may have been executed although it failed.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown { .. })
+    }
+
+    /// Whether this says that something held was lost.
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost(_))
+    }
+}
+
+/// The end of a hold that its holder did not ask for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{backend}: {name} is lost to {hold}: {reason}")]
+pub struct Lost {
+    /// Scheme of the store.
+    pub backend: &'static str,
+    /// The name that was held.
+    pub name: Name,
+    /// The hold that ended.
+    pub hold: HoldId,
+    /// Why it ended.
+    pub reason: LostReason,
+}
+
+/// Why a hold ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// Its validity ended by the holder's own clock, before it was renewed or released.
+    #[error("its lease ended")]
+    Expired,
+    /// The store does not know it any more: expired there, released by force, or the store lost its data.
+    #[error("the store does not hold it any more")]
+    Gone,
+    /// It was held for longer than `max_hold`.
+    #[error("it was held longer than max_hold")]
+    MaxHold,
+    /// The client was closed while it was held.
+    #[error("the client was closed")]
+    Closed,
+}

@@ -1,0 +1,239 @@
+//! The proof of a hold, which knows when it is lost.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::backend::Released;
+use crate::client::{Core, Inner};
+use crate::hold::{Hold, Leave};
+use crate::{Claim, Error, Fence, HoldId, Lost, LostReason, Name, Result};
+
+/// Something held. Releasing or dropping it lets the next one in.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+/// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+/// let guard = client.lock("orders/42").acquire().await?;
+/// let total = guard.while_held(async { 40 + 2 }).await?; // ends early if the lock is lost
+/// assert_eq!(total, 42);
+/// guard.release().await
+/// # }
+/// ```
+///
+/// Dropping never blocks and needs no runtime: the release goes on in the background.
+#[must_use = "dropping a guard releases what it holds"]
+pub struct Guard {
+    inner: Arc<Inner>,
+    hold: Arc<Hold>,
+    renewed: bool,
+    done: bool,
+}
+
+impl Guard {
+    pub(crate) fn new(inner: Arc<Inner>, hold: Arc<Hold>, renewed: bool) -> Self {
+        Self { inner, hold, renewed, done: false }
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
+    }
+
+    /// What is held.
+    pub fn name(&self) -> &Name {
+        &self.hold.claim.name
+    }
+
+    /// The identity of the hold in the store. A permit can be renewed and released by it.
+    pub fn id(&self) -> HoldId {
+        self.hold.claim.id
+    }
+
+    /// The fencing token: larger than that of every earlier grant of this name. `None` where the store has none.
+    /// Pass it along with each effect, and let what is protected refuse a smaller one.
+    pub fn fence(&self) -> Option<Fence> {
+        self.hold.fence
+    }
+
+    /// For how long it is certain to be held, by this machine's own clock. Zero when lost.
+    pub fn remaining(&self) -> Duration {
+        self.hold.remaining()
+    }
+
+    /// Whether it is certain to be held at this moment.
+    pub fn is_held(&self) -> bool {
+        self.hold.is_held()
+    }
+
+    /// How many guards this owner has on this hold.
+    pub fn holds(&self) -> u32 {
+        self.hold.guards()
+    }
+
+    /// Fails unless it is certain to be held for another `d`: ask before an effect that takes that long.
+    ///
+    /// # Errors
+    /// `Lost` when it is lost already or would be before then.
+    pub fn ensure(&self, d: Duration) -> Result<()> {
+        match self.hold.lost() {
+            Some(lost) => Err(lost.into()),
+            None if self.remaining() < d => Err(self.hold.as_lost(LostReason::Expired).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until it is lost. Never returns while it is held.
+    ///
+    /// # Cancel safety
+    /// Safe: call it again.
+    pub async fn lost(&self) -> Lost {
+        self.hold.wait_lost().await
+    }
+
+    /// Runs `work` as long as it is held, and drops it when it is lost. The clock is looked at before each step, so
+    /// that work does not go on after the machine was asleep.
+    ///
+    /// # Errors
+    /// `Lost` when it was lost before the work was done.
+    ///
+    /// # Cancel safety
+    /// As safe as `work` is.
+    pub async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
+        let mut work = pin!(work);
+        let mut lost = pin!(self.lost());
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(lost) = lost.as_mut().poll(cx) {
+                return Poll::Ready(Err(lost.into()));
+            }
+            work.as_mut().poll(cx).map(Ok)
+        })
+        .await
+    }
+
+    /// Releases it, and says whether it was still held.
+    ///
+    /// # Errors
+    /// `Lost` when it had ended before: then nothing was changed in the store, whoever holds it now. `Unavailable` or
+    /// `Unknown` when the store did not answer until the lease was over.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not keep it: the release goes on in the background.
+    pub async fn release(mut self) -> Result<()> {
+        self.done = true;
+        let core = &self.inner.core;
+        let last = match self.hold.leave(self.renewed) {
+            Leave::Lost(lost) => {
+                core.lose(&self.hold, lost.reason);
+                return Err(lost.into());
+            }
+            Leave::Inner(left) => return self.unnest(left).await,
+            Leave::Last => {
+                core.forget(&self.hold);
+                Leaving { core, claim: Some(&self.hold.claim) }
+            }
+        };
+        match last.send().await {
+            Ok(Released::Freed) => Ok(()),
+            Ok(Released::Gone) => Err(self.hold.as_lost(LostReason::Gone).into()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn unnest(&self, left: u32) -> Result<()> {
+        let core = &self.inner.core;
+        let claim = self.hold.claim.with_holds(left);
+        match core.backend.release(&claim).await {
+            Ok(Released::Gone) => {
+                core.lose(&self.hold, LostReason::Gone);
+                Err(self.hold.as_lost(LostReason::Gone).into())
+            }
+            // The count in the store is for people: the next entry or release writes it anew.
+            Ok(Released::Freed) => Ok(()),
+            Err(error) if error.is_transient() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives the guard up without releasing: the hold is not renewed any more and ends with its lease, or when it is
+    /// released by its id.
+    pub fn detach(mut self) -> HoldId {
+        self.done = true;
+        if let Leave::Last = self.hold.leave(self.renewed) {
+            self.inner.core.forget(&self.hold);
+        }
+        self.id()
+    }
+}
+
+/// A release within validity, sent from the caller's task; finished in the background when that gives up.
+struct Leaving<'a> {
+    core: &'a Arc<Core>,
+    claim: Option<&'a Arc<Claim>>,
+}
+
+impl Leaving<'_> {
+    async fn send(mut self) -> Result<Released> {
+        let Some(claim) = self.claim else { return Ok(Released::Gone) };
+        match self.core.backend.release(claim).await {
+            Err(error) if error.is_transient() => {
+                self.claim = None;
+                let unanswered = error.is_unknown().then(|| error.clone());
+                match self.core.leave_in_background(claim.clone(), unanswered) {
+                    Some(job) => job.await.unwrap_or(Err(error)),
+                    None => Err(error),
+                }
+            }
+            answer => {
+                self.claim = None;
+                answer
+            }
+        }
+    }
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if let Some(claim) = self.claim {
+            self.core.leave_in_background(claim.clone(), None);
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        let core = &self.inner.core;
+        match self.hold.leave(self.renewed) {
+            Leave::Lost(lost) => core.lose(&self.hold, lost.reason),
+            Leave::Inner(left) => {
+                core.leave_in_background(Arc::new(self.hold.claim.with_holds(left)), None);
+            }
+            Leave::Last => {
+                core.forget(&self.hold);
+                core.leave_in_background(self.hold.claim.clone(), None);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("name", self.name())
+            .field("hold", &self.id())
+            .field("fence", &self.fence())
+            .field("remaining", &self.remaining())
+            .finish()
+    }
+}
+
+impl From<Lost> for std::io::Error {
+    fn from(lost: Lost) -> Self {
+        Self::other(Error::from(lost))
+    }
+}

@@ -1,0 +1,282 @@
+//! One hold as this process knows it, shared by its guards, the keeper and the driver.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::mailbox::{Grant, Mailbox};
+use crate::{Claim, Clock, Fence, Lost, LostReason, Time};
+
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) claim: Arc<Claim>,
+    pub(crate) fence: Option<Fence>,
+    pub(crate) backend: &'static str,
+    /// The task that took it, to tell one that waits for itself.
+    pub(crate) task: Option<tokio::task::Id>,
+    pub(crate) owner: Option<u64>,
+    /// Where it was put when it was granted to waiters, until they collect it.
+    mailboxes: Mutex<Vec<Weak<Mailbox>>>,
+    clock: Clock,
+    until: AtomicU64,
+    renew_at: AtomicU64,
+    collect_by: AtomicU64,
+    phase: AtomicU8,
+    share: Mutex<Share>,
+    lost: Notify,
+}
+
+/// What the guards of one hold have in common.
+#[derive(Debug)]
+struct Share {
+    guards: u32,
+    /// How many of them have no lease of their own: while there is one, the hold is renewed.
+    renewing: u32,
+    /// The claim that renewals send.
+    renewal: Arc<Claim>,
+    max_at: Time,
+}
+
+/// What one guard asks of its hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    pub(crate) lease: Duration,
+    pub(crate) renewed: bool,
+    pub(crate) max_hold: Option<Duration>,
+}
+
+const HELD: u8 = 0;
+const LEFT: u8 = 1;
+const EXPIRED: u8 = 2;
+const GONE: u8 = 3;
+const MAX_HOLD: u8 = 4;
+const CLOSED: u8 = 5;
+
+fn reason(phase: u8) -> Option<LostReason> {
+    match phase {
+        EXPIRED => Some(LostReason::Expired),
+        GONE => Some(LostReason::Gone),
+        MAX_HOLD => Some(LostReason::MaxHold),
+        CLOSED => Some(LostReason::Closed),
+        _ => None,
+    }
+}
+
+/// What is to be done when a guard leaves.
+pub(crate) enum Leave {
+    /// The hold is lost already.
+    Lost(Lost),
+    /// Others stay; this many.
+    Inner(u32),
+    /// It was the last.
+    Last,
+}
+
+/// What the keeper has to do about a hold.
+pub(crate) enum Due {
+    Nothing,
+    Renew(Arc<Claim>),
+    Lose(LostReason),
+    Reclaim,
+}
+
+impl Hold {
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn new(
+        claim: Arc<Claim>,
+        fence: Option<Fence>,
+        until: Time,
+        terms: Terms,
+        owner: Option<u64>,
+        backend: &'static str,
+        clock: Clock,
+        now: Time,
+    ) -> Self {
+        let renew_at = if terms.renewed { now.after(claim.lease / 3) } else { Time::MAX };
+        Self {
+            fence,
+            backend,
+            task: tokio::task::try_id(),
+            owner,
+            mailboxes: Mutex::default(),
+            clock,
+            until: AtomicU64::new(until.as_nanos()),
+            renew_at: AtomicU64::new(renew_at.as_nanos()),
+            collect_by: AtomicU64::new(u64::MAX),
+            phase: AtomicU8::new(HELD),
+            share: Mutex::new(Share {
+                guards: 1,
+                renewing: u32::from(terms.renewed),
+                renewal: claim.clone(),
+                max_at: terms.max_hold.map_or(Time::MAX, |d| now.after(d)),
+            }),
+            lost: Notify::new(),
+            claim,
+        }
+    }
+
+    pub(crate) fn until(&self) -> Time {
+        Time::from_nanos(self.until.load(SeqCst))
+    }
+
+    pub(crate) fn remaining(&self) -> Duration {
+        if self.phase.load(SeqCst) != HELD { Duration::ZERO } else { self.until().since(self.clock.now()) }
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    pub(crate) fn guards(&self) -> u32 {
+        self.share.lock().unwrap().guards
+    }
+
+    /// Why it was lost. Computed at the call: a guard does not wait for the keeper to learn that its time is over.
+    pub(crate) fn lost(&self) -> Option<Lost> {
+        let phase = self.phase.load(SeqCst);
+        let reason = match reason(phase) {
+            Some(reason) => reason,
+            None if phase == HELD && self.clock.now() >= self.until() => LostReason::Expired,
+            None => return None,
+        };
+        Some(self.as_lost(reason))
+    }
+
+    pub(crate) fn as_lost(&self, reason: LostReason) -> Lost {
+        Lost { backend: self.backend, name: self.claim.name.clone(), hold: self.claim.id, reason }
+    }
+
+    pub(crate) async fn wait_lost(&self) -> Lost {
+        loop {
+            let notified = self.lost.notified();
+            if let Some(lost) = self.lost() {
+                return lost;
+            }
+            notified.await;
+        }
+    }
+
+    /// Turns lost, once. Whether this call did it.
+    pub(crate) fn lose(&self, reason: LostReason) -> bool {
+        let code = match reason {
+            LostReason::Expired => EXPIRED,
+            LostReason::Gone => GONE,
+            LostReason::MaxHold => MAX_HOLD,
+            LostReason::Closed => CLOSED,
+        };
+        let first = self.phase.compare_exchange(HELD, code, SeqCst, SeqCst).is_ok();
+        if first {
+            self.lost.notify_waiters();
+        }
+        first
+    }
+
+    /// One more guard, already counted in the store with `until`. `false` when the hold ended meanwhile.
+    pub(crate) fn enter(&self, terms: Terms, until: Time) -> bool {
+        let mut share = self.share.lock().unwrap();
+        let now = self.clock.now();
+        if !self.is_held() {
+            return false;
+        }
+        share.guards += 1;
+        self.until.fetch_max(until.as_nanos(), SeqCst);
+        if terms.renewed {
+            share.renewing += 1;
+            if share.renewing == 1 {
+                share.renewal = Arc::new(Claim { lease: terms.lease, ..(*self.claim).clone() });
+                self.renew_at.store(now.after(terms.lease / 3).as_nanos(), SeqCst);
+            }
+        }
+        share.max_at = share.max_at.min(terms.max_hold.map_or(Time::MAX, |d| now.after(d)));
+        true
+    }
+
+    /// One guard fewer.
+    pub(crate) fn leave(&self, renewed: bool) -> Leave {
+        let mut share = self.share.lock().unwrap();
+        if let Some(lost) = self.lost() {
+            return Leave::Lost(lost);
+        }
+        share.guards -= 1;
+        if renewed {
+            share.renewing -= 1;
+            if share.renewing == 0 {
+                self.renew_at.store(u64::MAX, SeqCst);
+            }
+        }
+        if share.guards > 0 {
+            return Leave::Inner(share.guards);
+        }
+        match self.phase.compare_exchange(HELD, LEFT, SeqCst, SeqCst) {
+            Ok(_) => Leave::Last,
+            Err(phase) => Leave::Lost(self.as_lost(reason(phase).unwrap_or(LostReason::Expired))),
+        }
+    }
+
+    /// When the keeper has to look at it next.
+    pub(crate) fn next_event(&self) -> Time {
+        let max_at = self.share.lock().unwrap().max_at;
+        let at = |a: &AtomicU64| Time::from_nanos(a.load(SeqCst));
+        at(&self.until).min(at(&self.renew_at)).min(at(&self.collect_by)).min(max_at)
+    }
+
+    /// What the keeper has to do about it now. A renewal is handed out once, until it is answered.
+    pub(crate) fn due(&self, now: Time) -> Due {
+        let share = self.share.lock().unwrap();
+        if now >= self.until() {
+            Due::Lose(LostReason::Expired)
+        } else if now >= share.max_at {
+            Due::Lose(LostReason::MaxHold)
+        } else if now.as_nanos() >= self.collect_by.load(SeqCst) {
+            self.collect_by.store(u64::MAX, SeqCst);
+            Due::Reclaim
+        } else if now.as_nanos() >= self.renew_at.load(SeqCst) {
+            self.renew_at.store(u64::MAX, SeqCst);
+            Due::Renew(share.renewal.clone())
+        } else {
+            Due::Nothing
+        }
+    }
+
+    /// A renewal was answered: held until then. `false` when the answer came too late to count.
+    pub(crate) fn renewed(&self, until: Time, next: Time) -> bool {
+        let share = self.share.lock().unwrap();
+        if self.clock.now() >= self.until() {
+            return false;
+        }
+        self.until.fetch_max(until.as_nanos(), SeqCst);
+        if share.renewing > 0 {
+            self.renew_at.store(next.as_nanos(), SeqCst);
+        }
+        true
+    }
+
+    /// A renewal failed: try again at `next`.
+    pub(crate) fn renew_again(&self, next: Time) {
+        if self.share.lock().unwrap().renewing > 0 {
+            self.renew_at.store(next.as_nanos(), SeqCst);
+        }
+    }
+
+    /// It lies in a mailbox: if nobody collects it within a third of its lease it is given to the next.
+    pub(crate) fn put_into(&self, mailbox: &Arc<Mailbox>) {
+        self.mailboxes.lock().unwrap().push(Arc::downgrade(mailbox));
+        self.collect_by.store(self.clock.now().after(self.claim.lease / 3).as_nanos(), SeqCst);
+    }
+
+    pub(crate) fn collected(&self) {
+        let mut mailboxes = self.mailboxes.lock().unwrap();
+        mailboxes.retain(|m| m.upgrade().is_some_and(|m| m.is_full()));
+        if mailboxes.is_empty() {
+            self.collect_by.store(u64::MAX, SeqCst);
+        }
+    }
+
+    /// What lies uncollected. Dropping it releases it.
+    pub(crate) fn uncollected(&self) -> Vec<Grant> {
+        let mailboxes = std::mem::take(&mut *self.mailboxes.lock().unwrap());
+        mailboxes.iter().filter_map(Weak::upgrade).filter_map(|m| m.reclaim()).collect()
+    }
+}

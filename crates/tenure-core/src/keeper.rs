@@ -1,0 +1,355 @@
+//! The keeper: a thread of the client's own that renews what is held, tells what is lost, and finishes what was
+//! dropped. Neither blocking code on the caller's runtime nor a queue of acquires delays it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
+
+use crate::backend::{Released, Renewal};
+use crate::client::Core;
+use crate::hold::{Due, Hold};
+use crate::{Claim, Error, LostReason, Name, Result, Time};
+
+/// The keeper looks at least this often at what is held, since timers stand still while the machine sleeps.
+const LOOK: Duration = Duration::from_secs(1);
+/// Claims in one renewal.
+const BATCH: usize = 100;
+
+#[derive(Debug, Default)]
+pub(crate) struct Keeper {
+    runtime: Mutex<Option<Handle>>,
+    started: AtomicBool,
+    held: Mutex<Held>,
+    wake: Notify,
+    stop: AtomicBool,
+    leaving: Arc<Leaving>,
+}
+
+/// What is held.
+#[derive(Debug)]
+struct Held {
+    holds: HashMap<u64, Arc<Hold>>,
+    /// When the keeper looks next. Registering a hold whose event comes later wakes nobody.
+    planned: Time,
+    /// Something was registered since the last look: stay awake.
+    touched: bool,
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Self { holds: HashMap::new(), planned: Time::MAX, touched: false }
+    }
+}
+
+/// Releases under way in the background, by name.
+#[derive(Debug, Default)]
+struct Leaving {
+    any: AtomicUsize,
+    names: Mutex<HashMap<Name, usize>>,
+    changed: Notify,
+}
+
+/// A release under way, counted until it is dropped.
+pub(crate) struct Departure {
+    leaving: Arc<Leaving>,
+    name: Name,
+}
+
+impl Departure {
+    fn new(leaving: &Arc<Leaving>, name: &Name) -> Self {
+        let mut names = leaving.names.lock().unwrap();
+        *names.entry(name.clone()).or_default() += 1;
+        leaving.any.fetch_add(1, SeqCst);
+        drop(names);
+        Self { leaving: leaving.clone(), name: name.clone() }
+    }
+}
+
+impl Drop for Departure {
+    fn drop(&mut self) {
+        let mut names = self.leaving.names.lock().unwrap();
+        if let Some(n) = names.get_mut(&self.name) {
+            *n -= 1;
+            if *n == 0 {
+                names.remove(&self.name);
+            }
+        }
+        self.leaving.any.fetch_sub(1, SeqCst);
+        drop(names);
+        self.leaving.changed.notify_waiters();
+    }
+}
+
+impl Keeper {
+    /// Registers a hold. Wakes the keeper only if its event comes before the next look.
+    pub(crate) fn register(&self, hold: &Arc<Hold>) {
+        let event = hold.next_event();
+        let mut held = self.held.lock().unwrap();
+        held.holds.insert(hold.claim.id.n, hold.clone());
+        held.touched = true;
+        if event < held.planned {
+            drop(held);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Something about a registered hold comes sooner than it said.
+    pub(crate) fn sooner(&self, hold: &Hold) {
+        let event = hold.next_event();
+        if event < self.held.lock().unwrap().planned {
+            self.wake.notify_one();
+        }
+    }
+
+    pub(crate) fn deregister(&self, hold: &Hold) {
+        self.held.lock().unwrap().holds.remove(&hold.claim.id.n);
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
+        self.held.lock().unwrap().holds.values().cloned().collect()
+    }
+
+    /// The holds of this client on `name` taken by this task.
+    pub(crate) fn held_by_task(&self, name: &Name, task: tokio::task::Id) -> bool {
+        let held = self.held.lock().unwrap();
+        held.holds.values().any(|h| h.task == Some(task) && h.claim.name == *name)
+    }
+
+    /// Counts one more release of `name` under way, until it is dropped.
+    pub(crate) fn departure(&self, name: &Name) -> Departure {
+        Departure::new(&self.leaving, name)
+    }
+
+    /// Ends the thread once the releases under way are done.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, SeqCst);
+        self.wake.notify_one();
+    }
+
+    /// Waits for all releases under way. The names of those that were not done in time.
+    pub(crate) async fn quiesce(&self, limit: Duration) -> Vec<Name> {
+        let Some(handle) = self.runtime.lock().unwrap().clone() else { return Vec::new() };
+        let leaving = self.leaving.clone();
+        // On the keeper's runtime, since the caller's may have no timers.
+        let waiting = handle.spawn(async move {
+            let _ = timeout(limit, leaving.until(|l| l.any.load(SeqCst) == 0)).await;
+            leaving.names.lock().unwrap().keys().cloned().collect()
+        });
+        waiting.await.unwrap_or_default()
+    }
+}
+
+impl Leaving {
+    async fn until(&self, done: impl Fn(&Self) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if done(self) {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+impl Core {
+    /// The keeper's runtime; its thread is started on first use.
+    pub(crate) fn runtime(self: &Arc<Self>) -> Result<Handle> {
+        let mut runtime = self.keeper.runtime.lock().unwrap();
+        if let Some(handle) = &*runtime {
+            return Ok(handle.clone());
+        }
+        let no_thread = |e| self.backend.info().unavailable("start the keeper", e);
+        let own = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
+        let handle = own.handle().clone();
+        let core = self.clone();
+        std::thread::Builder::new()
+            .name("tenure-keeper".into())
+            .spawn(move || own.block_on(core.keep()))
+            .map_err(no_thread)?;
+        *runtime = Some(handle.clone());
+        self.keeper.started.store(true, SeqCst);
+        Ok(handle)
+    }
+
+    /// Makes sure that the keeper runs, before anything is taken that it must keep.
+    pub(crate) fn ensure_keeper(self: &Arc<Self>) -> Result<()> {
+        if self.keeper.started.load(SeqCst) { Ok(()) } else { self.runtime().map(drop) }
+    }
+
+    pub(crate) async fn sleep(self: &Arc<Self>, d: Duration) -> Result<()> {
+        let _ = self.runtime()?.spawn(tokio::time::sleep(d)).await;
+        Ok(())
+    }
+
+    async fn keep(self: Arc<Self>) {
+        while !self.keeper.stop.load(SeqCst) {
+            let next = self.look();
+            tokio::select! {
+                () = self.keeper.wake.notified() => {}
+                () = self.clock.sleep_until(next) => {}
+            }
+        }
+        let limit = self.settings.close_timeout;
+        let _ = timeout(limit, self.keeper.leaving.until(|l| l.any.load(SeqCst) == 0)).await;
+    }
+
+    /// Does what is due, and says when to look again.
+    fn look(self: &Arc<Self>) -> Time {
+        let now = self.clock.now();
+        let (mut renew, mut lose, mut reclaim) = (Vec::new(), Vec::new(), Vec::new());
+        let next = {
+            let mut held = self.keeper.held.lock().unwrap();
+            let mut next = if held.holds.is_empty() && !held.touched { Time::MAX } else { now.after(LOOK) };
+            held.touched = false;
+            for hold in held.holds.values() {
+                match hold.due(now) {
+                    Due::Nothing => {}
+                    Due::Renew(claim) => renew.push((hold.clone(), claim)),
+                    Due::Lose(reason) => lose.push((hold.clone(), reason)),
+                    Due::Reclaim => reclaim.push(hold.clone()),
+                }
+                next = next.min(hold.next_event().max(now));
+            }
+            held.planned = next;
+            next
+        };
+        for (hold, reason) in lose {
+            self.lose(&hold, reason);
+        }
+        for hold in reclaim {
+            // What is taken out of the mailboxes is dropped here, and so released.
+            drop(hold.uncollected());
+        }
+        while !renew.is_empty() {
+            let batch = renew.split_off(renew.len().saturating_sub(BATCH));
+            tokio::spawn(self.clone().renew(batch));
+        }
+        next
+    }
+
+    async fn renew(self: Arc<Self>, batch: Vec<(Arc<Hold>, Arc<Claim>)>) {
+        let claims: Vec<Arc<Claim>> = batch.iter().map(|(_, claim)| claim.clone()).collect();
+        let sent = self.clock.now();
+        let limit = claims.iter().map(|c| c.lease).min().unwrap_or_default() / 3;
+        let answer = match timeout(limit, self.backend.renew(&claims)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(self.unanswered("renew", limit)),
+        };
+        match answer {
+            Ok(answers) => {
+                for ((hold, claim), answer) in batch.iter().zip(answers) {
+                    match answer {
+                        Renewal::Held { until } => {
+                            if hold.renewed(until, sent.after(claim.lease / 3)) {
+                                self.keeper.sooner(hold);
+                            } else {
+                                self.lose(hold, LostReason::Expired);
+                            }
+                        }
+                        Renewal::Queued | Renewal::Gone => self.lose(hold, LostReason::Gone),
+                    }
+                }
+            }
+            Err(error) => {
+                for (hold, claim) in &batch {
+                    tracing::warn!(name = %claim.name, hold = %claim.id, %error, "renewal failed, trying again");
+                    let again = (claim.lease / 20).clamp(Duration::from_millis(10), LOOK);
+                    hold.renew_again(self.clock.now().after(again));
+                    self.keeper.sooner(hold);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn unanswered(&self, what: impl ToString, limit: Duration) -> Error {
+        Error::Unknown {
+            backend: self.backend.info().scheme,
+            what: what.to_string(),
+            reason: format!("no answer within {limit:?}"),
+        }
+    }
+
+    /// Turns a hold lost and frees it in the store: its id is dead, and nobody shall wait for nobody.
+    pub(crate) fn lose(self: &Arc<Self>, hold: &Arc<Hold>, reason: LostReason) {
+        if !hold.lose(reason) {
+            return;
+        }
+        self.forget(hold);
+        tracing::warn!(name = %hold.claim.name, hold = %hold.claim.id, %reason, "lost");
+        self.leave_in_background(hold.claim.clone(), None);
+    }
+
+    /// The hold has ended: neither the keeper nor its owner knows it any more.
+    pub(crate) fn forget(&self, hold: &Hold) {
+        self.keeper.deregister(hold);
+        if let Some(owner) = hold.owner {
+            self.slots.tidy(owner, &hold.claim.name);
+        }
+    }
+
+    /// Releases a claim whose guard or future is gone, however long that takes up to one lease. `sent` is when a
+    /// release within validity was already sent and not answered.
+    pub(crate) fn leave_in_background(
+        self: &Arc<Self>,
+        claim: Arc<Claim>,
+        unanswered: Option<Error>,
+    ) -> Option<tokio::task::JoinHandle<Result<Released>>> {
+        let departure = Departure::new(&self.keeper.leaving, &claim.name);
+        let core = self.clone();
+        let job = async move {
+            let released = core.leave(&claim, unanswered).await;
+            if let Err(error) = &released {
+                tracing::warn!(name = %claim.name, hold = %claim.id, %error, "not released; it ends with its lease");
+            }
+            drop(departure);
+            released
+        };
+        // Without a thread nothing can be released; it ends with its lease.
+        Some(self.runtime().ok()?.spawn(job))
+    }
+
+    async fn leave(&self, claim: &Claim, mut unanswered: Option<Error>) -> Result<Released> {
+        let give_up = self.clock.now().after(claim.lease.max(claim.stamp));
+        let mut pause = Duration::from_millis(10);
+        loop {
+            let limit = self.settings.call_timeout;
+            let error = match timeout(limit, self.backend.release(claim)).await {
+                Ok(Ok(Released::Gone)) if unanswered.is_some() => return Ok(Released::Freed),
+                Ok(Err(error)) if error.is_transient() => error,
+                Ok(answer) => return answer,
+                Err(_) => self.unanswered(format_args!("release {}", claim.name), limit),
+            };
+            if self.clock.now() >= give_up {
+                return Err(error);
+            }
+            if error.is_unknown() {
+                unanswered = Some(error);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+    }
+
+    /// Waits for releases of `name` under way in this client, so that what was dropped is free for the next line.
+    pub(crate) async fn settle(self: &Arc<Self>, name: &Name) {
+        let leaving = &self.keeper.leaving;
+        if leaving.any.load(SeqCst) == 0 || !leaving.names.lock().unwrap().contains_key(name) {
+            return;
+        }
+        let Ok(runtime) = self.runtime() else { return };
+        let (leaving, name, limit) = (leaving.clone(), name.clone(), self.settings.call_timeout);
+        let waiting = runtime.spawn(async move {
+            let until = Instant::now() + limit;
+            let gone = leaving.until(|l| !l.names.lock().unwrap().contains_key(&name));
+            let _ = tokio::time::timeout_at(until, gone).await;
+        });
+        let _ = waiting.await;
+    }
+}

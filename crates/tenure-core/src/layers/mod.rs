@@ -1,0 +1,2 @@
+//! Backends around backends.
+

@@ -1,0 +1,114 @@
+//! The end of a term, on a clock that has a name.
+//!
+//! A machine's boot clock says nothing about a stamp made under another boot, or by another kernel that shares the
+//! file. Such a term is not void: each clock gives it one full term from its own first look, once per renewal.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The time of a store, as it passes it to the ledger.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Now {
+    /// Which clock `tick` is of: a boot id, or zero for a store with one clock.
+    pub clock: u128,
+    /// Microseconds on that clock.
+    pub tick: u64,
+    /// Wall clock in microseconds since 1970; only for fences and for people.
+    pub wall: u64,
+}
+
+/// The end of a term, as each clock that looked at it says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Expiry {
+    clock: u128,
+    at: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    others: Vec<(u128, u64)>,
+}
+
+impl Expiry {
+    /// A term from now.
+    pub fn new(now: Now, term: Duration) -> Self {
+        Self { clock: now.clock, at: end(now, term), others: Vec::new() }
+    }
+
+    /// A term from now, if that is later. Never shortens.
+    pub fn extend(&mut self, now: Now, term: Duration) {
+        let at = self.at(now).unwrap_or(0).max(end(now, term));
+        *self = Self { clock: now.clock, at, others: Vec::new() };
+    }
+
+    /// Gives a term stamped under other clocks one full term on this one. Whether it had to.
+    pub fn adopt(&mut self, now: Now, term: Duration) -> bool {
+        if self.at(now).is_some() {
+            return false;
+        }
+        self.others.push((now.clock, end(now, term)));
+        true
+    }
+
+    /// Whether it has ended. One that was never seen by this clock has not.
+    pub fn is_over(&self, now: Now) -> bool {
+        self.at(now).is_some_and(|at| at <= now.tick)
+    }
+
+    /// Time left.
+    pub fn left(&self, now: Now) -> Duration {
+        Duration::from_micros(self.at(now).unwrap_or(0).saturating_sub(now.tick))
+    }
+
+    fn at(&self, now: Now) -> Option<u64> {
+        if self.clock == now.clock {
+            return Some(self.at);
+        }
+        self.others.iter().find(|(clock, _)| *clock == now.clock).map(|(_, at)| *at)
+    }
+}
+
+fn end(now: Now, term: Duration) -> u64 {
+    now.tick.saturating_add(u64::try_from(term.as_micros()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: u128 = 1;
+    const B: u128 = 2;
+
+    fn at(clock: u128, seconds: u64) -> Now {
+        Now { clock, tick: seconds * 1_000_000, wall: 0 }
+    }
+
+    #[test]
+    fn another_boot_gives_one_full_term_once() {
+        let term = Duration::from_secs(10);
+        let mut e = Expiry::new(at(A, 1000), term);
+        assert!(e.adopt(at(B, 5), term), "the first look of another clock stamps it");
+        assert!(!e.is_over(at(B, 14)));
+        assert!(!e.adopt(at(B, 14), term), "the second does not");
+        assert!(e.is_over(at(B, 15)));
+        assert!(!e.adopt(at(A, 1001), term), "its own clock still reads its own stamp");
+        assert!(!e.is_over(at(A, 1009)));
+        assert!(e.is_over(at(A, 1010)));
+    }
+
+    #[test]
+    fn two_kernels_looking_in_turns_do_not_keep_a_dead_hold_alive() {
+        let term = Duration::from_secs(10);
+        let mut e = Expiry::new(at(A, 0), term);
+        for s in 0..10 {
+            e.adopt(at(B, 100 + s), term);
+            e.adopt(at(A, s), term);
+        }
+        assert!(e.is_over(at(A, 10)) && e.is_over(at(B, 110)));
+    }
+
+    #[test]
+    fn renewal_never_shortens() {
+        let mut e = Expiry::new(at(A, 0), Duration::from_secs(30));
+        e.extend(at(A, 1), Duration::from_secs(2));
+        assert_eq!(e.left(at(A, 1)), Duration::from_secs(29));
+    }
+}

@@ -1,0 +1,507 @@
+//! The rules of every kind as plain data: who holds a name, who waits for it, its fence, its count.
+//!
+//! Pure: the store passes its own `now`, and decides how the data is kept. One rule, [`admits`], says who may come in,
+//! given everyone who is ahead.
+
+mod count;
+mod expiry;
+mod store;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::backend::{self, Counter, Mode, Released, Snapshot};
+use crate::claim::Process;
+use crate::{Claim, ClientId, Error, Family, Fence, HoldId, Kind, Name, Result};
+
+pub use count::{Count, Ops};
+pub use expiry::{Expiry, Now};
+pub use store::{LedgerStore, Ledgered, Watched};
+
+/// The state of one name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ledger {
+    /// The last fence given.
+    pub fence: u64,
+    /// Size of a semaphore.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u32>,
+    /// Number of a latch or counting semaphore.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<Count>,
+    /// Those inside.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub holders: Vec<Holder>,
+    /// Those outside, in the order of coming.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waiters: Vec<Waiter>,
+    /// Operations on counts that may come again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ops: Vec<Ops>,
+    /// Clients that watch the count or the holder from another process.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub watchers: Vec<Watcher>,
+    /// What the last change did, for the store to write and to pass on.
+    #[serde(skip)]
+    pub effects: Effects,
+}
+
+/// Someone inside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The hold.
+    pub id: HoldId,
+    /// How it shares.
+    pub kind: Kind,
+    /// How many times inside.
+    pub holds: u32,
+    /// Its fence.
+    pub fence: u64,
+    /// How long it lasts without renewal.
+    pub lease: Duration,
+    /// When it ends.
+    pub expiry: Expiry,
+    /// Wall clock at the grant.
+    pub since: u64,
+    /// A word for people.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub note: Option<Arc<str>>,
+    /// Where it is.
+    pub process: Arc<Process>,
+}
+
+/// Someone outside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Waiter {
+    /// The claim.
+    pub id: HoldId,
+    /// How it would share.
+    pub kind: Kind,
+    /// How long its place lasts without a sign of life.
+    pub stamp: Duration,
+    /// When its place is given up.
+    pub expiry: Expiry,
+    /// Wall clock at its coming.
+    pub since: u64,
+    /// A word for people.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub note: Option<Arc<str>>,
+    /// Where it is.
+    pub process: Arc<Process>,
+}
+
+/// A client that wants to hear of changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Watcher {
+    /// The client.
+    pub client: ClientId,
+    /// When it is forgotten.
+    pub expiry: Expiry,
+}
+
+/// What a change did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Effects {
+    /// There is something to write.
+    pub dirty: bool,
+    /// Clients with a waiter that would now be admitted.
+    pub admit: Vec<ClientId>,
+    /// The count changed.
+    pub count: bool,
+    /// The latch opened.
+    pub open: bool,
+    /// A leader came or went.
+    pub holder: bool,
+}
+
+/// The answer to an attempt, in the store's own time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is held.
+    Granted(Fence),
+    /// Others are in the way.
+    Busy {
+        /// When the first of them goes by itself.
+        retry_after: Duration,
+        /// The first of them.
+        behind: HoldId,
+    },
+    /// A re-entry found nothing.
+    Gone,
+}
+
+/// What a renewal found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A holder.
+    Held,
+    /// A waiter.
+    Queued,
+    /// Nobody.
+    Gone,
+}
+
+/// Whether `claim` may come in, where `holders` are inside and `waiters` came before it. The first in the way, if any.
+///
+/// Plain locks, elections and permits look at holders only; fair locks also at fair waiters, reads and writes at each
+/// other's waiters, so that a stream of readers does not starve a writer.
+pub fn admits<'a>(
+    kind: &Kind,
+    size: u32,
+    holders: impl Iterator<Item = (&'a HoldId, &'a Kind)> + Clone,
+    mut waiters: impl Iterator<Item = (&'a HoldId, &'a Kind)>,
+) -> std::result::Result<(), HoldId> {
+    let first = |found: Option<(&HoldId, &Kind)>| found.map_or(Ok(()), |(id, _)| Err(*id));
+    let mut inside = holders.clone();
+    match kind {
+        Kind::Lock | Kind::Leader => first(inside.next()),
+        Kind::FairLock => {
+            first(inside.next())?;
+            first(waiters.find(|(_, k)| matches!(k, Kind::FairLock)))
+        }
+        Kind::Read { under_write: Some(own) } if inside.clone().any(|(id, _)| id == own) => Ok(()),
+        Kind::Read { .. } => {
+            first(inside.find(|(_, k)| matches!(k, Kind::Write)))?;
+            first(waiters.find(|(_, k)| matches!(k, Kind::Write)))
+        }
+        Kind::Write => {
+            first(inside.next())?;
+            first(waiters.next())
+        }
+        Kind::Permit { n, .. } => {
+            let used: u64 = holders.map(|(_, k)| permits(k)).sum();
+            if used + u64::from(*n) <= u64::from(size) {
+                return Ok(());
+            }
+            first(inside.next())
+        }
+    }
+}
+
+fn permits(kind: &Kind) -> u64 {
+    match kind {
+        Kind::Permit { n, .. } => u64::from(*n),
+        _ => 0,
+    }
+}
+
+impl Ledger {
+    /// An empty one whose fences begin above `floor`.
+    pub fn above(floor: u64) -> Self {
+        Self { fence: floor, ..Self::default() }
+    }
+
+    /// Whether it says nothing but its last fence.
+    pub fn is_idle(&self) -> bool {
+        self.holders.is_empty()
+            && self.waiters.is_empty()
+            && self.size.is_none()
+            && self.count.is_none()
+            && self.ops.is_empty()
+            && self.watchers.is_empty()
+    }
+
+    /// What the name is used as, if it is used.
+    pub fn family(&self) -> Option<Family> {
+        if let Some(count) = &self.count {
+            return Some(match count.of {
+                Counter::Latch => Family::Latch,
+                _ => Family::Count,
+            });
+        }
+        if self.size.is_some() {
+            return Some(Family::Permit);
+        }
+        let kinds = self.holders.iter().map(|h| &h.kind).chain(self.waiters.iter().map(|w| &w.kind));
+        kinds.map(Kind::family).next()
+    }
+
+    /// Drops what has ended, and gives what was stamped under another clock one full term from now.
+    pub fn prune(&mut self, now: Now) {
+        let mut dirty = false;
+        let mut gone = false;
+        let mut leader = false;
+        self.holders.retain_mut(|h| {
+            dirty |= h.expiry.adopt(now, h.lease);
+            let alive = !h.expiry.is_over(now);
+            gone |= !alive;
+            leader |= !alive && h.kind == Kind::Leader;
+            alive
+        });
+        self.waiters.retain_mut(|w| {
+            dirty |= w.expiry.adopt(now, w.stamp);
+            let alive = !w.expiry.is_over(now);
+            gone |= !alive;
+            alive
+        });
+        self.watchers.retain_mut(|w| {
+            dirty |= w.expiry.adopt(now, WATCHER);
+            let alive = !w.expiry.is_over(now);
+            dirty |= !alive;
+            alive
+        });
+        dirty |= self.prune_ops(now);
+        self.effects.dirty |= dirty | gone;
+        self.effects.holder |= leader;
+        if gone {
+            self.admit_next();
+        }
+    }
+
+    /// One attempt of `claim`.
+    ///
+    /// # Errors
+    /// `Config` when the name is in use as something else.
+    pub fn attempt(&mut self, claim: &Claim, process: &Arc<Process>, now: Now) -> Result<Outcome> {
+        self.prune(now);
+        if let Some(holder) = self.holders.iter_mut().find(|h| h.id == claim.id) {
+            if claim.holds > 1 {
+                holder.holds = claim.holds;
+            }
+            holder.lease = holder.lease.max(claim.lease);
+            holder.expiry.extend(now, claim.lease);
+            self.effects.dirty = true;
+            return Ok(Outcome::Granted(Fence(holder.fence)));
+        }
+        if claim.holds > 1 {
+            return Ok(Outcome::Gone);
+        }
+        self.clash(&claim.name, claim.kind.family())?;
+        if let Kind::Permit { limit, .. } = claim.kind
+            && self.size.is_none()
+        {
+            self.size = Some(limit);
+            self.effects.dirty = true;
+        }
+        let place = self.waiters.iter().position(|w| w.id == claim.id);
+        let ahead = &self.waiters[..place.unwrap_or(self.waiters.len())];
+        let in_the_way = admits(
+            &claim.kind,
+            self.size.unwrap_or(0),
+            self.holders.iter().map(|h| (&h.id, &h.kind)),
+            ahead.iter().map(|w| (&w.id, &w.kind)),
+        );
+        match in_the_way {
+            Ok(()) => Ok(Outcome::Granted(self.grant(claim, place, process, now))),
+            Err(behind) => {
+                let retry_after = self.first_end(&claim.kind, ahead, now);
+                if claim.wait.is_some() {
+                    self.queue(claim, place, process, now);
+                }
+                Ok(Outcome::Busy { retry_after, behind })
+            }
+        }
+    }
+
+    fn grant(&mut self, claim: &Claim, place: Option<usize>, process: &Arc<Process>, now: Now) -> Fence {
+        let since = now.wall;
+        if let Some(place) = place {
+            self.waiters.remove(place);
+        }
+        let under = match claim.kind {
+            Kind::Read { under_write: Some(own) } => self.holders.iter().find(|h| h.id == own),
+            _ => None,
+        };
+        // A read under one's own write is the same stay: it keeps the writer's fence.
+        let fence = under.map_or_else(|| now.wall.max(self.fence + 1), |writer| writer.fence);
+        self.fence = self.fence.max(fence);
+        self.holders.push(Holder {
+            id: claim.id,
+            kind: claim.kind,
+            holds: claim.holds,
+            fence,
+            lease: claim.lease,
+            expiry: Expiry::new(now, claim.lease),
+            since,
+            note: claim.note.clone(),
+            process: process.clone(),
+        });
+        self.effects.dirty = true;
+        self.effects.holder |= claim.kind == Kind::Leader;
+        if place.is_some() {
+            // Those behind may be let in by this one's leaving the queue: readers behind a reader, permits that fit.
+            self.admit_next();
+        }
+        Fence(fence)
+    }
+
+    fn queue(&mut self, claim: &Claim, place: Option<usize>, process: &Arc<Process>, now: Now) {
+        match place {
+            Some(place) => {
+                let waiter = &mut self.waiters[place];
+                // A place is stamped anew only when a third of it is used up: a look costs no write.
+                if waiter.expiry.left(now) < claim.stamp * 2 / 3 {
+                    waiter.expiry.extend(now, claim.stamp);
+                    self.effects.dirty = true;
+                }
+            }
+            None => {
+                self.waiters.push(Waiter {
+                    id: claim.id,
+                    kind: claim.kind,
+                    stamp: claim.stamp,
+                    expiry: Expiry::new(now, claim.stamp),
+                    since: now.wall,
+                    note: claim.note.clone(),
+                    process: process.clone(),
+                });
+                self.effects.dirty = true;
+            }
+        }
+    }
+
+    /// Extends a holder, or stamps a waiter.
+    pub fn renew(&mut self, claim: &Claim, now: Now) -> Found {
+        self.prune(now);
+        if let Some(holder) = self.holders.iter_mut().find(|h| h.id == claim.id) {
+            holder.lease = holder.lease.max(claim.lease);
+            holder.expiry.extend(now, claim.lease);
+            self.effects.dirty = true;
+            return Found::Held;
+        }
+        if let Some(waiter) = self.waiters.iter_mut().find(|w| w.id == claim.id) {
+            waiter.expiry.extend(now, claim.stamp);
+            self.effects.dirty = true;
+            return Found::Queued;
+        }
+        Found::Gone
+    }
+
+    /// Leaves, or writes the count of a hold that stays.
+    pub fn release(&mut self, claim: &Claim, now: Now) -> Released {
+        self.prune(now);
+        if let Some(at) = self.holders.iter().position(|h| h.id == claim.id) {
+            if claim.holds > 0 {
+                self.holders[at].holds = claim.holds;
+            } else {
+                let left = self.holders.remove(at);
+                self.effects.holder |= left.kind == Kind::Leader;
+                self.admit_next();
+            }
+        } else if claim.holds > 0 {
+            return Released::Gone;
+        } else if let Some(at) = self.waiters.iter().position(|w| w.id == claim.id) {
+            self.waiters.remove(at);
+            self.admit_next();
+        } else {
+            return Released::Gone;
+        }
+        self.effects.dirty = true;
+        Released::Freed
+    }
+
+    /// Takes the waiters of a dead client out.
+    pub fn forget_waiters(&mut self, client: ClientId) {
+        let before = self.waiters.len() + self.watchers.len();
+        self.waiters.retain(|w| w.id.client != client);
+        self.watchers.retain(|w| w.client != client);
+        if self.waiters.len() + self.watchers.len() < before {
+            self.effects.dirty = true;
+            self.admit_next();
+        }
+    }
+
+    /// Registers a client of another process that wants to hear of the count or the holder.
+    pub fn watch(&mut self, client: ClientId, now: Now) {
+        self.prune(now);
+        match self.watchers.iter_mut().find(|w| w.client == client) {
+            Some(watcher) => watcher.expiry.extend(now, WATCHER),
+            None => self.watchers.push(Watcher { client, expiry: Expiry::new(now, WATCHER) }),
+        }
+        self.effects.dirty = true;
+    }
+
+    /// Finds out whom the last change lets in, as if each of them came at once in the order of the queue.
+    fn admit_next(&mut self) {
+        let mut inside: Vec<(&HoldId, &Kind)> = self.holders.iter().map(|h| (&h.id, &h.kind)).collect();
+        let mut outside: Vec<(&HoldId, &Kind)> = Vec::new();
+        let mut admit = Vec::new();
+        for waiter in &self.waiters {
+            let me = (&waiter.id, &waiter.kind);
+            let ahead = outside.iter().copied();
+            if admits(&waiter.kind, self.size.unwrap_or(0), inside.iter().copied(), ahead).is_ok() {
+                inside.push(me);
+                if !admit.contains(&waiter.id.client) {
+                    admit.push(waiter.id.client);
+                }
+                if matches!(waiter.kind, Kind::Lock | Kind::FairLock | Kind::Leader | Kind::Write) {
+                    break;
+                }
+            } else {
+                outside.push(me);
+            }
+        }
+        self.effects.admit = admit;
+    }
+
+    /// When the first of those in the way goes by itself.
+    fn first_end(&self, kind: &Kind, ahead: &[Waiter], now: Now) -> Duration {
+        let inside = self.holders.iter().map(|h| &h.expiry);
+        let outside = ahead.iter().filter(|_| kind.is_queued()).map(|w| &w.expiry);
+        inside.chain(outside).map(|e| e.left(now)).min().unwrap_or_default()
+    }
+
+    fn clash(&self, name: &Name, wanted: Family) -> Result<()> {
+        let mutex = |f: Family| matches!(f, Family::Lock | Family::Fair | Family::Leader);
+        match self.family() {
+            Some(used) if used != wanted && !(mutex(used) && mutex(wanted)) => {
+                Err(Error::Config(format!("{name} is in use as a {used} and cannot be a {wanted} too")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What people want to see of it; `None` when the name is not in use.
+    pub fn snapshot(&mut self, name: &Name, now: Now) -> Option<Snapshot> {
+        self.prune(now);
+        let family = self.family()?;
+        let mode = |kind: &Kind| match kind {
+            Kind::Read { .. } => Mode::Shared,
+            Kind::Permit { .. } => Mode::Permits,
+            _ => Mode::Exclusive,
+        };
+        Some(Snapshot {
+            name: name.clone(),
+            family,
+            holders: self
+                .holders
+                .iter()
+                .map(|h| backend::Holder {
+                    id: h.id.to_string(),
+                    mode: mode(&h.kind),
+                    holds: if let Kind::Permit { n, .. } = h.kind { n } else { h.holds },
+                    fence: Some(Fence(h.fence)),
+                    left: Some(h.expiry.left(now)),
+                    since: Some(h.since),
+                    note: h.note.as_deref().map(str::to_owned),
+                    host: Some(h.process.host.clone()),
+                    pid: Some(h.process.pid),
+                })
+                .collect(),
+            waiters: self
+                .waiters
+                .iter()
+                .map(|w| backend::Waiter {
+                    id: w.id.to_string(),
+                    mode: mode(&w.kind),
+                    since: Some(w.since),
+                    note: w.note.as_deref().map(str::to_owned),
+                    host: Some(w.process.host.clone()),
+                    pid: Some(w.process.pid),
+                })
+                .collect(),
+            fence: (self.fence > 0).then_some(Fence(self.fence)),
+            size: self.size,
+            count: self.count.as_ref().map(|c| c.value),
+        })
+    }
+}
+
+/// How long a watcher in another process is remembered without a sign of life.
+const WATCHER: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests;

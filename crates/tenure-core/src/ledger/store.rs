@@ -1,0 +1,225 @@
+//! A backend made of ledgers: a store that can change one name's data atomically and say that it changed has every
+//! kind.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, Weak};
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+
+use super::{Effects, Found, Ledger, Now, Outcome};
+use crate::backend::{
+    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Signal, Snapshot,
+    Watch,
+};
+use crate::claim::Process;
+use crate::{Claim, ClientId, Name, OpId, Result};
+
+/// Where ledgers are kept.
+pub trait LedgerStore: fmt::Debug + Send + Sync + 'static {
+    /// What this store is.
+    fn info(&self) -> &Info;
+
+    /// Changes the ledger of `name` atomically, passing the store's own time read inside the transaction, and passes
+    /// its effects on to those who watch. A change that is called again sees the first one's result.
+    fn update<R: Send + 'static>(
+        &self,
+        name: &Name,
+        change: impl FnMut(&mut Ledger, Now) -> R + Send,
+    ) -> impl Future<Output = Result<R>> + Send;
+
+    /// The same for many names at once; `change` gets the index of the name. Need not be atomic as a whole.
+    fn update_many<R: Send + 'static>(
+        &self,
+        names: &[&Name],
+        change: impl FnMut(usize, &mut Ledger, Now) -> R + Send,
+    ) -> impl Future<Output = Result<Vec<R>>> + Send;
+
+    /// Signals from the moment this returns.
+    fn watch(&self, name: &Name, interest: Interest<'_>) -> impl Future<Output = Result<Box<dyn Watch>>> + Send;
+
+    /// The ledgers in use whose names begin with `prefix`, in order, at most `limit`.
+    fn scan(&self, prefix: &str, limit: usize) -> impl Future<Output = Result<Vec<(Name, Ledger, Now)>>> + Send;
+}
+
+/// The backend over a ledger store.
+#[derive(Debug)]
+pub struct Ledgered<S> {
+    store: S,
+    process: Arc<Process>,
+}
+
+impl<S: LedgerStore> Ledgered<S> {
+    /// Over this store.
+    pub fn over(store: S) -> Self {
+        Self { store, process: Process::current().clone() }
+    }
+
+    /// The store itself.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+}
+
+#[async_trait]
+impl<S: LedgerStore> Backend for Ledgered<S> {
+    fn info(&self) -> &Info {
+        self.store.info()
+    }
+
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        let info = self.store.info();
+        info.require(claim.kind.family())?;
+        let sent = info.clock.now();
+        let outcome = self.store.update(&claim.name, |ledger, now| ledger.attempt(claim, &self.process, now)).await??;
+        Ok(match outcome {
+            Outcome::Granted(fence) => {
+                Attempt::Granted { fence: Some(fence), until: info.drift.until(sent, claim.lease) }
+            }
+            Outcome::Busy { retry_after, behind } => {
+                Attempt::Busy { retry_after: Some(retry_after), behind: Some(behind) }
+            }
+            Outcome::Gone => Attempt::Gone,
+        })
+    }
+
+    async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
+        self.store.watch(name, interest).await
+    }
+
+    async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
+        let info = self.store.info();
+        let sent = info.clock.now();
+        let names: Vec<&Name> = claims.iter().map(|c| &c.name).collect();
+        let found = self.store.update_many(&names, |i, ledger, now| ledger.renew(&claims[i], now)).await?;
+        Ok(found
+            .into_iter()
+            .zip(claims)
+            .map(|(found, claim)| match found {
+                Found::Held => Renewal::Held { until: info.drift.until(sent, claim.lease) },
+                Found::Queued => Renewal::Queued,
+                Found::Gone => Renewal::Gone,
+            })
+            .collect())
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<Released> {
+        self.store.update(&claim.name, |ledger, now| ledger.release(claim, now)).await
+    }
+
+    async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply> {
+        self.store.update(name, |ledger, now| ledger.count(name, counter, op, id, now)).await?
+    }
+
+    async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
+        match query {
+            Query::Name(name) => {
+                let seen = self.store.update(&name, |ledger, now| ledger.snapshot(&name, now)).await?;
+                Ok(seen.into_iter().collect())
+            }
+            Query::Prefix { prefix, limit } => {
+                let found = self.store.scan(&prefix, limit).await?;
+                Ok(found.into_iter().filter_map(|(name, mut ledger, now)| ledger.snapshot(&name, now)).collect())
+            }
+        }
+    }
+}
+
+/// Those in this process who watch names: shared by the stores, which tell it the effects of each change.
+#[derive(Debug, Default)]
+pub struct Watched {
+    names: Mutex<HashMap<Name, Vec<Weak<Ear>>>>,
+}
+
+#[derive(Debug)]
+struct Ear {
+    client: ClientId,
+    hears: Hears,
+    open: AtomicBool,
+    notify: Notify,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Hears {
+    Admissions,
+    Count,
+    Holder,
+}
+
+impl Watched {
+    /// Listens to `name` from now on.
+    pub fn listen(self: &Arc<Self>, name: &Name, interest: Interest<'_>) -> Box<dyn Watch> {
+        let (client, hears) = match interest {
+            Interest::Claim(claim) => (claim.id.client, Hears::Admissions),
+            Interest::Count(client) => (client, Hears::Count),
+            Interest::Holder(client) => (client, Hears::Holder),
+        };
+        let ear = Arc::new(Ear { client, hears, open: AtomicBool::new(false), notify: Notify::new() });
+        self.names.lock().unwrap().entry(name.clone()).or_default().push(Arc::downgrade(&ear));
+        Box::new(Listening { ear, name: name.clone(), watched: self.clone() })
+    }
+
+    /// Tells those concerned.
+    pub fn tell(&self, name: &Name, effects: &Effects) {
+        if effects.admit.is_empty() && !effects.count && !effects.holder {
+            return;
+        }
+        let names = self.names.lock().unwrap();
+        for ear in names.get(name).into_iter().flatten().filter_map(Weak::upgrade) {
+            let concerned = match ear.hears {
+                Hears::Admissions => effects.admit.contains(&ear.client),
+                Hears::Count => effects.count,
+                Hears::Holder => effects.holder,
+            };
+            if concerned {
+                ear.open.fetch_or(effects.open, SeqCst);
+                ear.notify.notify_one();
+            }
+        }
+    }
+
+    /// Wakes all who listen to `name`, or to any name.
+    pub fn tell_all(&self, name: Option<&Name>) {
+        let names = self.names.lock().unwrap();
+        for (n, ears) in &*names {
+            if name.is_none_or(|name| name == n) {
+                ears.iter().filter_map(Weak::upgrade).for_each(|ear| ear.notify.notify_one());
+            }
+        }
+    }
+
+    /// Whether a client listens here.
+    pub fn hears(&self, name: &Name, client: ClientId) -> bool {
+        let names = self.names.lock().unwrap();
+        names.get(name).into_iter().flatten().filter_map(Weak::upgrade).any(|ear| ear.client == client)
+    }
+}
+
+struct Listening {
+    ear: Arc<Ear>,
+    name: Name,
+    watched: Arc<Watched>,
+}
+
+#[async_trait]
+impl Watch for Listening {
+    async fn signal(&mut self) -> Signal {
+        self.ear.notify.notified().await;
+        if self.ear.open.swap(false, SeqCst) { Signal::Open } else { Signal::Changed }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let mut names = self.watched.names.lock().unwrap();
+        if let Some(ears) = names.get_mut(&self.name) {
+            ears.retain(|ear| !std::ptr::eq(ear.as_ptr(), Arc::as_ptr(&self.ear)));
+            if ears.is_empty() {
+                names.remove(&self.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The backend-neutral core of Tenure. Users depend on the `tenure` crate, which re-exports what they need; this
+//! crate is for those who write a backend.
+//!
+//! Every arrow points down: templates ([`Lock`], [`RwLock`], [`Semaphore`], [`Latch`], [`Election`]) make a
+//! [`Claim`]; the first attempt runs in the caller's task, waiting in the driver, renewal in the keeper; below is the
+//! trait [`Backend`].
+
+mod acquire;
+pub mod backend;
+mod claim;
+mod client;
+mod clock;
+mod count;
+mod driver;
+mod election;
+mod error;
+mod guard;
+mod hold;
+mod keeper;
+mod latch;
+pub mod layers;
+pub mod ledger;
+mod lock;
+mod mailbox;
+mod memory;
+mod multi;
+mod name;
+mod owner;
+mod rwlock;
+mod semaphore;
+
+pub use backend::{Backend, Holder, Snapshot, Waiter};
+pub use claim::{Claim, ClientId, Family, Fence, HoldId, Kind, OpId, Process};
+pub use client::{Client, Settings};
+pub use clock::{Clock, Drift, Time, wall_micros};
+pub use count::CountingSemaphore;
+pub use election::{Election, Leader, Observer};
+pub use error::{Error, Lost, LostReason, Result};
+pub use guard::Guard;
+pub use latch::Latch;
+pub use lock::Lock;
+pub use memory::{Memory, MemoryStore};
+pub use multi::{MultiGuard, MultiLock, multi};
+pub use name::Name;
+pub use owner::Owner;
+pub use rwlock::RwLock;
+pub use semaphore::Semaphore;

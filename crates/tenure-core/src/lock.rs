@@ -1,0 +1,183 @@
+//! The template of everything that is held: a name, a kind and options.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::acquire::{Request, Wait};
+use crate::backend::{Holder, Released, Waiter};
+use crate::client::Client;
+use crate::{Claim, Family, Guard, HoldId, Kind, Name, Owner, Result};
+
+/// A lock, or what behaves like one: the halves of a read/write lock, permits of a semaphore. A template: cheap,
+/// without state, to be cloned and used as often as wanted.
+///
+/// ```
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+/// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+/// let lock = client.lock("orders/42");
+///
+/// let guard = lock.acquire().await?; // waits; renewed until released
+/// assert!(lock.try_acquire().await?.is_none()); // does not wait
+/// guard.release().await?;
+///
+/// let ten_seconds = lock.clone().lease(Duration::from_secs(10)); // never renewed
+/// if let Some(guard) = ten_seconds.try_acquire_for(Duration::from_secs(3)).await? {
+///     println!("held for {:?}, fence {:?}", guard.remaining(), guard.fence());
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a template does nothing until it is acquired"]
+pub struct Lock {
+    pub(crate) request: Request,
+}
+
+impl Lock {
+    pub(crate) fn new(client: &Client, name: Result<Name>, kind: Kind) -> Self {
+        Self { request: Request::new(client, name, kind) }
+    }
+
+    /// Holds for `lease` and is never renewed. Without one the client's default lease applies, renewed every third of
+    /// it until the guard is gone.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.request.lease = Some(lease);
+        self
+    }
+
+    /// Serves in the order of asking, across all processes. Read/write locks always do.
+    pub fn fair(mut self) -> Self {
+        if self.request.kind == Kind::Lock {
+            self.request.kind = Kind::FairLock;
+        }
+        self
+    }
+
+    /// Acquires for this owner, which enters again what it holds already.
+    pub fn owner(mut self, owner: &Owner) -> Self {
+        self.request.owner = Some(owner.clone());
+        self
+    }
+
+    /// Ends a hold after this long, however alive its holder is: the guard turns lost and the name is freed.
+    pub fn max_hold(mut self, limit: Duration) -> Self {
+        self.request.max_hold = Some(limit);
+        self
+    }
+
+    /// A word for people, shown with the holder.
+    pub fn note(mut self, note: impl Into<Arc<str>>) -> Self {
+        self.request.note = Some(note.into());
+        self
+    }
+
+    /// Waits until it is held.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer; `Unsupported` when it has no such kind; `Config` for
+    /// a bad name or option.
+    ///
+    /// # Cancel safety
+    /// Safe: dropping the future leaves nothing behind, neither a hold nor a place in a queue. A future that is not
+    /// polled holds nobody up.
+    pub async fn acquire(&self) -> Result<Guard> {
+        loop {
+            if let Some(guard) = self.request.acquire(Wait::Forever).await? {
+                return Ok(guard);
+            }
+        }
+    }
+
+    /// Takes it if it is free. `None` if it is not.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`].
+    ///
+    /// # Cancel safety
+    /// Safe: dropping the future leaves nothing behind.
+    pub async fn try_acquire(&self) -> Result<Option<Guard>> {
+        self.request.acquire(Wait::No).await
+    }
+
+    /// Waits for at most `wait`. `None` if it was not free by then.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`].
+    ///
+    /// # Cancel safety
+    /// Safe: dropping the future leaves nothing behind.
+    pub async fn try_acquire_for(&self, wait: Duration) -> Result<Option<Guard>> {
+        self.request.acquire(Wait::For(wait)).await
+    }
+
+    /// Whether anybody holds it, as the store says.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn is_locked(&self) -> Result<bool> {
+        Ok(self.holder().await?.is_some())
+    }
+
+    /// Who holds it, as the store says: the first if there are several.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn holder(&self) -> Result<Option<Holder>> {
+        Ok(self.holders().await?.into_iter().next())
+    }
+
+    /// All who hold it, as the store says.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn holders(&self) -> Result<Vec<Holder>> {
+        self.request.core().check_open()?;
+        Ok(self.request.core().snapshot(self.request.name()?).await?.map_or_else(Vec::new, |s| s.holders))
+    }
+
+    /// Who waits for it, as far as the store records it: of a plain lock one per process.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn waiters(&self) -> Result<Vec<Waiter>> {
+        self.request.core().check_open()?;
+        Ok(self.request.core().snapshot(self.request.name()?).await?.map_or_else(Vec::new, |s| s.waiters))
+    }
+
+    /// Takes it from whoever holds it now, and says whether anybody did. The holder learns it at its next renewal or
+    /// at its release; the next grant has a larger fence.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn force_release(&self) -> Result<bool> {
+        let mut freed = false;
+        for holder in self.holders().await? {
+            if let Some(id) = holder.hold_id() {
+                freed |= self.release_id(id).await?;
+            }
+        }
+        Ok(freed)
+    }
+
+    pub(crate) async fn release_id(&self, id: HoldId) -> Result<bool> {
+        let core = self.request.core();
+        core.check_open()?;
+        let name = self.request.name()?;
+        tracing::info!(%name, hold = %id, "released by its id");
+        let claim = Claim::of(id, name.clone(), self.request.kind);
+        Ok(core.backend.release(&claim).await? == Released::Freed)
+    }
+
+    /// The name, if it is a good one.
+    ///
+    /// # Errors
+    /// `Config` if not.
+    pub fn name(&self) -> Result<&Name> {
+        self.request.name()
+    }
+
+    /// What it is.
+    pub fn family(&self) -> Family {
+        self.request.kind.family()
+    }
+}

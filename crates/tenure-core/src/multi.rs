@@ -1,0 +1,224 @@
+//! Several locks, all or nothing. Never waits while holding: it waits for one, tries the rest, and when one is busy
+//! gives all back and waits for that one first. So no order is needed, across any stores and processes.
+
+use std::collections::HashSet;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::{Error, Fence, Guard, Lock, Lost, Name, Result};
+
+/// Several locks as one: any kinds, from one client or several.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+/// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+/// let both = tenure_core::multi([client.lock("from"), client.lock("to")]);
+/// let guard = both.acquire().await?;
+/// assert_eq!(guard.fences().len(), 2);
+/// guard.release().await
+/// # }
+/// ```
+pub fn multi(locks: impl IntoIterator<Item = Lock>) -> MultiLock {
+    MultiLock { locks: locks.into_iter().collect() }
+}
+
+/// See [`multi`].
+#[derive(Clone, Debug)]
+#[must_use = "a template does nothing until it is acquired"]
+pub struct MultiLock {
+    locks: Vec<Lock>,
+}
+
+impl MultiLock {
+    /// Waits until all are held.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`]; what was taken before is given back. `Config` when there is none, or one name twice.
+    ///
+    /// # Cancel safety
+    /// Safe: dropping the future leaves nothing behind.
+    pub async fn acquire(&self) -> Result<MultiGuard> {
+        loop {
+            if let Some(guard) = self.take(None).await? {
+                return Ok(guard);
+            }
+        }
+    }
+
+    /// Takes all if all are free.
+    ///
+    /// # Errors
+    /// As [`MultiLock::acquire`].
+    ///
+    /// # Cancel safety
+    /// Safe: dropping the future leaves nothing behind.
+    pub async fn try_acquire(&self) -> Result<Option<MultiGuard>> {
+        self.check()?;
+        let mut guards = Vec::with_capacity(self.locks.len());
+        match self.try_others(None, &mut guards).await? {
+            None => Ok(Some(in_order(guards))),
+            Some(_) => {
+                give_back(guards).await;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Waits for at most `wait` until all are held.
+    ///
+    /// # Errors
+    /// As [`MultiLock::acquire`].
+    ///
+    /// # Cancel safety
+    /// Safe: dropping the future leaves nothing behind.
+    pub async fn try_acquire_for(&self, wait: Duration) -> Result<Option<MultiGuard>> {
+        self.take(Instant::now().checked_add(wait)).await
+    }
+
+    async fn take(&self, deadline: Option<Instant>) -> Result<Option<MultiGuard>> {
+        self.check()?;
+        let mut busy = 0;
+        let mut pause = Duration::from_millis(1);
+        loop {
+            let waited = match deadline {
+                None => Some(self.locks[busy].acquire().await?),
+                Some(at) => {
+                    let left = at.saturating_duration_since(Instant::now());
+                    self.locks[busy].try_acquire_for(left).await?
+                }
+            };
+            let Some(first) = waited else { return Ok(None) };
+            let mut guards = vec![(busy, first)];
+            match self.try_others(Some(busy), &mut guards).await? {
+                None => return Ok(Some(in_order(guards))),
+                Some(other) => {
+                    give_back(guards).await;
+                    busy = other;
+                }
+            }
+            if deadline.is_some_and(|at| at <= Instant::now()) {
+                return Ok(None);
+            }
+            // Two who take each other's locks in turns would meet again and again.
+            let random = RandomState::new().build_hasher().finish();
+            self.locks[busy].request.core().sleep(pause.mul_f64((random % 1000) as f64 / 1000.0)).await?;
+            pause = (pause * 2).min(Duration::from_millis(50));
+        }
+    }
+
+    async fn try_others(&self, held: Option<usize>, guards: &mut Vec<(usize, Guard)>) -> Result<Option<usize>> {
+        for (i, lock) in self.locks.iter().enumerate().filter(|(i, _)| Some(*i) != held) {
+            match lock.try_acquire().await? {
+                Some(guard) => guards.push((i, guard)),
+                None => return Ok(Some(i)),
+            }
+        }
+        Ok(None)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.locks.is_empty() {
+            return Err(Error::Config("a multi-lock needs at least one lock".into()));
+        }
+        let mut seen = HashSet::new();
+        for lock in &self.locks {
+            let name = lock.name()?;
+            let store = Arc::as_ptr(lock.request.client.backend()).cast::<()>();
+            if !seen.insert((store, name)) {
+                return Err(Error::Config(format!("a multi-lock cannot have {name} twice: it would wait for itself")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn in_order(mut guards: Vec<(usize, Guard)>) -> MultiGuard {
+    guards.sort_by_key(|(i, _)| *i);
+    MultiGuard { guards: guards.into_iter().map(|(_, guard)| guard).collect() }
+}
+
+/// Gives back what was taken. What fails is finished in the background.
+async fn give_back(guards: Vec<(usize, Guard)>) {
+    for (_, guard) in guards {
+        let _ = guard.release().await;
+    }
+}
+
+/// Several holds as one.
+#[derive(Debug)]
+#[must_use = "dropping a guard releases what it holds"]
+pub struct MultiGuard {
+    guards: Vec<Guard>,
+}
+
+impl MultiGuard {
+    /// The guards, in the order of the locks.
+    pub fn guards(&self) -> &[Guard] {
+        &self.guards
+    }
+
+    /// The fence of each lock.
+    pub fn fences(&self) -> Vec<(&Name, Option<Fence>)> {
+        self.guards.iter().map(|g| (g.name(), g.fence())).collect()
+    }
+
+    /// Whether all are certain to be held at this moment.
+    pub fn is_held(&self) -> bool {
+        self.guards.iter().all(Guard::is_held)
+    }
+
+    /// For how long all are certain to be held.
+    pub fn remaining(&self) -> Duration {
+        self.guards.iter().map(Guard::remaining).min().unwrap_or_default()
+    }
+
+    /// Waits until one of them is lost.
+    ///
+    /// # Cancel safety
+    /// Safe: call it again.
+    pub async fn lost(&self) -> Lost {
+        let each = self.guards.iter().map(|g| Box::pin(g.lost()));
+        futures_util::future::select_all(each).await.0
+    }
+
+    /// Runs `work` as long as all are held, and drops it when one is lost.
+    ///
+    /// # Errors
+    /// `Lost` when one was lost before the work was done.
+    pub async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
+        let mut work = std::pin::pin!(work);
+        let mut lost = std::pin::pin!(self.lost());
+        std::future::poll_fn(|cx| {
+            if let std::task::Poll::Ready(lost) = lost.as_mut().poll(cx) {
+                return std::task::Poll::Ready(Err(lost.into()));
+            }
+            work.as_mut().poll(cx).map(Ok)
+        })
+        .await
+    }
+
+    /// Releases all, also when one fails.
+    ///
+    /// # Errors
+    /// The one error there was, or `Several`.
+    ///
+    /// # Cancel safety
+    /// Dropping the future keeps nothing: what is left is released in the background.
+    pub async fn release(self) -> Result<()> {
+        let mut errors = Vec::new();
+        for guard in self.guards {
+            if let Err(error) = guard.release().await {
+                errors.push(error);
+            }
+        }
+        match errors.len() {
+            0 => Ok(()),
+            1 => Err(errors.remove(0)),
+            _ => Err(Error::Several(errors)),
+        }
+    }
+}
