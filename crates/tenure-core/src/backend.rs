@@ -40,9 +40,9 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// counts, creates nothing.
     async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>>;
 
-    /// `claim.holds == 0`: leaves, whether holding or waiting. `claim.holds > 0`: writes the count. Either only for
-    /// the claim's own id. Repeating it is harmless and answers `Gone`.
-    async fn release(&self, claim: &Claim) -> Result<Released>;
+    /// Leaves, whether holding or waiting; or, where the owner stays inside `left` times, only writes that count.
+    /// Either only for the claim's own id. Repeating it is harmless and answers `Gone`.
+    async fn release(&self, claim: &Claim, left: u32) -> Result<Released>;
 
     /// Reads or changes a plain number, once per `id`.
     async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply>;

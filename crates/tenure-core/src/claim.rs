@@ -200,8 +200,7 @@ pub struct Claim {
     pub name: Name,
     /// How it shares.
     pub kind: Kind,
-    /// How many times the owner is inside, as it shall be after the call: 1 in a first attempt, more in a re-entry,
-    /// 0 in a last release.
+    /// How many times the owner is inside, as it shall be after an attempt: 1 in the first, more in a re-entry.
     pub holds: u32,
     /// How long a grant lasts without renewal.
     pub lease: Duration,
@@ -217,7 +216,7 @@ impl Claim {
     /// A claim that only names an existing hold, to release or renew it without its guard.
     pub fn of(id: HoldId, name: Name, kind: Kind) -> Self {
         let lease = Duration::from_secs(30);
-        Self { id, name, kind, holds: 0, lease, wait: None, stamp: lease, note: None }
+        Self { id, name, kind, holds: 1, lease, wait: None, stamp: lease, note: None }
     }
 
     pub(crate) fn with_holds(&self, holds: u32) -> Self {

@@ -144,8 +144,7 @@ impl Guard {
 
     async fn unnest(&self, left: u32) -> Result<()> {
         let core = &self.inner.core;
-        let claim = self.hold.claim.with_holds(left);
-        match core.backend.release(&claim).await {
+        match core.backend.release(&self.hold.claim, left).await {
             Ok(Released::Gone) => {
                 core.lose(&self.hold, LostReason::Gone);
                 Err(self.hold.as_lost(LostReason::Gone).into())
@@ -177,7 +176,7 @@ struct Leaving<'a> {
 impl Leaving<'_> {
     async fn send(mut self) -> Result<Released> {
         let Some(claim) = self.claim else { return Ok(Released::Gone) };
-        match self.core.backend.release(claim).await {
+        match self.core.backend.release(claim, 0).await {
             Err(error) if error.is_transient() => {
                 self.claim = None;
                 let unanswered = error.is_unknown().then(|| error.clone());
@@ -211,7 +210,7 @@ impl Drop for Guard {
         match self.hold.leave(self.renewed) {
             Leave::Lost(lost) => core.lose(&self.hold, lost.reason),
             Leave::Inner(left) => {
-                core.leave_in_background(Arc::new(self.hold.claim.with_holds(left)), None);
+                core.unnest_in_background(self.hold.claim.clone(), left);
             }
             Leave::Last => {
                 core.forget(&self.hold);

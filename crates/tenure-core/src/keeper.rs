@@ -315,12 +315,20 @@ impl Core {
         Some(self.runtime().ok()?.spawn(job))
     }
 
+    /// Writes the count of a hold one of whose guards was dropped. The count is for people: once is enough.
+    pub(crate) fn unnest_in_background(self: &Arc<Self>, claim: Arc<Claim>, left: u32) {
+        let core = self.clone();
+        if let Ok(runtime) = self.runtime() {
+            runtime.spawn(async move { core.backend.release(&claim, left).await });
+        }
+    }
+
     async fn leave(&self, claim: &Claim, mut unanswered: Option<Error>) -> Result<Released> {
         let give_up = self.clock.now().after(claim.lease.max(claim.stamp));
         let mut pause = Duration::from_millis(10);
         loop {
             let limit = self.settings.call_timeout;
-            let error = match timeout(limit, self.backend.release(claim)).await {
+            let error = match timeout(limit, self.backend.release(claim, 0)).await {
                 Ok(Ok(Released::Gone)) if unanswered.is_some() => return Ok(Released::Freed),
                 Ok(Err(error)) if error.is_transient() => error,
                 Ok(answer) => return answer,

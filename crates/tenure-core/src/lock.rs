@@ -165,7 +165,7 @@ impl Lock {
         let name = self.request.name()?;
         tracing::info!(%name, hold = %id, "released by its id");
         let claim = Claim::of(id, name.clone(), self.request.kind);
-        Ok(core.backend.release(&claim).await? == Released::Freed)
+        Ok(core.backend.release(&claim, 0).await? == Released::Freed)
     }
 
     /// The name, if it is a good one.

@@ -1,2 +1,5 @@
 //! Backends around backends.
 
+mod faults;
+
+pub use faults::{Call, Fate, Faults};

@@ -371,17 +371,17 @@ impl Ledger {
     }
 
     /// Leaves, or writes the count of a hold that stays.
-    pub fn release(&mut self, claim: &Claim, now: Now) -> Released {
+    pub fn release(&mut self, claim: &Claim, left: u32, now: Now) -> Released {
         self.prune(now);
         if let Some(at) = self.holders.iter().position(|h| h.id == claim.id) {
-            if claim.holds > 0 {
-                self.holders[at].holds = claim.holds;
+            if left > 0 {
+                self.holders[at].holds = left;
             } else {
-                let left = self.holders.remove(at);
-                self.effects.holder |= left.kind == Kind::Leader;
+                let gone = self.holders.remove(at);
+                self.effects.holder |= gone.kind == Kind::Leader;
                 self.admit_next();
             }
-        } else if claim.holds > 0 {
+        } else if left > 0 {
             return Released::Gone;
         } else if let Some(at) = self.waiters.iter().position(|w| w.id == claim.id) {
             self.waiters.remove(at);

@@ -106,8 +106,8 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
             .collect())
     }
 
-    async fn release(&self, claim: &Claim) -> Result<Released> {
-        self.store.update(&claim.name, |ledger, now| ledger.release(claim, now)).await
+    async fn release(&self, claim: &Claim, left: u32) -> Result<Released> {
+        self.store.update(&claim.name, |ledger, now| ledger.release(claim, left, now)).await
     }
 
     async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply> {
