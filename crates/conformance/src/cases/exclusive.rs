@@ -1,0 +1,230 @@
+//! What every exclusive primitive does: the mutex cases, run on each through its adapter.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use tenure::{Client, Family};
+
+use super::Case;
+use crate::bench::{Bench, LEASE, PATIENCE, eventually, ok, poll_once, poll_times, within};
+use crate::mutex::{ADAPTERS, Mutex};
+
+type Make = fn(&Client, &str) -> Mutex;
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut all = Vec::new();
+    for (word, make) in ADAPTERS {
+        let needs: &'static [Family] = match *word {
+            "fair" => &[Family::Fair],
+            "write" => &[Family::ReadWrite],
+            "permit" => &[Family::Permit],
+            _ => &[Family::Lock],
+        };
+        let mut add = |name: &str, case: fn(Arc<Bench>, Make) -> futures_util::future::BoxFuture<'static, ()>| {
+            all.push(Case::new(format!("{word}::{name}"), needs, move |bench| case(bench, *make)));
+        };
+        macro_rules! each {
+            ($($case:ident),* $(,)?) => { $(add(stringify!($case), |b, m| Box::pin($case(b, m)));)* };
+        }
+        each![
+            excludes_tasks,
+            excludes_clients,
+            try_is_busy_at_once,
+            try_for_waits_as_long_as_told,
+            release_lets_the_next_in,
+            drop_lets_the_next_in,
+            drop_then_try_is_not_busy,
+            watchdog_renews_past_three_leases,
+            fences_only_grow,
+            acquire_dropped_after_every_poll,
+            acquire_that_nobody_polls_blocks_nobody,
+            a_thousand_waiters,
+        ];
+    }
+    all
+}
+
+async fn excludes_tasks(bench: Arc<Bench>, make: Make) {
+    let client = bench.client();
+    exclude(vec![make(&client, "x"); 8], if bench.is_chaotic() { 6 } else { 40 }).await;
+}
+
+async fn excludes_clients(bench: Arc<Bench>, make: Make) {
+    let mutexes = (0..4).map(|_| make(&bench.client(), "x")).collect();
+    exclude(mutexes, if bench.is_chaotic() { 6 } else { 40 }).await;
+}
+
+/// Each adds to an unprotected number in its own task; nothing may be lost, and never may two be inside.
+async fn exclude(mutexes: Vec<Mutex>, times: u64) {
+    let (number, inside) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let total = mutexes.len() as u64 * times;
+    let tasks: Vec<_> = mutexes
+        .into_iter()
+        .map(|mutex| {
+            let (number, inside) = (number.clone(), inside.clone());
+            tokio::spawn(async move {
+                for _ in 0..times {
+                    let held = ok(mutex.acquire().await);
+                    assert_eq!(inside.fetch_add(1, SeqCst), 0, "two are inside");
+                    let seen = number.load(SeqCst);
+                    tokio::task::yield_now().await;
+                    number.store(seen + 1, SeqCst);
+                    assert!(held.is_held());
+                    assert_eq!(inside.fetch_sub(1, SeqCst), 1, "two are inside");
+                    ok(held.release().await);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        within(PATIENCE * 3, "all get in", task).await.expect("no panic");
+    }
+    assert_eq!(number.load(SeqCst), total);
+}
+
+async fn try_is_busy_at_once(bench: Arc<Bench>, make: Make) {
+    let (a, b) = (make(&bench.client(), "x"), make(&bench.client(), "x"));
+    let held = ok(a.acquire().await);
+    let start = Instant::now();
+    assert!(ok(b.try_acquire().await).is_none());
+    assert!(start.elapsed() < LEASE / 2, "it waited for {:?}", start.elapsed());
+    ok(held.release().await);
+    let again = ok(b.try_acquire().await).expect("free");
+    ok(again.release().await);
+}
+
+async fn try_for_waits_as_long_as_told(bench: Arc<Bench>, make: Make) {
+    let (a, b) = (make(&bench.client(), "x"), make(&bench.client(), "x"));
+    let held = ok(a.acquire().await);
+    let (start, wait) = (Instant::now(), Duration::from_millis(400));
+    assert!(ok(b.try_acquire_for(wait).await).is_none());
+    let waited = start.elapsed();
+    assert!(waited >= wait, "it waited for {waited:?} only");
+    assert!(waited < wait * 4, "it waited for {waited:?}");
+    ok(held.release().await);
+    let start = Instant::now();
+    let again = ok(b.try_acquire_for(PATIENCE).await).expect("free");
+    assert!(start.elapsed() < LEASE, "a free one is not waited for: {:?}", start.elapsed());
+    ok(again.release().await);
+}
+
+async fn release_lets_the_next_in(bench: Arc<Bench>, make: Make) {
+    let (a, b) = (make(&bench.client(), "x"), make(&bench.client(), "x"));
+    let held = ok(a.acquire().await);
+    let waiting = tokio::spawn(async move { ok(b.acquire().await) });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!waiting.is_finished(), "two are inside");
+    ok(held.release().await);
+    // Woken by the release, not by the poll, which comes after two seconds.
+    let next = within(Duration::from_millis(1500), "the wake-up", waiting).await.expect("no panic");
+    ok(next.release().await);
+}
+
+async fn drop_lets_the_next_in(bench: Arc<Bench>, make: Make) {
+    let (a, b) = (make(&bench.client(), "x"), make(&bench.client(), "x"));
+    let held = ok(a.acquire().await);
+    let waiting = tokio::spawn(async move { ok(b.acquire().await) });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    drop(held);
+    let next = within(Duration::from_millis(1500), "the wake-up", waiting).await.expect("no panic");
+    ok(next.release().await);
+}
+
+async fn drop_then_try_is_not_busy(bench: Arc<Bench>, make: Make) {
+    let mutex = make(&bench.client(), "x");
+    for _ in 0..20 {
+        drop(ok(mutex.try_acquire().await).expect("the one before was dropped"));
+    }
+}
+
+async fn watchdog_renews_past_three_leases(bench: Arc<Bench>, make: Make) {
+    let (a, b) = (make(&bench.client(), "x"), make(&bench.client(), "x"));
+    let held = ok(a.acquire().await);
+    let start = Instant::now();
+    while start.elapsed() < LEASE * 3 + LEASE / 3 {
+        assert!(held.is_held(), "lost after {:?}", start.elapsed());
+        assert!(ok(b.try_acquire().await).is_none(), "taken after {:?}", start.elapsed());
+        tokio::time::sleep(LEASE / 10).await;
+    }
+    ok(held.release().await);
+}
+
+async fn fences_only_grow(bench: Arc<Bench>, make: Make) {
+    let clients = [bench.client(), bench.client()];
+    if !clients[0].backend().info().fenced {
+        assert!(ok(make(&clients[0], "x").acquire().await).fence().is_none());
+        return;
+    }
+    let mut last = None;
+    for i in 0..30 {
+        let held = ok(make(&clients[i % 2], "x").acquire().await);
+        assert!(held.fence() > last, "{:?} after {last:?}", held.fence());
+        last = held.fence();
+        ok(held.release().await);
+    }
+}
+
+async fn acquire_dropped_after_every_poll(bench: Arc<Bench>, make: Make) {
+    let (client, other) = (bench.client(), bench.client());
+    for busy in [false, true] {
+        for k in 0..if bench.is_chaotic() { 6 } else { 12 } {
+            let held = if busy { Some(ok(make(&other, "x").acquire().await)) } else { None };
+            let ready = poll_times(make(&client, "x").acquire(), k).await;
+            let done = ready.is_some();
+            drop(ready);
+            if let Some(held) = held {
+                ok(held.release().await);
+            }
+            // Nothing of it is left: another gets in by the next signal, not by the end of a lease.
+            let next = within(LEASE / 2, "the next one gets in", make(&other, "x").acquire()).await;
+            ok(ok(next).release().await);
+            if done {
+                break;
+            }
+        }
+    }
+}
+
+async fn acquire_that_nobody_polls_blocks_nobody(bench: Arc<Bench>, make: Make) {
+    let (client, other) = (bench.client(), bench.client());
+    let held = ok(make(&other, "x").acquire().await);
+    let mutex = make(&client, "x");
+    let mut asleep = Box::pin(mutex.acquire());
+    // Polled until it waits, then never again.
+    for _ in 0..5 {
+        assert!(poll_once(asleep.as_mut()).is_pending());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let local = make(&client, "x");
+    let waiting = tokio::spawn(async move { ok(local.acquire().await) });
+    ok(held.release().await);
+    // It gets the lock first and does not collect it: after a third of the lease the next one is served.
+    let next = within(LEASE * 2, "the next one gets in", waiting).await.expect("no panic");
+    ok(next.release().await);
+    drop(asleep);
+}
+
+async fn a_thousand_waiters(bench: Arc<Bench>, make: Make) {
+    let client = bench.client();
+    let n = if bench.is_chaotic() { 40 } else { 1000 };
+    let held = ok(make(&client, "x").acquire().await);
+    let inside = Arc::new(AtomicU64::new(0));
+    let waiting: Vec<_> = (0..n)
+        .map(|_| {
+            let (mutex, inside) = (make(&client, "x"), inside.clone());
+            tokio::spawn(async move {
+                let held = ok(mutex.acquire().await);
+                assert_eq!(inside.fetch_add(1, SeqCst), 0, "two are inside");
+                assert_eq!(inside.fetch_sub(1, SeqCst), 1, "two are inside");
+                ok(held.release().await);
+            })
+        })
+        .collect();
+    let look = bench.observer();
+    eventually("they wait", || async { !ok(look.lock("x").waiters().await).is_empty() }).await;
+    ok(held.release().await);
+    for task in waiting {
+        within(PATIENCE * 3, "all get in", task).await.expect("no panic");
+    }
+}

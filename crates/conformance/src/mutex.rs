@@ -1,0 +1,83 @@
+//! Everything exclusive as one thing: the mutex cases run on each.
+
+use std::time::Duration;
+
+use tenure::{Client, Fence, Guard, Lock, MultiGuard, MultiLock, Result};
+
+/// Something that one holds alone.
+#[derive(Clone)]
+pub enum Mutex {
+    /// A template.
+    One(Lock),
+    /// Several.
+    Many(MultiLock),
+}
+
+/// A hold of it.
+pub enum Held {
+    /// Of a template.
+    One(Guard),
+    /// Of several.
+    Many(MultiGuard),
+}
+
+/// How each is made from a client and a name.
+pub const ADAPTERS: &[(&str, fn(&Client, &str) -> Mutex)] = &[
+    ("lock", |c, name| Mutex::One(c.lock(name))),
+    ("fair", |c, name| Mutex::One(c.lock(name).fair())),
+    ("write", |c, name| Mutex::One(c.rwlock(name).write())),
+    ("permit", |c, name| Mutex::One(c.semaphore(name, 1).permits(1))),
+    ("multi", |c, name| Mutex::Many(tenure::multi([c.lock(name), c.lock(format!("{name}/2"))]))),
+];
+
+impl Mutex {
+    /// Waits.
+    pub async fn acquire(&self) -> Result<Held> {
+        match self {
+            Self::One(lock) => lock.acquire().await.map(Held::One),
+            Self::Many(locks) => locks.acquire().await.map(Held::Many),
+        }
+    }
+
+    /// Does not wait.
+    pub async fn try_acquire(&self) -> Result<Option<Held>> {
+        Ok(match self {
+            Self::One(lock) => lock.try_acquire().await?.map(Held::One),
+            Self::Many(locks) => locks.try_acquire().await?.map(Held::Many),
+        })
+    }
+
+    /// Waits for so long.
+    pub async fn try_acquire_for(&self, wait: Duration) -> Result<Option<Held>> {
+        Ok(match self {
+            Self::One(lock) => lock.try_acquire_for(wait).await?.map(Held::One),
+            Self::Many(locks) => locks.try_acquire_for(wait).await?.map(Held::Many),
+        })
+    }
+}
+
+impl Held {
+    /// Whether it is held.
+    pub fn is_held(&self) -> bool {
+        match self {
+            Self::One(guard) => guard.is_held(),
+            Self::Many(guards) => guards.is_held(),
+        }
+    }
+
+    /// The fence of the first.
+    pub fn fence(&self) -> Option<Fence> {
+        match self {
+            Self::One(guard) => guard.fence(),
+            Self::Many(guards) => guards.guards()[0].fence(),
+        }
+    }
+
+    /// Gives it back.
+    pub async fn release(self) -> Result<()> {
+        match self {
+            Self::One(guard) => guard.release().await,
+            Self::Many(guards) => guards.release().await,
+        }
+    }
+}

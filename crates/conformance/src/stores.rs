@@ -1,0 +1,78 @@
+//! The stores under test. Adding one is one entry in [`stores`].
+
+use std::sync::Arc;
+
+use tenure::{Backend, Memory, Result};
+
+/// A store that cases run on: a fresh world per case.
+pub trait Store: Send + Sync {
+    /// Its name in the names of trials.
+    fn name(&self) -> &'static str;
+
+    /// A fresh, empty world.
+    fn world(&self) -> Result<Box<dyn World>>;
+}
+
+/// One world, which several backends may look into.
+pub trait World: Send + Sync {
+    /// A backend of its own, as another process would have it.
+    fn backend(&self) -> Result<Arc<dyn Backend>>;
+
+    /// An address for other processes; `None` when the world is inside this process.
+    fn url(&self) -> Option<String>;
+}
+
+/// Every store there is.
+pub fn stores() -> Vec<Arc<dyn Store>> {
+    vec![Arc::new(InMemory), Arc::new(Sqlite)]
+}
+
+struct InMemory;
+
+struct OneProcess(Arc<Memory>);
+
+impl Store for InMemory {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn world(&self) -> Result<Box<dyn World>> {
+        Ok(Box::new(OneProcess(Arc::new(Memory::new()))))
+    }
+}
+
+impl World for OneProcess {
+    fn backend(&self) -> Result<Arc<dyn Backend>> {
+        Ok(self.0.clone())
+    }
+
+    fn url(&self) -> Option<String> {
+        None
+    }
+}
+
+struct Sqlite;
+
+struct File(tempfile::TempDir);
+
+impl Store for Sqlite {
+    fn name(&self) -> &'static str {
+        "sqlite"
+    }
+
+    fn world(&self) -> Result<Box<dyn World>> {
+        let dir = tempfile::tempdir().map_err(|e| tenure::Error::Config(format!("no temporary folder: {e}")))?;
+        Ok(Box::new(File(dir)))
+    }
+}
+
+impl World for File {
+    fn backend(&self) -> Result<Arc<dyn Backend>> {
+        let path = self.0.path().join("locks.db");
+        Ok(Arc::new(tenure::sqlite::open(&path, tenure::sqlite::Options::default())?))
+    }
+
+    fn url(&self) -> Option<String> {
+        Some(format!("sqlite:{}", self.0.path().join("locks.db").display()))
+    }
+}
