@@ -54,13 +54,22 @@ macro_rules! cases {
         vec![$($crate::cases::Case::new(concat!($group, "::", stringify!($case)), $needs, $case)),*]
     };
 }
-pub(crate) use cases;
 
 mod exclusive;
+mod fair;
+mod holding;
+mod processes;
+mod runtimes;
+mod scenarios;
 
 /// Every case there is.
 pub fn all() -> Vec<Case> {
     let mut all = Vec::new();
     all.extend(exclusive::cases());
+    all.extend(fair::cases());
+    all.extend(holding::cases());
+    all.extend(processes::cases());
+    all.extend(runtimes::cases());
+    all.extend(scenarios::cases());
     all
 }

@@ -1,0 +1,347 @@
+//! The rules, by example and by random histories.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::OpId;
+use crate::backend::{CountOp, CountReply};
+
+const LEASE: Duration = Duration::from_secs(10);
+const STAMP: Duration = Duration::from_secs(3);
+
+fn client(n: u8) -> ClientId {
+    format!("00000000-0000-4000-8000-0000000000{n:02x}").parse().unwrap()
+}
+
+fn id(n: u64) -> HoldId {
+    HoldId { client: client((n % 3) as u8), n }
+}
+
+fn name() -> Name {
+    Name::new("x").unwrap()
+}
+
+fn claim(n: u64, kind: Kind) -> Claim {
+    Claim { holds: 1, lease: LEASE, wait: Some(Duration::MAX), stamp: STAMP, ..Claim::of(id(n), name(), kind) }
+}
+
+fn at(ms: u64) -> Now {
+    Now { clock: 0, tick: ms * 1000, wall: 1_000_000 + ms }
+}
+
+fn process() -> Arc<Process> {
+    Process::current().clone()
+}
+
+impl Ledger {
+    fn tries(&mut self, n: u64, kind: Kind, now: Now) -> Outcome {
+        self.attempt(&claim(n, kind), &process(), now).unwrap()
+    }
+}
+
+fn granted(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::Granted(_))
+}
+
+#[test]
+fn a_repeat_finds_the_first_grant_with_its_fence() {
+    let mut ledger = Ledger::default();
+    let first = ledger.tries(1, Kind::Lock, at(0));
+    assert_eq!(ledger.tries(1, Kind::Lock, at(5)), first);
+    assert_eq!(ledger.holders.len(), 1);
+}
+
+#[test]
+fn a_late_release_of_an_old_hold_leaves_the_new_one() {
+    let mut ledger = Ledger::default();
+    ledger.tries(1, Kind::Lock, at(0));
+    assert_eq!(ledger.release(&claim(1, Kind::Lock), 0, at(1)), Released::Freed);
+    assert!(granted(ledger.tries(2, Kind::Lock, at(2))));
+    assert_eq!(ledger.release(&claim(1, Kind::Lock), 0, at(3)), Released::Gone);
+    assert_eq!(ledger.renew(&claim(1, Kind::Lock), at(3)), Found::Gone);
+    assert_eq!(ledger.holders[0].id, id(2));
+}
+
+#[test]
+fn a_reentry_writes_its_count_only_where_it_is_held() {
+    let mut ledger = Ledger::default();
+    let twice = Claim { holds: 2, ..claim(1, Kind::Lock) };
+    assert_eq!(ledger.attempt(&twice, &process(), at(0)).unwrap(), Outcome::Gone);
+    assert!(ledger.is_idle(), "a late re-entry creates nothing");
+    ledger.tries(1, Kind::Lock, at(0));
+    assert!(granted(ledger.attempt(&twice, &process(), at(1)).unwrap()));
+    assert_eq!(ledger.holders[0].holds, 2);
+    ledger.release(&claim(1, Kind::Lock), 1, at(2));
+    assert_eq!(ledger.holders[0].holds, 1);
+    assert_eq!(ledger.release(&claim(1, Kind::Lock), 0, at(2)), Released::Freed);
+    assert_eq!(ledger.release(&claim(1, Kind::Lock), 1, at(3)), Released::Gone);
+    assert!(ledger.holders.is_empty());
+}
+
+#[test]
+fn a_shorter_lease_does_not_shorten() {
+    let mut ledger = Ledger::default();
+    ledger.tries(1, Kind::Lock, at(0));
+    let short = Claim { holds: 2, lease: Duration::from_secs(1), ..claim(1, Kind::Lock) };
+    ledger.attempt(&short, &process(), at(500)).unwrap();
+    ledger.renew(&short, at(600));
+    assert!(!granted(ledger.tries(2, Kind::Lock, at(9_999))));
+    assert!(granted(ledger.tries(2, Kind::Lock, at(10_000))));
+}
+
+#[test]
+fn a_fence_survives_a_wall_clock_that_steps_back() {
+    let mut ledger = Ledger::above(5_000_000);
+    let Outcome::Granted(first) = ledger.tries(1, Kind::Lock, at(0)) else { panic!("busy") };
+    ledger.release(&claim(1, Kind::Lock), 0, at(1));
+    let back = Now { wall: 7, ..at(2) };
+    let Outcome::Granted(second) = ledger.tries(2, Kind::Lock, back) else { panic!("busy") };
+    assert!(first.0 > 5_000_000 && second > first);
+}
+
+#[test]
+fn the_dead_head_of_a_fair_queue_is_skipped_after_its_stamp() {
+    let mut ledger = Ledger::default();
+    ledger.tries(1, Kind::FairLock, at(0));
+    for n in 2..100 {
+        assert!(!granted(ledger.tries(n, Kind::FairLock, at(n))));
+    }
+    assert_eq!(ledger.renew(&claim(99, Kind::FairLock), at(2_000)), Found::Queued);
+    ledger.release(&claim(1, Kind::FairLock), 0, at(2_500));
+    match ledger.tries(99, Kind::FairLock, at(2_600)) {
+        Outcome::Busy { retry_after, behind } => {
+            assert_eq!(behind, id(2));
+            assert!(retry_after <= STAMP, "{retry_after:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+    // Ninety-seven dead ones go at once, not one after another.
+    assert!(granted(ledger.tries(99, Kind::FairLock, at(3_500))));
+}
+
+#[test]
+fn a_writer_that_waits_stops_new_readers() {
+    let read = Kind::Read { under_write: None };
+    let mut ledger = Ledger::default();
+    assert!(granted(ledger.tries(1, read, at(0))));
+    assert!(!granted(ledger.tries(2, Kind::Write, at(1))));
+    assert!(!granted(ledger.tries(3, read, at(2))), "behind the writer");
+    assert!(!granted(ledger.attempt(&Claim { wait: None, ..claim(4, read) }, &process(), at(3)).unwrap()));
+    ledger.effects = Effects::default();
+    ledger.release(&claim(1, read), 0, at(4));
+    assert_eq!(ledger.effects.admit, [id(2).client], "only the writer is woken");
+    assert!(granted(ledger.tries(2, Kind::Write, at(5))));
+    ledger.effects = Effects::default();
+    ledger.release(&claim(2, Kind::Write), 0, at(6));
+    assert_eq!(ledger.effects.admit, [id(3).client]);
+}
+
+#[test]
+fn a_read_under_ones_own_write_keeps_its_fence() {
+    let mut ledger = Ledger::default();
+    let Outcome::Granted(write) = ledger.tries(1, Kind::Write, at(0)) else { panic!("busy") };
+    ledger.tries(2, Kind::Write, at(1));
+    let under = Kind::Read { under_write: Some(id(1)) };
+    assert_eq!(ledger.tries(3, under, at(2)), Outcome::Granted(write));
+    ledger.release(&claim(1, Kind::Write), 0, at(3));
+    assert!(!granted(ledger.tries(2, Kind::Write, at(4))), "the read stays");
+    ledger.release(&claim(3, under), 0, at(5));
+    assert!(matches!(ledger.tries(2, Kind::Write, at(6)), Outcome::Granted(next) if next > write));
+}
+
+#[test]
+fn a_stored_size_wins_and_a_smaller_one_takes_nothing_away() {
+    let permit = |n| Kind::Permit { n, limit: 3 };
+    let mut ledger = Ledger::default();
+    assert!(granted(ledger.tries(1, permit(2), at(0))));
+    assert!(!granted(ledger.tries(2, permit(2), at(1))));
+    assert!(granted(ledger.tries(3, permit(1), at(2))), "a smaller one may pass");
+    assert!(!granted(ledger.tries(4, Kind::Permit { n: 1, limit: 100 }, at(3))), "the stored size wins");
+    count(&mut ledger, Counter::Size, CountOp::Set(1), 50);
+    ledger.release(&claim(3, permit(1)), 0, at(4));
+    assert!(!granted(ledger.tries(4, permit(1), at(5))));
+    ledger.release(&claim(1, permit(2)), 0, at(6));
+    assert!(granted(ledger.tries(4, permit(1), at(7))));
+}
+
+#[test]
+fn a_clash_of_kinds_names_both() {
+    let mut ledger = Ledger::default();
+    ledger.tries(1, Kind::Write, at(0));
+    let error = ledger.attempt(&claim(2, Kind::Lock), &process(), at(1)).unwrap_err().to_string();
+    assert!(error.contains("read/write lock") && error.contains("cannot be a lock"), "{error}");
+}
+
+fn op(n: u64, settled: u64) -> OpId {
+    OpId { client: client(0), n, settled }
+}
+
+fn count(ledger: &mut Ledger, of: Counter, what: CountOp, n: u64) -> CountReply {
+    ledger.count(&name(), of, what, op(n, 0), at(100)).unwrap()
+}
+
+#[test]
+fn an_operation_counts_once() {
+    let mut ledger = Ledger::default();
+    assert!(count(&mut ledger, Counter::Semaphore, CountOp::Init(5), 1).applied);
+    assert!(count(&mut ledger, Counter::Semaphore, CountOp::Init(5), 1).applied, "the repeat says what the first did");
+    let take = CountOp::TakeIfAtLeast(2);
+    assert_eq!(count(&mut ledger, Counter::Semaphore, take, 2).after, Some(3));
+    assert_eq!(count(&mut ledger, Counter::Semaphore, take, 2).after, Some(3));
+    assert_eq!(count(&mut ledger, Counter::Semaphore, CountOp::Undo(2), 3).after, Some(5));
+    assert_eq!(count(&mut ledger, Counter::Semaphore, CountOp::Undo(2), 4).after, Some(5));
+    // An undo that overtakes what it undoes.
+    assert_eq!(count(&mut ledger, Counter::Semaphore, CountOp::Undo(9), 5).after, Some(5));
+    assert!(!count(&mut ledger, Counter::Semaphore, take, 9).applied);
+    // What was settled is forgotten, and does nothing when it comes once more.
+    let settled = ledger.count(&name(), Counter::Semaphore, CountOp::Add(1), op(20, 20), at(100)).unwrap();
+    assert_eq!(settled.after, Some(6));
+    assert!(!count(&mut ledger, Counter::Semaphore, take, 2).applied);
+    assert_eq!(count(&mut ledger, Counter::Semaphore, CountOp::Get, 21).after, Some(6));
+}
+
+#[test]
+fn a_latch_set_anew_is_another_one() {
+    let mut ledger = Ledger::default();
+    let first = count(&mut ledger, Counter::Latch, CountOp::Init(1), 1);
+    ledger.effects = Effects::default();
+    assert_eq!(count(&mut ledger, Counter::Latch, CountOp::Add(-1), 2).after, None);
+    assert!(ledger.effects.open);
+    assert_eq!(count(&mut ledger, Counter::Latch, CountOp::Add(-1), 3).after, None, "below zero is nothing");
+    let second = count(&mut ledger, Counter::Latch, CountOp::Init(1), 4);
+    assert!(second.applied && second.born != first.born);
+}
+
+#[test]
+fn it_is_written_and_read_as_json() {
+    let mut ledger = Ledger::default();
+    ledger.tries(1, Kind::Permit { n: 2, limit: 3 }, at(0));
+    ledger.tries(2, Kind::Permit { n: 2, limit: 3 }, at(1));
+    ledger.holders[0].expiry.adopt(Now { clock: u128::MAX, ..at(0) }, LEASE);
+    count(&mut ledger, Counter::Size, CountOp::Set(4), 1);
+    ledger.watch(client(2), at(2));
+    ledger.effects = Effects::default();
+    let text = serde_json::to_string(&ledger).unwrap();
+    assert_eq!(serde_json::from_str::<Ledger>(&text).unwrap(), ledger, "{text}");
+}
+
+/// A step of a random history.
+#[derive(Clone, Debug)]
+enum Step {
+    Try(u64),
+    Release(u64),
+    Renew(u64),
+    Pass(u64),
+    /// Some command of the past comes once more.
+    Repeat(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (1u64..24).prop_map(Step::Try),
+        3 => (1u64..24).prop_map(Step::Release),
+        1 => (1u64..24).prop_map(Step::Renew),
+        1 => (0u64..4_000).prop_map(Step::Pass),
+        1 => (0usize..64).prop_map(Step::Repeat),
+    ];
+    proptest::collection::vec(step, 1..120)
+}
+
+fn kinds(family: u8) -> impl Fn(u64) -> Kind {
+    move |n| match (family, n % 3) {
+        (0, _) => Kind::Lock,
+        (1, _) => Kind::FairLock,
+        (2, 0) => Kind::Write,
+        (2, _) => Kind::Read { under_write: None },
+        (_, m) => Kind::Permit { n: m as u32 + 1, limit: 4 },
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
+
+    #[test]
+    fn no_history_breaks_the_rules(family in 0u8..4, steps in steps()) {
+        let kind = kinds(family);
+        let mut ledger = Ledger::default();
+        let (mut now, mut past, mut highest) = (0u64, Vec::new(), 0);
+        // Ids whose release was sent are never tried again; the n-th id in use stands in for its successors.
+        let mut generation: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut fences: BTreeMap<HoldId, u64> = BTreeMap::new();
+        let mut queue: Vec<HoldId> = Vec::new();
+        for step in steps {
+            now += 1;
+            let fresh = |g: &BTreeMap<u64, u64>, n: u64| n + 24 * g.get(&n).copied().unwrap_or(0);
+            let command = match step {
+                Step::Pass(ms) => { now += ms; None }
+                Step::Try(n) => Some(('t', n, fresh(&generation, n))),
+                Step::Renew(n) => Some(('n', n, fresh(&generation, n))),
+                Step::Release(n) => {
+                    let id = fresh(&generation, n);
+                    *generation.entry(n).or_default() += 1;
+                    Some(('r', n, id))
+                }
+                // An attempt is repeated only while its id lives: rule one.
+                Step::Repeat(i) => past.get(i).copied().filter(|(verb, n, id)| *verb != 't' || fresh(&generation, *n) == *id),
+            };
+            let Some((verb, n, raw)) = command else { continue };
+            past.push((verb, n, raw));
+            ledger.prune(at(now));
+            queue.retain(|id| ledger.waiters.iter().any(|w| w.id == *id));
+            match verb {
+                't' => match ledger.tries(raw, kind(n), at(now)) {
+                    Outcome::Granted(fence) => {
+                        if let Some(known) = fences.get(&id(raw)).filter(|_| ledger.holders.iter().any(|h| h.id == id(raw))) {
+                            prop_assert!(*known <= fence.0);
+                        }
+                        if fences.insert(id(raw), fence.0) != Some(fence.0) {
+                            prop_assert!(fence.0 > highest, "a fence went back");
+                            highest = fence.0;
+                            if family == 1 {
+                                let ahead: Vec<_> = queue.iter().take_while(|q| **q != id(raw)).collect();
+                                prop_assert!(ahead.is_empty(), "{:?} overtook {ahead:?}", id(raw));
+                            }
+                        }
+                    }
+                    Outcome::Busy { .. } => {
+                        prop_assert!(ledger.waiters.iter().any(|w| w.id == id(raw)), "busy without a place");
+                        if !queue.contains(&id(raw)) { queue.push(id(raw)); }
+                    }
+                    Outcome::Gone => prop_assert!(false, "a first attempt is never gone"),
+                },
+                'n' => { ledger.renew(&claim(raw, kind(n)), at(now)); }
+                _ => { ledger.release(&claim(raw, kind(n)), 0, at(now)); }
+            }
+            check(&ledger, family)?;
+        }
+        // Whoever is left waiting gets in once all others have gone: nobody waits for ever.
+        now += 60_000;
+        for n in 1000..1004 {
+            ledger.tries(n, kind(n), at(now));
+        }
+        while let Some(waiter) = ledger.waiters.first().cloned() {
+            for holder in ledger.holders.clone() {
+                ledger.release(&Claim::of(holder.id, name(), holder.kind), 0, at(now));
+            }
+            let again = Claim { wait: Some(Duration::MAX), ..Claim::of(waiter.id, name(), waiter.kind) };
+            prop_assert!(granted(ledger.attempt(&again, &process(), at(now)).unwrap()), "{waiter:?} waits for nobody");
+        }
+    }
+}
+
+fn check(ledger: &Ledger, family: u8) -> std::result::Result<(), TestCaseError> {
+    let ids: BTreeSet<_> = ledger.holders.iter().map(|h| h.id).collect();
+    prop_assert_eq!(ids.len(), ledger.holders.len(), "one hold twice");
+    prop_assert!(ledger.waiters.iter().all(|w| !ids.contains(&w.id)), "holding and waiting");
+    let writers = ledger.holders.iter().filter(|h| h.kind == Kind::Write).count();
+    match family {
+        0 | 1 => prop_assert!(ledger.holders.len() <= 1, "two inside"),
+        2 => prop_assert!(writers == 0 || ledger.holders.len() == 1, "a writer is not alone"),
+        _ => prop_assert!(ledger.holders.iter().map(|h| permits(&h.kind)).sum::<u64>() <= 4, "too many permits"),
+    }
+    Ok(())
+}

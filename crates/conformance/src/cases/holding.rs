@@ -1,0 +1,384 @@
+//! What a guard knows and does: entering again, leases, loss, the end of a client.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use tenure::backend::Renewal;
+use tenure::layers::{Call, Fate, Faults};
+use tenure::{Claim, Client, ClientId, Error, Family, HoldId, Kind, LostReason, Name, Owner};
+
+use super::Case;
+use crate::bench::{Bench, LEASE, PATIENCE, eventually, ok, within};
+
+pub(super) fn cases() -> Vec<Case> {
+    const NEEDS: &[Family] = &[Family::Lock];
+    let mut all = cases!["holding"; NEEDS;
+        an_owner_enters_again,
+        an_inner_guard_dropped_keeps_the_outer,
+        a_reentry_keeps_the_fence_and_never_shortens,
+        one_unleased_guard_keeps_the_hold_renewed,
+        two_clients_with_one_owner_exclude_each_other,
+        branches_of_one_scope_enter_again_and_others_do_not,
+        a_stranger_can_neither_release_nor_renew,
+        who_holds_it_can_be_asked,
+        a_forced_release_is_told_and_the_fence_moves_on,
+        max_hold_ends_a_hold,
+        a_fixed_lease_is_not_renewed,
+        a_release_after_the_lease_says_lost_and_leaves_the_next,
+        close_frees_all_and_tells_guards_and_waiters,
+        bad_options_are_named,
+    ];
+    all.extend(
+        cases!["renewal"; NEEDS;
+            one_for_two_guards_and_none_after_the_release,
+            failing_twice_keeps_the_guard,
+            failing_for_good_loses_it_within_its_validity,
+            answered_too_late_frees_the_name,
+            found_gone_is_told_at_once,
+        ]
+        .into_iter()
+        .chain(cases!["replies"; NEEDS;
+            a_lost_grant_is_found_again_with_its_fence,
+            a_lost_release_is_released,
+            a_grant_after_its_lease_does_not_count,
+            close_says_what_it_could_not_release,
+        ])
+        .map(Case::calm),
+    );
+    all
+}
+
+async fn an_owner_enters_again(bench: Arc<Bench>) {
+    let (client, other) = (bench.client(), bench.client());
+    let lock = client.lock("x").owner(&Owner::new());
+    let outer = ok(lock.acquire().await);
+    let inner = ok(lock.try_acquire().await).expect("its owner is inside");
+    assert_eq!((outer.holds(), inner.holds()), (2, 2));
+    assert_eq!(outer.fence(), inner.fence());
+    assert_eq!(ok(other.lock("x").holder().await).expect("held").holds, 2);
+    assert!(ok(client.lock("x").try_acquire().await).is_none(), "another owner is a stranger");
+    ok(inner.release().await);
+    assert_eq!(outer.holds(), 1);
+    assert!(ok(other.lock("x").try_acquire().await).is_none());
+    ok(outer.release().await);
+    ok(ok(other.lock("x").try_acquire().await).expect("free").release().await);
+}
+
+async fn an_inner_guard_dropped_keeps_the_outer(bench: Arc<Bench>) {
+    let client = bench.client();
+    let lock = client.lock("x").owner(&Owner::new());
+    let outer = ok(lock.acquire().await);
+    for _ in 0..10 {
+        drop(ok(lock.acquire().await));
+    }
+    assert_eq!(outer.holds(), 1);
+    assert!(outer.is_held());
+    assert!(ok(bench.observer().lock("x").is_locked().await));
+    ok(outer.release().await);
+    assert!(!ok(bench.observer().lock("x").is_locked().await));
+}
+
+async fn a_reentry_keeps_the_fence_and_never_shortens(bench: Arc<Bench>) {
+    let client = bench.client();
+    let lock = client.lock("x").owner(&Owner::new());
+    let outer = ok(lock.clone().lease(LEASE * 2).acquire().await);
+    let left = outer.remaining();
+    let inner = ok(lock.lease(LEASE / 10).acquire().await);
+    assert_eq!(outer.fence(), inner.fence());
+    assert!(outer.remaining() > left - LEASE, "cut from {left:?} to {:?}", outer.remaining());
+    // Past the short lease the store still holds it.
+    let start = Instant::now();
+    while start.elapsed() < LEASE / 2 {
+        assert!(ok(bench.observer().lock("x").try_acquire().await).is_none(), "taken after {:?}", start.elapsed());
+        tokio::time::sleep(LEASE / 20).await;
+    }
+    assert!(outer.is_held() && inner.is_held());
+    ok(inner.release().await);
+    ok(outer.release().await);
+}
+
+async fn one_unleased_guard_keeps_the_hold_renewed(bench: Arc<Bench>) {
+    let client = bench.client();
+    let lock = client.lock("x").owner(&Owner::new());
+    let outer = ok(lock.clone().lease(LEASE).acquire().await);
+    let inner = ok(lock.acquire().await);
+    let start = Instant::now();
+    while start.elapsed() < LEASE * 3 / 2 {
+        assert!(outer.is_held() && inner.is_held(), "lost after {:?}", start.elapsed());
+        tokio::time::sleep(LEASE / 20).await;
+    }
+    ok(inner.release().await);
+    // From here on nobody renews.
+    let lost = within(LEASE * 2, "the end of the lease", outer.lost()).await;
+    assert_eq!(lost.reason, LostReason::Expired);
+}
+
+async fn two_clients_with_one_owner_exclude_each_other(bench: Arc<Bench>) {
+    let me = Owner::new();
+    let (a, b) = (bench.client().lock("x").owner(&me), bench.client().lock("x").owner(&me));
+    let held = ok(a.acquire().await);
+    assert!(ok(b.try_acquire().await).is_none());
+    ok(held.release().await);
+    ok(ok(b.try_acquire().await).expect("free").release().await);
+}
+
+async fn branches_of_one_scope_enter_again_and_others_do_not(bench: Arc<Bench>) {
+    let client = bench.client();
+    let lock = client.lock("x");
+    let me = Owner::new();
+    let both = me.scope(async { tokio::join!(lock.acquire(), lock.acquire()) });
+    let (a, b) = within(PATIENCE, "both branches", both).await;
+    let (a, b) = (ok(a), ok(b));
+    assert_eq!(a.fence(), b.fence());
+    ok(a.release().await);
+    ok(b.release().await);
+    let wait = LEASE / 10;
+    let (a, b) = tokio::join!(lock.try_acquire_for(wait), lock.try_acquire_for(wait));
+    assert_eq!([ok(a).is_some(), ok(b).is_some()].iter().filter(|in_| **in_).count(), 1);
+}
+
+async fn a_stranger_can_neither_release_nor_renew(bench: Arc<Bench>) {
+    let guard = ok(bench.client().lock("x").lease(LEASE).acquire().await);
+    let backend = bench.bare();
+    let id = HoldId { client: ClientId::new(), n: 1 };
+    let stranger = Arc::new(Claim { lease: LEASE * 100, ..Claim::of(id, ok(Name::new("x")), Kind::Lock) });
+    assert_eq!(ok(backend.release(&stranger, 0).await), tenure::backend::Released::Gone);
+    assert_eq!(ok(backend.renew(std::slice::from_ref(&stranger)).await), [Renewal::Gone]);
+    let holder = ok(bench.observer().lock("x").holder().await).expect("still held");
+    assert_eq!(holder.hold_id(), Some(guard.id()));
+    assert!(holder.left.expect("a lease") <= LEASE, "its time is its own");
+    ok(guard.release().await);
+}
+
+async fn who_holds_it_can_be_asked(bench: Arc<Bench>) {
+    let look = bench.observer();
+    assert!(ok(look.lock("x").holder().await).is_none());
+    assert!(ok(look.show("x").await).is_none());
+    let guard = ok(bench.client().lock("x").note("the night job").acquire().await);
+    let holder = ok(look.lock("x").holder().await).expect("held");
+    assert_eq!(holder.hold_id(), Some(guard.id()));
+    assert_eq!(holder.note.as_deref(), Some("the night job"));
+    assert_eq!(holder.pid, Some(std::process::id()));
+    assert_eq!(holder.fence, guard.fence());
+    assert_eq!(holder.holds, 1);
+    assert!(holder.host.is_some_and(|h| !h.is_empty()));
+    assert!(holder.since.is_some());
+    assert!(holder.left.expect("a lease") <= LEASE);
+    assert_eq!(ok(look.list("x", 10).await).len(), 1);
+    ok(guard.release().await);
+    assert!(!ok(look.lock("x").is_locked().await));
+    assert!(ok(look.list("x", 10).await).is_empty());
+}
+
+async fn a_forced_release_is_told_and_the_fence_moves_on(bench: Arc<Bench>) {
+    let (client, other) = (bench.client(), bench.client());
+    let guard = ok(client.lock("x").acquire().await);
+    assert!(ok(other.lock("x").force_release().await));
+    assert!(!ok(other.lock("x").force_release().await), "nobody holds it any more");
+    let next = ok(other.lock("x").try_acquire().await).expect("free");
+    assert!(next.fence() > guard.fence() || next.fence().is_none());
+    let lost = within(LEASE, "the next renewal", guard.lost()).await;
+    assert_eq!(lost.reason, LostReason::Gone);
+    assert!(!guard.is_held());
+    assert!(ok_err(guard.release().await).is_lost());
+    assert!(next.is_held());
+    ok(next.release().await);
+}
+
+fn ok_err(result: tenure::Result<()>) -> Error {
+    result.expect_err("an error")
+}
+
+async fn max_hold_ends_a_hold(bench: Arc<Bench>) {
+    let (client, other) = (bench.client(), bench.client());
+    let start = Instant::now();
+    let guard = ok(client.lock("x").max_hold(LEASE / 2).acquire().await);
+    let worked = within(LEASE * 2, "max_hold", guard.while_held(std::future::pending::<()>())).await;
+    assert!(matches!(worked, Err(Error::Lost(lost)) if lost.reason == LostReason::MaxHold));
+    assert!(start.elapsed() >= LEASE / 2);
+    // Freed at once, not at the end of the lease.
+    let next = within(LEASE / 2, "the name is freed", other.lock("x").acquire()).await;
+    ok(ok(next).release().await);
+    assert!(ok_err(guard.release().await).is_lost());
+}
+
+async fn a_fixed_lease_is_not_renewed(bench: Arc<Bench>) {
+    let (client, other) = (bench.client(), bench.client());
+    let start = Instant::now();
+    let guard = ok(client.lock("x").lease(LEASE / 2).acquire().await);
+    let next = ok(within(LEASE * 2, "the lease ends", other.lock("x").acquire()).await);
+    assert!(start.elapsed() >= LEASE / 2, "taken within the lease");
+    assert!(!guard.is_held(), "two believe that they hold it");
+    assert_eq!(guard.remaining(), Duration::ZERO);
+    ok(next.release().await);
+}
+
+async fn a_release_after_the_lease_says_lost_and_leaves_the_next(bench: Arc<Bench>) {
+    let (client, other) = (bench.client(), bench.client());
+    let guard = ok(client.lock("x").lease(LEASE / 3).acquire().await);
+    let next = ok(within(LEASE * 2, "the lease ends", other.lock("x").lease(LEASE * 3).acquire()).await);
+    assert!(ok_err(guard.release().await).is_lost());
+    let holder = ok(bench.observer().lock("x").holder().await).expect("held");
+    assert_eq!(holder.hold_id(), Some(next.id()));
+    assert!(holder.left.expect("a lease") > LEASE, "its time is untouched");
+    ok(next.release().await);
+}
+
+async fn close_frees_all_and_tells_guards_and_waiters(bench: Arc<Bench>) {
+    let (client, other) = (bench.client(), bench.client());
+    let guards = [ok(client.lock("x").acquire().await), ok(client.lock("y").acquire().await)];
+    let foreign = ok(other.lock("z").acquire().await);
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.lock("z").acquire().await }
+    });
+    let look = bench.observer();
+    eventually("it waits", || async { !ok(look.lock("z").waiters().await).is_empty() }).await;
+    ok(within(PATIENCE, "close", client.close()).await);
+    assert_eq!(guards[0].lost().await.reason, LostReason::Closed);
+    assert!(!ok(look.lock("x").is_locked().await) && !ok(look.lock("y").is_locked().await));
+    let waited = within(PATIENCE, "the waiter", waiting).await.expect("no panic");
+    assert!(matches!(waited, Err(Error::Closed)), "{waited:?}");
+    assert!(matches!(client.lock("x").acquire().await, Err(Error::Closed)));
+    ok(client.close().await);
+    ok(foreign.release().await);
+}
+
+async fn bad_options_are_named(bench: Arc<Bench>) {
+    let error = bench.client().lock("x").lease(Duration::from_millis(1)).acquire().await.expect_err("too short");
+    assert!(error.to_string().contains("1ms"), "{error}");
+}
+
+/// A client whose network does what `plan` says.
+fn planned(bench: &Bench, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
+    Client::with(Arc::new(Faults::new(bench.bare(), plan)), Bench::settings())
+}
+
+async fn one_for_two_guards_and_none_after_the_release(bench: Arc<Bench>) {
+    let renewed = Arc::new(AtomicUsize::new(0));
+    let client = planned(&bench, {
+        let renewed = renewed.clone();
+        move |call| {
+            if let Call::Renew(claims) = call {
+                renewed.fetch_add(claims.len(), SeqCst);
+            }
+            Fate::default()
+        }
+    });
+    let lock = client.lock("x").owner(&Owner::new());
+    let (outer, inner) = (ok(lock.acquire().await), ok(lock.acquire().await));
+    assert!(ok(client.lock("x").try_acquire().await).is_none());
+    let start = Instant::now();
+    eventually("three renewals", || async { renewed.load(SeqCst) >= 3 }).await;
+    let periods = start.elapsed().as_secs_f64() / (LEASE.as_secs_f64() / 3.0);
+    assert!(periods > 2.0, "two guards are renewed twice: 3 in {periods:.1} periods");
+    ok(inner.release().await);
+    ok(outer.release().await);
+    let then = renewed.load(SeqCst);
+    tokio::time::sleep(LEASE * 3 / 4).await;
+    assert!(renewed.load(SeqCst) <= then + 1, "renewed after the release");
+    let then = renewed.load(SeqCst);
+    tokio::time::sleep(LEASE / 2).await;
+    assert_eq!(renewed.load(SeqCst), then, "renewed after the release");
+}
+
+async fn failing_twice_keeps_the_guard(bench: Arc<Bench>) {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let client = planned(&bench, {
+        let calls = calls.clone();
+        move |call| match call {
+            Call::Renew(_) => Fate { refused: calls.fetch_add(1, SeqCst) < 2, ..Fate::default() },
+            _ => Fate::default(),
+        }
+    });
+    let guard = ok(client.lock("x").acquire().await);
+    eventually("a renewal after two that failed", || async { calls.load(SeqCst) >= 4 }).await;
+    assert!(guard.is_held());
+    ok(guard.release().await);
+}
+
+async fn failing_for_good_loses_it_within_its_validity(bench: Arc<Bench>) {
+    let client = planned(&bench, |call| Fate { request_lost: matches!(call, Call::Renew(_)), ..Fate::default() });
+    let guard = ok(client.lock("x").acquire().await);
+    let other = bench.client();
+    let taken = tokio::spawn(async move { ok(other.lock("x").acquire().await) });
+    let lost = within(LEASE * 2, "told", guard.lost()).await;
+    assert_eq!(lost.reason, LostReason::Expired);
+    assert!(!taken.is_finished(), "told before another could have it");
+    ok(within(LEASE * 2, "the next", taken).await.expect("no panic").release().await);
+}
+
+async fn answered_too_late_frees_the_name(bench: Arc<Bench>) {
+    // The renewal runs late in the store, and its answer comes after the guard gave up: the store believes in a fresh
+    // lease that nobody holds.
+    let client = planned(&bench, |call| match call {
+        Call::Renew(_) => Fate { delay: LEASE / 2, late: LEASE, ..Fate::default() },
+        _ => Fate::default(),
+    });
+    let guard = ok(client.lock("x").acquire().await);
+    within(LEASE * 2, "told", guard.lost()).await;
+    let other = bench.client();
+    let next = ok(within(LEASE / 2, "freed at once", other.lock("x").acquire()).await);
+    tokio::time::sleep(LEASE / 2).await;
+    assert!(!guard.is_held(), "a late answer does not revive it");
+    ok(next.release().await);
+}
+
+async fn found_gone_is_told_at_once(bench: Arc<Bench>) {
+    let client = bench.client();
+    let guard = ok(client.lock("x").acquire().await);
+    let backend = bench.bare();
+    ok(backend.release(&Claim::of(guard.id(), guard.name().clone(), Kind::Lock), 0).await);
+    let lost = within(LEASE * 2 / 3, "the next renewal", guard.lost()).await;
+    assert_eq!(lost.reason, LostReason::Gone);
+}
+
+async fn a_lost_grant_is_found_again_with_its_fence(bench: Arc<Bench>) {
+    let first = AtomicBool::new(true);
+    let client = planned(&bench, move |call| match call {
+        Call::TryAcquire(_) => Fate { reply_lost: first.swap(false, SeqCst), ..Fate::default() },
+        _ => Fate::default(),
+    });
+    let guard = ok(client.lock("x").acquire().await);
+    let holder = ok(bench.observer().lock("x").holder().await).expect("held");
+    assert_eq!((holder.hold_id(), holder.fence), (Some(guard.id()), guard.fence()));
+    ok(guard.release().await);
+    assert!(!ok(bench.observer().lock("x").is_locked().await));
+}
+
+async fn a_lost_release_is_released(bench: Arc<Bench>) {
+    let first = AtomicBool::new(true);
+    let client = planned(&bench, move |call| match call {
+        Call::Release(_) => Fate { reply_lost: first.swap(false, SeqCst), ..Fate::default() },
+        _ => Fate::default(),
+    });
+    let guard = ok(client.lock("x").acquire().await);
+    ok(guard.release().await);
+}
+
+async fn a_grant_after_its_lease_does_not_count(bench: Arc<Bench>) {
+    let lease = LEASE / 6;
+    let client = planned(&bench, move |call| match call {
+        Call::TryAcquire(_) => Fate { late: lease * 2, ..Fate::default() },
+        _ => Fate::default(),
+    });
+    let tried = client.lock("x").lease(lease).try_acquire().await;
+    assert!(matches!(tried, Err(Error::Unavailable { .. })), "{tried:?}");
+    eventually("nothing stays", || async { !ok(bench.observer().lock("x").is_locked().await) }).await;
+}
+
+async fn close_says_what_it_could_not_release(bench: Arc<Bench>) {
+    let mut settings = Bench::settings();
+    settings.close_timeout = Duration::from_millis(300);
+    let deaf = Faults::new(bench.bare(), |call| Fate {
+        request_lost: matches!(call, Call::Release(_)),
+        ..Fate::default()
+    });
+    let client = Client::with(Arc::new(deaf), settings);
+    let _guard = ok(client.lock("stuck").acquire().await);
+    let start = Instant::now();
+    let error = client.close().await.expect_err("it cannot release").to_string();
+    assert!(error.contains("stuck"), "{error}");
+    assert!(start.elapsed() < LEASE, "{:?}", start.elapsed());
+}

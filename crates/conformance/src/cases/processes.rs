@@ -1,0 +1,148 @@
+//! Several processes on one store, some of which die.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tenure::Family;
+
+use super::Case;
+use crate::bench::{Bench, LEASE, PATIENCE, eventually, ok, within};
+
+pub(super) fn cases() -> Vec<Case> {
+    const LOCK: &[Family] = &[Family::Lock, Family::Fair];
+    let all = cases!["processes"; LOCK;
+        exclude_each_other,
+        wake_each_other,
+        a_killed_holder_frees_after_its_lease,
+        a_killed_waiter_is_skipped,
+        are_served_in_order,
+        a_stopped_holder_finds_out_before_it_works_on,
+        count_together,
+        fences_grow_across_them,
+    ];
+    all.into_iter().map(|case| case.processes().calm()).collect()
+}
+
+/// The slot of a grant.
+fn slot(answer: &str) -> &str {
+    assert!(answer.starts_with("granted"), "{answer}");
+    answer.split(' ').nth(1).expect("a slot")
+}
+
+async fn exclude_each_other(bench: Arc<Bench>) {
+    let (mut a, mut b) = (bench.process().await, bench.process().await);
+    for kind in ["lock", "fair"] {
+        let held = a.ask(&format!("acquire {kind} {kind}")).await;
+        assert_eq!(b.ask(&format!("try {kind} {kind}")).await, "busy");
+        assert!(ok(bench.observer().lock(kind).try_acquire().await).is_none());
+        assert_eq!(a.ask(&format!("release {}", slot(&held))).await, "ok");
+        let next = b.ask(&format!("try {kind} {kind}")).await;
+        assert_eq!(b.ask(&format!("release {}", slot(&next))).await, "ok");
+    }
+}
+
+async fn wake_each_other(bench: Arc<Bench>) {
+    let (mut a, mut b) = (bench.process().await, bench.process().await);
+    let held = a.ask("acquire x lock").await;
+    b.send("acquire x lock").await;
+    let look = bench.observer();
+    eventually("it waits", || async { !ok(look.lock("x").waiters().await).is_empty() }).await;
+    let start = Instant::now();
+    assert_eq!(a.ask(&format!("release {}", slot(&held))).await, "ok");
+    let next = b.answer().await;
+    assert!(start.elapsed() < Duration::from_millis(1000), "not woken but polled: {:?}", start.elapsed());
+    assert_eq!(b.ask(&format!("release {}", slot(&next))).await, "ok");
+}
+
+async fn a_killed_holder_frees_after_its_lease(bench: Arc<Bench>) {
+    let mut a = bench.process().await;
+    slot(&a.ask("acquire x lock").await);
+    let start = Instant::now();
+    a.kill().await;
+    let next = ok(within(LEASE * 2, "free after one lease", bench.client().lock("x").acquire()).await);
+    assert!(start.elapsed() > LEASE / 4, "a living lease was taken: {:?}", start.elapsed());
+    ok(next.release().await);
+}
+
+async fn a_killed_waiter_is_skipped(bench: Arc<Bench>) {
+    let (mut a, mut b) = (bench.process().await, bench.process().await);
+    let held = a.ask("acquire x fair").await;
+    b.send("acquire x fair").await;
+    let look = bench.observer();
+    eventually("it waits", || async { !ok(look.lock("x").waiters().await).is_empty() }).await;
+    b.kill().await;
+    let client = bench.client();
+    let waiting = tokio::spawn(async move { ok(client.lock("x").fair().acquire().await) });
+    eventually("both wait", || async { ok(look.lock("x").waiters().await).len() == 2 }).await;
+    assert_eq!(a.ask(&format!("release {}", slot(&held))).await, "ok");
+    ok(within(LEASE * 4, "the living one", waiting).await.expect("no panic").release().await);
+}
+
+async fn are_served_in_order(bench: Arc<Bench>) {
+    let mut workers = [bench.process().await, bench.process().await, bench.process().await];
+    let client = bench.client();
+    let held = ok(client.lock("x").fair().acquire().await);
+    for (i, worker) in workers.iter_mut().enumerate() {
+        worker.send("acquire x fair").await;
+        eventually("it has its place", || async { ok(client.lock("x").waiters().await).len() == i + 1 }).await;
+    }
+    let mut fences = vec![held.fence().map_or(0, |f| f.0)];
+    ok(held.release().await);
+    for worker in &mut workers {
+        let granted = worker.answer().await;
+        fences.push(granted.split(' ').nth(2).and_then(|f| f.parse().ok()).expect("a fence"));
+        assert_eq!(worker.ask(&format!("release {}", slot(&granted))).await, "ok");
+    }
+    assert!(fences.is_sorted() || fences.iter().all(|f| *f == 0), "{fences:?}");
+}
+
+async fn a_stopped_holder_finds_out_before_it_works_on(bench: Arc<Bench>) {
+    let mut a = bench.process().await;
+    let held = a.ask("acquire x lock").await;
+    let slot = slot(&held).to_owned();
+    signal(a.pid(), "STOP");
+    let next = ok(within(LEASE * 3, "its lease ends", bench.client().lock("x").acquire()).await);
+    signal(a.pid(), "CONT");
+    assert_eq!(a.ask(&format!("held {slot}")).await, "no");
+    let released = a.ask(&format!("release {slot}")).await;
+    assert!(released.starts_with("error") && released.contains("lost"), "{released}");
+    assert!(next.is_held() && ok(bench.observer().lock("x").is_locked().await));
+    ok(next.release().await);
+}
+
+fn signal(pid: u32, signal: &str) {
+    let sent = std::process::Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status();
+    assert!(sent.expect("kill").success());
+}
+
+async fn count_together(bench: Arc<Bench>) {
+    let dir = tempfile::tempdir().expect("a folder");
+    for kind in ["lock", "fair"] {
+        let file = dir.path().join(kind).display().to_string();
+        std::fs::write(&file, "0").expect("the file");
+        let mut workers = Vec::new();
+        for _ in 0..4 {
+            workers.push(bench.process().await);
+        }
+        for worker in &mut workers {
+            worker.send(&format!("add {kind} {kind} {file} 10 8")).await;
+        }
+        for worker in &mut workers {
+            assert_eq!(within(PATIENCE * 2, "all add", worker.answer()).await, "done");
+        }
+        assert_eq!(std::fs::read_to_string(&file).expect("the file"), "320");
+    }
+}
+
+async fn fences_grow_across_them(bench: Arc<Bench>) {
+    let mut workers = [bench.process().await, bench.process().await];
+    let mut last = 0;
+    for i in 0..10 {
+        let worker = &mut workers[i % 2];
+        let granted = worker.ask("acquire x lock").await;
+        let fence: u64 = granted.split(' ').nth(2).and_then(|f| f.parse().ok()).expect("a fence");
+        assert!(fence > last || fence == 0, "{fence} after {last}");
+        last = fence;
+        assert_eq!(worker.ask(&format!("release {}", slot(&granted))).await, "ok");
+    }
+}

@@ -1,0 +1,103 @@
+//! Runtimes end, and guards outlive them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure::Family;
+
+use super::Case;
+use crate::bench::{Bench, LEASE, PATIENCE, eventually, ok, within};
+
+pub(super) fn cases() -> Vec<Case> {
+    const NEEDS: &[Family] = &[Family::Lock];
+    cases!["runtime"; NEEDS;
+        a_guard_is_dropped_without_one,
+        it_shuts_down_with_a_thousand_guards,
+        a_client_is_used_from_a_second_one,
+        a_blocked_one_does_not_stop_renewal,
+        it_needs_no_timers,
+    ]
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+/// Runs `work` on a thread without a runtime.
+async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (send, receive) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || drop(send.send(work())));
+    within(PATIENCE, "the thread", receive).await.expect("no panic")
+}
+
+async fn a_guard_is_dropped_without_one(bench: Arc<Bench>) {
+    let client = bench.client();
+    let guard = ok(client.lock("x").acquire().await);
+    elsewhere(move || drop(guard)).await;
+    ok(within(LEASE / 2, "free", bench.client().lock("x").acquire()).await.map(drop));
+}
+
+async fn it_shuts_down_with_a_thousand_guards(bench: Arc<Bench>) {
+    let n = if bench.is_chaotic() { 50 } else { 1000 };
+    let client = bench.client();
+    elsewhere(move || {
+        let runtime = runtime();
+        for i in 0..n {
+            let lock = client.lock(format!("x{i}"));
+            let guard = runtime.block_on(lock.acquire()).expect("free");
+            runtime.spawn(async move {
+                let _guard = guard;
+                std::future::pending::<()>().await;
+            });
+        }
+        drop(runtime);
+    })
+    .await;
+    let look = bench.observer();
+    eventually("all are free", || async { ok(look.list("x", 10).await).is_empty() }).await;
+}
+
+async fn a_client_is_used_from_a_second_one(bench: Arc<Bench>) {
+    let client = bench.client();
+    for _ in 0..3 {
+        let client = client.clone();
+        elsewhere(move || {
+            runtime().block_on(async {
+                let guard = ok(client.lock("x").acquire().await);
+                let lock = client.lock("x");
+                let waiting = tokio::spawn(async move { ok(lock.acquire().await) });
+                tokio::task::yield_now().await;
+                ok(guard.release().await);
+                ok(waiting.await.expect("no panic").release().await);
+            });
+        })
+        .await;
+    }
+}
+
+async fn a_blocked_one_does_not_stop_renewal(bench: Arc<Bench>) {
+    let client = bench.client();
+    let held = elsewhere(move || {
+        runtime().block_on(async {
+            let guard = ok(client.lock("x").acquire().await);
+            std::thread::sleep(LEASE * 3 / 2);
+            let held = guard.is_held();
+            ok(guard.release().await);
+            held
+        })
+    })
+    .await;
+    assert!(held);
+}
+
+async fn it_needs_no_timers(bench: Arc<Bench>) {
+    let (client, other) = (bench.client(), bench.client());
+    let held = ok(other.lock("x").acquire().await);
+    let given_up = elsewhere(move || {
+        let bare = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        bare.block_on(client.lock("x").try_acquire_for(Duration::from_millis(200)))
+    })
+    .await;
+    assert!(ok(given_up).is_none());
+    ok(held.release().await);
+}

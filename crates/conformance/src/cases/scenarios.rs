@@ -1,0 +1,222 @@
+//! Interleavings that break a lock built in the obvious way, step by step: see `docs/scenarios.md`.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tenure::layers::{Call, Fate, Faults};
+use tenure::{Backend, Claim, Client, Family, Kind, Owner};
+
+use super::Case;
+use crate::bench::{Bench, LEASE, PATIENCE, eventually, ok, poll_once, poll_times, within};
+
+pub(super) fn cases() -> Vec<Case> {
+    const NEEDS: &[Family] = &[Family::Lock, Family::ReadWrite];
+    let all = cases!["scenario"; NEEDS;
+        s1a_drop_then_acquire_again_by_the_same_owner,
+        s1b_an_acquire_cancelled_in_flight_then_another,
+        s1c_a_release_repeated_late,
+        s1d_old_guards_do_not_count_for_a_new_hold,
+        s1e_a_late_reentry_creates_nothing,
+        s2_a_release_does_not_overtake_the_acquire_it_undoes,
+        s3_an_id_is_dead_once_its_release_was_sent,
+        l2b_two_tasks_of_one_owner_with_a_stranger_between,
+        l2f_a_head_cancelled_after_the_wake_up,
+        l1_a_grant_that_nobody_collects_is_passed_on_and_asked_for_again,
+    ];
+    all.into_iter().map(Case::calm).collect()
+}
+
+fn planned(bench: &Bench, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
+    Client::with(Arc::new(Faults::new(bench.bare(), plan)), Bench::settings())
+}
+
+async fn is_holder(bench: &Bench, id: tenure::HoldId) -> bool {
+    ok(bench.observer().lock("x").holder().await).and_then(|h| h.hold_id()) == Some(id)
+}
+
+async fn s1a_drop_then_acquire_again_by_the_same_owner(bench: Arc<Bench>) {
+    let client = planned(&bench, |call| match call {
+        Call::Release(_) => Fate { delay: LEASE / 6, ..Fate::default() },
+        _ => Fate::default(),
+    });
+    let lock = client.lock("x").owner(&Owner::new());
+    drop(ok(lock.acquire().await));
+    let again = ok(lock.acquire().await);
+    tokio::time::sleep(LEASE / 4).await;
+    assert!(is_holder(&bench, again.id()).await, "the old release took the new hold");
+    ok(again.release().await);
+}
+
+async fn s1b_an_acquire_cancelled_in_flight_then_another(bench: Arc<Bench>) {
+    let client = planned(&bench, |call| match call {
+        Call::TryAcquire(_) => Fate { delay: LEASE / 10, ..Fate::default() },
+        _ => Fate::default(),
+    });
+    let lock = client.lock("x").owner(&Owner::new());
+    let mut first = Box::pin(lock.acquire());
+    assert!(poll_once(first.as_mut()).is_pending());
+    drop(first);
+    let second = ok(lock.acquire().await);
+    tokio::time::sleep(LEASE / 4).await;
+    assert!(is_holder(&bench, second.id()).await, "the undo of the first took the second");
+    ok(second.release().await);
+}
+
+async fn s1c_a_release_repeated_late(bench: Arc<Bench>) {
+    let client = planned(&bench, |call| match call {
+        Call::Release(_) => Fate { again: Some(LEASE / 8), ..Fate::default() },
+        _ => Fate::default(),
+    });
+    let lock = client.lock("x").owner(&Owner::new());
+    ok(ok(lock.acquire().await).release().await);
+    let again = ok(lock.acquire().await);
+    tokio::time::sleep(LEASE / 4).await;
+    assert!(is_holder(&bench, again.id()).await);
+    ok(again.release().await);
+}
+
+async fn s1d_old_guards_do_not_count_for_a_new_hold(bench: Arc<Bench>) {
+    let (client, other) = (bench.client(), bench.client());
+    let lock = client.lock("x").owner(&Owner::new());
+    let short = lock.clone().lease(LEASE / 6);
+    let old = [ok(short.acquire().await), ok(short.acquire().await)];
+    let between = ok(within(LEASE, "the lease ends", other.lock("x").acquire()).await);
+    ok(between.release().await);
+    let new = ok(lock.acquire().await);
+    assert_eq!(new.holds(), 1);
+    for guard in old {
+        assert!(guard.release().await.expect_err("lost").is_lost());
+    }
+    assert!(is_holder(&bench, new.id()).await);
+    ok(new.release().await);
+    ok(ok(other.lock("x").try_acquire().await).expect("nobody holds it").release().await);
+}
+
+async fn s1e_a_late_reentry_creates_nothing(bench: Arc<Bench>) {
+    let client = bench.client();
+    let guard = ok(client.lock("x").acquire().await);
+    let late = Claim { holds: 2, ..Claim::of(guard.id(), guard.name().clone(), Kind::Lock) };
+    ok(guard.release().await);
+    let backend = bench.bare();
+    assert_eq!(ok(backend.try_acquire(&late).await), tenure::backend::Attempt::Gone);
+    assert!(!ok(client.lock("x").is_locked().await));
+}
+
+async fn s2_a_release_does_not_overtake_the_acquire_it_undoes(bench: Arc<Bench>) {
+    let client = planned(&bench, |call| match call {
+        Call::TryAcquire(_) => Fate { delay: LEASE / 6, ..Fate::default() },
+        _ => Fate::default(),
+    });
+    let lock = client.lock("x");
+    let mut acquire = Box::pin(lock.acquire());
+    assert!(poll_once(acquire.as_mut()).is_pending());
+    drop(acquire);
+    ok(client.close().await);
+    assert!(!ok(bench.observer().lock("x").is_locked().await), "held by nobody");
+}
+
+async fn s3_an_id_is_dead_once_its_release_was_sent(bench: Arc<Bench>) {
+    // Notes each release that is sent, and that no attempt of the same id follows.
+    #[derive(Default)]
+    struct Seen {
+        released: HashSet<tenure::HoldId>,
+        revived: Vec<tenure::HoldId>,
+    }
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let notes = seen.clone();
+    let chaos: Arc<dyn Backend> = Arc::new(Faults::chaos(bench.bare(), 7));
+    let client = Client::with(
+        Arc::new(Faults::new(chaos, move |call| {
+            let mut seen = notes.lock().unwrap();
+            match call {
+                Call::Release(claim) => drop(seen.released.insert(claim.id)),
+                Call::TryAcquire(claim) if seen.released.contains(&claim.id) => seen.revived.push(claim.id),
+                _ => {}
+            }
+            Fate::default()
+        })),
+        Bench::settings(),
+    );
+    let tasks: Vec<_> = (0..8)
+        .map(|n| {
+            let lock = client.lock("x");
+            tokio::spawn(async move {
+                for i in 0..12 {
+                    let _ = poll_times(lock.acquire(), (n + i) % 5).await;
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        within(PATIENCE * 3, "all are done", task).await.expect("no panic");
+    }
+    let _ = client.close().await;
+    let seen = seen.lock().unwrap();
+    assert!(!seen.released.is_empty());
+    // A last release writes nothing back, an inner one is not sent for these: no owner is named.
+    assert!(seen.revived.is_empty(), "tried after their release: {:?}", seen.revived);
+}
+
+async fn l2b_two_tasks_of_one_owner_with_a_stranger_between(bench: Arc<Bench>) {
+    let client = bench.client();
+    let me = Owner::new();
+    let mine = client.lock("x").owner(&me);
+    let held = ok(bench.client().lock("x").acquire().await);
+    let first = tokio::spawn({
+        let lock = mine.clone();
+        async move { ok(lock.acquire().await) }
+    });
+    let look = bench.observer();
+    eventually("the first waits", || async { !ok(look.lock("x").waiters().await).is_empty() }).await;
+    let stranger = tokio::spawn({
+        let lock = client.lock("x");
+        async move { ok(lock.acquire().await) }
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let second = tokio::spawn(async move { ok(mine.acquire().await) });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    ok(held.release().await);
+    // The first joins the second before it releases: the stranger must not stand between them.
+    let first = within(PATIENCE, "the first", first).await.expect("no panic");
+    let second = within(LEASE, "the second, of the same owner", second).await.expect("no panic");
+    assert!(!stranger.is_finished());
+    ok(second.release().await);
+    ok(first.release().await);
+    ok(within(PATIENCE, "the stranger", stranger).await.expect("no panic").release().await);
+}
+
+async fn l2f_a_head_cancelled_after_the_wake_up(bench: Arc<Bench>) {
+    let (client, other) = (bench.client(), bench.client());
+    for _ in 0..10 {
+        let held = ok(other.lock("x").acquire().await);
+        let lock = client.lock("x");
+        let mut head = Box::pin(lock.acquire());
+        assert!(poll_once(head.as_mut()).is_pending());
+        let next = tokio::spawn({
+            let lock = client.lock("x");
+            async move { ok(lock.acquire().await) }
+        });
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        ok(held.release().await);
+        drop(head);
+        ok(within(LEASE / 3, "the next", next).await.expect("no panic").release().await);
+    }
+}
+
+async fn l1_a_grant_that_nobody_collects_is_passed_on_and_asked_for_again(bench: Arc<Bench>) {
+    let (client, other) = (bench.client(), bench.client());
+    let held = ok(other.lock("x").acquire().await);
+    let lock = client.lock("x");
+    let mut asleep = Box::pin(lock.acquire());
+    while futures_util::poll!(asleep.as_mut()).is_pending() && ok(other.lock("x").waiters().await).is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    ok(held.release().await);
+    eventually("it is granted", || async { ok(other.lock("x").is_locked().await) }).await;
+    eventually("and passed on", || async { !ok(other.lock("x").is_locked().await) }).await;
+    // Whoever comes back later is served anew.
+    let guard = ok(within(LEASE, "served after all", asleep).await);
+    assert!(is_holder(&bench, guard.id()).await);
+    ok(guard.release().await);
+}
