@@ -1,1 +1,57 @@
-//! To come.
+//! Tenure on SQLite: locks, semaphores, latches and elections shared by the processes of one machine, without a
+//! server.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("locks.db");
+//! let store = tenure_sqlite::open(&path, tenure_sqlite::Options::default())?;
+//! let client = tenure_core::Client::new(store);
+//! let guard = client.lock("orders/42").acquire().await?;
+//! guard.release().await?;
+//! client.close().await
+//! # }
+//! ```
+//!
+//! A transaction runs in the task that asks for it, and takes some tens of microseconds. While another process holds
+//! the file, the task sleeps, not the thread. No runtime needs timers for that: the store has a thread of its own,
+//! started when something has to wait.
+//!
+//! A process that is stopped inside a transaction holds the file: for the others it is unavailable until that process
+//! goes on or dies. A file on a network file system is refused, since neither its locks nor its shared memory hold
+//! between machines; what is behind FUSE cannot be told and is taken for local.
+
+mod background;
+mod database;
+mod ear;
+mod fault;
+mod ledgers;
+mod network;
+mod options;
+mod pause;
+mod place;
+mod store;
+mod wake;
+
+use std::path::Path;
+
+use tenure_core::ledger::Ledgered;
+use tenure_core::{Clock, Error, Result};
+
+pub use options::Options;
+pub use place::{DefaultPath, default_path};
+pub use store::SqliteStore;
+
+/// A store in a file.
+pub type Sqlite = Ledgered<SqliteStore>;
+
+/// Opens the store in the file `path`, and makes it if there is none. Its folder must exist, except that of the
+/// [`default_path`].
+///
+/// # Errors
+/// `Config` when the path cannot be a store: a folder, a missing or read-only folder, a network file system, a file of
+/// another program or another version; `Unavailable` when another process holds the file for too long, or the disk is
+/// full.
+pub fn open(path: &Path, options: Options) -> Result<Sqlite> {
+    SqliteStore::open(path, options).map(Ledgered::over)
+}

@@ -1,0 +1,189 @@
+//! The file: made once, recognised ever after, and told from another one that took its place.
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+
+use crate::Options;
+use crate::fault::{Fault, Phase, judge};
+
+/// "Tenr": what the header of every store says.
+const APPLICATION_ID: i64 = 0x5465_6E72;
+/// The layout that this version knows.
+const LAYOUT: i64 = 1;
+const SCHEMA: &str = include_str!("../sql/schema.sql");
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) struct Database {
+    pub(crate) conn: Connection,
+    id: FileId,
+}
+
+/// Which file it is, whatever its path. Nobody gets the same id while it is open.
+type FileId = (u64, u64);
+
+/// Only ever by path: closing a descriptor of the file would drop the locks that SQLite has on it in this process.
+fn file_id(path: &Path) -> Option<FileId> {
+    let found = rustix::fs::stat(path).ok()?;
+    Some((found.st_dev as _, found.st_ino as _))
+}
+
+/// The path of what lies beside the file.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+impl Database {
+    /// Opens the file, and makes it if there is none. One attempt: whoever gets `Busy` comes again.
+    pub(crate) fn connect(path: &Path, options: &Options) -> Result<Self, Fault> {
+        if file_id(path).is_none() {
+            create(path)?;
+        }
+        let Some(id) = file_id(path) else { return Err(Fault::Busy) };
+        let conn = prepared(path, OpenFlags::empty(), options)?;
+        // Replaced while it was opened: which of the two this is cannot be told.
+        if file_id(path) != Some(id) {
+            return Err(Fault::Busy);
+        }
+        Ok(Self { conn, id })
+    }
+
+    /// Whether it is still the file at its path. Others lock there.
+    pub(crate) fn is_current(&self, path: &Path) -> bool {
+        file_id(path) == Some(self.id)
+    }
+}
+
+/// Makes the file. What an earlier file of that path left beside it would be taken for the new one's, by SQLite and by
+/// those who still have the earlier one open. It is removed before there is a file, and nobody else makes one meanwhile.
+fn create(path: &Path) -> Result<(), Fault> {
+    let cannot = |what: &str, e: std::io::Error| {
+        Fault::Config(format!("{} cannot be made, is its folder read-only? {what}: {e}", path.display()))
+    };
+    let folder = make_wake_folder(path).map_err(|e| cannot("no folder for wake-ups", e))?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let lock = rustix::fs::open(&folder, flags, Mode::empty()).map_err(|e| cannot("no folder for wake-ups", e.into()))?;
+    match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => return Err(Fault::Busy),
+        other => other.map_err(|e| cannot("no lock", e.into()))?,
+    }
+    if file_id(path).is_some() {
+        return Ok(());
+    }
+    for suffix in ["-wal", "-shm"] {
+        match fs::remove_file(beside(path, suffix)) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(cannot(suffix, e)),
+            _ => {}
+        }
+    }
+    prepared(path, OpenFlags::SQLITE_OPEN_CREATE, &Options::default()).map(drop)
+}
+
+/// The folder for wake-ups. Whoever may make files beside the store may make them there.
+pub(crate) fn make_wake_folder(path: &Path) -> std::io::Result<PathBuf> {
+    let folder = beside(path, "-wake");
+    match fs::DirBuilder::new().mode(0o700).create(&folder) {
+        Ok(()) => {
+            let parent = path.parent().map(fs::metadata).transpose()?.map_or(0o700, |m| m.mode());
+            fs::set_permissions(&folder, fs::Permissions::from_mode(0o700 | (parent & 0o1777)))?;
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+        Err(e) => return Err(e),
+    }
+    Ok(folder)
+}
+
+/// What a file is.
+enum Found {
+    Ours,
+    Empty,
+}
+
+fn prepared(path: &Path, flags: OpenFlags, options: &Options) -> Result<Connection, Fault> {
+    let judged = |e: rusqlite::Error| judge(path, Phase::Opening, &e);
+    let flags = flags | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags).map_err(judged)?;
+    conn.busy_timeout(Duration::ZERO).map_err(judged)?;
+    if conn.is_readonly("main").map_err(judged)? {
+        return Err(Fault::Config(format!("{} is read-only", path.display())));
+    }
+    let found = in_transaction(&conn, "BEGIN", || identify(&conn, path).map_err(Judge::Fault)).map_err(|e| e.by(judged))?;
+    let mode: String = conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(judged)?;
+    if mode != "wal" {
+        let path = path.display();
+        return Err(Fault::Config(format!("{path}: this file system has no shared memory for SQLite (mode {mode})")));
+    }
+    conn.pragma_update(None, "synchronous", "normal").map_err(judged)?;
+    if let Found::Empty = found {
+        in_transaction(&conn, "BEGIN IMMEDIATE", || {
+            // Another process may have been faster.
+            if let Found::Empty = identify(&conn, path).map_err(Judge::Fault)? {
+                conn.execute_batch(SCHEMA)?;
+                conn.pragma_update(None, "application_id", APPLICATION_ID)?;
+                conn.pragma_update(None, "user_version", LAYOUT)?;
+            }
+            Ok(())
+        })
+        .map_err(|e| e.by(judged))?;
+    }
+    if let Some(pages) = options.max_pages {
+        conn.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).map_err(judged)?;
+    }
+    Ok(conn)
+}
+
+/// An error that is judged already, or is yet to be.
+enum Judge {
+    Fault(Fault),
+    Error(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Judge {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl Judge {
+    fn by(self, judge: impl Fn(rusqlite::Error) -> Fault) -> Fault {
+        match self {
+            Self::Fault(fault) => fault,
+            Self::Error(error) => judge(error),
+        }
+    }
+}
+
+fn in_transaction<T>(conn: &Connection, begin: &str, job: impl FnOnce() -> Result<T, Judge>) -> Result<T, Judge> {
+    conn.execute_batch(begin)?;
+    let done = job().and_then(|done| conn.execute_batch("COMMIT").map(|()| done).map_err(Judge::Error));
+    if !conn.is_autocommit() {
+        let _ = conn.execute_batch("ROLLBACK");
+    }
+    done
+}
+
+/// Says what the file is, before anything in it is changed. In one transaction: another process may be making it.
+fn identify(conn: &Connection, path: &Path) -> Result<Found, Fault> {
+    let judged = |e: rusqlite::Error| judge(path, Phase::Opening, &e);
+    let number = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(judged);
+    let tables = number("SELECT count(*) FROM sqlite_schema")?;
+    let application = number("PRAGMA application_id")?;
+    let layout = number("PRAGMA user_version")?;
+    let path = path.display();
+    match (application, layout) {
+        (APPLICATION_ID, LAYOUT) => Ok(Found::Ours),
+        (APPLICATION_ID, other) => Err(Fault::Config(format!(
+            "{path} has layout {other}, this version of Tenure knows layout {LAYOUT}: use the version that made it, or \
+             another file"
+        ))),
+        (0, 0) if tables == 0 => Ok(Found::Empty),
+        (other, _) => Err(Fault::Config(format!("{path} is not a Tenure store (application id {other:#010x})"))),
+    }
+}

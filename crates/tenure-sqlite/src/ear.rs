@@ -1,0 +1,181 @@
+//! Being woken by other processes: the FIFOs of the clients of this store, and their readers.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode};
+use tenure_core::ledger::Watched;
+use tenure_core::{ClientId, Name};
+use tokio::net::unix::pipe::{OpenOptions, Receiver, Sender};
+use tokio::task::JoinHandle;
+
+use crate::background::Background;
+use crate::database::make_wake_folder;
+use crate::wake;
+
+/// How long an ear stays open that nothing listens with: a claim may be queued before it is watched.
+const UNUSED: Duration = Duration::from_secs(60);
+/// A writer that finds the pipe full drops its message. The smallest pipe is a page, so with less than this to read
+/// at once nobody can have found it full.
+const OVERFLOW: usize = 3072;
+
+/// The FIFO of one client, open until dropped.
+#[derive(Debug)]
+pub(crate) struct Ear {
+    path: PathBuf,
+    id: (u64, u64),
+    reader: JoinHandle<()>,
+}
+
+impl Ear {
+    /// Whether its FIFO is still the one that others find.
+    fn is_found(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok_and(|m| (m.dev(), m.ino()) == self.id)
+    }
+}
+
+impl Drop for Ear {
+    fn drop(&mut self) {
+        self.reader.abort();
+        // Not that of another ear, which replaced this one.
+        if self.is_found() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The FIFOs of the clients of one store.
+#[derive(Debug)]
+pub(crate) struct Ears {
+    store: PathBuf,
+    open: Mutex<HashMap<ClientId, (Arc<Ear>, Instant)>>,
+    watched: Arc<Watched>,
+}
+
+impl Ears {
+    pub(crate) fn new(store: &Path, watched: Arc<Watched>) -> Self {
+        Self { store: store.to_owned(), open: Mutex::default(), watched }
+    }
+
+    /// Whether this client is one of this store: what it is told, it is told here.
+    pub(crate) fn has(&self, client: ClientId) -> bool {
+        self.open.lock().unwrap_or_else(|e| e.into_inner()).contains_key(&client)
+    }
+
+    /// The ear of a client, opened if it is not yet, or if somebody removed its FIFO.
+    pub(crate) fn open(&self, client: ClientId, background: &Background) -> io::Result<Arc<Ear>> {
+        let mut open = self.open.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some((ear, used)) = open.get_mut(&client)
+            && ear.is_found()
+        {
+            *used = Instant::now();
+            return Ok(ear.clone());
+        }
+        open.retain(|_, (ear, used)| Arc::strong_count(ear) > 1 || used.elapsed() < UNUSED);
+        let ear = Arc::new(self.make(client, background)?);
+        open.insert(client, (ear.clone(), Instant::now()));
+        Ok(ear)
+    }
+
+    fn make(&self, client: ClientId, background: &Background) -> io::Result<Ear> {
+        let folder = make_wake_folder(&self.store)?;
+        let (made, path) = (wake::unfinished(&folder, client), wake::fifo(&folder, client));
+        let _ = fs::remove_file(&made);
+        rustix::fs::mknodat(CWD, &made, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+        // Whoever may change the store may wake its clients.
+        let writers = fs::metadata(&self.store).map_or(0, |m| m.mode() & 0o022);
+        fs::set_permissions(&made, fs::Permissions::from_mode(0o600 | writers))?;
+        let handle = background.handle()?;
+        let _inside = handle.enter();
+        let receiver = OpenOptions::new().open_receiver(&made)?;
+        // Without a writer of its own it would read the end of the file whenever a writer leaves.
+        let keep = OpenOptions::new().open_sender(&made)?;
+        let found = fs::symlink_metadata(&made)?;
+        fs::rename(&made, &path)?;
+        let reader = handle.spawn(listen(receiver, keep, self.watched.clone()));
+        Ok(Ear { path, id: (found.dev(), found.ino()), reader })
+    }
+}
+
+async fn listen(receiver: Receiver, _keep: Sender, watched: Arc<Watched>) {
+    let mut buffer = vec![0; 16 * 1024];
+    let mut filled = 0;
+    while receiver.readable().await.is_ok() {
+        let read = match receiver.try_read(&mut buffer[filled..]) {
+            Ok(read) => read,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(_) => break,
+        };
+        filled += read;
+        let rest = hear(&buffer[..filled], |name| watched.tell_all(Some(name)));
+        match rest {
+            Some(rest) if read < OVERFLOW => {
+                let used = filled - rest;
+                buffer.copy_within(used..filled, 0);
+                filled = rest;
+            }
+            _ => {
+                watched.tell_all(None);
+                filled = 0;
+            }
+        }
+    }
+    // Deaf from now on: those who listen look once more, and then poll.
+    watched.tell_all(None);
+}
+
+/// Passes on the names in `bytes`, and says how many bytes are the beginning of a message: `None` if this cannot be
+/// one.
+fn hear(mut bytes: &[u8], mut tell: impl FnMut(&Name)) -> Option<usize> {
+    while let [low, high, rest @ ..] = bytes {
+        let length = usize::from(u16::from_le_bytes([*low, *high]));
+        if length == 0 || length > Name::MAX {
+            return None;
+        }
+        let Some((name, rest)) = rest.split_at_checked(length) else { break };
+        tell(&Name::new(std::str::from_utf8(name).ok()?).ok()?);
+        bytes = rest;
+    }
+    Some(bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_told_apart_and_garbage_is_noticed() {
+        let names = ["a", "line\nbreak", &"x".repeat(512)].map(|n| Name::new(n).unwrap());
+        let bytes: Vec<u8> = names.iter().flat_map(wake::message).collect();
+        let mut heard = Vec::new();
+        assert_eq!(hear(&bytes, |n| heard.push(n.clone())), Some(0));
+        assert_eq!(heard, names);
+        assert_eq!(hear(&bytes[..bytes.len() - 1], |_| {}), Some(513), "the rest comes with the next read");
+        assert_eq!(hear(&[0, 0, 1], |_| {}), None);
+        assert_eq!(hear(&[1, 0, 0xFF], |_| {}), None, "not UTF-8");
+        assert_eq!(hear(&[0xFF; 600], |_| {}), None, "too long");
+    }
+
+    #[tokio::test]
+    async fn a_full_pipe_wakes_everybody() {
+        let tmp = tempfile::tempdir().unwrap();
+        let store = tmp.path().join("locks.db");
+        let (watched, background) = (Arc::new(Watched::default()), Background::default());
+        let ears = Ears::new(&store, watched.clone());
+        let (client, quiet, loud) = (ClientId::new(), Name::new("quiet").unwrap(), Name::new("loud").unwrap());
+        let mut watch = watched.listen(&quiet, tenure_core::backend::Interest::Count(client));
+        ears.open(client, &background).unwrap();
+        let folder = make_wake_folder(&store).unwrap();
+        // Faster than anybody reads, in one go.
+        let many = wake::message(&loud).repeat(600);
+        assert_eq!(wake::wake(&folder, client, &many), wake::Reach::Told);
+        tokio::time::timeout(Duration::from_secs(10), watch.signal()).await.expect("woken");
+        drop(ears);
+        assert_eq!(wake::wake(&folder, client, b"x"), wake::Reach::Dead, "gone with the store");
+    }
+}

@@ -1,0 +1,104 @@
+//! What went wrong in the file, and what that means: try again, open again, not executed, or never will work.
+
+use std::fmt::Display;
+use std::path::Path;
+
+use rusqlite::ErrorCode;
+use tenure_core::Error;
+
+pub(crate) const SCHEME: &str = "sqlite";
+
+/// Why a transaction did not happen. In no case has it had an effect.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// Another process holds the file.
+    Busy,
+    /// The file at the path is not the one that is open.
+    Moved,
+    /// It may work later.
+    Unavailable(String),
+    /// It will not work until somebody changes something.
+    Config(String),
+}
+
+impl Fault {
+    /// As an error of the call `what`.
+    pub(crate) fn into_error(self, path: &Path, what: impl Display) -> Error {
+        let path = path.display();
+        let reason = match self {
+            Self::Config(why) => return Error::Config(why),
+            Self::Unavailable(why) => why,
+            Self::Busy => format!("another process holds the file: {path}"),
+            Self::Moved => format!("{path}: the file was removed or replaced, again and again"),
+        };
+        Error::Unavailable { backend: SCHEME, what: what.to_string(), reason }
+    }
+}
+
+/// When it went wrong: what cannot be opened at first is a mistake in the configuration, what worked before is trouble.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Phase {
+    Opening,
+    Running,
+}
+
+/// The one place where errors of SQLite are judged.
+pub(crate) fn judge(path: &Path, phase: Phase, error: &rusqlite::Error) -> Fault {
+    let shown = path.display();
+    let code = error.sqlite_error_code();
+    let by_phase = |why: String| match phase {
+        Phase::Opening => Fault::Config(why),
+        Phase::Running => Fault::Unavailable(why),
+    };
+    match code {
+        // The protocol error is a race of those who open the file at the same moment.
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => Fault::Busy,
+        Some(ErrorCode::NotADatabase) => Fault::Config(format!("{shown} is not a SQLite database")),
+        Some(ErrorCode::DatabaseCorrupt) => {
+            Fault::Config(format!("{shown} is damaged ({error}): move it away, and a new one is made"))
+        }
+        Some(ErrorCode::ReadOnly) => by_phase(format!("{shown} or its folder is read-only: {error}")),
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            by_phase(format!("{shown} cannot be opened for writing: {error}"))
+        }
+        Some(
+            ErrorCode::DiskFull
+            | ErrorCode::SystemIoFailure
+            | ErrorCode::OutOfMemory
+            | ErrorCode::SchemaChanged
+            | ErrorCode::OperationInterrupted
+            | ErrorCode::OperationAborted,
+        ) => Fault::Unavailable(format!("{shown}: {error}")),
+        // What remains are tables or columns that are not as the layout says.
+        _ => Fault::Config(format!("{shown} cannot be used as a Tenure store: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sqlite(code: i32) -> rusqlite::Error {
+        rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None)
+    }
+
+    #[test]
+    fn each_code_says_what_a_caller_can_do() {
+        let path = Path::new("/x/locks.db");
+        let running = |code| judge(path, Phase::Running, &sqlite(code));
+        let opening = |code| judge(path, Phase::Opening, &sqlite(code));
+        for busy in [5, 5 | (1 << 8), 6, 15] {
+            assert!(matches!(running(busy), Fault::Busy), "{busy}");
+        }
+        let (full, io, read_only, cannot_open) = (13, 10 | (3 << 8), 8 | (3 << 8), 14);
+        for trouble in [full, io, read_only, cannot_open] {
+            let Fault::Unavailable(why) = running(trouble) else { panic!("{trouble}") };
+            assert!(why.contains("/x/locks.db"), "{why}");
+        }
+        for mistake in [read_only, cannot_open, 26, 11] {
+            let Fault::Config(why) = opening(mistake) else { panic!("{mistake}") };
+            assert!(why.contains("/x/locks.db"), "{why}");
+        }
+        assert!(matches!(opening(full), Fault::Unavailable(_)), "a full disk is no mistake");
+    }
+}

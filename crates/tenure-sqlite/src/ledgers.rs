@@ -1,0 +1,172 @@
+//! Rows: one per name, read and written in one transaction with the change between.
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, params};
+use tenure_core::Name;
+use tenure_core::ledger::{Ledger, Now};
+
+const BEGIN: &str = "BEGIN IMMEDIATE";
+const COMMIT: &str = "COMMIT";
+const ROLLBACK: &str = "ROLLBACK";
+const READ: &str = statement(include_str!("../sql/read.sql"));
+const UPDATE: &str = statement(include_str!("../sql/update.sql"));
+const INSERT: &str = statement(include_str!("../sql/insert.sql"));
+const DELETE: &str = statement(include_str!("../sql/delete.sql"));
+const WALK: &str = statement(include_str!("../sql/walk.sql"));
+const NOTE: &str = statement(include_str!("../sql/note.sql"));
+const NOTED: &str = statement(include_str!("../sql/noted.sql"));
+
+/// Without the comment in the first line: statements are found again by their text.
+const fn statement(file: &str) -> &str {
+    let bytes = file.as_bytes();
+    let mut at = 0;
+    while bytes[at] != b'\n' {
+        at += 1;
+    }
+    file.split_at(at + 1).1.trim_ascii()
+}
+
+/// Rows looked at in one sweep: what it takes stays in the range of milliseconds, however many there are.
+const SWEEP: usize = 1024;
+/// The highest fence of the rows that were deleted: new ledgers begin above it.
+const FLOOR: &str = "floor";
+/// Where the next sweep begins.
+const CURSOR: &str = "cursor";
+
+/// What can go wrong with a row.
+#[derive(Debug)]
+pub(crate) enum RowError {
+    Sqlite(rusqlite::Error),
+    /// The body of this name is not what a ledger looks like.
+    Body(Name, serde_json::Error),
+}
+
+impl From<rusqlite::Error> for RowError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+type Result<T> = std::result::Result<T, RowError>;
+
+/// A transaction that writes. Dropped without commit, it had no effect.
+pub(crate) struct Tx<'a> {
+    conn: &'a Connection,
+}
+
+impl<'a> Tx<'a> {
+    pub(crate) fn begin(conn: &'a Connection) -> Result<Self> {
+        conn.prepare_cached(BEGIN)?.execute([])?;
+        Ok(Self { conn })
+    }
+
+    pub(crate) fn commit(self) -> Result<()> {
+        self.conn.prepare_cached(COMMIT)?.execute([])?;
+        Ok(())
+    }
+
+    /// The ledger of `name`, and whether it has a row.
+    pub(crate) fn read(&self, name: &Name) -> Result<(Ledger, bool)> {
+        let mut read = self.conn.prepare_cached(READ)?;
+        let mut rows = read.query([name.as_str()])?;
+        match rows.next()? {
+            Some(row) => Ok((parse(name, row.get_ref(0)?, row.get_ref(1)?)?, true)),
+            None => Ok((Ledger::above(self.floor()?), false)),
+        }
+    }
+
+    pub(crate) fn write(&self, name: &Name, ledger: &Ledger, has_row: bool) -> Result<()> {
+        let sql = if has_row { UPDATE } else { INSERT };
+        let body = if ledger.is_idle() {
+            None
+        } else {
+            Some(serde_json::to_string(ledger).map_err(|e| RowError::Body(name.clone(), e))?)
+        };
+        self.conn.prepare_cached(sql)?.execute(params![name.as_str(), signed(ledger.fence), body])?;
+        Ok(())
+    }
+
+    fn floor(&self) -> Result<u64> {
+        let mut noted = self.conn.prepare_cached(NOTED)?;
+        let floor: Option<i64> = noted.query_row([FLOOR], |row| row.get(0)).optional()?;
+        Ok(floor.map_or(0, unsigned))
+    }
+
+    /// Deletes rows that say nothing but a fence, or nothing that is still true, going on where the last sweep ended.
+    pub(crate) fn sweep(&self, now: Now) -> Result<()> {
+        let from: Option<String> =
+            self.conn.prepare_cached(NOTED)?.query_row([CURSOR], |row| row.get(0)).optional()?;
+        let (mut idle, mut seen, mut floor) = (Vec::new(), 0, self.floor()?);
+        let mut next = String::new();
+        walk(self.conn, from.as_deref().unwrap_or(""), |name, mut ledger| {
+            if seen == SWEEP {
+                next = name.as_str().to_owned();
+                return false;
+            }
+            seen += 1;
+            ledger.prune(now);
+            if ledger.is_idle() {
+                floor = floor.max(ledger.fence);
+                idle.push(name);
+            }
+            true
+        })?;
+        for name in &idle {
+            self.conn.prepare_cached(DELETE)?.execute([name.as_str()])?;
+        }
+        self.conn.prepare_cached(NOTE)?.execute(params![FLOOR, signed(floor)])?;
+        self.conn.prepare_cached(NOTE)?.execute(params![CURSOR, next])?;
+        Ok(())
+    }
+}
+
+impl Drop for Tx<'_> {
+    fn drop(&mut self) {
+        if !self.conn.is_autocommit() {
+            let _ = self.conn.prepare_cached(ROLLBACK).and_then(|mut s| s.execute([]));
+        }
+    }
+}
+
+/// Ledgers in use whose names begin with `prefix`, in order, at most `limit`.
+pub(crate) fn scan(conn: &Connection, prefix: &str, limit: usize) -> Result<Vec<(Name, Ledger)>> {
+    let mut found = Vec::new();
+    walk(conn, prefix, |name, ledger| {
+        let more = found.len() < limit && name.as_str().starts_with(prefix);
+        if more && !ledger.is_idle() {
+            found.push((name, ledger));
+        }
+        more
+    })?;
+    Ok(found)
+}
+
+/// Goes through the ledgers from `first` on, for as long as `visit` says.
+fn walk(conn: &Connection, first: &str, mut visit: impl FnMut(Name, Ledger) -> bool) -> Result<()> {
+    let mut walk = conn.prepare_cached(WALK)?;
+    let mut rows = walk.query([first])?;
+    while let Some(row) = rows.next()? {
+        // Names that this library would not take are not its own.
+        let Ok(name) = Name::new(row.get_ref(0)?.as_str().unwrap_or_default()) else { continue };
+        let ledger = parse(&name, row.get_ref(1)?, row.get_ref(2)?)?;
+        if !visit(name, ledger) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn parse(name: &Name, fence: ValueRef<'_>, body: ValueRef<'_>) -> Result<Ledger> {
+    match body {
+        ValueRef::Text(json) => serde_json::from_slice(json).map_err(|e| RowError::Body(name.clone(), e)),
+        _ => Ok(Ledger::above(fence.as_i64().map_or(0, unsigned))),
+    }
+}
+
+fn signed(fence: u64) -> i64 {
+    i64::try_from(fence).unwrap_or(i64::MAX)
+}
+
+fn unsigned(fence: i64) -> u64 {
+    u64::try_from(fence).unwrap_or(0)
+}

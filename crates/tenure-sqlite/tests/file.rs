@@ -1,0 +1,225 @@
+//! The file in trouble: not ours, damaged, in the way, full, busy, removed.
+
+mod support;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use support::{client, fresh};
+use tenure_core::{Client, Error};
+use tenure_sqlite::Options;
+
+fn refused(path: &Path) -> String {
+    match tenure_sqlite::open(path, Options::default()) {
+        Err(Error::Config(why)) => {
+            assert!(why.contains(&path.display().to_string()), "names the file: {why}");
+            why
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_file_of_another_program_is_left_alone() {
+    let (_folder, path) = fresh();
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("CREATE TABLE t (x); PRAGMA application_id = 7").unwrap();
+    drop(other);
+    let before = std::fs::read(&path).unwrap();
+    assert!(refused(&path).contains("not a Tenure store (application id 0x00000007)"));
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn another_layout_is_refused_with_both_numbers() {
+    let (_folder, path) = fresh();
+    drop(client(&path));
+    rusqlite::Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 2").unwrap();
+    let why = refused(&path);
+    assert!(why.contains("layout 2") && why.contains("layout 1"), "{why}");
+}
+
+#[test]
+fn what_is_no_database_is_refused() {
+    let (folder, path) = fresh();
+    std::fs::write(&path, "a shopping list, and by no means a database, long enough for a header ".repeat(20)).unwrap();
+    assert!(refused(&path).contains("not a SQLite database"));
+    assert!(refused(folder.path()).contains("folder"));
+    assert!(refused(&folder.path().join("absent/locks.db")).contains("does not exist"));
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_refused() {
+    let (_folder, path) = fresh();
+    let store = client(&path);
+    store.lock("a").acquire().await.unwrap().release().await.unwrap();
+    drop(store);
+    // Everything behind the header, where the tables are described.
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[100..].fill(0xAB);
+    std::fs::write(&path, bytes).unwrap();
+    assert!(refused(&path).contains("damaged"));
+}
+
+#[test]
+fn an_empty_file_becomes_a_store() {
+    let (_folder, path) = fresh();
+    std::fs::write(&path, "").unwrap();
+    drop(client(&path));
+    drop(client(&path));
+}
+
+#[test]
+fn where_nothing_can_be_made_it_says_so() {
+    // Permissions do not stop a superuser; this file system does.
+    let why = refused(Path::new("/proc/tenure-test.db"));
+    assert!(why.contains("read-only"), "{why}");
+}
+
+#[tokio::test]
+async fn a_busy_file_is_unavailable_after_the_limit_and_usable_afterwards() {
+    let (_folder, path) = fresh();
+    let mut options = Options::default();
+    options.busy_limit = Some(Duration::from_millis(200));
+    let mut settings = tenure_core::Settings::default();
+    settings.call_timeout = Duration::from_millis(1);
+    let store = tenure_sqlite::open(&path, options).unwrap();
+    let client = Client::with(std::sync::Arc::new(store), settings);
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let began = Instant::now();
+    match client.lock("a").try_acquire().await {
+        Err(Error::Unavailable { reason, .. }) => {
+            assert!(reason.contains("another process holds the file"), "{reason}");
+            assert!(reason.contains(&path.display().to_string()), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(began.elapsed() >= Duration::from_millis(200), "it was patient");
+
+    let lock = client.lock("a");
+    let waiting = tokio::spawn(async move { lock.try_acquire().await });
+    tokio::task::yield_now().await;
+    other.execute_batch("ROLLBACK").unwrap();
+    assert!(waiting.await.unwrap().unwrap().is_some(), "it went on as soon as the file was free");
+}
+
+#[tokio::test]
+async fn a_full_disk_is_unavailable_and_what_is_held_can_be_released() {
+    let (_folder, path) = fresh();
+    let mut options = Options::default();
+    options.max_pages = Some(8);
+    let mut settings = tenure_core::Settings::default();
+    settings.call_timeout = Duration::from_millis(1);
+    let client = Client::with(std::sync::Arc::new(tenure_sqlite::open(&path, options).unwrap()), settings);
+    let note = "x".repeat(1000);
+    let mut guards = Vec::new();
+    let error = loop {
+        match client.lock(format!("n{}", guards.len())).note(note.clone()).try_acquire().await {
+            Ok(guard) => guards.push(guard.unwrap()),
+            Err(error) => break error,
+        }
+        assert!(guards.len() < 100, "it never gets full");
+    };
+    let Error::Unavailable { reason, .. } = &error else { panic!("{error:?}") };
+    assert!(reason.contains("full") && reason.contains("locks.db"), "{reason}");
+    assert!(!guards.is_empty());
+    let refused = format!("n{}", guards.len());
+    assert!(client.show(&refused).await.unwrap().is_none(), "what failed had no effect");
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    client.lock("n0").note(note).try_acquire().await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_removed_file_is_noticed_by_all() {
+    let (folder, path) = fresh();
+    let (a, b) = (client(&path), client(&path));
+    let guard = a.lock("x").acquire().await.unwrap();
+    assert!(b.lock("x").try_acquire().await.unwrap().is_none());
+    // Only the file itself, as people do; what lies beside it stays and is in use.
+    std::fs::remove_file(&path).unwrap();
+    let c = client(&path);
+    let taken = c.lock("x").try_acquire().await.unwrap().expect("a new file knows of no holder");
+    // Both came from the old file, and see the new one with their next call.
+    assert!(b.lock("x").try_acquire().await.unwrap().is_none(), "all lock in the same file again");
+    assert!(a.lock("x").try_acquire().await.unwrap().is_none());
+    assert!(guard.release().await.is_err(), "the hold was lost with the file");
+    taken.release().await.unwrap();
+    b.lock("x").try_acquire().await.unwrap().unwrap();
+
+    // And the whole folder.
+    std::fs::remove_dir_all(folder.path()).unwrap();
+    let mut options = Options::default();
+    options.busy_limit = Some(Duration::ZERO);
+    assert!(matches!(tenure_sqlite::open(&path, options), Err(Error::Config(_))));
+    std::fs::create_dir(folder.path()).unwrap();
+    let guard = b.lock("x").acquire().await.unwrap();
+    assert!(a.lock("x").try_acquire().await.unwrap().is_none());
+    drop(guard);
+}
+
+#[tokio::test]
+async fn a_file_that_is_gone_for_good_is_unavailable() {
+    let (folder, path) = fresh();
+    let mut settings = tenure_core::Settings::default();
+    settings.call_timeout = Duration::from_millis(1);
+    let store = tenure_sqlite::open(&path, Options::default()).unwrap();
+    let client = Client::with(std::sync::Arc::new(store), settings);
+    std::fs::remove_dir_all(folder.path()).unwrap();
+    match client.lock("x").try_acquire().await {
+        Err(Error::Unavailable { reason, .. }) => assert!(reason.contains("removed or replaced"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_is_named() {
+    let (_folder, path) = fresh();
+    let client = client(&path);
+    let guard = client.lock("odd").acquire().await.unwrap();
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.busy_timeout(support::PATIENCE).unwrap();
+    other.execute("UPDATE ledgers SET body = '{' WHERE name = 'odd'", []).unwrap();
+    match client.lock("odd").try_acquire().await {
+        Err(Error::Config(why)) => assert!(why.contains("ledger of odd cannot be read"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    drop(guard);
+}
+
+#[tokio::test]
+async fn one_file_under_two_paths_is_one_store() {
+    let (folder, path) = fresh();
+    let link = folder.path().join("link.db");
+    let a = client(&path);
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let b = client(&link);
+    let guard = a.lock("x").acquire().await.unwrap();
+    assert!(b.lock("x").try_acquire().await.unwrap().is_none());
+    let lock = b.lock("x");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    support::until_waiting(&a, "x", 1).await;
+    let released = Instant::now();
+    guard.release().await.unwrap();
+    waiting.await.unwrap().unwrap();
+    assert!(released.elapsed() < support::WOKEN, "wake-ups go by the real path");
+}
+
+#[test]
+fn no_runtime_needs_timers() {
+    let (_folder, path) = fresh();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let client = client(&path);
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let freed = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        other.execute_batch("COMMIT").unwrap();
+    });
+    runtime.block_on(async {
+        client.lock("x").acquire().await.unwrap().release().await.unwrap();
+    });
+    freed.join().unwrap();
+}

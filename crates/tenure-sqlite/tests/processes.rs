@@ -1,0 +1,287 @@
+//! Several processes on one file: they exclude each other, wake each other, and get over each other's deaths.
+
+mod support;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use support::{Other, WOKEN, client, fresh, play, say, until, until_waiting, wait_for_go};
+use tenure_sqlite::Options;
+
+const ROUNDS: u64 = 300;
+
+#[test]
+fn role() {
+    play(async |role, path| match role {
+        "count" => count(path).await,
+        "create" => create(path).await,
+        "hold" => hold(path).await,
+        "wait" => wait(path, false).await,
+        "wait fair" => wait(path, true).await,
+        "latch" => latch(path).await,
+        "take" => take(path).await,
+        "observe" => observe(path).await,
+        "churn" => churn(path).await,
+        other => panic!("{other}"),
+    });
+}
+
+/// Adds to a number in a plain file, which goes wrong if anybody else does the same at the same time.
+async fn count(path: &Path) {
+    let client = client(path);
+    let file = path.with_extension("number");
+    wait_for_go();
+    for _ in 0..ROUNDS {
+        let guard = client.lock("number").acquire().await.unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let (n, last) = text.split_once(' ').unwrap();
+        let fence = guard.fence().unwrap().0;
+        assert!(fence > last.parse().unwrap(), "fences grow across processes");
+        std::fs::write(&file, format!("{} {fence}", n.parse::<u64>().unwrap() + 1)).unwrap();
+        guard.release().await.unwrap();
+    }
+    say("done");
+}
+
+#[tokio::test]
+async fn processes_exclude_each_other() {
+    let (_folder, path) = fresh();
+    let file = path.with_extension("number");
+    std::fs::write(&file, "0 0").unwrap();
+    let mut others: Vec<_> = (0..3).map(|_| Other::start("count", &path)).collect();
+    others.iter_mut().for_each(Other::go);
+    for other in others {
+        assert_eq!(other.says().await, "done");
+        other.ends_well();
+    }
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(text.split_once(' ').unwrap().0, (3 * ROUNDS).to_string());
+}
+
+async fn create(path: &Path) {
+    say("ready");
+    wait_for_go();
+    let client = client(path);
+    let guard = client.lock("first").acquire().await.unwrap();
+    guard.release().await.unwrap();
+    say("done");
+}
+
+#[tokio::test]
+async fn eight_processes_make_the_same_file_at_once() {
+    let (_folder, path) = fresh();
+    let mut others: Vec<_> = (0..8).map(|_| Other::start("create", &path)).collect();
+    for other in &others {
+        assert_eq!(other.says().await, "ready");
+    }
+    others.iter_mut().for_each(Other::go);
+    for other in others {
+        assert_eq!(other.says().await, "done");
+        other.ends_well();
+    }
+}
+
+async fn hold(path: &Path) {
+    let client = client(path);
+    let guard = client.lock("door").lease(Duration::from_millis(800)).acquire().await.unwrap();
+    say(guard.fence().unwrap());
+    wait_for_go();
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_killed_holder_is_gone_after_its_lease_and_not_before() {
+    let (_folder, path) = fresh();
+    let mut other = Other::start("hold", &path);
+    let fence: u64 = other.says().await.parse().unwrap();
+    let client = client(&path);
+    assert!(client.lock("door").try_acquire().await.unwrap().is_none());
+    let held = client.lock("door").holder().await.unwrap().unwrap();
+    let killed = Instant::now();
+    other.kill();
+    let guard = client.lock("door").acquire().await.unwrap();
+    let left = held.left.unwrap();
+    assert!(killed.elapsed() >= left.saturating_sub(Duration::from_millis(100)), "it lasted for its lease");
+    assert!(killed.elapsed() < left + WOKEN, "and ended by itself, without a poll");
+    assert!(guard.fence().unwrap().0 > fence);
+}
+
+async fn wait(path: &Path, fair: bool) {
+    let client = client(path);
+    let lock = client.lock("door");
+    let lock = if fair { lock.fair() } else { lock };
+    let guard = lock.acquire().await.unwrap();
+    say("held");
+    wait_for_go();
+    guard.release().await.unwrap();
+    say("released");
+}
+
+#[tokio::test]
+async fn a_release_wakes_another_process() {
+    let (_folder, path) = fresh();
+    let client = client(&path);
+    let guard = client.lock("door").acquire().await.unwrap();
+    let mut other = Other::start("wait", &path);
+    until_waiting(&client, "door", 1).await;
+    let released = Instant::now();
+    guard.release().await.unwrap();
+    assert_eq!(other.says().await, "held");
+    assert!(released.elapsed() < WOKEN, "{:?}", released.elapsed());
+
+    // And back: this process waits, the other one releases.
+    let lock = client.lock("door");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    until_waiting(&client, "door", 1).await;
+    other.go();
+    assert_eq!(other.says().await, "released");
+    let released = Instant::now();
+    waiting.await.unwrap().unwrap();
+    assert!(released.elapsed() < WOKEN, "{:?}", released.elapsed());
+    other.ends_well();
+}
+
+#[tokio::test]
+async fn a_killed_waiter_is_skipped() {
+    let (_folder, path) = fresh();
+    let client = client(&path);
+    let guard = client.lock("door").fair().acquire().await.unwrap();
+    let mut first = Other::start("wait fair", &path);
+    until_waiting(&client, "door", 1).await;
+    let second = Other::start("wait fair", &path);
+    until_waiting(&client, "door", 2).await;
+    first.kill();
+    let released = Instant::now();
+    guard.release().await.unwrap();
+    assert_eq!(second.says().await, "held");
+    assert!(released.elapsed() < WOKEN, "{:?}", released.elapsed());
+    let fifos = std::fs::read_dir(format!("{}-wake", path.display())).unwrap().count();
+    assert_eq!(fifos, 1, "that of the dead one is removed");
+    second.ends_well();
+}
+
+#[tokio::test]
+async fn an_opener_removes_what_the_dead_left() {
+    let (_folder, path) = fresh();
+    let here = client(&path);
+    let _guard = here.lock("door").acquire().await.unwrap();
+    let mut other = Other::start("wait", &path);
+    until_waiting(&here, "door", 1).await;
+    let fifos = || std::fs::read_dir(format!("{}-wake", path.display())).unwrap().count();
+    assert_eq!(fifos(), 1);
+    client(&path);
+    assert_eq!(fifos(), 1, "a living one stays");
+    other.kill();
+    client(&path);
+    assert_eq!(fifos(), 0);
+}
+
+async fn latch(path: &Path) {
+    let client = client(path);
+    client.latch("gate").wait().await.unwrap();
+    say("open");
+}
+
+#[tokio::test]
+async fn a_latch_opens_in_another_process() {
+    let (_folder, path) = fresh();
+    let client = client(&path);
+    client.latch("gate").try_set_count(1).await.unwrap();
+    let other = Other::start("latch", &path);
+    until_watched(&path, "gate").await;
+    let opened = Instant::now();
+    client.latch("gate").count_down().await.unwrap();
+    assert_eq!(other.says().await, "open");
+    assert!(opened.elapsed() < WOKEN, "{:?}", opened.elapsed());
+    other.ends_well();
+}
+
+/// Waits until another process is registered as a watcher, which no answer of the library tells.
+async fn until_watched(path: &Path, name: &str) {
+    let file = rusqlite::Connection::open(path).unwrap();
+    let sql = "SELECT count(*) FROM ledgers WHERE name = ?1 AND json_array_length(body, '$.watchers') > 0";
+    let look = async || {
+        let n: Option<i64> = file.query_row(sql, [name], |row| row.get(0)).ok();
+        n.filter(|n| *n > 0)
+    };
+    until("watched", look).await;
+}
+
+async fn take(path: &Path) {
+    let client = client(path);
+    client.counting_semaphore("pool").acquire(1).await.unwrap();
+    say("taken");
+}
+
+#[tokio::test]
+async fn a_counting_semaphore_wakes_another_process() {
+    let (_folder, path) = fresh();
+    let client = client(&path);
+    client.counting_semaphore("pool").release(1).await.unwrap();
+    client.counting_semaphore("pool").acquire(1).await.unwrap();
+    let other = Other::start("take", &path);
+    until_watched(&path, "pool").await;
+    let freed = Instant::now();
+    client.counting_semaphore("pool").release(1).await.unwrap();
+    assert_eq!(other.says().await, "taken");
+    assert!(freed.elapsed() < WOKEN, "{:?}", freed.elapsed());
+    other.ends_well();
+}
+
+async fn observe(path: &Path) {
+    let client = client(path);
+    let mut observer = client.election("seat").observe().unwrap();
+    loop {
+        match observer.next().await.unwrap() {
+            Some(holder) => say(holder.id),
+            None => say("nobody"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_observer_sees_leaders_of_another_process_come_and_go() {
+    let (_folder, path) = fresh();
+    let client = client(&path);
+    let other = Other::start("observe", &path);
+    assert_eq!(other.says().await, "nobody");
+    let began = Instant::now();
+    let leader = client.election("seat").campaign().await.unwrap();
+    assert_ne!(other.says().await, "nobody");
+    leader.release().await.unwrap();
+    assert_eq!(other.says().await, "nobody");
+    assert!(began.elapsed() < WOKEN * 2, "{:?}", began.elapsed());
+}
+
+/// Takes and leaves locks for as long as it lives.
+async fn churn(path: &Path) {
+    let client = client(path);
+    for n in 0.. {
+        let guard = client.lock("churn").lease(Duration::from_millis(50)).acquire().await.unwrap();
+        if n % 100 == 0 {
+            say(guard.fence().unwrap());
+        }
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn killed_at_any_moment_the_file_stays_whole_and_fences_grow() {
+    let (_folder, path) = fresh();
+    let mut last = 0;
+    for _ in 0..5 {
+        let mut other = Other::start("churn", &path);
+        for _ in 0..3 {
+            last = other.says().await.parse::<u64>().unwrap().max(last);
+        }
+        other.kill();
+        let mut options = Options::default();
+        options.busy_limit = Some(Duration::from_secs(1));
+        let client = tenure_core::Client::new(tenure_sqlite::open(&path, options).unwrap());
+        let guard = client.lock("churn").acquire().await.unwrap();
+        let fence = guard.fence().unwrap().0;
+        assert!(fence > last);
+        last = fence;
+        guard.release().await.unwrap();
+    }
+}
