@@ -61,7 +61,8 @@ impl Store for Sqlite {
     }
 
     fn world(&self) -> Result<Box<dyn World>> {
-        let dir = tempfile::tempdir().map_err(|e| tenure::Error::Config(format!("no temporary folder: {e}")))?;
+        let dir =
+            tempfile::tempdir().map_err(|e| tenure::Error::Config(format!("no temporary folder: {e}")))?;
         Ok(Box::new(File(dir)))
     }
 }

@@ -137,7 +137,8 @@ pub async fn add(lock: &Lock, file: &str, n: usize, tasks: usize) {
         tokio::spawn(async move {
             for _ in 0..n {
                 let guard = lock.acquire().await.expect("granted");
-                let number: u64 = std::fs::read_to_string(&*file).expect("the file").trim().parse().expect("a number");
+                let number: u64 =
+                    std::fs::read_to_string(&*file).expect("the file").trim().parse().expect("a number");
                 // Room for another to come between, if there is one.
                 tokio::task::yield_now().await;
                 std::fs::write(&*file, (number + 1).to_string()).expect("the file");

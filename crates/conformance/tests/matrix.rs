@@ -17,7 +17,9 @@ fn main() -> ExitCode {
     let picked = std::env::var("TENURE_STORES").ok();
     let seed: u64 = match std::env::var("TENURE_SEED") {
         Ok(seed) => seed.parse().expect("TENURE_SEED is a number"),
-        Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64 % 1_000_000_000),
+        Err(_) => {
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64 % 1_000_000_000)
+        }
     };
     let mut trials = Vec::new();
     for store in stores() {

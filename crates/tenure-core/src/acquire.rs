@@ -221,10 +221,14 @@ pub(crate) fn admit(
         core.leave_in_background(claim.clone(), None);
         let what = format!("acquire {}", claim.name);
         let lease = claim.lease;
-        return Err(core.backend.info().unavailable(what, format!("the answer took longer than the lease of {lease:?}")));
+        return Err(core
+            .backend
+            .info()
+            .unavailable(what, format!("the answer took longer than the lease of {lease:?}")));
     }
     let backend = core.backend.info().scheme;
-    let hold = Arc::new(Hold::new(claim.clone(), fence, until, terms, owner, backend, core.clock.clone(), now));
+    let hold =
+        Arc::new(Hold::new(claim.clone(), fence, until, terms, owner, backend, core.clock.clone(), now));
     core.keeper.register(&hold);
     let guard = Guard::new(inner.clone(), hold, terms.renewed);
     // A client closed meanwhile has not seen this hold; dropping the guard releases it.

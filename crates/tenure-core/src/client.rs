@@ -11,8 +11,8 @@ use crate::driver::Gates;
 use crate::keeper::Keeper;
 use crate::owner::Slots;
 use crate::{
-    ClientId, Clock, CountingSemaphore, Election, Error, HoldId, Latch, Lock, LostReason, Name, Result, RwLock,
-    Semaphore,
+    ClientId, Clock, CountingSemaphore, Election, Error, HoldId, Latch, Lock, LostReason, Name, Result,
+    RwLock, Semaphore,
 };
 
 /// Numbers that a client goes by.
@@ -191,8 +191,11 @@ impl Client {
         }
         let backend = core.backend.info().scheme;
         let reason = format!("no answer within {:?}; it ends with its lease", core.settings.close_timeout);
-        let each =
-            left.iter().map(|name| Error::Unknown { backend, what: format!("release {name}"), reason: reason.clone() });
+        let each = left.iter().map(|name| Error::Unknown {
+            backend,
+            what: format!("release {name}"),
+            reason: reason.clone(),
+        });
         Err(Error::Several(each.collect()))
     }
 }

@@ -68,7 +68,9 @@ impl Drop for Taken {
         let patience = core.settings.outage;
         core.clone().in_background(&self.name, async move {
             let undo = CountOp::Undo(op.n);
-            if let Err(error) = core.count_for(&name, Counter::Semaphore, undo, &Op::new(&core), patience).await {
+            if let Err(error) =
+                core.count_for(&name, Counter::Semaphore, undo, &Op::new(&core), patience).await
+            {
                 tracing::warn!(%name, %error, "permits taken by a cancelled acquire were not given back");
             }
             drop(op);
@@ -112,7 +114,12 @@ impl Core {
     }
 
     /// A change that happens once begun: dropped half way it goes on in the background, under the same id.
-    pub(crate) async fn change(self: &Arc<Self>, name: &Name, counter: Counter, op: CountOp) -> Result<CountReply> {
+    pub(crate) async fn change(
+        self: &Arc<Self>,
+        name: &Name,
+        counter: Counter,
+        op: CountOp,
+    ) -> Result<CountReply> {
         struct Finish<'a> {
             core: &'a Arc<Core>,
             name: &'a Name,

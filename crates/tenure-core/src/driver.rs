@@ -330,9 +330,7 @@ impl Run {
     /// Those who may try now: the first, or a run of readers, or of permits once the one before got in.
     fn front(&self) -> Vec<Waiter> {
         let queue = &self.gate.queue.lock().unwrap().waiters;
-        let read = |w: &&Waiter| {
-            matches!(&w.want, Want::Claim { claim, .. } if matches!(claim.kind, Kind::Read { .. }))
-        };
+        let read = |w: &&Waiter| matches!(&w.want, Want::Claim { claim, .. } if matches!(claim.kind, Kind::Read { .. }));
         let take = |w: &&Waiter| match &w.want {
             Want::Claim { claim, .. } => matches!(claim.kind, Kind::Permit { .. }),
             Want::Take { .. } => true,
@@ -403,7 +401,9 @@ impl Run {
                         return Progress::More;
                     }
                     progress = match progress {
-                        Progress::Blocked(Some(d)) => Progress::Blocked(Some(retry_after.map_or(d, |r| r.min(d)))),
+                        Progress::Blocked(Some(d)) => {
+                            Progress::Blocked(Some(retry_after.map_or(d, |r| r.min(d))))
+                        }
                         Progress::Failing => Progress::Failing,
                         _ => Progress::Blocked(retry_after),
                     };
@@ -456,7 +456,12 @@ impl Run {
             Want::Take { n } => {
                 let taken = Taken::new(&waiter.inner, &self.name);
                 let id = taken.id();
-                match self.core.backend.count(&self.name, Counter::Semaphore, CountOp::TakeIfAtLeast(*n), id).await {
+                match self
+                    .core
+                    .backend
+                    .count(&self.name, Counter::Semaphore, CountOp::TakeIfAtLeast(*n), id)
+                    .await
+                {
                     Ok(reply) if reply.applied => Letter::Grant(Grant::Taken(taken)),
                     Ok(_) => {
                         taken.keep();
@@ -543,7 +548,8 @@ impl Run {
     async fn sleep(&mut self, retry_after: Option<Duration>, front: &[Waiter]) {
         let core = self.core.clone();
         let poll = sleep_until(Instant::now() + core.poll());
-        let retry = core.clock.sleep(retry_after.unwrap_or(Duration::MAX / 4).min(Duration::from_secs(86_400 * 365)));
+        let retry =
+            core.clock.sleep(retry_after.unwrap_or(Duration::MAX / 4).min(Duration::from_secs(86_400 * 365)));
         tokio::pin!(poll, retry);
         loop {
             self.sweep();
@@ -581,7 +587,10 @@ impl Run {
 enum Try {
     /// In, or out for good: it does not wait any more.
     In,
-    Busy { retry_after: Option<Duration>, behind: Option<HoldId> },
+    Busy {
+        retry_after: Option<Duration>,
+        behind: Option<HoldId>,
+    },
     Failed(Error),
 }
 

@@ -110,7 +110,11 @@ impl MultiLock {
         }
     }
 
-    async fn try_others(&self, held: Option<usize>, guards: &mut Vec<(usize, Guard)>) -> Result<Option<usize>> {
+    async fn try_others(
+        &self,
+        held: Option<usize>,
+        guards: &mut Vec<(usize, Guard)>,
+    ) -> Result<Option<usize>> {
         for (i, lock) in self.locks.iter().enumerate().filter(|(i, _)| Some(*i) != held) {
             match lock.try_acquire().await? {
                 Some(guard) => guards.push((i, guard)),
@@ -129,7 +133,9 @@ impl MultiLock {
             let name = lock.name()?;
             let store = Arc::as_ptr(lock.request.client.backend()).cast::<()>();
             if !seen.insert((store, name)) {
-                return Err(Error::Config(format!("a multi-lock cannot have {name} twice: it would wait for itself")));
+                return Err(Error::Config(format!(
+                    "a multi-lock cannot have {name} twice: it would wait for itself"
+                )));
             }
         }
         Ok(())

@@ -83,7 +83,9 @@ mod tests {
     fn limits() {
         assert!(Name::new("ü{a}/b:c d").is_ok());
         assert!(Name::new("x".repeat(512)).is_ok());
-        for (bad, says) in [(String::new(), "empty"), ("x".repeat(1 << 20), "1048576"), ("a\0b".into(), "NUL")] {
+        for (bad, says) in
+            [(String::new(), "empty"), ("x".repeat(1 << 20), "1048576"), ("a\0b".into(), "NUL")]
+        {
             let error = Name::new(&bad).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
             assert!(error.len() < 200, "the message does not repeat a huge name");

@@ -38,8 +38,12 @@ impl Semaphore {
     /// `n` permits as a template, for options such as [`Lock::lease`].
     pub fn permits(&self, n: u32) -> Lock {
         let name = match &self.name {
-            Ok(name) if n == 0 => Err(Error::Config(format!("{name}: at least one permit must be asked for"))),
-            Ok(name) if self.limit == 0 => Err(Error::Config(format!("{name}: a semaphore of no permits admits nobody"))),
+            Ok(name) if n == 0 => {
+                Err(Error::Config(format!("{name}: at least one permit must be asked for")))
+            }
+            Ok(name) if self.limit == 0 => {
+                Err(Error::Config(format!("{name}: a semaphore of no permits admits nobody")))
+            }
             Ok(name) if n > self.limit => Err(Error::Config(format!(
                 "{name}: {n} permits were asked for, but the semaphore has {}",
                 self.limit

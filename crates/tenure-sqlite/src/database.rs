@@ -69,7 +69,8 @@ fn create(path: &Path) -> Result<(), Fault> {
     };
     let folder = make_wake_folder(path).map_err(|e| cannot("no folder for wake-ups", e))?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let lock = rustix::fs::open(&folder, flags, Mode::empty()).map_err(|e| cannot("no folder for wake-ups", e.into()))?;
+    let lock = rustix::fs::open(&folder, flags, Mode::empty())
+        .map_err(|e| cannot("no folder for wake-ups", e.into()))?;
     match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Err(rustix::io::Errno::WOULDBLOCK) => return Err(Fault::Busy),
         other => other.map_err(|e| cannot("no lock", e.into()))?,
@@ -114,11 +115,15 @@ fn prepared(path: &Path, flags: OpenFlags, options: &Options) -> Result<Connecti
     if conn.is_readonly("main").map_err(judged)? {
         return Err(Fault::Config(format!("{} is read-only", path.display())));
     }
-    let found = in_transaction(&conn, "BEGIN", || identify(&conn, path).map_err(Judge::Fault)).map_err(|e| e.by(judged))?;
-    let mode: String = conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(judged)?;
+    let found = in_transaction(&conn, "BEGIN", || identify(&conn, path).map_err(Judge::Fault))
+        .map_err(|e| e.by(judged))?;
+    let mode: String =
+        conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(judged)?;
     if mode != "wal" {
         let path = path.display();
-        return Err(Fault::Config(format!("{path}: this file system has no shared memory for SQLite (mode {mode})")));
+        return Err(Fault::Config(format!(
+            "{path}: this file system has no shared memory for SQLite (mode {mode})"
+        )));
     }
     conn.pragma_update(None, "synchronous", "normal").map_err(judged)?;
     if let Found::Empty = found {
@@ -160,7 +165,11 @@ impl Judge {
     }
 }
 
-fn in_transaction<T>(conn: &Connection, begin: &str, job: impl FnOnce() -> Result<T, Judge>) -> Result<T, Judge> {
+fn in_transaction<T>(
+    conn: &Connection,
+    begin: &str,
+    job: impl FnOnce() -> Result<T, Judge>,
+) -> Result<T, Judge> {
     conn.execute_batch(begin)?;
     let done = job().and_then(|done| conn.execute_batch("COMMIT").map(|()| done).map_err(Judge::Error));
     if !conn.is_autocommit() {
@@ -184,6 +193,8 @@ fn identify(conn: &Connection, path: &Path) -> Result<Found, Fault> {
              another file"
         ))),
         (0, 0) if tables == 0 => Ok(Found::Empty),
-        (other, _) => Err(Fault::Config(format!("{path} is not a Tenure store (application id {other:#010x})"))),
+        (other, _) => {
+            Err(Fault::Config(format!("{path} is not a Tenure store (application id {other:#010x})")))
+        }
     }
 }

@@ -167,7 +167,8 @@ mod tests {
         let store = tmp.path().join("locks.db");
         let (watched, background) = (Arc::new(Watched::default()), Background::default());
         let ears = Ears::new(&store, watched.clone());
-        let (client, quiet, loud) = (ClientId::new(), Name::new("quiet").unwrap(), Name::new("loud").unwrap());
+        let (client, quiet, loud) =
+            (ClientId::new(), Name::new("quiet").unwrap(), Name::new("loud").unwrap());
         let mut watch = watched.listen(&quiet, tenure_core::backend::Interest::Count(client));
         ears.open(client, &background).unwrap();
         let folder = make_wake_folder(&store).unwrap();

@@ -52,7 +52,9 @@ pub(crate) fn judge(path: &Path, phase: Phase, error: &rusqlite::Error) -> Fault
     };
     match code {
         // The protocol error is a race of those who open the file at the same moment.
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => Fault::Busy,
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
+            Fault::Busy
+        }
         Some(ErrorCode::NotADatabase) => Fault::Config(format!("{shown} is not a SQLite database")),
         Some(ErrorCode::DatabaseCorrupt) => {
             Fault::Config(format!("{shown} is damaged ({error}): move it away, and a new one is made"))

@@ -109,9 +109,10 @@ impl Shared {
     fn judge(&self, error: RowError) -> Fault {
         match error {
             RowError::Sqlite(error) => judge(&self.path, Phase::Running, &error),
-            RowError::Body(name, error) => {
-                Fault::Config(format!("{}: the ledger of {name} cannot be read: {error}", self.path.display()))
-            }
+            RowError::Body(name, error) => Fault::Config(format!(
+                "{}: the ledger of {name} cannot be read: {error}",
+                self.path.display()
+            )),
         }
     }
 
@@ -143,7 +144,9 @@ impl Shared {
             Err(Fault::Moved) => {
                 tracing::warn!(path = %self.path.display(), "the store's file was removed or replaced, opening anew");
                 *database = Database::connect(&self.path, &self.options).map_err(|fault| match fault {
-                    Fault::Config(why) => Fault::Unavailable(format!("the file was removed or replaced: {why}")),
+                    Fault::Config(why) => {
+                        Fault::Unavailable(format!("the file was removed or replaced: {why}"))
+                    }
                     other => other,
                 })?;
                 job(&database)
@@ -197,7 +200,11 @@ impl Shared {
         }
     }
 
-    async fn update<R>(&self, name: &Name, mut change: impl FnMut(&mut Ledger, Now) -> R) -> Result<(R, News)> {
+    async fn update<R>(
+        &self,
+        name: &Name,
+        mut change: impl FnMut(&mut Ledger, Now) -> R,
+    ) -> Result<(R, News)> {
         let job = |database: &Database| {
             let mut sweep = false;
             let tx = self.begin(database)?;
@@ -283,9 +290,10 @@ impl LedgerStore for SqliteStore {
         let job = |database: &Database| {
             let mut sweep = false;
             let tx = shared.begin(database)?;
-            let each = names.iter().enumerate().map(|(i, name)| {
-                shared.change(&tx, name, |ledger, now| change(i, ledger, now), &mut sweep)
-            });
+            let each = names
+                .iter()
+                .enumerate()
+                .map(|(i, name)| shared.change(&tx, name, |ledger, now| change(i, ledger, now), &mut sweep));
             let done = each.collect::<std::result::Result<Vec<_>, _>>().map_err(|e| shared.judge(e))?;
             tx.commit().map_err(|e| shared.judge(e))?;
             shared.sweep(database, sweep);

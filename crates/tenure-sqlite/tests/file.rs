@@ -42,7 +42,11 @@ fn another_layout_is_refused_with_both_numbers() {
 #[test]
 fn what_is_no_database_is_refused() {
     let (folder, path) = fresh();
-    std::fs::write(&path, "a shopping list, and by no means a database, long enough for a header ".repeat(20)).unwrap();
+    std::fs::write(
+        &path,
+        "a shopping list, and by no means a database, long enough for a header ".repeat(20),
+    )
+    .unwrap();
     assert!(refused(&path).contains("not a SQLite database"));
     assert!(refused(folder.path()).contains("folder"));
     assert!(refused(&folder.path().join("absent/locks.db")).contains("does not exist"));

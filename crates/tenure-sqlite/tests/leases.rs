@@ -86,7 +86,8 @@ async fn fence_of(client: &Client, name: &str) -> Fence {
 fn raise_fence(path: &Path, name: &str, to: i64) {
     let file = rusqlite::Connection::open(path).unwrap();
     file.busy_timeout(support::PATIENCE).unwrap();
-    let changed = file.execute("UPDATE ledgers SET fence = ?2 WHERE name = ?1 AND body IS NULL", (name, to)).unwrap();
+    let changed =
+        file.execute("UPDATE ledgers SET fence = ?2 WHERE name = ?1 AND body IS NULL", (name, to)).unwrap();
     assert_eq!(changed, 1, "an idle name keeps its row");
 }
 
@@ -114,7 +115,8 @@ async fn fences_grow_over_sweeps_and_what_is_in_use_stays() {
     fence_of(&swept, "y").await;
     fence_of(&swept, "z").await;
     let file = rusqlite::Connection::open(&path).unwrap();
-    let rows: i64 = file.query_row("SELECT count(*) FROM ledgers WHERE name = 'x'", [], |r| r.get(0)).unwrap();
+    let rows: i64 =
+        file.query_row("SELECT count(*) FROM ledgers WHERE name = 'x'", [], |r| r.get(0)).unwrap();
     assert_eq!(rows, 0, "the row is gone");
     assert!(fence_of(&swept, "x").await > Fence(ahead as u64), "its fence is not");
     assert!(held.is_held());
@@ -130,7 +132,8 @@ async fn a_long_walk_sweeps_every_row_in_the_end() {
         let mut file = rusqlite::Connection::open(&path).unwrap();
         let all = file.transaction().unwrap();
         for n in 0..5000 {
-            all.execute("INSERT INTO ledgers (name, fence) VALUES (?1, ?2)", (format!("old/{n}"), n)).unwrap();
+            all.execute("INSERT INTO ledgers (name, fence) VALUES (?1, ?2)", (format!("old/{n}"), n))
+                .unwrap();
         }
         all.commit().unwrap();
     }
@@ -142,7 +145,8 @@ async fn a_long_walk_sweeps_every_row_in_the_end() {
         fence_of(&swept, &format!("new/{n}")).await;
     }
     let file = rusqlite::Connection::open(&path).unwrap();
-    let rows: i64 = file.query_row("SELECT count(*) FROM ledgers WHERE name LIKE 'old/%'", [], |r| r.get(0)).unwrap();
+    let rows: i64 =
+        file.query_row("SELECT count(*) FROM ledgers WHERE name LIKE 'old/%'", [], |r| r.get(0)).unwrap();
     assert_eq!(rows, 0);
 }
 

@@ -46,7 +46,10 @@ impl Address {
     pub fn parse(address: &str) -> Result<Self> {
         let wrong = |what: String| Error::Config(format!("address {address:?}: {what}"));
         let Some((scheme, rest)) = address.split_once(':') else {
-            return Err(wrong(format!("no scheme: expected one of {}, such as memory: or sqlite:PATH", SCHEMES.join(", "))));
+            return Err(wrong(format!(
+                "no scheme: expected one of {}, such as memory: or sqlite:PATH",
+                SCHEMES.join(", ")
+            )));
         };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let mut options = BTreeMap::new();
@@ -92,8 +95,12 @@ impl Address {
             "memory" => Err(Error::Config(format!("memory: takes no path, but {:?} was given", self.rest))),
             "sqlite" => self.sqlite(),
             other => {
-                let hint = nearest(other, SCHEMES).map(|s| format!("; did you mean {s}:?")).unwrap_or_default();
-                Err(Error::Config(format!("unknown scheme {other:?}: expected one of {}{hint}", SCHEMES.join(", "))))
+                let hint =
+                    nearest(other, SCHEMES).map(|s| format!("; did you mean {s}:?")).unwrap_or_default();
+                Err(Error::Config(format!(
+                    "unknown scheme {other:?}: expected one of {}{hint}",
+                    SCHEMES.join(", ")
+                )))
             }
         }
     }
@@ -166,7 +173,9 @@ fn distance(a: &str, b: &str) -> usize {
 /// # Errors
 /// A sentence that says what is wrong.
 pub fn parse_duration(text: &str) -> std::result::Result<Duration, String> {
-    let wrong = || format!("{text:?} is not a duration: expected a number with a unit, such as 300ms, 30s, 5m or 1h30m");
+    let wrong = || {
+        format!("{text:?} is not a duration: expected a number with a unit, such as 300ms, 30s, 5m or 1h30m")
+    };
     let mut rest = text.trim();
     if rest.is_empty() {
         return Err(wrong());
@@ -198,7 +207,9 @@ mod tests {
 
     #[test]
     fn durations() {
-        for (text, ms) in [("300ms", 300), ("30s", 30_000), ("1.5s", 1500), ("1h30m", 5_400_000), ("1m 30s", 0)] {
+        for (text, ms) in
+            [("300ms", 300), ("30s", 30_000), ("1.5s", 1500), ("1h30m", 5_400_000), ("1m 30s", 0)]
+        {
             match parse_duration(text) {
                 Ok(d) => assert_eq!(d.as_millis(), ms, "{text}"),
                 Err(_) => assert_eq!(ms, 0, "{text}"),

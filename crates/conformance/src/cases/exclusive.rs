@@ -21,9 +21,10 @@ pub(super) fn cases() -> Vec<Case> {
             "permit" => &[Family::Permit],
             _ => &[Family::Lock],
         };
-        let mut add = |name: &str, case: fn(Arc<Bench>, Make) -> futures_util::future::BoxFuture<'static, ()>| {
-            all.push(Case::new(format!("{word}::{name}"), needs, move |bench| case(bench, *make)));
-        };
+        let mut add =
+            |name: &str, case: fn(Arc<Bench>, Make) -> futures_util::future::BoxFuture<'static, ()>| {
+                all.push(Case::new(format!("{word}::{name}"), needs, move |bench| case(bench, *make)));
+            };
         macro_rules! each {
             ($($case:ident),* $(,)?) => { $(add(stringify!($case), |b, m| Box::pin($case(b, m)));)* };
         }

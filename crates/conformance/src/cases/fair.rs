@@ -20,7 +20,11 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// Queues `who` behind those who wait, and notes its name when it is in.
-async fn queue_up(client: &Client, who: usize, served: &Arc<Mutex<Vec<usize>>>) -> tokio::task::JoinHandle<()> {
+async fn queue_up(
+    client: &Client,
+    who: usize,
+    served: &Arc<Mutex<Vec<usize>>>,
+) -> tokio::task::JoinHandle<()> {
     let before = ok(client.lock("x").waiters().await).len();
     let task = tokio::spawn({
         let (lock, served) = (client.lock("x").fair(), served.clone());

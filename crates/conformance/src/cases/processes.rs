@@ -84,7 +84,8 @@ async fn are_served_in_order(bench: Arc<Bench>) {
     let held = ok(client.lock("x").fair().acquire().await);
     for (i, worker) in workers.iter_mut().enumerate() {
         worker.send("acquire x fair").await;
-        eventually("it has its place", || async { ok(client.lock("x").waiters().await).len() == i + 1 }).await;
+        eventually("it has its place", || async { ok(client.lock("x").waiters().await).len() == i + 1 })
+            .await;
     }
     let mut fences = vec![held.fence().map_or(0, |f| f.0)];
     ok(held.release().await);

@@ -271,7 +271,8 @@ impl fmt::Debug for Faults {
 fn network() -> &'static Handle {
     static NETWORK: OnceLock<Handle> = OnceLock::new();
     NETWORK.get_or_init(|| {
-        let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime for the fault layer");
+        let runtime =
+            Builder::new_current_thread().enable_time().build().expect("a runtime for the fault layer");
         let handle = runtime.handle().clone();
         std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
         handle

@@ -1,7 +1,7 @@
 //! A backend made of ledgers: a store that can change one name's data atomically and say that it changed has every
 //! kind.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 
 use super::{Effects, Found, Ledger, Now, Outcome};
 use crate::backend::{
-    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Signal, Snapshot,
-    Watch,
+    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Signal,
+    Snapshot, Watch,
 };
 use crate::claim::Process;
 use crate::{Claim, ClientId, Name, OpId, Result};
@@ -39,10 +39,18 @@ pub trait LedgerStore: fmt::Debug + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<R>>> + Send;
 
     /// Signals from the moment this returns.
-    fn watch(&self, name: &Name, interest: Interest<'_>) -> impl Future<Output = Result<Box<dyn Watch>>> + Send;
+    fn watch(
+        &self,
+        name: &Name,
+        interest: Interest<'_>,
+    ) -> impl Future<Output = Result<Box<dyn Watch>>> + Send;
 
     /// The ledgers in use whose names begin with `prefix`, in order, at most `limit`.
-    fn scan(&self, prefix: &str, limit: usize) -> impl Future<Output = Result<Vec<(Name, Ledger, Now)>>> + Send;
+    fn scan(
+        &self,
+        prefix: &str,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<(Name, Ledger, Now)>>> + Send;
 }
 
 /// The backend over a ledger store.
@@ -74,7 +82,8 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
         let info = self.store.info();
         info.require(claim.kind.family())?;
         let sent = info.clock.now();
-        let outcome = self.store.update(&claim.name, |ledger, now| ledger.attempt(claim, &self.process, now)).await??;
+        let outcome =
+            self.store.update(&claim.name, |ledger, now| ledger.attempt(claim, &self.process, now)).await??;
         Ok(match outcome {
             Outcome::Granted(fence) => {
                 Attempt::Granted { fence: Some(fence), until: info.drift.until(sent, claim.lease) }
@@ -93,17 +102,27 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
     async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
         let info = self.store.info();
         let sent = info.clock.now();
-        let names: Vec<&Name> = claims.iter().map(|c| &c.name).collect();
-        let found = self.store.update_many(&names, |i, ledger, now| ledger.renew(&claims[i], now)).await?;
-        Ok(found
-            .into_iter()
-            .zip(claims)
-            .map(|(found, claim)| match found {
-                Found::Held => Renewal::Held { until: info.drift.until(sent, claim.lease) },
-                Found::Queued => Renewal::Queued,
-                Found::Gone => Renewal::Gone,
-            })
-            .collect())
+        // A name with many waiters is read and written once.
+        let mut by_name: BTreeMap<&Name, Vec<usize>> = BTreeMap::new();
+        for (i, claim) in claims.iter().enumerate() {
+            by_name.entry(&claim.name).or_default().push(i);
+        }
+        let names: Vec<&Name> = by_name.keys().copied().collect();
+        let groups: Vec<&Vec<usize>> = by_name.values().collect();
+        let found = self.store.update_many(&names, |g, ledger, now| {
+            groups[g].iter().map(|i| ledger.renew(&claims[*i], now)).collect::<Vec<_>>()
+        });
+        let mut answers = vec![Renewal::Gone; claims.len()];
+        for (group, found) in groups.iter().zip(found.await?) {
+            for (i, found) in group.iter().zip(found) {
+                answers[*i] = match found {
+                    Found::Held => Renewal::Held { until: info.drift.until(sent, claims[*i].lease) },
+                    Found::Queued => Renewal::Queued,
+                    Found::Gone => Renewal::Gone,
+                };
+            }
+        }
+        Ok(answers)
     }
 
     async fn release(&self, claim: &Claim, left: u32) -> Result<Released> {
@@ -122,7 +141,10 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
             }
             Query::Prefix { prefix, limit } => {
                 let found = self.store.scan(&prefix, limit).await?;
-                Ok(found.into_iter().filter_map(|(name, mut ledger, now)| ledger.snapshot(&name, now)).collect())
+                Ok(found
+                    .into_iter()
+                    .filter_map(|(name, mut ledger, now)| ledger.snapshot(&name, now))
+                    .collect())
             }
         }
     }

@@ -26,7 +26,13 @@ fn name() -> Name {
 }
 
 fn claim(n: u64, kind: Kind) -> Claim {
-    Claim { holds: 1, lease: LEASE, wait: Some(Duration::MAX), stamp: STAMP, ..Claim::of(id(n), name(), kind) }
+    Claim {
+        holds: 1,
+        lease: LEASE,
+        wait: Some(Duration::MAX),
+        stamp: STAMP,
+        ..Claim::of(id(n), name(), kind)
+    }
 }
 
 fn at(ms: u64) -> Now {
@@ -188,7 +194,10 @@ fn count(ledger: &mut Ledger, of: Counter, what: CountOp, n: u64) -> CountReply 
 fn an_operation_counts_once() {
     let mut ledger = Ledger::default();
     assert!(count(&mut ledger, Counter::Semaphore, CountOp::Init(5), 1).applied);
-    assert!(count(&mut ledger, Counter::Semaphore, CountOp::Init(5), 1).applied, "the repeat says what the first did");
+    assert!(
+        count(&mut ledger, Counter::Semaphore, CountOp::Init(5), 1).applied,
+        "the repeat says what the first did"
+    );
     let take = CountOp::TakeIfAtLeast(2);
     assert_eq!(count(&mut ledger, Counter::Semaphore, take, 2).after, Some(3));
     assert_eq!(count(&mut ledger, Counter::Semaphore, take, 2).after, Some(3));
@@ -341,7 +350,10 @@ fn check(ledger: &Ledger, family: u8) -> std::result::Result<(), TestCaseError> 
     match family {
         0 | 1 => prop_assert!(ledger.holders.len() <= 1, "two inside"),
         2 => prop_assert!(writers == 0 || ledger.holders.len() == 1, "a writer is not alone"),
-        _ => prop_assert!(ledger.holders.iter().map(|h| permits(&h.kind)).sum::<u64>() <= 4, "too many permits"),
+        _ => prop_assert!(
+            ledger.holders.iter().map(|h| permits(&h.kind)).sum::<u64>() <= 4,
+            "too many permits"
+        ),
     }
     Ok(())
 }
