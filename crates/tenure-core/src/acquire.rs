@@ -1,5 +1,6 @@
 //! From a template to a guard: the first attempt, in the caller's task. Whoever finds it busy waits in the driver.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -206,6 +207,37 @@ impl Trouble {
     }
 }
 
+impl Core {
+    /// A call that may be made again: repeated for `patience` while the store fails.
+    pub(crate) async fn retry<T, F: Future<Output = Result<T>>>(
+        self: &Arc<Self>,
+        patience: Duration,
+        mut call: impl FnMut() -> F,
+    ) -> Result<T> {
+        let mut trouble: Option<Trouble> = None;
+        loop {
+            match call().await {
+                Err(error) if error.is_transient() => {
+                    let trouble = trouble.get_or_insert_with(|| Trouble::new(patience));
+                    if trouble.is_over() {
+                        return Err(error);
+                    }
+                    self.sleep(trouble.pause()).await?;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// The same for as long as a call may take.
+    pub(crate) async fn ask<T, F: Future<Output = Result<T>>>(
+        self: &Arc<Self>,
+        call: impl FnMut() -> F,
+    ) -> Result<T> {
+        self.retry(self.settings.call_timeout, call).await
+    }
+}
+
 /// Makes a grant a guard, unless its time is over already.
 pub(crate) fn admit(
     inner: &Arc<Inner>,
@@ -307,29 +339,18 @@ fn standing(holds: &[Arc<Hold>], claim: &Claim) -> Result<Standing> {
 /// Enters a hold once more. `None` when it turned out to be gone.
 pub(crate) async fn reenter(inner: &Arc<Inner>, hold: &Arc<Hold>, terms: Terms) -> Result<Option<Guard>> {
     let core = &inner.core;
-    let mut claim = hold.claim.with_holds(hold.guards() + 1);
-    claim.lease = terms.lease;
-    let mut trouble: Option<Trouble> = None;
-    loop {
-        match core.backend.try_acquire(&claim).await {
-            Ok(Attempt::Granted { until, .. }) => {
-                if !hold.enter(terms, until) {
-                    return Ok(None);
-                }
-                core.keeper.sooner(hold);
-                return Ok(Some(Guard::new(inner.clone(), hold.clone(), terms.renewed)));
-            }
-            Ok(_) => {
-                core.lose(hold, crate::LostReason::Gone);
+    let claim = Claim { holds: hold.guards() + 1, lease: terms.lease, ..(*hold.claim).clone() };
+    match core.ask(|| core.backend.try_acquire(&claim)).await? {
+        Attempt::Granted { until, .. } => {
+            if !hold.enter(terms, until) {
                 return Ok(None);
             }
-            Err(error) => {
-                let trouble = trouble.get_or_insert_with(|| Trouble::new(core.settings.call_timeout));
-                if !error.is_transient() || trouble.is_over() {
-                    return Err(error);
-                }
-                core.sleep(trouble.pause()).await?;
-            }
+            core.keeper.sooner(hold);
+            Ok(Some(Guard::new(inner.clone(), hold.clone(), terms.renewed)))
+        }
+        _ => {
+            core.lose(hold, crate::LostReason::Gone);
+            Ok(None)
         }
     }
 }

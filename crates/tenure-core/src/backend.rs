@@ -20,6 +20,9 @@ use serde::Serialize;
 use crate::{Claim, Clock, Drift, Error, Family, Fence, HoldId, Name, OpId, Result, Time};
 
 /// A store, as the core sees it. It knows nothing of guards, owners, deadlines or metrics.
+///
+/// Each call ends within a time limit of the backend's own. An error says whether the call was certainly not executed
+/// (`Unavailable`) or may have been (`Unknown`).
 #[async_trait]
 pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// What this store is and can do.

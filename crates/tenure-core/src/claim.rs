@@ -218,10 +218,6 @@ impl Claim {
         let lease = Duration::from_secs(30);
         Self { id, name, kind, holds: 1, lease, wait: None, stamp: lease, note: None }
     }
-
-    pub(crate) fn with_holds(&self, holds: u32) -> Self {
-        Self { holds, ..self.clone() }
-    }
 }
 
 /// Where a claim comes from, for people.

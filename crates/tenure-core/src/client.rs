@@ -143,8 +143,10 @@ impl Client {
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
     pub async fn list(&self, prefix: impl Into<String>, limit: usize) -> Result<Vec<Snapshot>> {
-        self.inner.core.check_open()?;
-        self.inner.core.backend.inspect(Query::Prefix { prefix: prefix.into(), limit }).await
+        let core = &self.inner.core;
+        core.check_open()?;
+        let prefix = prefix.into();
+        core.ask(|| core.backend.inspect(Query::Prefix { prefix: prefix.clone(), limit })).await
     }
 
     /// One name as it stands, `None` when it is not in use.
@@ -235,7 +237,37 @@ impl Core {
         self.poll() * 3
     }
 
-    pub(crate) async fn snapshot(&self, name: &Name) -> Result<Option<Snapshot>> {
-        Ok(self.backend.inspect(Query::Name(name.clone())).await?.into_iter().next())
+    pub(crate) async fn snapshot(self: &Arc<Self>, name: &Name) -> Result<Option<Snapshot>> {
+        Ok(self.ask(|| self.backend.inspect(Query::Name(name.clone()))).await?.into_iter().next())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Memory, Owner};
+
+    /// Nothing of what is over stays in memory.
+    #[tokio::test]
+    async fn maps_are_empty_when_all_is_over() {
+        let client = Client::new(Memory::new());
+        let core = client.inner.core.clone();
+        let held = client.lock("x").acquire().await.unwrap();
+        for i in 0..50 {
+            let (me, wait) = (Owner::new(), Duration::from_millis(1));
+            let lock = client.lock(format!("x{}", i % 3)).owner(&me);
+            let (a, b) = (lock.acquire().await.unwrap(), lock.acquire().await.unwrap());
+            assert!(client.lock("x").owner(&me).try_acquire_for(wait).await.unwrap().is_none());
+            drop(a);
+            b.release().await.unwrap();
+        }
+        let seats = client.counting_semaphore("seats");
+        assert!(!seats.try_acquire_for(1, Duration::from_millis(1)).await.unwrap());
+        held.release().await.unwrap();
+        client.close().await.unwrap();
+        while core.gates.len() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!((core.slots.len(), core.keeper.all().len(), core.unsettled.lock().unwrap().len()), (0, 0, 0));
     }
 }

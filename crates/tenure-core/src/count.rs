@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acquire::{Trouble, Wait};
+use crate::acquire::Wait;
 use crate::backend::{CountOp, CountReply, Counter};
 use crate::client::{Client, Core, Inner};
 use crate::driver::{self, Waited, Waiter, Want};
@@ -67,10 +67,9 @@ impl Drop for Taken {
         let (core, name, op) = (self.inner.core.clone(), self.name.clone(), self.op.clone());
         let patience = core.settings.outage;
         core.clone().in_background(&self.name, async move {
-            let undo = CountOp::Undo(op.n);
-            if let Err(error) =
-                core.count_for(&name, Counter::Semaphore, undo, &Op::new(&core), patience).await
-            {
+            let (undo, id) = (CountOp::Undo(op.n), Op::new(&core));
+            let undone = core.retry(patience, || core.backend.count(&name, Counter::Semaphore, undo, id.id())).await;
+            if let Err(error) = undone {
                 tracing::warn!(%name, %error, "permits taken by a cancelled acquire were not given back");
             }
             drop(op);
@@ -87,30 +86,7 @@ impl Core {
         op: CountOp,
         id: &Op,
     ) -> Result<CountReply> {
-        self.count_for(name, counter, op, id, self.settings.call_timeout).await
-    }
-
-    async fn count_for(
-        self: &Arc<Self>,
-        name: &Name,
-        counter: Counter,
-        op: CountOp,
-        id: &Op,
-        patience: Duration,
-    ) -> Result<CountReply> {
-        let mut trouble: Option<Trouble> = None;
-        loop {
-            match self.backend.count(name, counter, op, id.id()).await {
-                Err(error) if error.is_transient() => {
-                    let trouble = trouble.get_or_insert_with(|| Trouble::new(patience));
-                    if trouble.is_over() {
-                        return Err(error);
-                    }
-                    self.sleep(trouble.pause()).await?;
-                }
-                answer => return answer,
-            }
-        }
+        self.ask(|| self.backend.count(name, counter, op, id.id())).await
     }
 
     /// A change that happens once begun: dropped half way it goes on in the background, under the same id.

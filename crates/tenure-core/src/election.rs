@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{Holder, Interest, Query, Watch};
+use crate::backend::{Holder, Interest, Watch};
 use crate::client::{Client, Core};
 use crate::{Error, Family, Fence, Guard, Kind, Lock, Name, Result};
 
@@ -146,7 +146,7 @@ impl Observer {
             if self.watch.is_none() {
                 self.watch = Some(core.backend.watch(&self.name, Interest::Holder(core.id)).await?);
             }
-            let holder = match core.backend.inspect(Query::Name(self.name.clone())).await?.pop() {
+            let holder = match core.snapshot(&self.name).await? {
                 Some(seen) => seen.holders.into_iter().next(),
                 None => None,
             };

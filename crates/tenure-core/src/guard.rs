@@ -102,15 +102,7 @@ impl Guard {
     /// # Cancel safety
     /// As safe as `work` is.
     pub async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
-        let mut work = pin!(work);
-        let mut lost = pin!(self.lost());
-        std::future::poll_fn(|cx| {
-            if let Poll::Ready(lost) = lost.as_mut().poll(cx) {
-                return Poll::Ready(Err(lost.into()));
-            }
-            work.as_mut().poll(cx).map(Ok)
-        })
-        .await
+        while_held(work, self.lost(), || self.hold.lost()).await
     }
 
     /// Releases it, and says whether it was still held.
@@ -144,7 +136,7 @@ impl Guard {
 
     async fn unnest(&self, left: u32) -> Result<()> {
         let core = &self.inner.core;
-        match core.backend.release(&self.hold.claim, left).await {
+        match core.ask(|| core.backend.release(&self.hold.claim, left)).await {
             Ok(Released::Gone) => {
                 core.lose(&self.hold, LostReason::Gone);
                 Err(self.hold.as_lost(LostReason::Gone).into())
@@ -165,6 +157,25 @@ impl Guard {
         }
         self.id()
     }
+}
+
+/// Runs `work` until `lost` comes, asking `now` before each step: whoever tells of the loss may have slept too.
+pub(crate) async fn while_held<F: Future>(
+    work: F,
+    lost: impl Future<Output = Lost>,
+    now: impl Fn() -> Option<Lost>,
+) -> Result<F::Output> {
+    let (mut work, mut lost) = (pin!(work), pin!(lost));
+    std::future::poll_fn(|cx| {
+        if let Some(lost) = now() {
+            return Poll::Ready(Err(lost.into()));
+        }
+        if let Poll::Ready(lost) = lost.as_mut().poll(cx) {
+            return Poll::Ready(Err(lost.into()));
+        }
+        work.as_mut().poll(cx).map(Ok)
+    })
+    .await
 }
 
 /// A release within validity, sent from the caller's task; finished in the background when that gives up.

@@ -124,7 +124,8 @@ impl Latch {
     }
 
     async fn opens(&self, core: &Arc<Core>, name: &Name) -> Result<bool> {
-        let mut watch = core.backend.watch(name, Interest::Count(core.id)).await?;
+        let watches = || core.retry(core.settings.outage, || core.backend.watch(name, Interest::Count(core.id)));
+        let mut watch = watches().await?;
         let first = self.get().await?;
         if first.after.is_none() {
             return Ok(true);
@@ -134,9 +135,10 @@ impl Latch {
                 Ok(Signal::Open) => return Ok(true),
                 Ok(Signal::Changed) => {}
                 // Those who count in another process may have forgotten this watcher: watch anew before the look.
-                Err(_) => watch = core.backend.watch(name, Interest::Count(core.id)).await?,
+                Err(_) => watch = watches().await?,
             }
-            let now = self.get().await?;
+            let get = || core.backend.count(name, Counter::Latch, CountOp::Get, Op::new(core).id());
+            let now = core.retry(core.settings.outage, get).await?;
             // Another latch of the same name: the one that was waited for has opened.
             if now.after.is_none() || now.born != first.born {
                 return Ok(true);

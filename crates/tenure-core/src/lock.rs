@@ -1,6 +1,7 @@
 //! The template of everything that is held: a name, a kind and options.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::acquire::{Request, Wait};
@@ -165,7 +166,20 @@ impl Lock {
         let name = self.request.name()?;
         tracing::info!(%name, hold = %id, "released by its id");
         let claim = Claim::of(id, name.clone(), self.request.kind);
-        Ok(core.backend.release(&claim, 0).await? == Released::Freed)
+        let sent = std::sync::atomic::AtomicBool::new(false);
+        core.ask(async || {
+            let before = sent.load(Relaxed);
+            match core.backend.release(&claim, 0).await {
+                // The one that was not answered has freed it.
+                Ok(Released::Gone) => Ok(before),
+                Ok(Released::Freed) => Ok(true),
+                Err(error) => {
+                    sent.fetch_or(error.is_unknown(), Relaxed);
+                    Err(error)
+                }
+            }
+        })
+        .await
     }
 
     /// The name, if it is a good one.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::guard::while_held;
 use crate::{Error, Fence, Guard, Lock, Lost, Name, Result};
 
 /// Several locks as one: any kinds, from one client or several.
@@ -196,15 +197,7 @@ impl MultiGuard {
     /// # Errors
     /// `Lost` when one was lost before the work was done.
     pub async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
-        let mut work = std::pin::pin!(work);
-        let mut lost = std::pin::pin!(self.lost());
-        std::future::poll_fn(|cx| {
-            if let std::task::Poll::Ready(lost) = lost.as_mut().poll(cx) {
-                return std::task::Poll::Ready(Err(lost.into()));
-            }
-            work.as_mut().poll(cx).map(Ok)
-        })
-        .await
+        while_held(work, self.lost(), || self.guards.iter().find_map(|g| g.hold().lost())).await
     }
 
     /// Releases all, also when one fails.

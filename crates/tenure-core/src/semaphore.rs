@@ -162,7 +162,8 @@ impl Semaphore {
         core.check_open()?;
         let name = self.name.as_ref().map_err(Clone::clone)?;
         let claim = Claim { lease, ..Claim::of(id, name.clone(), Kind::Permit { n: 1, limit: self.limit }) };
-        let answers = core.backend.renew(&[Arc::new(claim)]).await?;
+        let claims = [Arc::new(claim)];
+        let answers = core.ask(|| core.backend.renew(&claims)).await?;
         Ok(matches!(answers.first(), Some(Renewal::Held { .. })))
     }
 

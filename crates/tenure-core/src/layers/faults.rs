@@ -173,7 +173,10 @@ impl Lane {
     }
 
     async fn turn(&self) {
-        while !self.attempt {
+        if self.attempt {
+            return;
+        }
+        loop {
             let changed = self.lanes.changed.notified();
             if !self.lanes.open.lock().unwrap().contains_key(&self.id) {
                 return;
