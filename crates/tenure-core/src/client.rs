@@ -268,6 +268,9 @@ mod tests {
         while core.gates.len() > 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!((core.slots.len(), core.keeper.all().len(), core.unsettled.lock().unwrap().len()), (0, 0, 0));
+        assert_eq!(
+            (core.slots.len(), core.keeper.all().len(), core.unsettled.lock().unwrap().len()),
+            (0, 0, 0)
+        );
     }
 }

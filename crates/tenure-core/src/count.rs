@@ -68,7 +68,8 @@ impl Drop for Taken {
         let patience = core.settings.outage;
         core.clone().in_background(&self.name, async move {
             let (undo, id) = (CountOp::Undo(op.n), Op::new(&core));
-            let undone = core.retry(patience, || core.backend.count(&name, Counter::Semaphore, undo, id.id())).await;
+            let undone =
+                core.retry(patience, || core.backend.count(&name, Counter::Semaphore, undo, id.id())).await;
             if let Err(error) = undone {
                 tracing::warn!(%name, %error, "permits taken by a cancelled acquire were not given back");
             }

@@ -124,7 +124,8 @@ impl Latch {
     }
 
     async fn opens(&self, core: &Arc<Core>, name: &Name) -> Result<bool> {
-        let watches = || core.retry(core.settings.outage, || core.backend.watch(name, Interest::Count(core.id)));
+        let watches =
+            || core.retry(core.settings.outage, || core.backend.watch(name, Interest::Count(core.id)));
         let mut watch = watches().await?;
         let first = self.get().await?;
         if first.after.is_none() {

@@ -78,6 +78,7 @@ async fn a_waiter_gets_in_when_the_lease_of_a_dead_holder_ends() {
     tokio::time::sleep(Duration::from_millis(30)).await;
     assert!(!waiting.is_finished());
     clock.advance(SECOND);
-    let guard = tokio::time::timeout(5 * SECOND, waiting).await.expect("woken by the clock").unwrap().unwrap();
+    let guard =
+        tokio::time::timeout(5 * SECOND, waiting).await.expect("woken by the clock").unwrap().unwrap();
     assert!(guard.fence() > fence);
 }

@@ -1,220 +1,19 @@
-//! Waiting. One gate per name and process talks to the store for all who wait here: it tries, watches, tries again,
-//! and puts grants into mailboxes. It runs on the keeper's runtime, so a future that nobody polls holds nobody up.
+//! A gate at work: tries those in front, watches, tries again.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use super::{Gate, Waiter, Want, leave_place};
 use crate::acquire::{Tried, Trouble, admit, enter_or_first};
 use crate::backend::{Attempt, CountOp, Counter, Interest, Renewal, Watch};
-use crate::client::{Core, Inner};
+use crate::client::Core;
 use crate::count::Taken;
-use crate::hold::Terms;
-use crate::mailbox::{Grant, Letter, Mailbox};
-use crate::{Claim, Error, HoldId, Kind, Name, Result};
-
-/// What someone waits for.
-#[derive(Clone)]
-pub(crate) enum Want {
-    Claim { claim: Arc<Claim>, terms: Terms },
-    Take { n: u64 },
-}
-
-impl Want {
-    fn id(&self) -> Option<HoldId> {
-        match self {
-            Self::Claim { claim, .. } => Some(claim.id),
-            Self::Take { .. } => None,
-        }
-    }
-
-    fn is_queued(&self) -> bool {
-        matches!(self, Self::Claim { claim, .. } if claim.kind.is_queued())
-    }
-}
-
-/// Someone who waits.
-#[derive(Clone)]
-pub(crate) struct Waiter {
-    inner: Arc<Inner>,
-    mailbox: Arc<Mailbox>,
-    want: Want,
-    deadline: Option<Instant>,
-    owner: Option<u64>,
-    task: Option<tokio::task::Id>,
-    warn_at: Option<Instant>,
-}
-
-impl Waiter {
-    pub(crate) fn new(inner: &Arc<Inner>, want: Want, deadline: Option<Instant>, owner: Option<u64>) -> Self {
-        let task = tokio::task::try_id();
-        let warn_at = task.map(|_| Instant::now() + Duration::from_secs(1));
-        let mailbox = Mailbox::new(want.is_queued());
-        Self { inner: inner.clone(), mailbox, want, deadline, owner, task, warn_at }
-    }
-
-    fn times(&self) -> impl Iterator<Item = Instant> + use<> {
-        [self.deadline, self.warn_at].into_iter().flatten()
-    }
-}
-
-/// How a wait ended.
-pub(crate) enum Waited {
-    Granted(Grant),
-    TimedOut,
-    /// The grant was not collected in time: begin anew.
-    Again,
-}
-
-/// Waits in the gate of `name`.
-pub(crate) async fn wait(core: &Arc<Core>, name: &Name, waiter: Waiter) -> Result<Waited> {
-    struct Abandon(Arc<Mailbox>, Arc<Gate>);
-    impl Drop for Abandon {
-        fn drop(&mut self) {
-            self.0.abandon();
-            self.1.stale.store(true, SeqCst);
-            self.1.wake.notify_one();
-        }
-    }
-    let mailbox = waiter.mailbox.clone();
-    let gate = core.gates.join(core, name, waiter)?;
-    let _abandon = Abandon(mailbox.clone(), gate);
-    match mailbox.collect().await {
-        Letter::Grant(grant) => {
-            if let Grant::Guard(guard) = &grant {
-                guard.hold().collected();
-            }
-            Ok(Waited::Granted(grant))
-        }
-        Letter::TimedOut => Ok(Waited::TimedOut),
-        Letter::Reclaimed => Ok(Waited::Again),
-        Letter::Failed(error) => Err(error),
-    }
-}
-
-/// The gates of one client.
-#[derive(Debug, Default)]
-pub(crate) struct Gates(Mutex<HashMap<Name, Arc<Gate>>>);
-
-/// Those who wait for one name.
-#[derive(Default)]
-pub(crate) struct Gate {
-    queue: Mutex<Queue>,
-    wake: Notify,
-    /// Someone does not wait any more.
-    stale: AtomicBool,
-    /// An owner with a waiter here may have come in by another way.
-    recheck: AtomicBool,
-}
-
-#[derive(Default)]
-struct Queue {
-    waiters: VecDeque<Waiter>,
-    /// When the first deadline or warning of a waiter is due.
-    timer: Option<Instant>,
-}
-
-impl Queue {
-    fn push(&mut self, waiter: Waiter) {
-        self.timer = waiter.times().chain(self.timer).min();
-        self.waiters.push_back(waiter);
-    }
-
-    fn position(&self, of: &Waiter) -> Option<usize> {
-        self.waiters.iter().position(|w| Arc::ptr_eq(&w.mailbox, &of.mailbox))
-    }
-}
-
-impl std::fmt::Debug for Gate {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Gate({} waiting)", self.queue.lock().unwrap().waiters.len())
-    }
-}
-
-impl Gates {
-    fn join(&self, core: &Arc<Core>, name: &Name, waiter: Waiter) -> Result<Arc<Gate>> {
-        let runtime = core.runtime()?;
-        let mut gates = self.0.lock().unwrap();
-        // Inside the lock: a client that closes fails every gate afterwards.
-        if let Err(closed) = core.check_open() {
-            drop(gates);
-            leave_place(core, &waiter.want);
-            return Err(closed);
-        }
-        if waiter.owner.is_some() {
-            // Its owner may have come in since it was told to wait.
-            gates.get(name).inspect(|gate| gate.recheck.store(true, SeqCst));
-        }
-        let gate = match gates.get(name) {
-            Some(gate) => {
-                gate.queue.lock().unwrap().push(waiter);
-                gate.wake.notify_one();
-                gate.clone()
-            }
-            None => {
-                let gate = Arc::new(Gate::default());
-                gate.recheck.store(waiter.owner.is_some(), SeqCst);
-                gate.queue.lock().unwrap().push(waiter);
-                gates.insert(name.clone(), gate.clone());
-                runtime.spawn(Run::new(core, name, &gate).run());
-                gate
-            }
-        };
-        Ok(gate)
-    }
-
-    /// An owner came in: those who wait for the same owner may enter.
-    pub(crate) fn recheck(&self, name: &Name) {
-        let gates = self.0.lock().unwrap();
-        if let Some(gate) = gates.get(name) {
-            gate.recheck.store(true, SeqCst);
-            gate.wake.notify_one();
-        }
-    }
-
-    /// Removes a gate that nobody waits at.
-    fn retire(&self, name: &Name, gate: &Gate) -> bool {
-        let mut gates = self.0.lock().unwrap();
-        let empty = gate.queue.lock().unwrap().waiters.is_empty();
-        if empty {
-            gates.remove(name);
-        }
-        empty
-    }
-
-    pub(crate) fn fail_all(&self, error: &Error) {
-        for gate in self.0.lock().unwrap().values() {
-            gate.fail(error);
-        }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.0.lock().unwrap().len()
-    }
-}
-
-impl Gate {
-    fn fail(&self, error: &Error) {
-        for waiter in &self.queue.lock().unwrap().waiters {
-            let _ = waiter.mailbox.deliver(Letter::Failed(error.clone()));
-        }
-        self.stale.store(true, SeqCst);
-        self.wake.notify_one();
-    }
-}
-
-/// Gives up the place that a waiter may have in the store's queue.
-fn leave_place(core: &Arc<Core>, want: &Want) {
-    if let Want::Claim { claim, .. } = want {
-        core.leave_in_background(claim.clone(), None);
-    }
-}
+use crate::mailbox::{Grant, Letter};
+use crate::{Claim, Error, HoldId, Kind, Name};
 
 /// The most attempts that a gate makes at once.
 const BURST: usize = 64;
@@ -230,7 +29,7 @@ enum Progress {
 }
 
 /// A gate at work.
-struct Run {
+pub(super) struct Run {
     core: Arc<Core>,
     name: Name,
     gate: Arc<Gate>,
@@ -243,7 +42,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(core: &Arc<Core>, name: &Name, gate: &Arc<Gate>) -> Self {
+    pub(super) fn new(core: &Arc<Core>, name: &Name, gate: &Arc<Gate>) -> Self {
         Self {
             core: core.clone(),
             name: name.clone(),
@@ -256,7 +55,7 @@ impl Run {
         }
     }
 
-    async fn run(mut self) {
+    pub(super) async fn run(mut self) {
         loop {
             if self.gate.recheck.swap(false, SeqCst) {
                 self.let_owners_in().await;
