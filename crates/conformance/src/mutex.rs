@@ -21,8 +21,11 @@ pub enum Held {
     Many(MultiGuard),
 }
 
-/// How each is made from a client and a name.
-pub const ADAPTERS: &[(&str, fn(&Client, &str) -> Mutex)] = &[
+/// How one is made from a client and a name.
+pub type Make = fn(&Client, &str) -> Mutex;
+
+/// All of them.
+pub const ADAPTERS: &[(&str, Make)] = &[
     ("lock", |c, name| Mutex::One(c.lock(name))),
     ("fair", |c, name| Mutex::One(c.lock(name).fair())),
     ("write", |c, name| Mutex::One(c.rwlock(name).write())),

@@ -4,13 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use tenure::{Client, Family};
+use tenure::Family;
 
 use super::Case;
 use crate::bench::{Bench, LEASE, PATIENCE, eventually, ok, poll_once, poll_times, within};
-use crate::mutex::{ADAPTERS, Mutex};
-
-type Make = fn(&Client, &str) -> Mutex;
+use crate::mutex::{ADAPTERS, Make, Mutex};
 
 pub(super) fn cases() -> Vec<Case> {
     let mut all = Vec::new();

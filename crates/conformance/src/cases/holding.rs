@@ -23,6 +23,7 @@ pub(super) fn cases() -> Vec<Case> {
         a_stranger_can_neither_release_nor_renew,
         who_holds_it_can_be_asked,
         a_forced_release_is_told_and_the_fence_moves_on,
+        fences_grow_over_expiry_force_and_reopening,
         max_hold_ends_a_hold,
         a_fixed_lease_is_not_renewed,
         a_release_after_the_lease_says_lost_and_leaves_the_next,
@@ -192,6 +193,33 @@ async fn a_forced_release_is_told_and_the_fence_moves_on(bench: Arc<Bench>) {
 
 fn ok_err(result: tenure::Result<()>) -> Error {
     result.expect_err("an error")
+}
+
+async fn fences_grow_over_expiry_force_and_reopening(bench: Arc<Bench>) {
+    if !bench.bare().info().fenced {
+        return;
+    }
+    let mut last = None;
+    for round in 0..4 {
+        // Each round opens the store anew.
+        let client = bench.client();
+        let lock = client.lock("x");
+        let guard = match round {
+            0 => ok(lock.clone().lease(LEASE / 6).acquire().await),
+            _ => ok(within(LEASE * 2, "free again", lock.acquire()).await),
+        };
+        assert!(guard.fence() > last, "{:?} after {last:?}", guard.fence());
+        last = guard.fence();
+        match round {
+            0 => drop(guard.detach()),
+            1 => {
+                assert!(ok(lock.force_release().await));
+                drop(guard);
+            }
+            _ => ok(guard.release().await),
+        }
+        ok(client.close().await);
+    }
 }
 
 async fn max_hold_ends_a_hold(bench: Arc<Bench>) {

@@ -58,6 +58,7 @@ macro_rules! cases {
 mod exclusive;
 mod fair;
 mod holding;
+mod oracle;
 mod processes;
 mod runtimes;
 mod scenarios;
@@ -68,6 +69,7 @@ pub fn all() -> Vec<Case> {
     all.extend(exclusive::cases());
     all.extend(fair::cases());
     all.extend(holding::cases());
+    all.extend(oracle::cases());
     all.extend(processes::cases());
     all.extend(runtimes::cases());
     all.extend(scenarios::cases());
