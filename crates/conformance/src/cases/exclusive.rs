@@ -17,6 +17,7 @@ pub(super) fn cases() -> Vec<Case> {
             "fair" => &[Family::Fair],
             "write" => &[Family::ReadWrite],
             "permit" => &[Family::Permit],
+            "leader" => &[Family::Leader],
             _ => &[Family::Lock],
         };
         let mut add =
