@@ -136,7 +136,7 @@ async fn a_release_wakes_another_process() {
     other.go();
     assert_eq!(other.says().await, "released");
     let released = Instant::now();
-    waiting.await.unwrap().unwrap();
+    drop(waiting.await.unwrap().unwrap());
     assert!(released.elapsed() < WOKEN, "{:?}", released.elapsed());
     other.ends_well();
 }

@@ -1,6 +1,6 @@
 //! Other processes for tests: the test binary runs itself with a role, and talks through lines.
 
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub)]
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
