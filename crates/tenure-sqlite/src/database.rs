@@ -1,27 +1,33 @@
 //! The file: made once, recognised ever after, and told from another one that took its place.
 
+use std::cell::Cell;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use crate::Options;
 use crate::fault::{Fault, Phase, judge};
+use crate::ledgers::Written;
 
 /// "Tenr": what the header of every store says.
 const APPLICATION_ID: i64 = 0x5465_6E72;
 /// The layout that this version knows.
 const LAYOUT: i64 = 1;
+/// How often the path is looked at, at most.
+const LOOK: Duration = Duration::from_millis(10);
 const SCHEMA: &str = include_str!("../sql/schema.sql");
 
 /// An open file.
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) conn: Connection,
+    pub(crate) written: Written,
     id: FileId,
+    looked: Cell<Instant>,
 }
 
 /// Which file it is, whatever its path. Nobody gets the same id while it is open.
@@ -52,12 +58,20 @@ impl Database {
         if file_id(path) != Some(id) {
             return Err(Fault::Busy);
         }
-        Ok(Self { conn, id })
+        Ok(Self { conn, written: Written::default(), id, looked: Cell::new(Instant::now()) })
     }
 
-    /// Whether it is still the file at its path. Others lock there.
+    /// Whether it is still the file at its path. Others lock there. What was granted in a removed file is lost either
+    /// way, so a look now and then is enough.
     pub(crate) fn is_current(&self, path: &Path) -> bool {
-        file_id(path) == Some(self.id)
+        if self.looked.get().elapsed() < LOOK {
+            return true;
+        }
+        let current = file_id(path) == Some(self.id);
+        if current {
+            self.looked.set(Instant::now());
+        }
+        current
     }
 }
 

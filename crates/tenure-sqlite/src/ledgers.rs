@@ -1,5 +1,8 @@
 //! Rows: one per name, read and written in one transaction with the change between.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 use tenure_core::Name;
@@ -49,15 +52,38 @@ impl From<rusqlite::Error> for RowError {
 
 type Result<T> = std::result::Result<T, RowError>;
 
+/// Ledgers as this process wrote them, each with its body. The row that is read decides: where it has the same body,
+/// it need not be parsed, which takes as long as all else that is not SQLite's.
+#[derive(Debug, Default)]
+pub(crate) struct Written(RefCell<HashMap<Name, (String, Ledger)>>);
+
+impl Written {
+    const MOST: usize = 128;
+
+    fn take(&self, name: &Name, body: &[u8]) -> Option<Ledger> {
+        let (written, ledger) = self.0.borrow_mut().remove(name)?;
+        (written.as_bytes() == body).then_some(ledger)
+    }
+
+    fn keep(&self, name: &Name, body: String, ledger: Ledger) {
+        let mut written = self.0.borrow_mut();
+        if written.len() >= Self::MOST {
+            written.clear();
+        }
+        written.insert(name.clone(), (body, ledger));
+    }
+}
+
 /// A transaction that writes. Dropped without commit, it had no effect.
 pub(crate) struct Tx<'a> {
     conn: &'a Connection,
+    written: &'a Written,
 }
 
 impl<'a> Tx<'a> {
-    pub(crate) fn begin(conn: &'a Connection) -> Result<Self> {
+    pub(crate) fn begin(conn: &'a Connection, written: &'a Written) -> Result<Self> {
         conn.prepare_cached(BEGIN)?.execute([])?;
-        Ok(Self { conn })
+        Ok(Self { conn, written })
     }
 
     pub(crate) fn commit(self) -> Result<()> {
@@ -69,20 +95,27 @@ impl<'a> Tx<'a> {
     pub(crate) fn read(&self, name: &Name) -> Result<(Ledger, bool)> {
         let mut read = self.conn.prepare_cached(READ)?;
         let mut rows = read.query([name.as_str()])?;
-        match rows.next()? {
-            Some(row) => Ok((parse(name, row.get_ref(0)?, row.get_ref(1)?)?, true)),
-            None => Ok((Ledger::above(self.floor()?), false)),
+        let Some(row) = rows.next()? else { return Ok((Ledger::above(self.floor()?), false)) };
+        let (fence, body) = (row.get_ref(0)?, row.get_ref(1)?);
+        if let ValueRef::Text(body) = body
+            && let Some(ledger) = self.written.take(name, body)
+        {
+            debug_assert_eq!(serde_json::from_slice(body).ok().as_ref(), Some(&ledger));
+            return Ok((ledger, true));
         }
+        Ok((parse(name, fence, body)?, true))
     }
 
-    pub(crate) fn write(&self, name: &Name, ledger: &Ledger, has_row: bool) -> Result<()> {
+    pub(crate) fn write(&self, name: &Name, ledger: Ledger, has_row: bool) -> Result<()> {
         let sql = if has_row { UPDATE } else { INSERT };
-        let body = if ledger.is_idle() {
-            None
-        } else {
-            Some(serde_json::to_string(ledger).map_err(|e| RowError::Body(name.clone(), e))?)
+        let body = match ledger.is_idle() {
+            true => None,
+            false => Some(serde_json::to_string(&ledger).map_err(|e| RowError::Body(name.clone(), e))?),
         };
         self.conn.prepare_cached(sql)?.execute(params![name.as_str(), signed(ledger.fence), body])?;
+        if let Some(body) = body {
+            self.written.keep(name, body, ledger);
+        }
         Ok(())
     }
 

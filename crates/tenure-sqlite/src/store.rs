@@ -161,7 +161,7 @@ impl Shared {
         if !database.conn.is_autocommit() {
             return Err(Fault::Moved);
         }
-        let tx = Tx::begin(&database.conn).map_err(|e| self.judge(e))?;
+        let tx = Tx::begin(&database.conn, &database.written).map_err(|e| self.judge(e))?;
         // After the lock: from here to the commit, others wait for it, unless they lock another file.
         if database.is_current(&self.path) { Ok(tx) } else { Err(Fault::Moved) }
     }
@@ -183,8 +183,8 @@ impl Shared {
             if effects.count || effects.holder {
                 watchers = ledger.watchers.iter().map(|w| w.client).collect();
             }
-            tx.write(name, &ledger, has_row)?;
-            *sweep |= !has_row && now.wall % self.options.sweep_every() == 0;
+            tx.write(name, ledger, has_row)?;
+            *sweep |= !has_row && now.wall.is_multiple_of(self.options.sweep_every());
         }
         Ok((result, News { effects, watchers }))
     }
@@ -219,7 +219,7 @@ impl Shared {
     /// Best effort: whoever makes the next new name may do it.
     fn sweep(&self, database: &Database, due: bool) {
         let sweep = || {
-            let tx = Tx::begin(&database.conn)?;
+            let tx = Tx::begin(&database.conn, &database.written)?;
             tx.sweep(self.now())?;
             tx.commit()
         };

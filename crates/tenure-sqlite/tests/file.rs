@@ -5,7 +5,7 @@ mod support;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use support::{client, fresh};
+use support::{client, fresh, until};
 use tenure_core::{Client, Error};
 use tenure_sqlite::Options;
 
@@ -133,7 +133,7 @@ async fn a_full_disk_is_unavailable_and_what_is_held_can_be_released() {
     for guard in guards {
         guard.release().await.unwrap();
     }
-    client.lock("n0").note(note).try_acquire().await.unwrap().unwrap();
+    drop(client.lock("n0").note(note).try_acquire().await.unwrap().unwrap());
 }
 
 #[tokio::test]
@@ -146,22 +146,29 @@ async fn a_removed_file_is_noticed_by_all() {
     std::fs::remove_file(&path).unwrap();
     let c = client(&path);
     let taken = c.lock("x").try_acquire().await.unwrap().expect("a new file knows of no holder");
-    // Both came from the old file, and see the new one with their next call.
-    assert!(b.lock("x").try_acquire().await.unwrap().is_none(), "all lock in the same file again");
-    assert!(a.lock("x").try_acquire().await.unwrap().is_none());
+    for old in [&a, &b] {
+        let new = taken.id().to_string();
+        until("the new file", async || old.lock("x").holder().await.unwrap().filter(|h| h.id == new)).await;
+    }
     assert!(guard.release().await.is_err(), "the hold was lost with the file");
     taken.release().await.unwrap();
-    b.lock("x").try_acquire().await.unwrap().unwrap();
+    drop(b.lock("x").try_acquire().await.unwrap().unwrap());
 
     // And the whole folder.
     std::fs::remove_dir_all(folder.path()).unwrap();
-    let mut options = Options::default();
-    options.busy_limit = Some(Duration::ZERO);
-    assert!(matches!(tenure_sqlite::open(&path, options), Err(Error::Config(_))));
     std::fs::create_dir(folder.path()).unwrap();
-    let guard = b.lock("x").acquire().await.unwrap();
-    assert!(a.lock("x").try_acquire().await.unwrap().is_none());
-    drop(guard);
+    let c = client(&path);
+    let taken = c.lock("y").acquire().await.unwrap();
+    for old in [&a, &b] {
+        until("the new file", async || old.lock("y").holder().await.unwrap()).await;
+    }
+    let lock = a.lock("y");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    support::until_waiting(&c, "y", 1).await;
+    let released = Instant::now();
+    taken.release().await.unwrap();
+    drop(waiting.await.unwrap().unwrap());
+    assert!(released.elapsed() < support::WOKEN, "who was there before is woken as well");
 }
 
 #[tokio::test]
@@ -172,8 +179,8 @@ async fn a_file_that_is_gone_for_good_is_unavailable() {
     let store = tenure_sqlite::open(&path, Options::default()).unwrap();
     let client = Client::with(std::sync::Arc::new(store), settings);
     std::fs::remove_dir_all(folder.path()).unwrap();
-    match client.lock("x").try_acquire().await {
-        Err(Error::Unavailable { reason, .. }) => assert!(reason.contains("removed or replaced"), "{reason}"),
+    match until("noticed", async || client.lock("x").try_acquire().await.err()).await {
+        Error::Unavailable { reason, .. } => assert!(reason.contains("removed or replaced"), "{reason}"),
         other => panic!("{other:?}"),
     }
 }

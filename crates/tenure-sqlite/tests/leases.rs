@@ -67,7 +67,7 @@ async fn two_kernels_on_one_file_exclude_each_other_while_the_holder_renews() {
         clock_one.advance(LEASE / 3);
         clock_two.advance(LEASE / 3);
         assert!(is_busy(&two, &wanted).await);
-        assert!(matches!(one.renew(&[held.clone()]).await.unwrap()[..], [Renewal::Held { .. }]));
+        assert!(matches!(one.renew(std::slice::from_ref(&held)).await.unwrap()[..], [Renewal::Held { .. }]));
     }
     assert!(is_busy(&two, &wanted).await);
     clock_two.advance(LEASE);
@@ -167,6 +167,26 @@ async fn names_are_listed_in_order_by_prefix() {
     assert_eq!(names("b/", 10).await, ["b/1", "b/10", "b/2"]);
     assert_eq!(names("", 3).await, ["a", "b%", "b/1"]);
     assert_eq!(names("d", 3).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn who_queues_but_does_not_listen_yet_keeps_its_place() {
+    let (_folder, path) = fresh();
+    let holder = client(&path);
+    let guard = holder.lock("x").fair().acquire().await.unwrap();
+    let other = tenure_sqlite::open(&path, Options::default()).unwrap();
+    let queued = Claim { kind: Kind::FairLock, wait: Some(LEASE), stamp: LEASE, ..claim("x") };
+    assert!(is_busy(&other, &queued).await);
+    guard.release().await.unwrap();
+    let waiters = holder.lock("x").waiters().await.unwrap();
+    assert_eq!(waiters.iter().map(|w| &w.id).collect::<Vec<_>>(), [&queued.id.to_string()]);
+    drop(other);
+    // The place of one that is gone is given up with the next change that would let it in.
+    let third = Claim { kind: Kind::FairLock, wait: Some(LEASE), stamp: LEASE, ..claim("x") };
+    let store = tenure_sqlite::open(&path, Options::default()).unwrap();
+    assert!(is_busy(&store, &third).await);
+    store.release(&third, 0).await.unwrap();
+    assert!(!is_busy(&store, &third).await);
 }
 
 #[tokio::test]
