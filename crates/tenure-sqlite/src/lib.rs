@@ -27,9 +27,11 @@ mod ear;
 mod fault;
 mod ledgers;
 mod network;
+mod news;
 mod options;
 mod pause;
 mod place;
+mod shared;
 mod store;
 mod wake;
 

@@ -1,0 +1,199 @@
+//! Transactions on the file: inline in the caller's task, and patient while another process holds it.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tenure_core::backend::{Info, Liveness};
+use tenure_core::ledger::{Ledger, Now, Watched};
+use tenure_core::{Drift, Family, Name, wall_micros};
+
+use crate::background::Background;
+use crate::database::{Database, beside};
+use crate::ear::Ears;
+use crate::fault::{Fault, Phase, SCHEME, judge};
+use crate::ledgers::{RowError, Tx};
+use crate::news::News;
+use crate::pause::Pause;
+use crate::{Clock, Options, Result, place, wake};
+
+const ALL: &[Family] = &[
+    Family::Lock,
+    Family::Fair,
+    Family::Leader,
+    Family::ReadWrite,
+    Family::Permit,
+    Family::Latch,
+    Family::Count,
+];
+
+/// What a store and its watches share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) path: PathBuf,
+    pub(crate) folder: PathBuf,
+    pub(crate) options: Options,
+    pub(crate) info: Info,
+    boot: u128,
+    database: Mutex<Database>,
+    pub(crate) watched: Arc<Watched>,
+    pub(crate) ears: Ears,
+    pub(crate) background: Background,
+}
+
+/// Which boot of which kernel this is; zero where the system does not say.
+fn boot_id() -> u128 {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    u128::from_str_radix(&text.trim().replace('-', ""), 16).unwrap_or(0)
+}
+
+impl Shared {
+    pub(crate) fn open(path: &Path, options: Options) -> Result<Self> {
+        let path = place::settle(path, &options)?;
+        let mut pause = Pause::new(options.busy_limit());
+        let database = loop {
+            match Database::connect(&path, &options) {
+                Err(Fault::Busy) if pause.wait_here() => {}
+                other => break other.map_err(|fault| fault.into_error(&path, "open"))?,
+            }
+        };
+        let folder = beside(&path, "-wake");
+        wake::sweep(&folder);
+        let watched = Arc::<Watched>::default();
+        let info = Info {
+            scheme: SCHEME,
+            families: ALL,
+            fenced: true,
+            liveness: Liveness::Lease,
+            poll: Duration::from_secs(2),
+            clock: options.clock.clone().unwrap_or_else(Clock::boot),
+            drift: Drift::default(),
+        };
+        Ok(Self {
+            ears: Ears::new(&path, watched.clone()),
+            boot: options.boot_id.unwrap_or_else(boot_id),
+            database: Mutex::new(database),
+            background: Background::default(),
+            path,
+            folder,
+            options,
+            info,
+            watched,
+        })
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        Now { clock: self.boot, tick: self.info.clock.now().as_nanos() / 1000, wall: wall_micros() }
+    }
+
+    pub(crate) fn judge(&self, error: RowError) -> Fault {
+        match error {
+            RowError::Sqlite(error) => judge(&self.path, Phase::Running, &error),
+            RowError::Body(name, error) => Fault::Config(format!(
+                "{}: the ledger of {name} cannot be read: {error}",
+                self.path.display()
+            )),
+        }
+    }
+
+    /// Does `job` with the file, as soon as no other process holds it.
+    pub(crate) async fn run<T>(
+        &self,
+        what: impl Fn() -> String,
+        mut job: impl FnMut(&Database) -> std::result::Result<T, Fault>,
+    ) -> Result<T> {
+        let mut pause = Pause::new(self.options.busy_limit());
+        loop {
+            let fault = match self.attempt(&mut job) {
+                Ok(done) => return Ok(done),
+                Err(fault) => fault,
+            };
+            let again = matches!(fault, Fault::Busy | Fault::Moved);
+            if !again || !pause.wait(&self.background).await {
+                return Err(fault.into_error(&self.path, what()));
+            }
+        }
+    }
+
+    pub(crate) fn attempt<T>(
+        &self,
+        job: &mut impl FnMut(&Database) -> std::result::Result<T, Fault>,
+    ) -> std::result::Result<T, Fault> {
+        let mut database = self.database.lock().unwrap_or_else(|e| e.into_inner());
+        match job(&database) {
+            Err(Fault::Moved) => {
+                tracing::warn!(path = %self.path.display(), "the store's file was removed or replaced, opening anew");
+                *database = Database::connect(&self.path, &self.options).map_err(|fault| match fault {
+                    Fault::Config(why) => {
+                        Fault::Unavailable(format!("the file was removed or replaced: {why}"))
+                    }
+                    other => other,
+                })?;
+                job(&database)
+            }
+            other => other,
+        }
+    }
+
+    /// A transaction on the file that others use.
+    pub(crate) fn begin<'a>(&self, database: &'a Database) -> std::result::Result<Tx<'a>, Fault> {
+        // A transaction that could not be rolled back is left behind with its connection.
+        if !database.conn.is_autocommit() {
+            return Err(Fault::Moved);
+        }
+        let tx = Tx::begin(&database.conn, &database.written).map_err(|e| self.judge(e))?;
+        // After the lock: from here to the commit, others wait for it, unless they lock another file.
+        if database.is_current(&self.path) { Ok(tx) } else { Err(Fault::Moved) }
+    }
+
+    pub(crate) fn change<R>(
+        &self,
+        tx: &Tx<'_>,
+        name: &Name,
+        change: impl FnOnce(&mut Ledger, Now) -> R,
+        sweep: &mut bool,
+    ) -> std::result::Result<(R, News), RowError> {
+        let now = self.now();
+        let (mut ledger, has_row) = tx.read(name)?;
+        let result = change(&mut ledger, now);
+        let effects = std::mem::take(&mut ledger.effects);
+        let mut watchers = Vec::new();
+        if effects.dirty {
+            self.hear_new_waiter(&ledger);
+            if effects.count || effects.holder {
+                watchers = ledger.watchers.iter().map(|w| w.client).collect();
+            }
+            tx.write(name, ledger, has_row)?;
+            *sweep |= !has_row && now.wall.is_multiple_of(self.options.sweep_every());
+        }
+        Ok((result, News { effects, watchers }))
+    }
+
+    pub(crate) async fn update<R>(
+        &self,
+        name: &Name,
+        mut change: impl FnMut(&mut Ledger, Now) -> R,
+    ) -> Result<(R, News)> {
+        let job = |database: &Database| {
+            let mut sweep = false;
+            let tx = self.begin(database)?;
+            let done = self.change(&tx, name, &mut change, &mut sweep).map_err(|e| self.judge(e))?;
+            tx.commit().map_err(|e| self.judge(e))?;
+            self.sweep(database, sweep);
+            Ok(done)
+        };
+        self.run(|| format!("change {name}"), job).await
+    }
+
+    /// Best effort: whoever makes the next new name may do it.
+    pub(crate) fn sweep(&self, database: &Database, due: bool) {
+        let sweep = || {
+            let tx = Tx::begin(&database.conn, &database.written)?;
+            tx.sweep(self.now())?;
+            tx.commit()
+        };
+        if due && let Err(error) = sweep() {
+            tracing::debug!(path = %self.path.display(), ?error, "not swept");
+        }
+    }
+}
