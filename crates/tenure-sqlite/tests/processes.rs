@@ -6,7 +6,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use support::{Other, WOKEN, client, fresh, play, say, until, until_waiting, wait_for_go};
-use tenure_sqlite::Options;
 
 const ROUNDS: u64 = 300;
 
@@ -83,10 +82,12 @@ async fn eight_processes_make_the_same_file_at_once() {
 
 async fn hold(path: &Path) {
     let client = client(path);
-    let guard = client.lock("door").lease(Duration::from_millis(800)).acquire().await.unwrap();
+    // Between two polls, so that its end is not found by one.
+    let guard = client.lock("door").lease(Duration::from_secs(3)).acquire().await.unwrap();
     say(guard.fence().unwrap());
     wait_for_go();
-    guard.release().await.unwrap();
+    say(until("a note", async || client.lock("door").holder().await.unwrap()?.note).await);
+    drop(guard);
 }
 
 #[tokio::test]
@@ -104,6 +105,22 @@ async fn a_killed_holder_is_gone_after_its_lease_and_not_before() {
     assert!(killed.elapsed() >= left.saturating_sub(Duration::from_millis(100)), "it lasted for its lease");
     assert!(killed.elapsed() < left + WOKEN, "and ended by itself, without a poll");
     assert!(guard.fence().unwrap().0 > fence);
+}
+
+#[tokio::test]
+async fn a_removed_file_is_made_anew_while_another_process_has_it_open() {
+    let (_folder, path) = fresh();
+    let mut other = Other::start("hold", &path);
+    other.says().await;
+    // What lies beside it stays, and is in use by the other process.
+    std::fs::remove_file(&path).unwrap();
+    let client = client(&path);
+    let guard =
+        client.lock("door").note("new").try_acquire().await.unwrap().expect("a new file knows of no holder");
+    other.go();
+    assert_eq!(other.says().await, "new", "the other process sees the new file");
+    other.ends_well();
+    guard.release().await.unwrap();
 }
 
 async fn wait(path: &Path, fair: bool) {
@@ -257,11 +274,13 @@ async fn an_observer_sees_leaders_of_another_process_come_and_go() {
 async fn churn(path: &Path) {
     let client = client(path);
     for n in 0.. {
-        let guard = client.lock("churn").lease(Duration::from_millis(50)).acquire().await.unwrap();
+        let guard = client.lock("churn").lease(Duration::from_millis(300)).acquire().await;
+        // On a loaded machine an answer may come after the lease.
+        let Ok(guard) = guard else { continue };
         if n % 100 == 0 {
             say(guard.fence().unwrap());
         }
-        guard.release().await.unwrap();
+        let _ = guard.release().await;
     }
 }
 
@@ -275,9 +294,7 @@ async fn killed_at_any_moment_the_file_stays_whole_and_fences_grow() {
             last = other.says().await.parse::<u64>().unwrap().max(last);
         }
         other.kill();
-        let mut options = Options::default();
-        options.busy_limit = Some(Duration::from_secs(1));
-        let client = tenure_core::Client::new(tenure_sqlite::open(&path, options).unwrap());
+        let client = client(&path);
         let guard = client.lock("churn").acquire().await.unwrap();
         let fence = guard.fence().unwrap().0;
         assert!(fence > last);
