@@ -152,10 +152,10 @@ async fn a_removed_file_is_noticed_by_all() {
     }
     assert!(guard.release().await.is_err(), "the hold was lost with the file");
     taken.release().await.unwrap();
-    drop(b.lock("x").try_acquire().await.unwrap().unwrap());
+    b.lock("x").try_acquire().await.unwrap().unwrap().release().await.unwrap();
 
-    // And the whole folder.
-    std::fs::remove_dir_all(folder.path()).unwrap();
+    // And the whole folder. What is released in the background may make a file in it meanwhile.
+    until("removed", async || std::fs::remove_dir_all(folder.path()).ok()).await;
     std::fs::create_dir(folder.path()).unwrap();
     let c = client(&path);
     let taken = c.lock("y").acquire().await.unwrap();
