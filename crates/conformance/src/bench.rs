@@ -127,7 +127,7 @@ pub async fn poll_times<F: Future>(work: F, k: usize) -> Option<F::Output> {
     let mut work = Box::pin(work);
     for _ in 0..k {
         let done =
-            tokio::time::timeout(Duration::from_millis(300), Once { work: work.as_mut(), polled: false })
+            tokio::time::timeout(Duration::from_millis(100), Once { work: work.as_mut(), polled: false })
                 .await;
         match done {
             Ok(Some(out)) => return Some(out),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure::{Client, Fence, Guard, Lock, MultiGuard, MultiLock, Result};
+use tenure::{Client, Election, Fence, Guard, Lock, MultiGuard, MultiLock, Result};
 
 /// Something that one holds alone.
 #[derive(Clone)]
@@ -11,6 +11,8 @@ pub enum Mutex {
     One(Lock),
     /// Several.
     Many(MultiLock),
+    /// Leadership.
+    Leader(Election),
 }
 
 /// A hold of it.
@@ -31,6 +33,7 @@ pub const ADAPTERS: &[(&str, Make)] = &[
     ("write", |c, name| Mutex::One(c.rwlock(name).write())),
     ("permit", |c, name| Mutex::One(c.semaphore(name, 1).permits(1))),
     ("multi", |c, name| Mutex::Many(tenure::multi([c.lock(name), c.lock(format!("{name}/2"))]))),
+    ("leader", |c, name| Mutex::Leader(c.election(name))),
 ];
 
 impl Mutex {
@@ -39,6 +42,7 @@ impl Mutex {
         match self {
             Self::One(lock) => lock.acquire().await.map(Held::One),
             Self::Many(locks) => locks.acquire().await.map(Held::Many),
+            Self::Leader(election) => election.campaign().await.map(Held::One),
         }
     }
 
@@ -47,6 +51,7 @@ impl Mutex {
         Ok(match self {
             Self::One(lock) => lock.try_acquire().await?.map(Held::One),
             Self::Many(locks) => locks.try_acquire().await?.map(Held::Many),
+            Self::Leader(election) => election.try_campaign().await?.map(Held::One),
         })
     }
 
@@ -55,6 +60,7 @@ impl Mutex {
         Ok(match self {
             Self::One(lock) => lock.try_acquire_for(wait).await?.map(Held::One),
             Self::Many(locks) => locks.try_acquire_for(wait).await?.map(Held::Many),
+            Self::Leader(election) => election.campaign_for(wait).await?.map(Held::One),
         })
     }
 }

@@ -89,6 +89,17 @@ impl Election {
         self.lock.acquire().await
     }
 
+    /// Leads if nobody does.
+    ///
+    /// # Errors
+    /// As [`Election::campaign`].
+    ///
+    /// # Cancel safety
+    /// Safe: dropping the future withdraws the candidate.
+    pub async fn try_campaign(&self) -> Result<Option<Guard>> {
+        self.lock.try_acquire().await
+    }
+
     /// Waits for at most `wait` to be elected.
     ///
     /// # Errors

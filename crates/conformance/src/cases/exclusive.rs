@@ -17,6 +17,7 @@ pub(super) fn cases() -> Vec<Case> {
             "fair" => &[Family::Fair],
             "write" => &[Family::ReadWrite],
             "permit" => &[Family::Permit],
+            "leader" => &[Family::Leader],
             _ => &[Family::Lock],
         };
         let mut add =
@@ -167,7 +168,7 @@ async fn fences_only_grow(bench: Arc<Bench>, make: Make) {
 async fn acquire_dropped_after_every_poll(bench: Arc<Bench>, make: Make) {
     let (client, other) = (bench.client(), bench.client());
     for busy in [false, true] {
-        for k in 0..if bench.is_chaotic() { 6 } else { 12 } {
+        for k in 0..6 {
             let held = if busy { Some(ok(make(&other, "x").acquire().await)) } else { None };
             let ready = poll_times(make(&client, "x").acquire(), k).await;
             let done = ready.is_some();
