@@ -1,2 +1,63 @@
-//! To come.
-fn main() {}
+//! The few commands for people and CI; `cargo xtask help` lists them. Standard library only: compiled in a moment.
+
+mod args;
+mod bench;
+mod check;
+mod packages;
+mod parts;
+mod run;
+mod summary;
+mod test;
+mod tidy;
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use args::Task;
+
+/// Something failed.
+const FAILED: u8 = 1;
+/// The command line makes no sense.
+const USAGE: u8 = 2;
+/// What the machine lacks could not be installed.
+const MISSING: u8 = 3;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let task = match args::parse(&words) {
+        Ok(task) => task,
+        Err(wrong) => {
+            eprintln!("{wrong}\n`cargo xtask help` lists the commands.");
+            return USAGE.into();
+        }
+    };
+    match task {
+        Task::Help => {
+            print!("{}", args::HELP);
+            ExitCode::SUCCESS
+        }
+        Task::Check => check::check(),
+        Task::Docs => check::docs(),
+        Task::Test(wanted) => test::test(&wanted),
+        Task::Bench(words) => bench::bench(&words),
+    }
+}
+
+/// The folder of the workspace.
+fn root() -> PathBuf {
+    let here = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+    here.parent().map_or(here.clone(), PathBuf::from)
+}
+
+/// Cargo, the same that runs this, in the folder of the workspace.
+fn cargo(words: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(words).current_dir(root());
+    command
+}
+
+/// Yes or no, as an exit code.
+fn verdict(good: bool) -> ExitCode {
+    if good { ExitCode::SUCCESS } else { FAILED.into() }
+}

@@ -1,0 +1,100 @@
+//! From one process's release to the next one's grant, beside `flock(1)`.
+//!
+//! Ours: from the call of `release` in one process to the return of `acquire` in another, which has been waiting.
+//! The peer: from the last thing that a command under `flock FILE COMMAND` does to the first thing that the command of
+//! another `flock FILE COMMAND` does, which has been waiting. It includes the end of one process and the start of
+//! another, as it does for all who use it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::report::{Row, millis};
+use crate::stats::{Spread, percentile};
+use crate::worker::Worker;
+use crate::{Result, Scale};
+
+/// So long after it was told to acquire, the other one is asleep.
+const ASLEEP: Duration = Duration::from_millis(20);
+const BAR_MS: f64 = 20.0;
+
+/// The 99th percentile counts.
+pub(crate) async fn between_processes(scale: Scale) -> Result<Row> {
+    let folder = tempfile::tempdir()?;
+    let url = format!("sqlite:{}", folder.path().join("locks.db").display());
+    let mut pair = [Worker::lock(&url, "bench")?, Worker::lock(&url, "bench")?];
+    for worker in &mut pair {
+        worker.answer("ready").await?;
+    }
+    let (mut ours, mut peer, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..scale.rounds {
+        let mine = ours_once(&mut pair, scale.handovers).await?;
+        let theirs = flock_once(folder.path(), scale.handovers).await?;
+        ratios.push(percentile(&mine, 0.5) / percentile(&theirs, 0.5));
+        ours.extend(mine);
+        peer.extend(theirs);
+    }
+    for worker in pair {
+        worker.end().await?;
+    }
+    let p99 = percentile(&ours, 0.99);
+    Ok(Row {
+        what: format!("sqlite: hand-over, {} times", ours.len()),
+        ours: millis(&ours),
+        peer: format!("{} flock(1)", millis(&peer)),
+        ratio: Some(Spread::of(&ratios)),
+        bar: "p99 ≤ 20 ms".into(),
+        met: p99 <= BAR_MS,
+        values: values(&ours, &peer),
+    })
+}
+
+fn values(ours: &[f64], peer: &[f64]) -> Vec<(&'static str, f64)> {
+    vec![
+        ("ours_p50_ms", percentile(ours, 0.5)),
+        ("ours_p99_ms", percentile(ours, 0.99)),
+        ("ours_max_ms", percentile(ours, 1.0)),
+        ("peer_p50_ms", percentile(peer, 0.5)),
+        ("peer_p99_ms", percentile(peer, 0.99)),
+        ("peer_max_ms", percentile(peer, 1.0)),
+    ]
+}
+
+/// Milliseconds of each hand-over.
+async fn ours_once(pair: &mut [Worker; 2], times: usize) -> Result<Vec<f64>> {
+    let mut took = Vec::new();
+    let [holder, waiter] = pair;
+    let (mut holder, mut waiter) = (holder, waiter);
+    holder.send("acquire").await?;
+    holder.answer("granted").await?;
+    for _ in 0..times {
+        waiter.send("acquire").await?;
+        tokio::time::sleep(ASLEEP).await;
+        holder.send("release").await?;
+        took.push(between(holder.answer("released").await?, waiter.answer("granted").await?));
+        (holder, waiter) = (waiter, holder);
+    }
+    holder.send("release").await?;
+    holder.answer("released").await?;
+    Ok(took)
+}
+
+async fn flock_once(folder: &Path, times: usize) -> Result<Vec<f64>> {
+    let file = folder.join("flock");
+    let mut took = Vec::new();
+    let mut holder = Worker::flock(file.as_os_str())?;
+    holder.answer("granted").await?;
+    for _ in 0..times {
+        let mut waiter = Worker::flock(file.as_os_str())?;
+        tokio::time::sleep(ASLEEP).await;
+        holder.send("release").await?;
+        took.push(between(holder.answer("released").await?, waiter.answer("granted").await?));
+        holder.end().await?;
+        holder = waiter;
+    }
+    holder.end().await?;
+    Ok(took)
+}
+
+fn between(released: u64, granted: u64) -> f64 {
+    granted.saturating_sub(released) as f64 / 1e6
+}

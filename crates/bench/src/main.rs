@@ -1,0 +1,105 @@
+//! Benchmarks, each beside a peer that does the least that could be called the same. Ours and the peer's rounds
+//! alternate, so that a machine that slows down slows down both; what counts is the median of the rounds' ratios.
+
+mod cpu;
+mod handover;
+mod memory;
+mod report;
+mod rounds;
+mod sqlite;
+mod stats;
+mod waiting;
+mod worker;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use report::Row;
+
+/// Whatever goes wrong ends the run.
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// How much is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    /// Rounds of each side.
+    pub(crate) rounds: usize,
+    /// How long a round of the memory store takes.
+    pub(crate) memory: Duration,
+    /// And one of SQLite.
+    pub(crate) sqlite: Duration,
+    /// Hand-overs in a round.
+    pub(crate) handovers: usize,
+    /// Waiting processes, and how long they are watched.
+    pub(crate) waiters: usize,
+    pub(crate) watched: Duration,
+}
+
+const FULL: Scale = Scale {
+    rounds: 7,
+    memory: Duration::from_millis(300),
+    sqlite: Duration::from_millis(500),
+    handovers: 50,
+    waiters: 100,
+    watched: Duration::from_secs(10),
+};
+
+/// Shows that the benchmarks work, and roughly where things stand.
+const QUICK: Scale = Scale {
+    rounds: 5,
+    memory: Duration::from_millis(50),
+    sqlite: Duration::from_millis(100),
+    handovers: 10,
+    waiters: 20,
+    watched: Duration::from_secs(3),
+};
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (mut quick, mut json) = (false, false);
+    if let ["--worker", ref rest @ ..] = words[..] {
+        return said(worker::main(rest));
+    }
+    for word in words {
+        match word {
+            "--quick" => quick = true,
+            "--json" => json = true,
+            _ => return said(Err(format!("there is no option `{word}`: --quick, --json").into())),
+        }
+    }
+    said(bench(if quick { QUICK } else { FULL }, json).map(|met| if met || quick { 0 } else { 1 }))
+}
+
+fn said(outcome: Result<u8>) -> ExitCode {
+    match outcome {
+        Ok(code) => code.into(),
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs all, and says whether all bars are met.
+fn bench(scale: Scale, json: bool) -> Result<bool> {
+    if cfg!(debug_assertions) {
+        eprintln!("not optimised: the numbers mean nothing");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let rows: Vec<Row> = runtime.block_on(async {
+        let mut rows = Vec::new();
+        eprintln!("memory …");
+        rows.push(memory::pairs(scale).await?);
+        eprintln!("sqlite …");
+        rows.push(sqlite::pairs(scale).await?);
+        eprintln!("hand-overs …");
+        rows.push(handover::between_processes(scale).await?);
+        eprintln!("waiting processes …");
+        rows.push(waiting::cpu_of_waiting(scale).await?);
+        Ok::<_, Box<dyn std::error::Error>>(rows)
+    })?;
+    let text = if json { report::json(&rows) } else { report::table(&rows) };
+    println!("{text}");
+    Ok(rows.iter().all(|row| row.met))
+}

@@ -1,0 +1,61 @@
+//! What many processes that wait for one name cost while nothing happens.
+
+use std::time::{Duration, Instant};
+
+use crate::report::Row;
+use crate::worker::Worker;
+use crate::{Result, Scale, cpu};
+
+/// Of one core.
+const BAR_PERCENT: f64 = 1.0;
+const NAME: &str = "bench";
+
+/// CPU time of all waiting processes together.
+pub(crate) async fn cpu_of_waiting(scale: Scale) -> Result<Row> {
+    let folder = tempfile::tempdir()?;
+    let url = format!("sqlite:{}", folder.path().join("locks.db").display());
+    let client = tenure::connect(&url).await?;
+    let lock = client.lock(NAME);
+    let guard = lock.acquire().await?;
+
+    let mut workers = Vec::new();
+    for _ in 0..scale.waiters {
+        workers.push(Worker::lock(&url, NAME)?);
+    }
+    for worker in &mut workers {
+        worker.answer("ready").await?;
+        worker.send("acquire").await?;
+    }
+    let begin = Instant::now();
+    while lock.waiters().await?.len() < scale.waiters {
+        if begin.elapsed() > Duration::from_secs(60) {
+            return Err(format!("{} of {} wait", lock.waiters().await?.len(), scale.waiters).into());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // What starting up has left to do is done.
+    tokio::time::sleep(Duration::from_secs(3).min(scale.watched)).await;
+
+    let pids = workers.iter().map(Worker::pid).collect::<Result<Vec<u32>>>()?;
+    let (begin, used) = (Instant::now(), cpu::used(&pids)?);
+    tokio::time::sleep(scale.watched).await;
+    let (took, used) = (begin.elapsed(), cpu::used(&pids)?.saturating_sub(used));
+
+    let percent = 100.0 * used.as_secs_f64() / took.as_secs_f64();
+    drop(workers);
+    guard.release().await?;
+    client.close().await?;
+    Ok(Row {
+        what: format!("sqlite: {} waiting processes", scale.waiters),
+        ours: format!("{percent:.2} % of a core"),
+        peer: String::new(),
+        ratio: None,
+        bar: "< 1 %".into(),
+        met: percent < BAR_PERCENT,
+        values: vec![
+            ("percent", percent),
+            ("processes", scale.waiters as f64),
+            ("seconds", took.as_secs_f64()),
+        ],
+    })
+}

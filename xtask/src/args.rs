@@ -1,0 +1,142 @@
+//! The command line, as data.
+
+/// The stores of the conformance suite, by the names that it gives them. None of them needs a server.
+pub(crate) const STORES: &[&str] = &["memory", "sqlite"];
+
+pub(crate) const HELP: &str = "\
+cargo xtask check                    format, lints, documentation, tidiness
+cargo xtask test                     all tests
+    --quick                          only what needs no servers, and no benchmarks
+    --backend STORE                  only the conformance suite on this store
+    -- FILTER                        only tests whose name contains FILTER
+cargo xtask bench                    benchmarks, each beside its peer; fails if a bar is missed
+    --only embedded                  only memory and SQLite
+    --quick                          shorter, and bars do not decide
+    --json                           the result as JSON on standard output
+cargo xtask docs                     the API documentation, and where it is
+cargo xtask help                     this
+
+Exit codes: 0 good, 1 something failed, 2 wrong usage, 3 a package is missing and cannot be installed.
+";
+
+#[derive(Debug, PartialEq)]
+pub(crate) enum Task {
+    Check,
+    Test(Wanted),
+    Bench(Vec<String>),
+    Docs,
+    Help,
+}
+
+/// Which tests.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Wanted {
+    pub(crate) quick: bool,
+    pub(crate) backend: Option<String>,
+    /// Passed on to the tests as it stands.
+    pub(crate) filter: Vec<String>,
+}
+
+pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        [] | ["help" | "--help" | "-h", ..] | [_, "--help" | "-h", ..] => Ok(Task::Help),
+        ["check"] => Ok(Task::Check),
+        ["docs"] => Ok(Task::Docs),
+        ["check" | "docs", extra, ..] => Err(format!("`{}` takes no `{extra}`", words[0])),
+        ["test", ref rest @ ..] => test(rest).map(Task::Test),
+        ["bench", ref rest @ ..] => bench(rest).map(Task::Bench),
+        [other, ..] => Err(format!("there is no command `{other}`")),
+    }
+}
+
+fn test(words: &[&str]) -> Result<Wanted, String> {
+    let mut wanted = Wanted::default();
+    let mut words = words.iter();
+    while let Some(&word) = words.next() {
+        match word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value))) {
+            ("--quick", None) => wanted.quick = true,
+            ("--backend", value) => {
+                let store = value.or_else(|| words.next().copied());
+                wanted.backend = Some(known(store, STORES, "--backend")?);
+            }
+            ("--", None) => wanted.filter.extend(words.by_ref().map(ToString::to_string)),
+            _ => return Err(format!("`test` takes no `{word}`; a filter comes after `--`")),
+        }
+    }
+    Ok(wanted)
+}
+
+/// Checked here, so that a wrong word is told before anything is built.
+fn bench(words: &[&str]) -> Result<Vec<String>, String> {
+    let mut passed_on = Vec::new();
+    let mut words = words.iter();
+    while let Some(&word) = words.next() {
+        match word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value))) {
+            ("--quick" | "--json", None) => passed_on.push(word.to_owned()),
+            // All there is so far is embedded.
+            ("--only", value) => {
+                drop(known(value.or_else(|| words.next().copied()), &["embedded"], "--only")?)
+            }
+            _ => return Err(format!("`bench` takes no `{word}`")),
+        }
+    }
+    Ok(passed_on)
+}
+
+fn known(value: Option<&str>, all: &[&str], option: &str) -> Result<String, String> {
+    let all_of_them = all.join(", ");
+    match value {
+        Some(value) if all.contains(&value) => Ok(value.to_owned()),
+        Some(value) => Err(format!("{option} knows no `{value}`, only {all_of_them}")),
+        None => Err(format!("{option} needs one of {all_of_them}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Task, String> {
+        parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn commands() {
+        assert_eq!(parsed(""), Ok(Task::Help));
+        assert_eq!(parsed("test --help"), Ok(Task::Help));
+        assert_eq!(parsed("check"), Ok(Task::Check));
+        assert_eq!(parsed("test"), Ok(Task::Test(Wanted::default())));
+        assert_eq!(parsed("bench --only embedded --quick"), Ok(Task::Bench(vec!["--quick".into()])));
+    }
+
+    #[test]
+    fn tests_are_picked() {
+        let wanted = Wanted {
+            quick: true,
+            backend: Some("memory".into()),
+            filter: vec!["fair".into(), "--exact".into()],
+        };
+        assert_eq!(parsed("test --quick --backend memory -- fair --exact"), Ok(Task::Test(wanted)));
+        let wanted = Wanted { backend: Some("sqlite".into()), ..Wanted::default() };
+        assert_eq!(parsed("test --backend=sqlite"), Ok(Task::Test(wanted)));
+    }
+
+    #[test]
+    fn wrong_words_are_named() {
+        for (line, says) in [
+            ("tset", "no command `tset`"),
+            ("check --fast", "takes no `--fast`"),
+            ("test --fast", "takes no `--fast`"),
+            ("test fair", "after `--`"),
+            ("test --quick=yes", "takes no `--quick=yes`"),
+            ("test --backend", "needs one of memory"),
+            ("test --backend mysql", "knows no `mysql`"),
+            ("bench --only servers", "only embedded"),
+            ("bench 3", "takes no `3`"),
+        ] {
+            let wrong = parsed(line).unwrap_err();
+            assert!(wrong.contains(says), "{line}: {wrong}");
+        }
+    }
+}

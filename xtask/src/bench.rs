@@ -1,0 +1,17 @@
+//! `cargo xtask bench`: the benchmarks, optimised.
+
+use std::process::ExitCode;
+
+use crate::packages::{self, FLOCK};
+use crate::{FAILED, MISSING, cargo};
+
+pub(crate) fn bench(words: &[String]) -> ExitCode {
+    if let Err(why) = packages::provide(&[FLOCK]) {
+        eprintln!("{why}");
+        return MISSING.into();
+    }
+    // It ends by itself, its phases have limits.
+    let status = cargo(&["run", "--quiet", "--release", "--package", "bench", "--"]).args(words).status();
+    let code = status.ok().and_then(|s| s.code()).and_then(|code| u8::try_from(code).ok());
+    code.unwrap_or(FAILED).into()
+}

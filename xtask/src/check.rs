@@ -1,0 +1,71 @@
+//! `cargo xtask check` and `docs`: format, lints, documentation, tidiness.
+
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use crate::run::{Ended, run};
+use crate::{cargo, root, tidy, verdict};
+
+const LIMIT: Duration = Duration::from_secs(3600);
+
+pub(crate) fn check() -> ExitCode {
+    let mut good = true;
+    for (name, check) in CHECKS {
+        println!("=== {name}");
+        let begin = Instant::now();
+        let found = check();
+        let word = if found.is_ok() { "good" } else { "FAILED" };
+        if let Err(why) = found {
+            good = false;
+            println!("{why}");
+        }
+        println!("{name}: {word}, {:.1} s\n", begin.elapsed().as_secs_f64());
+    }
+    println!("{}", if good { "all good" } else { "not good, see above" });
+    verdict(good)
+}
+
+type Check = fn() -> Result<(), String>;
+
+const CHECKS: &[(&str, Check)] = &[
+    ("format", || ran(cargo(&["fmt", "--all", "--check"]))),
+    ("lints", || ran(cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))),
+    ("documentation", || ran(documentation())),
+    ("tidiness", tidiness),
+];
+
+pub(crate) fn docs() -> ExitCode {
+    match ran(documentation()) {
+        Ok(()) => {
+            println!("{}", target().join("doc/tenure/index.html").display());
+            verdict(true)
+        }
+        Err(why) => {
+            println!("{why}");
+            verdict(false)
+        }
+    }
+}
+
+/// Where cargo builds to.
+fn target() -> std::path::PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |set| root().join(set))
+}
+
+fn documentation() -> Command {
+    let mut command = cargo(&["doc", "--workspace", "--no-deps"]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    command
+}
+
+fn ran(command: Command) -> Result<(), String> {
+    match run(command, LIMIT, |_| ()) {
+        Ended::Well => Ok(()),
+        Ended::Badly(why) => Err(why),
+    }
+}
+
+fn tidiness() -> Result<(), String> {
+    let faults = tidy::faults(&root())?;
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
+}

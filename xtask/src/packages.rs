@@ -1,0 +1,137 @@
+//! What the machine must have besides Rust: found out before the first test starts, and installed if possible.
+//!
+//! Only programs are used: no part may use, or leave running, a service of the system.
+
+use std::process::{Command, Stdio};
+
+/// A program, and the Debian package that brings it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Need {
+    pub(crate) program: &'static str,
+    pub(crate) package: &'static str,
+}
+
+/// `flock(1)`, a peer in the benchmarks.
+pub(crate) const FLOCK: Need = Need { program: "flock", package: "util-linux" };
+
+/// How the missing packages can be got.
+#[derive(Debug, PartialEq)]
+enum Plan {
+    Nothing,
+    Install { sudo: bool },
+    Refuse(String),
+}
+
+/// Sees to it that all programs are there.
+///
+/// # Errors
+/// What is missing, and what to type.
+pub(crate) fn provide(needs: &[Need]) -> Result<(), String> {
+    let packages = missing(needs, is_there);
+    let means = Means { apt: is_there("apt-get"), root: is_root(), sudo: can_sudo() };
+    match plan(&packages, &means) {
+        Plan::Nothing => return Ok(()),
+        Plan::Refuse(why) => return Err(why),
+        Plan::Install { sudo } => install(&packages, sudo)?,
+    }
+    match missing(needs, is_there)[..] {
+        [] => Ok(()),
+        ref still => Err(format!("still missing after the installation: {}", still.join(" "))),
+    }
+}
+
+fn missing(needs: &[Need], is_there: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let mut packages: Vec<_> = needs.iter().filter(|n| !is_there(n.program)).map(|n| n.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+/// What this user may do.
+struct Means {
+    apt: bool,
+    root: bool,
+    sudo: bool,
+}
+
+fn plan(packages: &[&str], means: &Means) -> Plan {
+    let list = packages.join(" ");
+    match means {
+        _ if packages.is_empty() => Plan::Nothing,
+        Means { apt: false, .. } => Plan::Refuse(format!(
+            "missing: {list} (names of Debian packages; there is no apt-get here, install what brings these programs)"
+        )),
+        Means { root: true, .. } => Plan::Install { sudo: false },
+        Means { sudo: true, .. } => Plan::Install { sudo: true },
+        _ => {
+            Plan::Refuse(format!("missing: {list}\n    sudo apt-get install --no-install-recommends {list}"))
+        }
+    }
+}
+
+fn install(packages: &[&str], sudo: bool) -> Result<(), String> {
+    eprintln!("installing {}", packages.join(" "));
+    let script = include_str!("install.sh");
+    let mut command = if sudo { Command::new("sudo") } else { Command::new("sh") };
+    if sudo {
+        command.args(["-n", "sh"]);
+    }
+    // In the terminal's own process group: Ctrl-C reaches the script, which cleans up.
+    let status = command.args(["-c", script, "install"]).args(packages).stdin(Stdio::null()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{} could not be installed: {status}", packages.join(" "))),
+        Err(e) => Err(format!("{} could not be installed: {e}", packages.join(" "))),
+    }
+}
+
+fn is_there(program: &str) -> bool {
+    // Where servers are installed is not always where a user looks.
+    let places = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&places).chain(["/usr/sbin".into(), "/sbin".into()]);
+    places.into_iter().any(|place| place.join(program).is_file())
+}
+
+fn is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|out| out.stdout.trim_ascii() == b"0")
+}
+
+fn can_sudo() -> bool {
+    let quiet = || Stdio::null();
+    let mut sudo = Command::new("sudo");
+    sudo.args(["-n", "true"]).stdin(quiet()).stdout(quiet()).stderr(quiet());
+    sudo.status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SERVER: Need = Need { program: "some-server", package: "some-server" };
+    const CLIENT: Need = Need { program: "some-client", package: "some-server" };
+
+    #[test]
+    fn each_missing_package_is_named_once() {
+        assert!(missing(&[FLOCK, SERVER], |_| true).is_empty());
+        assert_eq!(missing(&[SERVER, CLIENT, FLOCK], |_| false), ["some-server", "util-linux"]);
+        assert_eq!(missing(&[SERVER, CLIENT, FLOCK], |p| p == "flock"), ["some-server"]);
+    }
+
+    #[test]
+    fn who_may_install_does() {
+        let means = |apt, root, sudo| Means { apt, root, sudo };
+        assert_eq!(plan(&[], &means(false, false, false)), Plan::Nothing);
+        assert_eq!(plan(&["a"], &means(true, true, true)), Plan::Install { sudo: false });
+        assert_eq!(plan(&["a"], &means(true, false, true)), Plan::Install { sudo: true });
+        for cannot in [means(true, false, false), means(false, true, true)] {
+            let Plan::Refuse(why) = plan(&["a", "b"], &cannot) else { panic!("installed") };
+            assert!(why.contains("a b"), "{why}");
+        }
+    }
+
+    #[test]
+    fn programs_are_looked_for() {
+        assert!(is_there("sh"));
+        assert!(!is_there("no-such-program-anywhere"));
+    }
+}

@@ -1,0 +1,134 @@
+//! `cargo xtask test`: all parts, one after the other, whatever becomes of the others.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use crate::args::Wanted;
+use crate::packages::{self, Need};
+use crate::parts::{Count, Part, Step, parts};
+use crate::run::{Ended, run};
+use crate::summary::{Counts, Outcome, closing};
+use crate::{MISSING, verdict};
+
+pub(crate) fn test(wanted: &Wanted) -> ExitCode {
+    // Asked for now: the build may put another file in the place of this program.
+    let bin = std::env::current_exe().ok().and_then(|me| me.parent().map(PathBuf::from)).unwrap_or_default();
+    let parts = parts(wanted, &bin);
+    let needs: Vec<Need> = parts.iter().flat_map(|p| p.needs).copied().collect();
+    if let Err(why) = packages::provide(&needs) {
+        eprintln!("{why}");
+        return MISSING.into();
+    }
+    let may_be_empty = !wanted.filter.is_empty();
+    let outcomes: Vec<Outcome> = parts.into_iter().map(|part| outcome(part, may_be_empty)).collect();
+    let ran: u32 = outcomes.iter().map(|o| o.counts.passed + o.counts.failed).sum();
+    if ran == 0 {
+        eprintln!("no test has run");
+    }
+    println!("\n{}", closing(&outcomes));
+    verdict(ran > 0 && outcomes.iter().all(Outcome::is_good))
+}
+
+fn outcome(part: Part, may_be_empty: bool) -> Outcome {
+    println!("\n=== {}", part.name);
+    let begin = Instant::now();
+    let mut counts = Counts::default();
+    let mut troubles = Vec::new();
+    let mut counted = false;
+    for step in part.steps {
+        counted |= step.counts != Count::None;
+        let shown = shown(&step);
+        let (more, trouble) = perform(step);
+        counts += more;
+        troubles.extend(trouble.map(|why| format!("{shown}: {why}")));
+    }
+    if counted && !may_be_empty && counts.passed + counts.failed == 0 && troubles.is_empty() {
+        troubles.push("no test has run".into());
+    }
+    Outcome { name: part.name, counts, took: begin.elapsed(), troubles }
+}
+
+fn shown(step: &Step) -> String {
+    let program = PathBuf::from(step.command.get_program());
+    let program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let words = step.command.get_args().map(|word| word.to_string_lossy().into_owned());
+    std::iter::once(program).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn perform(step: Step) -> (Counts, Option<String>) {
+    let said = Arc::new(Mutex::new(Counts::default()));
+    let to = said.clone();
+    let ended = run(step.command, step.limit, move |line| {
+        if let Some(counts) = Counts::of_line(line) {
+            *to.lock().unwrap() += counts;
+        }
+    });
+    let said = *said.lock().unwrap();
+    judge(step.counts, said, ended)
+}
+
+/// What a step adds, and what is wrong with it. A step that ends badly without naming a failed test is one itself.
+fn judge(count: Count, said: Counts, ended: Ended) -> (Counts, Option<String>) {
+    let mut counts = if count == Count::Tests { said } else { Counts::default() };
+    match ended {
+        Ended::Well => {
+            counts.passed += u32::from(count == Count::One);
+            (counts, None)
+        }
+        Ended::Badly(why) => {
+            if counts.failed == 0 {
+                counts.failed = 1;
+            }
+            (counts, Some(why))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use std::time::Duration;
+
+    fn part(scripts: &[(&str, Count)]) -> Part {
+        let step = |&(script, counts): &(&str, Count)| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            Step { command, limit: Duration::from_secs(10), counts }
+        };
+        Part { name: "a part".into(), needs: &[], steps: scripts.iter().map(step).collect() }
+    }
+
+    const TWO: &str = "echo 'test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out'";
+
+    #[test]
+    fn counts_add_up_over_steps() {
+        let outcome = outcome(part(&[(TWO, Count::Tests), (TWO, Count::Tests), ("true", Count::One)]), false);
+        assert_eq!(outcome.counts, Counts { passed: 5, failed: 0, ignored: 0 });
+        assert!(outcome.is_good());
+    }
+
+    #[test]
+    fn a_bad_end_counts_once_and_the_rest_still_runs() {
+        let outcome =
+            outcome(part(&[("exit 7", Count::Tests), ("exit 8", Count::One), (TWO, Count::Tests)]), false);
+        assert_eq!(outcome.counts, Counts { passed: 2, failed: 2, ignored: 0 });
+        assert!(outcome.troubles[0].contains("status: 7"), "{:?}", outcome.troubles);
+    }
+
+    #[test]
+    fn failed_tests_are_not_counted_twice() {
+        let said = Counts { passed: 1, failed: 2, ignored: 0 };
+        assert_eq!(judge(Count::Tests, said, Ended::Badly("101".into())), (said, Some("101".into())));
+        assert_eq!(judge(Count::None, said, Ended::Well), (Counts::default(), None));
+    }
+
+    #[test]
+    fn a_part_in_which_nothing_runs_is_bad() {
+        assert!(!outcome(part(&[("true", Count::Tests)]), false).is_good());
+        assert!(outcome(part(&[("true", Count::Tests)]), true).is_good());
+        assert!(outcome(part(&[("true", Count::None)]), false).is_good());
+    }
+}
