@@ -63,6 +63,7 @@ mod fair;
 mod holding;
 mod oracle;
 mod owned;
+mod permits;
 mod processes;
 mod runtimes;
 mod rwlock;
@@ -76,6 +77,7 @@ pub fn all() -> Vec<Case> {
     all.extend(holding::cases());
     all.extend(oracle::cases());
     all.extend(owned::cases());
+    all.extend(permits::cases());
     all.extend(processes::cases());
     all.extend(runtimes::cases());
     all.extend(rwlock::cases());
