@@ -58,6 +58,8 @@ macro_rules! cases {
     };
 }
 
+mod between;
+mod counting;
 mod exclusive;
 mod fair;
 mod holding;
@@ -72,6 +74,7 @@ mod scenarios;
 /// Every case there is.
 pub fn all() -> Vec<Case> {
     let mut all = Vec::new();
+    all.extend(counting::cases());
     all.extend(exclusive::cases());
     all.extend(fair::cases());
     all.extend(holding::cases());
