@@ -63,6 +63,7 @@ mod counting;
 mod exclusive;
 mod fair;
 mod holding;
+mod latch;
 mod oracle;
 mod owned;
 mod permits;
@@ -78,6 +79,7 @@ pub fn all() -> Vec<Case> {
     all.extend(exclusive::cases());
     all.extend(fair::cases());
     all.extend(holding::cases());
+    all.extend(latch::cases());
     all.extend(oracle::cases());
     all.extend(owned::cases());
     all.extend(permits::cases());
