@@ -64,6 +64,7 @@ mod exclusive;
 mod fair;
 mod holding;
 mod latch;
+mod multi;
 mod oracle;
 mod owned;
 mod permits;
@@ -80,6 +81,7 @@ pub fn all() -> Vec<Case> {
     all.extend(fair::cases());
     all.extend(holding::cases());
     all.extend(latch::cases());
+    all.extend(multi::cases());
     all.extend(oracle::cases());
     all.extend(owned::cases());
     all.extend(permits::cases());
