@@ -60,6 +60,7 @@ macro_rules! cases {
 
 mod between;
 mod counting;
+mod election;
 mod exclusive;
 mod fair;
 mod holding;
@@ -77,6 +78,7 @@ mod scenarios;
 pub fn all() -> Vec<Case> {
     let mut all = Vec::new();
     all.extend(counting::cases());
+    all.extend(election::cases());
     all.extend(exclusive::cases());
     all.extend(fair::cases());
     all.extend(holding::cases());
