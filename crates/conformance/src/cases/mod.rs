@@ -66,6 +66,7 @@ mod fair;
 mod holding;
 mod latch;
 mod multi;
+mod names;
 mod oracle;
 mod owned;
 mod permits;
@@ -84,6 +85,7 @@ pub fn all() -> Vec<Case> {
     all.extend(holding::cases());
     all.extend(latch::cases());
     all.extend(multi::cases());
+    all.extend(names::cases());
     all.extend(oracle::cases());
     all.extend(owned::cases());
     all.extend(permits::cases());
