@@ -276,7 +276,17 @@ pub(crate) fn admit(
 async fn enter_or_first(inner: &Arc<Inner>, claim: &Arc<Claim>, terms: Terms, owner: u64) -> Result<Tried> {
     // Another task of this owner may wait for what it could enter afterwards.
     let slot = SlotUse::new(&inner.core, owner, &claim.name, true);
-    let _one = slot.entering.lock().await;
+    // Tasks of one owner take turns, but not behind one that nobody polls any more.
+    let _turn = match slot.entering.try_lock() {
+        Ok(turn) => Some(turn),
+        Err(_) => {
+            let patience = inner.core.timer(Instant::now() + inner.core.settings.lease / 3)?;
+            tokio::select! {
+                turn = slot.entering.lock() => Some(turn),
+                () = patience => None,
+            }
+        }
+    };
     enter_into(inner, &slot, claim, terms, owner).await
 }
 
