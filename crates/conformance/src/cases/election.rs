@@ -108,8 +108,8 @@ async fn an_observer_sees_each_change(bench: Arc<Bench>) {
     let [mut observer, _] = observers;
     assert!(tokio::time::timeout(A_WHILE, observer.next()).await.is_err());
     // Of those who came and went unobserved only the last one matters.
-    for i in 0..3 {
-        ok(ok(of(&clients[i]).campaign().await).release().await);
+    for client in &clients {
+        ok(ok(of(client).campaign().await).release().await);
     }
     let leadership = ok(of(&clients[0]).campaign().await);
     let leader = next(&mut observer).await.expect("somebody leads");
