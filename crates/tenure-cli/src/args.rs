@@ -1,0 +1,257 @@
+//! The command line: what can be said, and what cannot be said together.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, Parser, Subcommand};
+
+/// Run commands under distributed locks, and see who holds what.
+#[derive(Debug, Parser)]
+#[command(name = "tenure", version, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// The store, such as sqlite:/var/lib/app/locks.db?lease=10s [default: sqlite:, a file in your state directory]
+    // Not clap's default: an empty variable means the same as none. Values are hidden, they may hold a password.
+    #[arg(long, global = true, env = "TENURE_URL", hide_env_values = true, value_name = "URL")]
+    url: Option<String>,
+    /// Speak JSON: results on standard output, events of `run` one per line on standard error
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say nothing but errors
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+}
+
+impl Global {
+    pub(crate) fn url(&self) -> &str {
+        self.url.as_deref().filter(|url| !url.is_empty()).unwrap_or("sqlite:")
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a command while holding a name
+    Run(Box<Run>),
+    /// List the names in use
+    Ls(Ls),
+    /// Show who holds a name and who waits for it
+    Show(Show),
+    /// Take a name away from whoever holds it
+    Release(Release),
+}
+
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "tenure run [OPTIONS] <NAME> -- <CMD>...\n       tenure run [OPTIONS] <NAME> -c <SCRIPT>",
+    after_help = RUN_HELP,
+    group = clap::ArgGroup::new("what").args(["cmd", "script"]).required(true),
+)]
+pub(crate) struct Run {
+    /// What to hold
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) name: String,
+    /// The command and its arguments, run without a shell
+    #[arg(last = true, value_name = "CMD")]
+    pub(crate) cmd: Vec<OsString>,
+    /// Run SCRIPT with sh -c instead of a command
+    #[arg(short = 'c', value_name = "SCRIPT")]
+    pub(crate) script: Option<OsString>,
+
+    /// Give up when it is not held after DUR [default: wait for ever]
+    #[arg(long, value_name = "DUR", value_parser = tenure::parse_duration, help_heading = "Waiting")]
+    pub(crate) wait: Option<Duration>,
+    /// Give up at once when it is busy
+    #[arg(long, conflicts_with = "wait", help_heading = "Waiting")]
+    pub(crate) no_wait: bool,
+
+    /// Be served in the order of asking, across all processes
+    #[arg(long, help_heading = "How it is shared", conflicts_with_all = ["shared", "exclusive", "limit"])]
+    pub(crate) fair: bool,
+    /// Share it with others that say --shared: the read half of a read/write lock
+    #[arg(long, help_heading = "How it is shared", conflicts_with_all = ["exclusive", "limit"])]
+    pub(crate) shared: bool,
+    /// Exclude those that say --shared: the write half of a read/write lock
+    #[arg(long, help_heading = "How it is shared", conflicts_with = "limit")]
+    pub(crate) exclusive: bool,
+    /// Let up to N run at once: a semaphore
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "How it is shared")]
+    pub(crate) limit: Option<u32>,
+    /// Count as K of the N
+    #[arg(
+        long,
+        value_name = "K",
+        value_parser = clap::value_parser!(u32).range(1..),
+        requires = "limit",
+        default_value_t = 1,
+        hide_default_value = true,
+        help_heading = "How it is shared"
+    )]
+    pub(crate) permits: u32,
+
+    /// Hold for DUR at most, without renewing; CMD is ended before that
+    #[arg(long, value_name = "DUR", value_parser = some_time, help_heading = "Holding")]
+    pub(crate) lease: Option<Duration>,
+    /// Renew, but not beyond DUR; CMD is ended before that
+    #[arg(long, value_name = "DUR", value_parser = some_time, help_heading = "Holding")]
+    pub(crate) max_hold: Option<Duration>,
+    /// How long CMD has between TERM and KILL when the name is lost; at most a third of the lease
+    #[arg(
+        long,
+        value_name = "DUR",
+        value_parser = tenure::parse_duration,
+        default_value = "5s",
+        help_heading = "Holding"
+    )]
+    pub(crate) grace: Duration,
+    /// A word for people, shown with the holder
+    #[arg(long, value_name = "TEXT", help_heading = "Holding")]
+    pub(crate) note: Option<String>,
+
+    /// Exit code when it is busy, or still is after --wait
+    #[arg(long, value_name = "CODE", default_value_t = 75, help_heading = "Exit codes")]
+    pub(crate) busy_code: u8,
+    /// Exit code when it was lost while CMD ran
+    #[arg(long, value_name = "CODE", default_value_t = 76, help_heading = "Exit codes")]
+    pub(crate) lost_code: u8,
+    /// Exit code when the store cannot be reached
+    #[arg(long, value_name = "CODE", default_value_t = 69, help_heading = "Exit codes")]
+    pub(crate) unavailable_code: u8,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Ls {
+    /// Only names that begin so
+    #[arg(default_value = "", hide_default_value = true)]
+    pub(crate) prefix: String,
+    /// At most N names
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) limit: usize,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes:\n  0  somebody holds it or waits for it\n  1  nobody does")]
+pub(crate) struct Show {
+    /// The name
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = RELEASE_HELP)]
+pub(crate) struct Release {
+    /// The name
+    pub(crate) name: String,
+    /// Yes, take it from its holder: otherwise only the holder itself can release it
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}
+
+fn some_time(text: &str) -> Result<Duration, String> {
+    match tenure::parse_duration(text)? {
+        Duration::ZERO => Err("must be more than nothing".into()),
+        d => Ok(d),
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tenure run backup -- /usr/local/bin/backup --full      wait for the lock, then run
+  tenure run backup --no-wait -- ./backup                skip this time if it runs already
+  tenure run api --limit 4 -- ./fetch                    at most four at once
+  tenure ls
+  tenure show backup
+
+`tenure help run` has more, and the exit codes.";
+
+const RUN_HELP: &str = "\
+CMD sees TENURE_NAME, TENURE_FENCE (a number that grows with each grant) and TENURE_HOLD. \
+It runs in a process group of its own; TERM, INT, HUP, QUIT, USR1 and USR2 sent to tenure go to that whole group.
+
+When the name is about to be lost the group gets TERM, and KILL before the lease ends. When it was taken away, by \
+`tenure release --force` say, that shows at the next renewal: then KILL comes --grace after TERM. \
+On Linux CMD is killed when tenure is; what CMD itself started is not.
+
+Exit codes:
+  CMD's own, or 128 + n when signal n ended it
+    2  wrong usage, address or option
+   69  the store cannot be reached (--unavailable-code)
+   75  busy, or still busy after --wait (--busy-code)
+   76  lost while CMD ran, or released by force (--lost-code)
+  126  CMD cannot be run
+  127  CMD was not found
+  128 + n  signal n came while waiting
+
+Examples:
+  tenure run backup -- ./backup --full
+  tenure run backup --wait 5m -c './dump | gzip > dump.gz'
+  tenure run report --max-hold 1h --note 'nightly report' -- ./report
+  tenure run cache --shared -- ./read      and      tenure run cache --exclusive -- ./rebuild
+  tenure run api --limit 4 --permits 2 -- ./heavy
+  TENURE_URL='sqlite:/var/lib/app/locks.db?lease=10s' tenure run job -- ./job";
+
+const RELEASE_HELP: &str = "\
+The holder learns at its next renewal, a third of its lease later at most, that it was released: until then it \
+may work on. What it protects can tell by the fence, which is larger for the next holder.
+
+Exit codes:
+  0  it was released
+  1  nobody held it";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        let parse = |line: &str| Cli::try_parse_from(line.split(' '));
+        for good in [
+            "tenure run n -- true",
+            "tenure run n -c true",
+            "tenure run n --limit 3 --permits 2 -- true",
+            "tenure run n --lease 3s --max-hold 9s --wait 1s --shared --json -q -- true -x",
+            "tenure --url memory: ls",
+            "tenure ls --url memory: a/",
+        ] {
+            assert!(parse(good).is_ok(), "{good}: {:?}", parse(good).err().map(|e| e.to_string()));
+        }
+        for bad in [
+            "tenure run n",
+            "tenure run n true",
+            "tenure run n -c true -- true",
+            "tenure run n --wait 1s --no-wait -- true",
+            "tenure run n --wait 1 -- true",
+            "tenure run n --fair --limit 2 -- true",
+            "tenure run n --shared --exclusive -- true",
+            "tenure run n --permits 2 -- true",
+            "tenure run n --limit 0 -- true",
+            "tenure run n --lease 0s -- true",
+            "tenure run n --busy-code 256 -- true",
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_empty_address_is_none() {
+        let url = |line: &[&str]| Cli::try_parse_from(line).unwrap().global.url().to_owned();
+        assert_eq!(url(&["tenure", "--url", "", "ls"]), "sqlite:");
+        assert_eq!(url(&["tenure", "--url", "memory:", "ls"]), "memory:");
+    }
+}

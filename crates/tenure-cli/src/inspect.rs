@@ -1,0 +1,147 @@
+//! `tenure ls` and `tenure show`: what is in use, and by whom.
+
+use tenure::backend::Mode;
+use tenure::{Client, Family, Holder, Result, Snapshot, Waiter};
+
+use crate::args::{Ls, Show};
+use crate::output;
+use crate::people::{place, printable};
+use crate::report::Report;
+use crate::table::{Look, Table, coloured, paint};
+use crate::times::{ago, human, utc};
+
+/// The exit code of `ls`.
+pub(crate) async fn ls(client: &Client, ls: &Ls, report: Report) -> Result<u8> {
+    let mut found = client.list(ls.prefix.as_str(), ls.limit.saturating_add(1)).await?;
+    let more = found.len() > ls.limit;
+    found.truncate(ls.limit);
+    if report.json {
+        output(&json(&found))?;
+    } else if !found.is_empty() {
+        output(&list(&found).text(coloured()))?;
+    } else if report.is_watched() {
+        report.warn("no such name is in use");
+    }
+    if more && !report.quiet {
+        report.warn(format!("there are more than these {}: see --limit", ls.limit));
+    }
+    Ok(0)
+}
+
+/// The exit code of `show`: 0 in use, 1 not.
+pub(crate) async fn show(client: &Client, show: &Show, report: Report) -> Result<u8> {
+    let found = client.show(&show.name).await?;
+    let used = found.as_ref().is_some_and(is_used);
+    if report.json {
+        output(&json(&found))?;
+    } else {
+        match &found {
+            Some(snapshot) => output(&describe(snapshot, coloured()))?,
+            None => output(&format!("{}: not in use\n", printable(&show.name)))?,
+        }
+    }
+    Ok(if used { 0 } else { 1 })
+}
+
+pub(crate) fn json(what: &impl serde::Serialize) -> String {
+    serde_json::to_string_pretty(what)
+        .map_or_else(|e| format!("{{\"error\": {:?}}}\n", e.to_string()), |j| j + "\n")
+}
+
+/// A semaphore keeps its size when nobody holds any of it.
+fn is_used(snapshot: &Snapshot) -> bool {
+    !snapshot.holders.is_empty() || !snapshot.waiters.is_empty() || snapshot.count.is_some()
+}
+
+fn list(found: &[Snapshot]) -> Table<6> {
+    let mut table = Table::new(
+        ["NAME", "KIND", "HOLDERS", "WAITERS", "LEFT", "NOTE"],
+        [Look::Bold, Look::Plain, Look::Plain, Look::Plain, Look::Plain, Look::Dim],
+    );
+    for snapshot in found {
+        let waiters = snapshot.waiters.len();
+        // The one that goes first.
+        let left = snapshot.holders.iter().filter_map(|h| h.left).min();
+        let note = snapshot.holders.iter().find_map(|h| h.note.as_deref());
+        table.row([
+            printable(snapshot.name.as_str()),
+            snapshot.family.to_string(),
+            holders(snapshot),
+            if waiters == 0 { "-".into() } else { waiters.to_string() },
+            left.map_or_else(|| "-".into(), human),
+            note.map(printable).unwrap_or_default(),
+        ]);
+    }
+    table
+}
+
+/// The cell of all holders.
+fn holders(snapshot: &Snapshot) -> String {
+    if let Some(count) = snapshot.count {
+        return format!("count {count}");
+    }
+    let place_of = |h: &Holder| place(h.host.as_deref(), h.pid, &h.id);
+    if snapshot.family == Family::Permit {
+        let used: u32 = snapshot.holders.iter().map(|h| h.holds).sum();
+        let size = snapshot.size.map_or_else(|| "?".into(), |n| n.to_string());
+        return format!("{used} of {size}");
+    }
+    match snapshot.holders.as_slice() {
+        [] => "-".into(),
+        [one] => place_of(one),
+        [first, rest @ ..] => format!("{} +{}", place_of(first), rest.len()),
+    }
+}
+
+fn describe(snapshot: &Snapshot, coloured: bool) -> String {
+    let state = match (snapshot.holders.is_empty(), snapshot.count) {
+        (_, Some(count)) => format!("count {count}"),
+        (true, _) => "not held".into(),
+        (false, _) => "held".into(),
+    };
+    let name = paint(&printable(snapshot.name.as_str()), Look::Bold, coloured);
+    let mut text = format!("{name}: {}, {state}\n", snapshot.family);
+    let mut line = |label: &str, value: String| {
+        text.push_str(&format!("  {}  {value}\n", paint(&format!("{label:<7}"), Look::Dim, coloured)));
+    };
+    if let Some(fence) = snapshot.fence {
+        line("fence", fence.to_string());
+    }
+    if let Some(size) = snapshot.size {
+        let used: u32 = snapshot.holders.iter().map(|h| h.holds).sum();
+        line("permits", format!("{used} of {size} in use"));
+    }
+    for holder in &snapshot.holders {
+        line("holder", format!("{}{}", place(holder.host.as_deref(), holder.pid, &holder.id), how(holder)));
+        holder.note.iter().for_each(|note| line("", format!("note {}", printable(note))));
+        let left = match holder.left {
+            Some(left) => format!("{} left unless renewed", human(left)),
+            None => "does not end by itself".into(),
+        };
+        line("", since(holder.since).map_or_else(|| left.clone(), |since| format!("{since}, {left}")));
+        line("", format!("hold {}", printable(&holder.id)));
+    }
+    for waiter in &snapshot.waiters {
+        let Waiter { id, mode, since: from, note, host, pid } = waiter;
+        let mode = if *mode == Mode::Shared { ", shared" } else { "" };
+        let since = since(*from).map(|s| format!(" {s}")).unwrap_or_default();
+        let note = note.as_deref().map(|n| format!(" ({})", printable(n))).unwrap_or_default();
+        line("waiter", format!("{}{mode}{since}{note}", place(host.as_deref(), *pid, id)));
+    }
+    text
+}
+
+/// How a holder shares, and how often it is inside.
+fn how(holder: &Holder) -> String {
+    match (holder.mode, holder.holds) {
+        (Mode::Permits, 1) => ", 1 permit".into(),
+        (Mode::Permits, n) => format!(", {n} permits"),
+        (Mode::Shared, _) => ", shared".into(),
+        (Mode::Exclusive, 0 | 1) => String::new(),
+        (Mode::Exclusive, n) => format!(", {n} times"),
+    }
+}
+
+fn since(micros: Option<u64>) -> Option<String> {
+    micros.map(|t| format!("since {} ({})", utc(t), human(ago(t))))
+}

@@ -1,0 +1,97 @@
+//! The `tenure` command: run commands under distributed locks, and see who holds what.
+//!
+//! Everything runs on the main thread, which lives as long as the process: the command that is run dies with the
+//! thread that started it.
+
+mod args;
+mod ending;
+mod inspect;
+mod job;
+mod people;
+mod release;
+mod report;
+mod run;
+mod signals;
+mod table;
+mod terminal;
+mod times;
+mod wait;
+
+use clap::{CommandFactory, Parser};
+use tenure::{Client, Error, Result};
+
+use crate::args::{Cli, Command, Global};
+use crate::report::Report;
+
+/// Wrong usage, address or option.
+const USAGE: u8 = 2;
+/// The store cannot be reached, unless `--unavailable-code` says otherwise.
+const UNAVAILABLE: u8 = 69;
+
+fn main() {
+    // To clap an address in the environment is an argument, and help would not be shown.
+    if std::env::args_os().len() < 2 {
+        let _ = Cli::command().print_help();
+        std::process::exit(i32::from(USAGE));
+    }
+    let cli = Cli::parse();
+    let report = Report { json: cli.global.json, quiet: cli.global.quiet };
+    let code = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => {
+            let code = runtime.block_on(dispatch(&cli, report));
+            // Nothing that is still under way is worth waiting for.
+            runtime.shutdown_background();
+            code
+        }
+        Err(error) => {
+            report.error(error);
+            UNAVAILABLE
+        }
+    };
+    std::process::exit(i32::from(code));
+}
+
+async fn dispatch(cli: &Cli, report: Report) -> u8 {
+    let (result, unavailable) = match &cli.command {
+        Command::Run(run) => {
+            (with(cli, report, async |c| run::run(c, run, report).await).await, run.unavailable_code)
+        }
+        Command::Ls(ls) => (with(cli, report, async |c| inspect::ls(c, ls, report).await).await, UNAVAILABLE),
+        Command::Show(show) => {
+            (with(cli, report, async |c| inspect::show(c, show, report).await).await, UNAVAILABLE)
+        }
+        Command::Release(release) => {
+            (with(cli, report, async |c| release::release(c, release, report).await).await, UNAVAILABLE)
+        }
+    };
+    result.unwrap_or_else(|error| {
+        report.error(&error);
+        match error {
+            Error::Unavailable { .. } | Error::Unknown { .. } => unavailable,
+            _ => USAGE,
+        }
+    })
+}
+
+async fn with(cli: &Cli, report: Report, work: impl AsyncFnOnce(&Client) -> Result<u8>) -> Result<u8> {
+    work(&connect(&cli.global, report).await?).await
+}
+
+async fn connect(global: &Global, report: Report) -> Result<Client> {
+    let url = global.url();
+    if let Some(rest) = url.strip_prefix("sqlite:") {
+        let path = rest.split('?').next().unwrap_or_default();
+        if matches!(path, "" | "//") {
+            let default = tenure::sqlite::default_path();
+            if default.fallback && !global.quiet {
+                report.warn(format!("HOME is not set: using {}", default.path.display()));
+            }
+        }
+    }
+    tenure::connect(url).await
+}
+
+/// Writes a result to standard output.
+fn output(text: &str) -> Result<()> {
+    table::print(text).map_err(|e| Error::Config(format!("cannot write to standard output: {e}")))
+}

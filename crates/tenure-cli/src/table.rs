@@ -1,0 +1,94 @@
+//! Tables and colours for people. Colours only where they are wanted.
+
+use std::io::{self, IsTerminal, Write, stdout};
+
+/// Whether to colour what goes to standard output: <https://no-color.org>.
+pub(crate) fn coloured() -> bool {
+    stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
+
+/// How a text looks.
+#[derive(Clone, Copy)]
+pub(crate) enum Look {
+    Plain,
+    Bold,
+    Dim,
+}
+
+pub(crate) fn paint(text: &str, look: Look, coloured: bool) -> String {
+    let code = match look {
+        _ if !coloured || text.is_empty() => return text.to_owned(),
+        Look::Plain => return text.to_owned(),
+        Look::Bold => 1,
+        Look::Dim => 2,
+    };
+    format!("\x1b[{code}m{text}\x1b[0m")
+}
+
+/// Columns under their headings, each as wide as its widest cell.
+pub(crate) struct Table<const N: usize> {
+    heads: [&'static str; N],
+    looks: [Look; N],
+    rows: Vec<[String; N]>,
+}
+
+impl<const N: usize> Table<N> {
+    pub(crate) fn new(heads: [&'static str; N], looks: [Look; N]) -> Self {
+        Self { heads, looks, rows: Vec::new() }
+    }
+
+    pub(crate) fn row(&mut self, cells: [String; N]) {
+        self.rows.push(cells);
+    }
+
+    pub(crate) fn text(&self, coloured: bool) -> String {
+        let mut widths = self.heads.map(str::len);
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        let mut text = String::new();
+        let mut line = |cells: &[&str], looks: &[Look]| {
+            let mut gap = 0;
+            for ((cell, look), width) in cells.iter().zip(looks).zip(&widths) {
+                if cell.is_empty() {
+                    gap += width + 2;
+                    continue;
+                }
+                text.push_str(&" ".repeat(gap));
+                text.push_str(&paint(cell, *look, coloured));
+                gap = width - cell.chars().count() + 2;
+            }
+            text.push('\n');
+        };
+        line(&self.heads, &[Look::Bold; N]);
+        for row in &self.rows {
+            line(&row.each_ref().map(String::as_str), &self.looks);
+        }
+        text
+    }
+}
+
+/// Writes to standard output. A reader that went away, such as `head`, is no error.
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    let mut out = stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_align_and_lines_have_no_tail() {
+        let mut table = Table::new(["NAME", "N", "NOTE"], [Look::Plain, Look::Plain, Look::Dim]);
+        table.row(["übung".into(), "1".into(), String::new()]);
+        table.row(["a".into(), String::new(), "x".into()]);
+        assert_eq!(table.text(false), "NAME   N  NOTE\nübung  1\na         x\n");
+        assert!(table.text(true).contains("\x1b[2mx\x1b[0m"));
+    }
+}

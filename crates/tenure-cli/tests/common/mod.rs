@@ -1,0 +1,236 @@
+//! The real binary on a store of its own, processes that do not outlive their test, and waiting for events.
+#![allow(dead_code, unreachable_pub)]
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Long enough for a busy machine; nothing that works takes this long.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Waits until `ready` answers.
+#[track_caller]
+pub fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = ready() {
+            return found;
+        }
+        assert!(begun.elapsed() < DEADLINE, "{what}: not within {DEADLINE:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A directory with a store in it.
+pub struct Bench {
+    dir: TempDir,
+    options: &'static str,
+}
+
+impl Bench {
+    pub fn new() -> Self {
+        Self::with("")
+    }
+
+    /// With options in the address, such as `?lease=2s`.
+    pub fn with(options: &'static str) -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), options }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn url(&self) -> String {
+        format!("sqlite:{}{}", self.path("locks.db").display(), self.options)
+    }
+
+    /// Keeps everyone out of the store, as a process that is stopped inside a transaction does.
+    pub fn block(&self) -> rusqlite::Connection {
+        let file = rusqlite::Connection::open(self.path("locks.db")).unwrap();
+        file.busy_timeout(DEADLINE).unwrap();
+        file.execute_batch("BEGIN IMMEDIATE").unwrap();
+        file
+    }
+
+    /// `tenure` with these arguments, in the directory.
+    pub fn tenure<S: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
+        command.args(args).current_dir(self.dir.path()).env("TENURE_URL", self.url()).env_remove("NO_COLOR");
+        command.stdin(Stdio::null());
+        heed_signals(&mut command);
+        command
+    }
+
+    /// Runs it to its end.
+    #[track_caller]
+    pub fn run(&self, line: &[&str]) -> Done {
+        self.start(line).done()
+    }
+
+    #[track_caller]
+    pub fn start(&self, line: &[&str]) -> Running {
+        Running::captured(self.tenure(line))
+    }
+
+    /// A holder of `name` that ends when the file `end` is there. It holds when this returns.
+    #[track_caller]
+    pub fn hold(&self, name: &str, options: &[&str]) -> Running {
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let started = format!("held-{}", NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+        let script = format!("echo $$ > {started}; until [ -e end ]; do sleep 0.02; done");
+        let running = self.start(&[&["run", name][..], options, &["-c", &script]].concat());
+        self.number(&started);
+        running
+    }
+
+    /// The number in a file, once it is there.
+    #[track_caller]
+    pub fn number(&self, file: &str) -> u64 {
+        until(file, || self.read(file).filter(|t| t.ends_with('\n'))).trim().parse().unwrap()
+    }
+
+    pub fn read(&self, file: &str) -> Option<String> {
+        std::fs::read_to_string(self.path(file)).ok()
+    }
+
+    pub fn touch(&self, file: &str) {
+        std::fs::write(self.path(file), "").unwrap();
+    }
+
+    /// `tenure show NAME --json`.
+    #[track_caller]
+    pub fn show(&self, name: &str) -> Value {
+        let done = self.run(&["show", name, "--json"]);
+        serde_json::from_str(&done.out).unwrap_or_else(|e| panic!("{e}: {done:?}"))
+    }
+
+    #[track_caller]
+    pub fn until_waiters(&self, name: &str, n: usize) {
+        until("waiters", || (self.show(name)["waiters"].as_array().map_or(0, Vec::len) == n).then_some(()));
+    }
+}
+
+/// Tests may run where some signals are ignored, under nohup or in the background: tenure would leave them so.
+#[allow(unsafe_code)]
+pub fn heed_signals(command: &mut Command) {
+    let reset = || {
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+            // SAFETY: the default disposition runs no code.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: `signal` may be called between fork and exec.
+    unsafe { std::os::unix::process::CommandExt::pre_exec(command, reset) };
+}
+
+/// A process that is killed when its test ends.
+pub struct Running {
+    child: Child,
+    /// Files, not pipes: what outlives tenure may keep them open.
+    out: Option<File>,
+    err: Option<File>,
+    begun: Instant,
+}
+
+impl Running {
+    #[track_caller]
+    pub fn start(mut command: Command) -> Self {
+        let begun = Instant::now();
+        Self { child: command.spawn().unwrap(), out: None, err: None, begun }
+    }
+
+    /// Keeps what it writes.
+    #[track_caller]
+    pub fn captured(mut command: Command) -> Self {
+        let (out, err) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        command.stdout(out.try_clone().unwrap()).stderr(err.try_clone().unwrap());
+        let mut running = Self::start(command);
+        (running.out, running.err) = (Some(out), Some(err));
+        running
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn send(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    #[track_caller]
+    pub fn done(mut self) -> Done {
+        let status = until("the end of tenure", || self.child.try_wait().unwrap());
+        let took = self.begun.elapsed();
+        let text = |from: &mut Option<File>| {
+            let mut text = String::new();
+            if let Some(file) = from {
+                file.rewind().unwrap();
+                file.read_to_string(&mut text).unwrap();
+            }
+            text
+        };
+        let (out, err) = (text(&mut self.out), text(&mut self.err));
+        Done { status, out, err, took }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[derive(Debug)]
+pub struct Done {
+    pub status: ExitStatus,
+    pub out: String,
+    pub err: String,
+    pub took: Duration,
+}
+
+impl Done {
+    #[track_caller]
+    pub fn code(&self, code: i32) -> &Self {
+        assert_eq!(self.status.code(), Some(code), "{self:?}");
+        self
+    }
+
+    #[track_caller]
+    pub fn says(&self, words: &str) -> &Self {
+        assert!(self.err.contains(words), "{words:?} is not in {self:?}");
+        self
+    }
+
+    /// The events on standard error.
+    #[track_caller]
+    pub fn events(&self) -> Vec<Value> {
+        self.err.lines().map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {l}"))).collect()
+    }
+}
+
+/// Whether a process runs: one that has ended but was not reaped does not.
+pub fn is_alive(pid: u64) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
+    // The state comes after the name, which may hold anything.
+    stat.is_ok_and(|s| {
+        !matches!(s.rsplit_once(')').map(|(_, rest)| rest.trim_start().as_bytes()[0]), Some(b'Z' | b'X'))
+    })
+}
+
+#[track_caller]
+pub fn until_dead(pid: u64) {
+    until("the end of a process", || (!is_alive(pid)).then_some(()));
+}

@@ -1,0 +1,146 @@
+//! What only shows on a terminal: colours, the waiting line, and who may read it.
+
+mod common;
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use common::{Bench, Running, heed_signals, until};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+/// Both ends of a terminal; all that is written to it is kept.
+struct Pty {
+    master: File,
+    slave: File,
+    seen: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Pty {
+    fn new() -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let path = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        // The test's own process must not get it as its controlling terminal.
+        let flags = rustix::fs::OFlags::NOCTTY.bits() as i32;
+        let mut options = OpenOptions::new();
+        std::os::unix::fs::OpenOptionsExt::custom_flags(options.read(true).write(true), flags);
+        let slave = options.open(path).unwrap();
+        let master = File::from(master);
+        let seen = Arc::<Mutex<Vec<u8>>>::default();
+        let (mut reader, kept) = (master.try_clone().unwrap(), seen.clone());
+        std::thread::spawn(move || {
+            let mut some = [0; 1024];
+            while let Ok(n) = reader.read(&mut some) {
+                kept.lock().unwrap().extend(&some[..n]);
+            }
+        });
+        Self { master, slave, seen }
+    }
+
+    fn end(&self) -> Stdio {
+        self.slave.try_clone().unwrap().into()
+    }
+
+    fn seen(&self) -> String {
+        String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
+    }
+
+    #[track_caller]
+    fn until_seen(&self, text: &str) {
+        until(text, || self.seen().contains(text).then_some(()));
+    }
+
+    fn write(&self, text: &str) {
+        (&self.master).write_all(text.as_bytes()).unwrap();
+    }
+}
+
+/// A shell whose controlling terminal this is; `$0` is tenure.
+fn session(bench: &Bench, pty: &Pty, script: &str) -> Running {
+    let mut command = Command::new("setsid");
+    command.args(["--ctty", "--wait", "sh", "-c", script, env!("CARGO_BIN_EXE_tenure")]);
+    command.current_dir(bench.path("")).env("TENURE_URL", bench.url());
+    command.stdin(pty.end()).stdout(pty.end()).stderr(pty.end());
+    heed_signals(&mut command);
+    Running::start(command)
+}
+
+#[test]
+fn colours_are_for_terminals_and_can_be_refused() {
+    let bench = Bench::new();
+    let _holder = bench.hold("demo", &[]);
+    for (no_color, coloured) in [(None, true), (Some(""), true), (Some("1"), false)] {
+        let pty = Pty::new();
+        let mut command = bench.tenure(["ls"]);
+        command.stdout(pty.end());
+        if let Some(value) = no_color {
+            command.env("NO_COLOR", value);
+        }
+        Running::start(command).done().code(0);
+        pty.until_seen("demo");
+        pty.until_seen("\n");
+        assert_eq!(pty.seen().contains('\x1b'), coloured, "NO_COLOR={no_color:?}: {:?}", pty.seen());
+    }
+}
+
+#[test]
+fn a_waiting_run_shows_for_whom_and_wipes_it() {
+    let bench = Bench::new();
+    let holder = bench.hold("demo", &["--note", "nightly"]);
+    let pty = Pty::new();
+    let mut command = bench.tenure(["run", "demo", "--", "true"]);
+    command.stderr(pty.end());
+    let waiting = Running::start(command);
+    pty.until_seen("\rtenure: waiting for demo (1 s), held by ");
+    pty.until_seen(&format!(":{} since 20", holder.id()));
+    // Written anew, with the time gone on.
+    pty.until_seen("\rtenure: waiting for demo (2 s), held by ");
+    bench.touch("end");
+    waiting.done().code(0);
+    until("the wiped line", || pty.seen().ends_with("\r\x1b[K").then_some(()));
+    assert!(!pty.seen().contains('\n'), "one line all the time: {:?}", pty.seen());
+}
+
+#[test]
+fn the_command_reads_the_terminal_and_gives_it_back() {
+    let bench = Bench::new();
+    let pty = Pty::new();
+    let script = "\"$0\" run demo -c 'read a; echo got-$a'; read b; echo then-$b";
+    let session = session(&bench, &pty, script);
+    pty.write("one\n");
+    pty.until_seen("got-one");
+    pty.write("two\n");
+    pty.until_seen("then-two");
+    session.done().code(0);
+}
+
+#[test]
+fn a_command_in_a_pipeline_gets_the_terminal_when_it_asks() {
+    let bench = Bench::new();
+    let pty = Pty::new();
+    let script = "\"$0\" run demo -c 'read a; echo got-$a' | cat; read b; echo then-$b";
+    let session = session(&bench, &pty, script);
+    pty.write("one\n");
+    pty.until_seen("got-one");
+    pty.write("two\n");
+    pty.until_seen("then-two");
+    session.done().code(0);
+}
+
+#[test]
+fn ctrl_c_reaches_the_command() {
+    let bench = Bench::new();
+    let pty = Pty::new();
+    // A trap, since a shell that forks as the signal comes may forget it.
+    let inner = "trap 'exit 5' INT; echo 1 > ready; while :; do sleep 0.02; done";
+    let script = format!("trap '' INT; (trap - INT; exec \"$0\" run demo -c \"{inner}\"); echo code-$?");
+    let session = session(&bench, &pty, &script);
+    bench.number("ready");
+    pty.write("\x03");
+    pty.until_seen("code-5");
+    session.done().code(0);
+    bench.run(&["show", "demo"]).code(1);
+}
