@@ -11,6 +11,7 @@ use crate::client::{Client, Core, Inner, MIN_LEASE};
 use crate::driver::{self, Waiter, Want};
 use crate::hold::{Hold, Terms};
 use crate::mailbox::Grant;
+use crate::owner::{Slot, SlotUse};
 use crate::{Claim, Error, Fence, Guard, Kind, Name, Owner, Result, Time};
 
 /// What a template says: a name, a kind and options. No I/O.
@@ -163,7 +164,8 @@ async fn first(inner: &Arc<Inner>, claim: &Arc<Claim>, terms: Terms, owner: Opti
         match core.backend.try_acquire(claim).await {
             Ok(Attempt::Granted { fence, until }) => {
                 undo.claim = None;
-                return admit(inner, claim, fence, until, terms, owner).map(Tried::Granted);
+                return admit(inner, claim, fence, until, terms, owner, tokio::task::try_id())
+                    .map(Tried::Granted);
             }
             Ok(_) => {
                 // What waits in a queue now belongs to whoever calls the driver next, without an await in between.
@@ -246,6 +248,7 @@ pub(crate) fn admit(
     until: Time,
     terms: Terms,
     owner: Option<u64>,
+    task: Option<tokio::task::Id>,
 ) -> Result<Guard> {
     let core = &inner.core;
     let now = core.clock.now();
@@ -259,51 +262,58 @@ pub(crate) fn admit(
             .unavailable(what, format!("the answer took longer than the lease of {lease:?}")));
     }
     let backend = core.backend.info().scheme;
-    let hold =
-        Arc::new(Hold::new(claim.clone(), fence, until, terms, owner, backend, core.clock.clone(), now));
+    let clock = core.clock.clone();
+    let hold = Arc::new(Hold::new(claim.clone(), fence, until, terms, owner, backend, clock, now, task));
     core.keeper.register(&hold);
-    let guard = Guard::new(inner.clone(), hold, terms.renewed);
+    let part = hold.first();
+    let guard = Guard::new(inner.clone(), hold, part);
     // A client closed meanwhile has not seen this hold; dropping the guard releases it.
     core.check_open()?;
     Ok(guard)
 }
 
 /// For a named owner: enters what it holds already, or makes a first attempt.
-pub(crate) async fn enter_or_first(
+async fn enter_or_first(inner: &Arc<Inner>, claim: &Arc<Claim>, terms: Terms, owner: u64) -> Result<Tried> {
+    // Another task of this owner may wait for what it could enter afterwards.
+    let slot = SlotUse::new(&inner.core, owner, &claim.name, true);
+    // Tasks of one owner take turns, but not behind one that nobody polls any more.
+    let _turn = match slot.entering.try_lock() {
+        Ok(turn) => Some(turn),
+        Err(_) => {
+            let patience = inner.core.timer(Instant::now() + inner.core.settings.lease / 3)?;
+            tokio::select! {
+                turn = slot.entering.lock() => Some(turn),
+                () = patience => None,
+            }
+        }
+    };
+    enter_into(inner, &slot, claim, terms, owner).await
+}
+
+/// The same, for whoever is entering already.
+pub(crate) async fn enter_into(
     inner: &Arc<Inner>,
+    slot: &Slot,
     claim: &Arc<Claim>,
     terms: Terms,
     owner: u64,
 ) -> Result<Tried> {
-    let core = &inner.core;
-    let slot = core.slots.of(owner, &claim.name);
-    let mut holds = slot.lock().await;
-    holds.retain(|h| h.is_held());
-    let result = match standing(&holds, claim)? {
+    let tried = match standing(&slot.held(), claim)? {
         Standing::Inside(hold) => match reenter(inner, &hold, terms).await? {
-            Some(guard) => Ok(Tried::Granted(guard)),
-            None => first(inner, claim, terms, Some(owner)).await,
+            Some(guard) => return Ok(Tried::Granted(guard)),
+            None => first(inner, claim, terms, Some(owner)).await?,
         },
         Standing::UnderWrite(write) => {
             let kind = Kind::Read { under_write: Some(write) };
             let under = Arc::new(Claim { kind, ..(**claim).clone() });
-            first(inner, &under, terms, Some(owner)).await
+            first(inner, &under, terms, Some(owner)).await?
         }
-        Standing::Outside => first(inner, claim, terms, Some(owner)).await,
+        Standing::Outside => first(inner, claim, terms, Some(owner)).await?,
     };
-    if let Ok(Tried::Granted(guard)) = &result
-        && !holds.iter().any(|h| Arc::ptr_eq(h, guard.hold()))
-    {
-        holds.push(guard.hold().clone());
+    if let Tried::Granted(guard) = &tried {
+        slot.add(guard.hold());
     }
-    drop(holds);
-    drop(slot);
-    match &result {
-        // Another task of this owner may wait for what it could now enter.
-        Ok(Tried::Granted(_)) => core.gates.recheck(&claim.name),
-        _ => core.slots.tidy(owner, &claim.name),
-    }
-    result
+    Ok(tried)
 }
 
 /// How a claim stands to what its owner holds.
@@ -342,11 +352,9 @@ pub(crate) async fn reenter(inner: &Arc<Inner>, hold: &Arc<Hold>, terms: Terms) 
     let claim = Claim { holds: hold.guards() + 1, lease: terms.lease, ..(*hold.claim).clone() };
     match core.ask(|| core.backend.try_acquire(&claim)).await? {
         Attempt::Granted { until, .. } => {
-            if !hold.enter(terms, until) {
-                return Ok(None);
-            }
+            let Some(part) = hold.enter(terms, until) else { return Ok(None) };
             core.keeper.sooner(hold);
-            Ok(Some(Guard::new(inner.clone(), hold.clone(), terms.renewed)))
+            Ok(Some(Guard::new(inner.clone(), hold.clone(), part)))
         }
         _ => {
             core.lose(hold, crate::LostReason::Gone);

@@ -91,7 +91,13 @@ impl Client {
     }
 
     /// A client of this store with other settings.
-    pub fn with(backend: Arc<dyn Backend>, settings: Settings) -> Self {
+    pub fn with(backend: Arc<dyn Backend>, mut settings: Settings) -> Self {
+        // Times without sense or end would overflow where they are added to.
+        const YEAR: Duration = Duration::from_secs(365 * 86_400);
+        for limit in [&mut settings.call_timeout, &mut settings.outage, &mut settings.close_timeout] {
+            *limit = (*limit).min(YEAR);
+        }
+        settings.poll = settings.poll.map(|p| p.clamp(Duration::from_millis(1), Duration::from_secs(86_400)));
         let core = Core {
             id: ClientId::new(),
             clock: backend.info().clock.clone(),
@@ -180,14 +186,12 @@ impl Client {
     /// `Several` with one `Unknown` per name that could not be released in time.
     pub async fn close(&self) -> Result<()> {
         let core = &self.inner.core;
-        if core.closed.swap(true, SeqCst) {
-            return Ok(());
-        }
+        core.closed.store(true, SeqCst);
         core.gates.fail_all(&Error::Closed);
         for hold in core.keeper.all() {
             core.lose(&hold, LostReason::Closed);
         }
-        let left = core.keeper.quiesce(core.settings.close_timeout).await;
+        let left = core.quiesce(core.settings.close_timeout).await;
         if left.is_empty() {
             return Ok(());
         }
@@ -265,7 +269,7 @@ mod tests {
         assert!(!seats.try_acquire_for(1, Duration::from_millis(1)).await.unwrap());
         held.release().await.unwrap();
         client.close().await.unwrap();
-        while core.gates.len() > 0 {
+        while !core.gates.names().is_empty() {
             tokio::task::yield_now().await;
         }
         assert_eq!(

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::backend::Released;
 use crate::client::{Core, Inner};
-use crate::hold::{Hold, Leave};
+use crate::hold::{Hold, Leave, Part};
 use crate::{Claim, Error, Fence, HoldId, Lost, LostReason, Name, Result};
 
 /// Something held. Releasing or dropping it lets the next one in.
@@ -29,13 +29,13 @@ use crate::{Claim, Error, Fence, HoldId, Lost, LostReason, Name, Result};
 pub struct Guard {
     inner: Arc<Inner>,
     hold: Arc<Hold>,
-    renewed: bool,
+    part: Part,
     done: bool,
 }
 
 impl Guard {
-    pub(crate) fn new(inner: Arc<Inner>, hold: Arc<Hold>, renewed: bool) -> Self {
-        Self { inner, hold, renewed, done: false }
+    pub(crate) fn new(inner: Arc<Inner>, hold: Arc<Hold>, part: Part) -> Self {
+        Self { inner, hold, part, done: false }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
@@ -116,7 +116,7 @@ impl Guard {
     pub async fn release(mut self) -> Result<()> {
         self.done = true;
         let core = &self.inner.core;
-        let last = match self.hold.leave(self.renewed) {
+        let last = match self.hold.leave(self.part) {
             Leave::Lost(lost) => {
                 core.lose(&self.hold, lost.reason);
                 return Err(lost.into());
@@ -139,7 +139,8 @@ impl Guard {
         match core.ask(|| core.backend.release(&self.hold.claim, left)).await {
             Ok(Released::Gone) => {
                 core.lose(&self.hold, LostReason::Gone);
-                Err(self.hold.as_lost(LostReason::Gone).into())
+                // Unless the last guard left meanwhile, and freed this one's part too.
+                self.hold.lost().map_or(Ok(()), |lost| Err(lost.into()))
             }
             // The count in the store is for people: the next entry or release writes it anew.
             Ok(Released::Freed) => Ok(()),
@@ -149,10 +150,10 @@ impl Guard {
     }
 
     /// Gives the guard up without releasing: the hold is not renewed any more and ends with its lease, or when it is
-    /// released by its id.
+    /// released by its id. Where the owner has other guards on the hold, they go on as if this one were released.
     pub fn detach(mut self) -> HoldId {
         self.done = true;
-        if let Leave::Last = self.hold.leave(self.renewed) {
+        if let Leave::Last = self.hold.leave(self.part) {
             self.inner.core.forget(&self.hold);
         }
         self.id()
@@ -218,7 +219,7 @@ impl Drop for Guard {
             return;
         }
         let core = &self.inner.core;
-        match self.hold.leave(self.renewed) {
+        match self.hold.leave(self.part) {
             Leave::Lost(lost) => core.lose(&self.hold, lost.reason),
             Leave::Inner(left) => {
                 core.unnest_in_background(self.hold.claim.clone(), left);

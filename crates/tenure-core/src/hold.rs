@@ -36,7 +36,14 @@ struct Share {
     renewing: u32,
     /// The claim that renewals send.
     renewal: Arc<Claim>,
-    max_at: Time,
+    /// When the `max_hold` of each guard that has one is over.
+    limits: Vec<Time>,
+}
+
+impl Share {
+    fn max_at(&self) -> Time {
+        self.limits.iter().copied().min().unwrap_or(Time::MAX)
+    }
 }
 
 /// What one guard asks of its hold.
@@ -62,6 +69,13 @@ fn reason(phase: u8) -> Option<LostReason> {
         CLOSED => Some(LostReason::Closed),
         _ => None,
     }
+}
+
+/// What one guard has added to its hold, to be taken away when it leaves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part {
+    renewed: bool,
+    limit: Option<Time>,
 }
 
 /// What is to be done when a guard leaves.
@@ -93,12 +107,13 @@ impl Hold {
         backend: &'static str,
         clock: Clock,
         now: Time,
+        task: Option<tokio::task::Id>,
     ) -> Self {
         let renew_at = if terms.renewed { now.after(claim.lease / 3) } else { Time::MAX };
         Self {
             fence,
             backend,
-            task: tokio::task::try_id(),
+            task,
             owner,
             mailboxes: Mutex::default(),
             clock,
@@ -110,7 +125,7 @@ impl Hold {
                 guards: 1,
                 renewing: u32::from(terms.renewed),
                 renewal: claim.clone(),
-                max_at: terms.max_hold.map_or(Time::MAX, |d| now.after(d)),
+                limits: terms.max_hold.map(|d| now.after(d)).into_iter().collect(),
             }),
             lost: Notify::new(),
             claim,
@@ -173,12 +188,13 @@ impl Hold {
         first
     }
 
-    /// One more guard, already counted in the store with `until`. `false` when the hold ended meanwhile.
-    pub(crate) fn enter(&self, terms: Terms, until: Time) -> bool {
+    /// One more guard, already counted in the store with `until`; its part in the hold. `None` when the hold ended
+    /// meanwhile.
+    pub(crate) fn enter(&self, terms: Terms, until: Time) -> Option<Part> {
         let mut share = self.share.lock().unwrap();
         let now = self.clock.now();
         if !self.is_held() {
-            return false;
+            return None;
         }
         share.guards += 1;
         self.until.fetch_max(until.as_nanos(), SeqCst);
@@ -189,18 +205,28 @@ impl Hold {
                 self.renew_at.store(now.after(terms.lease / 3).as_nanos(), SeqCst);
             }
         }
-        share.max_at = share.max_at.min(terms.max_hold.map_or(Time::MAX, |d| now.after(d)));
-        true
+        let limit = terms.max_hold.map(|d| now.after(d));
+        share.limits.extend(limit);
+        Some(Part { renewed: terms.renewed, limit })
+    }
+
+    /// The part of the first guard.
+    pub(crate) fn first(&self) -> Part {
+        let share = self.share.lock().unwrap();
+        Part { renewed: share.renewing > 0, limit: share.limits.first().copied() }
     }
 
     /// One guard fewer.
-    pub(crate) fn leave(&self, renewed: bool) -> Leave {
+    pub(crate) fn leave(&self, part: Part) -> Leave {
         let mut share = self.share.lock().unwrap();
         if let Some(lost) = self.lost() {
             return Leave::Lost(lost);
         }
         share.guards -= 1;
-        if renewed {
+        if let Some(at) = share.limits.iter().position(|l| Some(*l) == part.limit) {
+            share.limits.swap_remove(at);
+        }
+        if part.renewed {
             share.renewing -= 1;
             if share.renewing == 0 {
                 self.renew_at.store(u64::MAX, SeqCst);
@@ -217,7 +243,7 @@ impl Hold {
 
     /// When the keeper has to look at it next.
     pub(crate) fn next_event(&self) -> Time {
-        let max_at = self.share.lock().unwrap().max_at;
+        let max_at = self.share.lock().unwrap().max_at();
         let at = |a: &AtomicU64| Time::from_nanos(a.load(SeqCst));
         at(&self.until).min(at(&self.renew_at)).min(at(&self.collect_by)).min(max_at)
     }
@@ -227,7 +253,7 @@ impl Hold {
         let share = self.share.lock().unwrap();
         if now >= self.until() {
             Due::Lose(LostReason::Expired)
-        } else if now >= share.max_at {
+        } else if now >= share.max_at() {
             Due::Lose(LostReason::MaxHold)
         } else if now.as_nanos() >= self.collect_by.load(SeqCst) {
             self.collect_by.store(u64::MAX, SeqCst);
@@ -260,15 +286,16 @@ impl Hold {
         }
     }
 
-    /// It lies in a mailbox: if nobody collects it within a third of its lease it is given to the next.
-    pub(crate) fn put_into(&self, mailbox: &Arc<Mailbox>) {
-        self.mailboxes.lock().unwrap().push(Arc::downgrade(mailbox));
-        self.collect_by.store(self.clock.now().after(self.claim.lease / 3).as_nanos(), SeqCst);
+    /// It is about to lie in a mailbox: if nobody collects it within `patience` it is given to the next.
+    pub(crate) fn put_into(&self, mailbox: &Arc<Mailbox>, patience: Duration) {
+        let mut mailboxes = self.mailboxes.lock().unwrap();
+        mailboxes.push(Arc::downgrade(mailbox));
+        self.collect_by.store(self.clock.now().after(patience).as_nanos(), SeqCst);
     }
 
     pub(crate) fn collected(&self) {
         let mut mailboxes = self.mailboxes.lock().unwrap();
-        mailboxes.retain(|m| m.upgrade().is_some_and(|m| m.is_full()));
+        mailboxes.retain(|m| m.upgrade().is_some_and(|m| !m.is_over()));
         if mailboxes.is_empty() {
             self.collect_by.store(u64::MAX, SeqCst);
         }

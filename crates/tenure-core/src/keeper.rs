@@ -1,13 +1,17 @@
 //! The keeper: a thread of the client's own that renews what is held, tells what is lost, and finishes what was
 //! dropped. Neither blocking code on the caller's runtime nor a queue of acquires delays it.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::collections::{BTreeSet, HashMap};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use crate::backend::{Released, Renewal};
@@ -46,11 +50,12 @@ impl Default for Held {
     }
 }
 
-/// Releases under way in the background, by name.
+/// Releases under way in the background, by name, each with its number.
 #[derive(Debug, Default)]
 struct Leaving {
     any: AtomicUsize,
-    names: Mutex<HashMap<Name, usize>>,
+    names: Mutex<HashMap<Name, BTreeSet<u64>>>,
+    next: AtomicU64,
     changed: Notify,
 }
 
@@ -58,30 +63,49 @@ struct Leaving {
 pub(crate) struct Departure {
     leaving: Arc<Leaving>,
     name: Name,
+    n: u64,
 }
 
 impl Departure {
     fn new(leaving: &Arc<Leaving>, name: &Name) -> Self {
         let mut names = leaving.names.lock().unwrap();
-        *names.entry(name.clone()).or_default() += 1;
+        let n = leaving.next.fetch_add(1, SeqCst);
+        names.entry(name.clone()).or_default().insert(n);
         leaving.any.fetch_add(1, SeqCst);
         drop(names);
-        Self { leaving: leaving.clone(), name: name.clone() }
+        Self { leaving: leaving.clone(), name: name.clone(), n }
     }
 }
 
 impl Drop for Departure {
     fn drop(&mut self) {
         let mut names = self.leaving.names.lock().unwrap();
-        if let Some(n) = names.get_mut(&self.name) {
-            *n -= 1;
-            if *n == 0 {
+        if let Some(under_way) = names.get_mut(&self.name) {
+            under_way.remove(&self.n);
+            if under_way.is_empty() {
                 names.remove(&self.name);
             }
         }
         self.leaving.any.fetch_sub(1, SeqCst);
         drop(names);
         self.leaving.changed.notify_waiters();
+    }
+}
+
+/// A sleep on the keeper's runtime, since the caller's may have no timers. Ends with its owner.
+pub(crate) struct Timer(JoinHandle<()>);
+
+impl Future for Timer {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.0).poll(cx).map(drop)
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
@@ -131,16 +155,9 @@ impl Keeper {
         self.wake.notify_one();
     }
 
-    /// Waits for all releases under way. The names of those that were not done in time.
-    pub(crate) async fn quiesce(&self, limit: Duration) -> Vec<Name> {
-        let Some(handle) = self.runtime.lock().unwrap().clone() else { return Vec::new() };
-        let leaving = self.leaving.clone();
-        // On the keeper's runtime, since the caller's may have no timers.
-        let waiting = handle.spawn(async move {
-            let _ = timeout(limit, leaving.until(|l| l.any.load(SeqCst) == 0)).await;
-            leaving.names.lock().unwrap().keys().cloned().collect()
-        });
-        waiting.await.unwrap_or_default()
+    /// Something that [`Core::quiesce`] waits for is over.
+    pub(crate) fn something_ended(&self) {
+        self.leaving.changed.notify_waiters();
     }
 }
 
@@ -183,9 +200,28 @@ impl Core {
         if self.keeper.started.load(SeqCst) { Ok(()) } else { self.runtime().map(drop) }
     }
 
+    pub(crate) fn timer(self: &Arc<Self>, at: Instant) -> Result<Timer> {
+        Ok(Timer(self.runtime()?.spawn(tokio::time::sleep_until(at))))
+    }
+
     pub(crate) async fn sleep(self: &Arc<Self>, d: Duration) -> Result<()> {
-        let _ = self.runtime()?.spawn(tokio::time::sleep(d)).await;
+        self.timer(Instant::now() + d)?.await;
         Ok(())
+    }
+
+    /// Waits until nothing is under way in the background. The names of what was not done in time.
+    pub(crate) async fn quiesce(self: &Arc<Self>, limit: Duration) -> Vec<Name> {
+        let Some(runtime) = self.keeper.runtime.lock().unwrap().clone() else { return Vec::new() };
+        let core = self.clone();
+        let waiting = runtime.spawn(async move {
+            let leaving = &core.keeper.leaving;
+            let done = leaving.until(|l| l.any.load(SeqCst) == 0 && core.gates.names().is_empty());
+            let _ = timeout(limit, done).await;
+            let mut left: BTreeSet<Name> = leaving.names.lock().unwrap().keys().cloned().collect();
+            left.extend(core.gates.names());
+            left.into_iter().collect()
+        });
+        waiting.await.unwrap_or_default()
     }
 
     async fn keep(self: Arc<Self>) {
@@ -300,7 +336,7 @@ impl Core {
         self: &Arc<Self>,
         claim: Arc<Claim>,
         unanswered: Option<Error>,
-    ) -> Option<tokio::task::JoinHandle<Result<Released>>> {
+    ) -> Option<JoinHandle<Result<Released>>> {
         let departure = Departure::new(&self.keeper.leaving, &claim.name);
         let core = self.clone();
         let job = async move {
@@ -345,19 +381,22 @@ impl Core {
         }
     }
 
-    /// Waits for releases of `name` under way in this client, so that what was dropped is free for the next line.
+    /// Waits for releases of `name` that are under way in this client now, so that what was dropped is free for the
+    /// next line.
     pub(crate) async fn settle(self: &Arc<Self>, name: &Name) {
         let leaving = &self.keeper.leaving;
-        if leaving.any.load(SeqCst) == 0 || !leaving.names.lock().unwrap().contains_key(name) {
+        if leaving.any.load(SeqCst) == 0 {
             return;
         }
-        let Ok(runtime) = self.runtime() else { return };
-        let (leaving, name, limit) = (leaving.clone(), name.clone(), self.settings.call_timeout);
-        let waiting = runtime.spawn(async move {
-            let until = Instant::now() + limit;
-            let gone = leaving.until(|l| !l.names.lock().unwrap().contains_key(&name));
-            let _ = tokio::time::timeout_at(until, gone).await;
-        });
-        let _ = waiting.await;
+        let Some(last) = leaving.names.lock().unwrap().get(name).and_then(|n| n.last().copied()) else {
+            return;
+        };
+        let gone =
+            leaving.until(|l| l.names.lock().unwrap().get(name).is_none_or(|n| n.first() > Some(&last)));
+        let Ok(limit) = self.timer(Instant::now() + self.settings.call_timeout) else { return };
+        tokio::select! {
+            () = gone => {}
+            () = limit => {}
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::backend::{CountOp, CountReply, Counter, Interest, Signal};
@@ -112,15 +113,20 @@ impl Latch {
         let (core, name) = self.parts()?;
         let (core, name, latch) = (core.clone(), name.clone(), self.clone());
         // On the keeper's runtime: its timers run whatever the caller's runtime is.
-        let waiting = core.runtime()?.spawn(async move {
-            let opens = latch.opens(&core, &name);
-            match deadline {
-                Some(at) => tokio::time::timeout_at(at, opens).await.unwrap_or(Ok(false)),
-                None => opens.await,
-            }
-        });
-        let mut waiting = AbortOnDrop(waiting);
-        (&mut waiting.0).await.unwrap_or(Err(Error::Closed))
+        let mut waiting = JoinSet::new();
+        let runtime = core.runtime()?;
+        waiting.spawn_on(
+            async move {
+                let opens = latch.opens(&core, &name);
+                match deadline {
+                    Some(at) => tokio::time::timeout_at(at, opens).await.unwrap_or(Ok(false)),
+                    None => opens.await,
+                }
+            },
+            &runtime,
+        );
+        // Dropped with the caller, the set ends the task.
+        waiting.join_next().await.and_then(std::result::Result::ok).unwrap_or(Err(Error::Closed))
     }
 
     async fn opens(&self, core: &Arc<Core>, name: &Name) -> Result<bool> {
@@ -132,6 +138,7 @@ impl Latch {
             return Ok(true);
         }
         loop {
+            core.check_open()?;
             match tokio::time::timeout(core.poll(), watch.signal()).await {
                 Ok(Signal::Open) => return Ok(true),
                 Ok(Signal::Changed) => {}
@@ -145,13 +152,5 @@ impl Latch {
                 return Ok(true);
             }
         }
-    }
-}
-
-struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }

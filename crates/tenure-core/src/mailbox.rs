@@ -74,8 +74,9 @@ impl Mailbox {
         }
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        matches!(*self.state.lock().unwrap(), State::Full(_))
+    /// Whether nobody will collect anything from it any more.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(*self.state.lock().unwrap(), State::Abandoned)
     }
 
     pub(crate) fn is_waiting(&self) -> bool {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use crate::Name;
+use crate::client::Core;
 use crate::hold::Hold;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -55,14 +56,69 @@ impl Owner {
     }
 }
 
-/// What one owner holds of one name. Locked while an operation of theirs is under way.
-pub(crate) type Slot = tokio::sync::Mutex<Vec<Arc<Hold>>>;
+/// What one owner holds of one name.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    /// Held by whoever enters or makes a first attempt: one at a time.
+    pub(crate) entering: tokio::sync::Mutex<()>,
+    pub(crate) holds: Mutex<Vec<Arc<Hold>>>,
+}
+
+impl Slot {
+    /// What is still held.
+    pub(crate) fn held(&self) -> Vec<Arc<Hold>> {
+        let mut holds = self.holds.lock().unwrap();
+        holds.retain(|h| h.is_held());
+        holds.clone()
+    }
+
+    pub(crate) fn add(&self, hold: &Arc<Hold>) {
+        let mut holds = self.holds.lock().unwrap();
+        if !holds.iter().any(|h| Arc::ptr_eq(h, hold)) {
+            holds.push(hold.clone());
+        }
+    }
+}
+
+/// A slot in use. When the use ends, however it does, a slot that holds nothing is forgotten.
+pub(crate) struct SlotUse<'a> {
+    core: &'a Core,
+    owner: u64,
+    name: &'a Name,
+    slot: Option<Arc<Slot>>,
+    /// Whether others of this owner who wait shall look at it afterwards.
+    tells: bool,
+}
+
+impl<'a> SlotUse<'a> {
+    pub(crate) fn new(core: &'a Core, owner: u64, name: &'a Name, tells: bool) -> Self {
+        Self { core, owner, name, slot: Some(core.slots.of(owner, name)), tells }
+    }
+}
+
+impl std::ops::Deref for SlotUse<'_> {
+    type Target = Slot;
+
+    fn deref(&self) -> &Slot {
+        self.slot.as_ref().expect("until it is dropped")
+    }
+}
+
+impl Drop for SlotUse<'_> {
+    fn drop(&mut self) {
+        self.slot = None;
+        self.core.slots.tidy(self.owner, self.name);
+        if self.tells {
+            self.core.gates.recheck(self.name);
+        }
+    }
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Slots(Mutex<HashMap<(u64, Name), Arc<Slot>>>);
 
 impl Slots {
-    pub(crate) fn of(&self, owner: u64, name: &Name) -> Arc<Slot> {
+    fn of(&self, owner: u64, name: &Name) -> Arc<Slot> {
         self.0.lock().unwrap().entry((owner, name.clone())).or_default().clone()
     }
 
@@ -74,11 +130,7 @@ impl Slots {
         if Arc::strong_count(slot) > 1 {
             return;
         }
-        let empty = slot.try_lock().is_ok_and(|mut holds| {
-            holds.retain(|h| h.is_held());
-            holds.is_empty()
-        });
-        if empty {
+        if slot.held().is_empty() {
             slots.remove(&key);
         }
     }

@@ -107,7 +107,7 @@ pub(crate) fn make_wake_folder(path: &Path) -> std::io::Result<PathBuf> {
     match fs::DirBuilder::new().mode(0o700).create(&folder) {
         Ok(()) => {
             let parent = path.parent().map(fs::metadata).transpose()?.map_or(0o700, |m| m.mode());
-            fs::set_permissions(&folder, fs::Permissions::from_mode(0o700 | (parent & 0o1777)))?;
+            fs::set_permissions(&folder, fs::Permissions::from_mode(0o700 | (parent & 0o3777)))?;
         }
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
         Err(e) => return Err(e),

@@ -177,6 +177,6 @@ mod tests {
         assert_eq!(wake::wake(&folder, client, &many), wake::Reach::Told);
         tokio::time::timeout(Duration::from_secs(10), watch.signal()).await.expect("woken");
         drop(ears);
-        assert_eq!(wake::wake(&folder, client, b"x"), wake::Reach::Dead, "gone with the store");
+        assert_eq!(wake::wake(&folder, client, b"x"), wake::Reach::Unknown, "gone with the store");
     }
 }

@@ -12,6 +12,7 @@ use crate::wake::{self, Reach};
 
 /// How many dead clients one change skips at most; the next change goes on.
 const SKIPS: usize = 1024;
+
 /// What a change did, and who of other processes watches.
 pub(crate) struct News {
     pub(crate) effects: Effects,
@@ -20,7 +21,7 @@ pub(crate) struct News {
 
 impl Shared {
     /// A client that is seen to wait must have a FIFO, or it is taken for dead. One that queued just now is the last,
-    /// and shares the record of its process with us, which no ledger that was read does.
+    /// and shares the record of its process with us.
     pub(crate) fn hear_new_waiter(&self, ledger: &Ledger) {
         let Some(last) = ledger.waiters.last() else { return };
         if Arc::ptr_eq(&last.process, Process::current())
@@ -32,7 +33,12 @@ impl Shared {
 
     /// Passes the effects on to those who watch, here and in other processes. Those who are gone make room.
     pub(crate) async fn pass_on(&self, name: &Name, news: News) {
-        let mut dead = self.tell(name, &news);
+        let dead = self.tell(name, &news);
+        self.make_room(name, dead).await;
+    }
+
+    /// Takes the dead out of the queue, and those whom that shows to be dead.
+    pub(crate) async fn make_room(&self, name: &Name, mut dead: Vec<ClientId>) {
         for _ in 0..SKIPS {
             if dead.is_empty() {
                 return;

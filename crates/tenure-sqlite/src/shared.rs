@@ -41,10 +41,20 @@ pub(crate) struct Shared {
     pub(crate) background: Background,
 }
 
-/// Which boot of which kernel this is; zero where the system does not say.
-fn boot_id() -> u128 {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    u128::from_str_radix(&text.trim().replace('-', ""), 16).unwrap_or(0)
+/// Which clock this is: the boot of the kernel, and how far a time namespace shifts it. Zero where the system does not
+/// say.
+fn clock_id() -> u128 {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let boot = read("/proc/sys/kernel/random/boot_id").trim().replace('-', "");
+    let shift = boottime_shift(&read("/proc/self/timens_offsets"));
+    u128::from_str_radix(&boot, 16).unwrap_or(0).wrapping_add(shift as u128)
+}
+
+/// The shift in nanoseconds, from a line such as `boottime 86400 0`.
+fn boottime_shift(offsets: &str) -> i128 {
+    let line = offsets.lines().find_map(|line| line.trim().strip_prefix("boottime"));
+    let mut numbers = line.unwrap_or_default().split_whitespace().map(|n| n.parse().unwrap_or(0));
+    numbers.next().unwrap_or(0) * 1_000_000_000 + numbers.next().unwrap_or(0)
 }
 
 impl Shared {
@@ -71,7 +81,7 @@ impl Shared {
         };
         Ok(Self {
             ears: Ears::new(&path, watched.clone()),
-            boot: options.boot_id.unwrap_or_else(boot_id),
+            boot: options.boot_id.unwrap_or_else(clock_id),
             database: Mutex::new(database),
             background: Background::default(),
             path,
@@ -195,5 +205,20 @@ impl Shared {
         if due && let Err(error) = sweep() {
             tracing::debug!(path = %self.path.display(), ?error, "not swept");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shifted_clock_is_another_clock() {
+        assert_eq!(
+            boottime_shift("monotonic           0         0\nboottime        86400       500\n"),
+            86_400_000_000_500
+        );
+        assert_eq!(boottime_shift("monotonic  0  0\nboottime  -5  0\n"), -5_000_000_000);
+        assert_eq!(boottime_shift(""), 0);
     }
 }

@@ -65,12 +65,12 @@ impl LedgerStore for SqliteStore {
             Ok(done)
         };
         let done = shared.run(|| format!("change {} names", names.len()), job).await?;
-        let mut results = Vec::with_capacity(done.len());
-        for (name, (result, news)) in names.iter().zip(done) {
-            shared.pass_on(name, news).await;
-            results.push(result);
+        // All are told before anything is waited for.
+        let dead: Vec<_> = names.iter().zip(&done).map(|(name, (_, news))| shared.tell(name, news)).collect();
+        for (name, dead) in names.iter().zip(dead) {
+            shared.make_room(name, dead).await;
         }
-        Ok(results)
+        Ok(done.into_iter().map(|(result, _)| result).collect())
     }
 
     async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {

@@ -41,12 +41,9 @@ pub(crate) fn wake(folder: &Path, client: ClientId, message: &[u8]) -> Reach {
     let path = fifo(folder, client);
     let fd = match open(&path) {
         Ok(fd) => fd,
-        Err(Errno::NXIO) => {
-            let _ = fs::remove_file(&path);
-            return Reach::Dead;
-        }
-        // A client makes its FIFO before it is seen to wait, unless it cannot make any.
-        Err(Errno::NOENT) if folder.is_dir() => return Reach::Dead,
+        // It stays until somebody opens the store: it says of all other names, too, that its client is dead.
+        Err(Errno::NXIO) => return Reach::Dead,
+        // One that could not make a FIFO is alive and polls.
         Err(_) => return Reach::Unknown,
     };
     match rustix::io::write(&fd, message) {

@@ -25,6 +25,7 @@ pub(super) fn cases() -> Vec<Case> {
         a_forced_release_is_told_and_the_fence_moves_on,
         fences_grow_over_expiry_force_and_reopening,
         max_hold_ends_a_hold,
+        an_inner_max_hold_ends_with_its_guard,
         a_fixed_lease_is_not_renewed,
         a_release_after_the_lease_says_lost_and_leaves_the_next,
         close_frees_all_and_tells_guards_and_waiters,
@@ -44,6 +45,9 @@ pub(super) fn cases() -> Vec<Case> {
             a_lost_release_is_released,
             a_grant_after_its_lease_does_not_count,
             close_says_what_it_could_not_release,
+            close_waits_for_what_is_under_way,
+            an_inner_release_that_comes_last_is_released,
+            a_wait_ends_in_time_though_the_store_is_slow,
         ])
         .map(Case::calm),
     );
@@ -235,6 +239,19 @@ async fn max_hold_ends_a_hold(bench: Arc<Bench>) {
     assert!(ok_err(guard.release().await).is_lost());
 }
 
+async fn an_inner_max_hold_ends_with_its_guard(bench: Arc<Bench>) {
+    let lock = bench.client().lock("x").owner(&Owner::new());
+    let outer = ok(lock.acquire().await);
+    let inner = ok(lock.max_hold(LEASE / 6).acquire().await);
+    ok(inner.release().await);
+    let start = Instant::now();
+    while start.elapsed() < LEASE / 2 {
+        assert!(outer.is_held(), "lost after {:?}", start.elapsed());
+        tokio::time::sleep(LEASE / 30).await;
+    }
+    ok(outer.release().await);
+}
+
 async fn a_fixed_lease_is_not_renewed(bench: Arc<Bench>) {
     let (client, other) = (bench.client(), bench.client());
     let start = Instant::now();
@@ -416,4 +433,56 @@ async fn close_says_what_it_could_not_release(bench: Arc<Bench>) {
     let error = client.close().await.expect_err("it cannot release").to_string();
     assert!(error.contains("stuck"), "{error}");
     assert!(start.elapsed() < LEASE, "{:?}", start.elapsed());
+}
+
+async fn close_waits_for_what_is_under_way(bench: Arc<Bench>) {
+    // The third attempt, which the gate makes when it is woken, takes long.
+    let attempts = AtomicUsize::new(0);
+    let client = planned(&bench, move |call| match call {
+        Call::TryAcquire(_) if attempts.fetch_add(1, SeqCst) == 2 => {
+            Fate { delay: LEASE / 10, ..Fate::default() }
+        }
+        _ => Fate::default(),
+    });
+    let other = bench.client();
+    let held = ok(other.lock("x").acquire().await);
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.lock("x").acquire().await }
+    });
+    eventually("it waits", || async { !ok(other.lock("x").waiters().await).is_empty() }).await;
+    ok(held.release().await);
+    tokio::time::sleep(LEASE / 50).await;
+    ok(client.close().await);
+    assert!(!ok(other.lock("x").is_locked().await), "granted after all was said to be released");
+    drop(waiting);
+}
+
+async fn an_inner_release_that_comes_last_is_released(bench: Arc<Bench>) {
+    let releases = AtomicUsize::new(0);
+    let client = planned(&bench, move |call| match call {
+        Call::Release(_) if releases.fetch_add(1, SeqCst) == 0 => {
+            Fate { delay: LEASE / 20, ..Fate::default() }
+        }
+        _ => Fate::default(),
+    });
+    let lock = client.lock("x").owner(&Owner::new());
+    let (a, b) = (ok(lock.acquire().await), ok(lock.acquire().await));
+    let (a, b) = tokio::join!(a.release(), b.release());
+    ok(a);
+    ok(b);
+}
+
+async fn a_wait_ends_in_time_though_the_store_is_slow(bench: Arc<Bench>) {
+    let attempts = AtomicUsize::new(0);
+    let client = planned(&bench, move |call| match call {
+        Call::TryAcquire(_) if attempts.fetch_add(1, SeqCst) >= 2 => Fate { delay: LEASE, ..Fate::default() },
+        _ => Fate::default(),
+    });
+    let held = ok(client.lock("x").acquire().await);
+    let start = Instant::now();
+    assert!(ok(client.lock("x").try_acquire_for(LEASE / 10).await).is_none());
+    assert!(start.elapsed() < LEASE / 2, "{:?}", start.elapsed());
+    ok(held.release().await);
+    ok(client.close().await);
 }

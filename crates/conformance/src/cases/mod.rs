@@ -3,10 +3,13 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tenure::Family;
+use tokio::task::JoinHandle;
 
 use crate::Bench;
+use crate::bench::{PATIENCE, within};
 
 type Run = Box<dyn Fn(Arc<Bench>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
@@ -55,23 +58,56 @@ macro_rules! cases {
     };
 }
 
+mod between;
+mod counting;
+mod election;
 mod exclusive;
 mod fair;
 mod holding;
+mod latch;
+mod multi;
+mod names;
 mod oracle;
+mod owned;
+mod permits;
 mod processes;
 mod runtimes;
+mod rwlock;
 mod scenarios;
 
 /// Every case there is.
 pub fn all() -> Vec<Case> {
     let mut all = Vec::new();
+    all.extend(counting::cases());
+    all.extend(election::cases());
     all.extend(exclusive::cases());
     all.extend(fair::cases());
     all.extend(holding::cases());
+    all.extend(latch::cases());
+    all.extend(multi::cases());
+    all.extend(names::cases());
     all.extend(oracle::cases());
+    all.extend(owned::cases());
+    all.extend(permits::cases());
     all.extend(processes::cases());
     all.extend(runtimes::cases());
+    all.extend(rwlock::cases());
     all.extend(scenarios::cases());
     all
+}
+
+/// A wait that a signal ends takes less than this; one that the poll ends takes two seconds.
+const WOKEN: Duration = Duration::from_millis(1500);
+
+/// Long enough for what must not happen to happen.
+const A_WHILE: Duration = Duration::from_millis(150);
+
+/// What a task comes to, in time.
+async fn done<T>(what: &str, task: JoinHandle<T>) -> T {
+    within(PATIENCE, what, task).await.expect("no panic")
+}
+
+/// The same for a task that a signal wakes.
+async fn woken<T>(what: &str, task: JoinHandle<T>) -> T {
+    within(WOKEN, what, task).await.expect("no panic")
 }

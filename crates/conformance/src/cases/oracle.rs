@@ -116,7 +116,11 @@ async fn counts(bench: Arc<Bench>) {
             let (op, id) = if again { past[past.len() - 1 - dice.below(4) as usize] } else { (op, id) };
             let a = ok(store.count(&name, counter, op, id).await);
             let b = ok(memory.count(&name, counter, op, id).await);
-            assert_eq!((a.applied, a.before, a.after), (b.applied, b.before, b.after), "{word} {op:?} {id:?}");
+            assert_eq!(
+                (a.applied, a.before, a.after),
+                (b.applied, b.before, b.after),
+                "{word} {op:?} {id:?}"
+            );
         }
     }
 }

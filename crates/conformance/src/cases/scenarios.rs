@@ -1,6 +1,7 @@
 //! Interleavings that break a lock built in the obvious way, step by step: see `docs/scenarios.md`.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ pub(super) fn cases() -> Vec<Case> {
         s2_a_release_does_not_overtake_the_acquire_it_undoes,
         s3_an_id_is_dead_once_its_release_was_sent,
         l2b_two_tasks_of_one_owner_with_a_stranger_between,
+        l2b_also_when_entering_fails_at_first,
         l2f_a_head_cancelled_after_the_wake_up,
         l1_a_grant_that_nobody_collects_is_passed_on_and_asked_for_again,
     ];
@@ -159,7 +161,10 @@ async fn s3_an_id_is_dead_once_its_release_was_sent(bench: Arc<Bench>) {
 }
 
 async fn l2b_two_tasks_of_one_owner_with_a_stranger_between(bench: Arc<Bench>) {
-    let client = bench.client();
+    two_tasks_and_a_stranger(&bench, &bench.client()).await;
+}
+
+async fn two_tasks_and_a_stranger(bench: &Bench, client: &Client) {
     let me = Owner::new();
     let mine = client.lock("x").owner(&me);
     let held = ok(bench.client().lock("x").acquire().await);
@@ -184,6 +189,19 @@ async fn l2b_two_tasks_of_one_owner_with_a_stranger_between(bench: Arc<Bench>) {
     ok(second.release().await);
     ok(first.release().await);
     ok(within(PATIENCE, "the stranger", stranger).await.expect("no panic").release().await);
+}
+
+async fn l2b_also_when_entering_fails_at_first(bench: Arc<Bench>) {
+    let refusals = AtomicUsize::new(0);
+    let mut settings = Bench::settings();
+    settings.call_timeout = Duration::from_millis(50);
+    let faults = Faults::new(bench.bare(), move |call| match call {
+        Call::TryAcquire(claim) if claim.holds > 1 => {
+            Fate { refused: refusals.fetch_add(1, SeqCst) < 12, ..Fate::default() }
+        }
+        _ => Fate::default(),
+    });
+    two_tasks_and_a_stranger(&bench, &Client::with(Arc::new(faults), settings)).await;
 }
 
 async fn l2f_a_head_cancelled_after_the_wake_up(bench: Arc<Bench>) {

@@ -15,7 +15,7 @@ use self::run::Run;
 use crate::client::{Core, Inner};
 use crate::hold::Terms;
 use crate::mailbox::{Grant, Letter, Mailbox};
-use crate::{Claim, Error, HoldId, Name, Result};
+use crate::{Claim, Error, HoldId, Kind, Name, Result};
 
 /// What someone waits for.
 #[derive(Clone)]
@@ -29,6 +29,13 @@ impl Want {
         match self {
             Self::Claim { claim, .. } => Some(claim.id),
             Self::Take { .. } => None,
+        }
+    }
+
+    fn is_permits(&self) -> bool {
+        match self {
+            Self::Claim { claim, .. } => matches!(claim.kind, Kind::Permit { .. }),
+            Self::Take { .. } => true,
         }
     }
 
@@ -72,18 +79,38 @@ pub(crate) enum Waited {
 
 /// Waits in the gate of `name`.
 pub(crate) async fn wait(core: &Arc<Core>, name: &Name, waiter: Waiter) -> Result<Waited> {
-    struct Abandon(Arc<Mailbox>, Arc<Gate>);
+    struct Abandon {
+        mailbox: Arc<Mailbox>,
+        gate: Arc<Gate>,
+        collected: bool,
+    }
     impl Drop for Abandon {
         fn drop(&mut self) {
-            self.0.abandon();
-            self.1.stale.store(true, SeqCst);
-            self.1.wake.notify_one();
+            if !self.collected {
+                self.mailbox.abandon();
+                self.gate.stale.store(true, SeqCst);
+                self.gate.wake.notify_one();
+            }
         }
     }
     let mailbox = waiter.mailbox.clone();
+    // The gate tells whose time is over, but may itself be waiting for the store at that moment.
+    let timer = waiter.deadline.map(|at| core.timer(at)).transpose()?;
     let gate = core.gates.join(core, name, waiter)?;
-    let _abandon = Abandon(mailbox.clone(), gate);
-    match mailbox.collect().await {
+    let mut waiting = Abandon { mailbox: mailbox.clone(), gate, collected: false };
+    let over = async {
+        match timer {
+            Some(timer) => timer.await,
+            None => std::future::pending().await,
+        }
+    };
+    let letter = tokio::select! {
+        biased;
+        letter = mailbox.collect() => letter,
+        () = over => return Ok(Waited::TimedOut),
+    };
+    waiting.collected = true;
+    match letter {
         Letter::Grant(grant) => {
             if let Grant::Guard(guard) = &grant {
                 guard.hold().collected();
@@ -145,13 +172,12 @@ impl Gates {
             leave_place(core, &waiter.want);
             return Err(closed);
         }
-        if waiter.owner.is_some() {
-            // Its owner may have come in since it was told to wait.
-            gates.get(name).inspect(|gate| gate.recheck.store(true, SeqCst));
-        }
         let gate = match gates.get(name) {
             Some(gate) => {
+                // Its owner may have come in since it was told to wait: looked at once it is in the queue.
+                let owned = waiter.owner.is_some();
                 gate.queue.lock().unwrap().push(waiter);
+                gate.recheck.fetch_or(owned, SeqCst);
                 gate.wake.notify_one();
                 gate.clone()
             }
@@ -186,22 +212,34 @@ impl Gates {
         empty
     }
 
-    pub(crate) fn fail_all(&self, error: &Error) {
-        for gate in self.0.lock().unwrap().values() {
-            gate.fail(error);
+    /// Removes a gate that does not work any more, and fails all who wait at it.
+    fn remove(&self, name: &Name, gate: &Arc<Gate>, error: &Error) {
+        let mut gates = self.0.lock().unwrap();
+        if gates.get(name).is_some_and(|g| Arc::ptr_eq(g, gate)) {
+            gates.remove(name);
         }
+        drop(gates);
+        gate.fail(error);
     }
 
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.0.lock().unwrap().len()
+    pub(crate) fn fail_all(&self, error: &Error) {
+        let gates: Vec<Arc<Gate>> = self.0.lock().unwrap().values().cloned().collect();
+        gates.iter().for_each(|gate| gate.fail(error));
+    }
+
+    /// The names that somebody waits for.
+    pub(crate) fn names(&self) -> Vec<Name> {
+        self.0.lock().unwrap().keys().cloned().collect()
     }
 }
 
 impl Gate {
+    /// Fails all who wait. Told outside the lock: a waker is code of others.
     fn fail(&self, error: &Error) {
-        for waiter in &self.queue.lock().unwrap().waiters {
-            let _ = waiter.mailbox.deliver(Letter::Failed(error.clone()));
+        let mailboxes: Vec<_> =
+            self.queue.lock().unwrap().waiters.iter().map(|w| w.mailbox.clone()).collect();
+        for mailbox in mailboxes {
+            let _ = mailbox.deliver(Letter::Failed(error.clone()));
         }
         self.stale.store(true, SeqCst);
         self.wake.notify_one();

@@ -8,12 +8,13 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Gate, Waiter, Want, leave_place};
-use crate::acquire::{Tried, Trouble, admit, enter_or_first};
+use crate::acquire::{Tried, Trouble, admit, enter_into};
 use crate::backend::{Attempt, CountOp, Counter, Interest, Renewal, Watch};
 use crate::client::Core;
 use crate::count::Taken;
 use crate::mailbox::{Grant, Letter};
-use crate::{Claim, Error, HoldId, Kind, Name};
+use crate::owner::SlotUse;
+use crate::{Claim, Error, HoldId, Kind, Name, Result};
 
 /// The most attempts that a gate makes at once.
 const BURST: usize = 64;
@@ -39,6 +40,7 @@ pub(super) struct Run {
     burst: usize,
     trouble: Option<Trouble>,
     stamp_at: Instant,
+    retired: bool,
 }
 
 impl Run {
@@ -52,6 +54,7 @@ impl Run {
             burst: 1,
             trouble: None,
             stamp_at: Instant::now() + core.poll(),
+            retired: false,
         }
     }
 
@@ -64,6 +67,7 @@ impl Run {
             let front = self.front();
             if front.is_empty() {
                 if self.core.gates.retire(&self.name, &self.gate) {
+                    self.retired = true;
                     return;
                 }
                 continue;
@@ -96,7 +100,7 @@ impl Run {
     fn sweep(&self) {
         let now = Instant::now();
         let core = &self.core;
-        let mut gone = Vec::new();
+        let (mut gone, mut warn) = (Vec::new(), Vec::new());
         let mut queue = self.gate.queue.lock().unwrap();
         let stale = self.gate.stale.swap(false, SeqCst);
         // Ten thousand who only wait are not looked at for each one who comes.
@@ -106,12 +110,9 @@ impl Run {
         queue.waiters.retain_mut(|waiter| {
             if waiter.warn_at.is_some_and(|at| at <= now) {
                 waiter.warn_at = None;
-                warn_of_self(core, &self.name, waiter);
+                warn.extend(waiter.task);
             }
-            if waiter.deadline.is_some_and(|d| d <= now) {
-                let _ = waiter.mailbox.deliver(Letter::TimedOut);
-            }
-            let waits = waiter.mailbox.is_waiting();
+            let waits = waiter.mailbox.is_waiting() && waiter.deadline.is_none_or(|d| d > now);
             if !waits {
                 gone.push(waiter.clone());
             }
@@ -119,7 +120,12 @@ impl Run {
         });
         queue.timer = queue.waiters.iter().flat_map(Waiter::times).min();
         drop(queue);
+        for task in warn {
+            warn_of_self(core, &self.name, task);
+        }
         for waiter in gone {
+            // Fails where it was told something else already.
+            let _ = waiter.mailbox.deliver(Letter::TimedOut);
             if waiter.mailbox.is_placed() {
                 leave_place(core, &waiter.want);
             }
@@ -130,14 +136,26 @@ impl Run {
     fn front(&self) -> Vec<Waiter> {
         let queue = &self.gate.queue.lock().unwrap().waiters;
         let read = |w: &&Waiter| matches!(&w.want, Want::Claim { claim, .. } if matches!(claim.kind, Kind::Read { .. }));
-        let take = |w: &&Waiter| match &w.want {
-            Want::Claim { claim, .. } => matches!(claim.kind, Kind::Permit { .. }),
-            Want::Take { .. } => true,
+        // Of permits only those who want no less than the one before: if that one does not fit, they do not either.
+        let mut most = 0;
+        let take = |w: &&Waiter| {
+            let wanted = match &w.want {
+                Want::Claim { claim, .. } => match claim.kind {
+                    Kind::Permit { n, .. } => u64::from(n),
+                    _ => return false,
+                },
+                Want::Take { n } => *n,
+            };
+            let fits = wanted >= most;
+            most = wanted;
+            fits
         };
         match queue.front() {
             None => Vec::new(),
             Some(first) if read(&first) => queue.iter().take_while(read).take(BURST).cloned().collect(),
-            Some(first) if take(&first) => queue.iter().take_while(take).take(self.burst).cloned().collect(),
+            Some(first) if first.want.is_permits() => {
+                queue.iter().take_while(take).take(self.burst).cloned().collect()
+            }
             Some(first) => vec![first.clone()],
         }
     }
@@ -173,22 +191,27 @@ impl Run {
             let others = queue.waiters.iter().filter(|w| w.want.is_queued());
             others.filter(|w| w.want.id().is_some_and(|id| !trying.contains(&id))).cloned().collect()
         };
-        for some in places.chunks(100) {
+        for some in places.chunks(500) {
             let claims: Vec<Arc<Claim>> = some.iter().filter_map(claim_of).cloned().collect();
             let Ok(answers) = self.core.backend.renew(&claims).await else { return };
             for (waiter, answer) in some.iter().zip(answers) {
                 // Its place was given up while this process was not looking: it queues anew.
-                if answer == Renewal::Gone {
-                    self.try_one(waiter).await;
+                if answer != Renewal::Queued {
+                    self.try_one(waiter, true).await;
                 }
             }
+            tokio::task::yield_now().await;
         }
     }
 
     async fn try_all(&mut self, front: &[Waiter]) -> Progress {
         let tried = match front {
-            [one] => vec![self.try_one(one).await],
-            many => join_all(many.iter().map(|w| self.try_one(w))).await,
+            [one] => vec![self.try_one(one, true).await],
+            // Of those without an order of their own, only the first is recorded as waiting.
+            many => {
+                join_all(many.iter().enumerate().map(|(i, w)| self.try_one(w, i == 0 || w.want.is_queued())))
+                    .await
+            }
         };
         let mut progress = Progress::More;
         for tried in tried {
@@ -232,14 +255,16 @@ impl Run {
         }
     }
 
-    async fn try_one(&self, waiter: &Waiter) -> Try {
-        waiter.mailbox.place();
+    async fn try_one(&self, waiter: &Waiter, place: bool) -> Try {
+        if place {
+            waiter.mailbox.place();
+        }
         let letter = match &waiter.want {
-            Want::Claim { claim, terms } => match self.core.backend.try_acquire(claim).await {
+            Want::Claim { claim, terms } => match self.attempt(claim, place).await {
                 Ok(Attempt::Granted { fence, until }) => {
-                    match admit(&waiter.inner, claim, fence, until, *terms, waiter.owner) {
+                    match admit(&waiter.inner, claim, fence, until, *terms, waiter.owner, waiter.task) {
                         Ok(guard) => {
-                            self.settle_owner(waiter, &guard).await;
+                            self.settle_owner(waiter, &guard);
                             Letter::Grant(Grant::Guard(guard))
                         }
                         // The answer came after the lease: its id is dead, and the waiter begins anew.
@@ -278,6 +303,13 @@ impl Run {
         Try::In
     }
 
+    async fn attempt(&self, claim: &Arc<Claim>, place: bool) -> Result<Attempt> {
+        if place {
+            return self.core.backend.try_acquire(claim).await;
+        }
+        self.core.backend.try_acquire(&Claim { wait: None, ..(**claim).clone() }).await
+    }
+
     /// Puts a letter into the waiter's mailbox and takes the waiter out of the queue.
     fn hand_over(&self, waiter: &Waiter, letter: Letter) {
         {
@@ -288,7 +320,8 @@ impl Run {
         }
         let uncollected = match &letter {
             Letter::Grant(Grant::Guard(guard)) => {
-                guard.hold().put_into(&waiter.mailbox);
+                let lease = guard.hold().claim.lease.min(self.core.settings.lease);
+                guard.hold().put_into(&waiter.mailbox, lease / 3);
                 self.core.keeper.sooner(guard.hold());
                 None
             }
@@ -307,9 +340,9 @@ impl Run {
     }
 
     /// Notes what an owner holds now, and lets its other waiters look at it.
-    async fn settle_owner(&self, waiter: &Waiter, guard: &crate::Guard) {
+    fn settle_owner(&self, waiter: &Waiter, guard: &crate::Guard) {
         if let Some(owner) = waiter.owner {
-            self.core.slots.of(owner, &self.name).lock().await.push(guard.hold().clone());
+            SlotUse::new(&self.core, owner, &self.name, false).add(guard.hold());
             self.gate.recheck.store(true, SeqCst);
         }
     }
@@ -321,19 +354,21 @@ impl Run {
             self.gate.queue.lock().unwrap().waiters.iter().filter(|w| w.owner.is_some()).cloned().collect();
         for waiter in owned {
             let (Some(owner), Want::Claim { claim, terms }) = (waiter.owner, &waiter.want) else { continue };
-            let slot = self.core.slots.of(owner, &self.name);
-            let inside = slot.lock().await.iter().any(|h| h.is_held());
-            drop(slot);
-            if !inside {
-                self.core.slots.tidy(owner, &self.name);
+            let slot = SlotUse::new(&self.core, owner, &self.name, false);
+            // Whoever is entering has this looked at again when it is done: the gate waits for nobody.
+            let Ok(_one) = slot.entering.try_lock() else { continue };
+            if slot.held().is_empty() {
                 continue;
             }
             // Its own place in the queue is not needed any more: it enters under a claim of its own.
-            let fresh = Claim { id: self.core.fresh_id(), wait: None, ..(**claim).clone() };
-            let letter = match enter_or_first(&waiter.inner, &Arc::new(fresh), *terms, owner).await {
+            let fresh = Arc::new(Claim { id: self.core.fresh_id(), wait: None, ..(**claim).clone() });
+            let letter = match enter_into(&waiter.inner, &slot, &fresh, *terms, owner).await {
                 Ok(Tried::Granted(guard)) => Letter::Grant(Grant::Guard(guard)),
                 Ok(Tried::Busy) => continue,
-                Err(error) if error.is_transient() => continue,
+                Err(error) if error.is_transient() => {
+                    self.gate.recheck.store(true, SeqCst);
+                    continue;
+                }
                 Err(error) => Letter::Failed(error),
             };
             if waiter.mailbox.is_placed() {
@@ -400,12 +435,24 @@ fn claim_of(waiter: &Waiter) -> Option<&Arc<Claim>> {
     }
 }
 
-fn warn_of_self(core: &Core, name: &Name, waiter: &Waiter) {
-    if waiter.task.is_some_and(|task| core.keeper.held_by_task(name, task)) {
+fn warn_of_self(core: &Core, name: &Name, task: tokio::task::Id) {
+    if core.keeper.held_by_task(name, task) {
         tracing::warn!(
             %name,
             "this task waits for a name that it holds itself under another owner: name one owner with .owner(&me) \
              on both, or run both inside me.scope(..), to enter again"
         );
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if !self.retired {
+            // It was cut short, by a panic or the end of the runtime: nobody shall wait at a gate that does not work.
+            let error =
+                self.core.backend.info().unavailable(format!("wait for {}", self.name), "the gate broke");
+            self.core.gates.remove(&self.name, &self.gate, &error);
+        }
+        self.core.keeper.something_ended();
     }
 }

@@ -41,10 +41,12 @@ impl Expiry {
 
     /// Gives a term stamped under other clocks one full term on this one. Whether it had to.
     pub fn adopt(&mut self, now: Now, term: Duration) -> bool {
-        if self.at(now).is_some() {
-            return false;
+        match self.at(now) {
+            Some(at) if at <= end(now, term) => return false,
+            // More left than was ever given: a clock of the same name that began anew.
+            Some(_) => *self = Self::new(now, term),
+            None => self.others.push((now.clock, end(now, term))),
         }
-        self.others.push((now.clock, end(now, term)));
         true
     }
 
@@ -103,6 +105,15 @@ mod tests {
             e.adopt(at(A, s), term);
         }
         assert!(e.is_over(at(A, 10)) && e.is_over(at(B, 110)));
+    }
+
+    #[test]
+    fn a_clock_that_began_anew_gives_one_full_term() {
+        let term = Duration::from_secs(10);
+        let mut e = Expiry::new(at(A, 1_000_000), term);
+        assert!(e.adopt(at(A, 5), term));
+        assert!(!e.adopt(at(A, 14), term));
+        assert!(!e.is_over(at(A, 14)) && e.is_over(at(A, 15)));
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod count;
 mod expiry;
 mod store;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,10 +125,10 @@ pub enum Outcome {
     Granted(Fence),
     /// Others are in the way.
     Busy {
-        /// When the first of them goes by itself.
-        retry_after: Duration,
+        /// When the first of them goes by itself; `None` when nobody is in the way but the size.
+        retry_after: Option<Duration>,
         /// The first of them.
-        behind: HoldId,
+        behind: Option<HoldId>,
     },
     /// A re-entry found nothing.
     Gone,
@@ -153,8 +154,8 @@ pub fn admits<'a>(
     size: u32,
     holders: impl Iterator<Item = (&'a HoldId, &'a Kind)> + Clone,
     mut waiters: impl Iterator<Item = (&'a HoldId, &'a Kind)>,
-) -> std::result::Result<(), HoldId> {
-    let first = |found: Option<(&HoldId, &Kind)>| found.map_or(Ok(()), |(id, _)| Err(*id));
+) -> std::result::Result<(), Option<HoldId>> {
+    let first = |found: Option<(&HoldId, &Kind)>| found.map_or(Ok(()), |(id, _)| Err(Some(*id)));
     let mut inside = holders.clone();
     match kind {
         Kind::Lock | Kind::Leader => first(inside.next()),
@@ -173,10 +174,12 @@ pub fn admits<'a>(
         }
         Kind::Permit { n, .. } => {
             let used: u64 = holders.map(|(_, k)| permits(k)).sum();
+            // With nobody inside, more may be asked for than there is.
             if used + u64::from(*n) <= u64::from(size) {
-                return Ok(());
+                Ok(())
+            } else {
+                Err(inside.next().map(|(id, _)| *id))
             }
-            first(inside.next())
         }
     }
 }
@@ -353,21 +356,30 @@ impl Ledger {
         }
     }
 
-    /// Extends a holder, or stamps a waiter.
-    pub fn renew(&mut self, claim: &Claim, now: Now) -> Found {
+    /// Extends holders and stamps waiters.
+    pub fn renew<'a>(&mut self, claims: impl IntoIterator<Item = &'a Claim>, now: Now) -> Vec<Found> {
         self.prune(now);
-        if let Some(holder) = self.holders.iter_mut().find(|h| h.id == claim.id) {
-            holder.lease = holder.lease.max(claim.lease);
-            holder.expiry.extend(now, claim.lease);
+        let holders: HashMap<HoldId, usize> =
+            self.holders.iter().enumerate().map(|(i, h)| (h.id, i)).collect();
+        let waiters: HashMap<HoldId, usize> =
+            self.waiters.iter().enumerate().map(|(i, w)| (w.id, i)).collect();
+        let mut found = Vec::new();
+        for claim in claims {
+            if let Some(&at) = holders.get(&claim.id) {
+                let holder = &mut self.holders[at];
+                holder.lease = holder.lease.max(claim.lease);
+                holder.expiry.extend(now, claim.lease);
+                found.push(Found::Held);
+            } else if let Some(&at) = waiters.get(&claim.id) {
+                self.waiters[at].expiry.extend(now, claim.stamp);
+                found.push(Found::Queued);
+            } else {
+                found.push(Found::Gone);
+                continue;
+            }
             self.effects.dirty = true;
-            return Found::Held;
         }
-        if let Some(waiter) = self.waiters.iter_mut().find(|w| w.id == claim.id) {
-            waiter.expiry.extend(now, claim.stamp);
-            self.effects.dirty = true;
-            return Found::Queued;
-        }
-        Found::Gone
+        found
     }
 
     /// Leaves, or writes the count of a hold that stays.
@@ -422,7 +434,11 @@ impl Ledger {
         for waiter in &self.waiters {
             let me = (&waiter.id, &waiter.kind);
             let ahead = outside.iter().copied();
-            if admits(&waiter.kind, self.size.unwrap_or(0), inside.iter().copied(), ahead).is_ok() {
+            let size = self.size.unwrap_or(match waiter.kind {
+                Kind::Permit { limit, .. } => limit,
+                _ => 0,
+            });
+            if admits(&waiter.kind, size, inside.iter().copied(), ahead).is_ok() {
                 inside.push(me);
                 if !admit.contains(&waiter.id.client) {
                     admit.push(waiter.id.client);
@@ -438,10 +454,10 @@ impl Ledger {
     }
 
     /// When the first of those in the way goes by itself.
-    fn first_end(&self, kind: &Kind, ahead: &[Waiter], now: Now) -> Duration {
+    fn first_end(&self, kind: &Kind, ahead: &[Waiter], now: Now) -> Option<Duration> {
         let inside = self.holders.iter().map(|h| &h.expiry);
         let outside = ahead.iter().filter(|_| kind.is_queued()).map(|w| &w.expiry);
-        inside.chain(outside).map(|e| e.left(now)).min().unwrap_or_default()
+        inside.chain(outside).map(|e| e.left(now)).min()
     }
 
     fn clash(&self, name: &Name, wanted: Family) -> Result<()> {

@@ -88,9 +88,7 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
             Outcome::Granted(fence) => {
                 Attempt::Granted { fence: Some(fence), until: info.drift.until(sent, claim.lease) }
             }
-            Outcome::Busy { retry_after, behind } => {
-                Attempt::Busy { retry_after: Some(retry_after), behind: Some(behind) }
-            }
+            Outcome::Busy { retry_after, behind } => Attempt::Busy { retry_after, behind },
             Outcome::Gone => Attempt::Gone,
         })
     }
@@ -109,9 +107,9 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
         }
         let names: Vec<&Name> = by_name.keys().copied().collect();
         let groups: Vec<&Vec<usize>> = by_name.values().collect();
-        let found = self.store.update_many(&names, |g, ledger, now| {
-            groups[g].iter().map(|i| ledger.renew(&claims[*i], now)).collect::<Vec<_>>()
-        });
+        let found = self
+            .store
+            .update_many(&names, |g, ledger, now| ledger.renew(groups[g].iter().map(|i| &*claims[*i]), now));
         let mut answers = vec![Renewal::Gone; claims.len()];
         for (group, found) in groups.iter().zip(found.await?) {
             for (i, found) in group.iter().zip(found) {
@@ -189,8 +187,7 @@ impl Watched {
         if effects.admit.is_empty() && !effects.count && !effects.holder {
             return;
         }
-        let names = self.names.lock().unwrap();
-        for ear in names.get(name).into_iter().flatten().filter_map(Weak::upgrade) {
+        for ear in self.ears(name) {
             let concerned = match ear.hears {
                 Hears::Admissions => effects.admit.contains(&ear.client),
                 Hears::Count => effects.count,
@@ -205,18 +202,21 @@ impl Watched {
 
     /// Wakes all who listen to `name`, or to any name.
     pub fn tell_all(&self, name: Option<&Name>) {
-        let names = self.names.lock().unwrap();
-        for (n, ears) in &*names {
-            if name.is_none_or(|name| name == n) {
-                ears.iter().filter_map(Weak::upgrade).for_each(|ear| ear.notify.notify_one());
-            }
-        }
+        let ears = match name {
+            Some(name) => self.ears(name),
+            None => self.names.lock().unwrap().values().flatten().filter_map(Weak::upgrade).collect(),
+        };
+        ears.iter().for_each(|ear| ear.notify.notify_one());
+    }
+
+    /// Those who listen to `name`, to be told outside the lock: a waker is code of others.
+    fn ears(&self, name: &Name) -> Vec<Arc<Ear>> {
+        self.names.lock().unwrap().get(name).into_iter().flatten().filter_map(Weak::upgrade).collect()
     }
 
     /// Whether a client listens here.
     pub fn hears(&self, name: &Name, client: ClientId) -> bool {
-        let names = self.names.lock().unwrap();
-        names.get(name).into_iter().flatten().filter_map(Weak::upgrade).any(|ear| ear.client == client)
+        self.ears(name).iter().any(|ear| ear.client == client)
     }
 }
 

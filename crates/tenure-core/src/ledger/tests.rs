@@ -68,7 +68,7 @@ fn a_late_release_of_an_old_hold_leaves_the_new_one() {
     assert_eq!(ledger.release(&claim(1, Kind::Lock), 0, at(1)), Released::Freed);
     assert!(granted(ledger.tries(2, Kind::Lock, at(2))));
     assert_eq!(ledger.release(&claim(1, Kind::Lock), 0, at(3)), Released::Gone);
-    assert_eq!(ledger.renew(&claim(1, Kind::Lock), at(3)), Found::Gone);
+    assert_eq!(ledger.renew(&[claim(1, Kind::Lock)], at(3)), [Found::Gone]);
     assert_eq!(ledger.holders[0].id, id(2));
 }
 
@@ -94,7 +94,7 @@ fn a_shorter_lease_does_not_shorten() {
     ledger.tries(1, Kind::Lock, at(0));
     let short = Claim { holds: 2, lease: Duration::from_secs(1), ..claim(1, Kind::Lock) };
     ledger.attempt(&short, &process(), at(500)).unwrap();
-    ledger.renew(&short, at(600));
+    ledger.renew([&short], at(600));
     assert!(!granted(ledger.tries(2, Kind::Lock, at(9_999))));
     assert!(granted(ledger.tries(2, Kind::Lock, at(10_000))));
 }
@@ -116,12 +116,12 @@ fn the_dead_head_of_a_fair_queue_is_skipped_after_its_stamp() {
     for n in 2..100 {
         assert!(!granted(ledger.tries(n, Kind::FairLock, at(n))));
     }
-    assert_eq!(ledger.renew(&claim(99, Kind::FairLock), at(2_000)), Found::Queued);
+    assert_eq!(ledger.renew(&[claim(99, Kind::FairLock)], at(2_000)), [Found::Queued]);
     ledger.release(&claim(1, Kind::FairLock), 0, at(2_500));
     match ledger.tries(99, Kind::FairLock, at(2_600)) {
         Outcome::Busy { retry_after, behind } => {
-            assert_eq!(behind, id(2));
-            assert!(retry_after <= STAMP, "{retry_after:?}");
+            assert_eq!(behind, Some(id(2)));
+            assert!(retry_after.is_some_and(|d| d <= STAMP), "{retry_after:?}");
         }
         other => panic!("{other:?}"),
     }
@@ -172,6 +172,20 @@ fn a_stored_size_wins_and_a_smaller_one_takes_nothing_away() {
     assert!(!granted(ledger.tries(4, permit(1), at(5))));
     ledger.release(&claim(1, permit(2)), 0, at(6));
     assert!(granted(ledger.tries(4, permit(1), at(7))));
+}
+
+#[test]
+fn a_size_binds_also_when_nobody_is_inside() {
+    let mut ledger = Ledger::default();
+    count(&mut ledger, Counter::Size, CountOp::Set(2), 1);
+    let three = Kind::Permit { n: 3, limit: 3 };
+    assert_eq!(ledger.tries(1, three, at(0)), Outcome::Busy { retry_after: None, behind: None });
+    count(&mut ledger, Counter::Size, CountOp::Set(0), 2);
+    assert!(!granted(ledger.tries(2, Kind::Permit { n: 1, limit: 3 }, at(1))));
+    ledger.effects = Effects::default();
+    count(&mut ledger, Counter::Size, CountOp::Set(3), 3);
+    assert_eq!(ledger.effects.admit, [id(1).client]);
+    assert!(granted(ledger.tries(1, three, at(2))));
 }
 
 #[test]
@@ -322,7 +336,7 @@ proptest! {
                     }
                     Outcome::Gone => prop_assert!(false, "a first attempt is never gone"),
                 },
-                'n' => { ledger.renew(&claim(raw, kind(n)), at(now)); }
+                'n' => { ledger.renew(&[claim(raw, kind(n))], at(now)); }
                 _ => { ledger.release(&claim(raw, kind(n)), 0, at(now)); }
             }
             check(&ledger, family)?;

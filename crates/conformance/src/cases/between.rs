@@ -1,0 +1,79 @@
+//! What some cases put between a client and its store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use async_trait::async_trait;
+use tenure::backend::{
+    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Snapshot, Watch,
+};
+use tenure::layers::{Call, Fate, Faults};
+use tenure::{Claim, Client, Name, OpId, Result};
+
+use crate::bench::{Bench, eventually};
+
+/// A client whose store cannot be reached while the switch is on.
+pub(super) fn switched(bench: &Bench) -> (Client, Arc<AtomicBool>) {
+    let away = Arc::new(AtomicBool::new(false));
+    let switch = away.clone();
+    let plan = move |_: Call<'_>| Fate { refused: switch.load(SeqCst), ..Fate::default() };
+    (Client::with(Arc::new(Faults::new(bench.bare(), plan)), Bench::settings()), away)
+}
+
+/// A store that counts the looks at its numbers: it tells when somebody has begun to wait.
+#[derive(Debug)]
+pub(super) struct Looked {
+    inner: Arc<dyn Backend>,
+    looks: AtomicU64,
+}
+
+impl Looked {
+    pub(super) fn at(inner: Arc<dyn Backend>) -> Arc<Self> {
+        Arc::new(Self { inner, looks: AtomicU64::new(0) })
+    }
+
+    /// How many looks were answered.
+    pub(super) fn looks(&self) -> u64 {
+        self.looks.load(SeqCst)
+    }
+
+    /// Waits until more than `before` were.
+    pub(super) async fn looks_above(&self, before: u64) {
+        eventually("somebody looks", || async { self.looks() > before }).await;
+    }
+}
+
+#[async_trait]
+impl Backend for Looked {
+    fn info(&self) -> &Info {
+        self.inner.info()
+    }
+
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        self.inner.try_acquire(claim).await
+    }
+
+    async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
+        self.inner.watch(name, interest).await
+    }
+
+    async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
+        self.inner.renew(claims).await
+    }
+
+    async fn release(&self, claim: &Claim, left: u32) -> Result<Released> {
+        self.inner.release(claim, left).await
+    }
+
+    async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply> {
+        let reply = self.inner.count(name, counter, op, id).await;
+        if reply.is_ok() && matches!(op, CountOp::Get | CountOp::TakeIfAtLeast(_)) {
+            self.looks.fetch_add(1, SeqCst);
+        }
+        reply
+    }
+
+    async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
+        self.inner.inspect(query).await
+    }
+}

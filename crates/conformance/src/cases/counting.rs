@@ -1,0 +1,284 @@
+//! The counting semaphore: a number that nobody's death gives back, and that no repeat changes twice.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use tenure::{Client, CountingSemaphore, Family};
+
+use super::between::{Looked, switched};
+use super::{A_WHILE, Case, done, woken};
+use crate::bench::{Bench, PATIENCE, eventually, ok, poll_times};
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut all = cases![
+        "counting"; &[Family::Count];
+        set_once_only,
+        acquire_waits_for_a_release,
+        acquire_dropped_after_every_poll,
+        acquire_that_waits_given_up_at_any_moment,
+        a_wait_that_times_out_leaves_the_number,
+        a_wait_that_times_out_takes_nothing_later,
+        release_makes_one_that_is_absent,
+        release_once_begun_happens_once,
+        added_below_zero,
+        drained,
+        deleted,
+        never_more_than_there_is,
+        each_change_happens_once,
+    ];
+    let own = cases!["counting"; &[Family::Count]; release_dropped_while_the_store_is_away_happens_once];
+    all.extend(own.into_iter().map(Case::calm));
+    all
+}
+
+fn of(client: &Client) -> CountingSemaphore {
+    client.counting_semaphore("x")
+}
+
+async fn available(semaphore: &CountingSemaphore, n: i64) {
+    assert_eq!(ok(semaphore.available().await), n);
+}
+
+/// What was given up comes back, and nothing comes after it.
+async fn settles_at(semaphore: &CountingSemaphore, n: i64) {
+    eventually("the number is back", || async { ok(semaphore.available().await) == n }).await;
+    tokio::time::sleep(A_WHILE).await;
+    available(semaphore, n).await;
+}
+
+async fn set_once_only(bench: Arc<Bench>) {
+    let (a, b) = (of(&bench.client()), of(&bench.client()));
+    available(&a, 0).await;
+    assert!(ok(a.try_set(5).await));
+    assert!(!ok(b.try_set(7).await));
+    assert!(!ok(a.try_set(7).await));
+    available(&b, 5).await;
+    ok(b.acquire(5).await);
+    assert!(!ok(a.try_set(7).await), "none left is not the same as none there");
+    available(&a, 0).await;
+}
+
+async fn acquire_waits_for_a_release(bench: Arc<Bench>) {
+    let (a, store) = (of(&bench.client()), Looked::at(bench.backend()));
+    let b = of(&Client::with(store.clone(), Bench::settings()));
+    assert!(ok(a.try_set(1).await));
+    ok(a.acquire(1).await);
+    assert!(!ok(a.try_acquire(1).await));
+    let before = store.looks();
+    let waiting = tokio::spawn(async move { ok(b.acquire(2).await) });
+    // Once by itself, once in the driver.
+    store.looks_above(before + 1).await;
+    ok(a.release(1).await);
+    tokio::time::sleep(A_WHILE).await;
+    assert!(!waiting.is_finished(), "it took one of two");
+    available(&a, 1).await;
+    ok(a.release(1).await);
+    woken("the waiter gets in", waiting).await;
+    available(&a, 0).await;
+}
+
+async fn acquire_dropped_after_every_poll(bench: Arc<Bench>) {
+    let (a, look) = (of(&bench.client()), of(&bench.observer()));
+    assert!(ok(a.try_set(3).await));
+    for k in 0..20 {
+        if let Some(taken) = poll_times(a.acquire(2), k).await {
+            ok(taken);
+            available(&look, 1).await;
+            ok(a.release(2).await);
+            break;
+        }
+        eventually("it is given back", || async { ok(look.available().await) == 3 }).await;
+    }
+    settles_at(&look, 3).await;
+}
+
+async fn acquire_that_waits_given_up_at_any_moment(bench: Arc<Bench>) {
+    let (a, b, look) = (of(&bench.client()), of(&bench.client()), of(&bench.observer()));
+    assert!(ok(b.try_set(1).await));
+    for ms in 0..25 {
+        let a = a.clone();
+        let patience = Duration::from_millis(ms);
+        let waiting = tokio::spawn(async move { tokio::time::timeout(patience, a.acquire(2)).await.is_ok() });
+        // There is enough for it at about the time when it gives up.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        ok(b.release(1).await);
+        let took = done("it gives up", waiting).await;
+        eventually("what it did not take is there", || async {
+            ok(look.available().await) == if took { 0 } else { 2 }
+        })
+        .await;
+        ok(b.add(if took { 1 } else { -1 }).await);
+    }
+    settles_at(&look, 1).await;
+}
+
+async fn a_wait_that_times_out_leaves_the_number(bench: Arc<Bench>) {
+    let a = of(&bench.client());
+    assert!(ok(a.try_set(1).await));
+    let start = Instant::now();
+    assert!(!ok(a.try_acquire_for(2, A_WHILE).await));
+    assert!(start.elapsed() >= A_WHILE, "it waited for {:?} only", start.elapsed());
+    assert!(start.elapsed() < A_WHILE * 10, "it waited for {:?}", start.elapsed());
+    available(&a, 1).await;
+    assert!(ok(a.try_acquire_for(1, PATIENCE).await), "one is there");
+    available(&a, 0).await;
+}
+
+async fn a_wait_that_times_out_takes_nothing_later(bench: Arc<Bench>) {
+    let (a, b) = (of(&bench.client()), of(&bench.client()));
+    for _ in 0..5 {
+        assert!(!ok(a.try_acquire_for(1, Duration::from_millis(30)).await));
+        ok(b.release(1).await);
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        assert!(ok(b.try_acquire(1).await), "the one that gave up took it");
+    }
+    settles_at(&b, 0).await;
+}
+
+async fn release_makes_one_that_is_absent(bench: Arc<Bench>) {
+    let (a, b) = (of(&bench.client()), of(&bench.client()));
+    ok(a.release(3).await);
+    available(&b, 3).await;
+    assert!(!ok(b.try_set(9).await), "there is one now");
+    assert!(ok(b.try_acquire(3).await));
+    available(&a, 0).await;
+}
+
+async fn release_once_begun_happens_once(bench: Arc<Bench>) {
+    let (a, look) = (of(&bench.client()), of(&bench.observer()));
+    for k in 0..10 {
+        let _ = poll_times(a.release(1), k).await;
+        let n = k as i64;
+        eventually("it happens", || async { ok(look.available().await) == n }).await;
+    }
+    settles_at(&look, 9).await;
+}
+
+async fn release_dropped_while_the_store_is_away_happens_once(bench: Arc<Bench>) {
+    let (client, away) = switched(&bench);
+    let (a, look) = (of(&client), of(&bench.observer()));
+    for n in 1..4 {
+        away.store(true, SeqCst);
+        assert!(poll_times(a.release(1), 2).await.is_none());
+        available(&look, n - 1).await;
+        away.store(false, SeqCst);
+        settles_at(&look, n).await;
+    }
+}
+
+async fn added_below_zero(bench: Arc<Bench>) {
+    let (a, b) = (of(&bench.client()), of(&bench.client()));
+    assert!(ok(a.try_set(2).await));
+    ok(a.add(-5).await);
+    available(&b, -3).await;
+    assert!(!ok(b.try_acquire(1).await));
+    assert_eq!(ok(b.drain().await), 0, "there is nothing to take");
+    available(&b, -3).await;
+    ok(a.add(4).await);
+    assert!(!ok(b.try_acquire(2).await));
+    assert!(ok(b.try_acquire(1).await));
+    available(&a, 0).await;
+}
+
+async fn drained(bench: Arc<Bench>) {
+    let (a, b) = (of(&bench.client()), of(&bench.client()));
+    assert_eq!(ok(a.drain().await), 0, "of none at all");
+    assert!(ok(a.try_set(7).await));
+    assert_eq!(ok(b.drain().await), 7);
+    assert_eq!(ok(a.drain().await), 0);
+    available(&a, 0).await;
+    ok(b.release(2).await);
+    assert_eq!(ok(a.drain().await), 2);
+}
+
+async fn deleted(bench: Arc<Bench>) {
+    let (a, store) = (of(&bench.client()), Looked::at(bench.backend()));
+    let b = of(&Client::with(store.clone(), Bench::settings()));
+    assert!(!ok(a.delete().await));
+    assert!(ok(a.try_set(1).await));
+    let before = store.looks();
+    let waiting = tokio::spawn(async move { ok(b.acquire(2).await) });
+    store.looks_above(before + 1).await;
+    assert!(ok(a.delete().await));
+    available(&a, 0).await;
+    tokio::time::sleep(A_WHILE).await;
+    assert!(!waiting.is_finished(), "there is nothing to take");
+    assert!(ok(a.try_set(3).await), "it is another one now");
+    woken("the waiter gets in", waiting).await;
+    available(&a, 1).await;
+    assert!(ok(a.delete().await));
+    assert!(!ok(a.delete().await));
+}
+
+async fn never_more_than_there_is(bench: Arc<Bench>) {
+    const ALL: i64 = 3;
+    let times = if bench.is_chaotic() { 5 } else { 25 };
+    let clients = [bench.client(), bench.client()];
+    assert!(ok(of(&clients[0]).try_set(ALL as u64).await));
+    let (inside, stop) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicBool::new(false)));
+    let sampler = {
+        let (look, stop) = (of(&bench.observer()), stop.clone());
+        tokio::spawn(async move {
+            while !stop.load(SeqCst) {
+                let seen = ok(look.available().await);
+                assert!((0..=ALL).contains(&seen), "{seen} of {ALL} are there");
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+    };
+    let tasks: Vec<_> = (0..8)
+        .map(|i| {
+            let (semaphore, n, inside) = (of(&clients[i % 2]), i as i64 % 2 + 1, inside.clone());
+            tokio::spawn(async move {
+                for _ in 0..times {
+                    ok(semaphore.acquire(n as u64).await);
+                    let now = inside.fetch_add(n, SeqCst) + n;
+                    assert!(now <= ALL, "{now} of {ALL} are taken");
+                    tokio::task::yield_now().await;
+                    inside.fetch_sub(n, SeqCst);
+                    ok(semaphore.release(n as u64).await);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        done("all get in", task).await;
+    }
+    stop.store(true, SeqCst);
+    done("the sampler ends", sampler).await;
+    settles_at(&of(&clients[0]), ALL).await;
+}
+
+async fn each_change_happens_once(bench: Arc<Bench>) {
+    let times = if bench.is_chaotic() { 12 } else { 40 };
+    let clients = [bench.client(), bench.client()];
+    let sum = Arc::new(AtomicI64::new(0));
+    let tasks: Vec<_> = (0..6)
+        .map(|i| {
+            let (semaphore, sum) = (of(&clients[i % 2]), sum.clone());
+            tokio::spawn(async move {
+                for round in 0..times {
+                    let n = round as i64 % 5 + 1;
+                    ok(semaphore.release(n as u64).await);
+                    sum.fetch_add(n, SeqCst);
+                    ok(semaphore.add(-1).await);
+                    sum.fetch_sub(1, SeqCst);
+                    if ok(semaphore.try_acquire(2).await) {
+                        sum.fetch_sub(2, SeqCst);
+                    }
+                    if poll_times(semaphore.acquire(1), round % 4).await.is_some() {
+                        sum.fetch_sub(1, SeqCst);
+                    }
+                    if ok(semaphore.try_acquire_for(1, Duration::from_millis(3)).await) {
+                        sum.fetch_sub(1, SeqCst);
+                    }
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        done("all are done", task).await;
+    }
+    settles_at(&of(&bench.observer()), sum.load(SeqCst)).await;
+}

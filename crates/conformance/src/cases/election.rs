@@ -1,0 +1,189 @@
+//! Elections: one leader at a time, growing terms, and observers who see them come and go.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Instant;
+
+use tenure::{Client, Election, Error, Family, Leader, Observer};
+
+use super::{A_WHILE, Case, done, woken};
+use crate::bench::{Bench, LEASE, PATIENCE, eventually, ok, within};
+
+pub(super) fn cases() -> Vec<Case> {
+    cases![
+        "election"; &[Family::Leader];
+        one_leads_at_a_time_and_terms_grow,
+        the_leader_is_shown_with_its_note,
+        an_observer_sees_each_change,
+        an_observer_sees_a_dead_leader_go,
+        a_deposed_leader_is_told,
+        a_campaign_times_out,
+        a_candidate_dropped_never_leads,
+        a_term_with_a_limit_ends,
+    ]
+}
+
+fn of(client: &Client) -> Election {
+    client.election("x")
+}
+
+async fn next(observer: &mut Observer) -> Option<Leader> {
+    ok(within(PATIENCE, "a change", observer.next()).await)
+}
+
+async fn waits(look: &Client) {
+    eventually("it waits", || async { !ok(look.lock("x").waiters().await).is_empty() }).await;
+}
+
+/// By itself, long before a dead one's place is given up.
+async fn withdraws(look: &Client) {
+    let gone = eventually("it withdraws", || async { ok(look.lock("x").waiters().await).is_empty() });
+    within(LEASE, "it withdraws", gone).await;
+}
+
+async fn one_leads_at_a_time_and_terms_grow(bench: Arc<Bench>) {
+    let clients = [bench.client(), bench.client(), bench.client()];
+    let (inside, last, look) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)), bench.observer());
+    let candidates: Vec<_> = (0..10)
+        .map(|i| {
+            let (election, look) = (of(&clients[i % 3]), of(&look));
+            let (inside, last) = (inside.clone(), last.clone());
+            tokio::spawn(async move {
+                let leadership = ok(election.campaign().await);
+                assert_eq!(inside.fetch_add(1, SeqCst), 0, "two lead");
+                let term = leadership.fence().expect("a term");
+                let before = last.swap(term.0, SeqCst);
+                assert!(term.0 > before, "term {term} after {before}");
+                let leader = ok(look.leader().await).expect("there is one");
+                assert_eq!((leader.id, leader.term), (leadership.id().to_string(), term));
+                assert_eq!(inside.fetch_sub(1, SeqCst), 1, "two lead");
+                ok(leadership.release().await);
+            })
+        })
+        .collect();
+    for candidate in candidates {
+        done("each leads once", candidate).await;
+    }
+    assert!(ok(of(&look).leader().await).is_none());
+}
+
+async fn the_leader_is_shown_with_its_note(bench: Arc<Bench>) {
+    let (a, b) = (bench.client(), bench.client());
+    assert!(ok(of(&b).leader().await).is_none());
+    let leadership = ok(of(&a).note("10.0.0.7:8080").campaign().await);
+    let leader = ok(of(&b).leader().await).expect("there is one");
+    assert_eq!(leader.note.as_deref(), Some("10.0.0.7:8080"));
+    assert_eq!(Some(leader.term), leadership.fence());
+    assert_eq!(leader.id, leadership.id().to_string());
+    assert_eq!(leader.pid, Some(std::process::id()));
+    ok(leadership.release().await);
+    assert!(ok(of(&b).leader().await).is_none());
+    let silent = ok(of(&b).campaign().await);
+    assert_eq!(ok(of(&a).leader().await).expect("there is one").note, None, "the note was the other's");
+    ok(silent.release().await);
+}
+
+async fn an_observer_sees_each_change(bench: Arc<Bench>) {
+    let clients = [bench.client(), bench.client(), bench.client()];
+    let mut observers = [ok(of(&clients[0]).observe()), ok(of(&clients[1]).observe())];
+    for observer in &mut observers {
+        assert_eq!(next(observer).await, None, "nobody leads yet");
+    }
+    let mut last = None;
+    for i in 0..6 {
+        let leadership = ok(of(&clients[i % 3]).note(format!("leader {i}")).campaign().await);
+        for observer in &mut observers {
+            let leader = next(observer).await.expect("somebody leads");
+            assert_eq!(leader.note, Some(format!("leader {i}")));
+            assert_eq!(Some(leader.term), leadership.fence());
+            assert!(Some(leader.term) > last, "term {} after {last:?}", leader.term);
+        }
+        last = leadership.fence();
+        ok(leadership.release().await);
+        for observer in &mut observers {
+            assert_eq!(next(observer).await, None, "nobody leads");
+        }
+    }
+    // Nothing changes, nothing is told.
+    let [mut observer, _] = observers;
+    assert!(tokio::time::timeout(A_WHILE, observer.next()).await.is_err());
+    // Of those who came and went unobserved only the last one matters.
+    for client in &clients {
+        ok(ok(of(client).campaign().await).release().await);
+    }
+    let leadership = ok(of(&clients[0]).campaign().await);
+    let leader = next(&mut observer).await.expect("somebody leads");
+    assert_eq!(Some(leader.term), leadership.fence());
+    ok(leadership.release().await);
+}
+
+async fn an_observer_sees_a_dead_leader_go(bench: Arc<Bench>) {
+    let (a, b) = (bench.client(), bench.client());
+    ok(of(&a).lease(LEASE / 3).campaign().await).detach();
+    let mut observer = ok(of(&b).observe());
+    if next(&mut observer).await.is_some() {
+        let gone = within(LEASE * 2, "it is seen to go", observer.next()).await;
+        assert_eq!(ok(gone), None);
+    }
+    let leadership = ok(of(&b).campaign().await);
+    assert_eq!(next(&mut observer).await.map(|l| l.term), leadership.fence());
+    ok(leadership.release().await);
+}
+
+async fn a_deposed_leader_is_told(bench: Arc<Bench>) {
+    let (a, b, look) = (bench.client(), bench.client(), bench.observer());
+    let leadership = ok(of(&a).campaign().await);
+    let term = leadership.fence();
+    let waiting = tokio::spawn(async move { ok(of(&b).campaign().await) });
+    waits(&look).await;
+    assert!(ok(look.lock("x").force_release().await));
+    let successor = woken("the next one leads", waiting).await;
+    assert!(successor.fence() > term);
+    // At its next renewal, after a third of the lease.
+    let stopped =
+        within(LEASE, "the old one is told", leadership.while_held(std::future::pending::<()>())).await;
+    assert!(matches!(stopped, Err(Error::Lost(_))), "{stopped:?}");
+    assert!(leadership.release().await.expect_err("it was deposed").is_lost());
+    tokio::time::sleep(A_WHILE).await;
+    assert_eq!(ok(of(&look).leader().await).map(|l| l.term), successor.fence(), "the successor leads on");
+    ok(successor.release().await);
+}
+
+async fn a_campaign_times_out(bench: Arc<Bench>) {
+    let (a, b, look) = (bench.client(), bench.client(), bench.observer());
+    let leadership = ok(of(&a).campaign().await);
+    let start = Instant::now();
+    assert!(ok(of(&b).campaign_for(A_WHILE * 2).await).is_none());
+    let waited = start.elapsed();
+    assert!(waited >= A_WHILE * 2, "it waited for {waited:?} only");
+    assert!(waited < LEASE, "it waited for {waited:?}");
+    withdraws(&look).await;
+    ok(leadership.release().await);
+    tokio::time::sleep(A_WHILE).await;
+    assert!(ok(of(&look).leader().await).is_none(), "who gave up leads");
+    let leadership = ok(of(&b).campaign_for(PATIENCE).await).expect("nobody leads");
+    ok(leadership.release().await);
+}
+
+async fn a_candidate_dropped_never_leads(bench: Arc<Bench>) {
+    let (a, b, look) = (bench.client(), bench.client(), bench.observer());
+    for _ in 0..3 {
+        let leadership = ok(of(&a).campaign().await);
+        let candidate = of(&b);
+        let waiting = tokio::spawn(async move { ok(candidate.campaign().await) });
+        waits(&look).await;
+        waiting.abort();
+        withdraws(&look).await;
+        ok(leadership.release().await);
+        tokio::time::sleep(A_WHILE).await;
+        assert_eq!(ok(of(&look).leader().await), None);
+    }
+}
+
+async fn a_term_with_a_limit_ends(bench: Arc<Bench>) {
+    let (a, b) = (bench.client(), bench.client());
+    let leadership = ok(of(&a).max_hold(LEASE / 3).campaign().await);
+    let successor = within(LEASE * 2, "the next one leads", of(&b).campaign()).await;
+    assert!(!leadership.is_held());
+    ok(ok(successor).release().await);
+}

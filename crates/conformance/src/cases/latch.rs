@@ -1,0 +1,235 @@
+//! The count-down latch: who waits is let go once it opened, whatever comes after, and it never opens early.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+use tenure::backend::Backend;
+use tenure::{Client, Error, Family, Latch};
+use tokio::task::JoinHandle;
+
+use super::between::{Looked, switched};
+use super::{A_WHILE, Case, done, woken};
+use crate::bench::{Bench, PATIENCE, eventually, ok, poll_times, within};
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut all = cases![
+        "latch"; &[Family::Latch];
+        an_absent_one_is_open,
+        counted_down_it_opens_for_all,
+        a_wait_times_out,
+        below_zero_is_harmless,
+        set_only_when_open,
+        a_count_of_zero_is_refused,
+        deleting_wakes_the_waiters,
+        set_anew_at_once_it_still_opened,
+        counted_down_once_each,
+        count_down_once_begun_happens_once,
+        a_wait_dropped_leaves_nothing,
+    ];
+    let own = cases!["latch"; &[Family::Latch]; count_down_dropped_while_the_store_is_away_happens_once];
+    all.extend(own.into_iter().map(Case::calm));
+    all
+}
+
+/// A client that tells when it has begun to wait.
+struct Waiting {
+    store: Arc<Looked>,
+    client: Client,
+}
+
+impl Waiting {
+    fn on(bench: &Bench) -> Self {
+        let store = Looked::at(bench.backend());
+        Self { client: Client::with(store.clone(), Bench::settings()), store }
+    }
+
+    /// Tasks that have looked and found the latch closed.
+    async fn start(&self, n: usize) -> Vec<JoinHandle<()>> {
+        let before = self.store.looks();
+        let each = (0..n).map(|_| {
+            let latch = of(&self.client);
+            tokio::spawn(async move { ok(latch.wait().await) })
+        });
+        let each = each.collect();
+        self.store.looks_above(before + n as u64 - 1).await;
+        each
+    }
+}
+
+fn of(client: &Client) -> Latch {
+    client.latch("x")
+}
+
+async fn count(latch: &Latch, n: u64) {
+    assert_eq!(ok(latch.count().await), n);
+}
+
+async fn an_absent_one_is_open(bench: Arc<Bench>) {
+    let latch = of(&bench.client());
+    count(&latch, 0).await;
+    ok(within(PATIENCE, "it is open", latch.wait()).await);
+    assert!(ok(latch.wait_for(Duration::from_secs(5)).await));
+}
+
+async fn counted_down_it_opens_for_all(bench: Arc<Bench>) {
+    let (a, b, c) = (Waiting::on(&bench), Waiting::on(&bench), of(&bench.client()));
+    assert!(ok(c.try_set_count(3).await));
+    let mut waiting = a.start(10).await;
+    waiting.extend(b.start(10).await);
+    for left in [2, 1] {
+        ok(c.count_down().await);
+        count(&of(&a.client), left).await;
+    }
+    tokio::time::sleep(A_WHILE).await;
+    assert!(waiting.iter().all(|w| !w.is_finished()), "it opened early");
+    ok(of(&a.client).count_down().await);
+    for task in waiting {
+        woken("it opens for each", task).await;
+    }
+    count(&c, 0).await;
+}
+
+async fn a_wait_times_out(bench: Arc<Bench>) {
+    let latch = of(&bench.client());
+    assert!(ok(latch.try_set_count(1).await));
+    let start = Instant::now();
+    assert!(!ok(latch.wait_for(A_WHILE).await));
+    assert!(start.elapsed() >= A_WHILE, "it waited for {:?} only", start.elapsed());
+    assert!(start.elapsed() < A_WHILE * 10, "it waited for {:?}", start.elapsed());
+    count(&latch, 1).await;
+    ok(latch.count_down().await);
+    assert!(ok(latch.wait_for(PATIENCE).await));
+}
+
+async fn below_zero_is_harmless(bench: Arc<Bench>) {
+    let (a, b) = (of(&bench.client()), of(&bench.client()));
+    ok(a.count_down().await);
+    assert!(ok(a.try_set_count(1).await), "what was counted down before does not count");
+    for _ in 0..5 {
+        ok(b.count_down().await);
+    }
+    count(&a, 0).await;
+    assert!(ok(a.try_set_count(2).await));
+    count(&b, 2).await;
+}
+
+async fn set_only_when_open(bench: Arc<Bench>) {
+    let (a, b) = (of(&bench.client()), of(&bench.client()));
+    assert!(ok(a.try_set_count(2).await));
+    assert!(!ok(b.try_set_count(9).await));
+    ok(b.count_down().await);
+    assert!(!ok(a.try_set_count(9).await));
+    count(&a, 1).await;
+    ok(b.count_down().await);
+    assert!(ok(b.try_set_count(9).await));
+    count(&a, 9).await;
+}
+
+async fn a_count_of_zero_is_refused(bench: Arc<Bench>) {
+    let latch = of(&bench.client());
+    let refused = latch.try_set_count(0).await;
+    assert!(matches!(refused, Err(Error::Config(_))), "{refused:?}");
+    count(&latch, 0).await;
+    assert!(ok(latch.try_set_count(1).await), "nothing was set");
+}
+
+async fn deleting_wakes_the_waiters(bench: Arc<Bench>) {
+    let (a, b, c) = (Waiting::on(&bench), Waiting::on(&bench), of(&bench.client()));
+    assert!(!ok(c.delete().await));
+    assert!(ok(c.try_set_count(3).await));
+    let mut waiting = a.start(5).await;
+    waiting.extend(b.start(5).await);
+    assert!(ok(c.delete().await));
+    for task in waiting {
+        woken("it opens for each", task).await;
+    }
+    assert!(!ok(c.delete().await));
+}
+
+async fn set_anew_at_once_it_still_opened(bench: Arc<Bench>) {
+    let (a, b, c) = (Waiting::on(&bench), Waiting::on(&bench), of(&bench.client()));
+    for round in 0..if bench.is_chaotic() { 10 } else { 50 } {
+        assert!(ok(c.try_set_count(1).await));
+        let mut waiting = a.start(1).await;
+        waiting.extend(b.start(1).await);
+        if round % 2 == 0 {
+            ok(c.count_down().await);
+        } else {
+            assert!(ok(c.delete().await));
+        }
+        assert!(ok(c.try_set_count(2).await));
+        for task in waiting {
+            done("the one that was waited for has opened", task).await;
+        }
+        count(&c, 2).await;
+        assert!(ok(c.delete().await));
+    }
+}
+
+async fn counted_down_once_each(bench: Arc<Bench>) {
+    let n = 50;
+    let clients = [bench.client(), bench.client()];
+    let look = of(&bench.observer());
+    assert!(ok(of(&clients[0]).try_set_count(n).await));
+    let tasks: Vec<_> = (1..n)
+        .map(|i| {
+            let latch = of(&clients[i as usize % 2]);
+            tokio::spawn(async move { ok(latch.count_down().await) })
+        })
+        .collect();
+    for task in tasks {
+        done("it is counted", task).await;
+    }
+    count(&look, 1).await;
+    // Repeats that are still under way change nothing.
+    assert!(!ok(look.wait_for(A_WHILE).await), "it opened early");
+    count(&look, 1).await;
+    ok(of(&clients[1]).count_down().await);
+    assert!(ok(look.wait_for(PATIENCE).await));
+    count(&look, 0).await;
+}
+
+async fn count_down_once_begun_happens_once(bench: Arc<Bench>) {
+    let (a, look) = (of(&bench.client()), of(&bench.observer()));
+    assert!(ok(a.try_set_count(20).await));
+    for k in 0..10 {
+        let _ = poll_times(a.count_down(), k).await;
+        let left = 20 - k as u64;
+        eventually("it happens", || async { ok(look.count().await) == left }).await;
+    }
+    tokio::time::sleep(A_WHILE).await;
+    count(&look, 11).await;
+}
+
+async fn count_down_dropped_while_the_store_is_away_happens_once(bench: Arc<Bench>) {
+    let (client, away) = switched(&bench);
+    let (a, look) = (of(&client), of(&bench.observer()));
+    assert!(ok(a.try_set_count(2).await));
+    away.store(true, SeqCst);
+    assert!(poll_times(a.count_down(), 2).await.is_none());
+    count(&look, 2).await;
+    away.store(false, SeqCst);
+    eventually("it happens", || async { ok(look.count().await) == 1 }).await;
+    assert!(!ok(look.wait_for(A_WHILE).await), "it happened twice");
+    ok(a.count_down().await);
+    count(&look, 0).await;
+}
+
+async fn a_wait_dropped_leaves_nothing(bench: Arc<Bench>) {
+    let c = of(&bench.client());
+    assert!(ok(c.try_set_count(1).await));
+    let waiting = Waiting::on(&bench);
+    for k in 0..10 {
+        assert!(poll_times(of(&waiting.client).wait(), k % 4).await.is_none(), "it is closed");
+    }
+    for task in waiting.start(3).await {
+        task.abort();
+    }
+    // Whatever still waited would use the store.
+    let Waiting { store, client } = waiting;
+    drop(client);
+    let store = Arc::downgrade(&(store as Arc<dyn Backend>));
+    eventually("nobody uses the store any more", || async { store.strong_count() == 0 }).await;
+    count(&c, 1).await;
+}

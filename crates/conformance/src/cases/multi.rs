@@ -1,0 +1,289 @@
+//! Several locks as one: all or nothing, in any order, of any kinds, over any stores.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use tenure::{Client, Error, Family, Memory, MultiLock, multi};
+
+use super::{A_WHILE, Case, done, woken};
+use crate::bench::{Bench, LEASE, PATIENCE, eventually, ok, poll_times, within};
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut all = cases![
+        "multi"; &[Family::Lock];
+        one_busy_leaves_none_held,
+        crossing_orders_do_not_deadlock,
+        one_name_twice_is_refused,
+        none_at_all_is_refused,
+        an_invalid_member_leaves_none_held,
+        across_two_stores,
+        release_reports_the_lost_and_frees_the_rest,
+        acquire_dropped_after_every_poll_leaves_nothing,
+        a_wait_that_times_out_leaves_nothing,
+        one_lost_is_all_lost,
+        dropped_it_frees_all,
+    ];
+    all.extend(cases!["multi"; &[Family::Lock, Family::ReadWrite]; a_member_that_fails_leaves_none_held]);
+    all.extend(cases!["multi"; &[Family::Lock, Family::ReadWrite, Family::Permit]; mixed_kinds]);
+    all
+}
+
+fn of<const N: usize>(client: &Client, names: [&str; N]) -> MultiLock {
+    multi(names.map(|name| client.lock(name)))
+}
+
+async fn is_free(look: &Client, name: &str) -> bool {
+    let seen = ok(look.show(name).await);
+    seen.is_none_or(|s| s.holders.is_empty() && s.waiters.is_empty())
+}
+
+async fn frees<const N: usize>(look: &Client, names: [&str; N]) {
+    for name in names {
+        eventually("it is free", || is_free(look, name)).await;
+    }
+}
+
+async fn one_busy_leaves_none_held(bench: Arc<Bench>) {
+    let (a, b, look) = (bench.client(), bench.client(), bench.observer());
+    let all = of(&a, ["a", "b", "c"]);
+    for busy in ["a", "b", "c"] {
+        let held = ok(b.lock(busy).acquire().await);
+        assert!(ok(all.try_acquire().await).is_none());
+        for other in ["a", "b", "c"].into_iter().filter(|n| *n != busy) {
+            assert!(is_free(&look, other).await, "{other} is held while {busy} is busy");
+        }
+        let waiting = tokio::spawn({
+            let all = all.clone();
+            async move { ok(all.acquire().await) }
+        });
+        eventually("it waits", || async { !ok(look.lock(busy).waiters().await).is_empty() }).await;
+        eventually("it waits for the busy one and holds none", || async {
+            let mut free = true;
+            for other in ["a", "b", "c"].into_iter().filter(|n| *n != busy) {
+                free &= is_free(&look, other).await;
+            }
+            free
+        })
+        .await;
+        ok(held.release().await);
+        let guards = woken("all are free", waiting).await;
+        assert!(guards.is_held());
+        assert_eq!(guards.guards().iter().map(|g| g.name().as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+        ok(guards.release().await);
+    }
+    frees(&look, ["a", "b", "c"]).await;
+}
+
+async fn crossing_orders_do_not_deadlock(bench: Arc<Bench>) {
+    const ORDERS: [&[&str]; 6] =
+        [&["a", "b"], &["b", "a"], &["a", "b", "c"], &["c", "b", "a"], &["b", "c"], &["c", "a"]];
+    let times = if bench.is_chaotic() { 2 } else { 8 };
+    let clients = [bench.client(), bench.client()];
+    let inside: Arc<HashMap<&str, AtomicU64>> =
+        Arc::new(["a", "b", "c"].map(|n| (n, AtomicU64::new(0))).into());
+    let tasks: Vec<_> = ORDERS
+        .into_iter()
+        .enumerate()
+        .map(|(i, names)| {
+            let all = multi(names.iter().map(|name| clients[i % 2].lock(name)));
+            let inside = inside.clone();
+            tokio::spawn(async move {
+                for _ in 0..times {
+                    let guards = ok(all.acquire().await);
+                    for name in names {
+                        assert_eq!(inside[name].fetch_add(1, SeqCst), 0, "two are inside {name}");
+                    }
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                    assert!(guards.is_held());
+                    for name in names {
+                        inside[name].fetch_sub(1, SeqCst);
+                    }
+                    ok(guards.release().await);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        done("nobody waits for ever", task).await;
+    }
+}
+
+async fn one_name_twice_is_refused(bench: Arc<Bench>) {
+    let (client, look) = (bench.client(), bench.observer());
+    let twice = of(&client, ["a", "b", "a"]);
+    for refused in
+        [twice.acquire().await.map(Some), twice.try_acquire().await, twice.try_acquire_for(LEASE).await]
+    {
+        let Err(Error::Config(reason)) = refused else { panic!("{refused:?}") };
+        assert!(reason.contains("a twice"), "{reason}");
+    }
+    assert!(is_free(&look, "a").await && is_free(&look, "b").await);
+}
+
+async fn none_at_all_is_refused(_: Arc<Bench>) {
+    let none = multi([]);
+    for refused in
+        [none.acquire().await.map(Some), none.try_acquire().await, none.try_acquire_for(LEASE).await]
+    {
+        assert!(matches!(refused, Err(Error::Config(_))), "{refused:?}");
+    }
+}
+
+async fn an_invalid_member_leaves_none_held(bench: Arc<Bench>) {
+    let (client, look) = (bench.client(), bench.observer());
+    let bad = of(&client, ["a", "", "c"]);
+    for refused in [bad.acquire().await.map(Some), bad.try_acquire().await, bad.try_acquire_for(LEASE).await]
+    {
+        assert!(matches!(refused, Err(Error::Config(_))), "{refused:?}");
+    }
+    assert!(is_free(&look, "a").await && is_free(&look, "c").await);
+}
+
+async fn a_member_that_fails_leaves_none_held(bench: Arc<Bench>) {
+    let (client, other, look) = (bench.client(), bench.client(), bench.observer());
+    let held = ok(other.rwlock("b").write().acquire().await);
+    let bad = of(&client, ["a", "b", "c"]);
+    for refused in [bad.acquire().await.map(Some), bad.try_acquire().await, bad.try_acquire_for(LEASE).await]
+    {
+        assert!(matches!(refused, Err(Error::Config(_))), "{refused:?}");
+        frees(&look, ["a", "c"]).await;
+    }
+    assert!(held.is_held());
+    ok(held.release().await);
+    ok(ok(bad.acquire().await).release().await);
+}
+
+async fn mixed_kinds(bench: Arc<Bench>) {
+    let (a, b, look) = (bench.client(), bench.client(), bench.observer());
+    let some = |client: &Client| {
+        multi([client.lock("l"), client.rwlock("r").read(), client.semaphore("s", 3).permits(2)])
+    };
+    let guards = ok(some(&a).acquire().await);
+    let reader = ok(b.rwlock("r").read().try_acquire().await).expect("readers share");
+    let one = ok(b.semaphore("s", 3).try_acquire().await).expect("one is left");
+    assert!(ok(b.rwlock("r").write().try_acquire().await).is_none());
+    assert!(ok(b.lock("l").try_acquire().await).is_none());
+    assert!(ok(some(&b).try_acquire().await).is_none());
+    assert_eq!(guards.fences().len(), 3);
+    ok(guards.release().await);
+    frees(&look, ["l"]).await;
+    // Two of three permits are free, the other reader does not matter.
+    let guards = ok(some(&b).try_acquire().await).expect("all are free");
+    assert_eq!(ok(look.semaphore("s", 3).available().await), 0);
+    ok(guards.release().await);
+    ok(reader.release().await);
+    ok(one.release().await);
+}
+
+async fn across_two_stores(bench: Arc<Bench>) {
+    let here = bench.client();
+    let memory = Arc::new(Memory::new());
+    let there = || Client::with(memory.clone(), Bench::settings());
+    let (mine, other) = (there(), there());
+    // The same name in two stores is two locks.
+    let both = multi([here.lock("x"), mine.lock("x")]);
+    let guards = ok(both.acquire().await);
+    assert_ne!(guards.guards()[0].id(), guards.guards()[1].id());
+    ok(guards.release().await);
+    let held = ok(other.lock("x").acquire().await);
+    assert!(ok(both.try_acquire().await).is_none());
+    assert!(is_free(&bench.observer(), "x").await);
+    let waiting = tokio::spawn(async move { ok(both.acquire().await) });
+    eventually("it waits", || async { !ok(other.lock("x").waiters().await).is_empty() }).await;
+    // The other way round, and at the same time.
+    let crossing = multi([other.lock("x"), bench.client().lock("x")]);
+    let crossing = tokio::spawn(async move { ok(ok(crossing.acquire().await).release().await) });
+    ok(held.release().await);
+    let guards = done("it gets both", waiting).await;
+    assert!(guards.is_held());
+    ok(guards.release().await);
+    done("so does the other", crossing).await;
+}
+
+async fn release_reports_the_lost_and_frees_the_rest(bench: Arc<Bench>) {
+    let (a, b, look) = (bench.client(), bench.client(), bench.observer());
+    let guards = ok(of(&a, ["a", "b", "c"]).acquire().await);
+    assert!(ok(look.lock("b").force_release().await));
+    let next = ok(b.lock("b").acquire().await);
+    let Err(Error::Lost(lost)) = guards.release().await else { panic!("one was lost") };
+    assert_eq!(lost.name.as_str(), "b");
+    assert!(is_free(&look, "a").await && is_free(&look, "c").await, "the others are released");
+    tokio::time::sleep(A_WHILE).await;
+    let holder = ok(look.lock("b").holder().await).expect("the next one");
+    assert_eq!(holder.id, next.id().to_string(), "what another holds now is not touched");
+    ok(next.release().await);
+}
+
+async fn acquire_dropped_after_every_poll_leaves_nothing(bench: Arc<Bench>) {
+    let (a, b, look) = (bench.client(), bench.client(), bench.observer());
+    for busy in [None, Some("a"), Some("c")] {
+        for k in 0..6 {
+            let held = match busy {
+                Some(name) => Some(ok(b.lock(name).acquire().await)),
+                None => None,
+            };
+            let done = poll_times(of(&a, ["a", "b", "c"]).acquire(), k).await.is_some();
+            if let Some(held) = held {
+                assert!(!done, "two are inside");
+                ok(held.release().await);
+            }
+            for name in ["a", "b", "c"] {
+                within(LEASE / 2, "nothing is left", frees(&look, [name])).await;
+            }
+            if done {
+                break;
+            }
+        }
+    }
+}
+
+async fn a_wait_that_times_out_leaves_nothing(bench: Arc<Bench>) {
+    let (a, b, look) = (bench.client(), bench.client(), bench.observer());
+    let all = of(&a, ["a", "b", "c"]);
+    for busy in ["a", "c"] {
+        let held = ok(b.lock(busy).acquire().await);
+        let start = Instant::now();
+        assert!(ok(all.try_acquire_for(A_WHILE * 2).await).is_none());
+        let waited = start.elapsed();
+        assert!(waited >= A_WHILE * 2, "it waited for {waited:?} only");
+        assert!(waited < LEASE, "it waited for {waited:?}");
+        for other in ["a", "b", "c"].into_iter().filter(|n| *n != busy) {
+            frees(&look, [other]).await;
+        }
+        ok(held.release().await);
+        frees(&look, ["a", "b", "c"]).await;
+    }
+    let guards = ok(all.try_acquire_for(PATIENCE).await).expect("all are free");
+    ok(guards.release().await);
+}
+
+async fn one_lost_is_all_lost(bench: Arc<Bench>) {
+    let (a, look) = (bench.client(), bench.observer());
+    let guards = ok(of(&a, ["a", "b", "c"]).acquire().await);
+    let working = guards.while_held(std::future::pending::<()>());
+    assert!(ok(look.lock("c").force_release().await));
+    // At the next renewal, after a third of the lease.
+    let stopped = within(LEASE, "the work is stopped", working).await;
+    let Err(Error::Lost(lost)) = stopped else { panic!("{stopped:?}") };
+    assert_eq!(lost.name.as_str(), "c");
+    assert_eq!(within(LEASE, "the loss is told", guards.lost()).await, lost);
+    assert!(!guards.is_held());
+    assert!(guards.guards()[0].is_held() && guards.guards()[1].is_held());
+    assert!(guards.remaining().is_zero());
+    drop(guards);
+    frees(&look, ["a", "b", "c"]).await;
+}
+
+async fn dropped_it_frees_all(bench: Arc<Bench>) {
+    let (a, b) = (bench.client(), bench.client());
+    for _ in 0..5 {
+        drop(ok(of(&a, ["a", "b"]).try_acquire().await).expect("the one before was dropped"));
+    }
+    let guards = ok(of(&a, ["a", "b"]).acquire().await);
+    let waiting = tokio::spawn(async move { ok(of(&b, ["b", "a"]).acquire().await) });
+    eventually("it waits", || async { !ok(a.lock("b").waiters().await).is_empty() }).await;
+    drop(guards);
+    ok(woken("it gets both", waiting).await.release().await);
+}

@@ -1,0 +1,156 @@
+//! What an owner may do with a read/write lock that it holds already, whoever waits for it.
+
+use std::sync::Arc;
+
+use tenure::{Client, Error, Family, Lock, Owner};
+use tokio::sync::Barrier;
+
+use super::{A_WHILE, Case, done, woken};
+use crate::bench::{Bench, LEASE, eventually, ok, poll_once, within};
+
+pub(super) fn cases() -> Vec<Case> {
+    cases![
+        "rwlock"; &[Family::ReadWrite];
+        a_writer_reads_under_its_write_and_downgrades,
+        a_reader_cannot_become_a_writer,
+        tasks_of_one_owner_with_a_stranger_between_them,
+        an_own_read_passes_a_waiting_writer,
+        an_owners_acquire_that_nobody_polls_blocks_nobody,
+        an_owners_acquire_that_nobody_polls_does_not_stop_the_queue,
+    ]
+}
+
+fn read(client: &Client) -> Lock {
+    client.rwlock("x").read()
+}
+
+fn write(client: &Client) -> Lock {
+    client.rwlock("x").write()
+}
+
+async fn waits(look: &Client, n: usize) {
+    eventually("they wait", || async { ok(look.rwlock("x").waiters().await).len() == n }).await;
+}
+
+async fn a_writer_reads_under_its_write_and_downgrades(bench: Arc<Bench>) {
+    let (a, b) = (bench.client(), bench.client());
+    let me = Owner::new();
+    let writer = ok(write(&a).owner(&me).acquire().await);
+    let own = within(LEASE, "it waits for itself", read(&a).owner(&me).acquire()).await;
+    let own = ok(own);
+    assert_eq!(own.fence(), writer.fence(), "one stay, one fence");
+    assert!(ok(read(&b).try_acquire().await).is_none(), "the write is still held");
+    ok(writer.release().await);
+    assert!(own.is_held());
+    let other = ok(read(&b).try_acquire().await).expect("only readers are inside");
+    ok(other.release().await);
+    assert!(ok(write(&b).try_acquire().await).is_none(), "a writer is inside with a reader");
+    let waiting = tokio::spawn(async move { ok(write(&b).acquire().await) });
+    waits(&bench.observer(), 1).await;
+    ok(own.release().await);
+    ok(woken("the writer gets in", waiting).await.release().await);
+}
+
+async fn a_reader_cannot_become_a_writer(bench: Arc<Bench>) {
+    let (a, b) = (bench.client(), bench.client());
+    let me = Owner::new();
+    let own = ok(read(&a).owner(&me).acquire().await);
+    let refused = within(LEASE, "the answer", write(&a).owner(&me).acquire()).await;
+    let Err(Error::Config(reason)) = refused else { panic!("{refused:?}") };
+    assert!(reason.contains("cannot become its writer"), "{reason}");
+    let refused = within(LEASE, "the answer", write(&a).owner(&me).try_acquire()).await;
+    assert!(matches!(refused, Err(Error::Config(_))), "{refused:?}");
+    assert!(own.is_held());
+    assert!(ok(write(&b).try_acquire().await).is_none(), "the read is gone");
+    ok(own.release().await);
+    let writer = ok(write(&a).owner(&me).try_acquire().await).expect("nobody is inside");
+    ok(writer.release().await);
+}
+
+async fn tasks_of_one_owner_with_a_stranger_between_them(bench: Arc<Bench>) {
+    let (client, other, look) = (bench.client(), bench.client(), bench.observer());
+    for half in [read, write] {
+        for stranger in [&client, &other] {
+            let me = Owner::new();
+            let held = ok(write(&other).acquire().await);
+            let mine = half(&client).owner(&me);
+            let together = Arc::new(Barrier::new(2));
+            let spawn = |lock: Lock, together: Arc<Barrier>| {
+                tokio::spawn(async move {
+                    let held = ok(lock.acquire().await);
+                    // Neither goes before both are inside.
+                    together.wait().await;
+                    held
+                })
+            };
+            let first = spawn(mine.clone(), together.clone());
+            waits(&look, 1).await;
+            let stranger = write(stranger);
+            let between = tokio::spawn(async move { ok(stranger.acquire().await) });
+            waits(&look, 2).await;
+            let second = spawn(mine, together);
+            waits(&look, 3).await;
+            ok(held.release().await);
+            let (first, second) =
+                (done("the first gets in", first).await, done("so does the second", second).await);
+            assert_eq!(first.id(), second.id(), "one owner, one hold");
+            tokio::time::sleep(A_WHILE / 3).await;
+            assert!(!between.is_finished(), "the stranger is inside too");
+            ok(first.release().await);
+            ok(second.release().await);
+            ok(woken("the stranger gets in", between).await.release().await);
+        }
+    }
+}
+
+async fn an_own_read_passes_a_waiting_writer(bench: Arc<Bench>) {
+    let (client, other, look) = (bench.client(), bench.client(), bench.observer());
+    for stranger in [&client, &other] {
+        let me = Owner::new();
+        let writer = ok(write(&client).owner(&me).acquire().await);
+        let stranger = write(stranger);
+        let waiting = tokio::spawn(async move { ok(stranger.acquire().await) });
+        waits(&look, 1).await;
+        let own = ok(within(LEASE, "it waits for the stranger", read(&client).owner(&me).acquire()).await);
+        ok(writer.release().await);
+        tokio::time::sleep(A_WHILE / 3).await;
+        assert!(!waiting.is_finished(), "the stranger is inside with a reader");
+        ok(own.release().await);
+        ok(woken("the stranger gets in", waiting).await.release().await);
+    }
+}
+
+async fn an_owners_acquire_that_nobody_polls_blocks_nobody(bench: Arc<Bench>) {
+    let client = bench.client();
+    let me = Owner::new();
+    let lock = read(&client).owner(&me);
+    let mut asleep = Box::pin(lock.acquire());
+    // Its attempt is under way, or answered and not collected.
+    let _ = poll_once(asleep.as_mut());
+    let (mine, another) = (read(&client).owner(&me), read(&client));
+    let mine = tokio::spawn(async move { ok(mine.acquire().await) });
+    let another = tokio::spawn(async move { ok(another.acquire().await) });
+    ok(done("a stranger gets in", another).await.release().await);
+    ok(done("another task of the owner gets in", mine).await.release().await);
+    drop(asleep);
+}
+
+async fn an_owners_acquire_that_nobody_polls_does_not_stop_the_queue(bench: Arc<Bench>) {
+    let (client, other, look) = (bench.client(), bench.client(), bench.observer());
+    for half in [read, write] {
+        let me = Owner::new();
+        let held = ok(write(&other).acquire().await);
+        let (mine, another) = (half(&client).owner(&me), write(&client));
+        let mine = tokio::spawn(async move { ok(mine.acquire().await) });
+        waits(&look, 1).await;
+        let another = tokio::spawn(async move { ok(another.acquire().await) });
+        waits(&look, 2).await;
+        let lock = half(&client).owner(&me);
+        let mut asleep = Box::pin(lock.acquire());
+        assert!(poll_once(asleep.as_mut()).is_pending());
+        ok(held.release().await);
+        ok(done("the owner gets in", mine).await.release().await);
+        ok(done("a stranger behind it gets in", another).await.release().await);
+        drop(asleep);
+    }
+}

@@ -1,0 +1,293 @@
+//! The semaphore with recorded permits: sizes, ids, leases, and who goes in when.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::time::Instant;
+
+use tenure::{Client, ClientId, Error, Family, HoldId, Semaphore};
+use tokio::sync::Barrier;
+
+use super::{A_WHILE, Case, done, woken};
+use crate::bench::{Bench, LEASE, eventually, ok, within};
+
+pub(super) fn cases() -> Vec<Case> {
+    cases![
+        "permits"; &[Family::Permit];
+        many_are_all_or_nothing,
+        never_more_than_the_limit,
+        a_larger_size_lets_waiters_in,
+        a_smaller_size_gives_none_until_enough_came_back,
+        the_size_given_first_stays,
+        a_forgotten_size_is_given_anew,
+        permits_of_the_dead_come_back,
+        released_by_its_id_from_elsewhere,
+        renewed_by_its_id_it_outlives_its_lease,
+        a_wrong_id_changes_nothing,
+        a_try_passes_a_waiter_that_wants_more,
+        impossible_numbers_are_refused,
+        runs_go_in_together,
+        taken_from_all_by_force,
+        a_wait_that_times_out_leaves_nothing,
+    ]
+}
+
+fn of(client: &Client, limit: u32) -> Semaphore {
+    client.semaphore("x", limit)
+}
+
+async fn available(semaphore: &Semaphore, n: i64) {
+    assert_eq!(ok(semaphore.available().await), n);
+}
+
+async fn waits(look: &Client) {
+    eventually("they wait", || async { !ok(look.semaphore("x", 1).waiters().await).is_empty() }).await;
+}
+
+async fn many_are_all_or_nothing(bench: Arc<Bench>) {
+    let (a, b) = (of(&bench.client(), 5), of(&bench.client(), 5));
+    let three = ok(a.acquire_many(3).await);
+    available(&b, 2).await;
+    assert!(ok(b.try_acquire_many(3).await).is_none());
+    available(&b, 2).await;
+    let two = ok(b.try_acquire_many(2).await).expect("two are free");
+    assert!(ok(b.try_acquire().await).is_none());
+    let b2 = b.clone();
+    let waiting = tokio::spawn(async move { ok(b2.acquire_many(4).await) });
+    waits(&bench.observer()).await;
+    ok(three.release().await);
+    tokio::time::sleep(A_WHILE).await;
+    assert!(!waiting.is_finished(), "only three are free");
+    available(&b, 3).await;
+    ok(two.release().await);
+    let four = woken("four are free", waiting).await;
+    available(&a, 1).await;
+    let holder = ok(a.holder().await).expect("one");
+    assert_eq!((holder.id, holder.holds), (four.id().to_string(), 4));
+    ok(four.release().await);
+    available(&a, 5).await;
+}
+
+async fn never_more_than_the_limit(bench: Arc<Bench>) {
+    const LIMIT: i64 = 4;
+    let times = if bench.is_chaotic() { 5 } else { 25 };
+    let clients = [bench.client(), bench.client(), bench.client()];
+    let (inside, most) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicI64::new(0)));
+    let tasks: Vec<_> = (0..9)
+        .map(|i| {
+            let (semaphore, n) = (of(&clients[i % 3], LIMIT as u32), i as u32 % 3 + 1);
+            let (inside, most) = (inside.clone(), most.clone());
+            tokio::spawn(async move {
+                for _ in 0..times {
+                    let held = ok(semaphore.acquire_many(n).await);
+                    let now = inside.fetch_add(i64::from(n), SeqCst) + i64::from(n);
+                    assert!(now <= LIMIT, "{now} of {LIMIT} are inside");
+                    most.fetch_max(now, SeqCst);
+                    tokio::task::yield_now().await;
+                    inside.fetch_sub(i64::from(n), SeqCst);
+                    ok(held.release().await);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        done("all get in", task).await;
+    }
+    assert!(most.load(SeqCst) > 1, "they never met");
+    available(&of(&clients[0], LIMIT as u32), LIMIT).await;
+}
+
+async fn a_larger_size_lets_waiters_in(bench: Arc<Bench>) {
+    let (a, b) = (of(&bench.client(), 1), of(&bench.client(), 3));
+    let one = ok(a.acquire().await);
+    let b2 = b.clone();
+    let waiting = tokio::spawn(async move { ok(b2.acquire_many(2).await) });
+    waits(&bench.observer()).await;
+    ok(a.resize(2).await);
+    tokio::time::sleep(A_WHILE).await;
+    assert!(!waiting.is_finished(), "only one is free");
+    ok(a.resize(3).await);
+    let two = woken("the waiter gets in", waiting).await;
+    available(&b, 0).await;
+    ok(one.release().await);
+    ok(two.release().await);
+    available(&a, 3).await;
+}
+
+async fn a_smaller_size_gives_none_until_enough_came_back(bench: Arc<Bench>) {
+    let (a, b) = (of(&bench.client(), 5), of(&bench.client(), 5));
+    let (three, two) = (ok(a.acquire_many(3).await), ok(b.acquire_many(2).await));
+    ok(b.resize(2).await);
+    available(&a, -3).await;
+    assert!(three.is_held() && two.is_held(), "what is in use stays in use");
+    ok(three.release().await);
+    available(&a, 0).await;
+    assert!(ok(a.try_acquire().await).is_none(), "the two in use are all there are");
+    ok(two.release().await);
+    available(&a, 2).await;
+    let all = ok(a.try_acquire_many(2).await).expect("two are free");
+    assert!(ok(b.try_acquire().await).is_none());
+    ok(all.release().await);
+}
+
+async fn the_size_given_first_stays(bench: Arc<Bench>) {
+    let (a, b) = (of(&bench.client(), 2), of(&bench.client(), 10));
+    let one = ok(a.acquire().await);
+    available(&b, 1).await;
+    let two = ok(b.try_acquire().await).expect("one is free");
+    assert!(ok(b.try_acquire().await).is_none(), "the size is two, whatever is given later");
+    ok(one.release().await);
+    ok(two.release().await);
+    available(&b, 2).await;
+}
+
+async fn a_forgotten_size_is_given_anew(bench: Arc<Bench>) {
+    let (a, b) = (of(&bench.client(), 1), of(&bench.client(), 3));
+    let one = ok(a.acquire().await);
+    assert!(ok(a.forget_size().await));
+    let two = ok(b.try_acquire_many(2).await).expect("the new size is three");
+    available(&a, 0).await;
+    assert!(ok(b.try_acquire().await).is_none());
+    ok(one.release().await);
+    ok(two.release().await);
+}
+
+async fn permits_of_the_dead_come_back(bench: Arc<Bench>) {
+    let (a, b) = (of(&bench.client(), 3), of(&bench.client(), 3));
+    let alive = ok(b.acquire().await);
+    let start = Instant::now();
+    ok(a.permits(2).lease(LEASE / 3).acquire().await).detach();
+    available(&b, 0).await;
+    let next = ok(within(LEASE * 3, "the dead one's permits", b.acquire_many(2)).await);
+    assert!(start.elapsed() >= LEASE / 3, "free after {:?}", start.elapsed());
+    assert!(alive.is_held());
+    ok(next.release().await);
+    available(&b, 2).await;
+    ok(alive.release().await);
+}
+
+async fn released_by_its_id_from_elsewhere(bench: Arc<Bench>) {
+    let (a, b, look) = (of(&bench.client(), 2), of(&bench.client(), 2), of(&bench.observer(), 2));
+    let (one, two) = (ok(a.acquire().await), ok(a.acquire().await));
+    assert!(ok(b.release_by(one.id()).await));
+    available(&look, 1).await;
+    assert!(!ok(look.release_by(one.id()).await), "it is gone already");
+    let next = ok(a.try_acquire().await).expect("one is free");
+    let lost = one.release().await.expect_err("it is gone");
+    assert!(lost.is_lost(), "{lost}");
+    available(&look, 0).await;
+    assert!(two.is_held() && next.is_held());
+    let id = two.detach();
+    assert!(ok(b.release_by(id).await));
+    ok(next.release().await);
+    available(&look, 2).await;
+}
+
+async fn renewed_by_its_id_it_outlives_its_lease(bench: Arc<Bench>) {
+    let (a, b, look) = (of(&bench.client(), 1), of(&bench.client(), 1), of(&bench.observer(), 1));
+    let id = ok(a.permits(1).lease(LEASE).acquire().await).detach();
+    let start = Instant::now();
+    assert!(ok(b.renew_by(id, LEASE * 4).await));
+    assert!(ok(b.renew_by(id, LEASE / 4).await));
+    let left = ok(look.holder().await).expect("one").left.expect("a lease");
+    assert!(left > LEASE * 3, "shortened to {left:?}");
+    while start.elapsed() < LEASE + LEASE / 4 {
+        assert!(ok(a.try_acquire().await).is_none(), "gone after {:?}", start.elapsed());
+        tokio::time::sleep(LEASE / 10).await;
+    }
+    assert!(ok(b.release_by(id).await));
+    ok(ok(a.try_acquire().await).expect("free").release().await);
+}
+
+async fn a_wrong_id_changes_nothing(bench: Arc<Bench>) {
+    let (a, look) = (of(&bench.client(), 2), of(&bench.observer(), 2));
+    let held = ok(a.acquire().await);
+    let strange =
+        [HoldId { client: ClientId::new(), n: held.id().n }, HoldId { n: held.id().n + 1000, ..held.id() }];
+    for id in strange {
+        assert!(!ok(look.release_by(id).await));
+        assert!(!ok(look.renew_by(id, LEASE * 10).await));
+    }
+    available(&look, 1).await;
+    let holder = ok(look.holder().await).expect("one");
+    assert_eq!(holder.id, held.id().to_string());
+    assert!(holder.left.expect("a lease") <= LEASE);
+    ok(held.release().await);
+    assert!(!ok(look.renew_by(strange[0], LEASE * 10).await), "a renewal makes nothing");
+    available(&look, 2).await;
+}
+
+async fn a_try_passes_a_waiter_that_wants_more(bench: Arc<Bench>) {
+    let a = of(&bench.client(), 5);
+    let two = ok(a.acquire_many(2).await);
+    let a2 = a.clone();
+    let waiting = tokio::spawn(async move { ok(a2.acquire_many(5).await) });
+    waits(&bench.observer()).await;
+    let one = ok(a.try_acquire().await).expect("three are free");
+    ok(one.release().await);
+    assert!(!waiting.is_finished());
+    ok(two.release().await);
+    ok(woken("all five are free", waiting).await.release().await);
+}
+
+async fn impossible_numbers_are_refused(bench: Arc<Bench>) {
+    let a = of(&bench.client(), 3);
+    for (semaphore, n, says) in
+        [(&a, 0, "at least one"), (&a, 4, "4 permits"), (&of(&bench.client(), 0), 1, "no permits")]
+    {
+        for refused in [semaphore.acquire_many(n).await.map(Some), semaphore.try_acquire_many(n).await] {
+            let Err(Error::Config(reason)) = refused else { panic!("{refused:?}") };
+            assert!(reason.contains(says), "{reason}");
+        }
+    }
+    available(&a, 3).await;
+}
+
+async fn runs_go_in_together(bench: Arc<Bench>) {
+    let (clients, n) = ([bench.client(), bench.client()], 20);
+    let all = ok(of(&clients[0], n as u32).acquire_many(n as u32).await);
+    let together = Arc::new(Barrier::new(n));
+    let tasks: Vec<_> = (0..n)
+        .map(|i| {
+            let (semaphore, together) = (of(&clients[i % 2], n as u32), together.clone());
+            tokio::spawn(async move {
+                let held = ok(semaphore.acquire().await);
+                together.wait().await;
+                assert!(held.is_held());
+                ok(held.release().await);
+            })
+        })
+        .collect();
+    waits(&bench.observer()).await;
+    ok(all.release().await);
+    for task in tasks {
+        done("all are inside at once", task).await;
+    }
+}
+
+async fn taken_from_all_by_force(bench: Arc<Bench>) {
+    let (a, look) = (of(&bench.client(), 3), of(&bench.observer(), 3));
+    let (one, two) = (ok(a.acquire().await), ok(a.acquire_many(2).await));
+    assert!(ok(look.force_release().await));
+    available(&look, 3).await;
+    assert!(!ok(look.force_release().await), "nobody holds any");
+    let all = ok(a.try_acquire_many(3).await).expect("all are free");
+    for guard in [&one, &two] {
+        within(LEASE, "the loss is told", guard.lost()).await;
+        assert!(!guard.is_held());
+    }
+    assert!(all.is_held());
+    available(&look, 0).await;
+    ok(all.release().await);
+}
+
+async fn a_wait_that_times_out_leaves_nothing(bench: Arc<Bench>) {
+    let (a, look) = (of(&bench.client(), 2), of(&bench.observer(), 2));
+    let one = ok(a.acquire().await);
+    assert!(ok(a.permits(2).try_acquire_for(A_WHILE).await).is_none());
+    let gone = eventually("it does not wait any more", || async { ok(look.waiters().await).is_empty() });
+    within(LEASE, "by itself", gone).await;
+    available(&look, 1).await;
+    ok(one.release().await);
+    tokio::time::sleep(A_WHILE).await;
+    available(&look, 2).await;
+}
