@@ -52,8 +52,9 @@ fn target() -> std::path::PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |set| root().join(set))
 }
 
+/// Libraries only: the pages of the program `tenure` would take the place of the library's.
 fn documentation() -> Command {
-    let mut command = cargo(&["doc", "--workspace", "--no-deps"]);
+    let mut command = cargo(&["doc", "--workspace", "--no-deps", "--lib"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     command
 }

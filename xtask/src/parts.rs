@@ -171,6 +171,17 @@ mod tests {
     }
 
     #[test]
+    fn no_store_of_the_suite_is_left_out() {
+        let source = std::fs::read_to_string(root().join("crates/conformance/src/stores.rs")).unwrap();
+        let mut lines = source.lines();
+        let mut named = Vec::new();
+        while lines.any(|line| line.contains("fn name(&self) -> &'static str {")) {
+            named.extend(lines.next().map(|line| line.trim().trim_matches('"').to_owned()));
+        }
+        assert_eq!(named, STORES);
+    }
+
+    #[test]
     fn the_suite_over_all_stores_is_no_unit_test() {
         assert!(!integration_tests(&root()).contains(&"matrix".to_owned()));
         assert!(example_names(&root()).contains(&"lock".to_owned()));

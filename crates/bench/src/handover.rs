@@ -26,7 +26,7 @@ pub(crate) async fn between_processes(scale: Scale) -> Result<Row> {
         worker.answer("ready").await?;
     }
     let (mut ours, mut peer, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..scale.rounds {
+    for _ in 0..scale.turns {
         let mine = ours_once(&mut pair, scale.handovers).await?;
         let theirs = flock_once(folder.path(), scale.handovers).await?;
         ratios.push(percentile(&mine, 0.5) / percentile(&theirs, 0.5));

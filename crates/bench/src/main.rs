@@ -22,13 +22,14 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 /// How much is done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
-    /// Rounds of each side.
+    /// Rounds of each side that measure rates. Many short ones: what else the machine does hits few of them.
     pub(crate) rounds: usize,
     /// How long a round of the memory store takes.
     pub(crate) memory: Duration,
     /// And one of SQLite.
     pub(crate) sqlite: Duration,
-    /// Hand-overs in a round.
+    /// Rounds of hand-overs, and how many are in one.
+    pub(crate) turns: usize,
     pub(crate) handovers: usize,
     /// Waiting processes, and how long they are watched.
     pub(crate) waiters: usize,
@@ -36,9 +37,10 @@ pub(crate) struct Scale {
 }
 
 const FULL: Scale = Scale {
-    rounds: 7,
-    memory: Duration::from_millis(300),
-    sqlite: Duration::from_millis(500),
+    rounds: 31,
+    memory: Duration::from_millis(50),
+    sqlite: Duration::from_millis(100),
+    turns: 5,
     handovers: 50,
     waiters: 100,
     watched: Duration::from_secs(10),
@@ -46,9 +48,10 @@ const FULL: Scale = Scale {
 
 /// Shows that the benchmarks work, and roughly where things stand.
 const QUICK: Scale = Scale {
-    rounds: 5,
-    memory: Duration::from_millis(50),
-    sqlite: Duration::from_millis(100),
+    rounds: 9,
+    memory: Duration::from_millis(20),
+    sqlite: Duration::from_millis(50),
+    turns: 5,
     handovers: 10,
     waiters: 20,
     watched: Duration::from_secs(3),
