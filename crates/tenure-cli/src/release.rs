@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write, stderr, stdin};
 
 use serde::Serialize;
 use tenure::backend::Mode;
-use tenure::{Claim, Client, Error, Family, Holder, Kind, Name, Result, Snapshot};
+use tenure::{Client, Error, Family, Holder, Lock, Name, Result, Snapshot};
 
 use crate::args::Release;
 use crate::inspect::json;
@@ -83,22 +83,21 @@ async fn take(client: &Client, snapshot: &Snapshot) -> Result<Vec<Holder>> {
     let mut released = Vec::new();
     for holder in &snapshot.holders {
         let Some(id) = holder.hold_id() else { continue };
-        let claim = Claim::of(id, snapshot.name.clone(), kind(snapshot, holder));
-        if client.backend().release(&claim, 0).await? == tenure::backend::Released::Freed {
+        if held_as(client, snapshot, holder).release_by(id).await? {
             released.push(holder.clone());
         }
     }
     Ok(released)
 }
 
-/// Stores keep each kind in its own way.
-fn kind(snapshot: &Snapshot, holder: &Holder) -> Kind {
+/// What it is held as: stores keep each kind in its own way.
+fn held_as(client: &Client, snapshot: &Snapshot, holder: &Holder) -> Lock {
+    let name = snapshot.name.as_str();
     match (snapshot.family, holder.mode) {
-        (Family::Permit, _) => Kind::Permit { n: holder.holds, limit: snapshot.size.unwrap_or(holder.holds) },
-        (Family::ReadWrite, Mode::Shared) => Kind::Read { under_write: None },
-        (Family::ReadWrite, _) => Kind::Write,
-        (Family::Fair, _) => Kind::FairLock,
-        (Family::Leader, _) => Kind::Leader,
-        _ => Kind::Lock,
+        (Family::Permit, _) => client.semaphore(name, snapshot.size.unwrap_or(1).max(1)).permits(1),
+        (Family::ReadWrite, Mode::Shared) => client.rwlock(name).read(),
+        (Family::ReadWrite, _) => client.rwlock(name).write(),
+        (Family::Fair, _) => client.lock(name).fair(),
+        _ => client.lock(name),
     }
 }

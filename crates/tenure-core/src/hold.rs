@@ -137,7 +137,10 @@ impl Hold {
     }
 
     pub(crate) fn remaining(&self) -> Duration {
-        if self.phase.load(SeqCst) != HELD { Duration::ZERO } else { self.until().since(self.clock.now()) }
+        if self.phase.load(SeqCst) != HELD {
+            return Duration::ZERO;
+        }
+        self.until().min(self.share.lock().unwrap().max_at()).since(self.clock.now())
     }
 
     pub(crate) fn is_held(&self) -> bool {
@@ -151,12 +154,25 @@ impl Hold {
     /// Why it was lost. Computed at the call: a guard does not wait for the keeper to learn that its time is over.
     pub(crate) fn lost(&self) -> Option<Lost> {
         let phase = self.phase.load(SeqCst);
-        let reason = match reason(phase) {
-            Some(reason) => reason,
-            None if phase == HELD && self.clock.now() >= self.until() => LostReason::Expired,
-            None => return None,
-        };
-        Some(self.as_lost(reason))
+        if let Some(reason) = reason(phase) {
+            return Some(self.as_lost(reason));
+        }
+        if phase == LEFT {
+            return None;
+        }
+        let max_at = self.share.lock().unwrap().max_at();
+        self.over(self.clock.now(), max_at).map(|reason| self.as_lost(reason))
+    }
+
+    /// Why it is over by the clock.
+    fn over(&self, now: Time, max_at: Time) -> Option<LostReason> {
+        if now >= self.until() {
+            Some(LostReason::Expired)
+        } else if now >= max_at {
+            Some(LostReason::MaxHold)
+        } else {
+            None
+        }
     }
 
     pub(crate) fn as_lost(&self, reason: LostReason) -> Lost {
@@ -191,11 +207,14 @@ impl Hold {
     /// One more guard, already counted in the store with `until`; its part in the hold. `None` when the hold ended
     /// meanwhile.
     pub(crate) fn enter(&self, terms: Terms, until: Time) -> Option<Part> {
-        let mut share = self.share.lock().unwrap();
-        let now = self.clock.now();
         if !self.is_held() {
             return None;
         }
+        let mut share = self.share.lock().unwrap();
+        if share.guards == 0 {
+            return None;
+        }
+        let now = self.clock.now();
         share.guards += 1;
         self.until.fetch_max(until.as_nanos(), SeqCst);
         if terms.renewed {
@@ -218,10 +237,10 @@ impl Hold {
 
     /// One guard fewer.
     pub(crate) fn leave(&self, part: Part) -> Leave {
-        let mut share = self.share.lock().unwrap();
         if let Some(lost) = self.lost() {
             return Leave::Lost(lost);
         }
+        let mut share = self.share.lock().unwrap();
         share.guards -= 1;
         if let Some(at) = share.limits.iter().position(|l| Some(*l) == part.limit) {
             share.limits.swap_remove(at);
@@ -251,10 +270,8 @@ impl Hold {
     /// What the keeper has to do about it now. A renewal is handed out once, until it is answered.
     pub(crate) fn due(&self, now: Time) -> Due {
         let share = self.share.lock().unwrap();
-        if now >= self.until() {
-            Due::Lose(LostReason::Expired)
-        } else if now >= share.max_at() {
-            Due::Lose(LostReason::MaxHold)
+        if let Some(reason) = self.over(now, share.max_at()) {
+            Due::Lose(reason)
         } else if now.as_nanos() >= self.collect_by.load(SeqCst) {
             self.collect_by.store(u64::MAX, SeqCst);
             Due::Reclaim

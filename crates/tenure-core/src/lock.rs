@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::acquire::{Request, Wait};
-use crate::backend::{Holder, Released, Waiter};
+use crate::backend::{Holder, Mode, Released, Waiter};
 use crate::client::Client;
 use crate::{Claim, Family, Guard, HoldId, Kind, Name, Owner, Result};
 
@@ -153,14 +153,25 @@ impl Lock {
     pub async fn force_release(&self) -> Result<bool> {
         let mut freed = false;
         for holder in self.holders().await? {
-            if let Some(id) = holder.hold_id() {
-                freed |= self.release_id(id).await?;
-            }
+            let Some(id) = holder.hold_id() else { continue };
+            // Both halves of a read/write lock are taken away through either.
+            let mut held_as = self.clone();
+            held_as.request.kind = match (holder.mode, self.request.kind) {
+                (Mode::Shared, _) => Kind::Read { under_write: None },
+                (Mode::Exclusive, Kind::Read { .. }) => Kind::Write,
+                (_, kind) => kind,
+            };
+            freed |= held_as.release_by(id).await?;
         }
         Ok(freed)
     }
 
-    pub(crate) async fn release_id(&self, id: HoldId) -> Result<bool> {
+    /// Releases a hold by its id, from anywhere, and says whether there was one. Its holder learns it as from
+    /// [`Lock::force_release`].
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn release_by(&self, id: HoldId) -> Result<bool> {
         let core = self.request.core();
         core.check_open()?;
         let name = self.request.name()?;

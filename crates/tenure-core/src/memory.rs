@@ -145,6 +145,11 @@ impl LedgerStore for MemoryStore {
         Ok(self.watched.listen(name, interest))
     }
 
+    async fn peek(&self, name: &Name) -> Result<Option<(Ledger, Now)>> {
+        let table = self.table.lock().unwrap();
+        Ok(table.ledgers.get(name).map(|ledger| (ledger.clone(), self.now())))
+    }
+
     async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(Name, Ledger, Now)>> {
         let table = self.table.lock().unwrap();
         let now = self.now();

@@ -150,7 +150,7 @@ impl Semaphore {
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
     pub async fn release_by(&self, id: HoldId) -> Result<bool> {
-        self.permits(1).release_id(id).await
+        self.permits(1).release_by(id).await
     }
 
     /// Renews the permits of a hold by its id for `lease` from now; never shortens. `false` when there are none.

@@ -12,7 +12,8 @@ pub struct Options {
     pub network_fs: bool,
     /// The clock that leases are measured on; the machine's boot clock if `None`.
     pub clock: Option<Clock>,
-    /// How long a call bears that another process holds the file, before it is `Unavailable`. 5 s if `None`.
+    /// How long a call bears that another process holds the file, before it is `Unavailable`. 1 s if `None`:
+    /// the client above tries again for as long as its settings say.
     pub busy_limit: Option<Duration>,
     /// Stands in for the boot id of this machine.
     #[doc(hidden)]
@@ -27,7 +28,7 @@ pub struct Options {
 
 impl Options {
     pub(crate) fn busy_limit(&self) -> Duration {
-        self.busy_limit.unwrap_or(Duration::from_secs(5))
+        self.busy_limit.unwrap_or(Duration::from_secs(1))
     }
 
     pub(crate) fn sweep_every(&self) -> u64 {

@@ -91,6 +91,11 @@ impl LedgerStore for SqliteStore {
         Ok(Box::new(Listening { inner, _ear: ear.ok(), again }))
     }
 
+    async fn peek(&self, name: &Name) -> Result<Option<(Ledger, Now)>> {
+        let found = self.scan(name.as_str(), 1).await?;
+        Ok(found.into_iter().find(|(n, ..)| n == name).map(|(_, ledger, now)| (ledger, now)))
+    }
+
     async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(Name, Ledger, Now)>> {
         let shared = &self.shared;
         let job = |database: &Database| {

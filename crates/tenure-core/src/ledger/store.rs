@@ -45,6 +45,9 @@ pub trait LedgerStore: fmt::Debug + Send + Sync + 'static {
         interest: Interest<'_>,
     ) -> impl Future<Output = Result<Box<dyn Watch>>> + Send;
 
+    /// The ledger of `name` as it stands. Changes nothing, and waits for nobody who does.
+    fn peek(&self, name: &Name) -> impl Future<Output = Result<Option<(Ledger, Now)>>> + Send;
+
     /// The ledgers in use whose names begin with `prefix`, in order, at most `limit`.
     fn scan(
         &self,
@@ -134,8 +137,8 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
     async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
         match query {
             Query::Name(name) => {
-                let seen = self.store.update(&name, |ledger, now| ledger.snapshot(&name, now)).await?;
-                Ok(seen.into_iter().collect())
+                let seen = self.store.peek(&name).await?;
+                Ok(seen.and_then(|(mut ledger, now)| ledger.snapshot(&name, now)).into_iter().collect())
             }
             Query::Prefix { prefix, limit } => {
                 let found = self.store.scan(&prefix, limit).await?;
