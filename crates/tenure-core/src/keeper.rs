@@ -201,7 +201,8 @@ impl Core {
     }
 
     pub(crate) fn timer(self: &Arc<Self>, at: Instant) -> Result<Timer> {
-        Ok(Timer(self.runtime()?.spawn(tokio::time::sleep_until(at))))
+        // Made inside the task: a sleep takes its timer from the runtime that it is made in.
+        Ok(Timer(self.runtime()?.spawn(async move { tokio::time::sleep_until(at).await })))
     }
 
     pub(crate) async fn sleep(self: &Arc<Self>, d: Duration) -> Result<()> {

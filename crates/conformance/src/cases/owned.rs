@@ -17,6 +17,7 @@ pub(super) fn cases() -> Vec<Case> {
         an_own_read_passes_a_waiting_writer,
         an_owners_acquire_that_nobody_polls_blocks_nobody,
         an_owners_acquire_that_nobody_polls_does_not_stop_the_queue,
+        an_owners_acquire_that_nobody_polls_does_not_part_its_tasks,
     ]
 }
 
@@ -151,6 +152,41 @@ async fn an_owners_acquire_that_nobody_polls_does_not_stop_the_queue(bench: Arc<
         ok(held.release().await);
         ok(done("the owner gets in", mine).await.release().await);
         ok(done("a stranger behind it gets in", another).await.release().await);
+        drop(asleep);
+    }
+}
+
+async fn an_owners_acquire_that_nobody_polls_does_not_part_its_tasks(bench: Arc<Bench>) {
+    let (client, other, look) = (bench.client(), bench.client(), bench.observer());
+    for half in [read, write] {
+        let me = Owner::new();
+        let held = ok(write(&other).acquire().await);
+        let together = Arc::new(Barrier::new(2));
+        let mine = || {
+            let (lock, together) = (half(&client).owner(&me), together.clone());
+            tokio::spawn(async move {
+                let held = ok(lock.acquire().await);
+                together.wait().await;
+                held
+            })
+        };
+        let first = mine();
+        waits(&look, 1).await;
+        let stranger = write(&client);
+        let between = tokio::spawn(async move { ok(stranger.acquire().await) });
+        waits(&look, 2).await;
+        let second = mine();
+        waits(&look, 3).await;
+        let lock = half(&client).owner(&me);
+        let mut asleep = Box::pin(lock.acquire());
+        assert!(poll_once(asleep.as_mut()).is_pending());
+        ok(held.release().await);
+        let (first, second) =
+            (done("the first gets in", first).await, done("so does the second", second).await);
+        ok(first.release().await);
+        ok(second.release().await);
+        // What the sleeper was given and did not collect goes back by itself.
+        ok(done("the stranger gets in", between).await.release().await);
         drop(asleep);
     }
 }

@@ -355,8 +355,8 @@ impl Run {
         for waiter in owned {
             let (Some(owner), Want::Claim { claim, terms }) = (waiter.owner, &waiter.want) else { continue };
             let slot = SlotUse::new(&self.core, owner, &self.name, false);
-            // Whoever is entering has this looked at again when it is done: the gate waits for nobody.
-            let Ok(_one) = slot.entering.try_lock() else { continue };
+            // In turn if it can be. Whoever is entering may be a future that nobody polls: the gate goes on without.
+            let _one = slot.entering.try_lock();
             if slot.held().is_empty() {
                 continue;
             }
