@@ -82,6 +82,7 @@ async fn tell(lock: &Lock, name: &str, report: Report, begun: Instant) {
     if !report.is_watched() {
         if !report.quiet
             && let Ok(holders) = lock.holders().await
+            && !holders.is_empty()
         {
             report.event(&Event::Waiting { name, holders: &holders });
         }

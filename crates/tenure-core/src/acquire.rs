@@ -94,7 +94,7 @@ impl Request {
             holds: 1,
             lease: terms.lease,
             wait,
-            stamp: core.stamp(),
+            stamp: core.stamp(kind),
             note: self.note.clone(),
         })
     }

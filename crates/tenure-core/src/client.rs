@@ -11,7 +11,7 @@ use crate::driver::Gates;
 use crate::keeper::Keeper;
 use crate::owner::Slots;
 use crate::{
-    ClientId, Clock, CountingSemaphore, Election, Error, HoldId, Latch, Lock, LostReason, Name, Result,
+    ClientId, Clock, CountingSemaphore, Election, Error, HoldId, Kind, Latch, Lock, LostReason, Name, Result,
     RwLock, Semaphore,
 };
 
@@ -115,7 +115,7 @@ impl Client {
 
     /// A lock on `name`.
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
-        Lock::new(self, Name::new(name), crate::Kind::Lock)
+        Lock::new(self, Name::new(name), Kind::Lock)
     }
 
     /// A read/write lock on `name`.
@@ -236,9 +236,10 @@ impl Core {
         self.settings.poll.unwrap_or(self.backend.info().poll)
     }
 
-    /// How long a waiter's place lasts without a sign of life.
-    pub(crate) fn stamp(&self) -> Duration {
-        self.poll() * 3
+    /// How long a waiter's place lasts without a sign of life. One that nobody is bound by is only told first: it
+    /// need not be kept fresh.
+    pub(crate) fn stamp(&self, kind: Kind) -> Duration {
+        self.poll() * if kind.is_queued() { 3 } else { 30 }
     }
 
     pub(crate) async fn snapshot(self: &Arc<Self>, name: &Name) -> Result<Option<Snapshot>> {

@@ -78,6 +78,10 @@ impl Clock {
         }
     }
 
+    pub(crate) fn is_manual(&self) -> bool {
+        matches!(self.0, Source::Manual(_))
+    }
+
     /// The time now.
     pub fn now(&self) -> Time {
         match &self.0 {

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
+use serde::Deserialize;
 use tenure_core::Name;
-use tenure_core::ledger::{Ledger, Now};
+use tenure_core::ledger::{Holder, Ledger, Now};
 
 const BEGIN: &str = "BEGIN IMMEDIATE";
 const COMMIT: &str = "COMMIT";
@@ -165,6 +166,24 @@ impl Drop for Tx<'_> {
             let _ = self.conn.prepare_cached(ROLLBACK).and_then(|mut s| s.execute([]));
         }
     }
+}
+
+/// Those inside `name`. The queue, which may be long, is passed over.
+pub(crate) fn inside(conn: &Connection, name: &Name) -> Result<Option<Ledger>> {
+    #[derive(Deserialize)]
+    struct Inside {
+        fence: u64,
+        size: Option<u32>,
+        #[serde(default)]
+        holders: Vec<Holder>,
+    }
+    let mut read = conn.prepare_cached(READ)?;
+    let mut rows = read.query([name.as_str()])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let ValueRef::Text(body) = row.get_ref(1)? else { return Ok(None) };
+    let inside: Inside = serde_json::from_slice(body).map_err(|e| RowError::Body(name.clone(), e))?;
+    let Inside { fence, size, holders } = inside;
+    Ok(Some(Ledger { fence, size, holders, ..Ledger::default() }))
 }
 
 /// Ledgers in use whose names begin with `prefix`, in order, at most `limit`.

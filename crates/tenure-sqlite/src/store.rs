@@ -12,7 +12,7 @@ use tenure_core::{ClientId, Name};
 use crate::database::Database;
 use crate::ear::Ear;
 use crate::fault::Fault;
-use crate::ledgers::scan;
+use crate::ledgers::{inside, scan};
 use crate::shared::Shared;
 use crate::{Options, Result};
 
@@ -94,6 +94,18 @@ impl LedgerStore for SqliteStore {
     async fn peek(&self, name: &Name) -> Result<Option<(Ledger, Now)>> {
         let found = self.scan(name.as_str(), 1).await?;
         Ok(found.into_iter().find(|(n, ..)| n == name).map(|(_, ledger, now)| (ledger, now)))
+    }
+
+    async fn inside(&self, name: &Name) -> Result<Option<(Ledger, Now)>> {
+        let shared = &self.shared;
+        let job = |database: &Database| {
+            if !database.is_current(&shared.path) {
+                return Err(Fault::Moved);
+            }
+            inside(&database.conn, name).map_err(|e| shared.judge(e))
+        };
+        let found = shared.run(|| format!("look at {name}"), job).await?;
+        Ok(found.map(|ledger| (ledger, shared.now())))
     }
 
     async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(Name, Ledger, Now)>> {

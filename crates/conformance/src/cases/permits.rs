@@ -11,7 +11,7 @@ use super::{A_WHILE, Case, done, woken};
 use crate::bench::{Bench, LEASE, eventually, ok, within};
 
 pub(super) fn cases() -> Vec<Case> {
-    cases![
+    let mut all = cases![
         "permits"; &[Family::Permit];
         many_are_all_or_nothing,
         never_more_than_the_limit,
@@ -20,7 +20,6 @@ pub(super) fn cases() -> Vec<Case> {
         the_size_given_first_stays,
         a_forgotten_size_is_given_anew,
         permits_of_the_dead_come_back,
-        released_by_its_id_from_elsewhere,
         renewed_by_its_id_it_outlives_its_lease,
         a_wrong_id_changes_nothing,
         a_try_passes_a_waiter_that_wants_more,
@@ -28,7 +27,11 @@ pub(super) fn cases() -> Vec<Case> {
         runs_go_in_together,
         taken_from_all_by_force,
         a_wait_that_times_out_leaves_nothing,
-    ]
+    ];
+    // Where answers are lost, a release that finds nothing may be the repeat of one that freed it.
+    let lost = cases!["permits"; &[Family::Permit]; released_by_its_id_from_elsewhere];
+    all.extend(lost.into_iter().map(Case::calm));
+    all
 }
 
 fn of(client: &Client, limit: u32) -> Semaphore {

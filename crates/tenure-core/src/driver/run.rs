@@ -381,10 +381,16 @@ impl Run {
     /// Sleeps until something is heard, time is up, or those in front are others.
     async fn sleep(&mut self, retry_after: Option<Duration>, front: &[Waiter]) {
         let core = self.core.clone();
-        let poll = sleep_until(Instant::now() + core.poll());
-        let retry =
-            core.clock.sleep(retry_after.unwrap_or(Duration::MAX / 4).min(Duration::from_secs(86_400 * 365)));
-        tokio::pin!(poll, retry);
+        let poll_at = Instant::now() + core.poll();
+        // No timer for what comes after the poll: each costs wake-ups of its own, in every process that waits.
+        let sooner = retry_after.filter(|d| *d < core.poll() || core.clock.is_manual());
+        let retry = async {
+            match sooner {
+                Some(d) => core.clock.sleep(d).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(retry);
         loop {
             self.sweep();
             let (same, next) = {
@@ -400,17 +406,14 @@ impl Run {
                     None => std::future::pending().await,
                 }
             };
-            let timer = async {
-                match next {
-                    Some(at) => sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 _ = signal => return,
                 () = &mut retry => return,
-                () = &mut poll => return,
-                () = timer => {}
+                () = sleep_until(next.map_or(poll_at, |at| at.min(poll_at))) => {
+                    if Instant::now() >= poll_at {
+                        return;
+                    }
+                }
                 () = self.gate.wake.notified() => {}
             }
         }
