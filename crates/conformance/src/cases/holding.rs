@@ -9,7 +9,7 @@ use tenure::layers::{Call, Fate, Faults};
 use tenure::{Claim, Client, ClientId, Error, Family, HoldId, Kind, LostReason, Name, Owner};
 
 use super::Case;
-use crate::bench::{Bench, LEASE, PATIENCE, eventually, ok, within};
+use crate::bench::{Bench, LEASE, PATIENCE, eventually, ok, poll_once, within};
 
 pub(super) fn cases() -> Vec<Case> {
     const NEEDS: &[Family] = &[Family::Lock];
@@ -25,6 +25,7 @@ pub(super) fn cases() -> Vec<Case> {
         a_forced_release_is_told_and_the_fence_moves_on,
         fences_grow_over_expiry_force_and_reopening,
         max_hold_ends_a_hold,
+        max_hold_ends_a_forgotten_guard,
         an_inner_max_hold_ends_with_its_guard,
         a_fixed_lease_is_not_renewed,
         a_release_after_the_lease_says_lost_and_leaves_the_next,
@@ -48,6 +49,9 @@ pub(super) fn cases() -> Vec<Case> {
             close_waits_for_what_is_under_way,
             an_inner_release_that_comes_last_is_released,
             a_wait_ends_in_time_though_the_store_is_slow,
+            a_release_dropped_half_way_goes_on,
+            a_reentry_that_fails_changes_nothing,
+            those_who_only_wait_send_nothing,
         ])
         .map(Case::calm),
     );
@@ -237,6 +241,12 @@ async fn max_hold_ends_a_hold(bench: Arc<Bench>) {
     let next = within(LEASE / 2, "the name is freed", other.lock("x").acquire()).await;
     ok(ok(next).release().await);
     assert!(ok_err(guard.release().await).is_lost());
+}
+
+async fn max_hold_ends_a_forgotten_guard(bench: Arc<Bench>) {
+    let (client, other) = (bench.client(), bench.client());
+    std::mem::forget(ok(client.lock("x").max_hold(LEASE / 3).acquire().await));
+    ok(ok(within(LEASE * 2, "the name is freed", other.lock("x").acquire()).await).release().await);
 }
 
 async fn an_inner_max_hold_ends_with_its_guard(bench: Arc<Bench>) {
@@ -484,5 +494,74 @@ async fn a_wait_ends_in_time_though_the_store_is_slow(bench: Arc<Bench>) {
     assert!(ok(client.lock("x").try_acquire_for(LEASE / 10).await).is_none());
     assert!(start.elapsed() < LEASE / 2, "{:?}", start.elapsed());
     ok(held.release().await);
+    ok(client.close().await);
+}
+
+async fn a_release_dropped_half_way_goes_on(bench: Arc<Bench>) {
+    let client = planned(&bench, |call| match call {
+        Call::Release(_) => Fate { delay: LEASE / 20, ..Fate::default() },
+        _ => Fate::default(),
+    });
+    let guard = ok(client.lock("x").acquire().await);
+    let mut release = Box::pin(guard.release());
+    assert!(poll_once(release.as_mut()).is_pending());
+    drop(release);
+    ok(within(LEASE / 2, "free", bench.client().lock("x").acquire()).await.map(drop));
+}
+
+async fn a_reentry_that_fails_changes_nothing(bench: Arc<Bench>) {
+    let refuses = Arc::new(AtomicBool::new(true));
+    let plan = refuses.clone();
+    let faults = Faults::new(bench.bare(), move |call| match call {
+        Call::TryAcquire(claim) if claim.holds > 1 => Fate { refused: plan.load(SeqCst), ..Fate::default() },
+        _ => Fate::default(),
+    });
+    let mut settings = Bench::settings();
+    settings.call_timeout = Duration::from_millis(50);
+    let client = Client::with(Arc::new(faults), settings);
+    let lock = client.lock("x").owner(&Owner::new());
+    let outer = ok(lock.acquire().await);
+    let (fence, left) = (outer.fence(), outer.remaining());
+    assert!(matches!(lock.acquire().await, Err(Error::Unavailable { .. })));
+    assert_eq!((outer.holds(), outer.fence()), (1, fence));
+    assert!(outer.is_held() && outer.remaining() <= left);
+    refuses.store(false, SeqCst);
+    let inner = ok(lock.acquire().await);
+    assert_eq!(inner.holds(), 2);
+    ok(inner.release().await);
+    ok(outer.release().await);
+}
+
+async fn those_who_only_wait_send_nothing(bench: Arc<Bench>) {
+    const WAITERS: usize = 200;
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let counted = attempts.clone();
+    let client = planned(&bench, move |call| {
+        counted.fetch_add(usize::from(matches!(call, Call::TryAcquire(_))), SeqCst);
+        Fate::default()
+    });
+    let held = ok(bench.client().lock("x").acquire().await);
+    let waiting: Vec<_> = (0..WAITERS)
+        .map(|_| {
+            let lock = client.lock("x");
+            tokio::spawn(async move { ok(ok(lock.acquire().await).release().await) })
+        })
+        .collect();
+    eventually("all have tried once", || async { attempts.load(SeqCst) > WAITERS }).await;
+    let tried = attempts.load(SeqCst);
+    tokio::time::sleep(LEASE / 6).await;
+    // One look of the gate at most: its poll comes every two seconds.
+    assert!(
+        attempts.load(SeqCst) <= tried + 1,
+        "{} attempts while nothing happens",
+        attempts.load(SeqCst) - tried
+    );
+    let tried = attempts.load(SeqCst);
+    ok(held.release().await);
+    for task in waiting {
+        within(PATIENCE, "its turn", task).await.expect("no panic");
+    }
+    let each = (attempts.load(SeqCst) - tried) as f64 / WAITERS as f64;
+    assert!(each < 4.0, "{each} attempts for each hand-over");
     ok(client.close().await);
 }

@@ -16,6 +16,7 @@ pub(super) fn cases() -> Vec<Case> {
         a_client_is_used_from_a_second_one,
         a_blocked_one_does_not_stop_renewal,
         it_needs_no_timers,
+        a_panic_in_the_section_releases,
     ]
 }
 
@@ -100,4 +101,20 @@ async fn it_needs_no_timers(bench: Arc<Bench>) {
     .await;
     assert!(ok(given_up).is_none());
     ok(held.release().await);
+}
+
+async fn a_panic_in_the_section_releases(bench: Arc<Bench>) {
+    let client = bench.client();
+    let other = ok(client.lock("y").acquire().await);
+    let task = tokio::spawn({
+        let lock = client.lock("x");
+        async move {
+            let _guard = ok(lock.acquire().await);
+            std::panic::resume_unwind(Box::new("in the section"));
+        }
+    });
+    assert!(task.await.is_err());
+    ok(within(LEASE / 2, "free", bench.client().lock("x").acquire()).await.map(drop));
+    assert!(other.is_held(), "other names are not touched");
+    ok(other.release().await);
 }
