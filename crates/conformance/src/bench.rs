@@ -126,13 +126,13 @@ pub async fn eventually<F: Future<Output = bool>>(what: &str, holds: impl Fn() -
 pub async fn poll_times<F: Future>(work: F, k: usize) -> Option<F::Output> {
     let mut work = Box::pin(work);
     for _ in 0..k {
-        let done =
-            tokio::time::timeout(Duration::from_millis(100), Once { work: work.as_mut(), polled: false })
-                .await;
+        let (start, limit) = (Instant::now(), Duration::from_millis(100));
+        let done = tokio::time::timeout(limit, Once { work: work.as_mut(), polled: false }).await;
         match done {
             Ok(Some(out)) => return Some(out),
-            Ok(None) => {}
-            Err(_) => break,
+            Ok(None) if start.elapsed() < limit => {}
+            // Nothing more comes of polling it.
+            _ => break,
         }
     }
     None
