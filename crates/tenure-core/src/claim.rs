@@ -177,6 +177,12 @@ pub enum Family {
     Count,
 }
 
+impl Family {
+    /// Every family there is.
+    pub const ALL: &'static [Self] =
+        &[Self::Lock, Self::Fair, Self::Leader, Self::ReadWrite, Self::Permit, Self::Latch, Self::Count];
+}
+
 impl fmt::Display for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

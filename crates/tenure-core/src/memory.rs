@@ -9,17 +9,6 @@ use crate::clock::wall_micros;
 use crate::ledger::{Ledger, LedgerStore, Ledgered, Now, Watched};
 use crate::{Clock, Drift, Family, Name, Result};
 
-/// Every family there is.
-pub(crate) const ALL: &[Family] = &[
-    Family::Lock,
-    Family::Fair,
-    Family::Leader,
-    Family::ReadWrite,
-    Family::Permit,
-    Family::Latch,
-    Family::Count,
-];
-
 /// A store in memory. Each instance is a world of its own; share one by cloning its client.
 ///
 /// ```
@@ -44,7 +33,7 @@ impl Memory {
         Self::over(MemoryStore {
             info: Info {
                 scheme: "memory",
-                families: ALL,
+                families: Family::ALL,
                 fenced: true,
                 liveness: Liveness::Lease,
                 poll: Duration::from_secs(2),

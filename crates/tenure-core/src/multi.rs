@@ -119,10 +119,24 @@ impl MultiLock {
         for (i, lock) in self.locks.iter().enumerate().filter(|(i, _)| Some(*i) != held) {
             match lock.try_acquire().await? {
                 Some(guard) => guards.push((i, guard)),
-                None => return Ok(Some(i)),
+                None => {
+                    self.not_our_own(lock, guards).await?;
+                    return Ok(Some(i));
+                }
             }
         }
         Ok(None)
+    }
+
+    /// Two clients of one store cannot be told from clients of two, until one is in the other's way.
+    async fn not_our_own(&self, busy: &Lock, guards: &[(usize, Guard)]) -> Result<()> {
+        let name = busy.name()?;
+        let same: Vec<_> =
+            guards.iter().filter(|(_, g)| g.name() == name).map(|(_, g)| Some(g.id())).collect();
+        if !same.is_empty() && busy.holders().await?.iter().any(|h| same.contains(&h.hold_id())) {
+            return Err(twice(name));
+        }
+        Ok(())
     }
 
     fn check(&self) -> Result<()> {
@@ -134,13 +148,15 @@ impl MultiLock {
             let name = lock.name()?;
             let store = Arc::as_ptr(lock.request.client.backend()).cast::<()>();
             if !seen.insert((store, name)) {
-                return Err(Error::Config(format!(
-                    "a multi-lock cannot have {name} twice: it would wait for itself"
-                )));
+                return Err(twice(name));
             }
         }
         Ok(())
     }
+}
+
+fn twice(name: &Name) -> Error {
+    Error::Config(format!("a multi-lock cannot have {name} twice: it would wait for itself"))
 }
 
 fn in_order(mut guards: Vec<(usize, Guard)>) -> MultiGuard {

@@ -17,16 +17,6 @@ use crate::news::News;
 use crate::pause::Pause;
 use crate::{Clock, Options, Result, place, wake};
 
-const ALL: &[Family] = &[
-    Family::Lock,
-    Family::Fair,
-    Family::Leader,
-    Family::ReadWrite,
-    Family::Permit,
-    Family::Latch,
-    Family::Count,
-];
-
 /// What a store and its watches share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -72,7 +62,7 @@ impl Shared {
         let watched = Arc::<Watched>::default();
         let info = Info {
             scheme: SCHEME,
-            families: ALL,
+            families: Family::ALL,
             fenced: true,
             liveness: Liveness::Lease,
             poll: Duration::from_secs(2),

@@ -16,6 +16,7 @@ pub(super) fn cases() -> Vec<Case> {
         one_busy_leaves_none_held,
         crossing_orders_do_not_deadlock,
         one_name_twice_is_refused,
+        one_name_twice_through_two_clients_is_refused,
         none_at_all_is_refused,
         an_invalid_member_leaves_none_held,
         across_two_stores,
@@ -122,6 +123,13 @@ async fn one_name_twice_is_refused(bench: Arc<Bench>) {
         assert!(reason.contains("a twice"), "{reason}");
     }
     assert!(is_free(&look, "a").await && is_free(&look, "b").await);
+}
+
+async fn one_name_twice_through_two_clients_is_refused(bench: Arc<Bench>) {
+    let locks = multi([bench.client().lock("x"), bench.client().lock("x")]);
+    let refused = within(PATIENCE, "it does not wait for itself", locks.acquire()).await;
+    assert!(matches!(&refused, Err(Error::Config(why)) if why.contains("twice")), "{refused:?}");
+    frees(&bench.observer(), ["x"]).await;
 }
 
 async fn none_at_all_is_refused(_: Arc<Bench>) {
