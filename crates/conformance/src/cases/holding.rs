@@ -447,12 +447,16 @@ async fn close_says_what_it_could_not_release(bench: Arc<Bench>) {
 
 async fn close_waits_for_what_is_under_way(bench: Arc<Bench>) {
     // The third attempt, which the gate makes when it is woken, takes long.
-    let attempts = AtomicUsize::new(0);
-    let client = planned(&bench, move |call| match call {
-        Call::TryAcquire(_) if attempts.fetch_add(1, SeqCst) == 2 => {
-            Fate { delay: LEASE / 10, ..Fate::default() }
+    let (attempts, sent) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+    let counted = sent.clone();
+    let client = planned(&bench, move |call| {
+        counted.fetch_add(1, SeqCst);
+        match call {
+            Call::TryAcquire(_) if attempts.fetch_add(1, SeqCst) == 2 => {
+                Fate { delay: LEASE / 10, ..Fate::default() }
+            }
+            _ => Fate::default(),
         }
-        _ => Fate::default(),
     });
     let other = bench.client();
     let held = ok(other.lock("x").acquire().await);
@@ -461,10 +465,15 @@ async fn close_waits_for_what_is_under_way(bench: Arc<Bench>) {
         async move { client.lock("x").acquire().await }
     });
     eventually("it waits", || async { !ok(other.lock("x").waiters().await).is_empty() }).await;
+    let before = sent.load(SeqCst);
     ok(held.release().await);
-    tokio::time::sleep(LEASE / 50).await;
+    eventually("the late attempt is sent", || async { sent.load(SeqCst) > before }).await;
     ok(client.close().await);
-    assert!(!ok(other.lock("x").is_locked().await), "granted after all was said to be released");
+    // All was said to be released: a process may end here, so nothing may be left to be sent.
+    let then = sent.load(SeqCst);
+    tokio::time::sleep(LEASE / 5).await;
+    assert_eq!(sent.load(SeqCst), then, "something was sent after close");
+    assert!(!ok(other.lock("x").is_locked().await));
     drop(waiting);
 }
 

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use tenure::{Client, Error, Family, Lock, Owner};
+use tenure::{Error, Family, Lock, Owner};
 use tokio::sync::Barrier;
 
+use super::rwlock::{read, waits, write};
 use super::{A_WHILE, Case, done, woken};
-use crate::bench::{Bench, LEASE, eventually, ok, poll_once, within};
+use crate::bench::{Bench, LEASE, ok, poll_once, within};
 
 pub(super) fn cases() -> Vec<Case> {
     cases![
@@ -19,18 +20,6 @@ pub(super) fn cases() -> Vec<Case> {
         an_owners_acquire_that_nobody_polls_does_not_stop_the_queue,
         an_owners_acquire_that_nobody_polls_does_not_part_its_tasks,
     ]
-}
-
-fn read(client: &Client) -> Lock {
-    client.rwlock("x").read()
-}
-
-fn write(client: &Client) -> Lock {
-    client.rwlock("x").write()
-}
-
-async fn waits(look: &Client, n: usize) {
-    eventually("they wait", || async { ok(look.rwlock("x").waiters().await).len() == n }).await;
 }
 
 async fn a_writer_reads_under_its_write_and_downgrades(bench: Arc<Bench>) {

@@ -26,15 +26,15 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-fn read(client: &Client) -> Lock {
+pub(super) fn read(client: &Client) -> Lock {
     client.rwlock("x").read()
 }
 
-fn write(client: &Client) -> Lock {
+pub(super) fn write(client: &Client) -> Lock {
     client.rwlock("x").write()
 }
 
-async fn waits(look: &Client, n: usize) {
+pub(super) async fn waits(look: &Client, n: usize) {
     eventually("they wait", || async { ok(look.rwlock("x").waiters().await).len() == n }).await;
 }
 
