@@ -33,7 +33,8 @@ impl Redis {
         let sent = match counter {
             Counter::Size => {
                 let (ends, ours, channel) = (keys.ends(), keys.permits(), keys.permit_channel());
-                let on = [keys.name(), &*ends, &ours, &done];
+                let mark = keys.mark();
+                let on = [keys.name(), &*ends, &ours, &done, &mark];
                 let args = [op, &*n, &at, &settled, publish, &channel];
                 self.transport.call(Call { script: &scripts::SIZE, keys: &words(&on), args: &words(&args), order }).await
             }
@@ -57,7 +58,11 @@ impl Redis {
                 Ok(CountReply { applied: applied == 1, before: value(1), after: value(2), born: 0 })
             }
             Some(3) => {
-                let is = if counter == Counter::Latch { "counting semaphore" } else { "latch" };
+                let is = match parts.get(1).and_then(Value::text) {
+                    Some("latch") => "latch",
+                    Some("permits") => "semaphore",
+                    _ => "counting semaphore",
+                };
                 let wanted = if counter == Counter::Latch { "latch" } else { "counting semaphore" };
                 Err(Error::Config(format!("{name} is in use as a {is} and cannot be a {wanted} too")))
             }

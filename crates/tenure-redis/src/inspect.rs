@@ -197,7 +197,7 @@ impl Seen {
                 let value: i64 = self.text(2)?.parse().ok()?;
                 let permits = self.permit_holders(&about);
                 let told = about.values().find_map(|a| a.who.as_ref()).map(|w| w.family);
-                if !permits.is_empty() || told == Some(Family::Permit) {
+                if !permits.is_empty() || told == Some(Family::Permit) || self.text(10) == Some("permits") {
                     let used = self.list(6).len() / 2;
                     snapshot.size = u32::try_from(value + used as i64).ok();
                     snapshot.family = Family::Permit;

@@ -117,6 +117,10 @@ impl Redis {
             let (claim, keys) = (&claims[*at], &keys[*at]);
             let name = keys.name().to_owned();
             let (kind, n) = match claim.kind {
+                Kind::Lock | Kind::Leader if claim.wait.is_some() => {
+                    on.extend([name, keys.about(), keys.waiters(), keys.stamps()]);
+                    ("q", 0)
+                }
                 Kind::Lock | Kind::Leader => {
                     on.extend([name, keys.about()]);
                     ("l", 0)
