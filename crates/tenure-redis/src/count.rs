@@ -11,7 +11,13 @@ use crate::transport::{Call, Order, Value};
 const MARK: &str = "86400000";
 
 impl Redis {
-    pub(crate) async fn number(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply> {
+    pub(crate) async fn number(
+        &self,
+        name: &Name,
+        counter: Counter,
+        op: CountOp,
+        id: OpId,
+    ) -> Result<CountReply> {
         let keys = self.keys(name)?;
         if counter == Counter::Latch && self.transport.is_cluster() {
             keys.latch_in_one_slot()?;
@@ -36,7 +42,9 @@ impl Redis {
                 let mark = keys.mark();
                 let on = [keys.name(), &*ends, &ours, &done, &mark];
                 let args = [op, &*n, &at, &settled, publish, &channel];
-                self.transport.call(Call { script: &scripts::SIZE, keys: &words(&on), args: &words(&args), order }).await
+                self.transport
+                    .call(Call { script: &scripts::SIZE, keys: &words(&on), args: &words(&args), order })
+                    .await
             }
             Counter::Latch | Counter::Semaphore => {
                 let (word, channel) = match counter {
@@ -46,7 +54,9 @@ impl Redis {
                 let mark = keys.mark();
                 let on = [keys.name(), &*done, &mark];
                 let args = [word, op, &*n, &at, &settled, publish, &channel, MARK];
-                self.transport.call(Call { script: &scripts::COUNT, keys: &words(&on), args: &words(&args), order }).await
+                self.transport
+                    .call(Call { script: &scripts::COUNT, keys: &words(&on), args: &words(&args), order })
+                    .await
             }
         };
         let what = self.what("count", name, &keys);

@@ -165,10 +165,8 @@ impl Seen {
     }
 
     fn snapshot(&self, name: &Name) -> Option<Snapshot> {
-        let about: HashMap<&str, About> = self
-            .pairs(3)
-            .filter_map(|(id, text)| Some((id.text()?, About::parse(text.text()?))))
-            .collect();
+        let about: HashMap<&str, About> =
+            self.pairs(3).filter_map(|(id, text)| Some((id.text()?, About::parse(text.text()?)))).collect();
         let mut snapshot = Snapshot {
             name: name.clone(),
             family: Family::Lock,
