@@ -1,0 +1,12 @@
+//! Starts a server, prints its process id and its port, and waits to be killed. For the test that nothing stays behind.
+
+use std::io::Read;
+
+fn main() -> testbed::Result<()> {
+    // On a thread that ends at once: the server must not end with it.
+    let starter = std::thread::spawn(|| testbed::Redis::start(testbed::RedisOptions::default()));
+    let redis = starter.join().expect("the starter does not panic")?;
+    println!("{} {}", redis.pid(), redis.port());
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}

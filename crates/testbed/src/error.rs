@@ -1,0 +1,55 @@
+//! What goes wrong with servers.
+
+use std::{fmt, io};
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why something did not work.
+pub enum Error {
+    /// The server answered with an error.
+    Reply(String),
+    /// The connection failed.
+    Io(io::Error),
+    /// Anything else, in words.
+    Failed(String),
+}
+
+impl Error {
+    /// The text of an error reply, if it is one.
+    pub fn reply(&self) -> Option<&str> {
+        match self {
+            Self::Reply(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn failed(why: impl Into<String>) -> Self {
+        Self::Failed(why.into())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reply(text) => write!(f, "the server says: {text}"),
+            Self::Io(e) => write!(f, "{e}"),
+            Self::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+/// As people read it: tests unwrap, and logs of servers have many lines.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<io::Error> for Error {
+    fn from(e: io::Error) -> Self {
+        Self::Io(e)
+    }
+}

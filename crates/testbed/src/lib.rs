@@ -1,0 +1,34 @@
+//! Real servers for tests, faults and benchmarks: started on free ports of 127.0.0.1 in temporary folders, and gone
+//! with the test, however it ends.
+//!
+//! All calls block, and are short enough to be made from asynchronous tests. What has to wait waits for an event,
+//! with a deadline.
+
+mod cluster;
+mod error;
+mod listen;
+mod ports;
+mod process;
+mod redis;
+mod replicated;
+mod resp;
+mod sentinels;
+mod server;
+mod slots;
+mod tls;
+mod value;
+mod wait;
+
+pub use cluster::Cluster;
+pub use error::{Error, Result};
+pub use listen::{Message, Monitor, Seen, Subscription};
+pub use ports::free_port;
+pub use redis::{Redis, RedisOptions};
+pub use replicated::Replicated;
+pub use resp::Resp;
+pub use sentinels::Sentinels;
+pub use server::{Place, Recipe, Server};
+pub use slots::{SLOTS, SlotMove, key_in, slot_of};
+pub use tls::Certificates;
+pub use value::Value;
+pub use wait::{PATIENCE, eventually, with_deadline};

@@ -1,0 +1,109 @@
+//! A child process that ends with its parent, even when that one is killed.
+//!
+//! The kernel can kill a child when its parent dies, but "parent" is the *thread* that started it. So one thread that
+//! never ends starts them all. The request to the kernel is made by `setpriv`, which then becomes the server, with the
+//! same process id.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{OnceLock, mpsc};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{Error, Result};
+
+/// A parent that died before `setpriv` could make its request is seen here: then somebody else is the parent.
+const SCRIPT: &str = r#"[ "$PPID" = "$1" ] || exit 1; shift; exec "$@""#;
+
+type Started = std::io::Result<Child>;
+
+fn spawn(command: Command) -> Started {
+    static SPAWNER: OnceLock<mpsc::Sender<(Command, mpsc::Sender<Started>)>> = OnceLock::new();
+    let spawner = SPAWNER.get_or_init(|| {
+        let (ask, asked) = mpsc::channel::<(Command, mpsc::Sender<Started>)>();
+        std::thread::spawn(move || {
+            // Ends with the process: the sender is in a static.
+            for (mut command, answer) in asked {
+                let _ = answer.send(command.spawn());
+            }
+        });
+        ask
+    });
+    let gone = || std::io::Error::other("the thread that starts servers is gone");
+    let (answer, answered) = mpsc::channel();
+    spawner.send((command, answer)).map_err(|_| gone())?;
+    answered.recv().map_err(|_| gone())?
+}
+
+/// A process that was started here, and is killed when dropped. Its id is its own until it has been waited for, so
+/// that no signal can reach another.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+}
+
+impl Process {
+    /// Starts `words` in `folder`, with its output in `log`.
+    pub(crate) fn start(words: &[OsString], folder: &Path, log: &File) -> Result<Self> {
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "sh", "-c", SCRIPT, "sh"]);
+        command.arg(std::process::id().to_string()).args(words).current_dir(folder);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
+        let child = spawn(command).map_err(|e| Error::failed(format!("setpriv does not start: {e}")))?;
+        Ok(Self { child })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal; to a process that has ended, nothing.
+    pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| Error::failed("no process id"))?;
+        kill_process(pid, signal).map_err(|e| Error::Io(e.into()))
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self, within: Duration) -> Result<ExitStatus> {
+        let end = Instant::now() + within;
+        loop {
+            match self.child.try_wait()? {
+                Some(status) => return Ok(status),
+                None if Instant::now() >= end => {
+                    return Err(Error::failed(format!("process {} does not end", self.pid())));
+                }
+                None => std::thread::sleep(Duration::from_millis(2)),
+            }
+        }
+    }
+
+    /// Kills it and waits.
+    pub(crate) fn kill(&mut self) -> Result<ExitStatus> {
+        self.child.kill()?;
+        Ok(self.child.wait()?)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.kill();
+    }
+}
+
+/// How a process ended, in words.
+pub(crate) fn shown(status: ExitStatus) -> String {
+    match status.signal() {
+        Some(signal) => format!("signal {signal}"),
+        None => status.to_string(),
+    }
+}

@@ -1,0 +1,150 @@
+//! A small client for Redis, of the testbed's own: what it is asked for, and nothing behind the caller's back.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::{Error, PATIENCE, Result, Value};
+
+/// A connection.
+#[derive(Debug)]
+pub struct Resp {
+    stream: BufReader<Stream>,
+}
+
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Resp {
+    /// To a port of 127.0.0.1.
+    ///
+    /// # Errors
+    /// When nobody listens there.
+    pub fn connect(port: u16) -> Result<Self> {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        stream.set_nodelay(true)?;
+        Self::over(Stream::Tcp(stream))
+    }
+
+    /// To a unix socket.
+    ///
+    /// # Errors
+    /// When nobody listens there.
+    pub fn connect_unix(path: &Path) -> Result<Self> {
+        Self::over(Stream::Unix(UnixStream::connect(path)?))
+    }
+
+    fn over(stream: Stream) -> Result<Self> {
+        let mut client = Self { stream: BufReader::new(stream) };
+        client.set_timeout(PATIENCE)?;
+        Ok(client)
+    }
+
+    /// How long an answer may take; [`PATIENCE`] unless set.
+    ///
+    /// # Errors
+    /// When it is zero.
+    pub fn set_timeout(&mut self, timeout: Duration) -> Result<()> {
+        match self.stream.get_ref() {
+            Stream::Tcp(s) => s.set_read_timeout(Some(timeout))?,
+            Stream::Unix(s) => s.set_read_timeout(Some(timeout))?,
+        }
+        Ok(())
+    }
+
+    /// Sends a command and reads the answer.
+    ///
+    /// # Errors
+    /// `Reply` when the answer is an error; `Io` when there is none. After the latter the connection is of no more
+    /// use: the answer may still come.
+    pub fn cmd<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Result<Value> {
+        self.send(words)?;
+        self.receive()
+    }
+
+    /// Sends a command.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub fn send<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Result<()> {
+        let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words.iter().map(AsRef::as_ref) {
+            bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            bytes.extend_from_slice(word);
+            bytes.extend_from_slice(b"\r\n");
+        }
+        Ok(self.stream.get_mut().write_all(&bytes)?)
+    }
+
+    /// Reads one answer.
+    ///
+    /// # Errors
+    /// As [`Resp::cmd`].
+    pub fn receive(&mut self) -> Result<Value> {
+        match Value::read(&mut self.stream)? {
+            Value::Error(text) => Err(Error::Reply(text)),
+            value => Ok(value),
+        }
+    }
+
+    /// Reads one answer, if one begins within this time.
+    ///
+    /// # Errors
+    /// As [`Resp::cmd`].
+    pub fn receive_within(&mut self, within: Duration) -> Result<Option<Value>> {
+        // Nothing is taken out of the stream before it is sure that something comes.
+        self.set_timeout(within.max(Duration::from_millis(1)))?;
+        let begun = self.stream.fill_buf().map(|_| ());
+        self.set_timeout(PATIENCE)?;
+        match begun {
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => Ok(None),
+            Err(e) => Err(e.into()),
+            Ok(()) => self.receive().map(Some),
+        }
+    }
+
+    /// A section of INFO, such as `replication`.
+    ///
+    /// # Errors
+    /// As [`Resp::cmd`].
+    pub fn info(&mut self, section: &str) -> Result<BTreeMap<String, String>> {
+        Ok(fields(&self.cmd(&["INFO", section])?.text()))
+    }
+}
+
+/// Lines `name:value`, as INFO and CLUSTER INFO give them.
+pub(crate) fn fields(text: &str) -> BTreeMap<String, String> {
+    let pairs = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(':'));
+    pairs.map(|(name, value)| (name.to_owned(), value.trim_end().to_owned())).collect()
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(s) => s.read(buffer),
+            Self::Unix(s) => s.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(s) => s.write(bytes),
+            Self::Unix(s) => s.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tcp(s) => s.flush(),
+            Self::Unix(s) => s.flush(),
+        }
+    }
+}

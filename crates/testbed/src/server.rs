@@ -1,0 +1,253 @@
+//! One server process: a recipe, a folder, its ports, and what can be done to it.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::process::{Process, shown};
+use crate::{Error, PATIENCE, Result, free_port};
+
+/// How many ports are tried: another process may take one between the look and the start.
+const ATTEMPTS: usize = 20;
+
+/// How a kind of server is started.
+pub trait Recipe: Send + Sync {
+    /// What it is called in errors.
+    fn name(&self) -> &str;
+
+    /// How many ports it listens on.
+    fn ports(&self) -> usize {
+        1
+    }
+
+    /// Writes what it reads at its start. The data folder is there and empty.
+    fn prepare(&self, place: &Place) -> Result<()>;
+
+    /// The program and its arguments.
+    fn command(&self, place: &Place) -> Vec<OsString>;
+
+    /// Whether it serves. Must not be taken in by another server on the same port.
+    fn serves(&self, place: &Place) -> bool;
+}
+
+/// Where a server lives.
+#[derive(Debug)]
+pub struct Place {
+    folder: tempfile::TempDir,
+    /// The ports it listens on.
+    pub ports: Vec<u16>,
+}
+
+impl Place {
+    /// Its folder, for files of the configuration.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Its data, and nothing else.
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// What it wrote to its standard output and error.
+    pub fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+}
+
+/// A server process. Killed when dropped, and when this process ends in any way.
+pub struct Server {
+    recipe: Box<dyn Recipe>,
+    place: Place,
+    process: Mutex<Process>,
+}
+
+enum Failure {
+    PortTaken(Error),
+    Other(Error),
+}
+
+impl Server {
+    /// Starts a server, and waits until it serves.
+    ///
+    /// # Errors
+    /// When it does not, with its log.
+    pub fn start(recipe: impl Recipe + 'static) -> Result<Self> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let ports = (0..recipe.ports()).map(|_| free_port()).collect::<Result<_>>()?;
+            let folder = tempfile::Builder::new().prefix("testbed-").tempdir()?;
+            let place = Place { folder, ports };
+            fresh(&recipe, &place)?;
+            match launch(&recipe, &place) {
+                Ok(process) => {
+                    return Ok(Self { recipe: Box::new(recipe), place, process: Mutex::new(process) });
+                }
+                Err(Failure::PortTaken(_)) if attempts < ATTEMPTS => {}
+                Err(Failure::PortTaken(e) | Failure::Other(e)) => return Err(e),
+            }
+        }
+    }
+
+    /// Where it lives.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Its first port.
+    pub fn port(&self) -> u16 {
+        self.place.ports[0]
+    }
+
+    /// The id of its process: of the last one, if it does not run.
+    pub fn pid(&self) -> u32 {
+        self.process().pid()
+    }
+
+    /// Whether its process is there, also when it is stopped.
+    pub fn is_running(&self) -> bool {
+        matches!(self.process().ended(), Ok(None))
+    }
+
+    /// Stops it where it stands (SIGSTOP): its connections stay open, and nobody answers.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn stop(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets it go on (SIGCONT).
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn resume(&self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// Kills it (SIGKILL); it is gone when this returns.
+    ///
+    /// # Errors
+    /// When it cannot be waited for.
+    pub fn kill(&self) -> Result<()> {
+        self.process().kill().map(drop)
+    }
+
+    /// Asks it to end (SIGTERM), and waits until it has. One that is stopped goes on to do so.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn terminate(&self) -> Result<()> {
+        self.signal(Signal::TERM)?;
+        self.signal(Signal::CONT)?;
+        self.process().wait(PATIENCE).map(drop)
+    }
+
+    /// Starts it again on the same ports, with the files it has left. Kills it first, if it still runs.
+    ///
+    /// # Errors
+    /// When it does not serve, with its log.
+    pub fn restart(&self) -> Result<()> {
+        self.again(false)
+    }
+
+    /// The same, but with nothing left of its data.
+    ///
+    /// # Errors
+    /// When it does not serve, with its log.
+    pub fn restart_empty(&self) -> Result<()> {
+        self.again(true)
+    }
+
+    /// What it wrote so far.
+    pub fn log(&self) -> String {
+        log(&self.place)
+    }
+
+    fn again(&self, empty: bool) -> Result<()> {
+        let mut process = self.process();
+        process.kill()?;
+        if empty {
+            fresh(self.recipe.as_ref(), &self.place)?;
+        }
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match launch(self.recipe.as_ref(), &self.place) {
+                Ok(new) => {
+                    *process = new;
+                    return Ok(());
+                }
+                // There is no other port to go to.
+                Err(Failure::PortTaken(_)) if Instant::now() < end => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(Failure::PortTaken(e) | Failure::Other(e)) => return Err(e),
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let mut process = self.process();
+        match process.ended()? {
+            None => process.signal(signal),
+            Some(status) => {
+                Err(Error::failed(format!("{} has ended already: {}", self.recipe.name(), shown(status))))
+            }
+        }
+    }
+
+    fn process(&self) -> MutexGuard<'_, Process> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("name", &self.recipe.name()).field("place", &self.place).finish()
+    }
+}
+
+fn fresh(recipe: &dyn Recipe, place: &Place) -> Result<()> {
+    let data = place.data();
+    if data.exists() {
+        std::fs::remove_dir_all(&data)?;
+    }
+    std::fs::create_dir(&data)?;
+    recipe.prepare(place)
+}
+
+fn launch(recipe: &dyn Recipe, place: &Place) -> std::result::Result<Process, Failure> {
+    let begin = log(place).len();
+    let log_file = File::options().create(true).append(true).open(place.log());
+    let log_file = log_file.map_err(|e| Failure::Other(e.into()))?;
+    let process = Process::start(&recipe.command(place), &place.data(), &log_file);
+    let mut process = process.map_err(Failure::Other)?;
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if recipe.serves(place) {
+            return Ok(process);
+        }
+        let ended = process.ended().map_err(Failure::Other)?;
+        if ended.is_none() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+            continue;
+        }
+        let how = ended.map_or(format!("does not serve within {PATIENCE:?}"), |s| {
+            format!("ended with {} before it served", shown(s))
+        });
+        let log = log(place);
+        let said = log.get(begin..).unwrap_or(&log);
+        let error = Error::failed(format!("{} on {:?} {how}; its log:\n{said}", recipe.name(), place.ports));
+        let taken = ended.is_some() && said.contains("Address already in use");
+        return Err(if taken { Failure::PortTaken(error) } else { Failure::Other(error) });
+    }
+}
+
+fn log(place: &Place) -> String {
+    std::fs::read(place.log()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+}

@@ -1,0 +1,85 @@
+//! Waiting for events, with a deadline.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use crate::{Error, Result};
+
+/// How long anything may take that takes a moment on an idle machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+const BETWEEN: Duration = Duration::from_millis(10);
+
+/// Looks until there is something to see.
+///
+/// # Errors
+/// When it is not there in time.
+pub fn eventually<T>(what: &str, within: Duration, mut look: impl FnMut() -> Option<T>) -> Result<T> {
+    let end = Instant::now() + within;
+    loop {
+        // Looked at once more after the end: the machine may have slept in between.
+        let last = Instant::now() >= end;
+        if let Some(seen) = look() {
+            return Ok(seen);
+        }
+        if last {
+            return Err(Error::failed(format!("not within {within:?}: {what}")));
+        }
+        std::thread::sleep(BETWEEN);
+    }
+}
+
+/// Does `work` on a thread of its own, which is left behind if it does not come to an end in time.
+///
+/// # Errors
+/// When it is not done in time.
+///
+/// # Panics
+/// When `work` does.
+pub fn with_deadline<T: Send + 'static>(
+    what: &str,
+    within: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
+    let (done, result) = mpsc::sync_channel(1);
+    let worker = std::thread::spawn(move || drop(done.send(work())));
+    match result.recv_timeout(within) {
+        Ok(value) => Ok(value),
+        Err(RecvTimeoutError::Timeout) => Err(Error::failed(format!("not done within {within:?}: {what}"))),
+        Err(RecvTimeoutError::Disconnected) => match worker.join() {
+            Err(panic) => std::panic::resume_unwind(panic),
+            Ok(()) => Err(Error::failed(format!("no result: {what}"))),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_is_seen_and_what_does_not_is_named() {
+        let mut looks = 0;
+        let seen = eventually("three", PATIENCE, || {
+            looks += 1;
+            (looks == 3).then_some(looks)
+        });
+        assert_eq!(seen.unwrap(), 3);
+        let missed = eventually("never", Duration::from_millis(20), || None::<()>).unwrap_err();
+        assert!(missed.to_string().contains("never"), "{missed}");
+    }
+
+    #[test]
+    fn work_has_an_end_or_an_error() {
+        assert_eq!(with_deadline("sum", PATIENCE, || 1 + 1).unwrap(), 2);
+        let (_open, never) = mpsc::channel::<()>();
+        let hung = with_deadline("hang", Duration::from_millis(20), move || never.recv());
+        assert!(hung.unwrap_err().to_string().contains("hang"));
+    }
+
+    #[test]
+    #[should_panic(expected = "as it was")]
+    fn a_panic_comes_through() {
+        let _ = with_deadline("panic", PATIENCE, || panic!("as it was"));
+    }
+}
