@@ -1,38 +1,14 @@
-//! A Java process with a Redisson client in it, steered line by line (see `java/…/Driver.java`).
+//! Redisson, in a Java process of its own.
 
-use std::collections::HashMap;
-use std::process::Stdio;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::ops::Deref;
 
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::process::Command;
 
-use crate::{Address, Error, Options, Result, driver};
+use crate::{Address, Error, Options, Peer, Result, driver};
 
-/// How long an answer is waited for.
-pub const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A machine under load takes its time to load a thousand classes.
-const START: Duration = Duration::from_secs(60);
-
-type Answer = std::result::Result<String, (String, String)>;
-
-/// `None` once the process has ended.
-type Open = Arc<Mutex<Option<HashMap<u64, oneshot::Sender<Answer>>>>>;
-
-/// A Java process. Dropping it kills it.
+/// A Java process with a Redisson client in it. Dropping it kills it.
 #[derive(Debug)]
-pub struct Jvm {
-    child: Child,
-    pid: u32,
-    requests: mpsc::UnboundedSender<String>,
-    open: Open,
-    next: AtomicU64,
-}
+pub struct Jvm(Peer);
 
 impl Jvm {
     /// Starts one, connected to the servers at `address`. Builds the driver first if need be.
@@ -42,131 +18,23 @@ impl Jvm {
     pub async fn start(address: &Address, options: &Options) -> Result<Self> {
         let class_path = tokio::task::spawn_blocking(driver::class_path).await;
         let class_path = class_path.map_err(|e| Error::Build(e.to_string()))??;
-        let mut child = Command::new("java")
-            .args(options.machine())
-            .args(["-cp", &class_path, "interop.Driver"])
-            .args(options.words(address))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|e| Error::Io("java".into(), e))?;
-        let pid = child.id().expect("not awaited yet");
-        let to = child.stdin.take().expect("piped");
-        let from = child.stdout.take().expect("piped");
-        let (requests, lines) = mpsc::unbounded_channel();
-        let (ready, is_ready) = oneshot::channel();
-        let open = Open::new(Mutex::new(Some(HashMap::from([(0, ready)]))));
-        tokio::spawn(write(to, lines));
-        tokio::spawn(read(from, open.clone()));
-        let jvm = Self { child, pid, requests, open, next: AtomicU64::new(1) };
-        Pending { request: "start".into(), answer: is_ready }.within(START).await?;
-        Ok(jvm)
-    }
-
-    /// What `request` comes to, done by the Java thread of the name `thread`; `""` when there is nothing to say.
-    ///
-    /// # Errors
-    /// `Thrown` for an exception over there, `Late` after [`PATIENCE`], `Ended` when the process is gone.
-    pub async fn call(&self, thread: &str, request: &str) -> Result<String> {
-        self.spawn(thread, request).answer().await
-    }
-
-    /// Sends a request that takes its time.
-    pub fn spawn(&self, thread: &str, request: &str) -> Pending {
-        let id = self.next.fetch_add(1, SeqCst);
-        let (reply, answer) = oneshot::channel();
-        if let Some(open) = &mut *self.open.lock().unwrap() {
-            open.insert(id, reply);
-            // Nobody reads when the process has ended, and then `read` answers for it.
-            let _ = self.requests.send(format!("{id} {thread} {request}\n"));
-        }
-        Pending { request: format!("{thread} {request}"), answer }
-    }
-
-    /// Its process id.
-    pub fn pid(&self) -> u32 {
-        self.pid
+        let mut command = Command::new("java");
+        command.args(options.machine());
+        command.args(["-cp", &class_path, "interop.Driver"]);
+        command.args(options.words(address));
+        Peer::start(command).await.map(Self)
     }
 
     /// SIGKILL, and waits until it is gone.
-    pub async fn kill(mut self) {
-        self.child.kill().await.expect("killed");
+    pub async fn kill(self) {
+        self.0.kill().await;
     }
 }
 
-/// An answer to come. Dropping it changes nothing over there.
-#[derive(Debug)]
-#[must_use = "the answer is what counts"]
-pub struct Pending {
-    request: String,
-    answer: oneshot::Receiver<Answer>,
-}
+impl Deref for Jvm {
+    type Target = Peer;
 
-impl Pending {
-    /// The answer.
-    ///
-    /// # Errors
-    /// As [`Jvm::call`].
-    pub async fn answer(self) -> Result<String> {
-        self.within(PATIENCE).await
-    }
-
-    /// The answer, if it comes in time.
-    ///
-    /// # Errors
-    /// As [`Jvm::call`].
-    pub async fn within(mut self, limit: Duration) -> Result<String> {
-        match timeout(limit, &mut self.answer).await {
-            Ok(Ok(Ok(value))) => Ok(value),
-            Ok(Ok(Err((class, message)))) => Err(Error::Thrown { class, message }),
-            Ok(Err(_)) => Err(Error::Ended { request: self.request }),
-            Err(_) => Err(Error::Late { request: self.request, limit }),
-        }
-    }
-
-    /// Whether there is none yet.
-    pub fn is_open(&self) -> bool {
-        self.answer.is_empty()
-    }
-}
-
-async fn write(mut to: ChildStdin, mut lines: mpsc::UnboundedReceiver<String>) {
-    while let Some(line) = lines.recv().await {
-        if to.write_all(line.as_bytes()).await.is_err() {
-            return;
-        }
-    }
-}
-
-async fn read(from: ChildStdout, open: Open) {
-    let mut lines = BufReader::new(from).lines();
-    while let Ok(Some(line)) = lines.next_line().await {
-        let Some((id, answer)) = parse(&line) else {
-            eprintln!("the driver says {line:?}");
-            continue;
-        };
-        let reply = open.lock().unwrap().as_mut().and_then(|open| open.remove(&id));
-        if let Some(reply) = reply {
-            // Whoever asked may have lost patience.
-            let _ = reply.send(answer);
-        }
-    }
-    // Nobody is left to answer: all senders go, and later ones find the door shut.
-    *open.lock().unwrap() = None;
-}
-
-/// `ID ok VALUE` or `ID error CLASS MESSAGE`.
-fn parse(line: &str) -> Option<(u64, Answer)> {
-    let mut words = line.splitn(3, ' ');
-    let id = words.next()?.parse().ok()?;
-    let (verdict, rest) = (words.next()?, words.next().unwrap_or_default());
-    match verdict {
-        "ok" => Some((id, Ok(rest.to_owned()))),
-        "error" => {
-            let (class, message) = rest.split_once(' ').unwrap_or((rest, ""));
-            Some((id, Err((class.to_owned(), message.to_owned()))))
-        }
-        _ => None,
+    fn deref(&self) -> &Peer {
+        &self.0
     }
 }

@@ -1,11 +1,15 @@
-//! The same locks shared with another library: its driver, a process of its own, is steered from here.
+//! The same locks shared with another library: processes of both sides, steered from here in the same words.
 
 mod driver;
 mod jvm;
 mod options;
+mod peer;
+mod worker;
 
-pub use jvm::{Jvm, PATIENCE, Pending};
+pub use jvm::Jvm;
 pub use options::{Address, Options};
+pub use peer::{PATIENCE, Peer, Pending};
+pub use worker::{Worker, serve};
 
 /// What can go wrong with a peer.
 #[derive(Debug, thiserror::Error)]

@@ -1,23 +1,36 @@
 //! The peer's driver by itself: Redisson with Redisson.
 
-mod support;
-
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use interop::{Error, Jvm, Options};
-use support::Server;
+use interop::{Address, Error, Jvm, Options, PATIENCE};
+use testbed::{Redis, RedisOptions, Value};
 
-async fn two() -> (Server, Jvm, Jvm) {
-    let server = Server::start().await;
-    let (address, options) = (server.address(), Options::small());
+fn address(server: &Redis) -> Address {
+    Address::Single(format!("127.0.0.1:{}", server.port()))
+}
+
+/// One command, its words separated by spaces.
+fn ask(server: &Redis, command: &str) -> Value {
+    server.cmd(&command.split(' ').collect::<Vec<_>>()).unwrap()
+}
+
+/// Waits until so many wait for messages on a channel.
+fn subscribers(server: &Redis, channel: &str, n: i64) {
+    let now = || ask(server, &format!("PUBSUB NUMSUB {channel}")).items()[1].int();
+    testbed::eventually(channel, PATIENCE, || (now() == Some(n)).then_some(())).unwrap();
+}
+
+async fn two() -> (Redis, Jvm, Jvm) {
+    let server = Redis::start(RedisOptions::default()).unwrap();
+    let (address, options) = (address(&server), Options::small());
     let (a, b) = tokio::join!(Jvm::start(&address, &options), Jvm::start(&address, &options));
     (server, a.unwrap(), b.unwrap())
 }
 
-async fn one() -> (Server, Jvm) {
-    let server = Server::start().await;
-    let jvm = Jvm::start(&server.address(), &Options::small()).await.unwrap();
+async fn one() -> (Redis, Jvm) {
+    let server = Redis::start(RedisOptions::default()).unwrap();
+    let jvm = Jvm::start(&address(&server), &Options::small()).await.unwrap();
     (server, jvm)
 }
 
@@ -51,7 +64,7 @@ async fn two_processes_exclude_each_other_and_wake_by_message() {
         a.call("t1", &format!("lock {on} 20000")).await.unwrap();
         assert_eq!(b.call("t1", &format!("try {on}")).await.unwrap(), "false");
         let waiting = b.spawn("t1", &format!("lock {on} 20000"));
-        server.subscribers(&channel, 1).await;
+        subscribers(&server, &channel, 1);
         assert!(waiting.is_open());
         let released = Instant::now();
         a.call("t1", &format!("unlock {on}")).await.unwrap();
@@ -69,10 +82,9 @@ async fn threads_are_owners_and_wait_at_once() {
     assert_ne!(t1, t2);
     assert_eq!(t1.split_once(':').unwrap().0, t2.split_once(':').unwrap().0);
     converse(&jvm, "lock plain a →\n lock plain a →\n holds plain a → 2").await;
-    let count: u32 = server.ask(&format!("HGET a {t1}")).await;
-    assert_eq!(count, 2);
+    assert_eq!(ask(&server, &format!("HGET a {t1}")).int(), Some(2));
     let waiting = [jvm.spawn("t2", "lock plain a"), jvm.spawn("t3", "lock plain a")];
-    server.subscribers("redisson_lock__channel:{a}", 1).await;
+    subscribers(&server, "redisson_lock__channel:{a}", 1);
     converse(&jvm, "unlock plain a →\n unlock plain a →").await;
     let [second, third] = waiting;
     let first_in = tokio::select! {
@@ -197,8 +209,8 @@ async fn a_number_kept_by_two_processes_loses_nothing() {
         for one in loops {
             assert_eq!(one.answer().await.unwrap(), "50");
         }
-        let sum: u32 = server.ask(&format!("GET number:{kind}")).await;
-        assert_eq!(sum, 150, "{kind}");
+        let sum = ask(&server, &format!("GET number:{kind}"));
+        assert_eq!(sum.int(), Some(150), "{kind}");
     }
 }
 
@@ -211,21 +223,22 @@ async fn a_closed_loop_says_what_it_did() {
         assert!(pairs.parse::<u64>().unwrap() > 3, "{said}");
         assert!(longest.parse::<u64>().unwrap() > 0, "{said}");
     }
-    let left: Vec<String> = server.ask("KEYS *").await;
+    let left = ask(&server, "KEYS *").texts();
     assert!(left.iter().all(|key| key.starts_with("redisson_unlock_latch:")), "{left:?}");
 }
 
 #[tokio::test]
 async fn the_watchdog_is_as_told_and_renews() {
-    let server = Server::start().await;
+    let server = Redis::start(RedisOptions::default()).unwrap();
     let options = Options::small().watchdog(Duration::from_secs(2));
-    let jvm = Jvm::start(&server.address(), &options).await.unwrap();
+    let jvm = Jvm::start(&address(&server), &options).await.unwrap();
     jvm.call("t1", "lock plain a").await.unwrap();
-    let mut last: i64 = server.ask("PTTL a").await;
+    let ttl = || ask(&server, "PTTL a").int().unwrap();
+    let mut last = ttl();
     assert!((1..=2000).contains(&last), "{last}");
     let begin = Instant::now();
     loop {
-        let left: i64 = server.ask("PTTL a").await;
+        let left = ttl();
         assert!(left > 0, "not renewed");
         if left > last {
             break;
@@ -242,14 +255,14 @@ async fn a_killed_process_answers_no_more_and_its_lease_stays() {
     a.call("t1", "lock plain a 20000").await.unwrap();
     b.call("t1", "lock plain b 20000").await.unwrap();
     let waiting = b.spawn("t1", "lock plain a");
-    server.subscribers("redisson_lock__channel:{a}", 1).await;
+    subscribers(&server, "redisson_lock__channel:{a}", 1);
     let pid = b.pid();
     assert!(is_running(pid));
     b.kill().await;
     assert!(!is_running(pid));
     assert!(matches!(waiting.answer().await, Err(Error::Ended { .. })));
-    assert_eq!(server.ask::<u32>("EXISTS b").await, 1);
-    server.subscribers("redisson_lock__channel:{a}", 0).await;
+    assert_eq!(ask(&server, "EXISTS b").int(), Some(1));
+    subscribers(&server, "redisson_lock__channel:{a}", 0);
 }
 
 #[tokio::test]
@@ -267,7 +280,7 @@ async fn a_dropped_process_is_gone() {
 
 #[tokio::test]
 async fn nobody_to_connect_to_is_an_error() {
-    let address = interop::Address::Single("127.0.0.1:1".into());
+    let address = Address::Single("127.0.0.1:1".into());
     let error = Jvm::start(&address, &Options::small()).await.unwrap_err();
     assert_eq!(error.class(), Some("RedisConnectionException"), "{error}");
 }
