@@ -15,10 +15,13 @@ fn ask(server: &Redis, command: &str) -> Value {
     server.cmd(&command.split(' ').collect::<Vec<_>>()).unwrap()
 }
 
-/// Waits until so many wait for messages on a channel.
-fn subscribers(server: &Redis, channel: &str, n: i64) {
-    let now = || ask(server, &format!("PUBSUB NUMSUB {channel}")).items()[1].int();
-    testbed::eventually(channel, PATIENCE, || (now() == Some(n)).then_some(())).unwrap();
+/// Waits until so many wait for messages on a channel. Without blocking: requests are on their way meanwhile.
+async fn subscribers(server: &Redis, channel: &str, n: i64) {
+    let begin = Instant::now();
+    while ask(server, &format!("PUBSUB NUMSUB {channel}")).items()[1].int() != Some(n) {
+        assert!(begin.elapsed() < PATIENCE, "{channel}: not {n} subscribers");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 async fn two() -> (Redis, Jvm, Jvm) {
@@ -64,7 +67,7 @@ async fn two_processes_exclude_each_other_and_wake_by_message() {
         a.call("t1", &format!("lock {on} 20000")).await.unwrap();
         assert_eq!(b.call("t1", &format!("try {on}")).await.unwrap(), "false");
         let waiting = b.spawn("t1", &format!("lock {on} 20000"));
-        subscribers(&server, &channel, 1);
+        subscribers(&server, &channel, 1).await;
         assert!(waiting.is_open());
         let released = Instant::now();
         a.call("t1", &format!("unlock {on}")).await.unwrap();
@@ -84,7 +87,7 @@ async fn threads_are_owners_and_wait_at_once() {
     converse(&jvm, "lock plain a →\n lock plain a →\n holds plain a → 2").await;
     assert_eq!(ask(&server, &format!("HGET a {t1}")).int(), Some(2));
     let waiting = [jvm.spawn("t2", "lock plain a"), jvm.spawn("t3", "lock plain a")];
-    subscribers(&server, "redisson_lock__channel:{a}", 1);
+    subscribers(&server, "redisson_lock__channel:{a}", 1).await;
     converse(&jvm, "unlock plain a →\n unlock plain a →").await;
     let [second, third] = waiting;
     let first_in = tokio::select! {
@@ -255,14 +258,14 @@ async fn a_killed_process_answers_no_more_and_its_lease_stays() {
     a.call("t1", "lock plain a 20000").await.unwrap();
     b.call("t1", "lock plain b 20000").await.unwrap();
     let waiting = b.spawn("t1", "lock plain a");
-    subscribers(&server, "redisson_lock__channel:{a}", 1);
+    subscribers(&server, "redisson_lock__channel:{a}", 1).await;
     let pid = b.pid();
     assert!(is_running(pid));
     b.kill().await;
     assert!(!is_running(pid));
     assert!(matches!(waiting.answer().await, Err(Error::Ended { .. })));
     assert_eq!(ask(&server, "EXISTS b").int(), Some(1));
-    subscribers(&server, "redisson_lock__channel:{a}", 0);
+    subscribers(&server, "redisson_lock__channel:{a}", 0).await;
 }
 
 #[tokio::test]
