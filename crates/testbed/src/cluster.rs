@@ -170,8 +170,8 @@ impl Cluster {
         let slot = slot_of(key);
         eventually("another node has taken over", within, || {
             let new = self.agreed_owner_of(slot).filter(|new| *new != old)?;
-            let running = self.nodes.iter().filter(|node| node.is_running());
-            running.map(is_ok).all(|ok| ok).then_some(new)
+            let mut running = self.nodes.iter().filter(|node| node.is_running());
+            running.all(is_ok).then_some(new)
         })
     }
 

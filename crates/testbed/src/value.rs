@@ -90,7 +90,10 @@ impl Value {
                 Ok(length) => Self::Array((0..length).map(|_| Self::read(from)).collect::<Result<_>>()?),
             },
             _ => {
-                return Err(Error::failed(format!("no reply of RESP2: {:?}", String::from_utf8_lossy(&line))));
+                return Err(Error::failed(format!(
+                    "no reply of RESP2: {:?}",
+                    String::from_utf8_lossy(&line)
+                )));
             }
         })
     }

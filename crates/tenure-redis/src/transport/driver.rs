@@ -1,0 +1,118 @@
+//! The task of a link: reads and writes when several calls are in flight, watches the time, and notices the end of an
+//! idle connection.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use tokio::time::Sleep;
+
+use super::failure::Failure;
+use super::link::{Answer, Link, State};
+
+/// Ends when the link does.
+pub(super) async fn drive(link: Arc<Link>, timeout: Duration) {
+    let _ends = EndsWithRuntime(&link);
+    let period = timeout / 4;
+    let mut clock =
+        Watch { tick: Box::pin(tokio::time::sleep(period)), period, timeout, armed: false, calls: 0 };
+    poll_fn(|cx| poll(&link, &mut clock, cx)).await;
+}
+
+/// A task that is dropped and not ended was on a runtime that has ended.
+struct EndsWithRuntime<'a>(&'a Arc<Link>);
+
+impl Drop for EndsWithRuntime<'_> {
+    fn drop(&mut self) {
+        self.0.close("the runtime of this connection has ended");
+    }
+}
+
+struct Watch {
+    tick: Pin<Box<Sleep>>,
+    period: Duration,
+    timeout: Duration,
+    armed: bool,
+    /// How many calls there were at the last tick.
+    calls: u64,
+}
+
+fn poll(link: &Arc<Link>, clock: &mut Watch, cx: &mut Context<'_>) -> Poll<()> {
+    let mut wake = Vec::new();
+    let mut state = link.lock();
+    if !state.driver.as_ref().is_some_and(|d| d.will_wake(cx.waker())) {
+        state.driver = Some(cx.waker().clone());
+    }
+    state.awake = false;
+    if state.ticking {
+        clock.poll(link, &mut state, cx, &mut wake);
+    }
+    if state.driving {
+        link.write(&mut state, cx, &mut wake);
+        link.read(&mut state, cx, true, &mut wake);
+        if !wake.is_empty() {
+            // Those who are answered run first, and what they add goes out in one write.
+            state.awake = true;
+        } else if state.slots.is_empty() && state.all_written() {
+            state.driving = false;
+        }
+    } else if state.slots.is_empty() {
+        // So that the end of an idle connection is seen.
+        link.read(&mut state, cx, true, &mut wake);
+    }
+    let dead = state.stream.is_none();
+    let again = state.awake;
+    drop(state);
+    wake.into_iter().for_each(Waker::wake);
+    if dead {
+        return Poll::Ready(());
+    }
+    if again {
+        cx.waker().wake_by_ref();
+    }
+    Poll::Pending
+}
+
+impl Watch {
+    /// Looks at the clock for as long as there are calls.
+    fn poll(&mut self, link: &Link, state: &mut State, cx: &mut Context<'_>, wake: &mut Vec<Waker>) {
+        if !self.armed {
+            self.armed = true;
+            self.calls = state.calls;
+            self.tick.as_mut().reset(tokio::time::Instant::now() + self.period);
+        }
+        while self.tick.as_mut().poll(cx).is_ready() {
+            let now = Instant::now();
+            self.expire(link, state, now, wake);
+            if state.slots.is_empty() && state.calls == self.calls {
+                (self.armed, state.ticking) = (false, false);
+                return;
+            }
+            self.calls = state.calls;
+            // A call that is polled no more, and has no other behind it that would call the driver.
+            state.driving |=
+                state.slots.front().is_some_and(|s| now.duration_since(s.sent) >= self.period / 2);
+            let due = state.slots.iter().filter(|s| s.ticket.is_some()).map(|s| s.deadline).min();
+            let next = due.map_or(now + self.period, |due| due.min(now + self.period));
+            self.tick.as_mut().reset(next.max(now + Duration::from_millis(1)).into());
+        }
+    }
+
+    fn expire(&self, link: &Link, state: &mut State, now: Instant, wake: &mut Vec<Waker>) {
+        let why = format!("no answer within {:?}", self.timeout);
+        let late = |s: &super::link::Slot| now >= s.deadline && (state.heard <= s.sent || !state.touched(s));
+        let stuck = state.slots.front().is_some_and(|s| now >= s.deadline + self.timeout);
+        if stuck || state.slots.iter().any(late) {
+            return link.fail(state, &why, wake);
+        }
+        // Others were answered meanwhile: only this one is too late, and its reply is thrown away when it comes.
+        for slot in state.slots.iter_mut().filter(|s| now >= s.deadline) {
+            if let Some(ticket) = slot.ticket.take() {
+                let rest = Some(Failure::Unknown(format!("{}: {why}", link.to)));
+                ticket.settle(Answer { values: Vec::new(), rest }, wake);
+            }
+        }
+    }
+}

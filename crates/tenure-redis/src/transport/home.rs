@@ -1,0 +1,174 @@
+//! The connections of one runtime. They live and die with it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::task::Poll;
+use std::time::Instant;
+
+use tokio::runtime::{Handle, Id};
+use tokio::sync::watch;
+
+use super::ear::Ears;
+use super::hub::Hub;
+use super::lane::Lane;
+use crate::Address;
+
+pub(crate) struct Home {
+    hub: Weak<Hub>,
+    handle: Handle,
+    lanes: Mutex<HashMap<Address, Arc<Lane>>>,
+    pub(crate) ears: Ears,
+    /// Dropped with it: ends the tasks that notice the end of a runtime.
+    left: watch::Sender<()>,
+}
+
+impl fmt::Debug for Home {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Home").field("runtime", &self.handle.id()).finish_non_exhaustive()
+    }
+}
+
+impl Home {
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    pub(crate) fn hub(&self) -> Option<Arc<Hub>> {
+        self.hub.upgrade()
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, HashMap<Address, Arc<Lane>>> {
+        self.lanes.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    pub(crate) fn lane(self: &Arc<Self>, to: &Address) -> Arc<Lane> {
+        let mut lanes = self.lanes();
+        if let Some(lane) = lanes.get(to) {
+            return lane.clone();
+        }
+        let lane = Lane::new(to.clone(), Arc::downgrade(self));
+        lanes.insert(to.clone(), lane.clone());
+        lane
+    }
+
+    /// Closes what goes to this node.
+    pub(crate) fn forget(&self, node: &Address, why: &str) {
+        let lane = self.lanes().remove(node);
+        if let Some(lane) = lane {
+            lane.close(why);
+        }
+        self.ears.close(node, why);
+    }
+
+    /// The outcome of `work`, or `None` at the deadline. Needs no timers in the runtime that polls it.
+    pub(crate) async fn until<F: Future>(&self, deadline: Instant, work: F) -> Option<F::Output> {
+        let mut work = pin!(work);
+        let mut timer = pin!(self.sleep_until(deadline));
+        poll_fn(|cx| match work.as_mut().poll(cx) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending => timer.as_mut().poll(cx).map(|()| None),
+        })
+        .await
+    }
+
+    /// Is forgotten when that runtime ends.
+    fn leave_with(&self, runtime: &Handle, id: Option<Id>) {
+        let leaves = Leaves { hub: self.hub.clone(), id };
+        let mut left = self.left.subscribe();
+        runtime.spawn(async move {
+            let _leaves = leaves;
+            let _ = left.changed().await;
+        });
+    }
+
+    pub(crate) fn sleep_until(&self, deadline: Instant) -> tokio::time::Sleep {
+        let _entered = self.handle.enter();
+        tokio::time::sleep_until(deadline.into())
+    }
+}
+
+/// The homes of all runtimes that call.
+#[derive(Debug, Default)]
+pub(crate) struct Homes(Mutex<HashMap<Option<Id>, Arc<Home>>>);
+
+impl Homes {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Option<Id>, Arc<Home>>> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// That of the runtime which this is called on.
+    pub(crate) fn current(&self, hub: &Arc<Hub>) -> std::io::Result<Arc<Home>> {
+        let handle = Handle::try_current().ok();
+        let id = handle.as_ref().map(Handle::id);
+        if let Some(home) = self.lock().get(&id) {
+            return Ok(home.clone());
+        }
+        // A runtime without sockets or timers shares the home of those without a runtime.
+        if let Some(handle) = handle.filter(|_| has_drivers()) {
+            return Ok(self.settle(id, hub, handle));
+        }
+        let own = hub.background.handle()?.clone();
+        let home = {
+            let known = self.lock().get(&None).cloned();
+            known.unwrap_or_else(|| self.settle(None, hub, own))
+        };
+        if id.is_some() {
+            self.lock().insert(id, home.clone());
+            home.leave_with(&Handle::current(), id);
+        }
+        Ok(home)
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Home>> {
+        self.lock().values().cloned().collect()
+    }
+
+    fn settle(&self, id: Option<Id>, hub: &Arc<Hub>, handle: Handle) -> Arc<Home> {
+        let mut homes = self.lock();
+        if let Some(home) = homes.get(&id) {
+            return home.clone();
+        }
+        let home = Arc::new(Home {
+            hub: Arc::downgrade(hub),
+            handle: handle.clone(),
+            lanes: Mutex::default(),
+            ears: Ears::default(),
+            left: watch::Sender::new(()),
+        });
+        homes.insert(id, home.clone());
+        drop(homes);
+        home.leave_with(&handle, id);
+        home
+    }
+}
+
+/// Dropped with the runtime: its id may be given to another one.
+struct Leaves {
+    hub: Weak<Hub>,
+    id: Option<Id>,
+}
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        let Some(hub) = self.hub.upgrade() else { return };
+        let home = hub.homes.lock().remove(&self.id);
+        drop(home);
+    }
+}
+
+/// Whether the current runtime has sockets and timers. There is no other way to ask than to try.
+fn has_drivers() -> bool {
+    let tried = catch_unwind(AssertUnwindSafe(|| {
+        drop(tokio::time::sleep(std::time::Duration::ZERO));
+        let socket =
+            std::net::UdpSocket::bind("127.0.0.1:0").and_then(|s| s.set_nonblocking(true).map(|()| s));
+        if let Ok(socket) = socket {
+            drop(tokio::net::UdpSocket::from_std(socket));
+        }
+    }));
+    tried.is_ok()
+}

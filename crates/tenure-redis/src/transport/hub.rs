@@ -1,0 +1,101 @@
+//! What all runtimes share: who the servers are and were, and how to reach them.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::attempts::Attempts;
+use super::background::Background;
+use super::connect::{Connector, Hello};
+use super::ear::Seat;
+use super::failure::{Failure, Reply, Verdict, judge};
+use super::home::{Home, Homes};
+use super::map::Map;
+use crate::{Address, Options};
+
+pub(crate) struct Hub {
+    pub(crate) timeout: Duration,
+    pub(crate) connector: Connector,
+    pub(crate) attempts: Arc<Attempts>,
+    pub(crate) homes: Homes,
+    pub(crate) background: Background,
+    pub(crate) map: Map,
+    /// The run id that each node had.
+    faces: Mutex<HashMap<Address, String>>,
+    pub(crate) doubt: watch::Sender<u64>,
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub").field("map", &self.map).finish_non_exhaustive()
+    }
+}
+
+impl Hub {
+    pub(crate) fn new(options: &Options) -> tenure_core::Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            timeout: options.timeout,
+            connector: Connector::new(options)?,
+            attempts: Arc::default(),
+            homes: Homes::default(),
+            background: Background::default(),
+            map: Map::new(&options.topology)?,
+            faces: Mutex::default(),
+            doubt: watch::Sender::new(0),
+        }))
+    }
+
+    pub(crate) fn home(self: &Arc<Self>) -> Result<Arc<Home>, Failure> {
+        self.homes.current(self).map_err(|e| Failure::NotExecuted(format!("no thread for connections: {e}")))
+    }
+
+    /// A connection found this server. Another run id than before: it has lost what it held, or is another server.
+    pub(crate) fn met(&self, node: &Address, hello: &Hello) -> Result<(), Failure> {
+        let Some(run_id) = &hello.run_id else { return Ok(()) };
+        let mut faces = self.faces.lock().unwrap_or_else(|e| e.into_inner());
+        let before = faces.insert(node.clone(), run_id.clone());
+        drop(faces);
+        if before.is_some_and(|before| before != *run_id) {
+            self.raise_doubt();
+        }
+        Ok(())
+    }
+
+    /// Everything held is to be proved again.
+    pub(crate) fn raise_doubt(&self) {
+        self.doubt.send_modify(|n| *n += 1);
+    }
+
+    /// That node does not answer, or is not the right one any more.
+    pub(crate) fn doubt_node(&self, node: &Address) {
+        self.map.doubt(node);
+    }
+
+    /// An error reply as the outcome of a call; and what it tells about the node.
+    pub(crate) fn judge_for_call(&self, reply: &Reply, from: &Address) -> Failure {
+        match judge(reply, from) {
+            Verdict::NotExecuted { elsewhere } => {
+                if elsewhere {
+                    self.doubt_node(from);
+                }
+                Failure::NotExecuted(format!("{from}: {}", reply.message))
+            }
+            _ => Failure::Refused(reply.clone()),
+        }
+    }
+
+    /// A place at a channel.
+    pub(crate) async fn seat(self: &Arc<Self>, channel: &[u8], route: &[u8]) -> Result<Seat, Failure> {
+        let deadline = Instant::now() + self.timeout;
+        let home = self.home()?;
+        let node = self.map.node(self, &home, route, deadline).await?;
+        let seat = home.ears.subscribe(self, &home, &node, channel, false, deadline).await;
+        if let Err(Failure::NotExecuted(_)) = &seat {
+            self.doubt_node(&node);
+        }
+        seat
+    }
+}

@@ -1,0 +1,147 @@
+//! The way from one runtime to one node: a link, opened by whoever needs it first while the others wait for that.
+
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::driver::drive;
+use super::failure::Failure;
+use super::home::Home;
+use super::link::Link;
+use super::pause::Pause;
+use crate::Address;
+
+type Opened = Result<Arc<Link>, Failure>;
+
+#[derive(Debug)]
+pub(crate) struct Lane {
+    to: Address,
+    home: Weak<Home>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    link: Option<Arc<Link>>,
+    /// The connect under way.
+    opening: Option<watch::Receiver<Option<Opened>>>,
+    pause: Pause,
+}
+
+impl Lane {
+    pub(crate) fn new(to: Address, home: Weak<Home>) -> Arc<Self> {
+        Arc::new(Self { to, home, state: Mutex::default() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The link, if there is one.
+    pub(crate) fn ready(&self) -> Option<Arc<Link>> {
+        self.lock().link.as_ref().filter(|link| !link.is_dead()).cloned()
+    }
+
+    /// The link, opened if there is none.
+    pub(crate) async fn link(self: &Arc<Self>, home: &Home, deadline: Instant) -> Opened {
+        if let Some(link) = self.ready() {
+            return Ok(link);
+        }
+        let mut opening = self.open(home);
+        let opened = async {
+            match opening.wait_for(Option::is_some).await {
+                Ok(opened) => opened.clone().expect("it was waited for"),
+                Err(_) => {
+                    Err(Failure::NotExecuted(format!("{}: the runtime of the connection has ended", self.to)))
+                }
+            }
+        };
+        match home.until(deadline, opened).await {
+            Some(opened) => opened,
+            None => Err(Failure::NotExecuted(format!("{}: no connection in time", self.to))),
+        }
+    }
+
+    /// Begins to connect, unless that is under way.
+    fn open(self: &Arc<Self>, home: &Home) -> watch::Receiver<Option<Opened>> {
+        let mut state = self.lock();
+        if let Some(link) = state.link.as_ref().filter(|link| !link.is_dead()) {
+            return watch::channel(Some(Ok(link.clone()))).1;
+        }
+        // A sender that has gone took its runtime with it.
+        if let Some(opening) = state.opening.as_ref().filter(|o| o.has_changed().is_ok()) {
+            return opening.clone();
+        }
+        let (told, opening) = watch::channel(None);
+        state.opening = Some(opening.clone());
+        let delay = state.pause.delay();
+        drop(state);
+        let lane = self.clone();
+        home.handle().spawn(async move {
+            let opened = lane.connect(delay).await;
+            let mut state = lane.lock();
+            state.opening = None;
+            match &opened {
+                Ok(link) => {
+                    state.pause.worked();
+                    state.link = Some(link.clone());
+                }
+                Err(_) => state.pause.failed(),
+            }
+            drop(state);
+            told.send_replace(Some(opened));
+        });
+        opening
+    }
+
+    async fn connect(self: &Arc<Self>, delay: Duration) -> Opened {
+        let gone = || Failure::NotExecuted(format!("{}: the connections were closed", self.to));
+        let (hub, limit) = {
+            let home = self.home.upgrade().ok_or_else(gone)?;
+            let hub = home.hub().ok_or_else(gone)?;
+            let limit = hub.timeout;
+            (hub, limit)
+        };
+        let began = Instant::now();
+        tokio::time::sleep(delay.min(limit / 2)).await;
+        let left = limit.saturating_sub(began.elapsed());
+        let (wire, hello) = hub.connector.connect(&self.to, left).await?;
+        hub.met(&self.to, &hello)?;
+        let link = Link::new(self.to.clone(), wire, hello, hub.attempts.clone());
+        let (driven, lane) = (link.clone(), Arc::downgrade(self));
+        tokio::spawn(async move {
+            drive(driven.clone(), limit).await;
+            // Once, to learn who is there now: it may be another server, or the same without its data.
+            if let Some(lane) = lane.upgrade() {
+                lane.ended(&driven);
+            }
+        });
+        Ok(link)
+    }
+
+    fn ended(self: &Arc<Self>, link: &Arc<Link>) {
+        let mut state = self.lock();
+        if state.link.take_if(|l| Arc::ptr_eq(l, link)).is_none() {
+            return;
+        }
+        drop(state);
+        if let Some(home) = self.home.upgrade() {
+            self.open(&home);
+        }
+    }
+
+    /// Closes the link; the next call opens another.
+    pub(crate) fn close(&self, why: &str) {
+        let link = self.lock().link.take();
+        if let Some(link) = link {
+            link.close(why);
+        }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.close("the connections were closed");
+    }
+}

@@ -1,0 +1,435 @@
+//! One connection. A lone call writes and reads by itself: no other task or thread is woken for it. As soon as a
+//! second call is in flight the driver task of the link reads and writes for all, so that a future which nobody polls
+//! holds up no other.
+//!
+//! The mutex is held for polls that do not block, never over an await.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use tenure_core::HoldId;
+
+use super::attempts::Attempts;
+use super::connect::Hello;
+use super::failure::Failure;
+use super::resp::{Input, Value};
+use super::stream::{Stream, Wire};
+use crate::Address;
+
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) to: Address,
+    pub(crate) hello: Hello,
+    attempts: Arc<Attempts>,
+    dead: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    /// `None` once it is dead.
+    pub(super) stream: Option<Stream>,
+    input: Input,
+    /// Requests not written yet: those before `at` are.
+    out: Vec<u8>,
+    at: usize,
+    /// How many bytes were written before those in `out`.
+    gone: u64,
+    pub(super) slots: VecDeque<Slot>,
+    /// Whether the driver reads and writes. Else the only call in flight does so itself.
+    pub(super) driving: bool,
+    /// Whether the driver is about to run anyway.
+    pub(super) awake: bool,
+    pub(super) driver: Option<Waker>,
+    /// Whether the driver looks at the clock.
+    pub(super) ticking: bool,
+    /// How many calls there were.
+    pub(super) calls: u64,
+    /// When the last answer came.
+    pub(super) heard: Instant,
+    /// Whether encryption keeps bytes back.
+    held_back: bool,
+    why: String,
+}
+
+/// A call in flight.
+#[derive(Debug)]
+pub(super) struct Slot {
+    /// Where it begins in all that was ever sent.
+    start: u64,
+    want: usize,
+    got: Vec<Value>,
+    pub(super) sent: Instant,
+    pub(super) deadline: Instant,
+    attempt: Option<(HoldId, u64)>,
+    /// `None` once nobody waits for it.
+    pub(super) ticket: Option<Arc<Ticket>>,
+}
+
+/// Where a call finds its answer.
+#[derive(Debug, Default)]
+pub(super) struct Ticket(Mutex<Fate>);
+
+#[derive(Debug, Default)]
+struct Fate {
+    answer: Option<Answer>,
+    waker: Option<Waker>,
+}
+
+/// The replies that came; if not all did, why.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) values: Vec<Value>,
+    pub(crate) rest: Option<Failure>,
+}
+
+impl Answer {
+    /// The answer to a single request.
+    pub(crate) fn single(self) -> Result<Value, Failure> {
+        self.all().map(|mut values| values.pop().expect("as many as were asked for"))
+    }
+
+    pub(crate) fn all(self) -> Result<Vec<Value>, Failure> {
+        match self.rest {
+            None => Ok(self.values),
+            Some(failure) => Err(failure),
+        }
+    }
+}
+
+impl Ticket {
+    fn lock(&self) -> MutexGuard<'_, Fate> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Its answer. Else its waker, so that nobody wakes the task that is just being polled.
+    fn look(&self) -> Result<Answer, Option<Waker>> {
+        let mut fate = self.lock();
+        fate.answer.take().ok_or_else(|| fate.waker.take())
+    }
+
+    fn wait(&self, waker: Waker) {
+        self.lock().waker = Some(waker);
+    }
+
+    pub(super) fn settle(&self, answer: Answer, wake: &mut Vec<Waker>) {
+        let mut fate = self.lock();
+        fate.answer = Some(answer);
+        wake.extend(fate.waker.take());
+    }
+}
+
+/// Several requests that go out together and are answered together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// How many replies.
+    pub(crate) want: usize,
+    pub(crate) deadline: Instant,
+    /// Whether one of them may make this hold, and its lease.
+    pub(crate) attempt: Option<(HoldId, Duration)>,
+}
+
+impl Terms {
+    pub(crate) fn new(want: usize, deadline: Instant) -> Self {
+        Self { want, deadline, attempt: None }
+    }
+}
+
+impl Link {
+    pub(crate) fn new(to: Address, wire: Wire, hello: Hello, attempts: Arc<Attempts>) -> Arc<Self> {
+        let state = State {
+            stream: Some(wire.stream),
+            input: wire.input,
+            out: Vec::new(),
+            at: 0,
+            gone: 0,
+            slots: VecDeque::new(),
+            driving: false,
+            awake: true,
+            driver: None,
+            ticking: false,
+            calls: 0,
+            heard: Instant::now(),
+            held_back: false,
+            why: String::new(),
+        };
+        Arc::new(Self { to, hello, attempts, dead: AtomicBool::new(false), state: Mutex::new(state) })
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.dead.load(Relaxed)
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Adds requests. They leave when the reply is first polled, or by the driver; dropped replies are thrown away
+    /// when they come.
+    pub(crate) fn send(self: &Arc<Self>, terms: Terms, encode: impl FnOnce(&mut Vec<u8>)) -> Reply {
+        let ticket = Arc::new(Ticket::default());
+        let mut state = self.lock();
+        let mut kick = None;
+        if state.stream.is_none() {
+            let why = Failure::NotExecuted(state.why.clone());
+            ticket.settle(Answer { values: Vec::new(), rest: Some(why) }, &mut Vec::new());
+        } else {
+            let attempt = terms.attempt.map(|(id, lease)| {
+                let number = NUMBERS.fetch_add(1, Relaxed);
+                self.attempts.sent(id, self, number, lease);
+                (id, number)
+            });
+            let start = state.gone + state.out.len() as u64;
+            encode(&mut state.out);
+            state.slots.push_back(Slot {
+                start,
+                want: terms.want,
+                got: Vec::with_capacity(terms.want),
+                sent: Instant::now(),
+                deadline: terms.deadline,
+                attempt,
+                ticket: Some(ticket.clone()),
+            });
+            state.calls += 1;
+            kick = state.call_driver();
+        }
+        drop(state);
+        if let Some(driver) = kick {
+            driver.wake();
+        }
+        Reply { link: self.clone(), ticket, done: false, pushes: false }
+    }
+
+    /// Ends it, whatever is in flight.
+    pub(crate) fn close(&self, why: &str) {
+        let mut wake = Vec::new();
+        self.fail(&mut self.lock(), why, &mut wake);
+        wake.into_iter().for_each(Waker::wake);
+    }
+
+    pub(super) fn fail(&self, state: &mut State, why: &str, wake: &mut Vec<Waker>) {
+        if state.stream.take().is_none() {
+            return;
+        }
+        self.dead.store(true, Release);
+        state.why = format!("{}: {why}", self.to);
+        let written = state.gone + state.at as u64;
+        for slot in state.slots.drain(..) {
+            let sent = slot.start < written;
+            if let Some((id, number)) = slot.attempt {
+                if sent { self.attempts.lost(id, number) } else { self.attempts.settled(id, number) }
+            }
+            let why = state.why.clone();
+            let failure = if sent { Failure::Unknown(why) } else { Failure::NotExecuted(why) };
+            if let Some(ticket) = slot.ticket {
+                ticket.settle(Answer { values: slot.got, rest: Some(failure) }, wake);
+            }
+        }
+        (state.out, state.at) = (Vec::new(), 0);
+        wake.extend(state.driver.take());
+    }
+
+    /// Reads what is there and hands it out; until nothing more is there, or until nobody waits any more. An error
+    /// has ended the link.
+    pub(super) fn read(
+        &self,
+        state: &mut State,
+        cx: &mut Context<'_>,
+        all: bool,
+        wake: &mut Vec<Waker>,
+    ) -> bool {
+        loop {
+            if state.slots.is_empty() && !all {
+                return true;
+            }
+            let Some(stream) = &mut state.stream else { return false };
+            match stream.poll_read(cx, &mut state.input) {
+                Poll::Pending => return true,
+                Poll::Ready(Ok(0)) => self.fail(state, "the server closed the connection", wake),
+                Poll::Ready(Err(e)) => self.fail(state, &e.to_string(), wake),
+                Poll::Ready(Ok(_)) => self.hand_out(state, wake),
+            }
+        }
+    }
+
+    fn hand_out(&self, state: &mut State, wake: &mut Vec<Waker>) {
+        let mut heard = None;
+        loop {
+            let value = match state.input.next() {
+                Ok(Some(value)) => value,
+                Ok(None) => return,
+                Err(garbled) => return self.fail(state, garbled.0, wake),
+            };
+            let Some(slot) = state.slots.front_mut() else {
+                return self.fail(state, "a reply that nobody asked for", wake);
+            };
+            slot.got.push(value);
+            state.heard = *heard.get_or_insert_with(Instant::now);
+            if slot.got.len() < slot.want {
+                continue;
+            }
+            let slot = state.slots.pop_front().expect("it is the front one");
+            if let Some((id, number)) = slot.attempt {
+                self.attempts.settled(id, number);
+            }
+            if let Some(ticket) = slot.ticket {
+                ticket.settle(Answer { values: slot.got, rest: None }, wake);
+            }
+        }
+    }
+
+    /// Writes as much as the socket takes. Whether all of it was.
+    pub(super) fn write(&self, state: &mut State, cx: &mut Context<'_>, wake: &mut Vec<Waker>) -> bool {
+        while state.at < state.out.len() {
+            let Some(stream) = &mut state.stream else { return false };
+            match stream.poll_write(cx, &state.out[state.at..]) {
+                Poll::Pending => return false,
+                Poll::Ready(Ok(0)) => self.fail(state, "the connection takes no more", wake),
+                Poll::Ready(Ok(n)) => (state.at, state.held_back) = (state.at + n, true),
+                Poll::Ready(Err(e)) => self.fail(state, &e.to_string(), wake),
+            }
+        }
+        state.gone += state.out.len() as u64;
+        state.at = 0;
+        state.out.clear();
+        if !state.held_back {
+            return true;
+        }
+        match state.stream.as_mut().map(|s| s.poll_flush(cx)) {
+            Some(Poll::Ready(Ok(()))) => state.held_back = false,
+            Some(Poll::Ready(Err(e))) => self.fail(state, &e.to_string(), wake),
+            Some(Poll::Pending) | None => {}
+        }
+        !state.held_back
+    }
+
+    /// A poll of the only call in flight. Whether the driver is needed after all.
+    fn poll_alone(
+        &self,
+        state: &mut State,
+        cx: &mut Context<'_>,
+        ticket: &Arc<Ticket>,
+        wake: &mut Vec<Waker>,
+    ) -> bool {
+        let mine = |state: &State| match state.slots.front() {
+            Some(slot) => slot.ticket.as_ref().is_some_and(|t| Arc::ptr_eq(t, ticket)),
+            None => false,
+        };
+        if state.driving || !mine(state) {
+            return false;
+        }
+        // Reading first finds out that the server has gone before anything is written, and registers for the reply.
+        if !self.read(state, cx, false, wake) || !mine(state) {
+            return false;
+        }
+        !self.write(state, cx, wake) && state.stream.is_some()
+    }
+}
+
+impl State {
+    /// Whom to wake after a call was added or left behind.
+    fn call_driver(&mut self) -> Option<Waker> {
+        self.driving |= self.slots.len() > 1;
+        if (self.driving && !self.awake) || !self.ticking {
+            self.ticking = true;
+            self.awake = true;
+            return self.driver.take();
+        }
+        None
+    }
+
+    fn hand_to_driver(&mut self) -> Option<Waker> {
+        self.driving = true;
+        self.awake = true;
+        self.driver.take()
+    }
+
+    pub(super) fn all_written(&self) -> bool {
+        self.at == self.out.len() && !self.held_back
+    }
+
+    /// Whether any byte of this call was written.
+    pub(super) fn touched(&self, slot: &Slot) -> bool {
+        slot.start < self.gone + self.at as u64
+    }
+}
+
+/// The answer to come. Dropped before it came, it is read and thrown away.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Reply {
+    link: Arc<Link>,
+    ticket: Arc<Ticket>,
+    done: bool,
+    /// Whether it writes itself though there is a driver: that one's runtime may not be running at the moment.
+    pushes: bool,
+}
+
+impl Reply {
+    pub(crate) fn pushing(mut self) -> Self {
+        self.pushes = true;
+        self
+    }
+}
+
+impl Future for Reply {
+    type Output = Answer;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+        let this = self.get_mut();
+        let mut wake = Vec::new();
+        // Answers are given under this lock: between the looks and the wait none can come unnoticed.
+        let mut state = this.link.lock();
+        let polled = match this.ticket.look() {
+            Ok(answer) => Poll::Ready(answer),
+            Err(waker) => {
+                let mut needs_driver = this.link.poll_alone(&mut state, cx, &this.ticket, &mut wake);
+                if std::mem::take(&mut this.pushes) && state.driving {
+                    this.link.write(&mut state, cx, &mut wake);
+                    // It has taken the place of the driver's waker in the socket.
+                    needs_driver = true;
+                }
+                if needs_driver {
+                    wake.extend(state.hand_to_driver());
+                }
+                match this.ticket.look() {
+                    Ok(answer) => Poll::Ready(answer),
+                    Err(_) => {
+                        let same = waker.filter(|w| w.will_wake(cx.waker()));
+                        this.ticket.wait(same.unwrap_or_else(|| cx.waker().clone()));
+                        Poll::Pending
+                    }
+                }
+            }
+        };
+        drop(state);
+        wake.into_iter().for_each(Waker::wake);
+        this.done = polled.is_ready();
+        polled
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        let mut state = self.link.lock();
+        let mine = |slot: &&mut Slot| slot.ticket.as_ref().is_some_and(|t| Arc::ptr_eq(t, &self.ticket));
+        let Some(slot) = state.slots.iter_mut().find(mine) else { return };
+        slot.ticket = None;
+        // Nobody else would read it, nor write it if it was never polled.
+        let driver = if state.driving && state.awake { None } else { state.hand_to_driver() };
+        drop(state);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+}

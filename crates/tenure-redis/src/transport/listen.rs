@@ -1,0 +1,214 @@
+//! The task of an ear: subscribes, hands out messages, and sees to it that a silent connection is alive.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::ear::{Ask, Ear, LINGER};
+use super::failure::Failure;
+use super::hub::Hub;
+use super::pause::Pause;
+use super::resp::{Value, request};
+use super::stream::Wire;
+
+/// After this long without a word the server is asked for one: half-open connections say nothing.
+const SILENCE: Duration = Duration::from_secs(10);
+
+pub(super) async fn listen(
+    hub: Weak<Hub>,
+    ear: Arc<Ear>,
+    asked: UnboundedReceiver<Ask>,
+    pause: Arc<Mutex<Pause>>,
+) {
+    let _dies = DiesWithRuntime(&ear);
+    let delay = pause.lock().unwrap_or_else(|e| e.into_inner()).delay();
+    let wire = connect(&hub, &ear, delay).await;
+    {
+        let mut pause = pause.lock().unwrap_or_else(|e| e.into_inner());
+        if wire.is_ok() { pause.worked() } else { pause.failed() }
+    }
+    let ended = match wire {
+        Err(failure) => failure,
+        Ok((wire, limit)) => {
+            let task =
+                Task { ear: &ear, wire, limit, sent: VecDeque::new(), heard: Instant::now(), hub: &hub };
+            let Err(why) = task.run(asked).await else { return };
+            Failure::NotExecuted(format!("{}: {why}", ear.to))
+        }
+    };
+    ear.die(ended);
+}
+
+async fn connect(hub: &Weak<Hub>, ear: &Ear, delay: Duration) -> Result<(Wire, Duration), Failure> {
+    let hub = hub.upgrade().ok_or_else(|| Failure::NotExecuted(format!("{}: closed", ear.to)))?;
+    let limit = hub.timeout;
+    let delay = delay.min(limit / 2);
+    tokio::time::sleep(delay).await;
+    let (wire, hello) = hub.connector.connect(&ear.to, limit - delay).await?;
+    hub.met(&ear.to, &hello)?;
+    Ok((wire, limit))
+}
+
+struct DiesWithRuntime<'a>(&'a Ear);
+
+impl Drop for DiesWithRuntime<'_> {
+    fn drop(&mut self) {
+        self.0.die(Failure::NotExecuted(format!("{}: the runtime of this connection has ended", self.0.to)));
+    }
+}
+
+struct Task<'a> {
+    ear: &'a Ear,
+    hub: &'a Weak<Hub>,
+    wire: Wire,
+    limit: Duration,
+    /// What is not answered yet: the error that answers it says not which it was.
+    sent: VecDeque<(Sent, Instant)>,
+    heard: Instant,
+}
+
+#[derive(Debug)]
+enum Sent {
+    Subscribe(Vec<u8>),
+    Unsubscribe(Vec<u8>),
+    Ping,
+}
+
+impl Task<'_> {
+    /// `Ok` when nobody needs it any more.
+    async fn run(mut self, mut asked: UnboundedReceiver<Ask>) -> Result<(), String> {
+        loop {
+            let next = self.next_look();
+            tokio::select! {
+                biased;
+                value = self.wire.read() => {
+                    self.heard = Instant::now();
+                    self.hear(value.map_err(|e| e.to_string())?)?;
+                }
+                ask = asked.recv() => {
+                    let mut out = Vec::new();
+                    let mut ask = ask;
+                    while let Some(this) = ask {
+                        match this {
+                            Ask::Subscribe { channel, sharded } => self.subscribe(&mut out, channel, sharded),
+                            Ask::Left => {}
+                            Ask::End => return Ok(()),
+                        }
+                        ask = asked.try_recv().ok();
+                    }
+                    self.write(&out).await?;
+                }
+                () = tokio::time::sleep_until(next.into()) => {
+                    let mut out = Vec::new();
+                    self.look(&mut out)?;
+                    if self.sent.is_empty() && self.ear.end_if_unused() {
+                        return Ok(());
+                    }
+                    self.write(&out).await?;
+                }
+            }
+        }
+    }
+
+    async fn write(&mut self, out: &[u8]) -> Result<(), String> {
+        match tokio::time::timeout(self.limit, self.wire.write(out)).await {
+            Ok(written) => written.map_err(|e| e.to_string()),
+            Err(_) => Err(format!("nothing could be sent within {:?}", self.limit)),
+        }
+    }
+
+    fn subscribe(&mut self, out: &mut Vec<u8>, channel: Vec<u8>, sharded: bool) {
+        let verb: &[u8] = if sharded { b"SSUBSCRIBE" } else { b"SUBSCRIBE" };
+        request(out, &[verb, &channel]);
+        self.sent.push_back((Sent::Subscribe(channel), Instant::now()));
+    }
+
+    /// When there is something to do though nothing was heard or asked.
+    fn next_look(&self) -> Instant {
+        let table = self.ear.lock();
+        let linger = table.channels.values().filter_map(|c| c.empty).map(|e| e + LINGER).min();
+        let answer = self.sent.front().map(|(_, at)| *at.max(&self.heard) + self.limit);
+        let silence = self.heard + SILENCE;
+        [linger, answer].into_iter().flatten().fold(silence, Instant::min)
+    }
+
+    fn look(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
+        let now = Instant::now();
+        if self.sent.front().is_some_and(|(_, at)| now >= *at.max(&self.heard) + self.limit) {
+            return Err(format!("no answer within {:?}", self.limit));
+        }
+        let mut table = self.ear.lock();
+        let over =
+            table.channels.extract_if(|_, c| c.confirmed && c.empty.is_some_and(|e| now >= e + LINGER));
+        for (channel, entry) in over {
+            let verb: &[u8] = if entry.sharded { b"SUNSUBSCRIBE" } else { b"UNSUBSCRIBE" };
+            request(out, &[verb, &channel]);
+            self.sent.push_back((Sent::Unsubscribe(channel), now));
+        }
+        if now >= self.heard + SILENCE && self.sent.is_empty() {
+            request(out, &[b"PING"]);
+            self.sent.push_back((Sent::Ping, now));
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, value: Value) -> Result<(), String> {
+        let words = match value {
+            Value::Array(words) => words,
+            Value::Error(reply) => {
+                let Some((Sent::Subscribe(channel), _)) = self.sent.pop_front() else {
+                    return Err(reply.message);
+                };
+                let Some(entry) = self.ear.lock().channels.remove(&channel) else { return Ok(()) };
+                let hub = self.hub.upgrade();
+                let failure = hub.map(|hub| hub.judge_for_call(&reply, &self.ear.to));
+                let failure = failure.unwrap_or(Failure::Refused(reply));
+                entry.waiting.into_iter().for_each(|told| drop(told.send(Err(failure.clone()))));
+                entry.mailboxes.iter().for_each(|m| m.close());
+                return Ok(());
+            }
+            // Before the first subscription a ping has another answer.
+            Value::Simple(_) => {
+                self.sent.pop_front();
+                return Ok(());
+            }
+            _ => return Err("a reply that nobody asked for".to_owned()),
+        };
+        let kind = words.first().and_then(Value::bytes).unwrap_or_default();
+        let channel = words.get(1).and_then(Value::bytes).unwrap_or_default();
+        match kind {
+            b"message" | b"smessage" => {
+                let message = words.get(2).and_then(Value::bytes).unwrap_or_default();
+                if let Some(entry) = self.ear.lock().channels.get(channel) {
+                    entry.mailboxes.iter().for_each(|m| m.put(message));
+                }
+            }
+            b"subscribe" | b"ssubscribe" => {
+                self.sent.pop_front();
+                if let Some(entry) = self.ear.lock().channels.get_mut(channel) {
+                    entry.confirmed = true;
+                    entry.waiting.drain(..).for_each(|told| drop(told.send(Ok(()))));
+                }
+            }
+            b"unsubscribe" | b"sunsubscribe" => {
+                if matches!(self.sent.front(), Some((Sent::Unsubscribe(asked), _)) if asked == channel) {
+                    self.sent.pop_front();
+                    return Ok(());
+                }
+                // The slot has moved away, and the server said so by itself.
+                let entry = self.ear.lock().channels.remove(channel);
+                if let Some(hub) = self.hub.upgrade() {
+                    hub.doubt_node(&self.ear.to);
+                }
+                entry.into_iter().flat_map(|e| e.mailboxes).for_each(|m| m.close());
+            }
+            b"pong" => {
+                self.sent.pop_front();
+            }
+            _ => return Err("a push of an unknown kind".to_owned()),
+        }
+        Ok(())
+    }
+}

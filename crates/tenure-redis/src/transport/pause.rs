@@ -1,0 +1,59 @@
+//! Growing, random pauses between tries that failed.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::{Duration, Instant};
+
+const FIRST: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Default)]
+pub(crate) struct Pause {
+    step: Duration,
+    /// Not before this moment.
+    next: Option<Instant>,
+}
+
+impl Pause {
+    /// How long to wait before the next try.
+    pub(crate) fn delay(&self) -> Duration {
+        self.next.map_or(Duration::ZERO, |next| next.saturating_duration_since(Instant::now()))
+    }
+
+    pub(crate) fn failed(&mut self) {
+        self.step = (self.step * 2).clamp(FIRST, LONGEST);
+        self.next = Some(Instant::now() + jittered(self.step));
+    }
+
+    pub(crate) fn worked(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// From half of it to one and a half.
+pub(crate) fn jittered(d: Duration) -> Duration {
+    d.mul_f64(0.5 + random())
+}
+
+/// Between 0 and 1. Each new `RandomState` has other keys.
+pub(crate) fn random() -> f64 {
+    (RandomState::new().build_hasher().finish() >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grows_up_to_a_bound_and_begins_anew() {
+        let mut pause = Pause::default();
+        assert_eq!(pause.delay(), Duration::ZERO);
+        let mut longest = Duration::ZERO;
+        for _ in 0..12 {
+            pause.failed();
+            longest = longest.max(pause.delay());
+        }
+        assert!(longest > LONGEST / 3 && longest <= LONGEST * 3 / 2, "{longest:?}");
+        pause.worked();
+        assert_eq!(pause.delay(), Duration::ZERO);
+    }
+}

@@ -1,0 +1,120 @@
+//! A script, sent by its hash, or by its text where the server does not know it.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use tenure_core::HoldId;
+
+use super::resp::{head, word};
+
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) name: &'static str,
+    pub(crate) text: &'static str,
+    sha: OnceLock<String>,
+}
+
+impl Script {
+    pub(crate) const fn new(name: &'static str, text: &'static str) -> Self {
+        Self { name, text, sha: OnceLock::new() }
+    }
+
+    pub(crate) fn sha(&self) -> &str {
+        self.sha.get_or_init(|| sha1_smol::Sha1::from(self.text).digest().to_string())
+    }
+}
+
+/// A script to run. The first key says where.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) script: &'static Script,
+    pub(crate) keys: &'a [&'a [u8]],
+    pub(crate) args: &'a [&'a [u8]],
+    pub(crate) order: Order,
+}
+
+/// What a call has to do with others of the same hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Order {
+    Free,
+    /// May make the hold, which then lasts for `lease` at least.
+    Attempt {
+        id: HoldId,
+        lease: Duration,
+    },
+    /// Undoes the hold: behind the attempt, if that is unanswered.
+    Behind(HoldId),
+}
+
+impl Call<'_> {
+    pub(crate) fn key(&self) -> &[u8] {
+        self.keys.first().copied().unwrap_or_default()
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>, by: By) {
+        encode(out, self.script, by, self.keys.iter().copied(), self.args.iter().copied());
+    }
+
+    pub(crate) fn to_owned(self) -> OwnedCall {
+        OwnedCall {
+            script: self.script,
+            keys: self.keys.iter().map(|k| k.to_vec()).collect(),
+            args: self.args.iter().map(|a| a.to_vec()).collect(),
+            order: self.order,
+        }
+    }
+}
+
+/// A call that can wait among others.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnedCall {
+    pub(crate) script: &'static Script,
+    pub(crate) keys: Vec<Vec<u8>>,
+    pub(crate) args: Vec<Vec<u8>>,
+    pub(crate) order: Order,
+}
+
+impl OwnedCall {
+    pub(crate) fn key(&self) -> &[u8] {
+        self.keys.first().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>, by: By) {
+        encode(
+            out,
+            self.script,
+            by,
+            self.keys.iter().map(Vec::as_slice),
+            self.args.iter().map(Vec::as_slice),
+        );
+    }
+}
+
+/// How the server is told which script is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum By {
+    Hash,
+    Text,
+}
+
+fn encode<'a>(
+    out: &mut Vec<u8>,
+    script: &Script,
+    by: By,
+    keys: impl ExactSizeIterator<Item = &'a [u8]>,
+    args: impl ExactSizeIterator<Item = &'a [u8]>,
+) {
+    head(out, 3 + keys.len() + args.len());
+    match by {
+        By::Hash => {
+            word(out, b"EVALSHA");
+            word(out, script.sha().as_bytes());
+        }
+        By::Text => {
+            word(out, b"EVAL");
+            word(out, script.text.as_bytes());
+        }
+    }
+    word(out, keys.len().to_string().as_bytes());
+    keys.chain(args).for_each(|w| word(out, w));
+}

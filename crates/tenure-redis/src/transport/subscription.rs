@@ -1,0 +1,44 @@
+//! A channel listened to, through cuts and moves.
+
+use std::future::poll_fn;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use super::ear::Seat;
+use super::hub::Hub;
+use super::mailbox::Heard;
+use super::pause::Pause;
+
+#[derive(Debug)]
+pub(crate) struct Subscription {
+    hub: Weak<Hub>,
+    channel: Vec<u8>,
+    route: Vec<u8>,
+    seat: Seat,
+}
+
+impl Subscription {
+    pub(crate) fn new(hub: &Arc<Hub>, channel: &[u8], route: &[u8], seat: Seat) -> Self {
+        Self { hub: Arc::downgrade(hub), channel: channel.to_vec(), route: route.to_vec(), seat }
+    }
+
+    /// What comes next. Safe to drop and call again.
+    pub(crate) async fn next(&mut self) -> Heard {
+        if let Some(heard) = poll_fn(|cx| self.seat.mailbox.poll(cx)).await {
+            return heard;
+        }
+        let mut pause = Pause::default();
+        loop {
+            let Some(hub) = self.hub.upgrade() else { return std::future::pending().await };
+            if let Ok(seat) = hub.seat(&self.channel, &self.route).await {
+                self.seat = seat;
+                return Heard::Again;
+            }
+            pause.failed();
+            if let Ok(home) = hub.home() {
+                drop(hub);
+                home.sleep_until(Instant::now() + pause.delay()).await;
+            }
+        }
+    }
+}

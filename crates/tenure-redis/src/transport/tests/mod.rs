@@ -1,0 +1,13 @@
+//! Against a real server, started for the test.
+
+mod link;
+mod server;
+
+use crate::transport::{Call, Order, Script};
+
+/// Counts its calls per key.
+static COUNT: Script = Script::new("count", "return redis.call('incrby', KEYS[1], ARGV[1])");
+
+fn count<'a>(keys: &'a [&'a [u8]], args: &'a [&'a [u8]]) -> Call<'a> {
+    Call { script: &COUNT, keys, args, order: Order::Free }
+}

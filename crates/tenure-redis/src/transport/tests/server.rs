@@ -1,0 +1,143 @@
+//! A server of its own for a test, on a free port, in a temporary folder.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::transport::{To, Transport, Value};
+use crate::{Address, Options, Topology};
+
+pub(super) struct Server {
+    child: Child,
+    pub(super) port: u16,
+    pub(super) folder: tempfile::TempDir,
+}
+
+impl Server {
+    pub(super) fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// With more words on the command line.
+    pub(super) fn with(extra: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut tries = 0;
+        loop {
+            let port = free_port();
+            let mut child = spawn(folder.path(), port, extra);
+            if wait_until_up(&mut child, &folder.path().join("redis.sock")) {
+                return Self { child, port, folder };
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+            tries += 1;
+            assert!(tries < 5, "redis-server does not start: {}", log(folder.path()));
+        }
+    }
+
+    pub(super) fn address(&self) -> Address {
+        Address::tcp("127.0.0.1", self.port)
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        self.folder.path().join("redis.sock")
+    }
+
+    pub(super) fn options(&self) -> Options {
+        Options::new(Topology::Standalone(self.address()))
+    }
+
+    pub(super) async fn open(&self) -> Transport {
+        Transport::open(self.options()).await.unwrap()
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(super) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Again on the same port, after it was killed.
+    pub(super) fn restart(&mut self, extra: &[&str]) {
+        let _ = std::fs::remove_file(self.socket());
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            self.child = spawn(self.folder.path(), self.port, extra);
+            if wait_until_up(&mut self.child, &self.folder.path().join("redis.sock")) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{}", log(self.folder.path()));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn log(folder: &Path) -> String {
+    std::fs::read_to_string(folder.join("log")).unwrap_or_default()
+}
+
+fn spawn(folder: &Path, port: u16, extra: &[&str]) -> Child {
+    Command::new("redis-server")
+        .args([
+            "--port",
+            &port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--unixsocket",
+            "redis.sock",
+        ])
+        .args(["--logfile", "log", "--dir"])
+        .arg(folder)
+        .args(["--enable-debug-command", "yes"])
+        .args(extra)
+        .current_dir(folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("redis-server is installed")
+}
+
+fn wait_until_up(child: &mut Child, socket: &Path) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < deadline {
+        if child.try_wait().unwrap().is_some() {
+            return false;
+        }
+        if std::os::unix::net::UnixStream::connect(socket).is_ok() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+pub(super) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Sends a command that must be answered.
+pub(super) async fn command(transport: &Transport, words: &[&str]) -> Value {
+    let words: Vec<&[u8]> = words.iter().map(|w| w.as_bytes()).collect();
+    transport.command(To::Key(b""), &words).await.unwrap()
+}
+
+/// Until `done` says so, for at most ten seconds.
+pub(super) async fn eventually(what: &str, mut done: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !done().await {
+        assert!(Instant::now() < deadline, "{what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

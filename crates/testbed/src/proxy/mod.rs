@@ -1,0 +1,221 @@
+//! A TCP proxy between a client and a server that does what networks do, when it is told to.
+//!
+//! What arrives is read at once and kept, as buffers on the way would; the rules decide about when, and whether, it is
+//! delivered. They can change at any time, also for what is on its way already.
+
+mod connection;
+mod deliver;
+mod frames;
+mod rules;
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+
+pub use connection::Counts;
+use connection::{Connection, Shared};
+use frames::Framing;
+pub use rules::{Cut, Rule, Way};
+
+use crate::{PATIENCE, Result, free_port};
+
+/// A proxy on a port of 127.0.0.1, in threads of this process.
+#[derive(Debug)]
+pub struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+    door: std::sync::Mutex<Option<Door>>,
+    /// Taken only by the drop.
+    runtime: Option<Runtime>,
+}
+
+/// What accepts connections.
+#[derive(Debug)]
+struct Door {
+    task: JoinHandle<()>,
+    closed: mpsc::Receiver<()>,
+}
+
+/// In this order: nobody is told before the port is closed.
+struct Listening {
+    listener: TcpListener,
+    _closed: mpsc::Sender<()>,
+}
+
+impl Proxy {
+    /// To a Redis server at this port. Randomness begins somewhere: [`Proxy::seed`] says where.
+    ///
+    /// # Errors
+    /// When no port is free.
+    pub fn start(target: u16) -> Result<Self> {
+        Self::start_with(target, fastrand::u64(..), Framing::Resp)
+    }
+
+    /// To a Redis server, with a given seed: the same bytes on the same connection meet the same luck.
+    ///
+    /// # Errors
+    /// When no port is free.
+    pub fn start_seeded(target: u16, seed: u64) -> Result<Self> {
+        Self::start_with(target, seed, Framing::Resp)
+    }
+
+    /// To a server that speaks anything, for instance TLS. Nothing is known of commands, replies and pushes.
+    ///
+    /// # Errors
+    /// When no port is free.
+    pub fn start_raw(target: u16) -> Result<Self> {
+        Self::start_with(target, fastrand::u64(..), Framing::Raw)
+    }
+
+    fn start_with(target: u16, seed: u64, framing: Framing) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let end = Instant::now() + PATIENCE;
+        let (port, listener) = loop {
+            let port = free_port()?;
+            match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+                Ok(listener) => break (port, listener),
+                Err(_) if Instant::now() < end => {}
+                Err(e) => return Err(e.into()),
+            }
+        };
+        let shared = Arc::new(Shared::new(target, seed, framing));
+        let proxy = Self { port, shared, door: None.into(), runtime: Some(runtime) };
+        proxy.open(listener)?;
+        Ok(proxy)
+    }
+
+    /// Where clients connect to.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Where its randomness began.
+    pub fn seed(&self) -> u64 {
+        self.shared.seed
+    }
+
+    /// A rule for one direction of all connections, those of today and those to come.
+    pub fn set(&self, way: Way, rule: Rule) {
+        self.shared.set(way, rule);
+    }
+
+    /// A rule for one direction of one connection. They are numbered as they come, from 0.
+    ///
+    /// # Panics
+    /// When there has been no such connection yet.
+    pub fn set_for(&self, connection: usize, way: Way, rule: Rule) {
+        self.shared.connection(connection).set(way, rule);
+    }
+
+    /// Everything passes, on all connections, except for what was swallowed.
+    pub fn heal(&self) {
+        self.set(Way::ToServer, Rule::Pass);
+        self.set(Way::ToClient, Rule::Pass);
+    }
+
+    /// Cuts one connection, once: at the next command, on any connection, with `text` somewhere in it, be it in
+    /// capitals or not.
+    ///
+    /// # Panics
+    /// When the proxy knows nothing of commands.
+    pub fn cut_once(&self, text: &str, cut: Cut) {
+        assert!(self.shared.framing == Framing::Resp, "a raw proxy does not know where a command ends");
+        self.shared.arm(text, cut);
+    }
+
+    /// How many of the cuts asked for with [`Proxy::cut_once`] have not been made yet.
+    pub fn cuts_left(&self) -> usize {
+        self.shared.cuts_left()
+    }
+
+    /// Closes a connection, now.
+    ///
+    /// # Panics
+    /// When there has been no such connection yet.
+    pub fn close(&self, connection: usize) {
+        self.shared.connection(connection).close();
+    }
+
+    /// Closes all connections, now.
+    pub fn close_all(&self) {
+        self.shared.connections().iter().for_each(|c| c.close());
+    }
+
+    /// From now on the port is closed: who connects is refused. Connections stay.
+    pub fn refuse(&self) {
+        let door = self.door.lock().expect("no panic with the door in hand").take();
+        if let Some(Door { task, closed }) = door {
+            task.abort();
+            // Nothing is ever sent: this waits for the end of the sender.
+            let _ = closed.recv_timeout(PATIENCE);
+        }
+    }
+
+    /// Opens the port again.
+    ///
+    /// # Errors
+    /// When somebody else has it.
+    pub fn accept(&self) -> Result<()> {
+        if self.door.lock().expect("no panic with the door in hand").is_some() {
+            return Ok(());
+        }
+        self.open(TcpListener::bind((Ipv4Addr::LOCALHOST, self.port))?)
+    }
+
+    /// How many connections there have been.
+    pub fn accepted(&self) -> usize {
+        self.shared.connections().len()
+    }
+
+    /// What has come through each connection, in their order.
+    pub fn counts(&self) -> Vec<Counts> {
+        self.shared.connections().iter().map(|c| c.counts()).collect()
+    }
+
+    fn open(&self, listener: TcpListener) -> Result<()> {
+        listener.set_nonblocking(true)?;
+        let (sender, closed) = mpsc::channel();
+        let listening = Listening { listener, _closed: sender };
+        let Some(runtime) = &self.runtime else { return Ok(()) };
+        let task = runtime.spawn(listen(listening, self.shared.clone()));
+        *self.door.lock().expect("no panic with the door in hand") = Some(Door { task, closed });
+        Ok(())
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // Not waited for: that is not allowed in asynchronous tests.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+async fn listen(listening: Listening, shared: Arc<Shared>) {
+    let Listening { listener, _closed } = listening;
+    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+    loop {
+        match listener.accept().await {
+            Ok((client, _)) => {
+                let connection = shared.add();
+                tokio::spawn(serve(client, connection, shared.clone()));
+            }
+            // Out of files, for instance.
+            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+async fn serve(client: TcpStream, connection: Arc<Connection>, shared: Arc<Shared>) {
+    // Who cannot be connected through is closed.
+    if let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, shared.target)).await {
+        let _ = (client.set_nodelay(true), server.set_nodelay(true));
+        deliver::run(client, server, &connection, &shared).await;
+    }
+    connection.close();
+}
