@@ -24,11 +24,6 @@ impl Jvm {
         command.args(options.words(address));
         Peer::start(command).await.map(Self)
     }
-
-    /// SIGKILL, and waits until it is gone.
-    pub async fn kill(self) {
-        self.0.kill().await;
-    }
 }
 
 impl Deref for Jvm {

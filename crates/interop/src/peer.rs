@@ -30,7 +30,7 @@ type Open = Arc<Mutex<Option<HashMap<u64, oneshot::Sender<Answer>>>>>;
 /// A process. Dropping it kills it.
 #[derive(Debug)]
 pub struct Peer {
-    child: Child,
+    child: tokio::sync::Mutex<Child>,
     pid: u32,
     requests: mpsc::UnboundedSender<String>,
     open: Open,
@@ -51,7 +51,7 @@ impl Peer {
         let open = Open::new(Mutex::new(Some(HashMap::from([(0, ready)]))));
         tokio::spawn(write(to, lines));
         tokio::spawn(read(from, open.clone()));
-        let peer = Self { child, pid, requests, open, next: AtomicU64::new(1) };
+        let peer = Self { child: child.into(), pid, requests, open, next: AtomicU64::new(1) };
         Pending { request: "start".into(), answer: is_ready }.within(START).await?;
         Ok(peer)
     }
@@ -82,8 +82,8 @@ impl Peer {
     }
 
     /// SIGKILL, and waits until it is gone.
-    pub async fn kill(mut self) {
-        self.child.kill().await.expect("killed");
+    pub async fn kill(&self) {
+        self.child.lock().await.kill().await.expect("killed");
     }
 }
 

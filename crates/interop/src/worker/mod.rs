@@ -28,11 +28,6 @@ impl Worker {
         command.args([url, &port.to_string()]);
         Peer::start(command).await.map(Self)
     }
-
-    /// SIGKILL, and waits until it is gone.
-    pub async fn kill(self) {
-        self.0.kill().await;
-    }
 }
 
 impl Deref for Worker {

@@ -71,13 +71,18 @@ impl Verbs {
         Ok(lock.owner(&self.owner))
     }
 
+    /// The parts of a multi-lock.
+    fn templates(&self, names: &str) -> Result<Vec<Lock>, Wrong> {
+        names.split(',').map(|name| self.template("plain", name)).collect()
+    }
+
     /// Waits until it is in.
     async fn enter(&self, kind: &str, name: &str, lease: Option<Duration>) -> Result<Held, Wrong> {
         let with = |lock: Lock| lease.map_or(lock.clone(), |lease| lock.lease(lease));
         Ok(match kind {
             "multi" => {
-                let locks: Result<Vec<_>, _> = name.split(',').map(|n| self.template("plain", n)).collect();
-                Held::All(tenure::multi(locks?.into_iter().map(with)).acquire().await?)
+                let locks = self.templates(name)?.into_iter().map(with);
+                Held::All(tenure::multi(locks).acquire().await?)
             }
             "semaphore" => {
                 let semaphore = self.client.counting_semaphore(name);
@@ -99,6 +104,12 @@ impl Verbs {
                 let held = self.enter(kind, name, lease).await?;
                 self.held.entry(key).or_default().push(held);
                 Ok(String::new())
+            }
+            "try" if *kind == "multi" => {
+                let guards = tenure::multi(self.templates(name)?).try_acquire().await?;
+                let got = guards.is_some();
+                self.held.entry(key).or_default().extend(guards.map(Held::All));
+                Ok(got.to_string())
             }
             "try" => {
                 let mut lock = self.template(kind, name)?;
