@@ -50,6 +50,11 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Reads or changes a plain number, once per `id`.
     async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply>;
 
+    /// Which part of the store keeps `name`, where it has parts that fail one by one. Each is renewed by itself.
+    fn shard(&self, _name: &Name) -> usize {
+        0
+    }
+
     /// Holders and waiters, for people.
     async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>>;
 }
@@ -154,7 +159,7 @@ pub enum Interest<'a> {
     /// A waiting claim: signals when it might be granted.
     Claim(&'a Claim),
     /// The number of a latch or counting semaphore.
-    Count(crate::ClientId),
+    Count(crate::ClientId, Counter),
     /// Who holds it.
     Holder(crate::ClientId),
 }

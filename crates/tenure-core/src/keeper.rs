@@ -264,9 +264,16 @@ impl Core {
             // What is taken out of the mailboxes is dropped here, and so released.
             drop(hold.uncollected());
         }
-        while !renew.is_empty() {
-            let batch = renew.split_off(renew.len().saturating_sub(BATCH));
-            tokio::spawn(self.clone().renew(batch));
+        // A part of the store that fails does not hold up the others.
+        let mut shards: HashMap<usize, Vec<_>> = HashMap::new();
+        for due in renew {
+            shards.entry(self.backend.shard(&due.1.name)).or_default().push(due);
+        }
+        for mut due in shards.into_values() {
+            while !due.is_empty() {
+                let batch = due.split_off(due.len().saturating_sub(BATCH));
+                tokio::spawn(self.clone().renew(batch));
+            }
         }
         next
     }

@@ -1,8 +1,18 @@
 //! Tenure on Redis and Valkey: locks, semaphores, latches and elections shared over the network.
 
+mod acquire;
+mod count;
+mod fault;
+mod inspect;
+mod keys;
+mod leave;
 mod options;
-// Its user, the backend, is not here yet.
-#[allow(dead_code, unused_imports)]
+mod scripts;
+mod store;
+#[allow(dead_code)]
 mod transport;
+mod watch;
+mod who;
 
-pub use options::{Address, Options, Secret, Sentinels, Tls, Topology};
+pub use options::{Address, Fences, Options, Secret, Sentinels, Tls, Topology};
+pub use store::Redis;

@@ -22,12 +22,44 @@ pub struct Options {
     pub timeout: Duration,
     /// What the server shows as the name of these connections.
     pub client_name: String,
+    /// What comes before every name, so that several programs can share a server.
+    pub prefix: String,
+    /// Where fences come from.
+    pub fences: Fences,
+    /// How far the clock of a JVM that shares a semaphore may be ahead of the server's.
+    pub permit_slack: Duration,
 }
 
 impl Options {
     /// For these servers; all else as by default.
     pub fn new(topology: Topology) -> Self {
         Self { topology, ..Self::default() }
+    }
+
+    pub(crate) fn scheme(&self) -> &'static str {
+        match self.topology {
+            Topology::Standalone(_) => "redis",
+            Topology::Sentinel(_) => "redis+sentinel",
+            Topology::Cluster(_) => "redis+cluster",
+        }
+    }
+}
+
+/// Where fences come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fences {
+    /// The server's clock in microseconds, or one more than the last. The last is kept for `retention`.
+    Ours {
+        /// Longer than any clock here is ever set back.
+        retention: Duration,
+    },
+    /// The counter of Redisson's fenced lock, in one series with it. It is kept for ever.
+    Redisson,
+}
+
+impl Default for Fences {
+    fn default() -> Self {
+        Self::Ours { retention: Duration::from_secs(86_400) }
     }
 }
 
@@ -42,6 +74,9 @@ impl Default for Options {
             tls: None,
             timeout: Duration::from_secs(3),
             client_name: "tenure".to_owned(),
+            prefix: String::new(),
+            fences: Fences::default(),
+            permit_slack: Duration::from_secs(10),
         }
     }
 }

@@ -77,7 +77,7 @@ impl LedgerStore for SqliteStore {
         let shared = &self.shared;
         let (client, registers) = match interest {
             Interest::Claim(claim) => (claim.id.client, false),
-            Interest::Count(client) | Interest::Holder(client) => (client, true),
+            Interest::Count(client, _) | Interest::Holder(client) => (client, true),
         };
         let inner = shared.watched.listen(name, interest);
         let ear = shared.ears.open(client, &shared.background).inspect_err(|error| {

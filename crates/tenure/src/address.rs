@@ -1,5 +1,8 @@
 //! Addresses: one line that says which store, and how.
 
+#[cfg(feature = "redis")]
+mod redis;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -23,9 +26,26 @@ pub async fn connect(address: &str) -> Result<Client> {
 pub async fn connect_with(address: &str, settings: Settings) -> Result<Client> {
     let mut address = Address::parse(address)?;
     let settings = address.settings(settings)?;
-    let backend = address.open()?;
-    address.finish()?;
-    Ok(Client::with(backend, settings))
+    Ok(Client::with(address.open().await?, settings))
+}
+
+/// The store at `address` alone, for a client of one's own making.
+///
+/// # Errors
+/// As [`connect`].
+pub async fn open(address: &str) -> Result<Arc<dyn Backend>> {
+    let mut address = Address::parse(address)?;
+    address.settings(Settings::default())?;
+    address.open().await
+}
+
+/// A store that an address names, not yet opened.
+enum Place {
+    Memory,
+    #[cfg(feature = "sqlite")]
+    Sqlite(std::path::PathBuf, tenure_sqlite::Options),
+    #[cfg(feature = "redis")]
+    Redis(Box<tenure_redis::Options>),
 }
 
 /// An address taken apart: `scheme:rest?option=value&…`.
@@ -48,7 +68,7 @@ impl Address {
         let Some((scheme, rest)) = address.split_once(':') else {
             return Err(wrong(format!(
                 "no scheme: expected one of {}, such as memory: or sqlite:PATH",
-                SCHEMES.join(", ")
+                schemes().join(", ")
             )));
         };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -89,24 +109,38 @@ impl Address {
         Ok(settings)
     }
 
-    fn open(&mut self) -> Result<Arc<dyn Backend>> {
+    /// Opens the store, once all that the address says is understood.
+    async fn open(&mut self) -> Result<Arc<dyn Backend>> {
+        let place = self.place()?;
+        self.finish()?;
+        Ok(match place {
+            Place::Memory => Arc::new(Memory::new()),
+            #[cfg(feature = "sqlite")]
+            Place::Sqlite(path, options) => Arc::new(tenure_sqlite::open(&path, options)?),
+            #[cfg(feature = "redis")]
+            Place::Redis(options) => Arc::new(tenure_redis::Redis::open(*options).await?),
+        })
+    }
+
+    fn place(&mut self) -> Result<Place> {
         match self.scheme.as_str() {
-            "memory" if self.rest.is_empty() => Ok(Arc::new(Memory::new())),
+            "memory" if self.rest.is_empty() => Ok(Place::Memory),
             "memory" => Err(Error::Config(format!("memory: takes no path, but {:?} was given", self.rest))),
             "sqlite" => self.sqlite(),
+            other if REDIS.contains(&other) => self.redis(),
             other => {
                 let hint =
-                    nearest(other, SCHEMES).map(|s| format!("; did you mean {s}:?")).unwrap_or_default();
+                    nearest(other, &schemes()).map(|s| format!("; did you mean {s}:?")).unwrap_or_default();
                 Err(Error::Config(format!(
                     "unknown scheme {other:?}: expected one of {}{hint}",
-                    SCHEMES.join(", ")
+                    schemes().join(", ")
                 )))
             }
         }
     }
 
     #[cfg(feature = "sqlite")]
-    fn sqlite(&mut self) -> Result<Arc<dyn Backend>> {
+    fn sqlite(&mut self) -> Result<Place> {
         let mut options = tenure_sqlite::Options::default();
         match self.take("network_fs").as_deref() {
             None | Some("refuse") => {}
@@ -119,12 +153,18 @@ impl Address {
             "" => tenure_sqlite::default_path().path,
             path => path.into(),
         };
-        Ok(Arc::new(tenure_sqlite::open(&path, options)?))
+        Ok(Place::Sqlite(path, options))
     }
 
     #[cfg(not(feature = "sqlite"))]
-    fn sqlite(&mut self) -> Result<Arc<dyn Backend>> {
+    fn sqlite(&mut self) -> Result<Place> {
         Err(Error::Config("sqlite: is not compiled in: enable the cargo feature \"sqlite\" of tenure".into()))
+    }
+
+    #[cfg(not(feature = "redis"))]
+    fn redis(&mut self) -> Result<Place> {
+        let scheme = &self.scheme;
+        Err(Error::Config(format!("{scheme}: is not compiled in: enable the cargo feature \"redis\" of tenure")))
     }
 
     /// Refuses what nobody asked for.
@@ -146,7 +186,19 @@ impl fmt::Debug for Address {
     }
 }
 
-const SCHEMES: &[&str] = &["memory", "sqlite"];
+const REDIS: &[&str] = &[
+    "redis",
+    "rediss",
+    "redis+unix",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "redis+cluster",
+    "rediss+cluster",
+];
+
+fn schemes() -> Vec<&'static str> {
+    ["memory", "sqlite"].into_iter().chain(REDIS.iter().copied()).collect()
+}
 
 /// The one that differs least, if that is little.
 fn nearest<'a>(word: &str, from: &[&'a str]) -> Option<&'a str> {

@@ -14,12 +14,17 @@
 //! | --- | --- |
 //! | `memory:` | this process only |
 //! | `sqlite:PATH` | the processes of one machine; `sqlite:` is a file in the user's state directory |
+//! | `redis://[user:password@]host[:port][/db]` | a Redis or Valkey server; `rediss://` with TLS, `redis+unix:PATH` by a socket |
+//! | `redis+sentinel://host,host,…/MASTER[/db]` | the master that sentinels know; `rediss+sentinel://` with TLS |
+//! | `redis+cluster://host,host,…` | a cluster; `rediss+cluster://` with TLS |
 //!
 //! Each takes `?lease=30s`, `?poll=2s`, `?call_timeout=5s`, `?outage=30s` and `?close_timeout=5s`.
 
 mod address;
 
-pub use address::{Address, connect, connect_with, parse_duration};
+pub use address::{Address, connect, connect_with, open, parse_duration};
 pub use tenure_core::*;
+#[cfg(feature = "redis")]
+pub use tenure_redis as redis;
 #[cfg(feature = "sqlite")]
 pub use tenure_sqlite as sqlite;

@@ -167,7 +167,7 @@ impl Run {
         }
         let interest = match &first.want {
             Want::Claim { claim, .. } => Interest::Claim(claim),
-            Want::Take { .. } => Interest::Count(self.core.id),
+            Want::Take { .. } => Interest::Count(self.core.id, Counter::Semaphore),
         };
         self.watch_for = wanted;
         self.watch = match self.core.backend.watch(&self.name, interest).await {

@@ -259,6 +259,10 @@ impl Backend for Faults {
         .await
     }
 
+    fn shard(&self, name: &Name) -> usize {
+        self.inner.shard(name)
+    }
+
     async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
         self.inner.inspect(query).await
     }

@@ -215,7 +215,7 @@ impl Watched {
     pub fn listen(self: &Arc<Self>, name: &Name, interest: Interest<'_>) -> Box<dyn Watch> {
         let (client, hears) = match interest {
             Interest::Claim(claim) => (claim.id.client, Hears::Admissions),
-            Interest::Count(client) => (client, Hears::Count),
+            Interest::Count(client, _) => (client, Hears::Count),
             Interest::Holder(client) => (client, Hears::Holder),
         };
         let ear = Arc::new(Ear { client, hears, open: AtomicBool::new(false), notify: Notify::new() });

@@ -107,6 +107,11 @@ impl Transport {
         "PUBLISH"
     }
 
+    /// The slot of a key; 0 where there are none.
+    pub(crate) fn slot(&self, _key: &[u8]) -> u16 {
+        0
+    }
+
     pub(crate) fn is_cluster(&self) -> bool {
         false
     }

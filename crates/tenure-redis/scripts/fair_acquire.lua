@@ -1,0 +1,71 @@
+-- One attempt on a fair lock.
+-- Keys:      name, fence, about, queue, scores, stamps
+-- Arguments: id, lease ms, holds, fence retention ms (0: Redisson's counter), who, stamp ms ('' if it does not wait),
+--            patience ms
+-- Reply:     {1, fence} held; {0, ms left, first of the queue} busy; {2} a re-entry found nothing; {3} a read/write
+--            lock; {4} no TTL
+local name, fences, about, queue, scores, stamps = unpack(KEYS)
+local id, lease, holds = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+
+if redis.call('HEXISTS', name, id) == 1 then
+  if holds ~= '1' then
+    redis.call('HSET', name, id, holds)
+  end
+  extend(name, lease)
+  extend(about, lease)
+  return {1, fence_of(about, id)}
+end
+if holds ~= '1' then
+  return {2}
+end
+
+local now, micros = clock()
+local head = sweep(queue, scores, stamps, about, now)
+local left = redis.call('PTTL', name)
+if left == -2 and (not head or head == id) then
+  if head then
+    give_up(queue, scores, stamps, about, id)
+  end
+  local fence = draw(fences, ARGV[4], micros)
+  redis.call('HSET', name, id, 1)
+  redis.call('PEXPIRE', name, lease)
+  redis.call('HSET', about, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
+  extend(about, lease)
+  return {1, fence}
+end
+
+if left == -1 then
+  if redis.call('HEXISTS', name, 'mode') == 1 then
+    return {3}
+  end
+  return {4}
+end
+if left >= 0 and redis.call('HEXISTS', name, 'mode') == 1 then
+  return {3}
+end
+if left < 0 then
+  left = 0
+end
+if ARGV[6] ~= '' then
+  local ms = tonumber(ARGV[6])
+  if not redis.call('ZSCORE', scores, id) then
+    local patience = tonumber(ARGV[7])
+    local base = left
+    local last = redis.call('LINDEX', queue, -1)
+    local score = last and redis.call('ZSCORE', scores, last)
+    if score then
+      base = tonumber(score) - now
+    end
+    redis.call('ZADD', scores, base + patience + now, id)
+    redis.call('RPUSH', queue, id)
+    redis.call('HSET', about, id, '- ' .. micros .. ' ' .. ARGV[7] .. ' ' .. ARGV[5])
+    head = head or id
+  end
+  keep_place(queue, scores, stamps, about, id, ms, now)
+end
+if left == 0 and head and head ~= id then
+  -- Free, but not our turn: the head's sign of life, or its score, says when it is over.
+  local over = redis.call('ZSCORE', stamps, head) or redis.call('ZSCORE', scores, head)
+  left = math.max(1, tonumber(over) - now)
+end
+return {0, left, head ~= id and head or ''}

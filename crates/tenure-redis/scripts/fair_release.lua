@@ -1,0 +1,35 @@
+-- Leaves a fair lock, or its queue; or writes the count of a hold that stays.
+-- Keys:      name, about, queue, scores, stamps
+-- Arguments: id, holds left, lease ms, publish command, channel up to the owner
+-- Reply:     1 it was there; 0 there was nothing of this id
+local name, about, queue, scores, stamps = unpack(KEYS)
+local id = ARGV[1]
+
+if ARGV[2] ~= '0' then
+  if redis.call('HEXISTS', name, id) == 0 then
+    return 0
+  end
+  local lease = tonumber(ARGV[3])
+  redis.call('HSET', name, id, ARGV[2])
+  extend(name, lease)
+  extend(about, lease)
+  return 1
+end
+
+local freed = 0
+if redis.call('HEXISTS', name, id) == 1 then
+  redis.call('DEL', name)
+  redis.call('HDEL', about, id)
+  freed = 1
+else
+  freed = give_up(queue, scores, stamps, about, id)
+end
+-- Whoever is first now is told, also where the one before it left without ever holding.
+if redis.call('EXISTS', name) == 0 then
+  local now = clock()
+  local head = sweep(queue, scores, stamps, about, now)
+  if head then
+    redis.call(ARGV[4], ARGV[5] .. head, '0')
+  end
+end
+return freed

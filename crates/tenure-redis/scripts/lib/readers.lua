@@ -1,0 +1,24 @@
+-- Each reader lives as long as one of its own keys `<base>:<reader>:rwlock_timeout:<n>`, whatever the TTL of the hash.
+-- Removes those whose time is over. How many are left, and the longest and the shortest time that one of them has.
+local function readers(name, base, about)
+  local all = redis.call('HGETALL', name)
+  local live, longest, shortest = 0, 0, math.huge
+  for i = 1, #all, 2 do
+    local reader, holds = all[i], tonumber(all[i + 1])
+    if reader ~= 'mode' and holds and string.sub(reader, -6) ~= ':write' then
+      local left = 0
+      for n = 1, holds do
+        left = math.max(left, redis.call('PTTL', base .. ':' .. reader .. ':rwlock_timeout:' .. n))
+      end
+      if left > 0 then
+        live = live + 1
+        longest = math.max(longest, left)
+        shortest = math.min(shortest, left)
+      else
+        redis.call('HDEL', name, reader)
+        redis.call('HDEL', about, reader)
+      end
+    end
+  end
+  return live, longest, shortest
+end

@@ -1,0 +1,27 @@
+-- Leaves a lock or an election, or the wait for it; or writes the count of a hold that stays.
+-- Keys:      name, about, waiters, stamps
+-- Arguments: id, holds left, lease ms, publish command, channel, channel of observers ('' if there are none)
+-- Reply:     1 it was there; 0 there was nothing of this id
+local name, about, waiters, stamps = unpack(KEYS)
+local id = ARGV[1]
+
+if redis.call('HEXISTS', name, id) == 0 then
+  if ARGV[2] ~= '0' then
+    return 0
+  end
+  return leave(waiters, waiters, stamps, about, id)
+end
+if ARGV[2] ~= '0' then
+  local lease = tonumber(ARGV[3])
+  redis.call('HSET', name, id, ARGV[2])
+  extend(name, lease)
+  extend(about, lease)
+  return 1
+end
+redis.call('DEL', name)
+redis.call('HDEL', about, id)
+redis.call(ARGV[4], ARGV[5], '0')
+if ARGV[6] ~= '' then
+  redis.call(ARGV[4], ARGV[6], '0')
+end
+return 1

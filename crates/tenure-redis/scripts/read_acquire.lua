@@ -1,0 +1,72 @@
+-- One attempt on the read half of a read/write lock.
+-- Keys:      name, fence, about, waiters, writers, stamps, this reader's timeout
+-- Arguments: id, lease ms, holds, fence retention ms (0: Redisson's counter), who, stamp ms ('' if it does not wait),
+--            field of the own write hold ('' if there is none), its id
+-- Reply:     {1, fence} held; {0, ms left, first waiter in the way} busy; {2} a re-entry found nothing; {3} another
+--            kind of lock; {4} no TTL
+local name, fences, about, waiters, writers, stamps, timeout = unpack(KEYS)
+local id, lease, holds = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+
+if redis.call('HEXISTS', name, id) == 1 then
+  if redis.call('EXISTS', timeout) == 1 then
+    if holds ~= '1' then
+      redis.call('HSET', name, id, holds)
+    end
+    extend(timeout, lease)
+    extend(name, lease)
+    extend(about, lease)
+    return {1, fence_of(about, id)}
+  end
+  redis.call('HDEL', name, id)
+end
+if holds ~= '1' then
+  return {2}
+end
+
+local left = redis.call('PTTL', name)
+local mode = left ~= -2 and redis.call('HGET', name, 'mode')
+if left ~= -2 and not mode then
+  return {3}
+end
+if left == -1 then
+  return {4}
+end
+local under = mode == 'write' and ARGV[7] ~= '' and redis.call('HEXISTS', name, ARGV[7]) == 1
+local now, micros = clock()
+local ahead = ''
+if not under and redis.call('EXISTS', writers) == 1 then
+  -- A writer of ours that came before is let in first, or a stream of readers would starve it.
+  bury(waiters, writers, stamps, about, now)
+  local first = redis.call('ZRANGE', writers, 0, 0, 'WITHSCORES')
+  local mine = redis.call('ZSCORE', waiters, id)
+  if first[1] and (not mine or tonumber(first[2]) < tonumber(mine)) then
+    ahead = first[1]
+  end
+end
+
+if ahead == '' and (under or mode ~= 'write') then
+  if ARGV[6] ~= '' then
+    leave(waiters, writers, stamps, about, id)
+  end
+  local fence = under and fence_of(about, ARGV[8]) or draw(fences, ARGV[4], micros)
+  if not mode then
+    redis.call('HSET', name, 'mode', 'read')
+  end
+  redis.call('HSET', name, id, 1)
+  redis.call('SET', timeout, 1, 'PX', lease)
+  extend(name, lease)
+  redis.call('HSET', about, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
+  extend(about, lease)
+  return {1, fence}
+end
+
+if ARGV[6] ~= '' then
+  if redis.call('ZADD', waiters, 'NX', micros, id) == 1 then
+    redis.call('HSET', about, id, '- ' .. micros .. ' 0 ' .. ARGV[5])
+  end
+  stamp(waiters, stamps, about, id, tonumber(ARGV[6]), now)
+end
+if mode ~= 'write' then
+  left = math.max(1, tonumber(redis.call('ZSCORE', stamps, ahead) or now + 1) - now)
+end
+return {0, left, ahead}

@@ -1,0 +1,77 @@
+-- Proves and extends many holds, and stamps many waiters, of one slot. Creates nothing, writes no counts, shortens
+-- nothing; with a lease of 0 it only proves.
+-- Keys:      of each claim, by its kind: l (lock, election) name, about; f (fair lock) the same and queue, scores, stamps;
+--            r (read) name, about, timeout, waiters, stamps; w (write) name, about, waiters, stamps, writers;
+--            p (permits) about, ends, our ends, waiters, stamps
+-- Arguments: slack ms of permits, then of each claim: kind, id, lease ms, stamp ms, how many permits
+-- Reply:     of each claim: 1 held; 2 waiting; 0 neither
+local slack, now = tonumber(ARGV[1]), clock()
+local key, reply = 0, {}
+
+local function waits(waiters, stamps, about, id, ms)
+  if not redis.call('ZSCORE', waiters, id) then
+    return 0
+  end
+  stamp(waiters, stamps, about, id, ms, now)
+  return 2
+end
+
+for at = 2, #ARGV, 5 do
+  local kind, id, lease, ms = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
+  local found = 0
+  if kind == 'l' or kind == 'f' then
+    local name, about = KEYS[key + 1], KEYS[key + 2]
+    if redis.call('HEXISTS', name, id) == 1 then
+      extend(name, lease)
+      extend(about, lease)
+      found = 1
+    elseif kind == 'f' and redis.call('ZSCORE', KEYS[key + 4], id) then
+      keep_place(KEYS[key + 3], KEYS[key + 4], KEYS[key + 5], about, id, ms, now)
+      found = 2
+    end
+    key = key + (kind == 'l' and 2 or 5)
+  elseif kind == 'r' then
+    local name, about, timeout = KEYS[key + 1], KEYS[key + 2], KEYS[key + 3]
+    if redis.call('HEXISTS', name, id) == 1 and redis.call('EXISTS', timeout) == 1 then
+      extend(timeout, lease)
+      -- A JVM that reads too shortens the hash to its own term.
+      extend(name, redis.call('PTTL', timeout))
+      extend(about, lease)
+      found = 1
+    else
+      found = waits(KEYS[key + 4], KEYS[key + 5], about, id, ms)
+    end
+    key = key + 5
+  elseif kind == 'w' then
+    local name, about = KEYS[key + 1], KEYS[key + 2]
+    if redis.call('HEXISTS', name, id .. ':write') == 1 then
+      extend(name, lease)
+      extend(about, lease)
+      found = 1
+    else
+      found = waits(KEYS[key + 3], KEYS[key + 4], about, id, ms)
+      extend(KEYS[key + 5], ms)
+    end
+    key = key + 5
+  else
+    local about, ends, ours, n = KEYS[key + 1], KEYS[key + 2], KEYS[key + 3], tonumber(ARGV[at + 4])
+    local alive = 0
+    for i = 1, n do
+      local over = redis.call('ZSCORE', ours, permit(id, i))
+      if over and tonumber(over) > now and redis.call('ZSCORE', ends, permit(id, i)) then
+        alive = alive + 1
+      end
+    end
+    if alive == n then
+      put(ends, ours, id, n, now + lease, slack)
+      extend(about, lease)
+      extend(ours, lease)
+      found = 1
+    elseif alive == 0 then
+      found = waits(KEYS[key + 4], KEYS[key + 5], about, id, ms)
+    end
+    key = key + 5
+  end
+  reply[#reply + 1] = found
+end
+return reply

@@ -1,0 +1,35 @@
+-- Reads or changes the size of a semaphore with recorded permits.
+-- Keys:      name (free permits), ends, our ends, operations of this client
+-- Arguments: operation, its number, client's operation, settled, publish command, channel
+-- Reply:     {applied, before, after}, '-' for no size
+local name, ends, ours, done = unpack(KEYS)
+local op = ARGV[1]
+local now = clock()
+if reap(name, ends, ours, now) > 0 then
+  tell(ARGV[5], ARGV[6], name)
+end
+local free = redis.call('GET', name)
+local used = redis.call('ZCARD', ends)
+local before = free and tostring(free + used)
+if op == 'get' then
+  return {1, before or '-', before or '-'}
+end
+local low, text = known(done, ARGV[3], tonumber(ARGV[4]))
+if tonumber(ARGV[3]) < low then
+  return {0, before or '-', before or '-'}
+end
+if text then
+  return again(text)
+end
+
+local applied, after = 0, before
+if op == 'set' or (op == 'init' and not before) then
+  redis.call('SET', name, ARGV[2] - used, 'KEEPTTL')
+  applied, after = 1, ARGV[2]
+  tell(ARGV[5], ARGV[6], name)
+elseif op == 'delete' and before then
+  redis.call('DEL', name)
+  applied, after = 1, nil
+end
+remember(done, ARGV[3], applied, 0, before, after)
+return {applied, before or '-', after or '-'}

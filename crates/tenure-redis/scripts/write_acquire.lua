@@ -1,0 +1,75 @@
+-- One attempt on the write half of a read/write lock.
+-- Keys:      name, fence, about, waiters, writers, stamps
+-- Arguments: id, lease ms, holds, fence retention ms (0: Redisson's counter), who, stamp ms ('' if it does not wait),
+--            what the keys of readers begin with
+-- Reply:     {1, fence} held; {0, ms left, first waiter in the way} busy; {2} a re-entry found nothing; {3} another
+--            kind of lock; {4} no TTL
+local name, fences, about, waiters, writers, stamps = unpack(KEYS)
+local id, lease, holds = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local field = id .. ':write'
+
+if redis.call('HEXISTS', name, field) == 1 then
+  if holds ~= '1' then
+    redis.call('HSET', name, field, holds)
+  end
+  extend(name, lease)
+  extend(about, lease)
+  return {1, fence_of(about, id)}
+end
+if holds ~= '1' then
+  return {2}
+end
+
+local left = redis.call('PTTL', name)
+local mode = left ~= -2 and redis.call('HGET', name, 'mode')
+if left ~= -2 and not mode then
+  return {3}
+end
+if left == -1 then
+  return {4}
+end
+local now, micros = clock()
+if mode == 'read' then
+  -- A reader that died may stay in a hash that others keep alive.
+  local live, _, shortest = readers(name, ARGV[7], about)
+  if live == 0 then
+    redis.call('DEL', name)
+    mode = false
+  else
+    left = shortest
+  end
+end
+local ahead = ''
+if redis.call('EXISTS', waiters) == 1 then
+  bury(waiters, writers, stamps, about, now)
+  local first = redis.call('ZRANGE', waiters, 0, 0)[1]
+  if first and first ~= id then
+    ahead = first
+  end
+end
+
+if not mode and ahead == '' then
+  if ARGV[6] ~= '' then
+    leave(waiters, writers, stamps, about, id)
+  end
+  local fence = draw(fences, ARGV[4], micros)
+  redis.call('HSET', name, 'mode', 'write', field, 1)
+  redis.call('PEXPIRE', name, lease)
+  redis.call('HSET', about, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
+  extend(about, lease)
+  return {1, fence}
+end
+
+if ARGV[6] ~= '' then
+  if redis.call('ZADD', waiters, 'NX', micros, id) == 1 then
+    redis.call('ZADD', writers, micros, id)
+    redis.call('HSET', about, id, '- ' .. micros .. ' 0 ' .. ARGV[5])
+  end
+  local ms = tonumber(ARGV[6])
+  stamp(waiters, stamps, about, id, ms, now)
+  extend(writers, ms)
+end
+if not mode then
+  left = math.max(1, tonumber(redis.call('ZSCORE', stamps, ahead) or now + 1) - now)
+end
+return {0, left, ahead}

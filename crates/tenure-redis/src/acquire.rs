@@ -1,0 +1,120 @@
+//! One attempt, of each kind.
+
+use std::time::Duration;
+
+use tenure_core::backend::Attempt;
+use tenure_core::{Claim, Error, Fence, Kind, Result};
+
+use crate::keys::Keys;
+use crate::scripts;
+use crate::store::{Redis, millis, words};
+use crate::transport::{Call, Order, Script, Value};
+use crate::who::describe;
+
+/// How long a waiter for a fair lock keeps its place where it did not say, as Redisson has it.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+impl Redis {
+    pub(crate) async fn attempt(&self, claim: &Claim) -> Result<Attempt> {
+        let keys = self.keys(&claim.name)?;
+        let sent = self.info.clock.now();
+        let reply = self.call_attempt(claim, &keys).await?;
+        let what = || self.what("acquire", &claim.name, &keys);
+        let Value::Array(parts) = &reply else { return Err(what().nonsense(reply)) };
+        let text = |at: usize| parts.get(at).and_then(Value::text).filter(|t| !t.is_empty());
+        match (parts.first().and_then(Value::int), parts.get(1)) {
+            (Some(1), _) => Ok(Attempt::Granted {
+                fence: text(1).and_then(|t| t.parse().ok()).map(Fence),
+                until: self.info.drift.until(sent, claim.lease),
+            }),
+            (Some(0), Some(left)) => Ok(Attempt::Busy {
+                retry_after: left.int().and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis),
+                behind: text(2).and_then(|id| id.parse().ok()),
+            }),
+            (Some(2), _) => Ok(Attempt::Gone),
+            (Some(3), _) => Err(clash(claim)),
+            (Some(4), _) => Err(Error::Config(format!(
+                "{}: {} is held by a key without a TTL: {:?} was written by something else, and would be waited for \
+                 for ever; remove it or give it a TTL",
+                self.info.scheme,
+                claim.name,
+                keys.name()
+            ))),
+            _ => Err(what().nonsense(reply)),
+        }
+    }
+
+    async fn call_attempt(&self, claim: &Claim, keys: &Keys) -> Result<Value> {
+        let (fence, keep) = self.fence(keys);
+        let (id, lease) = (claim.id.to_string(), millis(claim.lease).to_string());
+        let (holds, who) = (claim.holds.to_string(), describe(claim));
+        let stamp = claim.wait.map_or_else(String::new, |_| millis(claim.stamp).to_string());
+        let publish = self.transport.publish_command();
+        let name = keys.name();
+        let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
+        let common = [&*id, &lease, &holds, &keep, &who, &stamp];
+        match claim.kind {
+            Kind::Lock | Kind::Leader => {
+                let leader = if claim.kind == Kind::Leader { keys.leader_channel() } else { String::new() };
+                let [id, lease, holds, keep, who, stamp] = common;
+                let args = [id, lease, holds, keep, who, stamp, publish, &leader];
+                let on = [name, &fence, &about, &waiters, &stamps];
+                self.send_attempt(claim, keys, &scripts::LOCK_ACQUIRE, &words(&on), &words(&args)).await
+            }
+            Kind::FairLock => {
+                let patience = claim.wait.filter(|w| *w < PATIENCE * 1_000_000).unwrap_or(PATIENCE);
+                let patience = millis(patience).to_string();
+                let [id, lease, holds, keep, who, stamp] = common;
+                let args = [id, lease, holds, keep, who, stamp, &patience];
+                let (queue, scores) = (keys.queue(), keys.scores());
+                let on = [name, &fence, &about, &queue, &scores, &stamps];
+                self.send_attempt(claim, keys, &scripts::FAIR_ACQUIRE, &words(&on), &words(&args)).await
+            }
+            Kind::Read { under_write } => {
+                let (writers, timeout) = (keys.writers(), keys.reader(claim.id));
+                let writer = under_write.map_or_else(String::new, |w| w.to_string());
+                let field = under_write.map_or_else(String::new, |w| format!("{w}:write"));
+                let [id, lease, holds, keep, who, stamp] = common;
+                let args = [id, lease, holds, keep, who, stamp, &field, &writer];
+                let on = [name, &fence, &about, &waiters, &writers, &stamps, &timeout];
+                self.send_attempt(claim, keys, &scripts::READ_ACQUIRE, &words(&on), &words(&args)).await
+            }
+            Kind::Write => {
+                let (writers, base) = (keys.writers(), keys.base());
+                let [id, lease, holds, keep, who, stamp] = common;
+                let args = [id, lease, holds, keep, who, stamp, &base];
+                let on = [name, &fence, &about, &waiters, &writers, &stamps];
+                self.send_attempt(claim, keys, &scripts::WRITE_ACQUIRE, &words(&on), &words(&args)).await
+            }
+            Kind::Permit { n, limit } => {
+                let (n, limit, slack) = (n.to_string(), limit.to_string(), millis(self.slack).to_string());
+                let (ends, ours, channel) = (keys.ends(), keys.permits(), keys.permit_channel());
+                let args = [&*id, &lease, &n, &limit, &slack, &keep, &who, &stamp, publish, &channel];
+                let on = [name, &ends, &ours, &fence, &about, &waiters, &stamps];
+                self.send_attempt(claim, keys, &scripts::PERMIT_ACQUIRE, &words(&on), &words(&args)).await
+            }
+        }
+    }
+
+    async fn send_attempt(
+        &self,
+        claim: &Claim,
+        keys: &Keys,
+        script: &'static Script,
+        on: &[&[u8]],
+        args: &[&[u8]],
+    ) -> Result<Value> {
+        let order = Order::Attempt { id: claim.id, lease: claim.lease };
+        let sent = self.transport.call(Call { script, keys: on, args, order }).await;
+        sent.map(|placed| placed.value).map_err(|failure| self.failed("acquire", &claim.name, keys, failure))
+    }
+}
+
+fn clash(claim: &Claim) -> Error {
+    let (name, wanted) = (&claim.name, claim.kind.family());
+    let used = match claim.kind {
+        Kind::Read { .. } | Kind::Write => "lock",
+        _ => "read/write lock",
+    };
+    Error::Config(format!("{name} is in use as a {used} and cannot be a {wanted} too"))
+}

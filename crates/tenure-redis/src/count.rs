@@ -1,0 +1,72 @@
+//! Plain numbers: latches, counting semaphores, and the sizes of semaphores.
+
+use tenure_core::backend::{CountOp, CountReply, Counter};
+use tenure_core::{Error, Name, OpId, Result};
+
+use crate::scripts;
+use crate::store::{Redis, words};
+use crate::transport::{Call, Order, Value};
+
+/// For how long it is remembered what a number of ours counts.
+const MARK: &str = "86400000";
+
+impl Redis {
+    pub(crate) async fn number(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply> {
+        let keys = self.keys(name)?;
+        if counter == Counter::Latch && self.transport.is_cluster() {
+            keys.latch_in_one_slot()?;
+        }
+        let (op, n) = match op {
+            CountOp::Get => ("get", String::new()),
+            CountOp::Init(n) => ("init", number(n)),
+            CountOp::Set(n) => ("set", number(n)),
+            CountOp::Add(n) => ("add", n.to_string()),
+            CountOp::TakeIfAtLeast(n) => ("take", number(n)),
+            CountOp::Undo(n) => ("undo", number(n)),
+            CountOp::Drain => ("drain", String::new()),
+            CountOp::Delete => ("delete", String::new()),
+        };
+        let (at, settled) = (id.n.to_string(), id.settled.to_string());
+        let done = keys.operations(id.client);
+        let publish = self.transport.publish_command();
+        let order = Order::Free;
+        let sent = match counter {
+            Counter::Size => {
+                let (ends, ours, channel) = (keys.ends(), keys.permits(), keys.permit_channel());
+                let on = [keys.name(), &*ends, &ours, &done];
+                let args = [op, &*n, &at, &settled, publish, &channel];
+                self.transport.call(Call { script: &scripts::SIZE, keys: &words(&on), args: &words(&args), order }).await
+            }
+            Counter::Latch | Counter::Semaphore => {
+                let (word, channel) = match counter {
+                    Counter::Latch => ("latch", keys.latch_channel()),
+                    _ => ("semaphore", keys.permit_channel()),
+                };
+                let mark = keys.mark();
+                let on = [keys.name(), &*done, &mark];
+                let args = [word, op, &*n, &at, &settled, publish, &channel, MARK];
+                self.transport.call(Call { script: &scripts::COUNT, keys: &words(&on), args: &words(&args), order }).await
+            }
+        };
+        let what = self.what("count", name, &keys);
+        let reply = sent.map_err(|failure| what.failed(failure))?.value;
+        let Value::Array(parts) = &reply else { return Err(what.nonsense(reply)) };
+        let value = |at: usize| parts.get(at).and_then(Value::text).and_then(|t| t.parse::<i64>().ok());
+        match parts.first().and_then(Value::int) {
+            Some(applied @ 0..=1) => {
+                Ok(CountReply { applied: applied == 1, before: value(1), after: value(2), born: 0 })
+            }
+            Some(3) => {
+                let is = if counter == Counter::Latch { "counting semaphore" } else { "latch" };
+                let wanted = if counter == Counter::Latch { "latch" } else { "counting semaphore" };
+                Err(Error::Config(format!("{name} is in use as a {is} and cannot be a {wanted} too")))
+            }
+            _ => Err(what.nonsense(reply)),
+        }
+    }
+}
+
+/// Within what the server can count.
+fn number(n: u64) -> String {
+    i64::try_from(n).unwrap_or(i64::MAX).to_string()
+}

@@ -1,0 +1,43 @@
+//! What an error of the server or the connection means to a caller.
+
+use tenure_core::{Error, Name};
+
+use crate::transport::Failure;
+
+/// The call that failed, for the message.
+pub(crate) struct What<'a> {
+    pub(crate) backend: &'static str,
+    pub(crate) verb: &'static str,
+    pub(crate) name: Option<&'a Name>,
+    pub(crate) key: &'a str,
+}
+
+impl What<'_> {
+    pub(crate) fn failed(&self, failure: Failure) -> Error {
+        let what = match self.name {
+            Some(name) => format!("{} {name}", self.verb),
+            None => self.verb.to_owned(),
+        };
+        let backend = self.backend;
+        match failure {
+            Failure::NotExecuted(reason) => Error::Unavailable { backend, what, reason },
+            Failure::Unknown(reason) => Error::Unknown { backend, what, reason },
+            Failure::Refused(reply) => Error::Config(match reply.code.as_str() {
+                "WRONGTYPE" => format!(
+                    "{backend}: {what}: the key {:?}, or one beside it, holds something else than a lock of this kind \
+                     ({}); use another name, or remove what is there",
+                    self.key, reply.message
+                ),
+                "NOPERM" | "NOAUTH" | "WRONGPASS" => {
+                    format!("{backend}: {what}: the server does not allow it: {}", reply.message)
+                }
+                _ => format!("{backend}: {what}: the server refused it: {}", reply.message),
+            }),
+        }
+    }
+
+    /// An answer that no script of ours gives.
+    pub(crate) fn nonsense(&self, value: impl std::fmt::Debug) -> Error {
+        Error::Config(format!("{}: {}: the server answered {value:?}", self.backend, self.verb))
+    }
+}

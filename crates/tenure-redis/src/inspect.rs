@@ -1,0 +1,311 @@
+//! What people see: one name, or all that look like ours or Redisson's.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+use tenure_core::backend::Mode;
+use tenure_core::{Family, Fence, Holder, Name, Result, Snapshot, Waiter};
+
+use crate::keys::{Keys, name_of};
+use crate::scripts;
+use crate::store::{Redis, words};
+use crate::transport::{Call, Failure, Order, OwnedCall, To, Value};
+use crate::who::About;
+
+/// The most effort that a listing makes: so many keys of one server, and so long.
+const MOST: usize = 1_000_000;
+const LONGEST: Duration = Duration::from_secs(3);
+/// Permits of Redisson without an end have this score.
+const NEVER: f64 = 922_337_203_685_477.0;
+
+impl Redis {
+    pub(crate) async fn look(&self, name: &Name) -> Result<Option<Snapshot>> {
+        let keys = self.keys(name)?;
+        let (on, args) = questions(&keys);
+        let on: Vec<&[u8]> = on.iter().map(Vec::as_slice).collect();
+        let call = Call { script: &scripts::INSPECT, keys: &on, args: &[&args], order: Order::Free };
+        let what = self.what("inspect", name, &keys);
+        let reply = self.transport.call(call).await.map_err(|failure| what.failed(failure))?.value;
+        let Value::Array(parts) = reply else { return Err(what.nonsense(reply)) };
+        Ok(Seen(parts).snapshot(name))
+    }
+
+    /// Scans the keys of all masters, within bounds, and looks at what may be a name in use.
+    pub(crate) async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<Snapshot>> {
+        let start = Instant::now();
+        let full = format!("{}{prefix}", self.prefix);
+        let pattern = format!("*{}*", escape(&full));
+        let mut names = BTreeSet::new();
+        for node in self.transport.nodes() {
+            let mut cursor = "0".to_owned();
+            let mut seen = 0;
+            loop {
+                let scan = words(&["SCAN", &cursor, "MATCH", &pattern, "COUNT", "1000"]);
+                let reply = self.transport.command(To::Node(&node), &scan).await;
+                let reply = reply.map_err(|failure| self.scan_failed(failure))?;
+                let Value::Array(mut parts) = reply else { break };
+                let (Some(Value::Array(keys)), Some(next)) = (parts.pop(), parts.pop()) else { break };
+                for key in &keys {
+                    let name = key.text().map(name_of).and_then(|n| n.strip_prefix(self.prefix.as_str()));
+                    names.extend(name.filter(|n| n.starts_with(prefix)).and_then(|n| Name::new(n).ok()));
+                }
+                seen += 1000;
+                cursor = next.text().unwrap_or("0").to_owned();
+                if cursor == "0" {
+                    break;
+                }
+                if seen >= MOST || start.elapsed() > LONGEST {
+                    tracing::warn!(keys = seen, "too many keys to look at: the listing is not complete");
+                    break;
+                }
+            }
+        }
+        let names: Vec<Name> = names.into_iter().collect();
+        let mut found = Vec::new();
+        for some in names.chunks(200) {
+            found.extend(self.look_at(some).await?);
+            if found.len() >= limit {
+                break;
+            }
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    async fn look_at(&self, names: &[Name]) -> Result<Vec<Snapshot>> {
+        // A key of another program may have a name that no lock here can have.
+        let names: Vec<(&Name, Keys)> =
+            names.iter().filter_map(|n| self.keys(n).ok().map(|keys| (n, keys))).collect();
+        let calls = names.iter().map(|(_, keys)| {
+            let (keys, args) = questions(keys);
+            OwnedCall { script: &scripts::INSPECT, keys, args: vec![args], order: Order::Free }
+        });
+        let replies = self.transport.calls(calls.collect()).await;
+        let mut found = Vec::new();
+        for ((name, keys), reply) in names.iter().zip(replies) {
+            let what = self.what("inspect", name, keys);
+            match reply.map(|placed| placed.value) {
+                Ok(Value::Array(parts)) => found.extend(Seen(parts).listed(name)),
+                // A key of another program, of another type than its name makes one think.
+                Err(Failure::Refused(_)) => {}
+                Ok(other) => return Err(what.nonsense(other)),
+                Err(failure) => return Err(what.failed(failure)),
+            }
+        }
+        Ok(found)
+    }
+
+    fn scan_failed(&self, failure: Failure) -> tenure_core::Error {
+        crate::fault::What { backend: self.info.scheme, verb: "list", name: None, key: "" }.failed(failure)
+    }
+}
+
+fn questions(keys: &Keys) -> (Vec<Vec<u8>>, Vec<u8>) {
+    let on = vec![
+        keys.name().to_owned(),
+        keys.about(),
+        keys.waiters(),
+        keys.stamps(),
+        keys.queue(),
+        keys.ends(),
+        keys.permits(),
+        keys.fence(),
+        keys.token(),
+        keys.mark(),
+    ];
+    (on.into_iter().map(String::into_bytes).collect(), keys.base().into_bytes())
+}
+
+/// A pattern that means this text and nothing else.
+fn escape(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in text.chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '\\' | '^') {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
+/// The reply of the script.
+struct Seen(Vec<Value>);
+
+impl Seen {
+    fn text(&self, at: usize) -> Option<&str> {
+        self.0.get(at).and_then(Value::text)
+    }
+
+    fn list(&self, at: usize) -> &[Value] {
+        match self.0.get(at) {
+            Some(Value::Array(list)) => list,
+            _ => &[],
+        }
+    }
+
+    fn pairs(&self, at: usize) -> impl Iterator<Item = (&Value, &Value)> {
+        self.list(at).chunks_exact(2).map(|pair| (&pair[0], &pair[1]))
+    }
+
+    fn scores(&self, at: usize) -> impl Iterator<Item = (&[u8], f64)> {
+        self.pairs(at).filter_map(|(who, score)| Some((who.bytes()?, score.text()?.parse().ok()?)))
+    }
+
+    fn now(&self) -> f64 {
+        self.0.get(12).and_then(Value::int).unwrap_or(0) as f64
+    }
+
+    /// Of a listing: a number is listed only if something says that it is ours or a semaphore's.
+    fn listed(&self, name: &Name) -> Option<Snapshot> {
+        let known = self.text(0) != Some("string")
+            || self.text(10).is_some()
+            || !self.list(6).is_empty()
+            || !self.list(3).is_empty();
+        self.snapshot(name).filter(|_| known)
+    }
+
+    fn snapshot(&self, name: &Name) -> Option<Snapshot> {
+        let about: HashMap<&str, About> = self
+            .pairs(3)
+            .filter_map(|(id, text)| Some((id.text()?, About::parse(text.text()?))))
+            .collect();
+        let mut snapshot = Snapshot {
+            name: name.clone(),
+            family: Family::Lock,
+            holders: Vec::new(),
+            waiters: self.waiters(&about),
+            fence: self.text(8).or(self.text(9)).and_then(|t| t.parse().ok()).map(Fence),
+            size: None,
+            count: None,
+        };
+        match self.text(0)? {
+            "hash" => {
+                snapshot.holders = self.hash_holders(&about);
+                if snapshot.holders.is_empty() && snapshot.waiters.is_empty() {
+                    return None;
+                }
+                let reads = self.pairs(2).any(|(field, _)| field.text() == Some("mode"));
+                let told = snapshot.holders.iter().find_map(|h| about.get(h.id.as_str())?.who.as_ref());
+                snapshot.family = match told {
+                    _ if reads => Family::ReadWrite,
+                    Some(who) => who.family,
+                    None if !self.list(5).is_empty() => Family::Fair,
+                    None => Family::Lock,
+                };
+            }
+            "string" => {
+                let value: i64 = self.text(2)?.parse().ok()?;
+                let permits = self.permit_holders(&about);
+                let told = about.values().find_map(|a| a.who.as_ref()).map(|w| w.family);
+                if !permits.is_empty() || told == Some(Family::Permit) {
+                    let used = self.list(6).len() / 2;
+                    snapshot.size = u32::try_from(value + used as i64).ok();
+                    snapshot.family = Family::Permit;
+                    snapshot.holders = permits;
+                } else {
+                    let latch = self.text(10) == Some("latch");
+                    snapshot.family = if latch { Family::Latch } else { Family::Count };
+                    snapshot.count = Some(value);
+                }
+            }
+            "none" if !snapshot.waiters.is_empty() => {
+                let told = about.values().find_map(|a| a.who.as_ref());
+                snapshot.family = told.map_or(Family::Fair, |who| who.family);
+            }
+            _ => return None,
+        }
+        Some(snapshot)
+    }
+
+    fn hash_holders(&self, about: &HashMap<&str, About>) -> Vec<Holder> {
+        let whole = self.0.get(1).and_then(Value::int).unwrap_or(-1);
+        let mode = self.pairs(2).find(|(field, _)| field.text() == Some("mode"));
+        let mut holders = Vec::new();
+        for (at, (field, holds)) in self.pairs(2).enumerate() {
+            let Some(field) = field.text().filter(|f| *f != "mode") else { continue };
+            let own = self.list(11).get(at).and_then(Value::int).unwrap_or(-2);
+            let (id, mode, left) = match (mode.is_some(), field.strip_suffix(":write")) {
+                (true, Some(id)) => (id, Mode::Exclusive, whole),
+                // A reader whose own time is over stays in the hash until somebody clears it away.
+                (true, None) if own < 0 => continue,
+                (true, None) => (field, Mode::Shared, own.min(whole.max(0))),
+                _ => (field, Mode::Exclusive, whole),
+            };
+            let known = about.get(id);
+            let holds = holds.text().and_then(|h| h.parse().ok()).unwrap_or(1);
+            holders.push(holder(id, mode, holds, time_left(left), known));
+        }
+        holders
+    }
+
+    fn permit_holders(&self, about: &HashMap<&str, About>) -> Vec<Holder> {
+        let ours: HashMap<&[u8], &str> =
+            self.pairs(14).filter_map(|(id, permit)| Some((permit.bytes()?, id.text()?))).collect();
+        let ends: HashMap<&[u8], f64> = self.scores(7).collect();
+        let now = self.now();
+        let mut holders: Vec<Holder> = Vec::new();
+        for (permit, end) in self.scores(6) {
+            let end = ends.get(permit).copied().unwrap_or(end);
+            if end <= now {
+                continue;
+            }
+            let left = (end < NEVER).then(|| Duration::from_millis((end - now) as u64));
+            let id = ours.get(permit).map_or_else(|| hex(permit), |id| (*id).to_owned());
+            match holders.iter_mut().find(|h| h.id == id) {
+                Some(known) => known.holds += 1,
+                None => holders.push(holder(&id, Mode::Permits, 1, left, about.get(id.as_str()))),
+            }
+        }
+        holders.sort_by_key(|h| (h.since.unwrap_or(u64::MAX), h.id.clone()));
+        holders
+    }
+
+    fn waiters(&self, about: &HashMap<&str, About>) -> Vec<Waiter> {
+        let now = self.now();
+        let alive: HashMap<&[u8], f64> = self.scores(13).collect();
+        let dead = |id: &str| alive.get(id.as_bytes()).is_some_and(|until| *until <= now);
+        let queued = self.list(5).iter().filter_map(Value::text);
+        let others = self.pairs(4).filter_map(|(id, _)| id.text());
+        queued.chain(others).filter(|id| !dead(id)).map(|id| waiter(id, about.get(id))).collect()
+    }
+}
+
+fn time_left(ms: i64) -> Option<Duration> {
+    u64::try_from(ms).ok().map(Duration::from_millis)
+}
+
+fn holder(id: &str, mode: Mode, holds: u32, left: Option<Duration>, about: Option<&About>) -> Holder {
+    let who = about.and_then(|a| a.who.as_ref());
+    Holder {
+        id: id.to_owned(),
+        mode,
+        holds,
+        fence: about.and_then(|a| a.fence),
+        left,
+        since: about.and_then(|a| a.since),
+        note: who.and_then(|w| w.note.as_deref()).map(str::to_owned),
+        host: who.map(|w| w.host.clone().into_owned()),
+        pid: who.map(|w| w.pid),
+    }
+}
+
+fn waiter(id: &str, about: Option<&About>) -> Waiter {
+    let who = about.and_then(|a| a.who.as_ref());
+    let mode = match who {
+        Some(who) if who.family == Family::Permit => Mode::Permits,
+        Some(who) if who.reads => Mode::Shared,
+        _ => Mode::Exclusive,
+    };
+    Waiter {
+        id: id.to_owned(),
+        mode,
+        since: about.and_then(|a| a.since),
+        note: who.and_then(|w| w.note.as_deref()).map(str::to_owned),
+        host: who.map(|w| w.host.clone().into_owned()),
+        pid: who.map(|w| w.pid),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

@@ -1,0 +1,230 @@
+//! The keys and channels of a name: Redisson's own, and beside them ours, all in one slot.
+
+use tenure_core::{Error, HoldId, Name, Result};
+
+/// The keys of one name.
+#[derive(Debug, Clone)]
+pub(crate) struct Keys {
+    name: String,
+    /// Redisson wraps a name in braces unless there is one in it already.
+    tagged: bool,
+}
+
+impl Keys {
+    pub(crate) fn new(prefix: &str, name: &Name) -> Self {
+        let name = format!("{prefix}{name}");
+        Self { tagged: name.contains('{'), name }
+    }
+
+    /// Refuses a name whose keys a cluster would put into different slots.
+    pub(crate) fn in_one_slot(&self) -> Result<()> {
+        self.all_like(&self.beside("x"))?;
+        self.all_like(&self.behind("x"))
+    }
+
+    /// The same for the channel of a latch, which Redisson wraps always.
+    pub(crate) fn latch_in_one_slot(&self) -> Result<()> {
+        self.all_like(&self.latch_channel())
+    }
+
+    fn all_like(&self, helper: &str) -> Result<()> {
+        if tag(&self.name) == tag(helper) {
+            return Ok(());
+        }
+        Err(Error::Config(format!(
+            "{:?} cannot be a name on a cluster: its braces would put its keys into different slots ({:?} and \
+             {helper:?}); use no braces, or one pair around some text",
+            self.name, self.name
+        )))
+    }
+
+    fn beside(&self, word: &str) -> String {
+        if self.tagged { format!("{word}:{}", self.name) } else { format!("{word}:{{{}}}", self.name) }
+    }
+
+    /// Ours stand apart where Redisson's would fall together: its helpers of `a` and of `{a}` have the same names.
+    fn ours(&self, word: &str) -> String {
+        if self.tagged { format!("{word}::{}", self.name) } else { self.beside(word) }
+    }
+
+    fn behind(&self, word: &str) -> String {
+        format!("{}:{word}", self.base())
+    }
+
+    /// What keys that come after the name begin with.
+    pub(crate) fn base(&self) -> String {
+        if self.tagged { self.name.clone() } else { format!("{{{}}}", self.name) }
+    }
+
+    /// The name itself: a hash, or a number.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The counter of Redisson's fenced lock.
+    pub(crate) fn token(&self) -> String {
+        self.beside("redisson_lock_token")
+    }
+
+    pub(crate) fn queue(&self) -> String {
+        self.beside("redisson_lock_queue")
+    }
+
+    pub(crate) fn scores(&self) -> String {
+        self.beside("redisson_lock_timeout")
+    }
+
+    /// When the permits of a semaphore end.
+    pub(crate) fn ends(&self) -> String {
+        self.behind("timeout")
+    }
+
+    /// The life of one reader.
+    pub(crate) fn reader(&self, id: HoldId) -> String {
+        self.behind(&format!("{id}:rwlock_timeout:1"))
+    }
+
+    /// The last fence.
+    pub(crate) fn fence(&self) -> String {
+        self.ours("tenure_fence")
+    }
+
+    /// What people see of holders and waiters.
+    pub(crate) fn about(&self) -> String {
+        self.ours("tenure_about")
+    }
+
+    /// Our waiters, by their coming.
+    pub(crate) fn waiters(&self) -> String {
+        self.ours("tenure_waiters")
+    }
+
+    /// Those of them who want to write.
+    pub(crate) fn writers(&self) -> String {
+        self.ours("tenure_writers")
+    }
+
+    /// Until when each of our waiters counts as alive.
+    pub(crate) fn stamps(&self) -> String {
+        self.ours("tenure_stamps")
+    }
+
+    /// When our permits truly end.
+    pub(crate) fn permits(&self) -> String {
+        self.ours("tenure_permits")
+    }
+
+    /// What a number of ours counts.
+    pub(crate) fn mark(&self) -> String {
+        self.ours("tenure_number")
+    }
+
+    /// The operations of one client that may come again.
+    pub(crate) fn operations(&self, client: tenure_core::ClientId) -> String {
+        format!("{}:{client}", self.ours("tenure_operations"))
+    }
+
+    pub(crate) fn lock_channel(&self) -> String {
+        self.beside("redisson_lock__channel")
+    }
+
+    /// The channel of one waiter for a fair lock.
+    pub(crate) fn fair_channel(&self, id: &str) -> String {
+        format!("{}:{id}", self.lock_channel())
+    }
+
+    pub(crate) fn rw_channel(&self) -> String {
+        self.beside("redisson_rwlock")
+    }
+
+    pub(crate) fn permit_channel(&self) -> String {
+        self.beside("redisson_sc")
+    }
+
+    pub(crate) fn latch_channel(&self) -> String {
+        format!("redisson_countdownlatch__channel__{{{}}}", self.name)
+    }
+
+    /// Where the coming and going of leaders is told.
+    pub(crate) fn leader_channel(&self) -> String {
+        self.ours("tenure_leader")
+    }
+}
+
+
+
+
+/// The name that a key in the store speaks of, prefix included: the key itself, or what our helpers stand beside.
+pub(crate) fn name_of(key: &str) -> &str {
+    const OURS: [&str; 2] = ["tenure_about:", "tenure_number:"];
+    let inside = |rest: &'_ str| rest.len().checked_sub(1).filter(|end| rest.ends_with('}') && *end > 0);
+    if let Some(rest) = OURS.iter().find_map(|word| key.strip_prefix(word)) {
+        if let Some(name) = rest.strip_prefix(':') {
+            return name;
+        }
+        if let Some(end) = inside(rest) {
+            return &rest[1..end];
+        }
+    }
+    match key.strip_prefix("redisson_lock_queue:") {
+        Some(rest) => match inside(rest) {
+            Some(end) if rest.starts_with('{') && !rest[1..end].contains('{') => &rest[1..end],
+            _ => rest,
+        },
+        None => key,
+    }
+}
+
+/// What a cluster hashes of a key.
+fn tag(key: &str) -> &str {
+    let inside = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(inside, _)| inside);
+    inside.filter(|i| !i.is_empty()).unwrap_or(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(name: &str) -> Keys {
+        Keys::new("", &Name::new(name).unwrap())
+    }
+
+    #[test]
+    fn redisson_names_them_so() {
+        let plain = keys("a");
+        assert_eq!(plain.lock_channel(), "redisson_lock__channel:{a}");
+        assert_eq!(plain.ends(), "{a}:timeout");
+        assert_eq!(plain.latch_channel(), "redisson_countdownlatch__channel__{a}");
+        let tagged = keys("p{q}r");
+        assert_eq!(tagged.lock_channel(), "redisson_lock__channel:p{q}r");
+        assert_eq!(tagged.ends(), "p{q}r:timeout");
+        assert_eq!(Keys::new("app:", &Name::new("a").unwrap()).queue(), "redisson_lock_queue:{app:a}");
+    }
+
+    #[test]
+    fn names_that_fall_apart_in_a_cluster_are_refused() {
+        for good in ["a", "{a}b}", "p{q}r", "{a}", "ü"] {
+            assert!(keys(good).in_one_slot().is_ok(), "{good}");
+        }
+        for bad in ["a{b", "{}x", "a}b", "{", "}", "{}"] {
+            assert!(keys(bad).in_one_slot().unwrap_err().to_string().contains("slots"), "{bad}");
+        }
+        assert!(keys("a").latch_in_one_slot().is_ok());
+        assert!(keys("{t}x").latch_in_one_slot().is_err());
+    }
+
+    #[test]
+    fn a_key_says_which_name_it_is_about() {
+        for name in ["a", "a{b", "{a}", "p{q}r", "{", "}", "a}b", "{}"] {
+            let keys = keys(name);
+            assert_eq!(name_of(&keys.about()), name);
+            assert_eq!(name_of(&keys.mark()), name);
+        }
+        for name in ["a", "p{q}r", "a{b"] {
+            assert_eq!(name_of(&keys(name).queue()), name);
+        }
+        let distinct: std::collections::BTreeSet<_> =
+            ["a", "{a}", "{{a}}", ":a", "a:"].iter().map(|n| keys(n).about()).collect();
+        assert_eq!(distinct.len(), 5, "{distinct:?}");
+    }
+}

@@ -1,0 +1,129 @@
+//! The store: seven verbs, each a script on the keys of one name.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tenure_core::backend::{
+    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released, Renewal,
+    Snapshot, Watch,
+};
+use tenure_core::{Claim, Clock, Drift, Error, Family, Name, OpId, Result};
+
+use crate::fault::What;
+use crate::keys::Keys;
+use crate::options::{Fences, Options};
+use crate::transport::{Failure, Transport};
+
+/// The longest sleep of a waiter that hears nothing.
+const POLL: Duration = Duration::from_secs(5);
+
+/// Locks on Redis, in Redisson's layout.
+pub struct Redis {
+    pub(crate) transport: Transport,
+    pub(crate) info: Info,
+    pub(crate) prefix: String,
+    pub(crate) fences: Fences,
+    pub(crate) slack: Duration,
+    /// Whether it was said already that this user may not listen.
+    pub(crate) deaf: AtomicBool,
+}
+
+impl Redis {
+    /// Connects to the server, sentinels or cluster that `options` name.
+    ///
+    /// # Errors
+    /// `Config` when an address, a password or a certificate is wrong; `Unavailable` when nobody answers.
+    pub async fn open(options: Options) -> Result<Self> {
+        let info = Info {
+            scheme: options.scheme(),
+            families: Family::ALL,
+            fenced: true,
+            liveness: Liveness::Lease,
+            poll: POLL,
+            clock: Clock::boot(),
+            drift: Drift::default(),
+        };
+        let (prefix, fences, slack) = (options.prefix.clone(), options.fences, options.permit_slack);
+        let transport = Transport::open(options).await?;
+        Ok(Self { transport, info, prefix, fences, slack, deaf: AtomicBool::new(false) })
+    }
+
+    /// The keys of a name, if the deployment can keep them together.
+    pub(crate) fn keys(&self, name: &Name) -> Result<Keys> {
+        let keys = Keys::new(&self.prefix, name);
+        if self.transport.is_cluster() {
+            keys.in_one_slot()?;
+        }
+        Ok(keys)
+    }
+
+    /// The key of the last fence, and for how long it is kept: 0 stands for Redisson's counter, which stays.
+    pub(crate) fn fence(&self, keys: &Keys) -> (String, String) {
+        match self.fences {
+            Fences::Ours { retention } => (keys.fence(), millis(retention).to_string()),
+            Fences::Redisson => (keys.token(), "0".to_owned()),
+        }
+    }
+
+    pub(crate) fn what<'a>(&self, verb: &'static str, name: &'a Name, keys: &'a Keys) -> What<'a> {
+        What { backend: self.info.scheme, verb, name: Some(name), key: keys.name() }
+    }
+
+    pub(crate) fn failed(&self, verb: &'static str, name: &Name, keys: &Keys, failure: Failure) -> Error {
+        self.what(verb, name, keys).failed(failure)
+    }
+}
+
+/// The bytes of some words.
+pub(crate) fn words<'a, const N: usize>(words: &[&'a str; N]) -> [&'a [u8]; N] {
+    words.map(str::as_bytes)
+}
+
+/// In whole milliseconds, at least one and within what the server can count.
+pub(crate) fn millis(d: Duration) -> u64 {
+    const CENTURY: u128 = 100 * 365 * 86_400 * 1000;
+    d.as_millis().clamp(1, CENTURY) as u64
+}
+
+impl fmt::Debug for Redis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redis").field("scheme", &self.info.scheme).field("prefix", &self.prefix).finish()
+    }
+}
+
+#[async_trait]
+impl Backend for Redis {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        self.attempt(claim).await
+    }
+
+    async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
+        self.listen(name, interest).await
+    }
+
+    async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
+        self.prove(claims).await
+    }
+
+    async fn release(&self, claim: &Claim, left: u32) -> Result<Released> {
+        self.leave(claim, left).await
+    }
+
+    async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply> {
+        self.number(name, counter, op, id).await
+    }
+
+    async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
+        match query {
+            Query::Name(name) => Ok(self.look(&name).await?.into_iter().collect()),
+            Query::Prefix { prefix, limit } => self.scan(&prefix, limit).await,
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Signals, by the channels that Redisson uses.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tenure_core::backend::{Counter, Interest, Signal, Watch};
+use tenure_core::{Kind, Name, Result};
+
+use crate::store::Redis;
+use crate::transport::{Failure, Heard, Subscription};
+
+/// How often those look who may not listen.
+const LOOK: Duration = Duration::from_millis(250);
+
+impl Redis {
+    pub(crate) async fn listen(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
+        let keys = self.keys(name)?;
+        let mut latch = false;
+        let channel = match interest {
+            Interest::Claim(claim) => match claim.kind {
+                Kind::Lock | Kind::Leader => keys.lock_channel(),
+                Kind::FairLock => keys.fair_channel(&claim.id.to_string()),
+                Kind::Read { .. } | Kind::Write => keys.rw_channel(),
+                Kind::Permit { .. } => keys.permit_channel(),
+            },
+            Interest::Count(_, Counter::Latch) => {
+                latch = true;
+                keys.latch_channel()
+            }
+            Interest::Count(..) => keys.permit_channel(),
+            Interest::Holder(_) => keys.leader_channel(),
+        };
+        match self.transport.subscribe(channel.as_bytes(), keys.name().as_bytes()).await {
+            Ok(subscription) => Ok(Box::new(Listening { subscription, latch })),
+            Err(Failure::Refused(reply)) if reply.code == "NOPERM" => {
+                if !self.deaf.swap(true, Relaxed) {
+                    tracing::warn!(%name, %channel, reply = %reply.message, "this user may not listen to channels: polling instead");
+                }
+                Ok(Box::new(Polling))
+            }
+            Err(failure) => Err(self.failed("watch", name, &keys, failure)),
+        }
+    }
+}
+
+struct Listening {
+    subscription: Subscription,
+    latch: bool,
+}
+
+#[async_trait]
+impl Watch for Listening {
+    async fn signal(&mut self) -> Signal {
+        match self.subscription.next().await {
+            // The latch opened, even if it was set again since.
+            Heard::Message(text) if self.latch && text == b"0" => Signal::Open,
+            _ => Signal::Changed,
+        }
+    }
+}
+
+struct Polling;
+
+#[async_trait]
+impl Watch for Polling {
+    async fn signal(&mut self) -> Signal {
+        tokio::time::sleep(LOOK).await;
+        Signal::Changed
+    }
+}
