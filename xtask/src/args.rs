@@ -1,12 +1,12 @@
 //! The command line, as data.
 
-/// The stores of the conformance suite, by the names that it gives them. None of them needs a server.
+/// The stores of the conformance suite, by the names that it gives them.
 pub(crate) const STORES: &[&str] = &["memory", "sqlite"];
 
 pub(crate) const HELP: &str = "\
 cargo xtask check                    format, lints, documentation, tidiness
 cargo xtask test                     all tests
-    --quick                          only what needs no servers, and no benchmarks
+    --quick                          only crates and stores that need no servers, and no benchmarks
     --backend STORE                  only the conformance suite on this store
     -- FILTER                        only tests whose name contains FILTER
 cargo xtask bench                    benchmarks, each beside its peer; fails if a bar is missed

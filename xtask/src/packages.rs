@@ -14,6 +14,15 @@ pub(crate) struct Need {
 /// `flock(1)`, a peer in the benchmarks.
 pub(crate) const FLOCK: Need = Need { program: "flock", package: "util-linux" };
 
+/// All of Redis, and what binds the servers to the life of the tests. Only the programs: the services of these packages
+/// are not started.
+pub(crate) const REDIS: &[Need] = &[
+    Need { program: "redis-server", package: "redis-server" },
+    Need { program: "redis-sentinel", package: "redis-sentinel" },
+    Need { program: "redis-cli", package: "redis-tools" },
+    Need { program: "setpriv", package: "util-linux" },
+];
+
 /// How the missing packages can be got.
 #[derive(Debug, PartialEq)]
 enum Plan {

@@ -5,8 +5,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::args::{STORES, Wanted};
-use crate::packages::{FLOCK, Need};
+use crate::packages::{FLOCK, Need, REDIS};
 use crate::{cargo, root};
+
+/// The crates whose own tests start servers: all that use the testbed, and the testbed. `--quick` leaves them out.
+const WITH_SERVERS: &[&str] = &["tenure-redis", "testbed"];
 
 /// One line of the summary.
 #[derive(Debug)]
@@ -39,65 +42,83 @@ fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
+/// What the conformance suite needs for this store. Nothing means that it is embedded.
+fn needs_of(store: &str) -> &'static [Need] {
+    if store.starts_with("redis") { REDIS } else { &[] }
+}
+
 /// All that was asked for. `bin` is where the programs of the workspace are built to.
 pub(crate) fn parts(wanted: &Wanted, bin: &Path) -> Vec<Part> {
     let filter = &wanted.filter;
-    let stores = STORES.iter().filter(|s| wanted.backend.as_ref().is_none_or(|b| b == *s));
-    let conformance = stores.map(|store| conformance(store, filter));
+    let quick = wanted.quick;
+    let stores = STORES.iter().filter(|s| match &wanted.backend {
+        Some(backend) => backend == *s,
+        None => !quick || needs_of(s).is_empty(),
+    });
+    let conformance = stores.map(|store| conformance(store, quick, filter));
     if wanted.backend.is_some() {
-        return [build(false)].into_iter().chain(conformance).collect();
+        return [build(false, quick)].into_iter().chain(conformance).collect();
     }
-    let mut parts = vec![build(true), unit(filter), doc(filter)];
+    let mut parts = vec![build(true, quick), unit(quick, filter), doc(quick, filter)];
     // A filter names tests, and these have no names.
     let all = filter.is_empty();
     if all {
         parts.push(examples(bin));
     }
     parts.extend(conformance);
-    if all && !wanted.quick {
+    if all && !quick {
         parts.push(bench(bin));
     }
     parts
+}
+
+/// The crates that a step is about. The same for all steps of a run: with others the features of dependencies would
+/// differ, and all would be built twice.
+fn crates(quick: bool) -> Vec<String> {
+    let left_out = WITH_SERVERS.iter().filter(|_| quick).map(|name| format!("--exclude={name}"));
+    std::iter::once("--workspace".to_owned()).chain(left_out).collect()
 }
 
 fn part(name: &str, steps: Vec<Step>) -> Part {
     Part { name: name.to_owned(), needs: &[], steps }
 }
 
-/// Builds what the other parts run, so that their seconds are theirs. Always for the whole workspace: with fewer
-/// crates the features of dependencies would differ, and all would be built twice.
-fn build(all: bool) -> Part {
+/// Builds what the other parts run, so that their seconds are theirs.
+fn build(all: bool, quick: bool) -> Part {
     let limit = seconds(3600);
     let tests = if all { "--tests" } else { "--test=matrix" };
-    let step = |words: &[&str]| Step { command: cargo(words), limit, counts: Count::None };
-    let mut steps = vec![step(&["test", "--workspace", "--no-run", tests])];
+    let step = |verb: &str, words: &[&str]| {
+        let mut command = cargo(&[verb]);
+        command.args(crates(quick)).args(words);
+        Step { command, limit, counts: Count::None }
+    };
+    let mut steps = vec![step("test", &["--no-run", tests])];
     if all {
-        steps.push(step(&["build", "--workspace", "--bins", "--examples"]));
+        steps.push(step("build", &["--bins", "--examples"]));
     }
     part("build", steps)
 }
 
-fn tests(words: &[&str], filter: &[String], limit: Duration) -> Step {
-    let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
-    command.args(words).arg("--").args(filter);
+fn tests(words: &[&str], quick: bool, filter: &[String], limit: Duration) -> Step {
+    let mut command = cargo(&["test", "--no-fail-fast"]);
+    command.args(crates(quick)).args(words).arg("--").args(filter);
     Step { command, limit, counts: Count::Tests }
 }
 
-fn unit(filter: &[String]) -> Part {
+fn unit(quick: bool, filter: &[String]) -> Part {
     let mut words = vec!["--lib".to_owned(), "--bins".to_owned()];
-    words.extend(integration_tests(&root()).iter().map(|name| format!("--test={name}")));
+    words.extend(integration_tests(&root(), quick).iter().map(|name| format!("--test={name}")));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    part("unit", vec![tests(&words, filter, seconds(900))])
+    let needs = if quick { &[] } else { REDIS };
+    Part { needs, ..part("unit", vec![tests(&words, quick, filter, seconds(900))]) }
 }
 
 /// All of `crates/*/tests`, except the conformance suite, which has parts of its own.
-fn integration_tests(root: &Path) -> Vec<String> {
-    let files = |folder: PathBuf| {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        entries.map(|e| e.path()).collect::<Vec<_>>()
-    };
+fn integration_tests(root: &Path, quick: bool) -> Vec<String> {
     let mut names = Vec::new();
-    for file in files(root.join("crates")).into_iter().flat_map(|krate| files(krate.join("tests"))) {
+    let crates = files(&root.join("crates"));
+    let left_out = |krate: &PathBuf| quick && WITH_SERVERS.iter().any(|name| krate.ends_with(name));
+    for file in crates.iter().filter(|krate| !left_out(krate)).flat_map(|krate| files(&krate.join("tests"))) {
         let is_test = file.extension().is_some_and(|e| e == "rs") || file.join("main.rs").is_file();
         if let Some(name) = file.file_stem().filter(|name| is_test && *name != "matrix") {
             names.push(name.to_string_lossy().into_owned());
@@ -108,8 +129,13 @@ fn integration_tests(root: &Path) -> Vec<String> {
     names
 }
 
-fn doc(filter: &[String]) -> Part {
-    part("doc", vec![tests(&["--doc"], filter, seconds(900))])
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|e| e.path()).collect()
+}
+
+fn doc(quick: bool, filter: &[String]) -> Part {
+    part("doc", vec![tests(&["--doc"], quick, filter, seconds(900))])
 }
 
 /// Each on the memory store, which needs nothing.
@@ -123,17 +149,17 @@ fn examples(bin: &Path) -> Part {
 }
 
 fn example_names(root: &Path) -> Vec<String> {
-    let files = std::fs::read_dir(root.join("examples")).into_iter().flatten().flatten();
-    let names = files.filter_map(|f| f.file_name().to_str()?.strip_suffix(".rs").map(str::to_owned));
+    let files = files(&root.join("examples"));
+    let names = files.iter().filter_map(|f| f.file_name()?.to_str()?.strip_suffix(".rs").map(str::to_owned));
     let mut names: Vec<_> = names.collect();
     names.sort();
     names
 }
 
-fn conformance(store: &str, filter: &[String]) -> Part {
-    let mut step = tests(&["--test=matrix"], filter, seconds(1200));
+fn conformance(store: &str, quick: bool, filter: &[String]) -> Part {
+    let mut step = tests(&["--test=matrix"], quick, filter, seconds(1200));
     step.command.env("TENURE_STORES", store);
-    part(&format!("conformance {store}"), vec![step])
+    Part { needs: needs_of(store), ..part(&format!("conformance {store}"), vec![step]) }
 }
 
 /// Not optimised, and so without meaning as a measurement: it shows that the benchmarks work.
@@ -164,10 +190,29 @@ mod tests {
     }
 
     #[test]
-    fn only_the_benchmarks_need_a_package() {
-        for part in parts(&Wanted::default(), Path::new("bin")) {
-            assert_eq!(!part.needs.is_empty(), part.name == "bench");
+    fn what_is_quick_needs_no_package() {
+        let quick = Wanted { quick: true, ..Wanted::default() };
+        assert!(parts(&quick, Path::new("bin")).iter().all(|part| part.needs.is_empty()));
+        let needy = |part: &Part| !part.needs.is_empty();
+        let all = parts(&Wanted::default(), Path::new("bin"));
+        let needy: Vec<_> = all.iter().filter(|p| needy(p)).map(|p| p.name.as_str()).collect();
+        assert_eq!(needy, ["unit", "bench"]);
+    }
+
+    #[test]
+    fn who_uses_the_testbed_is_not_quick() {
+        for krate in files(&root().join("crates")) {
+            let name = krate.file_name().unwrap().to_str().unwrap();
+            let manifest = std::fs::read_to_string(krate.join("Cargo.toml")).unwrap();
+            let uses = name == "testbed" || manifest.lines().any(|line| line.starts_with("testbed"));
+            // Of these, what starts servers has parts of its own.
+            if uses && !["conformance", "bench"].contains(&name) {
+                assert!(WITH_SERVERS.contains(&name), "{name}");
+            }
         }
+        let tests = |quick| integration_tests(&root(), quick);
+        assert!(tests(false).contains(&"proxy".to_owned()) && !tests(true).contains(&"proxy".to_owned()));
+        assert!(tests(true).contains(&"leases".to_owned()));
     }
 
     #[test]
@@ -183,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_suite_over_all_stores_is_no_unit_test() {
-        assert!(!integration_tests(&root()).contains(&"matrix".to_owned()));
+        assert!(!integration_tests(&root(), false).contains(&"matrix".to_owned()));
         assert!(example_names(&root()).contains(&"lock".to_owned()));
     }
 }

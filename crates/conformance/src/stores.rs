@@ -1,5 +1,7 @@
 //! The stores under test. Adding one is one entry in [`stores`].
 
+mod servers;
+
 use std::sync::Arc;
 
 use tenure::{Backend, Memory, Result};
@@ -24,7 +26,7 @@ pub trait World: Send + Sync {
 
 /// Every store there is.
 pub fn stores() -> Vec<Arc<dyn Store>> {
-    vec![Arc::new(InMemory), Arc::new(Sqlite)]
+    vec![Arc::new(InMemory), Arc::new(Sqlite), Arc::new(servers::Redis)]
 }
 
 struct InMemory;

@@ -12,6 +12,7 @@ use crate::driver::{self, Waiter, Want};
 use crate::hold::{Hold, Terms};
 use crate::mailbox::Grant;
 use crate::owner::{Slot, SlotUse};
+use crate::unanswered::{Unanswered, Undo};
 use crate::{Claim, Error, Fence, Guard, Kind, Name, Owner, Result, Time};
 
 /// What a template says: a name, a kind and options. No I/O.
@@ -55,6 +56,8 @@ impl Wait {
 pub(crate) enum Tried {
     Granted(Guard),
     Busy,
+    /// Nobody polled it, and it was undone: begin anew.
+    Revoked,
 }
 
 impl Request {
@@ -85,6 +88,11 @@ impl Request {
         Ok(Terms { lease, renewed: self.lease.is_none(), max_hold: self.max_hold })
     }
 
+    /// How long what it is granted may lie uncollected.
+    pub(crate) fn patience(&self) -> Duration {
+        self.core().patience(self.lease.unwrap_or(Duration::MAX))
+    }
+
     fn claim(&self, name: &Name, kind: Kind, terms: Terms, wait: Option<Duration>) -> Arc<Claim> {
         let core = self.core();
         Arc::new(Claim {
@@ -108,22 +116,25 @@ impl Request {
         core.backend.info().require(self.kind.family())?;
         core.ensure_keeper()?;
         let deadline = wait.deadline();
-        core.settle(name).await;
-
         let waits = wait.as_duration();
         // Only the queued kinds take a place at once; of the others one per process does, in the driver.
         let place = waits.filter(|_| self.kind.is_queued());
-        let claim = self.claim(name, self.kind, terms, place);
         let owner = self.owner();
-        let tried = match owner {
-            None => first(&self.client.inner, &claim, terms, None).await?,
-            Some(owner) => enter_or_first(&self.client.inner, &claim, terms, owner).await?,
+        let mut claim = loop {
+            core.settle(name).await;
+            core.check_open()?;
+            let claim = self.claim(name, self.kind, terms, place);
+            let tried = match owner {
+                None => first(&self.client.inner, &claim, terms, None).await?,
+                Some(owner) => enter_or_first(&self.client.inner, &claim, terms, owner).await?,
+            };
+            match tried {
+                Tried::Granted(guard) => return Ok(Some(guard)),
+                Tried::Busy => break claim,
+                Tried::Revoked => {}
+            }
         };
-        if let Tried::Granted(guard) = tried {
-            return Ok(Some(guard));
-        }
         let Some(wait) = waits else { return Ok(None) };
-        let mut claim = claim;
         loop {
             let waiting = Waiter::new(
                 &self.client.inner,
@@ -141,48 +152,54 @@ impl Request {
     }
 }
 
-/// Undoes an attempt whose future is dropped before it is known what became of it.
-struct Unanswered<'a> {
-    core: &'a Arc<Core>,
-    claim: Option<&'a Arc<Claim>>,
+impl Undo for Arc<Claim> {
+    fn undo(self, core: &Arc<Core>) {
+        core.leave_in_background(self, None);
+    }
 }
 
-impl Drop for Unanswered<'_> {
-    fn drop(&mut self) {
-        if let Some(claim) = self.claim {
-            self.core.leave_in_background(claim.clone(), None);
+/// One attempt. Left alone it is taken back after a third of its lease, as a grant that lies in a mailbox is.
+async fn first(inner: &Arc<Inner>, claim: &Arc<Claim>, terms: Terms, owner: Option<u64>) -> Result<Tried> {
+    let core = &inner.core;
+    let mut attempt = Unanswered::new(core, claim);
+    let Some((answer, unknown)) = attempt.run(core.patience(claim.lease), answer(core, claim)).await else {
+        return Ok(Tried::Revoked);
+    };
+    match answer {
+        Ok(Attempt::Granted { fence, until }) => {
+            attempt.keep();
+            admit(inner, claim, fence, until, terms, owner, tokio::task::try_id()).map(Tried::Granted)
+        }
+        Ok(_) => {
+            // What waits in a queue now belongs to whoever calls the driver next, without an await in between.
+            attempt.keep();
+            Ok(Tried::Busy)
+        }
+        Err(error) => {
+            if !unknown {
+                attempt.keep();
+            }
+            Err(error)
         }
     }
 }
 
-/// One attempt, repeated with the same id until it is answered.
-async fn first(inner: &Arc<Inner>, claim: &Arc<Claim>, terms: Terms, owner: Option<u64>) -> Result<Tried> {
-    let core = &inner.core;
-    let mut undo = Unanswered { core, claim: Some(claim) };
+/// The answer to an attempt, which is repeated with the same id until there is one; and whether one of those that
+/// failed may have been executed.
+async fn answer(core: &Arc<Core>, claim: &Claim) -> (Result<Attempt>, bool) {
     let mut trouble: Option<Trouble> = None;
     loop {
-        match core.backend.try_acquire(claim).await {
-            Ok(Attempt::Granted { fence, until }) => {
-                undo.claim = None;
-                return admit(inner, claim, fence, until, terms, owner, tokio::task::try_id())
-                    .map(Tried::Granted);
-            }
-            Ok(_) => {
-                // What waits in a queue now belongs to whoever calls the driver next, without an await in between.
-                undo.claim = None;
-                return Ok(Tried::Busy);
-            }
-            Err(error) => {
-                let trouble = trouble.get_or_insert_with(|| Trouble::new(core.settings.call_timeout));
-                trouble.unknown |= error.is_unknown();
-                if !error.is_transient() || trouble.is_over() {
-                    if !trouble.unknown {
-                        undo.claim = None;
-                    }
-                    return Err(error);
-                }
-                core.sleep(trouble.pause()).await?;
-            }
+        let error = match core.backend.try_acquire(claim).await {
+            Ok(answer) => return (Ok(answer), false),
+            Err(error) => error,
+        };
+        let trouble = trouble.get_or_insert_with(|| Trouble::new(core.settings.call_timeout));
+        trouble.unknown |= error.is_unknown();
+        if !error.is_transient() || trouble.is_over() {
+            return (Err(error), trouble.unknown);
+        }
+        if let Err(error) = core.sleep(trouble.pause()).await {
+            return (Err(error), trouble.unknown);
         }
     }
 }
@@ -210,6 +227,11 @@ impl Trouble {
 }
 
 impl Core {
+    /// How long something that was granted may lie uncollected.
+    pub(crate) fn patience(&self, lease: Duration) -> Duration {
+        lease.min(self.settings.lease) / 3
+    }
+
     /// A call that may be made again: repeated for `patience` while the store fails.
     pub(crate) async fn retry<T, F: Future<Output = Result<T>>>(
         self: &Arc<Self>,

@@ -123,7 +123,7 @@ pub enum Attempt {
     Busy {
         /// When the first of them goes by itself, if that is known.
         retry_after: Option<Duration>,
-        /// The first of them, where the store says so.
+        /// One of them that goes first, where the store says so: a holder, or a waiter ahead.
         behind: Option<HoldId>,
     },
     /// A re-entry found its hold gone.

@@ -191,6 +191,10 @@ impl Client {
         for hold in core.keeper.all() {
             core.lose(&hold, LostReason::Closed);
         }
+        for begun in core.keeper.revoke_all() {
+            begun.undo(core);
+            begun.wake();
+        }
         let left = core.quiesce(core.settings.close_timeout).await;
         if left.is_empty() {
             return Ok(());

@@ -9,6 +9,7 @@ use crate::backend::{CountOp, CountReply, Counter};
 use crate::client::{Client, Core, Inner};
 use crate::driver::{self, Waited, Waiter, Want};
 use crate::mailbox::Grant;
+use crate::unanswered::{Unanswered, Undo};
 use crate::{Error, Family, Name, OpId, Result};
 
 /// A change of a count under way. As long as it exists the store remembers what became of it.
@@ -31,27 +32,66 @@ impl Op {
     }
 }
 
+impl Op {
+    /// What became of it does not matter any more.
+    fn settle(&self) {
+        self.core.unsettled.lock().unwrap().remove(&self.n);
+    }
+}
+
 impl Drop for Op {
     fn drop(&mut self) {
-        self.core.unsettled.lock().unwrap().remove(&self.n);
+        self.settle();
+    }
+}
+
+/// An operation that takes permits.
+#[derive(Clone)]
+struct Take {
+    name: Name,
+    op: Arc<Op>,
+}
+
+impl Take {
+    fn new(core: &Arc<Core>, name: &Name) -> Self {
+        Self { name: name.clone(), op: Arc::new(Op::new(core)) }
+    }
+}
+
+impl Undo for Take {
+    /// Gives back what it took, or sees to it that it takes nothing any more.
+    fn undo(self, core: &Arc<Core>) {
+        let job = {
+            let core = core.clone();
+            let Self { name, op } = self.clone();
+            async move {
+                let (undo, id) = (CountOp::Undo(op.n), Op::new(&core));
+                let call = || core.backend.count(&name, Counter::Semaphore, undo, id.id());
+                if let Err(error) = core.retry(core.settings.outage, call).await {
+                    tracing::warn!(%name, %error, "permits taken by a cancelled acquire were not given back");
+                }
+                // A future that was left alone may keep the operation much longer.
+                op.settle();
+            }
+        };
+        core.in_background(&self.name, job);
     }
 }
 
 /// Permits that were taken, or may have been. Dropping it gives them back; [`Taken::keep`] does not.
 pub(crate) struct Taken {
     inner: Arc<Inner>,
-    name: Name,
-    op: Arc<Op>,
+    take: Take,
     kept: bool,
 }
 
 impl Taken {
     pub(crate) fn new(inner: &Arc<Inner>, name: &Name) -> Self {
-        Self { inner: inner.clone(), name: name.clone(), op: Arc::new(Op::new(&inner.core)), kept: false }
+        Self { inner: inner.clone(), take: Take::new(&inner.core, name), kept: false }
     }
 
     pub(crate) fn id(&self) -> OpId {
-        self.op.id()
+        self.take.op.id()
     }
 
     pub(crate) fn keep(mut self) {
@@ -61,20 +101,9 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        if self.kept {
-            return;
+        if !self.kept {
+            self.take.clone().undo(&self.inner.core);
         }
-        let (core, name, op) = (self.inner.core.clone(), self.name.clone(), self.op.clone());
-        let patience = core.settings.outage;
-        core.clone().in_background(&self.name, async move {
-            let (undo, id) = (CountOp::Undo(op.n), Op::new(&core));
-            let undone =
-                core.retry(patience, || core.backend.count(&name, Counter::Semaphore, undo, id.id())).await;
-            if let Err(error) = undone {
-                tracing::warn!(%name, %error, "permits taken by a cancelled acquire were not given back");
-            }
-            drop(op);
-        });
     }
 }
 
@@ -263,20 +292,27 @@ impl CountingSemaphore {
         let (core, name) = self.parts()?;
         let deadline = wait.deadline();
         core.ensure_keeper()?;
-        core.settle(name).await;
-        // Dropped before it is answered, it is undone.
-        let taken = Taken::new(&self.client.inner, name);
-        match core.count(name, Counter::Semaphore, CountOp::TakeIfAtLeast(n), &taken.op).await {
-            Err(error) if error.is_transient() => return Err(error),
-            Ok(reply) => {
-                taken.keep();
-                if reply.applied || wait == Wait::No {
-                    return Ok(reply.applied);
+        loop {
+            core.settle(name).await;
+            core.check_open()?;
+            // Dropped before it is answered, it is undone.
+            let take = Take::new(core, name);
+            let mut attempt = Unanswered::new(core, &take);
+            let asked = core.count(name, Counter::Semaphore, CountOp::TakeIfAtLeast(n), &take.op);
+            match attempt.run(core.patience(core.settings.lease), asked).await {
+                None => {}
+                Some(Err(error)) if error.is_transient() => return Err(error),
+                Some(Ok(reply)) => {
+                    attempt.keep();
+                    if reply.applied || wait == Wait::No {
+                        return Ok(reply.applied);
+                    }
+                    break;
                 }
-            }
-            Err(error) => {
-                taken.keep();
-                return Err(error);
+                Some(Err(error)) => {
+                    attempt.keep();
+                    return Err(error);
+                }
             }
         }
         loop {

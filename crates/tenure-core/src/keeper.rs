@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout};
 use crate::backend::{Released, Renewal};
 use crate::client::Core;
 use crate::hold::{Due, Hold};
+use crate::unanswered::{Begun, Look, Supervised};
 use crate::{Claim, Error, LostReason, Name, Result, Time};
 
 /// The keeper looks at least this often at what is held, since timers stand still while the machine sleeps.
@@ -34,10 +35,12 @@ pub(crate) struct Keeper {
     leaving: Arc<Leaving>,
 }
 
-/// What is held.
+/// What is held, and what may be without anybody's knowing.
 #[derive(Debug)]
 struct Held {
     holds: HashMap<u64, Arc<Hold>>,
+    /// Begun in the tasks of callers, and not answered yet.
+    unanswered: HashMap<u64, Supervised>,
     /// When the keeper looks next. Registering a hold whose event comes later wakes nobody.
     planned: Time,
     /// Something was registered since the last look: stay awake.
@@ -46,7 +49,7 @@ struct Held {
 
 impl Default for Held {
     fn default() -> Self {
-        Self { holds: HashMap::new(), planned: Time::MAX, touched: false }
+        Self { holds: HashMap::new(), unanswered: HashMap::new(), planned: Time::MAX, touched: false }
     }
 }
 
@@ -132,6 +135,29 @@ impl Keeper {
 
     pub(crate) fn deregister(&self, hold: &Hold) {
         self.held.lock().unwrap().holds.remove(&hold.claim.id.n);
+    }
+
+    /// Looks after something unanswered that may be left alone for `patience`. Wakes the keeper as a hold does.
+    pub(crate) fn supervise(&self, key: u64, begun: Arc<Begun>, patience: Duration, now: Time) {
+        let supervised = Supervised::new(begun, patience, now);
+        let event = supervised.at();
+        let mut held = self.held.lock().unwrap();
+        held.unanswered.insert(key, supervised);
+        held.touched = true;
+        if event < held.planned {
+            drop(held);
+            self.wake.notify_one();
+        }
+    }
+
+    pub(crate) fn dismiss(&self, key: u64) {
+        self.held.lock().unwrap().unanswered.remove(&key);
+    }
+
+    /// Ends everything unanswered but what is being polled. What it ended, to be undone.
+    pub(crate) fn revoke_all(&self) -> Vec<Arc<Begun>> {
+        let held = self.held.lock().unwrap();
+        held.unanswered.values().map(|s| &s.begun).filter(|b| b.close()).cloned().collect()
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
@@ -241,10 +267,22 @@ impl Core {
     fn look(self: &Arc<Self>) -> Time {
         let now = self.clock.now();
         let (mut renew, mut lose, mut reclaim) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut wake, mut undo) = (Vec::new(), Vec::new());
         let next = {
             let mut held = self.keeper.held.lock().unwrap();
-            let mut next = if held.holds.is_empty() && !held.touched { Time::MAX } else { now.after(LOOK) };
+            let idle = held.holds.is_empty() && held.unanswered.is_empty() && !held.touched;
+            let mut next = if idle { Time::MAX } else { now.after(LOOK) };
             held.touched = false;
+            held.unanswered.retain(|_, supervised| {
+                let look = supervised.look(now);
+                next = next.min(supervised.at());
+                match look {
+                    Look::Nothing => {}
+                    Look::Wake => wake.push(supervised.begun.clone()),
+                    Look::Undo => undo.push(supervised.begun.clone()),
+                }
+                !matches!(look, Look::Undo)
+            });
             for hold in held.holds.values() {
                 match hold.due(now) {
                     Due::Nothing => {}
@@ -260,6 +298,8 @@ impl Core {
         for (hold, reason) in lose {
             self.lose(&hold, reason);
         }
+        wake.iter().for_each(|begun| begun.wake());
+        undo.iter().for_each(|begun| begun.undo(self));
         for hold in reclaim {
             // What is taken out of the mailboxes is dropped here, and so released.
             drop(hold.uncollected());

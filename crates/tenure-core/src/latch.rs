@@ -130,8 +130,11 @@ impl Latch {
     }
 
     async fn opens(&self, core: &Arc<Core>, name: &Name) -> Result<bool> {
-        let watches =
-            || core.retry(core.settings.outage, || core.backend.watch(name, Interest::Count(core.id, Counter::Latch)));
+        let watches = || {
+            core.retry(core.settings.outage, || {
+                core.backend.watch(name, Interest::Count(core.id, Counter::Latch))
+            })
+        };
         let mut watch = watches().await?;
         let first = self.get().await?;
         if first.after.is_none() {

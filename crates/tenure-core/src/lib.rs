@@ -28,6 +28,7 @@ mod name;
 mod owner;
 mod rwlock;
 mod semaphore;
+mod unanswered;
 
 pub use backend::{Backend, Holder, Snapshot, Waiter};
 pub use claim::{Claim, ClientId, Family, Fence, HoldId, Kind, OpId, Process};

@@ -4,12 +4,15 @@
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::time::Instant;
 
+use crate::client::Core;
 use crate::guard::while_held;
+use crate::unanswered::{Unanswered, Undo};
 use crate::{Error, Fence, Guard, Lock, Lost, Name, Result};
 
 /// Several locks as one: any kinds, from one client or several.
@@ -59,12 +62,11 @@ impl MultiLock {
     /// Safe: dropping the future leaves nothing behind.
     pub async fn try_acquire(&self) -> Result<Option<MultiGuard>> {
         self.check()?;
-        let mut guards = Vec::with_capacity(self.locks.len());
-        match self.try_others(None, &mut guards).await? {
-            None => Ok(Some(in_order(guards))),
-            Some(_) => {
-                give_back(guards).await;
-                Ok(None)
+        loop {
+            match self.complete(None).await? {
+                Round::All(guard) => return Ok(Some(guard)),
+                Round::Busy(_) => return Ok(None),
+                Round::Left => {}
             }
         }
     }
@@ -93,13 +95,10 @@ impl MultiLock {
                 }
             };
             let Some(first) = waited else { return Ok(None) };
-            let mut guards = vec![(busy, first)];
-            match self.try_others(Some(busy), &mut guards).await? {
-                None => return Ok(Some(in_order(guards))),
-                Some(other) => {
-                    give_back(guards).await;
-                    busy = other;
-                }
+            match self.complete(Some((busy, first))).await? {
+                Round::All(guard) => return Ok(Some(guard)),
+                Round::Busy(other) => busy = other,
+                Round::Left => {}
             }
             if deadline.is_some_and(|at| at <= Instant::now()) {
                 return Ok(None);
@@ -111,16 +110,34 @@ impl MultiLock {
         }
     }
 
-    async fn try_others(
-        &self,
-        held: Option<usize>,
-        guards: &mut Vec<(usize, Guard)>,
-    ) -> Result<Option<usize>> {
+    /// Takes the rest, beside the one that was waited for. What it has meanwhile is renewed: if nobody polls it any
+    /// more, all of it is given back.
+    async fn complete(&self, first: Option<(usize, Guard)>) -> Result<Round> {
+        let held = first.as_ref().map(|(i, _)| *i);
+        let basket = Basket(Arc::new(Mutex::new(first.into_iter().collect())));
+        let patience = self.locks.iter().map(|l| l.request.patience()).min().unwrap_or_default();
+        let mut round = Unanswered::new(self.locks[0].request.core(), &basket);
+        let Some(busy) = round.run(patience, self.try_others(held, &basket)).await else {
+            return Ok(Round::Left);
+        };
+        let busy = busy?;
+        round.keep();
+        let guards = basket.take();
+        Ok(match busy {
+            None => Round::All(in_order(guards)),
+            Some(other) => {
+                give_back(guards).await;
+                Round::Busy(other)
+            }
+        })
+    }
+
+    async fn try_others(&self, held: Option<usize>, basket: &Basket) -> Result<Option<usize>> {
         for (i, lock) in self.locks.iter().enumerate().filter(|(i, _)| Some(*i) != held) {
             match lock.try_acquire().await? {
-                Some(guard) => guards.push((i, guard)),
+                Some(guard) => basket.lock().push((i, guard)),
                 None => {
-                    self.not_our_own(lock, guards).await?;
+                    self.not_our_own(lock, basket).await?;
                     return Ok(Some(i));
                 }
             }
@@ -129,10 +146,10 @@ impl MultiLock {
     }
 
     /// Two clients of one store cannot be told from clients of two, until one is in the other's way.
-    async fn not_our_own(&self, busy: &Lock, guards: &[(usize, Guard)]) -> Result<()> {
+    async fn not_our_own(&self, busy: &Lock, basket: &Basket) -> Result<()> {
         let name = busy.name()?;
         let same: Vec<_> =
-            guards.iter().filter(|(_, g)| g.name() == name).map(|(_, g)| Some(g.id())).collect();
+            basket.lock().iter().filter(|(_, g)| g.name() == name).map(|(_, g)| Some(g.id())).collect();
         if !same.is_empty() && busy.holders().await?.iter().any(|h| same.contains(&h.hold_id())) {
             return Err(twice(name));
         }
@@ -155,6 +172,35 @@ impl MultiLock {
     }
 }
 
+/// How a round ended.
+enum Round {
+    All(MultiGuard),
+    /// This one is busy, and nothing is held.
+    Busy(usize),
+    /// Nobody polled it, and nothing is held: begin anew.
+    Left,
+}
+
+/// What a round has so far, where the keeper can get at it.
+#[derive(Clone)]
+struct Basket(Arc<Mutex<Vec<(usize, Guard)>>>);
+
+impl Basket {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(usize, Guard)>> {
+        self.0.lock().unwrap()
+    }
+
+    fn take(&self) -> Vec<(usize, Guard)> {
+        std::mem::take(&mut *self.lock())
+    }
+}
+
+impl Undo for Basket {
+    fn undo(self, _: &Arc<Core>) {
+        drop(self.take());
+    }
+}
+
 fn twice(name: &Name) -> Error {
     Error::Config(format!("a multi-lock cannot have {name} twice: it would wait for itself"))
 }
@@ -164,11 +210,10 @@ fn in_order(mut guards: Vec<(usize, Guard)>) -> MultiGuard {
     MultiGuard { guards: guards.into_iter().map(|(_, guard)| guard).collect() }
 }
 
-/// Gives back what was taken. What fails is finished in the background.
+/// Gives back what was taken, all at once: none is renewed from the first poll on. What fails is finished in the
+/// background.
 async fn give_back(guards: Vec<(usize, Guard)>) {
-    for (_, guard) in guards {
-        let _ = guard.release().await;
-    }
+    join_all(guards.into_iter().map(|(_, guard)| guard.release())).await;
 }
 
 /// Several holds as one.
@@ -224,12 +269,9 @@ impl MultiGuard {
     /// # Cancel safety
     /// Dropping the future keeps nothing: what is left is released in the background.
     pub async fn release(self) -> Result<()> {
-        let mut errors = Vec::new();
-        for guard in self.guards {
-            if let Err(error) = guard.release().await {
-                errors.push(error);
-            }
-        }
+        // All at once: those whose turn would come later would be renewed until then.
+        let released = join_all(self.guards.into_iter().map(Guard::release)).await;
+        let mut errors: Vec<Error> = released.into_iter().filter_map(Result::err).collect();
         match errors.len() {
             0 => Ok(()),
             1 => Err(errors.remove(0)),

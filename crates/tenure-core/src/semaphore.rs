@@ -116,9 +116,13 @@ impl Semaphore {
         let core = &self.client.inner.core;
         core.check_open()?;
         let seen = core.snapshot(self.name.as_ref().map_err(Clone::clone)?).await?;
-        Ok(seen.map_or(i64::from(self.limit), |s| {
-            let used: i64 = s.holders.iter().map(|h| i64::from(h.holds)).sum();
-            i64::from(s.size.unwrap_or(self.limit)) - used
+        Ok(seen.map_or(i64::from(self.limit), |s| match (s.size, s.count) {
+            // Made by another library, and not in use: the store cannot tell it from a plain number of free permits.
+            (None, Some(free)) => free,
+            (size, _) => {
+                let used: i64 = s.holders.iter().map(|h| i64::from(h.holds)).sum();
+                i64::from(size.unwrap_or(self.limit)) - used
+            }
         }))
     }
 

@@ -1,9 +1,9 @@
 -- One attempt on permits of a semaphore.
--- Keys:      name (free permits), ends, our ends, fence, about, waiters, stamps
+-- Keys:      name (free permits), ends, our ends, fence, about, waiters, stamps, mark
 -- Arguments: id, lease ms, how many, size if there is none, slack ms, fence retention ms (0: Redisson's counter), who,
 --            stamp ms ('' if it does not wait), publish command, channel
 -- Reply:     {1, fence} held; {0, ms left} busy (-1: nobody has any)
-local name, ends, ours, fences, about, waiters, stamps = unpack(KEYS)
+local name, ends, ours, fences, about, waiters, stamps, mark = unpack(KEYS)
 local id, lease, n, slack = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5])
 local now, micros = clock()
 if reap(name, ends, ours, now) > 0 then
@@ -13,6 +13,7 @@ local free = tonumber(redis.call('GET', name))
 if not free then
   free = tonumber(ARGV[4]) - redis.call('ZCARD', ends)
   redis.call('SET', name, free)
+  redis.call('SET', mark, 'permits')
 end
 
 if redis.call('ZSCORE', ends, permit(id, 1)) then
@@ -22,9 +23,7 @@ if redis.call('ZSCORE', ends, permit(id, 1)) then
   return {1, fence_of(about, id)}
 end
 if free >= n then
-  if ARGV[8] ~= '' then
-    leave(waiters, waiters, stamps, about, id)
-  end
+  leave(waiters, waiters, stamps, about, id)
   local fence = draw(fences, ARGV[6], micros)
   redis.call('DECRBY', name, n)
   put(ends, ours, id, n, now + lease, slack)

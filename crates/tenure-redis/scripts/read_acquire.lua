@@ -45,9 +45,7 @@ if not under and redis.call('EXISTS', writers) == 1 then
 end
 
 if ahead == '' and (under or mode ~= 'write') then
-  if ARGV[6] ~= '' then
-    leave(waiters, writers, stamps, about, id)
-  end
+  leave(waiters, writers, stamps, about, id)
   local fence = under and fence_of(about, ARGV[8]) or draw(fences, ARGV[4], micros)
   if not mode then
     redis.call('HSET', name, 'mode', 'read')

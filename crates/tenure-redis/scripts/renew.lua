@@ -1,6 +1,7 @@
 -- Proves and extends many holds, and stamps many waiters, of one slot. Creates nothing, writes no counts, shortens
 -- nothing; with a lease of 0 it only proves.
--- Keys:      of each claim, by its kind: l (lock, election) name, about; f (fair lock) the same and queue, scores, stamps;
+-- Keys:      of each claim, by its kind: l (lock, election) name, about; q (the same, perhaps
+--            waiting) name, about, waiters, stamps; f (fair lock) the same and queue, scores, stamps;
 --            r (read) name, about, timeout, waiters, stamps; w (write) name, about, waiters, stamps, writers;
 --            p (permits) about, ends, our ends, waiters, stamps
 -- Arguments: slack ms of permits, then of each claim: kind, id, lease ms, stamp ms, how many permits
@@ -19,7 +20,7 @@ end
 for at = 2, #ARGV, 5 do
   local kind, id, lease, ms = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   local found = 0
-  if kind == 'l' or kind == 'f' then
+  if kind == 'l' or kind == 'q' or kind == 'f' then
     local name, about = KEYS[key + 1], KEYS[key + 2]
     if redis.call('HEXISTS', name, id) == 1 then
       extend(name, lease)
@@ -28,8 +29,10 @@ for at = 2, #ARGV, 5 do
     elseif kind == 'f' and redis.call('ZSCORE', KEYS[key + 4], id) then
       keep_place(KEYS[key + 3], KEYS[key + 4], KEYS[key + 5], about, id, ms, now)
       found = 2
+    elseif kind == 'q' then
+      found = waits(KEYS[key + 3], KEYS[key + 4], about, id, ms)
     end
-    key = key + (kind == 'l' and 2 or 5)
+    key = key + ((kind == 'l' and 2) or (kind == 'q' and 4) or 5)
   elseif kind == 'r' then
     local name, about, timeout = KEYS[key + 1], KEYS[key + 2], KEYS[key + 3]
     if redis.call('HEXISTS', name, id) == 1 and redis.call('EXISTS', timeout) == 1 then

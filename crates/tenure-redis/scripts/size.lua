@@ -1,8 +1,8 @@
 -- Reads or changes the size of a semaphore with recorded permits.
--- Keys:      name (free permits), ends, our ends, operations of this client
+-- Keys:      name (free permits), ends, our ends, operations of this client, mark
 -- Arguments: operation, its number, client's operation, settled, publish command, channel
 -- Reply:     {applied, before, after}, '-' for no size
-local name, ends, ours, done = unpack(KEYS)
+local name, ends, ours, done, mark = unpack(KEYS)
 local op = ARGV[1]
 local now = clock()
 if reap(name, ends, ours, now) > 0 then
@@ -25,10 +25,11 @@ end
 local applied, after = 0, before
 if op == 'set' or (op == 'init' and not before) then
   redis.call('SET', name, ARGV[2] - used, 'KEEPTTL')
+  redis.call('SET', mark, 'permits')
   applied, after = 1, ARGV[2]
   tell(ARGV[5], ARGV[6], name)
 elseif op == 'delete' and before then
-  redis.call('DEL', name)
+  redis.call('DEL', name, mark)
   applied, after = 1, nil
 end
 remember(done, ARGV[3], applied, 0, before, after)

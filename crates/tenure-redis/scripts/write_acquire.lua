@@ -49,9 +49,7 @@ if redis.call('EXISTS', waiters) == 1 then
 end
 
 if not mode and ahead == '' then
-  if ARGV[6] ~= '' then
-    leave(waiters, writers, stamps, about, id)
-  end
+  leave(waiters, writers, stamps, about, id)
   local fence = draw(fences, ARGV[4], micros)
   redis.call('HSET', name, 'mode', 'write', field, 1)
   redis.call('PEXPIRE', name, lease)

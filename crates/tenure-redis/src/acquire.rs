@@ -90,7 +90,8 @@ impl Redis {
                 let (n, limit, slack) = (n.to_string(), limit.to_string(), millis(self.slack).to_string());
                 let (ends, ours, channel) = (keys.ends(), keys.permits(), keys.permit_channel());
                 let args = [&*id, &lease, &n, &limit, &slack, &keep, &who, &stamp, publish, &channel];
-                let on = [name, &ends, &ours, &fence, &about, &waiters, &stamps];
+                let mark = keys.mark();
+                let on = [name, &ends, &ours, &fence, &about, &waiters, &stamps, &mark];
                 self.send_attempt(claim, keys, &scripts::PERMIT_ACQUIRE, &words(&on), &words(&args)).await
             }
         }

@@ -11,7 +11,13 @@ use crate::transport::{Call, Order, Value};
 const MARK: &str = "86400000";
 
 impl Redis {
-    pub(crate) async fn number(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply> {
+    pub(crate) async fn number(
+        &self,
+        name: &Name,
+        counter: Counter,
+        op: CountOp,
+        id: OpId,
+    ) -> Result<CountReply> {
         let keys = self.keys(name)?;
         if counter == Counter::Latch && self.transport.is_cluster() {
             keys.latch_in_one_slot()?;
@@ -33,9 +39,12 @@ impl Redis {
         let sent = match counter {
             Counter::Size => {
                 let (ends, ours, channel) = (keys.ends(), keys.permits(), keys.permit_channel());
-                let on = [keys.name(), &*ends, &ours, &done];
+                let mark = keys.mark();
+                let on = [keys.name(), &*ends, &ours, &done, &mark];
                 let args = [op, &*n, &at, &settled, publish, &channel];
-                self.transport.call(Call { script: &scripts::SIZE, keys: &words(&on), args: &words(&args), order }).await
+                self.transport
+                    .call(Call { script: &scripts::SIZE, keys: &words(&on), args: &words(&args), order })
+                    .await
             }
             Counter::Latch | Counter::Semaphore => {
                 let (word, channel) = match counter {
@@ -45,7 +54,9 @@ impl Redis {
                 let mark = keys.mark();
                 let on = [keys.name(), &*done, &mark];
                 let args = [word, op, &*n, &at, &settled, publish, &channel, MARK];
-                self.transport.call(Call { script: &scripts::COUNT, keys: &words(&on), args: &words(&args), order }).await
+                self.transport
+                    .call(Call { script: &scripts::COUNT, keys: &words(&on), args: &words(&args), order })
+                    .await
             }
         };
         let what = self.what("count", name, &keys);
@@ -57,7 +68,11 @@ impl Redis {
                 Ok(CountReply { applied: applied == 1, before: value(1), after: value(2), born: 0 })
             }
             Some(3) => {
-                let is = if counter == Counter::Latch { "counting semaphore" } else { "latch" };
+                let is = match parts.get(1).and_then(Value::text) {
+                    Some("latch") => "latch",
+                    Some("permits") => "semaphore",
+                    _ => "counting semaphore",
+                };
                 let wanted = if counter == Counter::Latch { "latch" } else { "counting semaphore" };
                 Err(Error::Config(format!("{name} is in use as a {is} and cannot be a {wanted} too")))
             }

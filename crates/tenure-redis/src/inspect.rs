@@ -165,10 +165,8 @@ impl Seen {
     }
 
     fn snapshot(&self, name: &Name) -> Option<Snapshot> {
-        let about: HashMap<&str, About> = self
-            .pairs(3)
-            .filter_map(|(id, text)| Some((id.text()?, About::parse(text.text()?))))
-            .collect();
+        let about: HashMap<&str, About> =
+            self.pairs(3).filter_map(|(id, text)| Some((id.text()?, About::parse(text.text()?)))).collect();
         let mut snapshot = Snapshot {
             name: name.clone(),
             family: Family::Lock,
@@ -197,7 +195,7 @@ impl Seen {
                 let value: i64 = self.text(2)?.parse().ok()?;
                 let permits = self.permit_holders(&about);
                 let told = about.values().find_map(|a| a.who.as_ref()).map(|w| w.family);
-                if !permits.is_empty() || told == Some(Family::Permit) {
+                if !permits.is_empty() || told == Some(Family::Permit) || self.text(10) == Some("permits") {
                     let used = self.list(6).len() / 2;
                     snapshot.size = u32::try_from(value + used as i64).ok();
                     snapshot.family = Family::Permit;

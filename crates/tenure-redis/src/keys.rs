@@ -151,9 +151,6 @@ impl Keys {
     }
 }
 
-
-
-
 /// The name that a key in the store speaks of, prefix included: the key itself, or what our helpers stand beside.
 pub(crate) fn name_of(key: &str) -> &str {
     const OURS: [&str; 2] = ["tenure_about:", "tenure_number:"];

@@ -17,8 +17,7 @@ const BATCH: usize = 100;
 impl Redis {
     pub(crate) async fn leave(&self, claim: &Claim, left: u32) -> Result<Released> {
         let keys = self.keys(&claim.name)?;
-        let (id, left, lease) =
-            (claim.id.to_string(), left.to_string(), millis(claim.lease).to_string());
+        let (id, left, lease) = (claim.id.to_string(), left.to_string(), millis(claim.lease).to_string());
         let publish = self.transport.publish_command();
         let name = keys.name();
         let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
@@ -117,6 +116,10 @@ impl Redis {
             let (claim, keys) = (&claims[*at], &keys[*at]);
             let name = keys.name().to_owned();
             let (kind, n) = match claim.kind {
+                Kind::Lock | Kind::Leader if claim.wait.is_some() => {
+                    on.extend([name, keys.about(), keys.waiters(), keys.stamps()]);
+                    ("q", 0)
+                }
                 Kind::Lock | Kind::Leader => {
                     on.extend([name, keys.about()]);
                     ("l", 0)

@@ -26,13 +26,8 @@ pub(crate) fn describe(claim: &Claim) -> Cow<'static, str> {
     static PLAIN: OnceLock<Vec<(Family, bool, String)>> = OnceLock::new();
     let text = |family, reads, note: Option<&str>| {
         let me = Process::current();
-        let who = Who {
-            family,
-            host: Cow::Borrowed(&me.host),
-            pid: me.pid,
-            note: note.map(Cow::Borrowed),
-            reads,
-        };
+        let who =
+            Who { family, host: Cow::Borrowed(&me.host), pid: me.pid, note: note.map(Cow::Borrowed), reads };
         serde_json::to_string(&who).unwrap_or_default()
     };
     let (family, reads) = (claim.kind.family(), matches!(claim.kind, Kind::Read { .. }));

@@ -169,7 +169,10 @@ mod tests {
         let ears = Ears::new(&store, watched.clone());
         let (client, quiet, loud) =
             (ClientId::new(), Name::new("quiet").unwrap(), Name::new("loud").unwrap());
-        let mut watch = watched.listen(&quiet, tenure_core::backend::Interest::Count(client, tenure_core::backend::Counter::Latch));
+        let mut watch = watched.listen(
+            &quiet,
+            tenure_core::backend::Interest::Count(client, tenure_core::backend::Counter::Latch),
+        );
         ears.open(client, &background).unwrap();
         let folder = make_wake_folder(&store).unwrap();
         // Faster than anybody reads, in one go.

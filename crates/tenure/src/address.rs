@@ -164,7 +164,9 @@ impl Address {
     #[cfg(not(feature = "redis"))]
     fn redis(&mut self) -> Result<Place> {
         let scheme = &self.scheme;
-        Err(Error::Config(format!("{scheme}: is not compiled in: enable the cargo feature \"redis\" of tenure")))
+        Err(Error::Config(format!(
+            "{scheme}: is not compiled in: enable the cargo feature \"redis\" of tenure"
+        )))
     }
 
     /// Refuses what nobody asked for.

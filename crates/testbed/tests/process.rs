@@ -39,13 +39,15 @@ fn a_killed_test_takes_its_servers_along() {
     let mut test = test.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(test.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let (pid, port) = line.trim().split_once(' ').unwrap();
+    let [pid, port, folder] = line.split_whitespace().collect::<Vec<_>>().try_into().unwrap();
     let (pid, port): (u32, u16) = (pid.parse().unwrap(), port.parse().unwrap());
     // The thread that started it has ended, and it still serves.
     assert_eq!(Resp::connect(port).unwrap().cmd(&["PING"]).unwrap().text(), "PONG");
     test.kill().unwrap();
     test.wait().unwrap();
     eventually("the server is gone", PATIENCE, || (!is_alive(pid)).then_some(())).unwrap();
+    // Only files stay behind.
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

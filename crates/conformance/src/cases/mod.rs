@@ -65,6 +65,7 @@ mod exclusive;
 mod fair;
 mod holding;
 mod latch;
+mod left;
 mod multi;
 mod names;
 mod oracle;
@@ -84,6 +85,7 @@ pub fn all() -> Vec<Case> {
     all.extend(fair::cases());
     all.extend(holding::cases());
     all.extend(latch::cases());
+    all.extend(left::cases());
     all.extend(multi::cases());
     all.extend(names::cases());
     all.extend(oracle::cases());

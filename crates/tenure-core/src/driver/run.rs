@@ -320,8 +320,8 @@ impl Run {
         }
         let uncollected = match &letter {
             Letter::Grant(Grant::Guard(guard)) => {
-                let lease = guard.hold().claim.lease.min(self.core.settings.lease);
-                guard.hold().put_into(&waiter.mailbox, lease / 3);
+                let patience = self.core.patience(guard.hold().claim.lease);
+                guard.hold().put_into(&waiter.mailbox, patience);
                 self.core.keeper.sooner(guard.hold());
                 None
             }
@@ -365,6 +365,10 @@ impl Run {
             let letter = match enter_into(&waiter.inner, &slot, &fresh, *terms, owner).await {
                 Ok(Tried::Granted(guard)) => Letter::Grant(Grant::Guard(guard)),
                 Ok(Tried::Busy) => continue,
+                Ok(Tried::Revoked) => {
+                    self.gate.recheck.store(true, SeqCst);
+                    continue;
+                }
                 Err(error) if error.is_transient() => {
                     self.gate.recheck.store(true, SeqCst);
                     continue;

@@ -57,7 +57,9 @@ impl Address {
             "sentinel" => {
                 let master = path.next().map(decoded).transpose()?;
                 let master = master.ok_or_else(|| {
-                    wrong("expected the name of the master behind the sentinels, as in //host,host/NAME".into())
+                    wrong(
+                        "expected the name of the master behind the sentinels, as in //host,host/NAME".into(),
+                    )
                 })?;
                 Topology::Sentinel(Sentinels { addresses, master, user: None, password: None })
             }
@@ -71,8 +73,7 @@ impl Address {
             _ => Topology::Standalone(addresses.remove(0)),
         };
         if let Some(db) = path.next() {
-            options.db =
-                db.parse().map_err(|_| wrong(format!("{db:?} is not the number of a database")))?;
+            options.db = db.parse().map_err(|_| wrong(format!("{db:?} is not the number of a database")))?;
         }
         if let Some(more) = path.next() {
             return Err(wrong(format!("{more:?} is too much in the path")));
@@ -97,7 +98,8 @@ impl Address {
             options.client_name = decoded(&name)?;
         }
         if let Some(db) = self.take("db") {
-            options.db = db.parse().map_err(|_| Error::Config(format!("option db={db}: expected a number")))?;
+            options.db =
+                db.parse().map_err(|_| Error::Config(format!("option db={db}: expected a number")))?;
         }
         match self.take("fence").as_deref() {
             None | Some("tenure") => {}
@@ -116,7 +118,11 @@ impl Address {
             let identity = match (cert, key) {
                 (Some(cert), Some(key)) => Some((cert, key)),
                 (None, None) => None,
-                _ => return Err(Error::Config(format!("{scheme}: cert and key are given together or not at all"))),
+                _ => {
+                    return Err(Error::Config(format!(
+                        "{scheme}: cert and key are given together or not at all"
+                    )));
+                }
             };
             options.tls = Some(Tls { ca, identity });
         }

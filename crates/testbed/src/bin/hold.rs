@@ -1,4 +1,5 @@
-//! Starts a server, prints its process id and its port, and waits to be killed. For the test that nothing stays behind.
+//! Starts a server, prints its process id, its port and its folder, and waits to be killed. For the test that nothing
+//! stays behind.
 
 use std::io::Read;
 
@@ -6,7 +7,7 @@ fn main() -> testbed::Result<()> {
     // On a thread that ends at once: the server must not end with it.
     let starter = std::thread::spawn(|| testbed::Redis::start(testbed::RedisOptions::default()));
     let redis = starter.join().expect("the starter does not panic")?;
-    println!("{} {}", redis.pid(), redis.port());
+    println!("{} {} {}", redis.pid(), redis.port(), redis.place().folder().display());
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
 }

@@ -1,0 +1,136 @@
+//! Futures that are left alone while their first attempt is on its way: what the store gives them goes back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use tenure::backend::CountOp;
+use tenure::layers::{Call, Fate, Faults};
+use tenure::{Client, Family};
+
+use super::Case;
+use crate::bench::{Bench, LEASE, PATIENCE, eventually, ok, poll_once, within};
+use crate::mutex::{ADAPTERS, Make};
+
+/// A third of the lease and some more, but well within the lease.
+const SOON: Duration = Duration::from_secs(2);
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut all = Vec::new();
+    for (word, make) in ADAPTERS {
+        let needs: &'static [Family] = match *word {
+            "fair" => &[Family::Fair],
+            "write" => &[Family::ReadWrite],
+            "permit" => &[Family::Permit],
+            "leader" => &[Family::Leader],
+            _ => &[Family::Lock],
+        };
+        let name = format!("{word}::a_first_attempt_that_nobody_polls_blocks_nobody");
+        all.push(Case::new(name, needs, move |bench| blocks_nobody(bench, *make)));
+    }
+    all.extend(cases!["multi"; &[Family::Lock]; half_taken_and_left_blocks_nobody]);
+    all.extend(cases!["replies"; &[Family::Lock]; a_late_grant_to_one_that_waits_for_it_counts]);
+    all.extend(cases!["fair"; &[Family::Fair]; a_place_that_nobody_knows_of_is_given_up]);
+    all.extend(cases!["counting"; &[Family::Count]; permits_that_nobody_collects_come_back]);
+    all.into_iter().map(Case::calm).collect()
+}
+
+/// A client behind a network, so that no answer comes in the first poll; and how many calls `counts` has seen.
+fn distant(
+    bench: &Bench,
+    counts: impl Fn(Call<'_>) -> bool + Send + Sync + 'static,
+) -> (Client, Arc<AtomicUsize>) {
+    let seen = Arc::new(AtomicUsize::new(0));
+    let counted = seen.clone();
+    let network = Faults::new(bench.bare(), move |call| {
+        counted.fetch_add(usize::from(counts(call)), SeqCst);
+        Fate::default()
+    });
+    (Client::with(Arc::new(network), Bench::settings()), seen)
+}
+
+async fn blocks_nobody(bench: Arc<Bench>, make: Make) {
+    let (client, _) = distant(&bench, |_| false);
+    let (other, look) = (bench.client(), bench.observer());
+    let mutex = make(&client, "x");
+    let mut left = Box::pin(mutex.acquire());
+    assert!(poll_once(left.as_mut()).is_pending());
+    eventually("it is granted", || async { ok(look.lock("x").is_locked().await) }).await;
+    let next = ok(within(SOON, "the next one gets in", make(&other, "x").acquire()).await);
+    assert!(poll_once(left.as_mut()).is_pending(), "two are inside");
+    let fence = next.fence();
+    ok(next.release().await);
+    let held = ok(within(PATIENCE, "begun anew", left).await);
+    assert!(held.is_held());
+    assert!(held.fence() > fence || fence.is_none());
+    ok(held.release().await);
+}
+
+async fn half_taken_and_left_blocks_nobody(bench: Arc<Bench>) {
+    let (client, sent) =
+        distant(&bench, |call| matches!(call, Call::TryAcquire(claim) if claim.name.as_str() == "y"));
+    let (other, look) = (bench.client(), bench.observer());
+    let both = tenure::multi([client.lock("x"), client.lock("y")]);
+    let mut left = Box::pin(both.acquire());
+    while sent.load(SeqCst) == 0 {
+        assert!(poll_once(left.as_mut()).is_pending());
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    // The one has its guard, the other is granted to nobody.
+    eventually("it is granted", || async { ok(look.lock("y").is_locked().await) }).await;
+    assert!(ok(look.lock("x").is_locked().await));
+    for name in ["x", "y"] {
+        ok(ok(within(SOON, "the next one gets in", other.lock(name).acquire()).await).release().await);
+    }
+    let all = ok(within(PATIENCE, "begun anew", left).await);
+    assert!(all.is_held());
+    ok(all.release().await);
+}
+
+async fn a_late_grant_to_one_that_waits_for_it_counts(bench: Arc<Bench>) {
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let counted = attempts.clone();
+    let network = Faults::new(bench.bare(), move |call| match call {
+        Call::TryAcquire(_) => {
+            counted.fetch_add(1, SeqCst);
+            Fate { late: LEASE * 2 / 3, ..Fate::default() }
+        }
+        _ => Fate::default(),
+    });
+    let client = Client::with(Arc::new(network), Bench::settings());
+    // A third of the lease is over long before the answer is there.
+    let guard = ok(client.lock("x").acquire().await);
+    assert!(guard.is_held());
+    assert_eq!(attempts.load(SeqCst), 1);
+    ok(guard.release().await);
+}
+
+async fn a_place_that_nobody_knows_of_is_given_up(bench: Arc<Bench>) {
+    let (client, _) = distant(&bench, |_| false);
+    let (other, look) = (bench.client(), bench.observer());
+    let held = ok(other.lock("x").fair().acquire().await);
+    let lock = client.lock("x").fair();
+    let mut left = Box::pin(lock.acquire());
+    assert!(poll_once(left.as_mut()).is_pending());
+    eventually("it has a place", || async { !ok(look.lock("x").waiters().await).is_empty() }).await;
+    ok(held.release().await);
+    // Sooner than a place without a sign of life ends.
+    let next = ok(within(SOON, "the next one gets in", other.lock("x").fair().acquire()).await);
+    assert!(poll_once(left.as_mut()).is_pending(), "two are inside");
+    ok(next.release().await);
+    ok(ok(within(PATIENCE, "begun anew", left).await).release().await);
+}
+
+async fn permits_that_nobody_collects_come_back(bench: Arc<Bench>) {
+    let (client, sent) = distant(&bench, |call| matches!(call, Call::Count(_, CountOp::TakeIfAtLeast(_))));
+    let (seats, look) = (client.counting_semaphore("x"), bench.client().counting_semaphore("x"));
+    assert!(ok(look.try_set(3).await));
+    let mut left = Box::pin(seats.acquire(2));
+    assert!(poll_once(left.as_mut()).is_pending());
+    assert_eq!(sent.load(SeqCst), 1);
+    eventually("they are taken", || async { ok(look.available().await) == 1 }).await;
+    eventually("they come back", || async { ok(look.available().await) == 3 }).await;
+    ok(within(PATIENCE, "begun anew", left).await);
+    assert_eq!(ok(look.available().await), 1);
+    ok(seats.release(2).await);
+}
