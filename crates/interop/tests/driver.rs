@@ -137,7 +137,7 @@ async fn each_kind_of_lock_has_its_verbs() {
         is-held plain a → true
         is-held plain b → true
         multi.unlock a,b →
-        multi.try a,b 100 → true
+        multi.try a,b 5000 → true
         multi.unlock a,b →
         try nothing a → IllegalArgumentException
         sing plain a → IllegalArgumentException",
@@ -210,7 +210,7 @@ async fn a_number_kept_by_two_processes_loses_nothing() {
         let request = format!("count number:{kind} 50 {kind} {name}");
         let loops = [a.spawn("t1", &request), a.spawn("t2", &request), b.spawn("t1", &request)];
         for one in loops {
-            assert_eq!(one.answer().await.unwrap(), "50");
+            assert_eq!(one.within(Duration::from_secs(90)).await.unwrap(), "50");
         }
         let sum = ask(&server, &format!("GET number:{kind}"));
         assert_eq!(sum.int(), Some(150), "{kind}");
@@ -223,7 +223,8 @@ async fn a_closed_loop_says_what_it_did() {
     for place in ["own", "shared"] {
         let said = jvm.call("t1", &format!("bench plain {place} 1 3 {place}")).await.unwrap();
         let (pairs, longest) = said.split_once(' ').unwrap();
-        assert!(pairs.parse::<u64>().unwrap() > 3, "{said}");
+        // Each of the three at least once.
+        assert!(pairs.parse::<u64>().unwrap() >= 3, "{said}");
         assert!(longest.parse::<u64>().unwrap() > 0, "{said}");
     }
     let left = ask(&server, "KEYS *").texts();

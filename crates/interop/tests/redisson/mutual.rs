@@ -132,14 +132,24 @@ pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for words in KINDS {
         let kind = words.kind;
-        cases.push(Case::new(kind, "redisson_holds_tenure_waits", Way::FromRedisson, move |stage| async move {
-            let (jvm, rust) = (stage.jvm(0).await, stage.worker_with(0, words.options).await);
-            hand_over(&stage, words, &jvm, &rust).await;
-        }));
-        cases.push(Case::new(kind, "tenure_holds_redisson_waits", Way::FromTenure, move |stage| async move {
-            let (jvm, rust) = (stage.jvm(0).await, stage.worker_with(0, words.options).await);
-            hand_over(&stage, words, &rust, &jvm).await;
-        }));
+        cases.push(Case::new(
+            kind,
+            "redisson_holds_tenure_waits",
+            Way::FromRedisson,
+            move |stage| async move {
+                let (jvm, rust) = (stage.jvm(0).await, stage.worker_with(0, words.options).await);
+                hand_over(&stage, words, &jvm, &rust).await;
+            },
+        ));
+        cases.push(Case::new(
+            kind,
+            "tenure_holds_redisson_waits",
+            Way::FromTenure,
+            move |stage| async move {
+                let (jvm, rust) = (stage.jvm(0).await, stage.worker_with(0, words.options).await);
+                hand_over(&stage, words, &rust, &jvm).await;
+            },
+        ));
         cases.push(Case::new(kind, "a_number_kept_by_both_loses_nothing", Way::Both, move |stage| {
             keep_a_number(stage, words)
         }));

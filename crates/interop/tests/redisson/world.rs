@@ -76,12 +76,23 @@ impl World {
         Self::start(Place::Single).expect("a server")
     }
 
+    /// The same as a cluster.
+    pub(crate) fn alone_cluster() -> Self {
+        Self::start(Place::Cluster).expect("a cluster")
+    }
+
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.servers, Servers::Cluster(_))
+    }
+
     /// For Tenure, with these options.
     pub(crate) fn url(&self, options: &str) -> String {
         let servers = match &self.servers {
             Servers::Single(server) => format!("redis://127.0.0.1:{}", server.port()),
             Servers::Cluster(cluster) => format!("redis+cluster://{}", cluster.addresses().join(",")),
-            Servers::Sentinel(all) => format!("redis+sentinel://{}/{}", all.addresses().join(","), all.name()),
+            Servers::Sentinel(all) => {
+                format!("redis+sentinel://{}/{}", all.addresses().join(","), all.name())
+            }
         };
         format!("{servers}?{options}")
     }
