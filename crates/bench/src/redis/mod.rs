@@ -31,9 +31,9 @@ pub(crate) async fn rows(scale: Scale) -> Result<Vec<Row>> {
     eprintln!("redis: 10,000 held …");
     rows.push(watchdog::cost(&server, scale).await?);
     eprintln!("redis: beside Redisson …");
-    let mut peers = redisson::Peers::start(&server).await?;
-    rows.push(many::beside_redisson(&server, scale, &mut peers, workers.handle()).await?);
-    rows.extend(contended::rows(&server, scale, &mut peers).await?);
+    let peers = redisson::Peers::start(&server).await?;
+    rows.push(many::beside_redisson(&server, scale, &peers, workers.handle()).await?);
+    rows.extend(contended::rows(&server, scale, &peers).await?);
     workers.shutdown_background();
     Ok(rows)
 }

@@ -18,8 +18,8 @@ pub(crate) struct Done {
 
 impl Peers {
     pub(crate) async fn start(server: &Redis) -> Result<Self> {
-        let address = Address::single(server.port());
-        let options = Options::default();
+        let address = Address::Single(format!("127.0.0.1:{}", server.port()));
+        let options = Options { optimised: true, ..Options::default() };
         Ok(Self([Jvm::start(&address, &options).await?, Jvm::start(&address, &options).await?]))
     }
 
