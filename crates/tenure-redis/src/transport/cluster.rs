@@ -95,6 +95,11 @@ impl Cluster {
         self.layout().masters.clone()
     }
 
+    #[cfg(test)]
+    pub(crate) fn owner(&self, slot: u16) -> Option<Address> {
+        self.layout().owner(slot).cloned()
+    }
+
     /// Whether channels belong to slots. Known once the first connection stands.
     pub(crate) fn sharded(&self) -> bool {
         self.sharded.get().copied().unwrap_or(false)

@@ -100,4 +100,12 @@ impl Map {
     pub(crate) fn sharded(&self) -> bool {
         matches!(self, Self::Cluster(cluster) if cluster.sharded())
     }
+
+    #[cfg(test)]
+    pub(crate) fn owner(&self, key: &[u8]) -> Option<Address> {
+        match self {
+            Self::Cluster(cluster) => cluster.owner(slot(key)),
+            _ => self.masters().pop(),
+        }
+    }
 }

@@ -1,9 +1,12 @@
 //! Against real servers, started for the test.
 
+mod cluster;
 mod faults;
 mod link;
 mod login;
 mod proxy;
+mod replicas;
+mod sentinel;
 mod server;
 
 use super::attempts::Known;
