@@ -116,6 +116,7 @@ fn bench(scale: Scale, only: Option<&str>, json: bool) -> Result<bool> {
         eprintln!("not optimised: the numbers mean nothing");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let workers = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let rows: Vec<Row> = runtime.block_on(async {
         let mut rows = Vec::new();
         if only != Some("redis") {
@@ -129,7 +130,7 @@ fn bench(scale: Scale, only: Option<&str>, json: bool) -> Result<bool> {
             rows.push(waiting::cpu_of_waiting(scale).await?);
         }
         if only != Some("embedded") {
-            rows.extend(redis::rows(scale).await?);
+            rows.extend(redis::rows(scale, workers.handle()).await?);
         }
         Ok::<_, Box<dyn std::error::Error>>(rows)
     })?;

@@ -86,7 +86,8 @@ pub(crate) fn main(words: &[&str]) -> Result<u8> {
             runtime.block_on(lock(url, name))
         }
         ["contend", url, name, tasks] => {
-            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
             runtime.block_on(contend(url, name, tasks.parse()?))
         }
         _ => Err("a worker is `lock URL NAME`, `contend URL NAME TASKS` or `held`".into()),

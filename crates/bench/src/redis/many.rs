@@ -40,7 +40,7 @@ pub(crate) async fn beside_redisson(
         let client = client.clone();
         on(Some(workers), async move { own_names(&client, TASKS, scale.peer).await })
     };
-    
+
     let peer = || async { Ok(peers.own_names("jmany", TASKS, scale.peer).await?) };
     let rates = alternate(scale.peer_rounds, ours, peer).await?;
     client.close().await?;

@@ -25,7 +25,9 @@ impl Peers {
 
     /// Pairs per second of one JVM with `threads` threads, each on its own name.
     pub(crate) async fn own_names(&self, name: &str, threads: usize, time: Duration) -> Result<f64> {
-        Ok(done(&self.0[0], &format!("bench lock {name} {} {threads} own", time.as_secs().max(1))).await?.pairs)
+        Ok(done(&self.0[0], &format!("bench lock {name} {} {threads} own", time.as_secs().max(1)))
+            .await?
+            .pairs)
     }
 
     /// Both JVMs on one name, half of the threads each.

@@ -95,7 +95,6 @@ impl Cluster {
         self.layout().masters.clone()
     }
 
-    #[cfg(test)]
     pub(crate) fn owner(&self, slot: u16) -> Option<Address> {
         self.layout().owner(slot).cloned()
     }

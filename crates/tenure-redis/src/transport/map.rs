@@ -101,7 +101,6 @@ impl Map {
         matches!(self, Self::Cluster(cluster) if cluster.sharded())
     }
 
-    #[cfg(test)]
     pub(crate) fn owner(&self, key: &[u8]) -> Option<Address> {
         match self {
             Self::Cluster(cluster) => cluster.owner(slot(key)),

@@ -32,13 +32,14 @@ mod subscription;
 #[cfg(test)]
 mod tests;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
 pub(crate) use calls::Placed;
-pub(crate) use failure::{Failure, Reply};
+pub(crate) use failure::Failure;
 pub(crate) use mailbox::Heard;
 pub(crate) use resp::Value;
 pub(crate) use script::{Call, Order, OwnedCall, Script};
@@ -143,8 +144,18 @@ impl Transport {
     }
 
     /// The slot of a key; 0 where there are none.
-    pub(crate) fn slot(&self, _key: &[u8]) -> u16 {
-        0
+    pub(crate) fn slot(&self, key: &[u8]) -> u16 {
+        if self.is_cluster() { slots::slot(key) } else { 0 }
+    }
+
+    /// A number of the node that has a key, as far as is known.
+    pub(crate) fn shard(&self, key: &[u8]) -> usize {
+        if !self.is_cluster() {
+            return 0;
+        }
+        let mut hasher = DefaultHasher::new();
+        self.hub.map.owner(key).hash(&mut hasher);
+        hasher.finish() as usize
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
