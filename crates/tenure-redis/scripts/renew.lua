@@ -68,7 +68,7 @@ for at = 2, #ARGV, 5 do
     if alive == n then
       put(ends, ours, id, n, now + lease, slack)
       extend(about, lease)
-      extend(ours, lease)
+      extend(ours, lease + slack)
       found = 1
     elseif alive == 0 then
       found = waits(KEYS[key + 4], KEYS[key + 5], about, id, ms)

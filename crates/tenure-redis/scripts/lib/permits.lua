@@ -24,7 +24,8 @@ local function reap(name, ends, ours, now)
   return back
 end
 
--- Puts the ends of a hold's permits no earlier than `over`.
+-- Puts the ends of a hold's permits no earlier than `over`. Our set must outlive them until the others let go: without it
+-- a permit that has ended is taken for one with slack.
 local function put(ends, ours, id, n, over, slack)
   for i = 1, n do
     local each = permit(id, i)
