@@ -39,5 +39,5 @@ end
 -- Tells waiters how many are free. Redisson cannot bear a negative number.
 local function tell(publish, channel, name)
   local free = tonumber(redis.call('GET', name) or 0)
-  redis.call(publish, channel, math.max(0, free))
+  redis.pcall(publish, channel, math.max(0, free))
 end
