@@ -51,25 +51,46 @@ async fn out_of_memory_is_unavailable() {
     assert!(!bench.exists("held"));
 }
 
+/// A script that has no end, until the test kills it.
+struct Endless<'a> {
+    bench: &'a Bench,
+    client: testbed::Resp,
+}
+
+impl<'a> Endless<'a> {
+    async fn start(bench: &'a Bench) -> Self {
+        let mut client = bench.redis.client().unwrap();
+        client.send(&["EVAL", "while true do end", "0"]).unwrap();
+        let is_busy = |e: testbed::Error| e.reply().is_some_and(|r| r.starts_with("BUSY"));
+        eventually("busy", async || bench.redis.cmd(&["GET", "x"]).is_err_and(is_busy)).await;
+        Self { bench, client }
+    }
+
+    /// Fails if somebody else has killed it.
+    fn kill(mut self) {
+        assert_eq!(self.client.receive_within(Duration::from_millis(1)).unwrap(), None, "it runs");
+        self.bench.cmd(&["SCRIPT", "KILL"]);
+        assert!(self.client.receive().is_err());
+    }
+}
+
 /// C9. A long script of somebody else is waited for, and never killed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_server_is_waited_for() {
     let bench = Bench::configured(&["busy-reply-threshold 20"]);
-    let client = bench.client().await;
+    let (client, hasty) = (bench.client().await, bench.client_with(hasty()).await);
     warm(&client).await;
     let held = client.lock("held").acquire().await.unwrap();
-    let mut long = bench.redis.client().unwrap();
-    let script =
-        "local s = os.clock() while os.clock() - s < 0.7 do end redis.call('SET', 'ran', 'to its end')";
-    long.send(&["EVAL", script, "0"]).unwrap();
-    eventually("busy", async || {
-        bench.redis.cmd(&["GET", "x"]).is_err_and(|e| e.reply().is_some_and(|r| r.starts_with("BUSY")))
-    })
-    .await;
-    let guard = client.lock("x").acquire().await.unwrap();
+    let script = Endless::start(&bench).await;
+    let waiting = {
+        let lock = client.lock("x");
+        tokio::spawn(async move { lock.acquire().await })
+    };
+    let error = hasty.lock("x").try_acquire().await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }) && error.to_string().contains("BUSY"), "{error}");
+    script.kill();
+    let guard = within(PATIENCE, "the script is over", waiting).await.unwrap().unwrap();
     assert!(held.is_held());
-    long.receive().unwrap();
-    assert_eq!(bench.cmd(&["GET", "ran"]).text(), "to its end");
     guard.release().await.unwrap();
     held.release().await.unwrap();
 }
@@ -79,15 +100,14 @@ async fn a_busy_server_is_waited_for() {
 async fn validity_runs_while_the_server_is_busy() {
     let bench = Bench::configured(&["busy-reply-threshold 20"]);
     let mut short = settings();
-    short.lease = Duration::from_millis(600);
+    short.lease = Duration::from_millis(900);
     let client = bench.client_with(short).await;
     warm(&client).await;
     let guard = client.lock("x").acquire().await.unwrap();
-    let mut long = bench.redis.client().unwrap();
-    long.send(&["EVAL", "local s = os.clock() while os.clock() - s < 1.2 do end", "0"]).unwrap();
-    within(Duration::from_millis(1100), "its own clock", guard.lost()).await;
-    long.receive().unwrap();
-    drop(guard);
+    let script = Endless::start(&bench).await;
+    let lost = within(LEASE, "its own clock", guard.lost()).await;
+    assert_eq!(lost.reason, tenure_core::LostReason::Expired);
+    script.kill();
     eventually("free", async || !bench.exists("x")).await;
 }
 
