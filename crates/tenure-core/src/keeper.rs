@@ -283,8 +283,9 @@ impl Core {
                 }
                 !matches!(look, Look::Undo)
             });
+            let renewing = held.holds.values().any(|hold| hold.renews(now));
             for hold in held.holds.values() {
-                match hold.due(now) {
+                match hold.due(now, renewing) {
                     Due::Nothing => {}
                     Due::Renew(claim) => renew.push((hold.clone(), claim)),
                     Due::Lose(reason) => lose.push((hold.clone(), reason)),
