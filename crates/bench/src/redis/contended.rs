@@ -12,9 +12,10 @@ use crate::{Result, Scale};
 
 const TASKS: usize = 16;
 
-pub(crate) async fn rows(server: &Redis, scale: Scale, peers: &mut Peers) -> Result<Vec<Row>> {
+pub(crate) async fn rows(server: &Redis, scale: Scale, peers: &Peers) -> Result<Vec<Row>> {
     let url = server.url();
-    let mut workers = [Worker::contend(&url, "shared", TASKS / 2)?, Worker::contend(&url, "shared", TASKS / 2)?];
+    let mut workers =
+        [Worker::contend(&url, "shared", TASKS / 2)?, Worker::contend(&url, "shared", TASKS / 2)?];
     let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     let (mut waits, mut their_waits) = (Vec::new(), Vec::new());
     for round in 0..=scale.peer_rounds {

@@ -32,7 +32,7 @@ pub(crate) async fn beside_bare(server: &Redis, scale: Scale, workers: Option<&H
 pub(crate) async fn beside_redisson(
     server: &Redis,
     scale: Scale,
-    peers: &mut Peers,
+    peers: &Peers,
     workers: &Handle,
 ) -> Result<Row> {
     let client = tenure::connect(&server.url()).await?;
@@ -40,7 +40,7 @@ pub(crate) async fn beside_redisson(
         let client = client.clone();
         on(Some(workers), async move { own_names(&client, TASKS, scale.peer).await })
     };
-    let peers = &*peers;
+
     let peer = || async { Ok(peers.own_names("jmany", TASKS, scale.peer).await?) };
     let rates = alternate(scale.peer_rounds, ours, peer).await?;
     client.close().await?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tenure::Client;
 use testbed::{Redis, RedisOptions};
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Handle;
 
 use self::bare::Bare;
 use crate::report::{Row, per_second};
@@ -18,23 +18,21 @@ use crate::rounds::{Rates, alternate, rate};
 use crate::{Result, Scale};
 
 /// All rows.
-pub(crate) async fn rows(scale: Scale) -> Result<Vec<Row>> {
+pub(crate) async fn rows(scale: Scale, workers: &Handle) -> Result<Vec<Row>> {
     let server = Redis::start(RedisOptions::default())?;
-    let workers = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut rows = Vec::new();
     eprintln!("redis: one task …");
     rows.push(lone(&server, scale, None).await?);
-    rows.push(lone(&server, scale, Some(workers.handle())).await?);
+    rows.push(lone(&server, scale, Some(workers)).await?);
     eprintln!("redis: 64 tasks …");
     rows.push(many::beside_bare(&server, scale, None).await?);
-    rows.push(many::beside_bare(&server, scale, Some(workers.handle())).await?);
+    rows.push(many::beside_bare(&server, scale, Some(workers)).await?);
     eprintln!("redis: 10,000 held …");
     rows.push(watchdog::cost(&server, scale).await?);
     eprintln!("redis: beside Redisson …");
-    let mut peers = redisson::Peers::start(&server).await?;
-    rows.push(many::beside_redisson(&server, scale, &mut peers, workers.handle()).await?);
-    rows.extend(contended::rows(&server, scale, &mut peers).await?);
-    workers.shutdown_background();
+    let peers = redisson::Peers::start(&server).await?;
+    rows.push(many::beside_redisson(&server, scale, &peers, workers).await?);
+    rows.extend(contended::rows(&server, scale, &peers).await?);
     Ok(rows)
 }
 

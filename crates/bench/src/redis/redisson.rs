@@ -18,14 +18,16 @@ pub(crate) struct Done {
 
 impl Peers {
     pub(crate) async fn start(server: &Redis) -> Result<Self> {
-        let address = Address::single(server.port());
-        let options = Options::default();
+        let address = Address::Single(format!("127.0.0.1:{}", server.port()));
+        let options = Options { optimised: true, ..Options::default() };
         Ok(Self([Jvm::start(&address, &options).await?, Jvm::start(&address, &options).await?]))
     }
 
     /// Pairs per second of one JVM with `threads` threads, each on its own name.
     pub(crate) async fn own_names(&self, name: &str, threads: usize, time: Duration) -> Result<f64> {
-        Ok(done(&self.0[0], &format!("bench lock {name} {} {threads} own", time.as_secs().max(1))).await?.pairs)
+        Ok(done(&self.0[0], &format!("bench lock {name} {} {threads} own", time.as_secs().max(1)))
+            .await?
+            .pairs)
     }
 
     /// Both JVMs on one name, half of the threads each.
