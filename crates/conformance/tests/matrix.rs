@@ -28,7 +28,8 @@ fn main() -> ExitCode {
             continue;
         }
         // A store that does not open fails in the trials themselves.
-        let serves = store.world().and_then(|world| Ok((world.backend()?.info().families, world.url().is_some())));
+        let serves =
+            store.world().and_then(|world| Ok((world.backend()?.info().families, world.url().is_some())));
         for case in all().into_iter().map(Arc::new) {
             trials.push(trial(&store, &case, None, serves.as_ref().ok()));
             if case.chaos {
@@ -48,11 +49,12 @@ fn trial(
 ) -> Trial {
     let layer = if chaos.is_some() { "+faults" } else { "" };
     let name = format!("{}{layer}::{}", store.name(), case.name);
-    let lacks = serves.and_then(|(families, processes)| match case.needs.iter().find(|f| !families.contains(f)) {
-        Some(family) => Some(format!("no {family}s")),
-        None if case.processes && !processes => Some("one process only".to_owned()),
-        None => None,
-    });
+    let lacks =
+        serves.and_then(|(families, processes)| match case.needs.iter().find(|f| !families.contains(f)) {
+            Some(family) => Some(format!("no {family}s")),
+            None if case.processes && !processes => Some("one process only".to_owned()),
+            None => None,
+        });
     let (store, case) = (store.clone(), case.clone());
     let trial = match &lacks {
         Some(reason) => Trial::test(format!("{name} [{reason}]"), || Ok(())).with_ignored_flag(true),

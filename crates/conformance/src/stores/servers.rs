@@ -17,7 +17,8 @@ impl Store for Redis {
 
     fn world(&self) -> Result<Box<dyn World>> {
         static SERVER: OnceLock<std::result::Result<testbed::Redis, String>> = OnceLock::new();
-        let server = SERVER.get_or_init(|| testbed::Redis::start(RedisOptions::default()).map_err(|e| e.to_string()));
+        let server =
+            SERVER.get_or_init(|| testbed::Redis::start(RedisOptions::default()).map_err(|e| e.to_string()));
         let server = server.as_ref().map_err(|e| Error::Config(e.clone()))?;
         Ok(Box::new(Prefixed::new(&server.url())))
     }
