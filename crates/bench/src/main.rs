@@ -4,6 +4,7 @@
 mod cpu;
 mod handover;
 mod memory;
+mod redis;
 mod report;
 mod rounds;
 mod sqlite;
@@ -34,6 +35,14 @@ pub(crate) struct Scale {
     /// Waiting processes, and how long they are watched.
     pub(crate) waiters: usize,
     pub(crate) watched: Duration,
+    /// How long a round on Redis takes.
+    pub(crate) redis: Duration,
+    /// Rounds beside Redisson, and how long one takes.
+    pub(crate) peer_rounds: usize,
+    pub(crate) peer: Duration,
+    /// Locks held at once, and pairs that came before.
+    pub(crate) held: usize,
+    pub(crate) earlier: usize,
 }
 
 const FULL: Scale = Scale {
@@ -44,6 +53,11 @@ const FULL: Scale = Scale {
     handovers: 50,
     waiters: 100,
     watched: Duration::from_secs(10),
+    redis: Duration::from_millis(200),
+    peer_rounds: 5,
+    peer: Duration::from_secs(2),
+    held: 10_000,
+    earlier: 5_000,
 };
 
 /// Shows that the benchmarks work, and roughly where things stand.
@@ -55,6 +69,11 @@ const QUICK: Scale = Scale {
     handovers: 10,
     waiters: 20,
     watched: Duration::from_secs(3),
+    redis: Duration::from_millis(50),
+    peer_rounds: 1,
+    peer: Duration::from_secs(1),
+    held: 1_000,
+    earlier: 500,
 };
 
 fn main() -> ExitCode {
@@ -64,14 +83,21 @@ fn main() -> ExitCode {
     if let ["--worker", ref rest @ ..] = words[..] {
         return said(worker::main(rest));
     }
-    for word in words {
+    let mut only = None;
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
         match word {
             "--quick" => quick = true,
             "--json" => json = true,
-            _ => return said(Err(format!("there is no option `{word}`: --quick, --json").into())),
+            "--only" => match words.next() {
+                Some(part @ ("embedded" | "redis")) => only = Some(part),
+                other => return said(Err(format!("--only embedded or --only redis, not {other:?}").into())),
+            },
+            _ => return said(Err(format!("there is no option `{word}`: --only, --quick, --json").into())),
         }
     }
-    said(bench(if quick { QUICK } else { FULL }, json).map(|met| if met || quick { 0 } else { 1 }))
+    let scale = if quick { QUICK } else { FULL };
+    said(bench(scale, only, json).map(|met| if met || quick { 0 } else { 1 }))
 }
 
 fn said(outcome: Result<u8>) -> ExitCode {
@@ -85,21 +111,27 @@ fn said(outcome: Result<u8>) -> ExitCode {
 }
 
 /// Runs all, and says whether all bars are met.
-fn bench(scale: Scale, json: bool) -> Result<bool> {
+fn bench(scale: Scale, only: Option<&str>, json: bool) -> Result<bool> {
     if cfg!(debug_assertions) {
         eprintln!("not optimised: the numbers mean nothing");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let workers = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let rows: Vec<Row> = runtime.block_on(async {
         let mut rows = Vec::new();
-        eprintln!("memory …");
-        rows.push(memory::pairs(scale).await?);
-        eprintln!("sqlite …");
-        rows.push(sqlite::pairs(scale).await?);
-        eprintln!("hand-overs …");
-        rows.push(handover::between_processes(scale).await?);
-        eprintln!("waiting processes …");
-        rows.push(waiting::cpu_of_waiting(scale).await?);
+        if only != Some("redis") {
+            eprintln!("memory …");
+            rows.push(memory::pairs(scale).await?);
+            eprintln!("sqlite …");
+            rows.push(sqlite::pairs(scale).await?);
+            eprintln!("hand-overs …");
+            rows.push(handover::between_processes(scale).await?);
+            eprintln!("waiting processes …");
+            rows.push(waiting::cpu_of_waiting(scale).await?);
+        }
+        if only != Some("embedded") {
+            rows.extend(redis::rows(scale, workers.handle()).await?);
+        }
         Ok::<_, Box<dyn std::error::Error>>(rows)
     })?;
     let text = if json { report::json(&rows) } else { report::table(&rows) };

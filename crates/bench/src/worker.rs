@@ -32,6 +32,12 @@ impl Worker {
         Self::start(Command::new(me).args(["--worker", "lock", url, name]))
     }
 
+    /// A process with `tasks` tasks that want the same name.
+    pub(crate) fn contend(url: &str, name: &str, tasks: usize) -> Result<Self> {
+        let me = std::env::current_exe()?;
+        Self::start(Command::new(me).args(["--worker", "contend", url, name, &tasks.to_string()]))
+    }
+
     /// A process that runs while `flock(1)` holds `file`.
     pub(crate) fn flock(file: &OsStr) -> Result<Self> {
         let me = std::env::current_exe()?;
@@ -79,7 +85,12 @@ pub(crate) fn main(words: &[&str]) -> Result<u8> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(lock(url, name))
         }
-        _ => Err("a worker is either `lock URL NAME` or `held`".into()),
+        ["contend", url, name, tasks] => {
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+            runtime.block_on(contend(url, name, tasks.parse()?))
+        }
+        _ => Err("a worker is `lock URL NAME`, `contend URL NAME TASKS` or `held`".into()),
     }
 }
 
@@ -91,6 +102,40 @@ fn held() -> Result<u8> {
     println!("granted {}", now());
     std::io::stdin().lock().read_line(&mut String::new())?;
     println!("released {}", now());
+    Ok(0)
+}
+
+/// Each line `contend MILLIS` lets all tasks take turns for so long: how many they had, and the longest wait in µs.
+async fn contend(url: &str, name: &str, tasks: usize) -> Result<u8> {
+    let client = tenure::connect(url).await?;
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while let Some(line) = lines.next_line().await? {
+        let time = Duration::from_millis(line.strip_prefix("contend ").unwrap_or_default().parse()?);
+        let begin = std::time::Instant::now();
+        let turns = (0..tasks).map(|_| {
+            let lock = client.lock(name);
+            tokio::spawn(async move {
+                let (mut pairs, mut longest) = (0, Duration::ZERO);
+                while begin.elapsed() < time {
+                    let asked = std::time::Instant::now();
+                    let guard = lock.acquire().await?;
+                    longest = longest.max(asked.elapsed());
+                    guard.release().await?;
+                    pairs += 1;
+                }
+                Ok::<_, tenure::Error>((pairs, longest))
+            })
+        });
+        let (mut pairs, mut longest) = (0, Duration::ZERO);
+        for task in turns.collect::<Vec<_>>() {
+            let (had, waited) = task.await??;
+            pairs += had;
+            longest = longest.max(waited);
+        }
+        println!("pairs {pairs}");
+        println!("longest {}", longest.as_micros());
+    }
+    client.close().await?;
     Ok(0)
 }
 

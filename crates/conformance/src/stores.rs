@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use tenure::{Backend, Memory, Result};
 
+use self::servers::Redis;
+
 /// A store that cases run on: a fresh world per case.
 pub trait Store: Send + Sync {
     /// Its name in the names of trials.
@@ -26,7 +28,13 @@ pub trait World: Send + Sync {
 
 /// Every store there is.
 pub fn stores() -> Vec<Arc<dyn Store>> {
-    vec![Arc::new(InMemory), Arc::new(Sqlite), Arc::new(servers::Redis)]
+    vec![
+        Arc::new(InMemory),
+        Arc::new(Sqlite),
+        Arc::new(Redis::single()),
+        Arc::new(Redis::sentinels()),
+        Arc::new(Redis::cluster()),
+    ]
 }
 
 struct InMemory;

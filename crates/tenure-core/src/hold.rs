@@ -267,15 +267,21 @@ impl Hold {
         at(&self.until).min(at(&self.renew_at)).min(at(&self.collect_by)).min(max_at)
     }
 
-    /// What the keeper has to do about it now. A renewal is handed out once, until it is answered.
-    pub(crate) fn due(&self, now: Time) -> Due {
+    /// Whether its renewal is due.
+    pub(crate) fn renews(&self, now: Time) -> bool {
+        now.as_nanos() >= self.renew_at.load(SeqCst)
+    }
+
+    /// What the keeper has to do about it now. A renewal is handed out once, until it is answered; a little early, if
+    /// others are renewed anyway: so those taken one after the other are soon renewed together.
+    pub(crate) fn due(&self, now: Time, others: bool) -> Due {
         let share = self.share.lock().unwrap();
         if let Some(reason) = self.over(now, share.max_at()) {
             Due::Lose(reason)
         } else if now.as_nanos() >= self.collect_by.load(SeqCst) {
             self.collect_by.store(u64::MAX, SeqCst);
             Due::Reclaim
-        } else if now.as_nanos() >= self.renew_at.load(SeqCst) {
+        } else if self.renews(if others { now.after(share.renewal.lease / 10) } else { now }) {
             self.renew_at.store(u64::MAX, SeqCst);
             Due::Renew(share.renewal.clone())
         } else {

@@ -1,7 +1,7 @@
 //! The keeper: a thread of the client's own that renews what is held, tells what is lost, and finishes what was
 //! dropped. Neither blocking code on the caller's runtime nor a queue of acquires delays it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -53,11 +53,11 @@ impl Default for Held {
     }
 }
 
-/// Releases under way in the background, by name, each with its number.
+/// Releases under way in the background, by name, each with its number and its beginning.
 #[derive(Debug, Default)]
 struct Leaving {
     any: AtomicUsize,
-    names: Mutex<HashMap<Name, BTreeSet<u64>>>,
+    names: Mutex<HashMap<Name, BTreeMap<u64, Instant>>>,
     next: AtomicU64,
     changed: Notify,
 }
@@ -73,7 +73,7 @@ impl Departure {
     fn new(leaving: &Arc<Leaving>, name: &Name) -> Self {
         let mut names = leaving.names.lock().unwrap();
         let n = leaving.next.fetch_add(1, SeqCst);
-        names.entry(name.clone()).or_default().insert(n);
+        names.entry(name.clone()).or_default().insert(n, Instant::now());
         leaving.any.fetch_add(1, SeqCst);
         drop(names);
         Self { leaving: leaving.clone(), name: name.clone(), n }
@@ -283,8 +283,9 @@ impl Core {
                 }
                 !matches!(look, Look::Undo)
             });
+            let renewing = held.holds.values().any(|hold| hold.renews(now));
             for hold in held.holds.values() {
-                match hold.due(now) {
+                match hold.due(now, renewing) {
                     Due::Nothing => {}
                     Due::Renew(claim) => renew.push((hold.clone(), claim)),
                     Due::Lose(reason) => lose.push((hold.clone(), reason)),
@@ -378,8 +379,8 @@ impl Core {
         }
     }
 
-    /// Releases a claim whose guard or future is gone, however long that takes up to one lease. `sent` is when a
-    /// release within validity was already sent and not answered.
+    /// Releases a claim whose guard or future is gone, however long that takes up to one lease. `unanswered` is what
+    /// came of a release that was sent within validity already.
     pub(crate) fn leave_in_background(
         self: &Arc<Self>,
         claim: Arc<Claim>,
@@ -389,8 +390,14 @@ impl Core {
         let core = self.clone();
         let job = async move {
             let released = core.leave(&claim, unanswered).await;
-            if let Err(error) = &released {
-                tracing::warn!(name = %claim.name, hold = %claim.id, %error, "not released; it ends with its lease");
+            let (name, hold) = (&claim.name, &claim.id);
+            match &released {
+                Ok(_) => {}
+                // It was repeated until its time was over: whatever came of it, nothing of it is left.
+                Err(error) if error.is_transient() => {
+                    tracing::debug!(%name, %hold, %error, "the release was not confirmed, but its time is over");
+                }
+                Err(error) => tracing::warn!(%name, %hold, %error, "not released; it ends with its lease"),
             }
             drop(departure);
             released
@@ -407,8 +414,11 @@ impl Core {
         }
     }
 
+    /// Repeats a release until it is confirmed, or until nothing can be left of what its claim may have got: an attempt
+    /// sent on a connection that broke may have its effect behind a release sent on the next.
     async fn leave(&self, claim: &Claim, mut unanswered: Option<Error>) -> Result<Released> {
-        let give_up = self.clock.now().after(claim.lease.max(claim.stamp));
+        let lasts = if claim.wait.is_some() { claim.lease.max(claim.stamp) } else { claim.lease };
+        let give_up = self.clock.now().after(lasts);
         let mut pause = Duration::from_millis(10);
         loop {
             let limit = self.settings.call_timeout;
@@ -430,18 +440,26 @@ impl Core {
     }
 
     /// Waits for releases of `name` that are under way in this client now, so that what was dropped is free for the
-    /// next line.
+    /// next line. One that takes longer than a call may is not waited for any more, by nobody: it may take a lease.
     pub(crate) async fn settle(self: &Arc<Self>, name: &Name) {
         let leaving = &self.keeper.leaving;
         if leaving.any.load(SeqCst) == 0 {
             return;
         }
-        let Some(last) = leaving.names.lock().unwrap().get(name).and_then(|n| n.last().copied()) else {
-            return;
+        let (now, patience) = (Instant::now(), self.settings.call_timeout);
+        let recent: BTreeMap<u64, Instant> = match leaving.names.lock().unwrap().get(name) {
+            Some(under_way) => {
+                let ends = under_way.iter().map(|(n, begun)| (*n, *begun + patience));
+                ends.filter(|(_, end)| *end > now).collect()
+            }
+            None => return,
         };
-        let gone =
-            leaving.until(|l| l.names.lock().unwrap().get(name).is_none_or(|n| n.first() > Some(&last)));
-        let Ok(limit) = self.timer(Instant::now() + self.settings.call_timeout) else { return };
+        let Some(end) = recent.values().max() else { return };
+        let gone = leaving.until(|l| {
+            let names = l.names.lock().unwrap();
+            names.get(name).is_none_or(|under_way| !under_way.keys().any(|n| recent.contains_key(n)))
+        });
+        let Ok(limit) = self.timer(*end) else { return };
         tokio::select! {
             () = gone => {}
             () = limit => {}

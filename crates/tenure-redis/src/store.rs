@@ -120,6 +120,10 @@ impl Backend for Redis {
         self.number(name, counter, op, id).await
     }
 
+    fn shard(&self, name: &Name) -> usize {
+        self.transport.shard(Keys::new(&self.prefix, name).name().as_bytes())
+    }
+
     async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
         match query {
             Query::Name(name) => Ok(self.look(&name).await?.into_iter().collect()),

@@ -49,7 +49,6 @@ pub(crate) fn describe(claim: &Claim) -> Cow<'static, str> {
 pub(crate) struct About {
     pub(crate) fence: Option<Fence>,
     pub(crate) since: Option<u64>,
-    pub(crate) number: u32,
     pub(crate) who: Option<Who<'static>>,
 }
 
@@ -60,8 +59,11 @@ impl About {
         Self {
             fence: word().parse().ok().map(Fence),
             since: word().parse().ok(),
-            number: word().parse().unwrap_or(0),
-            who: serde_json::from_str(word()).ok(),
+            who: {
+                // The number is for the scripts.
+                word();
+                serde_json::from_str(word()).ok()
+            },
         }
     }
 }

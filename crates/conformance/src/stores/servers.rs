@@ -1,37 +1,74 @@
 //! Real servers: one of each deployment per test process, started on first use. A world is a prefix of its own.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use tenure::{Backend, Error, Result};
 use testbed::RedisOptions;
 
 use super::{Store, World};
 
-pub(super) struct Redis;
+/// Redis, in one of its deployments.
+pub(super) struct Redis {
+    name: &'static str,
+    start: fn() -> testbed::Result<Running>,
+    running: Mutex<Option<std::result::Result<Running, String>>>,
+}
+
+/// What was started, and its address. Stopped when dropped.
+struct Running {
+    url: String,
+    _servers: Box<dyn Send>,
+}
+
+impl Redis {
+    /// One server.
+    pub(super) fn single() -> Self {
+        Self::new("redis", || {
+            let server = testbed::Redis::start(RedisOptions::default())?;
+            Ok(Running { url: server.url(), _servers: Box::new(server) })
+        })
+    }
+
+    /// A master with two replicas, and three sentinels.
+    pub(super) fn sentinels() -> Self {
+        Self::new("redis-sentinel", || {
+            let servers = testbed::Sentinels::start()?;
+            let url = format!("redis+sentinel://{}/{}", servers.addresses().join(","), servers.name());
+            Ok(Running { url, _servers: Box::new(servers) })
+        })
+    }
+
+    /// Three masters with a replica each.
+    pub(super) fn cluster() -> Self {
+        Self::new("redis-cluster", || {
+            let servers = testbed::Cluster::start()?;
+            let url = format!("redis+cluster://{}", servers.addresses().join(","));
+            Ok(Running { url, _servers: Box::new(servers) })
+        })
+    }
+
+    fn new(name: &'static str, start: fn() -> testbed::Result<Running>) -> Self {
+        Self { name, start, running: Mutex::default() }
+    }
+}
 
 impl Store for Redis {
     fn name(&self) -> &'static str {
-        "redis"
+        self.name
     }
 
     fn world(&self) -> Result<Box<dyn World>> {
-        static SERVER: OnceLock<std::result::Result<testbed::Redis, String>> = OnceLock::new();
-        let server =
-            SERVER.get_or_init(|| testbed::Redis::start(RedisOptions::default()).map_err(|e| e.to_string()));
-        let server = server.as_ref().map_err(|e| Error::Config(e.clone()))?;
-        Ok(Box::new(Prefixed::new(&server.url())))
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let mut running = self.running.lock().unwrap();
+        let running = running.get_or_insert_with(|| (self.start)().map_err(|e| e.to_string()));
+        let running = running.as_ref().map_err(|e| Error::Config(e.clone()))?;
+        let url = format!("{}?prefix=w{}:", running.url, NEXT.fetch_add(1, SeqCst));
+        Ok(Box::new(Prefixed(url)))
     }
 }
 
 struct Prefixed(String);
-
-impl Prefixed {
-    fn new(url: &str) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        Self(format!("{url}?prefix=w{}:", NEXT.fetch_add(1, SeqCst)))
-    }
-}
 
 impl World for Prefixed {
     fn backend(&self) -> Result<Arc<dyn Backend>> {

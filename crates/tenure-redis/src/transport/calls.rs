@@ -1,7 +1,6 @@
 //! From a call to its answer: the right link, the script's text where it is not known, and one more time where nothing
 //! was sent.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,11 +10,11 @@ use super::To;
 use super::attempts::Known;
 use super::failure::{Failure, Verdict, judge};
 use super::home::Home;
-use super::hub::Hub;
-use super::join::join;
-use super::link::{Link, Terms};
+use super::hub::{HOPS, Hub};
+use super::link::Terms;
+use super::pause::Pause;
 use super::resp::{Value, request};
-use super::script::{By, Call, Order, OwnedCall};
+use super::script::{By, Call, Order};
 use crate::Address;
 
 /// An answer, and what it is worth.
@@ -29,6 +28,28 @@ pub(crate) struct Placed {
 /// How often a call is tried on a new link because the old one turned out to be dead before anything was sent.
 const TRIES: u32 = 3;
 
+/// Writes the requests of a call.
+pub(super) type Encode<'a> = &'a (dyn Fn(&mut Vec<u8>, By) + Sync);
+
+/// Where requests go, and until when.
+pub(super) struct Run<'a> {
+    key: &'a [u8],
+    /// To this node, whomever the key belongs to.
+    node: Option<&'a Address>,
+    /// Whether they have a connection for themselves.
+    apart: bool,
+    /// How many replies there will be. The first one decides.
+    want: usize,
+    attempt: Option<(HoldId, Duration)>,
+    deadline: Instant,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn call(key: &'a [u8], deadline: Instant) -> Self {
+        Self { key, node: None, apart: false, want: 1, attempt: None, deadline }
+    }
+}
+
 impl Hub {
     pub(super) async fn command(
         self: &Arc<Self>,
@@ -40,237 +61,226 @@ impl Hub {
             To::Key(key) => (key, None),
             To::Node(node) => (&[][..], Some(node)),
         };
-        let run = Run { key, node, attempt: None, deadline };
-        self.run(run, &|out, _| request(out, words)).await
+        let run = Run { node, ..Run::call(key, deadline) };
+        self.run(run, &|out, _| request(out, words)).await.map(first)
     }
 
     pub(super) async fn call(self: &Arc<Self>, call: Call<'_>, deadline: Instant) -> Result<Placed, Failure> {
-        let encode = |out: &mut Vec<u8>, by| call.encode(out, by);
-        self.place(call.key(), call.order, deadline, &encode).await
+        let run = Run::call(call.key(), deadline);
+        let (values, certain) = self.place(run, call.order, &|out, by| call.encode(out, by)).await?;
+        Ok(Placed { value: first(values), certain })
     }
 
-    async fn place(
+    pub(super) async fn durable(
         self: &Arc<Self>,
-        key: &[u8],
-        order: Order,
-        deadline: Instant,
-        encode: &(dyn Fn(&mut Vec<u8>, By) + Sync),
-    ) -> Result<Placed, Failure> {
-        let attempt = match order {
-            Order::Free => None,
-            Order::Attempt { id, lease } => Some((id, lease)),
-            Order::Behind(id) => {
-                if let Some(outcome) = self.behind(id, deadline, encode).await {
-                    return outcome;
-                }
-                None
+        call: Call<'_>,
+        replicas: u32,
+        within: Duration,
+    ) -> Result<(Placed, u32), Failure> {
+        let deadline = Instant::now() + within + self.timeout;
+        let replicas = replicas.to_string();
+        // Zero would mean for ever.
+        let within = within.as_millis().max(1).to_string();
+        let encode = |out: &mut Vec<u8>, by| {
+            call.encode(out, by);
+            request(out, &[b"WAIT", replicas.as_bytes(), within.as_bytes()]);
+        };
+        let run = Run { apart: true, want: 2, ..Run::call(call.key(), deadline) };
+        let (mut values, certain) = self.place(run, call.order, &encode).await?;
+        let reached = match values.pop() {
+            Some(Value::Int(n)) => u32::try_from(n).unwrap_or(0),
+            // The script was executed; nobody knows who has it.
+            other => {
+                tracing::warn!(answer = ?other, "WAIT was refused");
+                0
             }
         };
-        let value = self.run(Run { key, node: None, attempt, deadline }, encode).await?;
-        Ok(Placed { value, certain: self.is_certain(order) })
+        Ok((Placed { value: first(values), certain }, reached))
     }
 
-    fn is_certain(&self, order: Order) -> bool {
+    /// In its order with others of the same hold. With the replies: whether all attempts went before it.
+    pub(super) async fn place(
+        self: &Arc<Self>,
+        mut run: Run<'_>,
+        order: Order,
+        encode: Encode<'_>,
+    ) -> Result<(Vec<Value>, bool), Failure> {
         match order {
-            Order::Behind(id) => matches!(self.attempts.of(id), Known::Settled),
-            _ => true,
+            Order::Free => {}
+            Order::Attempt { id, lease } => run.attempt = Some((id, lease)),
+            Order::Behind(id) => {
+                if let Some(values) = self.behind(id, &run, encode).await? {
+                    return Ok((values, self.is_settled(id)));
+                }
+            }
         }
+        let values = self.run(run, encode).await?;
+        let certain = match order {
+            Order::Behind(id) => self.is_settled(id),
+            _ => true,
+        };
+        Ok((values, certain))
+    }
+
+    fn is_settled(&self, id: HoldId) -> bool {
+        matches!(self.attempts.of(id), Known::Settled)
     }
 
     /// On the link of an unanswered attempt, if there is one. `None` if the own lane has to do.
     async fn behind(
         self: &Arc<Self>,
         id: HoldId,
-        deadline: Instant,
-        encode: &(dyn Fn(&mut Vec<u8>, By) + Sync),
-    ) -> Option<Result<Placed, Failure>> {
-        let Known::Unanswered(link) = self.attempts.of(id) else { return None };
-        let home = match self.home() {
-            Ok(home) => home,
-            Err(failure) => return Some(Err(failure)),
-        };
+        run: &Run<'_>,
+        encode: Encode<'_>,
+    ) -> Result<Option<Vec<Value>>, Failure> {
+        let Known::Unanswered(link) = self.attempts.of(id) else { return Ok(None) };
+        let home = self.home()?;
         // That link may belong to a runtime which does not run at the moment: some time is left for the own lane.
-        let limit = deadline - deadline.saturating_duration_since(Instant::now()) / 2;
+        let limit = run.deadline - run.deadline.saturating_duration_since(Instant::now()) / 2;
+        let terms = Terms::new(run.want, run.deadline);
         let mut by = By::Hash;
         loop {
-            let reply = link.send(Terms::new(1, deadline), |out| encode(out, by)).pushing();
+            let reply = link.send(terms, |out| encode(out, by)).pushing();
             let Some(answer) = home.until(limit, reply).await else {
                 link.close("an attempt on it was not answered in time");
-                return None;
+                return Ok(None);
             };
-            match answer.single() {
-                Ok(Value::Error(reply)) => match judge(&reply, &link.to) {
-                    Verdict::NoScript if by == By::Hash => by = By::Text,
-                    // The attempt before it was answered the same: nothing is on its way there any more.
-                    Verdict::Moved(..) | Verdict::Ask(_) => return None,
-                    _ => return Some(Err(self.judge_for_call(&reply, &link.to))),
-                },
-                Ok(value) => return Some(Ok(Placed { value, certain: self.is_certain(Order::Behind(id)) })),
-                // The link has died. Undoing twice is harmless.
-                Err(_) => return None,
+            // If the link has died, undoing twice is harmless.
+            let Ok(values) = answer.all() else { return Ok(None) };
+            let Value::Error(reply) = &values[0] else { return Ok(Some(values)) };
+            match judge(reply, &link.to) {
+                Verdict::NoScript if by == By::Hash => by = By::Text,
+                // The attempt before it was answered the same: nothing is on its way there any more.
+                Verdict::Moved(..) | Verdict::Ask(_) => return Ok(None),
+                _ => return Err(self.judge_for_call(reply, &link.to)),
             }
         }
     }
 
     /// The answer of the right node.
-    async fn run(
-        self: &Arc<Self>,
-        run: Run<'_>,
-        encode: &(dyn Fn(&mut Vec<u8>, By) + Sync),
-    ) -> Result<Value, Failure> {
+    async fn run(self: &Arc<Self>, run: Run<'_>, encode: Encode<'_>) -> Result<Vec<Value>, Failure> {
         let home = self.home()?;
-        let mut tries = 0;
+        if run.attempt.is_some() {
+            self.map.watch(self);
+        }
+        let (mut tries, mut hops, mut pause) = (0, 0, Pause::default());
+        let mut redirect = None;
         loop {
-            tries += 1;
-            let node = match run.node {
-                Some(node) => node.clone(),
-                None => self.map.node(self, &home, run.key, run.deadline).await?,
+            let (node, asking) = match (redirect.take(), run.node) {
+                (Some(to), _) => to,
+                (None, Some(node)) => (node.clone(), false),
+                (None, None) => match self.map.node(self, &home, run.key, run.deadline).await {
+                    Ok(node) => (node, false),
+                    Err(failure) => {
+                        self.rest(&home, &mut pause, run.deadline, failure).await?;
+                        continue;
+                    }
+                },
             };
-            let link = self.link(&home, &node, run.deadline).await?;
-            let terms = Terms { want: 1, deadline: run.deadline, attempt: run.attempt };
-            let mut answer = link.send(terms, |out| encode(out, By::Hash)).await.single();
-            if let Ok(Value::Error(reply)) = &answer
-                && judge(reply, &node) == Verdict::NoScript
-            {
-                answer = link.send(terms, |out| encode(out, By::Text)).await.single();
-            }
-            match answer {
-                Ok(Value::Error(reply)) => return Err(self.judge_for_call(&reply, &node)),
-                Err(Failure::NotExecuted(_)) if tries < TRIES && Instant::now() < run.deadline => {}
-                Err(failure) => {
+            let answer = self.attempt(&home, &node, asking, &run, encode).await;
+            let values = match answer {
+                Ok(values) => values,
+                Err(Missed::NoLink(failure)) if run.node.is_none() => {
+                    self.doubt_node(&node);
+                    self.rest(&home, &mut pause, run.deadline, failure).await?;
+                    continue;
+                }
+                Err(Missed::NotSent(_)) if tries < TRIES && Instant::now() < run.deadline => {
+                    tries += 1;
+                    continue;
+                }
+                Err(Missed::NoLink(failure) | Missed::NotSent(failure) | Missed::Unknown(failure)) => {
                     self.doubt_node(&node);
                     return Err(failure);
                 }
-                Ok(value) => return Ok(value),
-            }
-        }
-    }
-
-    async fn link(
-        self: &Arc<Self>,
-        home: &Arc<Home>,
-        node: &Address,
-        deadline: Instant,
-    ) -> Result<Arc<Link>, Failure> {
-        let lane = home.lane(node);
-        let link = lane.link(home, deadline).await;
-        if link.is_err() {
-            self.doubt_node(node);
-        }
-        link
-    }
-
-    pub(super) async fn calls(
-        self: &Arc<Self>,
-        calls: Vec<OwnedCall>,
-        deadline: Instant,
-    ) -> Vec<Result<Placed, Failure>> {
-        let home = match self.home() {
-            Ok(home) => home,
-            Err(failure) => return calls.iter().map(|_| Err(failure.clone())).collect(),
-        };
-        let mut outcomes: Vec<Option<Result<Placed, Failure>>> = calls.iter().map(|_| None).collect();
-        let (mut groups, mut alone): (HashMap<Address, Vec<usize>>, Vec<usize>) = Default::default();
-        for (i, call) in calls.iter().enumerate() {
-            if call.order != Order::Free {
-                alone.push(i);
-                continue;
-            }
-            match self.map.node(self, &home, call.key(), deadline).await {
-                Ok(node) => groups.entry(node).or_default().push(i),
-                Err(failure) => outcomes[i] = Some(Err(failure)),
-            }
-        }
-        let (home, all) = (&home, &calls);
-        let batches = groups.into_iter().map(|(node, of)| async move {
-            let asked: Vec<&OwnedCall> = of.iter().map(|i| &all[*i]).collect();
-            let answers = self.batch(home, &node, &asked, deadline).await;
-            of.into_iter().zip(answers).collect::<Vec<_>>()
-        });
-        for (i, outcome) in join(batches.collect()).await.into_iter().flatten() {
-            match outcome {
-                // Not there, or not there any more: each finds its own way.
-                Batched::Astray => alone.push(i),
-                Batched::Done(outcome) => {
-                    outcomes[i] = Some(outcome.map(|value| Placed { value, certain: true }))
+            };
+            let Value::Error(reply) = &values[0] else { return Ok(values) };
+            hops += 1;
+            match judge(reply, &node) {
+                Verdict::Moved(slot, to) if hops <= HOPS => {
+                    self.map.moved(self, &home, slot, &to);
+                    redirect = Some((to, false));
                 }
+                Verdict::Ask(to) if hops <= HOPS => redirect = Some((to, true)),
+                Verdict::Moved(..) | Verdict::Ask(_) => {
+                    self.doubt_node(&node);
+                    return Err(Failure::NotExecuted(format!(
+                        "{node}: {}: sent on too often",
+                        reply.message
+                    )));
+                }
+                _ => return Err(self.judge_for_call(reply, &node)),
             }
         }
-        let singles = alone.into_iter().map(|i| async move {
-            let call = &all[i];
-            let encode = |out: &mut Vec<u8>, by| call.encode(out, by);
-            (i, self.place(call.key(), call.order, deadline, &encode).await)
-        });
-        for (i, outcome) in join(singles.collect()).await {
-            outcomes[i] = Some(outcome);
-        }
-        outcomes.into_iter().map(|o| o.expect("each has its outcome")).collect()
     }
 
-    /// All in one go on one link; those whose script is not known there once more, by its text.
-    async fn batch(
+    /// On the link to one node; by the text of the script if that node does not know it.
+    async fn attempt(
         self: &Arc<Self>,
         home: &Arc<Home>,
         node: &Address,
-        calls: &[&OwnedCall],
-        deadline: Instant,
-    ) -> Vec<Batched> {
-        let link = match self.link(home, node, deadline).await {
-            Ok(link) => link,
-            Err(failure) => return calls.iter().map(|_| Batched::Done(Err(failure.clone()))).collect(),
+        asking: bool,
+        run: &Run<'_>,
+        encode: Encode<'_>,
+    ) -> Result<Vec<Value>, Missed> {
+        let pool = run.apart.then(|| home.pool(node));
+        let turn = match &pool {
+            Some(pool) => Some(home.until(run.deadline, pool.take()).await.ok_or_else(|| {
+                Missed::NotSent(Failure::NotExecuted(format!("{node}: all connections are in use")))
+            })?),
+            None => None,
         };
-        let mut outcomes: Vec<Batched> = Vec::new();
-        let mut unknown = Vec::new();
-        for (i, answer) in exchange(&link, calls, By::Hash, deadline).await.into_iter().enumerate() {
-            if matches!(&answer, Ok(Value::Error(reply)) if judge(reply, node) == Verdict::NoScript) {
-                unknown.push(i);
+        let lane = turn.as_ref().map_or_else(|| home.lane(node), |turn| turn.lane.clone());
+        let link = lane.link(home, run.deadline).await.map_err(Missed::NoLink)?;
+        let extra = usize::from(asking);
+        let terms = Terms { want: run.want + extra, deadline: run.deadline, attempt: run.attempt };
+        let mut by = By::Hash;
+        loop {
+            let answer = link.send(terms, |out| {
+                if asking {
+                    request(out, &[b"ASKING"]);
+                }
+                encode(out, by);
+            });
+            let mut values = answer.await.all().map_err(|failure| match failure {
+                Failure::NotExecuted(_) => Missed::NotSent(failure),
+                _ => Missed::Unknown(failure),
+            })?;
+            values.drain(..extra);
+            match &values[0] {
+                Value::Error(reply) if by == By::Hash && judge(reply, node) == Verdict::NoScript => {
+                    by = By::Text
+                }
+                _ => return Ok(values),
             }
-            outcomes.push(self.batched(answer, node));
         }
-        if !unknown.is_empty() {
-            let again: Vec<&OwnedCall> = unknown.iter().map(|i| calls[*i]).collect();
-            let answers = exchange(&link, &again, By::Text, deadline).await;
-            for (i, answer) in unknown.into_iter().zip(answers) {
-                outcomes[i] = self.batched(answer, node);
-            }
-        }
-        outcomes
     }
 
-    fn batched(&self, answer: Result<Value, Failure>, node: &Address) -> Batched {
-        match answer {
-            Ok(Value::Error(reply)) => match judge(&reply, node) {
-                Verdict::Moved(..) | Verdict::Ask(_) => Batched::Astray,
-                _ => Batched::Done(Err(self.judge_for_call(&reply, node))),
-            },
-            Err(Failure::NotExecuted(_)) => Batched::Astray,
-            other => Batched::Done(other),
+    /// Before the next try: another node may take over. Fails where there is none, or no time.
+    async fn rest(
+        &self,
+        home: &Home,
+        pause: &mut Pause,
+        deadline: Instant,
+        failure: Failure,
+    ) -> Result<(), Failure> {
+        pause.failed();
+        let next = Instant::now() + pause.delay();
+        if !self.map.has_others() || next >= deadline || matches!(failure, Failure::Refused(_)) {
+            return Err(failure);
         }
+        home.sleep_until(next).await;
+        Ok(())
     }
 }
 
-async fn exchange(
-    link: &Arc<Link>,
-    calls: &[&OwnedCall],
-    by: By,
-    deadline: Instant,
-) -> Vec<Result<Value, Failure>> {
-    let terms = Terms::new(calls.len(), deadline);
-    let answer = link.send(terms, |out| calls.iter().for_each(|c| c.encode(out, by))).await;
-    let missing = calls.len() - answer.values.len();
-    let rest = answer.rest.map(Err);
-    answer.values.into_iter().map(Ok).chain(rest.into_iter().cycle().take(missing)).collect()
+/// Why there are no replies.
+enum Missed {
+    NoLink(Failure),
+    NotSent(Failure),
+    Unknown(Failure),
 }
 
-enum Batched {
-    Done(Result<Value, Failure>),
-    Astray,
-}
-
-/// Where a call goes, and until when.
-struct Run<'a> {
-    key: &'a [u8],
-    node: Option<&'a Address>,
-    attempt: Option<(HoldId, Duration)>,
-    deadline: Instant,
+pub(super) fn first(values: Vec<Value>) -> Value {
+    values.into_iter().next().expect("at least one was asked for")
 }

@@ -1,9 +1,9 @@
 //! From an address to a connection that is logged in: names resolved anew each time, encryption, log-in, database,
 //! and who it is that answers.
 
-use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -14,9 +14,10 @@ use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 use super::failure::{Failure, Reply, Verdict, judge};
 use super::resp::{Value, request};
 use super::stream::{Stream, Wire};
-use crate::{Address, Options, Secret, Tls, Topology};
+use crate::{Address, Options, Secret, Sentinels, Tls, Topology};
 
 /// How to connect and log in.
+#[derive(Clone)]
 pub(crate) struct Connector {
     tls: Option<TlsConnector>,
     user: Option<String>,
@@ -25,6 +26,12 @@ pub(crate) struct Connector {
     name: String,
     /// Whether the other end shall say what role it has.
     ask_role: bool,
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connector").field("user", &self.user).field("tls", &self.tls.is_some()).finish()
+    }
 }
 
 /// Who answered.
@@ -48,6 +55,16 @@ impl Connector {
         })
     }
 
+    pub(crate) fn to_sentinels(sentinels: &Sentinels, options: &Options) -> tenure_core::Result<Self> {
+        Ok(Self {
+            user: sentinels.user.clone(),
+            password: sentinels.password.clone(),
+            db: 0,
+            ask_role: false,
+            ..Self::new(options)?
+        })
+    }
+
     /// Connects and logs in. Whatever goes wrong, nothing was executed.
     pub(crate) async fn connect(&self, to: &Address, limit: Duration) -> Result<(Wire, Hello), Failure> {
         let until = Instant::now() + limit;
@@ -63,7 +80,7 @@ impl Connector {
     }
 
     async fn open(&self, to: &Address, until: Instant) -> Result<Stream, Failure> {
-        let trouble = |e: io::Error| Failure::NotExecuted(format!("{to}: {e}"));
+        let trouble = |e| trouble(to, &e);
         let (host, port) = match to {
             #[cfg(unix)]
             Address::Unix(path) => {
@@ -77,13 +94,7 @@ impl Connector {
         let Some(tls) = &self.tls else { return Ok(Stream::Tcp(stream)) };
         let name = ServerName::try_from(host.to_owned())
             .map_err(|e| Failure::Refused(Reply::new(&format!("TLS {to}: {e}"))))?;
-        match tls.connect(name, stream).await {
-            Ok(stream) => Ok(Stream::Tls(Box::new(stream))),
-            Err(e) if e.get_ref().is_some_and(|e| e.is::<rustls::Error>()) => {
-                Err(Failure::Refused(Reply::new(&format!("TLS {to}: {e}"))))
-            }
-            Err(e) => Err(trouble(e)),
-        }
+        tls.connect(name, stream).await.map(|stream| Stream::Tls(Box::new(stream))).map_err(trouble)
     }
 
     /// All in one round trip: a log-in that fails makes the rest fail too.
@@ -111,9 +122,9 @@ impl Connector {
         }
         ask("info", &[b"INFO", b"server"]);
         let mut hello = Hello::default();
-        wire.write(&out).await.map_err(|e| Failure::NotExecuted(format!("{to}: {e}")))?;
+        wire.write(&out).await.map_err(|e| trouble(to, &e))?;
         for what in asked {
-            let reply = wire.read().await.map_err(|e| Failure::NotExecuted(format!("{to}: {e}")))?;
+            let reply = wire.read().await.map_err(|e| trouble(to, &e))?;
             match (what, &reply) {
                 (_, Value::Error(reply)) => {
                     let verdict = judge(reply, to);
@@ -138,6 +149,15 @@ impl Connector {
         }
         Ok(hello)
     }
+}
+
+/// Certificates that one end does not accept are no matter of time. A client's own may be refused only after the
+/// handshake.
+fn trouble(to: &Address, e: &io::Error) -> Failure {
+    if e.get_ref().is_some_and(|e| e.is::<rustls::Error>()) {
+        return Failure::Refused(Reply::new(&format!("TLS {to}: {e}")));
+    }
+    Failure::NotExecuted(format!("{to}: {e}"))
 }
 
 /// Tries each address that the name stands for, each with its share of the time.

@@ -15,12 +15,14 @@ use tokio::sync::watch;
 use super::ear::Ears;
 use super::hub::Hub;
 use super::lane::Lane;
+use super::pool::Pool;
 use crate::Address;
 
 pub(crate) struct Home {
     hub: Weak<Hub>,
     handle: Handle,
     lanes: Mutex<HashMap<Address, Arc<Lane>>>,
+    pools: Mutex<HashMap<Address, Arc<Pool>>>,
     pub(crate) ears: Ears,
     /// Dropped with it: ends the tasks that notice the end of a runtime.
     left: watch::Sender<()>,
@@ -50,9 +52,18 @@ impl Home {
         if let Some(lane) = lanes.get(to) {
             return lane.clone();
         }
-        let lane = Lane::new(to.clone(), Arc::downgrade(self));
+        let lane = Lane::new(to.clone(), Arc::downgrade(self), true);
         lanes.insert(to.clone(), lane.clone());
         lane
+    }
+
+    fn pools(&self) -> MutexGuard<'_, HashMap<Address, Arc<Pool>>> {
+        self.pools.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    pub(crate) fn pool(self: &Arc<Self>, to: &Address) -> Arc<Pool> {
+        let new = || Pool::new(to.clone(), Arc::downgrade(self));
+        self.pools().entry(to.clone()).or_insert_with(new).clone()
     }
 
     /// Closes what goes to this node.
@@ -60,6 +71,10 @@ impl Home {
         let lane = self.lanes().remove(node);
         if let Some(lane) = lane {
             lane.close(why);
+        }
+        let pool = self.pools().remove(node);
+        if let Some(pool) = pool {
+            pool.close(why);
         }
         self.ears.close(node, why);
     }
@@ -136,6 +151,7 @@ impl Homes {
             hub: Arc::downgrade(hub),
             handle: handle.clone(),
             lanes: Mutex::default(),
+            pools: Mutex::default(),
             ears: Ears::default(),
             left: watch::Sender::new(()),
         });

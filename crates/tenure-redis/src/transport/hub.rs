@@ -16,6 +16,9 @@ use super::home::{Home, Homes};
 use super::map::Map;
 use crate::{Address, Options};
 
+/// How often a call follows a slot to another node.
+pub(super) const HOPS: u32 = 5;
+
 pub(crate) struct Hub {
     pub(crate) timeout: Duration,
     pub(crate) connector: Connector,
@@ -23,8 +26,8 @@ pub(crate) struct Hub {
     pub(crate) homes: Homes,
     pub(crate) background: Background,
     pub(crate) map: Map,
-    /// The run id that each node had.
-    faces: Mutex<HashMap<Address, String>>,
+    /// The run id that each node had; that of the master, where there is one for all.
+    faces: Mutex<HashMap<Option<Address>, String>>,
     pub(crate) doubt: watch::Sender<u64>,
 }
 
@@ -42,7 +45,7 @@ impl Hub {
             attempts: Arc::default(),
             homes: Homes::default(),
             background: Background::default(),
-            map: Map::new(&options.topology)?,
+            map: Map::new(options)?,
             faces: Mutex::default(),
             doubt: watch::Sender::new(0),
         }))
@@ -54,9 +57,13 @@ impl Hub {
 
     /// A connection found this server. Another run id than before: it has lost what it held, or is another server.
     pub(crate) fn met(&self, node: &Address, hello: &Hello) -> Result<(), Failure> {
+        let one = matches!(self.map, Map::Sentinel(_));
+        if one && hello.role.as_deref() != Some("master") {
+            return Err(Failure::NotExecuted(format!("{node} is not a master")));
+        }
         let Some(run_id) = &hello.run_id else { return Ok(()) };
         let mut faces = self.faces.lock().unwrap_or_else(|e| e.into_inner());
-        let before = faces.insert(node.clone(), run_id.clone());
+        let before = faces.insert((!one).then(|| node.clone()), run_id.clone());
         drop(faces);
         if before.is_some_and(|before| before != *run_id) {
             self.raise_doubt();
@@ -74,6 +81,11 @@ impl Hub {
         self.map.doubt(node);
     }
 
+    /// Closes what goes to this node, from all runtimes.
+    pub(crate) fn forget(&self, node: &Address, why: &str) {
+        self.homes.all().iter().for_each(|home| home.forget(node, why));
+    }
+
     /// An error reply as the outcome of a call; and what it tells about the node.
     pub(crate) fn judge_for_call(&self, reply: &Reply, from: &Address) -> Failure {
         match judge(reply, from) {
@@ -88,14 +100,29 @@ impl Hub {
     }
 
     /// A place at a channel.
-    pub(crate) async fn seat(self: &Arc<Self>, channel: &[u8], route: &[u8]) -> Result<Seat, Failure> {
+    pub(crate) async fn seat(self: &Arc<Self>, channel: &[u8]) -> Result<Seat, Failure> {
         let deadline = Instant::now() + self.timeout;
         let home = self.home()?;
-        let node = self.map.node(self, &home, route, deadline).await?;
-        let seat = home.ears.subscribe(self, &home, &node, channel, false, deadline).await;
-        if let Err(Failure::NotExecuted(_)) = &seat {
-            self.doubt_node(&node);
+        self.map.watch(self);
+        let mut hops = 0;
+        loop {
+            let node = self.map.node_of_channel(self, &home, channel, deadline).await?;
+            let sharded = self.map.sharded();
+            let failure = match home.ears.subscribe(self, &home, &node, channel, sharded, deadline).await {
+                Ok(seat) => return Ok(seat),
+                Err(failure) => failure,
+            };
+            match &failure {
+                Failure::Refused(reply) => match judge(reply, &node) {
+                    Verdict::Moved(slot, to) if hops < HOPS => self.map.moved(self, &home, slot, &to),
+                    _ => return Err(failure),
+                },
+                _ => {
+                    self.doubt_node(&node);
+                    return Err(failure);
+                }
+            }
+            hops += 1;
         }
-        seat
     }
 }

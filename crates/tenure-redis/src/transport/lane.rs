@@ -18,6 +18,8 @@ type Opened = Result<Arc<Link>, Failure>;
 pub(crate) struct Lane {
     to: Address,
     home: Weak<Home>,
+    /// Whether it connects anew by itself after its end.
+    reopens: bool,
     state: Mutex<State>,
 }
 
@@ -30,8 +32,8 @@ struct State {
 }
 
 impl Lane {
-    pub(crate) fn new(to: Address, home: Weak<Home>) -> Arc<Self> {
-        Arc::new(Self { to, home, state: Mutex::default() })
+    pub(crate) fn new(to: Address, home: Weak<Home>, reopens: bool) -> Arc<Self> {
+        Arc::new(Self { to, home, reopens, state: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -106,8 +108,9 @@ impl Lane {
         let began = Instant::now();
         tokio::time::sleep(delay.min(limit / 2)).await;
         let left = limit.saturating_sub(began.elapsed());
-        let (wire, hello) = hub.connector.connect(&self.to, left).await?;
-        hub.met(&self.to, &hello)?;
+        let connected = hub.connector.connect(&self.to, left).await;
+        let met = connected.and_then(|(wire, hello)| hub.met(&self.to, &hello).map(|()| (wire, hello)));
+        let (wire, hello) = met.inspect_err(|_| hub.doubt_node(&self.to))?;
         let link = Link::new(self.to.clone(), wire, hello, hub.attempts.clone());
         let (driven, lane) = (link.clone(), Arc::downgrade(self));
         tokio::spawn(async move {
@@ -126,7 +129,7 @@ impl Lane {
             return;
         }
         drop(state);
-        if let Some(home) = self.home.upgrade() {
+        if let Some(home) = self.home.upgrade().filter(|_| self.reopens) {
             self.open(&home);
         }
     }

@@ -167,6 +167,11 @@ impl Link {
         self.dead.load(Relaxed)
     }
 
+    /// Whether nothing is in flight.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.lock().slots.is_empty()
+    }
+
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }

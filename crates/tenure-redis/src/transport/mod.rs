@@ -3,9 +3,12 @@
 //! Each runtime that calls has connections of its own (`home`): one `lane` per node for calls and one `ear` per node
 //! for channels. A lane has a `link`, which a lone call reads and writes by itself.
 
+mod asking;
 mod attempts;
 mod background;
+mod batch;
 mod calls;
+mod cluster;
 mod connect;
 mod driver;
 mod ear;
@@ -19,26 +22,31 @@ mod listen;
 mod mailbox;
 mod map;
 mod pause;
+mod pool;
 mod resp;
 mod script;
+mod sentinel;
+mod slots;
 mod stream;
 mod subscription;
 #[cfg(test)]
 mod tests;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
 pub(crate) use calls::Placed;
-pub(crate) use failure::{Failure, Reply};
+pub(crate) use failure::Failure;
 pub(crate) use mailbox::Heard;
 pub(crate) use resp::Value;
 pub(crate) use script::{Call, Order, OwnedCall, Script};
 pub(crate) use subscription::Subscription;
 
 use hub::Hub;
+use map::Map;
 
 use crate::{Address, Options};
 
@@ -64,15 +72,27 @@ impl Transport {
     pub(crate) async fn open(options: Options) -> tenure_core::Result<Self> {
         let transport = Self { hub: Hub::new(&options)? };
         match transport.command(To::Key(b""), &[b"PING"]).await {
-            Ok(_) => Ok(transport),
             // Whoever answers is there, whatever this user may do.
-            Err(Failure::Refused(reply)) if reply.code == "NOPERM" => Ok(transport),
-            Err(Failure::Refused(reply)) => Err(tenure_core::Error::Config(reply.message)),
+            Err(Failure::Refused(reply)) if reply.code != "NOPERM" => {
+                Err(tenure_core::Error::Config(reply.message))
+            }
+            Ok(_) | Err(Failure::Refused(_)) => {
+                transport.probe().await;
+                Ok(transport)
+            }
             Err(failure) => Err(tenure_core::Error::Unavailable {
                 backend: SCHEME,
                 what: "connect".to_owned(),
                 reason: failure.to_string(),
             }),
+        }
+    }
+
+    /// Asks what the servers can do, rather than which version they are.
+    async fn probe(&self) {
+        if let Map::Cluster(cluster) = &self.hub.map {
+            let asked = self.command(To::Key(b""), &[b"PUBSUB", b"SHARDNUMSUB"]).await;
+            cluster.set_sharded(asked.is_ok());
         }
     }
 
@@ -91,29 +111,55 @@ impl Transport {
         self.hub.calls(calls, Instant::now() + self.hub.timeout).await
     }
 
+    /// Runs a script, and waits until so many replicas have it or the time `within` is over. How many have it. The
+    /// usual time limit counts from there.
+    pub(crate) async fn durable(
+        &self,
+        call: Call<'_>,
+        replicas: u32,
+        within: Duration,
+    ) -> Result<(Placed, u32), Failure> {
+        self.hub.durable(call, replicas, within).await
+    }
+
     /// The masters that are known.
     pub(crate) fn nodes(&self) -> Vec<Address> {
         self.hub.map.masters()
     }
 
-    /// Listens to a channel from the moment this returns. `route` is a key of the node that it is published on.
+    /// Listens to a channel from the moment this returns. Where channels belong to slots, its name says to which; it
+    /// must be that of `route`, the key whose changes are published on it.
     pub(crate) async fn subscribe(&self, channel: &[u8], route: &[u8]) -> Result<Subscription, Failure> {
-        let seat = self.hub.seat(channel, route).await?;
-        Ok(Subscription::new(&self.hub, channel, route, seat))
+        debug_assert!(
+            !self.hub.map.sharded() || slots::slot(channel) == slots::slot(route),
+            "one slot for both"
+        );
+        let seat = self.hub.seat(channel).await?;
+        Ok(Subscription::new(&self.hub, channel, seat))
     }
 
     /// How scripts publish, so that it is heard here.
     pub(crate) fn publish_command(&self) -> &'static str {
-        "PUBLISH"
+        if self.hub.map.sharded() { "SPUBLISH" } else { "PUBLISH" }
     }
 
     /// The slot of a key; 0 where there are none.
-    pub(crate) fn slot(&self, _key: &[u8]) -> u16 {
-        0
+    pub(crate) fn slot(&self, key: &[u8]) -> u16 {
+        if self.is_cluster() { slots::slot(key) } else { 0 }
+    }
+
+    /// A number of the node that has a key, as far as is known.
+    pub(crate) fn shard(&self, key: &[u8]) -> usize {
+        if !self.is_cluster() {
+            return 0;
+        }
+        let mut hasher = DefaultHasher::new();
+        self.hub.map.owner(key).hash(&mut hasher);
+        hasher.finish() as usize
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
-        false
+        matches!(self.hub.map, Map::Cluster(_))
     }
 
     /// Changes whenever another server may have taken over, or one may have lost what it held.

@@ -13,13 +13,12 @@ use super::pause::Pause;
 pub(crate) struct Subscription {
     hub: Weak<Hub>,
     channel: Vec<u8>,
-    route: Vec<u8>,
     seat: Seat,
 }
 
 impl Subscription {
-    pub(crate) fn new(hub: &Arc<Hub>, channel: &[u8], route: &[u8], seat: Seat) -> Self {
-        Self { hub: Arc::downgrade(hub), channel: channel.to_vec(), route: route.to_vec(), seat }
+    pub(crate) fn new(hub: &Arc<Hub>, channel: &[u8], seat: Seat) -> Self {
+        Self { hub: Arc::downgrade(hub), channel: channel.to_vec(), seat }
     }
 
     /// What comes next. Safe to drop and call again.
@@ -30,7 +29,7 @@ impl Subscription {
         let mut pause = Pause::default();
         loop {
             let Some(hub) = self.hub.upgrade() else { return std::future::pending().await };
-            if let Ok(seat) = hub.seat(&self.channel, &self.route).await {
+            if let Ok(seat) = hub.seat(&self.channel).await {
                 self.seat = seat;
                 return Heard::Again;
             }

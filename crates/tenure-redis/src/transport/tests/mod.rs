@@ -1,9 +1,16 @@
-//! Against a real server, started for the test.
+//! Against real servers, started for the test.
 
+mod cluster;
+mod faults;
 mod link;
+mod login;
+mod proxy;
+mod replicas;
+mod sentinel;
 mod server;
 
-use crate::transport::{Call, Order, Script};
+use super::attempts::Known;
+use super::{Call, Order, Script};
 
 /// Counts its calls per key.
 static COUNT: Script = Script::new("count", "return redis.call('incrby', KEYS[1], ARGV[1])");

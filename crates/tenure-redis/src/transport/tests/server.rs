@@ -36,6 +36,26 @@ impl Server {
         }
     }
 
+    /// A sentinel that watches the master on that port, as one of three.
+    pub(super) fn sentinel(master: u16) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let port = free_port();
+        let config = folder.path().join("sentinel.conf");
+        let text = format!(
+            "port {port}\nbind 127.0.0.1\nunixsocket redis.sock\ndir {}\nlogfile log\n\
+             sentinel monitor it 127.0.0.1 {master} 2\nsentinel down-after-milliseconds it 1500\n\
+             sentinel failover-timeout it 5000\n",
+            folder.path().display()
+        );
+        std::fs::write(&config, text).unwrap();
+        let mut command = Command::new("redis-server");
+        command.arg(&config).arg("--sentinel").current_dir(folder.path());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let up = wait_until_up(&mut child, &folder.path().join("redis.sock"));
+        assert!(up, "the sentinel does not start: {}", log(folder.path()));
+        Self { child, port, folder }
+    }
+
     pub(super) fn address(&self) -> Address {
         Address::tcp("127.0.0.1", self.port)
     }

@@ -1,0 +1,180 @@
+//! The least that could be called the same: a plain socket that sends the very commands of the library.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tenure::Settings;
+
+use crate::Result;
+
+/// The commands of one acquire and one release, byte for byte.
+#[derive(Clone, Debug)]
+pub(crate) struct Pair {
+    pub(crate) acquire: Vec<u8>,
+    pub(crate) release: Vec<u8>,
+}
+
+/// Lets the library take each name once, and keeps what it sends.
+pub(crate) async fn record(port: u16, names: &[String]) -> Result<Vec<Pair>> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let url = format!("redis://{}", listener.local_addr()?);
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let log = said.clone();
+    std::thread::spawn(move || {
+        for from in listener.incoming().flatten() {
+            let Ok(to) = TcpStream::connect(("127.0.0.1", port)) else { return };
+            relay(from, to, &log);
+        }
+    });
+    let client = tenure::connect_with(&url, Settings::default()).await?;
+    // The first time each script is sent by its text.
+    client.lock("warm").acquire().await?.release().await?;
+    said.lock().unwrap().clear();
+    let mut pairs = Vec::new();
+    for name in names {
+        client.lock(name).acquire().await?.release().await?;
+        let mut sent = commands(&std::mem::take(&mut *said.lock().unwrap()));
+        sent.retain(|command| command.windows(7).any(|w| w == b"EVALSHA"));
+        let (Some(release), Some(acquire), None) = (sent.pop(), sent.pop(), sent.pop()) else {
+            return Err("an acquire and a release are not one command each".into());
+        };
+        pairs.push(Pair { acquire, release });
+    }
+    client.close().await?;
+    Ok(pairs)
+}
+
+fn relay(from: TcpStream, to: TcpStream, log: &Arc<Mutex<Vec<u8>>>) {
+    let (Ok(mut back_from), Ok(mut back_to)) = (to.try_clone(), from.try_clone()) else { return };
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut back_from, &mut back_to);
+        let _ = back_to.shutdown(Shutdown::Both);
+    });
+    let (mut from, mut to, log) = (from, to, log.clone());
+    std::thread::spawn(move || {
+        let mut bytes = [0; 65536];
+        while let Ok(n @ 1..) = from.read(&mut bytes) {
+            log.lock().unwrap().extend_from_slice(&bytes[..n]);
+            if to.write_all(&bytes[..n]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Both);
+    });
+}
+
+/// Takes apart what a client said.
+fn commands(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut commands = Vec::new();
+    let mut start = 0;
+    let mut at = 0;
+    let number = |at: &mut usize| {
+        let end = at.saturating_add(bytes[*at..].windows(2).position(|w| w == b"\r\n")?);
+        let number: usize = std::str::from_utf8(&bytes[*at + 1..end]).ok()?.parse().ok()?;
+        *at = end + 2;
+        Some(number)
+    };
+    while at < bytes.len() {
+        let Some(words) = number(&mut at) else { break };
+        for _ in 0..words {
+            let Some(length) = number(&mut at) else { return commands };
+            at += length + 2;
+        }
+        commands.push(bytes[start..at].to_vec());
+        start = at;
+    }
+    commands
+}
+
+/// A plain blocking socket.
+pub(crate) struct Bare {
+    socket: TcpStream,
+    input: Vec<u8>,
+    filled: usize,
+}
+
+impl Bare {
+    pub(crate) fn connect(port: u16) -> Result<Self> {
+        let socket = TcpStream::connect(("127.0.0.1", port))?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(Duration::from_secs(10)))?;
+        Ok(Self { socket, input: vec![0; 1 << 16], filled: 0 })
+    }
+
+    /// Sends all commands in one go and reads their replies.
+    pub(crate) fn exchange(&mut self, commands: &[u8], replies: usize) -> Result<()> {
+        self.socket.write_all(commands)?;
+        let mut left = replies;
+        while left > 0 {
+            let n = self.socket.read(&mut self.input[self.filled..])?;
+            if n == 0 {
+                return Err("the server closed the connection".into());
+            }
+            self.filled += n;
+            let mut used = 0;
+            while left > 0 {
+                match reply_length(&self.input[used..self.filled])? {
+                    Some(length) => used += length,
+                    None => break,
+                }
+                left -= 1;
+            }
+            self.input.copy_within(used..self.filled, 0);
+            self.filled -= used;
+        }
+        Ok(())
+    }
+
+    /// Pairs per second, each waiting for both answers.
+    pub(crate) fn lone(&mut self, pair: &Pair, time: Duration) -> Result<f64> {
+        let (begin, mut done) = (Instant::now(), 0.0);
+        while begin.elapsed() < time {
+            for _ in 0..50 {
+                self.exchange(&pair.acquire, 1)?;
+                self.exchange(&pair.release, 1)?;
+            }
+            done += 50.0;
+        }
+        Ok(done / begin.elapsed().as_secs_f64())
+    }
+
+    /// Pairs per second, all names at once.
+    pub(crate) fn pipelined(&mut self, pairs: &[Pair], time: Duration) -> Result<f64> {
+        let acquires = pairs.iter().flat_map(|p| p.acquire.clone()).collect::<Vec<u8>>();
+        let releases = pairs.iter().flat_map(|p| p.release.clone()).collect::<Vec<u8>>();
+        let (begin, mut done) = (Instant::now(), 0.0);
+        while begin.elapsed() < time {
+            self.exchange(&acquires, pairs.len())?;
+            self.exchange(&releases, pairs.len())?;
+            done += pairs.len() as f64;
+        }
+        Ok(done / begin.elapsed().as_secs_f64())
+    }
+}
+
+/// How long the first reply is, if it is there as a whole.
+fn reply_length(bytes: &[u8]) -> Result<Option<usize>> {
+    let Some(end) = bytes.windows(2).position(|w| w == b"\r\n") else { return Ok(None) };
+    let number = || Ok::<i64, Box<dyn std::error::Error>>(std::str::from_utf8(&bytes[1..end])?.parse()?);
+    let mut at = end + 2;
+    match bytes[0] {
+        b':' | b'+' => Ok(Some(at)),
+        b'$' => {
+            let length = number()?.max(-2);
+            at += if length < 0 { 0 } else { length as usize + 2 };
+            Ok((at <= bytes.len()).then_some(at))
+        }
+        b'*' => {
+            for _ in 0..number()? {
+                match reply_length(&bytes[at..])? {
+                    Some(length) => at += length,
+                    None => return Ok(None),
+                }
+            }
+            Ok(Some(at))
+        }
+        _ => Err(String::from_utf8_lossy(&bytes[..end]).into_owned().into()),
+    }
+}

@@ -1,0 +1,6 @@
+//! Tenure, in a process of its own, for tests.
+
+#[tokio::main]
+async fn main() {
+    interop::serve().await;
+}

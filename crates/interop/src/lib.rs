@@ -1,0 +1,58 @@
+//! The same locks shared with another library: processes of both sides, steered from here in the same words.
+
+mod driver;
+mod jvm;
+mod options;
+mod peer;
+mod worker;
+
+pub use jvm::Jvm;
+pub use options::{Address, Options};
+pub use peer::{PATIENCE, Peer, Pending};
+pub use worker::{Worker, serve};
+
+/// What can go wrong with a peer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The peer's own exception.
+    #[error("{class}: {message}")]
+    Thrown {
+        /// Its class, without the package.
+        class: String,
+        /// What it says.
+        message: String,
+    },
+    /// No answer in time. The request goes on over there.
+    #[error("{request}: no answer within {limit:?}")]
+    Late {
+        /// What was asked.
+        request: String,
+        /// How long it was waited for.
+        limit: std::time::Duration,
+    },
+    /// The process is not there any more.
+    #[error("{request}: the process has ended")]
+    Ended {
+        /// What was asked.
+        request: String,
+    },
+    /// The driver cannot be built.
+    #[error("the driver does not build: {0}")]
+    Build(String),
+    /// A process does not start.
+    #[error("{0}: {1}")]
+    Io(String, std::io::Error),
+}
+
+/// What a peer answered.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// The class of the peer's exception.
+    pub fn class(&self) -> Option<&str> {
+        match self {
+            Error::Thrown { class, .. } => Some(class),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! A process with a client in it, steered line by line (see `java/…/Driver.java`).
+//!
+//! A request is `ID THREAD VERB ARGS…`, its answer `ID ok VALUE` or `ID error CLASS MESSAGE`. Requests of one thread
+//! are done one after the other, and a thread is an owner.
+
+use std::collections::HashMap;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::{Error, Result};
+
+/// How long an answer is waited for.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A machine under load takes its time to load a thousand classes.
+const START: Duration = Duration::from_secs(60);
+
+type Answer = std::result::Result<String, (String, String)>;
+
+/// `None` once the process has ended.
+type Open = Arc<Mutex<Option<HashMap<u64, oneshot::Sender<Answer>>>>>;
+
+/// A process. Dropping it kills it.
+#[derive(Debug)]
+pub struct Peer {
+    child: tokio::sync::Mutex<Child>,
+    pid: u32,
+    requests: mpsc::UnboundedSender<String>,
+    open: Open,
+    next: AtomicU64,
+}
+
+impl Peer {
+    /// Starts it, and waits until it has connected.
+    pub(crate) async fn start(mut command: Command) -> Result<Self> {
+        let shown = command.as_std().get_program().to_string_lossy().into_owned();
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn();
+        let mut child = child.map_err(|e| Error::Io(shown, e))?;
+        let pid = child.id().expect("not awaited yet");
+        let to = child.stdin.take().expect("piped");
+        let from = child.stdout.take().expect("piped");
+        let (requests, lines) = mpsc::unbounded_channel();
+        let (ready, is_ready) = oneshot::channel();
+        let open = Open::new(Mutex::new(Some(HashMap::from([(0, ready)]))));
+        tokio::spawn(write(to, lines));
+        tokio::spawn(read(from, open.clone()));
+        let peer = Self { child: child.into(), pid, requests, open, next: AtomicU64::new(1) };
+        Pending { request: "start".into(), answer: is_ready }.within(START).await?;
+        Ok(peer)
+    }
+
+    /// What `request` comes to, done by the thread of the name `thread`; `""` when there is nothing to say.
+    ///
+    /// # Errors
+    /// `Thrown` for an exception over there, `Late` after [`PATIENCE`], `Ended` when the process is gone.
+    pub async fn call(&self, thread: &str, request: &str) -> Result<String> {
+        self.spawn(thread, request).answer().await
+    }
+
+    /// Sends a request that takes its time.
+    pub fn spawn(&self, thread: &str, request: &str) -> Pending {
+        let id = self.next.fetch_add(1, SeqCst);
+        let (reply, answer) = oneshot::channel();
+        if let Some(open) = &mut *self.open.lock().unwrap() {
+            open.insert(id, reply);
+            // Nobody reads when the process has ended, and then `read` answers for it.
+            let _ = self.requests.send(format!("{id} {thread} {request}\n"));
+        }
+        Pending { request: format!("{thread} {request}"), answer }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub async fn kill(&self) {
+        self.child.lock().await.kill().await.expect("killed");
+    }
+}
+
+/// An answer to come. Dropping it changes nothing over there.
+#[derive(Debug)]
+#[must_use = "the answer is what counts"]
+pub struct Pending {
+    request: String,
+    answer: oneshot::Receiver<Answer>,
+}
+
+impl Pending {
+    /// The answer.
+    ///
+    /// # Errors
+    /// As [`Peer::call`].
+    pub async fn answer(self) -> Result<String> {
+        self.within(PATIENCE).await
+    }
+
+    /// The answer, if it comes in time.
+    ///
+    /// # Errors
+    /// As [`Peer::call`].
+    pub async fn within(mut self, limit: Duration) -> Result<String> {
+        match timeout(limit, &mut self.answer).await {
+            Ok(Ok(Ok(value))) => Ok(value),
+            Ok(Ok(Err((class, message)))) => Err(Error::Thrown { class, message }),
+            Ok(Err(_)) => Err(Error::Ended { request: self.request }),
+            Err(_) => Err(Error::Late { request: self.request, limit }),
+        }
+    }
+
+    /// Whether there is none yet.
+    pub fn is_open(&self) -> bool {
+        self.answer.is_empty()
+    }
+}
+
+async fn write(mut to: ChildStdin, mut lines: mpsc::UnboundedReceiver<String>) {
+    while let Some(line) = lines.recv().await {
+        if to.write_all(line.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read(from: ChildStdout, open: Open) {
+    let mut lines = BufReader::new(from).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let Some((id, answer)) = parse(&line) else {
+            eprintln!("the driver says {line:?}");
+            continue;
+        };
+        let reply = open.lock().unwrap().as_mut().and_then(|open| open.remove(&id));
+        if let Some(reply) = reply {
+            // Whoever asked may have lost patience.
+            let _ = reply.send(answer);
+        }
+    }
+    // Nobody is left to answer: all senders go, and later ones find the door shut.
+    *open.lock().unwrap() = None;
+}
+
+/// `ID ok VALUE` or `ID error CLASS MESSAGE`.
+fn parse(line: &str) -> Option<(u64, Answer)> {
+    let mut words = line.splitn(3, ' ');
+    let id = words.next()?.parse().ok()?;
+    let (verdict, rest) = (words.next()?, words.next().unwrap_or_default());
+    match verdict {
+        "ok" => Some((id, Ok(rest.to_owned()))),
+        "error" => {
+            let (class, message) = rest.split_once(' ').unwrap_or((rest, ""));
+            Some((id, Err((class.to_owned(), message.to_owned()))))
+        }
+        _ => None,
+    }
+}

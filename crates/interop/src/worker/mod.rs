@@ -1,0 +1,94 @@
+//! Tenure, in a process of its own: understands the same requests as the driver of the other library.
+
+mod counter;
+mod verbs;
+
+use std::collections::HashMap;
+use std::ops::Deref;
+
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
+use tokio::sync::mpsc;
+
+use crate::{Peer, Result};
+use verbs::Verbs;
+
+/// A process with a client of Tenure in it. Dropping it kills it.
+#[derive(Debug)]
+pub struct Worker(Peer);
+
+impl Worker {
+    /// Starts `binary`, which is this crate's `interop-worker`, with a client of the store at `url`. The numbers that
+    /// `count` counts are on the Redis server at `port` of this machine, or where that one says.
+    ///
+    /// # Errors
+    /// `Io` when it does not start; `Thrown` when it cannot connect.
+    pub async fn start(binary: &str, url: &str, port: u16) -> Result<Self> {
+        let mut command = Command::new(binary);
+        command.args([url, &port.to_string()]);
+        Peer::start(command).await.map(Self)
+    }
+}
+
+impl Deref for Worker {
+    type Target = Peer;
+
+    fn deref(&self) -> &Peer {
+        &self.0
+    }
+}
+
+/// The main loop of `interop-worker`: until its input ends.
+pub async fn serve() {
+    let args: Vec<String> = std::env::args().collect();
+    let [_, url, port] = &args[..] else { panic!("interop-worker URL PORT") };
+    let port = port.parse().expect("a port");
+    let client = match tenure::connect(url).await {
+        Ok(client) => client,
+        Err(wrong) => return say("0", Err(wrong.into())),
+    };
+    say("0", Ok(String::new()));
+    let mut threads = HashMap::new();
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let mut words = line.splitn(3, ' ').map(str::to_owned);
+        let (Some(id), Some(thread), Some(request)) = (words.next(), words.next(), words.next()) else {
+            panic!("no request: {line:?}");
+        };
+        let thread = threads.entry(thread).or_insert_with(|| work(Verbs::new(client.clone(), port)));
+        thread.send((id, request)).expect("it works until this end closes");
+    }
+    // Whoever steers this has gone: what is held is left to its lease, as after a crash.
+    std::process::exit(0);
+}
+
+/// A task that does the requests of one thread.
+fn work(mut verbs: Verbs) -> mpsc::UnboundedSender<(String, String)> {
+    let (requests, mut next) = mpsc::unbounded_channel::<(String, String)>();
+    tokio::spawn(async move {
+        while let Some((id, request)) = next.recv().await {
+            say(&id, verbs.perform(&request).await);
+        }
+    });
+    requests
+}
+
+/// Why a request failed: what stands for the class, and the words.
+struct Wrong(String, String);
+
+impl From<tenure::Error> for Wrong {
+    fn from(error: tenure::Error) -> Self {
+        let debug = format!("{error:?}");
+        let variant = debug.split([' ', '(']).next().unwrap_or_default();
+        Self(variant.to_owned(), error.to_string())
+    }
+}
+
+fn say(id: &str, outcome: std::result::Result<String, Wrong>) {
+    let line = match outcome {
+        Ok(value) if value.is_empty() => format!("{id} ok"),
+        Ok(value) => format!("{id} ok {value}"),
+        Err(Wrong(class, message)) => format!("{id} error {class} {message}"),
+    };
+    println!("{}", line.replace('\n', " "));
+}

@@ -1,0 +1,248 @@
+//! A cluster: which master serves which slot. Learned from any node that answers, corrected by those that say `MOVED`.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, RwLock, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use super::asking::Asking;
+use super::failure::{Failure, announced};
+use super::home::Home;
+use super::hub::Hub;
+use super::map::Map;
+use super::pause::random;
+use super::resp::{Value, request};
+use super::slots::SLOTS;
+use crate::Address;
+
+/// How many nodes are asked at once: one of them may be dead, another cut off.
+const AT_ONCE: usize = 3;
+
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    seeds: Vec<Address>,
+    layout: RwLock<Arc<Layout>>,
+    /// Whether to ask again before the next call.
+    stale: AtomicBool,
+    asking: Asking,
+    sharded: OnceLock<bool>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Layout {
+    /// The owner of each slot, as a place in `masters`.
+    slots: Vec<Option<u16>>,
+    masters: Vec<Address>,
+    /// Replicas: only asked about the layout.
+    others: Vec<Address>,
+}
+
+impl Layout {
+    fn owner(&self, slot: u16) -> Option<&Address> {
+        let place = (*self.slots.get(usize::from(slot))?)?;
+        self.masters.get(usize::from(place))
+    }
+
+    fn place(&mut self, master: Address) -> u16 {
+        let at = self.masters.iter().position(|m| *m == master).unwrap_or_else(|| {
+            self.masters.push(master);
+            self.masters.len() - 1
+        });
+        at as u16
+    }
+
+    /// The answer to `CLUSTER SLOTS` of the node `from`.
+    fn read(value: &Value, from: &Address) -> Option<Self> {
+        let mut layout = Self { slots: vec![None; SLOTS], ..Self::default() };
+        for range in value.array()? {
+            let range = range.array()?;
+            let (first, last) = (range.first()?.int()?, range.get(1)?.int()?);
+            let mut nodes = range.iter().skip(2).map(|node| {
+                let node = node.array()?;
+                let host = node.first()?.text().unwrap_or_default();
+                Some(announced(host, u16::try_from(node.get(1)?.int()?).ok()?, from))
+            });
+            let master = layout.place(nodes.next()??);
+            let range = usize::try_from(first).ok()?..=usize::try_from(last).ok()?;
+            layout.slots.get_mut(range)?.fill(Some(master));
+            layout.others.extend(nodes.flatten());
+        }
+        (!layout.masters.is_empty()).then_some(layout)
+    }
+}
+
+impl Cluster {
+    pub(crate) fn new(seeds: &[Address]) -> tenure_core::Result<Self> {
+        if seeds.is_empty() {
+            return Err(tenure_core::Error::Config("no node of the cluster is named".to_owned()));
+        }
+        Ok(Self {
+            seeds: seeds.to_vec(),
+            layout: RwLock::default(),
+            stale: AtomicBool::new(true),
+            asking: Asking::default(),
+            sharded: OnceLock::new(),
+        })
+    }
+
+    fn layout(&self) -> Arc<Layout> {
+        self.layout.read().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    pub(crate) fn masters(&self) -> Vec<Address> {
+        self.layout().masters.clone()
+    }
+
+    pub(crate) fn owner(&self, slot: u16) -> Option<Address> {
+        self.layout().owner(slot).cloned()
+    }
+
+    /// Whether channels belong to slots. Known once the first connection stands.
+    pub(crate) fn sharded(&self) -> bool {
+        self.sharded.get().copied().unwrap_or(false)
+    }
+
+    pub(crate) fn set_sharded(&self, sharded: bool) {
+        let _ = self.sharded.set(sharded);
+    }
+
+    pub(crate) fn doubt(&self) {
+        self.stale.store(true, Relaxed);
+    }
+
+    /// A node said who serves this slot. The rest of the layout is asked for meanwhile.
+    pub(crate) fn moved(&self, hub: &Arc<Hub>, home: &Home, slot: u16, to: &Address) {
+        let mut layout = self.layout.write().unwrap_or_else(|e| e.into_inner());
+        if layout.owner(slot) != Some(to) {
+            let layout = Arc::make_mut(&mut layout);
+            let place = layout.place(to.clone());
+            if let Some(slot) = layout.slots.get_mut(usize::from(slot)) {
+                *slot = Some(place);
+            }
+        }
+        drop(layout);
+        self.asking.begin(home, refresh(Arc::downgrade(hub)));
+    }
+
+    /// The owner of the slot; of any one if `None`.
+    pub(crate) async fn find(
+        &self,
+        hub: &Arc<Hub>,
+        home: &Home,
+        slot: Option<u16>,
+        deadline: Instant,
+    ) -> Result<Address, Failure> {
+        if self.stale.load(Relaxed) {
+            self.asking.ask(home, deadline, refresh(Arc::downgrade(hub))).await?;
+        }
+        let layout = self.layout();
+        let node = match slot {
+            Some(slot) => layout.owner(slot),
+            None => layout.masters.first(),
+        };
+        node.cloned().ok_or_else(|| {
+            self.doubt();
+            Failure::NotExecuted(format!("no node of the cluster serves slot {}", slot.unwrap_or(0)))
+        })
+    }
+
+    /// Those to ask about the layout, in any order, each once.
+    fn askable(&self) -> Vec<Address> {
+        let layout = self.layout();
+        let mut seen = HashSet::new();
+        let all = layout.masters.iter().chain(&layout.others).chain(&self.seeds);
+        let mut all: Vec<(u64, Address)> = all
+            .filter(|a| seen.insert((*a).clone()))
+            .map(|a| ((random() * u32::MAX as f64) as u64, a.clone()))
+            .collect();
+        all.sort();
+        all.into_iter().map(|(_, address)| address).collect()
+    }
+
+    fn learn(&self, hub: &Hub, new: Layout) {
+        let mut layout = self.layout.write().unwrap_or_else(|e| e.into_inner());
+        let old = std::mem::replace(&mut *layout, Arc::new(new.clone()));
+        drop(layout);
+        self.stale.store(false, Relaxed);
+        // Slots that move take their keys along; a master that is none any more leaves them to what its replica had.
+        let demoted: Vec<_> = old.masters.iter().filter(|m| !new.masters.contains(m)).collect();
+        let lost = (0..SLOTS as u16).any(|s| old.owner(s).is_some_and(|o| demoted.contains(&o)));
+        for node in demoted {
+            hub.forget(node, "it is not a master any more");
+        }
+        if lost {
+            hub.raise_doubt();
+        }
+    }
+}
+
+async fn refresh(hub: Weak<Hub>) -> Result<(), Failure> {
+    let Some(hub) = hub.upgrade() else { return Err(Failure::NotExecuted("closed".to_owned())) };
+    let Map::Cluster(cluster) = &hub.map else { unreachable!("only the map of a cluster asks for it") };
+    let mut waiting = cluster.askable().into_iter();
+    let mut asked = JoinSet::new();
+    let ask = |address| ask(hub.clone(), address, hub.timeout / 3);
+    waiting.by_ref().take(AT_ONCE).for_each(|address| drop(asked.spawn(ask(address))));
+    let mut last = Failure::NotExecuted("no node of the cluster is known".to_owned());
+    while let Some(answer) = asked.join_next().await {
+        match answer {
+            Ok(Ok(layout)) => {
+                cluster.learn(&hub, layout);
+                return Ok(());
+            }
+            Ok(Err(failure)) => last = failure,
+            Err(e) => last = Failure::NotExecuted(e.to_string()),
+        }
+        waiting.by_ref().take(1).for_each(|address| drop(asked.spawn(ask(address))));
+    }
+    Err(last)
+}
+
+async fn ask(hub: Arc<Hub>, at: Address, limit: Duration) -> Result<Layout, Failure> {
+    let trouble = |why: &dyn std::fmt::Display| Failure::NotExecuted(format!("{at}: {why}"));
+    let mut out = Vec::new();
+    request(&mut out, &[b"CLUSTER", b"SLOTS"]);
+    let asked = async {
+        let (mut wire, _) = hub.connector.connect(&at, limit).await?;
+        wire.ask(&out, 1).await.map_err(|e| trouble(&e))
+    };
+    let reply = match tokio::time::timeout(limit, asked).await {
+        Ok(replies) => replies?.remove(0),
+        Err(_) => return Err(trouble(&"no answer in time")),
+    };
+    if let Value::Error(reply) = &reply {
+        return Err(hub.judge_for_call(reply, &at));
+    }
+    Layout::read(&reply, &at).ok_or_else(|| trouble(&"it knows no slots"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layout_is_read_with_hosts_that_are_not_told() {
+        let node =
+            |host: Value, port| Value::Array(vec![host, Value::Int(port), Value::Bulk(b"id".to_vec())]);
+        let bulk = |b: &[u8]| Value::Bulk(b.to_vec());
+        let range = |first, last, nodes: Vec<Value>| {
+            Value::Array([vec![Value::Int(first), Value::Int(last)], nodes].concat())
+        };
+        let value = Value::Array(vec![
+            range(0, 99, vec![node(bulk(b""), 1), node(bulk(b"10.0.0.9"), 2)]),
+            range(200, 200, vec![node(bulk(b"?"), 3)]),
+            range(300, 16383, vec![node(Value::Nil, 1)]),
+        ]);
+        let layout = Layout::read(&value, &Address::tcp("asked", 7)).unwrap();
+        assert_eq!(layout.owner(99), Some(&Address::tcp("asked", 1)));
+        assert_eq!(layout.owner(100), None);
+        assert_eq!(layout.owner(200), Some(&Address::tcp("asked", 3)));
+        assert_eq!(layout.owner(16383), layout.owner(0));
+        assert_eq!((layout.masters.len(), layout.others), (2, vec![Address::tcp("10.0.0.9", 2)]));
+        assert!(Layout::read(&Value::Array(vec![]), &Address::tcp("asked", 7)).is_none());
+        let wrong = Value::Array(vec![range(0, 16384, vec![node(bulk(b"h"), 1)])]);
+        assert!(Layout::read(&wrong, &Address::tcp("asked", 7)).is_none());
+    }
+}

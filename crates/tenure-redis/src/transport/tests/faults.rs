@@ -1,0 +1,333 @@
+//! Connections that break, stall and lie; calls that are dropped or left.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+use tenure_core::{ClientId, HoldId};
+
+use super::proxy::{Proxy, Replies};
+use super::server::{Server, command, eventually};
+use super::{COUNT, count};
+use crate::Options;
+use crate::transport::{Call, Failure, Order, Placed, Transport, Value};
+
+fn quick(options: Options) -> Options {
+    Options { timeout: Duration::from_millis(400), ..options }
+}
+
+async fn value(transport: &Transport, key: &str) -> u64 {
+    command(transport, &["GET", key]).await.text().map_or(0, |t| t.parse().unwrap())
+}
+
+#[tokio::test]
+async fn a_call_polled_once_and_left_holds_up_nobody() {
+    let server = Server::start();
+    let transport = server.open().await;
+    let mut left = pin!(transport.call(count(&[b"left"], &[b"1"])));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(left.as_mut().poll(&mut cx).is_pending());
+    for i in 1..=20 {
+        let call = transport.call(count(&[b"k"], &[b"1"]));
+        let placed = tokio::time::timeout(Duration::from_secs(2), call).await.expect("not held up").unwrap();
+        assert_eq!(placed.value, Value::Int(i));
+    }
+    assert_eq!(left.await.unwrap().value, Value::Int(1), "it has its answer all the same");
+}
+
+#[tokio::test]
+async fn a_call_dropped_at_every_poll_disturbs_nobody() {
+    let server = Server::start();
+    let transport = server.open().await;
+    for polls in 0..4 {
+        for with_other in [false, true] {
+            let other = with_other.then(|| {
+                let transport = transport.clone();
+                tokio::spawn(async move { transport.call(count(&[b"other"], &[b"1"])).await.unwrap() })
+            });
+            {
+                let mut call = pin!(transport.call(count(&[b"dropped"], &[b"1"])));
+                let mut cx = Context::from_waker(Waker::noop());
+                for _ in 0..polls {
+                    if call.as_mut().poll(&mut cx).is_ready() {
+                        break;
+                    }
+                    tokio::task::yield_now().await;
+                }
+            }
+            let before = value(&transport, "k").await;
+            let placed = transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
+            assert_eq!(placed.value, Value::Int(before as i64 + 1), "no answer is taken for another's");
+            if let Some(other) = other {
+                other.await.unwrap();
+            }
+        }
+    }
+    assert!(value(&transport, "dropped").await >= 6, "what was polled once was sent");
+}
+
+#[tokio::test]
+async fn a_cut_inside_a_reply_is_unknown_and_the_next_call_works() {
+    let server = Server::start();
+    let proxy = Proxy::before(server.port);
+    let transport = Transport::open(proxy.options()).await.unwrap();
+    transport.call(count(&[b"k"], &[b"0"])).await.unwrap();
+    for cut in 0..4 {
+        proxy.set(Replies::CutAfter(cut));
+        let failed = transport.call(count(&[b"k"], &[b"1"])).await;
+        proxy.set(Replies::Pass);
+        assert!(matches!(failed, Err(Failure::Unknown(_))), "{cut}: {failed:?}");
+        let placed = transport.call(count(&[b"k"], &[b"1"])).await;
+        assert_eq!(placed.unwrap().value, Value::Int(2 * (cut as i64 + 1)), "both were executed");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_connect_is_not_executed_and_told_at_once() {
+    let mut server = Server::start();
+    let transport = Transport::open(quick(server.options())).await.unwrap();
+    server.kill();
+    let mut cut = 0;
+    for _ in 0..5 {
+        let began = Instant::now();
+        match transport.call(count(&[b"k"], &[b"1"])).await {
+            Err(Failure::NotExecuted(_)) => {}
+            // Written before the end of the connection was noticed.
+            Err(Failure::Unknown(_)) => cut += 1,
+            other => panic!("{other:?}"),
+        }
+        assert!(began.elapsed() < Duration::from_secs(1));
+    }
+    assert!(cut <= 1, "only the first could still be written");
+    let opened = Transport::open(quick(server.options())).await;
+    assert!(matches!(opened, Err(tenure_core::Error::Unavailable { .. })), "{opened:?}");
+    server.restart(&[]);
+    eventually("it works again", async || transport.call(count(&[b"k"], &[b"1"])).await.is_ok()).await;
+}
+
+#[tokio::test]
+async fn half_open_and_trickling_connections_end_in_time() {
+    let server = Server::start();
+    let proxy = Proxy::before(server.port);
+    for spoiled in [Replies::Swallow, Replies::Trickle(Duration::from_millis(300))] {
+        proxy.set(Replies::Pass);
+        let transport = Transport::open(quick(proxy.options())).await.unwrap();
+        proxy.set(spoiled);
+        let began = Instant::now();
+        let all = (0..8).map(|_| {
+            let transport = transport.clone();
+            tokio::spawn(async move { transport.call(count(&[b"k"], &[b"1"])).await })
+        });
+        for call in all.collect::<Vec<_>>() {
+            let failed = call.await.unwrap();
+            assert!(matches!(failed, Err(Failure::Unknown(_))), "{failed:?}");
+        }
+        let took = began.elapsed();
+        assert!(took >= Duration::from_millis(350) && took < Duration::from_millis(1500), "{took:?}");
+        proxy.set(Replies::Pass);
+        eventually("it works again", async || transport.call(count(&[b"k"], &[b"1"])).await.is_ok()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_left_call_ends_by_the_clock() {
+    let server = Server::start();
+    let proxy = Proxy::before(server.port);
+    let transport = Transport::open(quick(proxy.options())).await.unwrap();
+    proxy.set(Replies::Swallow);
+    let id = HoldId { client: ClientId::new(), n: 1 };
+    let order = Order::Attempt { id, lease: Duration::from_millis(1) };
+    let mut left = pin!(transport.call(Call { order, ..count(&[b"k"], &[b"1"]) }));
+    assert!(left.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    eventually("given up by the driver", async || {
+        !matches!(transport.hub.attempts.of(id), super::Known::Unanswered(_))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scripts_are_forgotten_all_the_time() {
+    let server = Server::start();
+    let transport = server.open().await;
+    let over = Arc::new(AtomicBool::new(false));
+    let flusher = {
+        let (other, over) = (server.open().await, over.clone());
+        tokio::spawn(async move {
+            while !over.load(SeqCst) {
+                command(&other, &["SCRIPT", "FLUSH"]).await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+    };
+    let done = Arc::new(AtomicU64::new(0));
+    let tasks: Vec<_> = (0..32)
+        .map(|_| {
+            let (transport, done) = (transport.clone(), done.clone());
+            tokio::spawn(async move {
+                for _ in 0..100 {
+                    let calls = vec![count(&[b"k"], &[b"1"]).to_owned(); 3];
+                    for outcome in transport.calls(calls).await {
+                        outcome.unwrap();
+                    }
+                    transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
+                    done.fetch_add(4, SeqCst);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    over.store(true, SeqCst);
+    flusher.await.unwrap();
+    assert_eq!(value(&transport, "k").await, done.load(SeqCst), "each once");
+}
+
+#[tokio::test]
+async fn killed_connections_are_opened_anew_unseen() {
+    let server = Server::start();
+    let transport = server.open().await;
+    let other = Transport::open(Options { client_name: "other".into(), ..server.options() }).await.unwrap();
+    let lane = transport.hub.home().unwrap().lane(&server.address());
+    for i in 1..=10 {
+        let before = lane.ready().unwrap();
+        command(&other, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
+        eventually("noticed though idle", async || before.is_dead()).await;
+        let placed = transport.call(count(&[b"k"], &[b"1"])).await;
+        assert_eq!(placed.unwrap().value, Value::Int(i));
+    }
+}
+
+#[tokio::test]
+async fn an_undo_goes_behind_its_attempt() {
+    let server = Server::start();
+    let proxy = Proxy::before(server.port);
+    let transport = Transport::open(proxy.options()).await.unwrap();
+    let id = HoldId { client: ClientId::new(), n: 1 };
+    transport.call(count(&[b"k"], &[b"0"])).await.unwrap();
+    proxy.hold_requests.store(true, SeqCst);
+    {
+        let order = Order::Attempt { id, lease: Duration::from_secs(60) };
+        let mut attempt = pin!(transport.call(Call { order, ..count(&[b"k"], &[b"7"]) }));
+        assert!(attempt.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    // From another runtime, whose own lane would overtake it.
+    let undone = {
+        let transport = transport.clone();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(transport.call(Call { order: Order::Behind(id), ..count(&[b"k"], &[b"-7"]) }))
+        })
+    };
+    let before = proxy.connections.load(SeqCst);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    proxy.hold_requests.store(false, SeqCst);
+    let placed = tokio::task::spawn_blocking(|| undone.join().unwrap()).await.unwrap().unwrap();
+    assert_eq!(placed, Placed { value: Value::Int(0), certain: true });
+    assert_eq!(proxy.connections.load(SeqCst), before, "on the same connection");
+    assert_eq!(transport.hub.attempts.len(), 0);
+}
+
+#[tokio::test]
+async fn an_undo_after_a_cut_is_not_certain_until_the_lease_is_over() {
+    let server = Server::start();
+    let proxy = Proxy::before(server.port);
+    let transport = Transport::open(quick(proxy.options())).await.unwrap();
+    let lease = Duration::from_secs(2);
+    let id = HoldId { client: ClientId::new(), n: 1 };
+    transport.call(count(&[b"k"], &[b"0"])).await.unwrap();
+    proxy.set(Replies::CutAfter(0));
+    let sent = Instant::now();
+    let attempt =
+        transport.call(Call { order: Order::Attempt { id, lease }, ..count(&[b"k"], &[b"1"]) }).await;
+    assert!(matches!(attempt, Err(Failure::Unknown(_))), "{attempt:?}");
+    proxy.set(Replies::Pass);
+    let undo =
+        async || transport.call(Call { order: Order::Behind(id), ..count(&[b"k"], &[b"0"]) }).await.unwrap();
+    assert!(!undo().await.certain);
+    eventually("certain in the end", async || undo().await.certain).await;
+    assert!(sent.elapsed() >= lease, "not before the lease was over");
+    assert_eq!(transport.hub.attempts.len(), 0);
+}
+
+#[tokio::test]
+async fn an_undo_behind_a_runtime_that_stands_still() {
+    let server = Server::start();
+    let transport = Transport::open(quick(server.options())).await.unwrap();
+    let id = HoldId { client: ClientId::new(), n: 1 };
+    // Its connection answers nobody, since nobody runs it.
+    let still = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let still = std::thread::scope(|scope| {
+        let attempt = scope.spawn(|| {
+            still.block_on(async {
+                transport.call(count(&[b"warm"], &[b"1"])).await.unwrap();
+                let order = Order::Attempt { id, lease: Duration::from_secs(60) };
+                let mut attempt = pin!(transport.call(Call { order, ..count(&[b"k"], &[b"1"]) }));
+                assert!(attempt.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            });
+            still
+        });
+        attempt.join().unwrap()
+    });
+    let began = Instant::now();
+    let undo = Call { order: Order::Behind(id), ..count(&[b"k"], &[b"-1"]) };
+    let placed = transport.call(undo).await.unwrap();
+    assert!(began.elapsed() < Duration::from_millis(400));
+    assert!(!placed.certain, "its answer was never read");
+    transport.call(count(&[b"k"], &[b"1"])).await.expect("others are not hurt");
+    std::thread::spawn(move || drop(still)).join().unwrap();
+}
+
+#[test]
+fn runtimes_come_and_go() {
+    let server = Server::start();
+    let runtime = |io: bool| {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        if io {
+            builder.enable_all();
+        }
+        builder.build().unwrap()
+    };
+    let first = runtime(true);
+    let transport = first.block_on(server.open());
+    for round in 0..3 {
+        let second = runtime(true);
+        second.block_on(async { transport.call(count(&[b"k"], &[b"1"])).await.unwrap() });
+        let task = second.spawn({
+            let transport = transport.clone();
+            async move { transport.subscribe(b"c", b"").await }
+        });
+        assert!(second.block_on(task).unwrap().is_ok());
+        assert_eq!(transport.hub.homes.all().len(), 2, "{round}");
+        drop(second);
+        assert_eq!(transport.hub.homes.all().len(), 1, "its connections went with it");
+        first.block_on(async { transport.call(count(&[b"k"], &[b"1"])).await.unwrap() });
+    }
+    // Without sockets and timers, and without any runtime.
+    runtime(false).block_on(async {
+        transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
+        assert!(transport.subscribe(b"c", b"").await.is_ok());
+    });
+    let mut call = pin!(transport.call(count(&[b"k"], &[b"1"])));
+    let thread = std::thread::current();
+    let waker = Waker::from(Arc::new(Unparks(thread)));
+    let last = loop {
+        match call.as_mut().poll(&mut Context::from_waker(&waker)) {
+            std::task::Poll::Ready(outcome) => break outcome.unwrap(),
+            std::task::Poll::Pending => std::thread::park_timeout(Duration::from_secs(5)),
+        }
+    };
+    assert_eq!(last.value, Value::Int(8));
+    assert_eq!(COUNT.name, "count");
+}
+
+struct Unparks(std::thread::Thread);
+
+impl std::task::Wake for Unparks {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}

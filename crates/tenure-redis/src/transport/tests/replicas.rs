@@ -1,0 +1,111 @@
+//! Calls that wait for replicas, and servers that come back as others.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+use tenure_core::{ClientId, HoldId};
+
+use super::count;
+use super::server::{Server, command, eventually};
+use crate::Options;
+use crate::transport::{Call, Failure, Order, Transport, Value};
+
+#[tokio::test]
+async fn a_durable_call_says_how_many_replicas_have_it() {
+    let master = Server::start();
+    let transport = master.open().await;
+    let within = Duration::from_millis(50);
+    let (placed, reached) = transport.durable(count(&[b"k"], &[b"1"]), 1, within).await.unwrap();
+    assert_eq!((placed.value, reached), (Value::Int(1), 0), "there is none");
+    let replica = Server::with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
+    eventually("the replica follows", async || {
+        transport.durable(count(&[b"k"], &[b"0"]), 1, within).await.unwrap().1 == 1
+    })
+    .await;
+    // Many at a time: none waits behind another's WAIT, nor does a plain call.
+    let stopped = replica.pid();
+    signal(stopped, "STOP");
+    let long = Duration::from_secs(2);
+    let began = Instant::now();
+    let tasks: Vec<_> = (0..8)
+        .map(|_| {
+            let transport = transport.clone();
+            tokio::spawn(async move { transport.durable(count(&[b"k"], &[b"1"]), 1, long).await })
+        })
+        .collect();
+    for _ in 0..20 {
+        transport.call(count(&[b"plain"], &[b"1"])).await.unwrap();
+    }
+    assert!(began.elapsed() < long, "plain calls wait for nobody");
+    for task in tasks {
+        assert_eq!(task.await.unwrap().unwrap().1, 0);
+    }
+    assert!(began.elapsed() < long * 2, "they waited side by side");
+    signal(stopped, "CONT");
+    command(&transport, &["SCRIPT", "FLUSH"]).await;
+    eventually("after a flush too", async || {
+        transport.durable(count(&[b"k"], &[b"0"]), 1, within).await.unwrap().1 == 1
+    })
+    .await;
+    assert_eq!(command(&transport, &["GET", "k"]).await, Value::Bulk(b"9".to_vec()));
+}
+
+#[tokio::test]
+async fn an_undo_waits_behind_a_durable_attempt() {
+    let master = Server::start();
+    let transport = master.open().await;
+    let id = HoldId { client: ClientId::new(), n: 1 };
+    transport.durable(count(&[b"k"], &[b"0"]), 1, Duration::from_millis(1)).await.unwrap();
+    {
+        let order = Order::Attempt { id, lease: Duration::from_secs(60) };
+        let call = Call { order, ..count(&[b"k"], &[b"7"]) };
+        let mut attempt = pin!(transport.durable(call, 1, Duration::from_millis(300)));
+        assert!(attempt.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    let undo = Call { order: Order::Behind(id), ..count(&[b"k"], &[b"-7"]) };
+    let placed = transport.call(undo).await.unwrap();
+    assert_eq!((placed.value, placed.certain), (Value::Int(0), true));
+}
+
+#[tokio::test]
+async fn a_restart_raises_doubt_and_a_cut_does_not() {
+    let mut server = Server::start();
+    let transport =
+        Transport::open(Options { timeout: Duration::from_secs(1), ..server.options() }).await.unwrap();
+    let mut doubt = transport.doubt();
+    let other = Transport::open(Options { client_name: "other".into(), ..server.options() }).await.unwrap();
+    command(&other, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
+    eventually("connected anew", async || transport.call(count(&[b"k"], &[b"1"])).await.is_ok()).await;
+    assert!(!doubt.has_changed().unwrap(), "the same server");
+    server.kill();
+    server.restart(&[]);
+    // By itself where the restart was quick enough, else with the next call.
+    eventually("it works again", async || transport.call(count(&[b"k"], &[b"1"])).await.is_ok()).await;
+    assert!(doubt.has_changed().unwrap());
+    doubt.borrow_and_update();
+    transport.subscribe(b"c", b"").await.unwrap();
+    assert!(!doubt.has_changed().unwrap(), "told once");
+}
+
+#[tokio::test]
+async fn a_stopped_server_is_unknown_in_time() {
+    let server = Server::start();
+    let limit = Duration::from_millis(500);
+    let transport = Transport::open(Options { timeout: limit, ..server.options() }).await.unwrap();
+    signal(server.pid(), "STOP");
+    let began = Instant::now();
+    let outcome = transport.call(count(&[b"k"], &[b"1"])).await;
+    let second = transport.call(count(&[b"k"], &[b"1"])).await;
+    let took = began.elapsed();
+    signal(server.pid(), "CONT");
+    assert!(matches!(outcome, Err(Failure::Unknown(_))), "{outcome:?}");
+    assert!(matches!(second, Err(Failure::NotExecuted(_))), "no handshake: {second:?}");
+    assert!(took < limit * 3, "{took:?}");
+}
+
+fn signal(pid: u32, name: &str) {
+    let sent = std::process::Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
+    assert!(sent.unwrap().success());
+}
