@@ -20,7 +20,8 @@ pub(super) fn room(node: &Node<'_>) -> Checked {
             "CONFIG SET maxclients to more, or find out who opens them",
         ));
     }
-    Ok(Finding::ok("clients", format!("{now} connections, of {most} at most")))
+    let now = if now == 1 { "1 connection".to_owned() } else { format!("{now} connections") };
+    Ok(Finding::ok("clients", format!("{now}, of {most} at most")))
 }
 
 pub(super) async fn idle(node: &Node<'_>) -> Checked {

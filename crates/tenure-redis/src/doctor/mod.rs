@@ -39,7 +39,11 @@ impl Redis {
             let (backend, what) = (self.info.scheme, "diagnose".to_owned());
             return Err(Error::Unavailable { backend, what, reason: silent.join("; ") });
         }
-        findings.push(self.trial().await);
+        let trial = self.trial().await;
+        findings.push(match nodes.as_slice() {
+            [one] => trial.at(one),
+            _ => trial,
+        });
         Ok(findings)
     }
 }
@@ -54,10 +58,11 @@ pub(crate) struct Node<'a> {
 
 type Facts = BTreeMap<String, String>;
 
-/// A check that came to no end: what was asked for, and why there was no answer.
-pub(crate) struct Stuck {
-    asked: String,
-    failure: Failure,
+/// Why a check came to no end. Each has the words that were asked.
+pub(crate) enum Stuck {
+    /// The server's own words.
+    Refused(String, String),
+    Silent(String, Failure),
 }
 
 type Checked = std::result::Result<Finding, Stuck>;
@@ -67,8 +72,8 @@ impl<'a> Node<'a> {
         let mut node = Self { redis, at, info: None };
         match node.ask(&["INFO"]).await {
             Ok(value) => node.info = Some(facts(value.text().unwrap_or_default())),
-            Err(Stuck { failure: Failure::Refused(_), .. }) => {}
-            Err(Stuck { failure, .. }) => return Err(failure),
+            Err(Stuck::Refused(..)) => {}
+            Err(Stuck::Silent(_, failure)) => return Err(failure),
         }
         Ok(node)
     }
@@ -97,8 +102,11 @@ impl<'a> Node<'a> {
 
     async fn ask(&self, words: &[&str]) -> std::result::Result<Value, Stuck> {
         let bytes: Vec<&[u8]> = words.iter().map(|w| w.as_bytes()).collect();
-        let asked = |failure| Stuck { asked: words[..words.len().min(2)].join(" "), failure };
-        self.redis.transport.command(To::Node(self.at), &bytes).await.map_err(asked)
+        let asked = || words[..words.len().min(2)].join(" ");
+        self.redis.transport.command(To::Node(self.at), &bytes).await.map_err(|failure| match failure {
+            Failure::Refused(reply) => Stuck::Refused(asked(), reply.message),
+            failure => Stuck::Silent(asked(), failure),
+        })
     }
 
     /// A line of the configuration; empty where the server does not know it.
@@ -109,9 +117,9 @@ impl<'a> Node<'a> {
     }
 
     fn facts(&self) -> std::result::Result<&Facts, Stuck> {
-        let message = "NOPERM this user may not ask for it";
-        let failure = || Failure::Refused(crate::transport::Reply::new(message));
-        self.info.as_ref().ok_or_else(|| Stuck { asked: "INFO".to_owned(), failure: failure() })
+        let refused =
+            || Stuck::Refused("INFO".to_owned(), "the user may not ask the server about itself".to_owned());
+        self.info.as_ref().ok_or_else(refused)
     }
 }
 
@@ -131,16 +139,15 @@ fn number(facts: &Facts, name: &str) -> u64 {
 }
 
 fn concluded(check: &'static str, checked: Checked) -> Finding {
-    let Stuck { asked, failure } = match checked {
-        Ok(finding) => return finding,
-        Err(stuck) => stuck,
-    };
-    match failure {
-        Failure::Refused(reply) => Finding::unknown(
+    match checked {
+        Ok(finding) => finding,
+        Err(Stuck::Refused(asked, message)) => Finding::unknown(
             check,
-            format!("not checked: {}", reply.message),
+            format!("not checked: {message}"),
             format!("allow {asked} to have it checked, or check it by hand"),
         ),
-        failure => Finding::error(check, format!("{asked} was not answered: {failure}"), "ask again"),
+        Err(Stuck::Silent(asked, failure)) => {
+            Finding::error(check, format!("{asked} was not answered: {failure}"), "ask again")
+        }
     }
 }

@@ -3,11 +3,11 @@
 
 use tenure_core::{ClientId, Finding, HoldId, Name};
 
-use super::{Node, Stuck, concluded, trial};
+use super::{Node, Stuck, concluded, number, trial};
 use crate::inspect::escape;
 use crate::keys::Keys;
 use crate::scripts;
-use crate::transport::{Failure, Value};
+use crate::transport::Value;
 
 const CHECK: &str = "rights";
 const ASK: &str = include_str!("../../scripts/rights.lua");
@@ -21,14 +21,11 @@ pub(super) async fn rights(node: &Node<'_>) -> Vec<Finding> {
             "this server cannot say what a user may do (Redis 7.0 can)",
             "see whether a lock could be taken, below",
         )],
-        Err(Stuck { failure: Failure::Refused(reply), .. }) => {
-            let all = format!("{} {}", keys_word(&node.redis.prefix), channels_word(&node.redis.prefix));
-            vec![Finding::error(
-                CHECK,
-                format!("{user} may not run scripts, and every call is one: {}", reply.message),
-                format!("ACL SETUSER {user} +eval +evalsha {all}"),
-            )]
-        }
+        Err(Stuck::Refused(_, message)) => vec![Finding::error(
+            CHECK,
+            format!("the user {user} may not run scripts, and every call is one: {message}"),
+            format!("ACL SETUSER {user} +eval +evalsha; what else is missing shows then"),
+        )],
         Err(stuck) => vec![concluded(CHECK, Err(stuck))],
     }
 }
@@ -48,7 +45,10 @@ async fn ask_all(node: &Node<'_>) -> Result<Option<Missing>, Stuck> {
     let (subscribe, unsubscribe) =
         if publish == "SPUBLISH" { ("SSUBSCRIBE", "SUNSUBSCRIBE") } else { ("SUBSCRIBE", "UNSUBSCRIBE") };
     // What takes no key is allowed or not, whatever key is named.
-    let plain = ["SCAN", "WAIT", unsubscribe];
+    let mut plain = vec!["SCAN", unsubscribe];
+    if node.facts().is_ok_and(|facts| number(facts, "connected_slaves") > 0) {
+        plain.push("WAIT");
+    }
     let mut commands: Vec<&str> = vec!["EVAL", "EVALSHA"];
     commands.extend(scripts::commands().into_iter().filter(|c| *c != "TIME"));
 
@@ -129,18 +129,21 @@ impl Missing {
         let mut commands = self.alone.commands();
         if self.on_keys.nothing() {
             let words = format!("{keys} {}", plus(&self.on_keys.commands()));
-            error(format!("{user} may do nothing with the keys of locks"), words);
+            error(format!("the user {user} may do nothing with the keys of locks"), words);
         } else {
             commands.extend(self.on_keys.commands());
             let places = self.on_keys.places();
             if !places.is_empty() {
-                error(format!("{user} may not read and write keys that locks have: {}", some(&places)), keys);
+                error(
+                    format!("the user {user} may not read and write keys that locks have: {}", some(&places)),
+                    keys,
+                );
             }
         }
         let mut deaf = Vec::new();
         if self.on_channels.nothing() {
             let words = format!("{channels} {}", plus(&self.on_channels.commands()));
-            error(format!("{user} may use no channel, and every release tells one"), words);
+            error(format!("the user {user} may use no channel, and every release tells one"), words);
         } else {
             let (publishes, listens): (Vec<&str>, Vec<&str>) =
                 self.on_channels.commands().into_iter().partition(|c| c.ends_with("publish"));
@@ -148,15 +151,21 @@ impl Missing {
             deaf.extend(listens);
             let places = self.on_channels.places();
             if !places.is_empty() {
-                error(format!("{user} may not use channels that locks have: {}", some(&places)), channels);
+                error(
+                    format!("the user {user} may not use channels that locks have: {}", some(&places)),
+                    channels,
+                );
             }
         }
         if !commands.is_empty() {
-            error(format!("{user} may not run {}, and locks need it", commands.join(", ")), plus(&commands));
+            error(
+                format!("the user {user} may not run {}, and locks need it", commands.join(", ")),
+                plus(&commands),
+            );
         }
 
         let mut warning = |what: &str, command: &str| {
-            let what = format!("{user} may not run {command}: {what}");
+            let what = format!("the user {user} may not run {command}: {what}");
             found.push(Finding::warning(CHECK, what, allow(&format!("+{command}"))));
         };
         deaf.iter().for_each(|c| warning("waiters hear nothing, and look four times a second", c));
@@ -171,7 +180,7 @@ impl Missing {
             );
         }
         if found.is_empty() {
-            found.push(Finding::ok(CHECK, format!("{user} may do all that locks need")));
+            found.push(Finding::ok(CHECK, format!("the user {user} may do all that locks need")));
         }
         found
     }
