@@ -87,12 +87,12 @@ if applied == 1 then
   end
   if latch then
     if not after then
-      redis.call(ARGV[6], ARGV[7], '0')
+      redis.pcall(ARGV[6], ARGV[7], '0')
     elseif not before then
-      redis.call(ARGV[6], ARGV[7], '1')
+      redis.pcall(ARGV[6], ARGV[7], '1')
     end
   elseif after and (not before or tonumber(after) > value) then
-    redis.call(ARGV[6], ARGV[7], math.max(0, tonumber(after)))
+    redis.pcall(ARGV[6], ARGV[7], math.max(0, tonumber(after)))
   end
 end
 return {applied, before or '-', after or '-'}

@@ -29,7 +29,7 @@ if redis.call('EXISTS', name) == 0 then
   local now = clock()
   local head = sweep(queue, scores, stamps, about, now)
   if head then
-    redis.call(ARGV[4], ARGV[5] .. head, '0')
+    redis.pcall(ARGV[4], ARGV[5] .. head, '0')
   end
 end
 return freed

@@ -20,8 +20,9 @@ if ARGV[2] ~= '0' then
 end
 redis.call('DEL', name)
 redis.call('HDEL', about, id)
-redis.call(ARGV[4], ARGV[5], '0')
+-- Whoever may not publish has released all the same, and those who wait look by themselves: here and in all scripts.
+redis.pcall(ARGV[4], ARGV[5], '0')
 if ARGV[6] ~= '' then
-  redis.call(ARGV[4], ARGV[6], '0')
+  redis.pcall(ARGV[4], ARGV[6], '0')
 end
 return 1

@@ -19,7 +19,7 @@ end
 if redis.call('ZSCORE', ends, permit(id, 1)) then
   put(ends, ours, id, n, now + lease, slack)
   extend(about, lease)
-  extend(ours, lease)
+  extend(ours, lease + slack)
   return {1, fence_of(about, id)}
 end
 if free >= n then
@@ -29,7 +29,7 @@ if free >= n then
   put(ends, ours, id, n, now + lease, slack)
   redis.call('HSET', about, id, fence .. ' ' .. micros .. ' ' .. n .. ' ' .. ARGV[7])
   extend(about, lease)
-  extend(ours, lease)
+  extend(ours, lease + slack)
   -- A semaphore that Redisson gave a TTL ends as a whole.
   local ttl = redis.call('PTTL', name)
   if ttl > 0 then

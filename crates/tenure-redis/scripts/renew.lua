@@ -9,6 +9,11 @@
 local slack, now = tonumber(ARGV[1]), clock()
 local key, reply = 0, {}
 
+-- A key that somebody else has overwritten is not ours any more: it must not end the renewal of all others.
+local function has(name, field)
+  return redis.pcall('HEXISTS', name, field) == 1
+end
+
 local function waits(waiters, stamps, about, id, ms)
   if not redis.call('ZSCORE', waiters, id) then
     return 0
@@ -22,7 +27,7 @@ for at = 2, #ARGV, 5 do
   local found = 0
   if kind == 'l' or kind == 'q' or kind == 'f' then
     local name, about = KEYS[key + 1], KEYS[key + 2]
-    if redis.call('HEXISTS', name, id) == 1 then
+    if has(name, id) then
       extend(name, lease)
       extend(about, lease)
       found = 1
@@ -35,7 +40,7 @@ for at = 2, #ARGV, 5 do
     key = key + ((kind == 'l' and 2) or (kind == 'q' and 4) or 5)
   elseif kind == 'r' then
     local name, about, timeout = KEYS[key + 1], KEYS[key + 2], KEYS[key + 3]
-    if redis.call('HEXISTS', name, id) == 1 and redis.call('EXISTS', timeout) == 1 then
+    if has(name, id) and redis.call('EXISTS', timeout) == 1 then
       extend(timeout, lease)
       -- A JVM that reads too shortens the hash to its own term.
       extend(name, redis.call('PTTL', timeout))
@@ -47,7 +52,7 @@ for at = 2, #ARGV, 5 do
     key = key + 5
   elseif kind == 'w' then
     local name, about = KEYS[key + 1], KEYS[key + 2]
-    if redis.call('HEXISTS', name, id .. ':write') == 1 then
+    if has(name, id .. ':write') then
       extend(name, lease)
       extend(about, lease)
       found = 1
@@ -68,7 +73,7 @@ for at = 2, #ARGV, 5 do
     if alive == n then
       put(ends, ours, id, n, now + lease, slack)
       extend(about, lease)
-      extend(ours, lease)
+      extend(ours, lease + slack)
       found = 1
     elseif alive == 0 then
       found = waits(KEYS[key + 4], KEYS[key + 5], about, id, ms)

@@ -13,7 +13,7 @@ if redis.call('HEXISTS', name, field) == 0 or (reads and redis.call('EXISTS', ti
   local was = leave(waiters, writers, stamps, about, id)
   if was == 1 then
     -- Those behind it may have stood back for nobody else.
-    redis.call(ARGV[5], ARGV[6], '1')
+    redis.pcall(ARGV[5], ARGV[6], '1')
   end
   return was
 end
@@ -42,13 +42,13 @@ if redis.call('HLEN', name) > 1 then
 end
 if live == 0 then
   redis.call('DEL', name)
-  redis.call(ARGV[5], ARGV[6], reads and '0' or '1')
+  redis.pcall(ARGV[5], ARGV[6], reads and '0' or '1')
 else
   redis.call('PEXPIRE', name, longest)
   if not reads then
     -- The writer's own reads stay: other readers may join them.
     redis.call('HSET', name, 'mode', 'read')
-    redis.call(ARGV[5], ARGV[6], '1')
+    redis.pcall(ARGV[5], ARGV[6], '1')
   end
 end
 return 1

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tenure_core::backend::Mode;
 use tenure_core::{Family, Fence, Holder, Name, Result, Snapshot, Waiter};
 
-use crate::keys::{Keys, name_of};
+use crate::keys::{Keys, is_record, name_of};
 use crate::scripts;
 use crate::store::{Redis, words};
 use crate::transport::{Call, Failure, Order, OwnedCall, To, Value};
@@ -46,7 +46,8 @@ impl Redis {
                 let Value::Array(mut parts) = reply else { break };
                 let (Some(Value::Array(keys)), Some(next)) = (parts.pop(), parts.pop()) else { break };
                 for key in &keys {
-                    let name = key.text().map(name_of).and_then(|n| n.strip_prefix(self.prefix.as_str()));
+                    let key = key.text().filter(|key| !is_record(key));
+                    let name = key.map(name_of).and_then(|n| n.strip_prefix(self.prefix.as_str()));
                     names.extend(name.filter(|n| n.starts_with(prefix)).and_then(|n| Name::new(n).ok()));
                 }
                 seen += 1000;

@@ -24,7 +24,8 @@ local function reap(name, ends, ours, now)
   return back
 end
 
--- Puts the ends of a hold's permits no earlier than `over`.
+-- Puts the ends of a hold's permits no earlier than `over`. Our set must outlive them until the others let go: without it
+-- a permit that has ended is taken for one with slack.
 local function put(ends, ours, id, n, over, slack)
   for i = 1, n do
     local each = permit(id, i)
@@ -38,5 +39,5 @@ end
 -- Tells waiters how many are free. Redisson cannot bear a negative number.
 local function tell(publish, channel, name)
   local free = tonumber(redis.call('GET', name) or 0)
-  redis.call(publish, channel, math.max(0, free))
+  redis.pcall(publish, channel, math.max(0, free))
 end
