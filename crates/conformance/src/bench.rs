@@ -88,6 +88,11 @@ impl Bench {
         self.world.url().expect("only cases marked so ask for an address")
     }
 
+    /// Whether a name that is good elsewhere is refused here.
+    pub fn refuses(&self, name: &str) -> bool {
+        self.world.refuses(name)
+    }
+
     /// After a case: nobody holds or waits for anything, within what the store needs to forget the dead.
     pub async fn nothing_left(&self) {
         let clients = std::mem::take(&mut *self.open.lock().unwrap());

@@ -24,6 +24,11 @@ pub trait World: Send + Sync {
 
     /// An address for other processes; `None` when the world is inside this process.
     fn url(&self) -> Option<String>;
+
+    /// Whether this name, good as it is elsewhere, cannot be one here.
+    fn refuses(&self, _name: &str) -> bool {
+        false
+    }
 }
 
 /// Every store there is.

@@ -19,7 +19,8 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// The store, such as sqlite:/var/lib/app/locks.db?lease=10s [default: sqlite:, a file in your state directory]
+    /// The store, such as sqlite:/var/lib/app/locks.db?lease=10s or redis://host [default: sqlite:, a file in your
+    /// state directory]
     // Not clap's default: an empty variable means the same as none. Values are hidden, they may hold a password.
     #[arg(long, global = true, env = "TENURE_URL", hide_env_values = true, value_name = "URL")]
     url: Option<String>,
@@ -47,6 +48,8 @@ pub(crate) enum Command {
     Show(Show),
     /// Take a name away from whoever holds it
     Release(Release),
+    /// Look whether the store is set up such that locks are safe
+    Doctor(Doctor),
 }
 
 #[derive(Debug, Args)]
@@ -152,10 +155,17 @@ pub(crate) struct Release {
     /// Yes, take it from its holder: otherwise only the holder itself can release it
     #[arg(long)]
     pub(crate) force: bool,
+    /// Only from this holder, as `show` names its hold
+    #[arg(long, value_name = "HOLD")]
+    pub(crate) hold: Option<String>,
     /// Do not ask
     #[arg(short, long)]
     pub(crate) yes: bool,
 }
+
+#[derive(Debug, Args)]
+#[command(after_help = DOCTOR_HELP)]
+pub(crate) struct Doctor {}
 
 fn some_time(text: &str) -> Result<Duration, String> {
     match tenure::parse_duration(text)? {
@@ -171,6 +181,7 @@ Examples:
   tenure run api --limit 4 -- ./fetch                    at most four at once
   tenure ls
   tenure show backup
+  tenure doctor --url redis://localhost                  is that server good for locks?
 
 `tenure help run` has more, and the exit codes.";
 
@@ -202,11 +213,21 @@ Examples:
 
 const RELEASE_HELP: &str = "\
 The holder learns at its next renewal, a third of its lease later at most, that it was released: until then it \
-may work on. What it protects can tell by the fence, which is larger for the next holder.
+may work on. What it protects can tell by the fence, which is larger for the next holder. A holder of another \
+library is `foreign`; it learns it in its own way.
 
 Exit codes:
   0  it was released
   1  nobody held it";
+
+const DOCTOR_HELP: &str = "\
+On a server it looks at eviction, persistence, replicas, rights, clock and more, and takes and releases a lock \
+called tenure-doctor. What the server does not let it see is `unknown`, and no reason for a bad exit code.
+
+Exit codes:
+   0  nothing to worry about
+   1  there are warnings or errors
+  69  the store cannot be reached";
 
 #[cfg(test)]
 mod tests {
@@ -228,6 +249,8 @@ mod tests {
             "tenure run n --lease 3s --max-hold 9s --wait 1s --shared --json -q -- true -x",
             "tenure --url memory: ls",
             "tenure ls --url memory: a/",
+            "tenure release n --force --hold 4f3c:-5 --yes",
+            "tenure doctor --json --url redis://h",
         ] {
             assert!(parse(good).is_ok(), "{good}: {:?}", parse(good).err().map(|e| e.to_string()));
         }

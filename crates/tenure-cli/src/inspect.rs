@@ -5,7 +5,7 @@ use tenure::{Client, Family, Holder, Result, Snapshot, Waiter};
 
 use crate::args::{Ls, Show};
 use crate::output;
-use crate::people::{place, printable};
+use crate::people::{place, printable, waiter_place};
 use crate::report::Report;
 use crate::table::{Look, Table, coloured, paint};
 use crate::times::{ago, human, utc};
@@ -80,7 +80,6 @@ fn holders(snapshot: &Snapshot) -> String {
     if let Some(count) = snapshot.count {
         return format!("count {count}");
     }
-    let place_of = |h: &Holder| place(h.host.as_deref(), h.pid, &h.id);
     if snapshot.family == Family::Permit {
         let used: u32 = snapshot.holders.iter().map(|h| h.holds).sum();
         let size = snapshot.size.map_or_else(|| "?".into(), |n| n.to_string());
@@ -88,8 +87,8 @@ fn holders(snapshot: &Snapshot) -> String {
     }
     match snapshot.holders.as_slice() {
         [] => "-".into(),
-        [one] => place_of(one),
-        [first, rest @ ..] => format!("{} +{}", place_of(first), rest.len()),
+        [one] => place(one),
+        [first, rest @ ..] => format!("{} +{}", place(first), rest.len()),
     }
 }
 
@@ -112,7 +111,7 @@ fn describe(snapshot: &Snapshot, coloured: bool) -> String {
         line("permits", format!("{used} of {size} in use"));
     }
     for holder in &snapshot.holders {
-        line("holder", format!("{}{}", place(holder.host.as_deref(), holder.pid, &holder.id), how(holder)));
+        line("holder", format!("{}{}", place(holder), how(holder)));
         holder.note.iter().for_each(|note| line("", format!("note {}", printable(note))));
         let left = match holder.left {
             Some(left) => format!("{} left unless renewed", human(left)),
@@ -122,11 +121,11 @@ fn describe(snapshot: &Snapshot, coloured: bool) -> String {
         line("", format!("hold {}", printable(&holder.id)));
     }
     for waiter in &snapshot.waiters {
-        let Waiter { id, mode, since: from, note, host, pid } = waiter;
+        let Waiter { mode, since: from, note, .. } = waiter;
         let mode = if *mode == Mode::Shared { ", shared" } else { "" };
         let since = since(*from).map(|s| format!(" {s}")).unwrap_or_default();
         let note = note.as_deref().map(|n| format!(" ({})", printable(n))).unwrap_or_default();
-        line("waiter", format!("{}{mode}{since}{note}", place(host.as_deref(), *pid, id)));
+        line("waiter", format!("{}{mode}{since}{note}", waiter_place(waiter)));
     }
     text
 }

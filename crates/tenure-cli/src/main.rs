@@ -4,6 +4,7 @@
 //! thread that started it.
 
 mod args;
+mod doctor;
 mod ending;
 mod inspect;
 mod job;
@@ -62,6 +63,9 @@ async fn dispatch(cli: &Cli, report: Report) -> u8 {
         }
         Command::Release(release) => {
             (with(cli, report, async |c| release::release(c, release, report).await).await, UNAVAILABLE)
+        }
+        Command::Doctor(doctor) => {
+            (with(cli, report, async |c| doctor::doctor(c, doctor, report).await).await, UNAVAILABLE)
         }
     };
     result.unwrap_or_else(|error| {

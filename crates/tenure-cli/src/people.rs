@@ -1,16 +1,37 @@
 //! Holders and waiters in words.
 
-use tenure::Holder;
+use tenure::{Holder, Waiter};
 
 use crate::times::{ago, human, utc};
 
-/// Where a holder or waiter is: `host:pid`.
-pub(crate) fn place(host: Option<&str>, pid: Option<u32>, id: &str) -> String {
+/// Where a holder is: `host:pid`, or `foreign` and the words of another library.
+pub(crate) fn place(holder: &Holder) -> String {
+    let Holder { host, pid, id, foreign, .. } = holder;
+    place_of(host.as_deref(), *pid, id, *foreign)
+}
+
+pub(crate) fn waiter_place(waiter: &Waiter) -> String {
+    let Waiter { host, pid, id, foreign, .. } = waiter;
+    place_of(host.as_deref(), *pid, id, *foreign)
+}
+
+fn place_of(host: Option<&str>, pid: Option<u32>, id: &str, foreign: bool) -> String {
     match (host, pid) {
+        _ if foreign => format!("foreign {}", short(id)),
         (Some(host), Some(pid)) => format!("{}:{pid}", printable(host)),
         (Some(host), None) => printable(host),
         (None, Some(pid)) => format!("process {pid}"),
         (None, None) => printable(id),
+    }
+}
+
+/// Of `<uuid>:<thread>` what people can tell apart; anything else as it is.
+fn short(id: &str) -> String {
+    match id.split_once('-').zip(id.split_once(':')) {
+        Some(((first, _), (uuid, thread))) if uuid.len() == 36 => {
+            format!("{}…:{}", printable(first), printable(thread))
+        }
+        _ => printable(id),
     }
 }
 
@@ -29,8 +50,9 @@ pub(crate) fn holders_now(holders: &[Holder]) -> String {
     format!("{}{since}{left}{}{}", holder(first), note(first), others(holders))
 }
 
-fn holder(holder: &Holder) -> String {
-    place(holder.host.as_deref(), holder.pid, &holder.id)
+/// In a sentence.
+pub(crate) fn holder(holder: &Holder) -> String {
+    if holder.foreign { format!("another library ({})", printable(&holder.id)) } else { place(holder) }
 }
 
 fn note(holder: &Holder) -> String {
@@ -62,7 +84,15 @@ mod tests {
 
     #[test]
     fn a_holder_without_a_process_shows_its_own_words() {
-        assert_eq!(place(Some("web-1"), Some(42), "id"), "web-1:42");
-        assert_eq!(place(None, None, "uuid:7"), "uuid:7");
+        assert_eq!(place_of(Some("web-1"), Some(42), "id", false), "web-1:42");
+        assert_eq!(place_of(None, None, "uuid:7", false), "uuid:7");
+    }
+
+    #[test]
+    fn a_foreign_holder_is_called_so() {
+        let id = "4f3c2b1a-0000-4000-8000-000000000001:-5";
+        assert_eq!(place_of(None, None, id, true), "foreign 4f3c2b1a…:-5");
+        assert_eq!(place_of(None, None, "a-b:c", true), "foreign a-b:c");
+        assert_eq!(place_of(None, None, "00ff", true), "foreign 00ff");
     }
 }

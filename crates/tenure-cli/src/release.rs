@@ -9,7 +9,7 @@ use tenure::{Client, Error, Family, Holder, Lock, Name, Result, Snapshot};
 use crate::args::Release;
 use crate::inspect::json;
 use crate::output;
-use crate::people::{holders_now, place, printable};
+use crate::people::{self, holders_now, printable};
 use crate::report::Report;
 
 /// What was released, for programs.
@@ -34,38 +34,39 @@ pub(crate) async fn release(client: &Client, release: &Release, report: Report) 
             "there is no terminal to ask at: say --yes to release it all the same".into(),
         ));
     }
-    let found = client.show(name.as_str()).await?.filter(|s| !s.holders.is_empty());
-    let Some(snapshot) = found else { return nobody(&name, report) };
+    let mut found = client.show(name.as_str()).await?;
+    if let (Some(snapshot), Some(hold)) = (&mut found, &release.hold) {
+        snapshot.holders.retain(|h| h.id == *hold);
+    }
+    let Some(snapshot) = found.filter(|s| !s.holders.is_empty()) else {
+        return nobody(release, &name, report);
+    };
     if asked && !confirm(&snapshot).map_err(|e| Error::Config(format!("cannot ask: {e}")))? {
         return Ok(1);
     }
-    if snapshot.holders.iter().all(|h| h.hold_id().is_none()) {
-        let holders = holders_now(&snapshot.holders);
-        return Err(Error::Config(format!(
-            "{name} is held by another library, which must release it: {holders}"
-        )));
-    }
     let released = take(client, &snapshot).await?;
     if released.is_empty() {
-        return nobody(&name, report);
+        return nobody(release, &name, report);
     }
     if report.json {
         output(&json(&Released { name: &name, released: &released }))?;
         return Ok(0);
     }
     for holder in &released {
-        let who = place(holder.host.as_deref(), holder.pid, &holder.id);
+        let who = people::holder(holder);
         let note = holder.note.as_deref().map(|n| format!(" ({})", printable(n))).unwrap_or_default();
         output(&format!("released {}, held by {who}{note}\n", printable(name.as_str())))?;
     }
     Ok(0)
 }
 
-fn nobody(name: &Name, report: Report) -> Result<u8> {
+fn nobody(release: &Release, name: &Name, report: Report) -> Result<u8> {
     if report.json {
         output(&json(&Released { name, released: &[] }))?;
     } else if !report.quiet {
-        report.warn(format!("nobody holds {}", printable(name.as_str())));
+        let who =
+            release.hold.as_deref().map_or_else(|| "nobody".into(), |hold| format!("no {}", printable(hold)));
+        report.warn(format!("{who} holds {}", printable(name.as_str())));
     }
     Ok(1)
 }
@@ -82,8 +83,7 @@ fn confirm(snapshot: &Snapshot) -> io::Result<bool> {
 async fn take(client: &Client, snapshot: &Snapshot) -> Result<Vec<Holder>> {
     let mut released = Vec::new();
     for holder in &snapshot.holders {
-        let Some(id) = holder.hold_id() else { continue };
-        if held_as(client, snapshot, holder).release_by(id).await? {
+        if held_as(client, snapshot, holder).release_from(holder).await? {
             released.push(holder.clone());
         }
     }

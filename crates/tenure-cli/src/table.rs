@@ -7,12 +7,21 @@ pub(crate) fn coloured() -> bool {
     stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }
 
+/// How wide the terminal is that standard output goes to, if it is one. Some do not know.
+pub(crate) fn width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stdout()).ok()?;
+    Some(if size.ws_col == 0 { 80 } else { usize::from(size.ws_col) })
+}
+
 /// How a text looks.
 #[derive(Clone, Copy)]
 pub(crate) enum Look {
     Plain,
     Bold,
     Dim,
+    Red,
+    Green,
+    Yellow,
 }
 
 pub(crate) fn paint(text: &str, look: Look, coloured: bool) -> String {
@@ -21,6 +30,9 @@ pub(crate) fn paint(text: &str, look: Look, coloured: bool) -> String {
         Look::Plain => return text.to_owned(),
         Look::Bold => 1,
         Look::Dim => 2,
+        Look::Red => 31,
+        Look::Green => 32,
+        Look::Yellow => 33,
     };
     format!("\x1b[{code}m{text}\x1b[0m")
 }

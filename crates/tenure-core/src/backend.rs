@@ -17,7 +17,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::Serialize;
 
-use crate::{Claim, Clock, Drift, Error, Family, Fence, HoldId, Name, OpId, Result, Time};
+use crate::{Claim, Clock, Drift, Error, Family, Fence, Finding, HoldId, Kind, Name, OpId, Result, Time};
 
 /// A store, as the core sees it. It knows nothing of guards, owners, deadlines or metrics.
 ///
@@ -57,6 +57,22 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
 
     /// Holders and waiters, for people.
     async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>>;
+
+    /// Takes `name` from a holder of another library, which goes by words of its own, and tells all who wait.
+    async fn expel(&self, name: &Name, kind: Kind, holder: &str) -> Result<Released> {
+        let _ = kind;
+        Err(Error::Unsupported {
+            backend: self.info().scheme,
+            what: format!("taking {name} from {holder}"),
+            reason: "this store is not shared with other libraries".to_owned(),
+        })
+    }
+
+    /// Looks whether the store is set up such that promises can be kept, for people. An error when it cannot be
+    /// reached at all.
+    async fn diagnose(&self) -> Result<Vec<Finding>> {
+        Ok(Vec::new())
+    }
 }
 
 /// What a store is and can do.
@@ -283,6 +299,8 @@ pub struct Holder {
     pub host: Option<String>,
     /// Its process.
     pub pid: Option<u32>,
+    /// Whether it belongs to another library, which says no more about itself.
+    pub foreign: bool,
 }
 
 impl Holder {
@@ -308,6 +326,8 @@ pub struct Waiter {
     pub host: Option<String>,
     /// Its process.
     pub pid: Option<u32>,
+    /// Whether it belongs to another library, which says no more about itself.
+    pub foreign: bool,
 }
 
 /// How a holder or waiter shares a name.

@@ -11,8 +11,8 @@ use crate::driver::Gates;
 use crate::keeper::Keeper;
 use crate::owner::Slots;
 use crate::{
-    ClientId, Clock, CountingSemaphore, Election, Error, HoldId, Kind, Latch, Lock, LostReason, Name, Result,
-    RwLock, Semaphore,
+    ClientId, Clock, CountingSemaphore, Election, Error, Finding, HoldId, Kind, Latch, Lock, LostReason,
+    Name, Result, RwLock, Semaphore,
 };
 
 /// Numbers that a client goes by.
@@ -162,6 +162,28 @@ impl Client {
     pub async fn show(&self, name: impl AsRef<str>) -> Result<Option<Snapshot>> {
         self.inner.core.check_open()?;
         self.inner.core.snapshot(&Name::new(name)?).await
+    }
+
+    /// Looks whether the store is set up such that promises can be kept: what is good, what is a risk, what does not
+    /// work, and what to do about it. For people, at start-up or at the command line; `tenure doctor` shows the same.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+    /// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+    /// for finding in client.diagnose().await? {
+    ///     if finding.level >= tenure_core::Level::Warning {
+    ///         eprintln!("{finding}");
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn diagnose(&self) -> Result<Vec<Finding>> {
+        let core = &self.inner.core;
+        core.check_open()?;
+        core.ask(|| core.backend.diagnose()).await
     }
 
     /// The store.

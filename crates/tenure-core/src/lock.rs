@@ -1,12 +1,13 @@
 //! The template of everything that is held: a name, a kind and options.
 
+use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::acquire::{Request, Wait};
 use crate::backend::{Holder, Mode, Released, Waiter};
-use crate::client::Client;
+use crate::client::{Client, Core};
 use crate::{Claim, Family, Guard, HoldId, Kind, Name, Owner, Result};
 
 /// A lock, or what behaves like one: the halves of a read/write lock, permits of a semaphore. A template: cheap,
@@ -153,17 +154,36 @@ impl Lock {
     pub async fn force_release(&self) -> Result<bool> {
         let mut freed = false;
         for holder in self.holders().await? {
-            let Some(id) = holder.hold_id() else { continue };
-            // Both halves of a read/write lock are taken away through either.
-            let mut held_as = self.clone();
-            held_as.request.kind = match (holder.mode, self.request.kind) {
-                (Mode::Shared, _) => Kind::Read { under_write: None },
-                (Mode::Exclusive, Kind::Read { .. }) => Kind::Write,
-                (_, kind) => kind,
-            };
-            freed |= held_as.release_by(id).await?;
+            freed |= self.release_from(&holder).await?;
         }
         Ok(freed)
+    }
+
+    /// Takes it from one of those whom [`Lock::holders`] has shown, and says whether it still was one. Works also for
+    /// a holder of another library, whatever its id looks like.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn release_from(&self, holder: &Holder) -> Result<bool> {
+        // Both halves of a read/write lock are taken away through either.
+        let mut held_as = self.clone();
+        held_as.request.kind = match (holder.mode, self.request.kind) {
+            (Mode::Shared, _) => Kind::Read { under_write: None },
+            (Mode::Exclusive, Kind::Read { .. }) => Kind::Write,
+            (_, kind) => kind,
+        };
+        match holder.hold_id() {
+            Some(id) if !holder.foreign => held_as.release_by(id).await,
+            _ => held_as.expel(&holder.id).await,
+        }
+    }
+
+    async fn expel(&self, holder: &str) -> Result<bool> {
+        let core = self.request.core();
+        core.check_open()?;
+        let name = self.request.name()?;
+        tracing::info!(%name, holder, "taken from a holder of another library");
+        core.take_away(|| core.backend.expel(name, self.request.kind, holder)).await
     }
 
     /// Releases a hold by its id, from anywhere, and says whether there was one. Its holder learns it as from
@@ -177,20 +197,7 @@ impl Lock {
         let name = self.request.name()?;
         tracing::info!(%name, hold = %id, "released by its id");
         let claim = Claim::of(id, name.clone(), self.request.kind);
-        let sent = std::sync::atomic::AtomicBool::new(false);
-        core.ask(async || {
-            let before = sent.load(Relaxed);
-            match core.backend.release(&claim, 0).await {
-                // The one that was not answered has freed it.
-                Ok(Released::Gone) => Ok(before),
-                Ok(Released::Freed) => Ok(true),
-                Err(error) => {
-                    sent.fetch_or(error.is_unknown(), Relaxed);
-                    Err(error)
-                }
-            }
-        })
-        .await
+        core.take_away(|| core.backend.release(&claim, 0)).await
     }
 
     /// The name, if it is a good one.
@@ -204,5 +211,28 @@ impl Lock {
     /// What it is.
     pub fn family(&self) -> Family {
         self.request.kind.family()
+    }
+}
+
+impl Core {
+    /// Whether what a release was about was there, however often it had to be sent.
+    async fn take_away<F: Future<Output = Result<Released>>>(
+        self: &Arc<Self>,
+        release: impl Fn() -> F,
+    ) -> Result<bool> {
+        let sent = AtomicBool::new(false);
+        self.ask(async || {
+            let before = sent.load(Relaxed);
+            match release().await {
+                // The one that was not answered has freed it.
+                Ok(Released::Gone) => Ok(before),
+                Ok(Released::Freed) => Ok(true),
+                Err(error) => {
+                    sent.fetch_or(error.is_unknown(), Relaxed);
+                    Err(error)
+                }
+            }
+        })
+        .await
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::backend::{Info, Interest, Liveness, Watch};
 use crate::clock::wall_micros;
 use crate::ledger::{Ledger, LedgerStore, Ledgered, Now, Watched};
-use crate::{Clock, Drift, Family, Name, Result};
+use crate::{Clock, Drift, Family, Finding, Name, Result};
 
 /// A store in memory. Each instance is a world of its own; share one by cloning its client.
 ///
@@ -151,5 +151,13 @@ impl LedgerStore for MemoryStore {
         found.sort_by(|(a, ..), (b, ..)| a.cmp(b));
         found.truncate(limit);
         Ok(found)
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>> {
+        Ok(vec![Finding::warning(
+            "reach",
+            "locks in memory are seen by this process only, and gone with it",
+            "use sqlite: for the processes of one machine, redis:// for several machines",
+        )])
     }
 }

@@ -118,7 +118,7 @@ fn questions(keys: &Keys) -> (Vec<Vec<u8>>, Vec<u8>) {
 }
 
 /// A pattern that means this text and nothing else.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
         if matches!(c, '*' | '?' | '[' | ']' | '\\' | '^') {
@@ -285,6 +285,7 @@ fn holder(id: &str, mode: Mode, holds: u32, left: Option<Duration>, about: Optio
         note: who.and_then(|w| w.note.as_deref()).map(str::to_owned),
         host: who.map(|w| w.host.clone().into_owned()),
         pid: who.map(|w| w.pid),
+        foreign: who.is_none(),
     }
 }
 
@@ -302,6 +303,7 @@ fn waiter(id: &str, about: Option<&About>) -> Waiter {
         note: who.and_then(|w| w.note.as_deref()).map(str::to_owned),
         host: who.map(|w| w.host.clone().into_owned()),
         pid: who.map(|w| w.pid),
+        foreign: who.is_none(),
     }
 }
 

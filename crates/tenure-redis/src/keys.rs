@@ -124,6 +124,23 @@ impl Keys {
         format!("{}:{client}", self.ours("tenure_operations"))
     }
 
+    /// One of each, as a hold of this id has them.
+    pub(crate) fn all(&self, id: HoldId) -> Vec<String> {
+        let redisson =
+            [self.name.clone(), self.token(), self.queue(), self.scores(), self.ends(), self.reader(id)];
+        let ours =
+            [self.fence(), self.about(), self.waiters(), self.writers(), self.stamps(), self.permits()];
+        let more = [self.mark(), self.operations(id.client)];
+        redisson.into_iter().chain(ours).chain(more).collect()
+    }
+
+    /// The same of channels.
+    pub(crate) fn channels(&self, id: HoldId) -> Vec<String> {
+        let one = self.fair_channel(&id.to_string());
+        let lock = [self.lock_channel(), one, self.rw_channel()];
+        lock.into_iter().chain([self.permit_channel(), self.latch_channel(), self.leader_channel()]).collect()
+    }
+
     pub(crate) fn lock_channel(&self) -> String {
         self.beside("redisson_lock__channel")
     }

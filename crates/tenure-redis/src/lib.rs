@@ -2,6 +2,8 @@
 
 mod acquire;
 mod count;
+mod doctor;
+mod expel;
 mod fault;
 mod inspect;
 mod keys;

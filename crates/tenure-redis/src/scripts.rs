@@ -1,11 +1,15 @@
 //! The scripts, each with the fragments that it uses.
 
+use std::collections::BTreeSet;
+
 use crate::transport::Script;
 
 macro_rules! scripts {
     ($($name:ident = $($part:literal)+;)+) => {
         $(pub(crate) static $name: Script =
             Script::new(stringify!($name), concat!($(include_str!(concat!("../scripts/", $part, ".lua")), "\n"),+));)+
+
+        static ALL: &[&Script] = &[$(&$name),+];
     };
 }
 
@@ -22,5 +26,36 @@ scripts! {
     RENEW = "lib/extend" "lib/clock" "lib/waiting" "lib/queue" "lib/permits" "renew";
     COUNT = "lib/once" "count";
     SIZE = "lib/clock" "lib/permits" "lib/once" "size";
+    LOCK_EXPEL = "lib/extend" "lib/clock" "lib/queue" "lock_expel";
+    RW_EXPEL = "lib/readers" "rw_expel";
+    PERMIT_EXPEL = "lib/permits" "permit_expel";
     INSPECT = "lib/clock" "lib/permits" "inspect";
+}
+
+/// The commands that they run, except those that are handed to them.
+pub(crate) fn commands() -> BTreeSet<&'static str> {
+    let calls = ALL.iter().flat_map(|script| script.text.split("redis.call('").skip(1));
+    calls.filter_map(|rest| rest.split_once('\'').map(|(command, _)| command)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_found() {
+        let all = commands();
+        for one in ["HSET", "PEXPIRE", "TIME", "ZADD", "DEL", "LRANGE", "SET", "INCRBY"] {
+            assert!(all.contains(one), "{one} of {all:?}");
+        }
+        assert!(all.iter().all(|c| c.chars().all(|c| c.is_ascii_uppercase())), "{all:?}");
+        // What a script is handed, it calls by a name of its own.
+        let other = |text: &str| text.split("redis.call(").skip(1).filter(|c| !c.starts_with('\'')).count();
+        let handed =
+            ["redis.call(ARGV[", "redis.call(publish"].map(|c| move |text: &str| text.matches(c).count());
+        for script in ALL {
+            assert_eq!(other(script.text), handed.iter().map(|n| n(script.text)).sum(), "{}", script.name);
+            assert!(!script.text.contains("pcall"), "{}", script.name);
+        }
+    }
 }

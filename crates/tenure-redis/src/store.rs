@@ -10,7 +10,7 @@ use tenure_core::backend::{
     Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released, Renewal,
     Snapshot, Watch,
 };
-use tenure_core::{Claim, Clock, Drift, Error, Family, Name, OpId, Result};
+use tenure_core::{Claim, Clock, Drift, Error, Family, Finding, Kind, Name, OpId, Result};
 
 use crate::fault::What;
 use crate::keys::Keys;
@@ -129,5 +129,13 @@ impl Backend for Redis {
             Query::Name(name) => Ok(self.look(&name).await?.into_iter().collect()),
             Query::Prefix { prefix, limit } => self.scan(&prefix, limit).await,
         }
+    }
+
+    async fn expel(&self, name: &Name, kind: Kind, holder: &str) -> Result<Released> {
+        self.drive_out(name, kind, holder).await
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>> {
+        self.examine().await
     }
 }

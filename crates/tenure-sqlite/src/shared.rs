@@ -185,6 +185,12 @@ impl Shared {
         self.run(|| format!("change {name}"), job).await
     }
 
+    /// Begins a change and makes none.
+    pub(crate) async fn writable(&self) -> Result<()> {
+        let job = |database: &Database| self.begin(database)?.commit().map_err(|e| self.judge(e));
+        self.run(|| "look whether it can be written".to_owned(), job).await
+    }
+
     /// Best effort: whoever makes the next new name may do it.
     pub(crate) fn sweep(&self, database: &Database, due: bool) {
         let sweep = || {

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tenure_core::backend::{Info, Interest, Signal, Watch};
 use tenure_core::ledger::{Ledger, LedgerStore, Now};
-use tenure_core::{ClientId, Name};
+use tenure_core::{ClientId, Finding, Name};
 
 use crate::database::Database;
 use crate::ear::Ear;
 use crate::fault::Fault;
 use crate::ledgers::{inside, scan};
+use crate::network::network_fs;
 use crate::shared::Shared;
 use crate::{Options, Result};
 
@@ -119,6 +120,42 @@ impl LedgerStore for SqliteStore {
         let found = shared.run(|| format!("list {prefix:?}"), job).await?;
         let now = shared.now();
         Ok(found.into_iter().map(|(name, ledger)| (name, ledger, now)).collect())
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>> {
+        let shared = &self.shared;
+        shared.writable().await?;
+        Ok(vec![reach(shared), wake_ups(shared)])
+    }
+}
+
+/// Who can share the file.
+fn reach(shared: &Shared) -> Finding {
+    let path = shared.path.display();
+    match network_fs(&shared.path) {
+        Some(kind) => Finding::warning(
+            "reach",
+            format!(
+                "{path} is on a network file system ({kind}), where file locks do not hold between machines"
+            ),
+            "use a file on a local disk; for several machines redis://",
+        ),
+        None => Finding::ok(
+            "reach",
+            format!("{path} can be written, and is shared by the processes of this machine"),
+        ),
+    }
+}
+
+/// Whether other processes can say that something changed.
+fn wake_ups(shared: &Shared) -> Finding {
+    match shared.ears.open(ClientId::new(), &shared.background) {
+        Ok(_) => Finding::ok("wake-ups", "waiters are told at once"),
+        Err(error) => Finding::warning(
+            "wake-ups",
+            format!("waiters cannot be told and have to look by themselves: {error}"),
+            format!("make {} a folder that can be written to", shared.folder.display()),
+        ),
     }
 }
 

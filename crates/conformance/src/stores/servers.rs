@@ -86,4 +86,13 @@ impl World for Prefixed {
     fn url(&self) -> Option<String> {
         Some(self.0.clone())
     }
+
+    /// A cluster puts what is inside the first pair of braces into one slot; Redisson wraps names without a brace.
+    fn refuses(&self, name: &str) -> bool {
+        let tagged = match name.split_once('{') {
+            Some((_, rest)) => rest.find('}').is_some_and(|at| at > 0),
+            None => !name.contains('}'),
+        };
+        self.0.starts_with("redis+cluster") && !tagged
+    }
 }

@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use crate::backend::{
     Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Snapshot, Watch,
 };
-use crate::{Claim, Error, HoldId, Name, OpId, Result};
+use crate::{Claim, Error, Finding, HoldId, Kind, Name, OpId, Result};
 
 /// A command on its way.
 #[derive(Clone, Copy, Debug)]
@@ -265,6 +265,14 @@ impl Backend for Faults {
 
     async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
         self.inner.inspect(query).await
+    }
+
+    async fn expel(&self, name: &Name, kind: Kind, holder: &str) -> Result<Released> {
+        self.inner.expel(name, kind, holder).await
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>> {
+        self.inner.diagnose().await
     }
 }
 

@@ -495,6 +495,7 @@ impl Ledger {
                     note: h.note.as_deref().map(str::to_owned),
                     host: Some(h.process.host.clone()),
                     pid: Some(h.process.pid),
+                    foreign: false,
                 })
                 .collect(),
             waiters: self
@@ -507,6 +508,7 @@ impl Ledger {
                     note: w.note.as_deref().map(str::to_owned),
                     host: Some(w.process.host.clone()),
                     pid: Some(w.process.pid),
+                    foreign: false,
                 })
                 .collect(),
             fence: (self.fence > 0).then_some(Fence(self.fence)),

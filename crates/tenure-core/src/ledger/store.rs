@@ -16,7 +16,7 @@ use crate::backend::{
     Snapshot, Watch,
 };
 use crate::claim::Process;
-use crate::{Claim, ClientId, HoldId, Name, OpId, Result, Time};
+use crate::{Claim, ClientId, Finding, HoldId, Name, OpId, Result, Time};
 
 /// Where ledgers are kept.
 pub trait LedgerStore: fmt::Debug + Send + Sync + 'static {
@@ -60,6 +60,11 @@ pub trait LedgerStore: fmt::Debug + Send + Sync + 'static {
         prefix: &str,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<(Name, Ledger, Now)>>> + Send;
+
+    /// Whether it is set up such that promises can be kept, for people.
+    fn diagnose(&self) -> impl Future<Output = Result<Vec<Finding>>> + Send {
+        async { Ok(Vec::new()) }
+    }
 }
 
 /// The backend over a ledger store.
@@ -167,6 +172,10 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
                     .collect())
             }
         }
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>> {
+        self.store.diagnose().await
     }
 }
 

@@ -56,7 +56,7 @@ async fn giving_up(stage: Stage) {
         let lock = lock.clone();
         tokio::spawn(async move { lock.try_acquire_for(Duration::from_secs(wait)).await })
     };
-    let short = waits(2);
+    let short = waits(6);
     stage.queued(1).await;
     let long = waits(15);
     let owners = stage.queued(2).await;
@@ -64,7 +64,8 @@ async fn giving_up(stage: Stage) {
     assert_eq!(stage.queued(1).await, owners[1..]);
     let score = stage.ask(&format!("ZSCORE redisson_lock_timeout:{{@}} {}", owners[1])).text();
     let left = score.parse::<f64>().unwrap() - stage.now() as f64;
-    assert!((10_000.0..=40_000.0).contains(&left), "its place ends in {left} ms");
+    // The lease of the holder and its own patience: its signs of life move it on with the time.
+    assert!((33_000.0..=38_000.0).contains(&left), "its place ends in {left} ms");
     // Whoever comes next sweeps the queue, and is not let past it.
     let last = jvm.spawn("last", "lock fair @ 20000");
     assert_eq!(stage.queued(2).await[0], owners[1]);

@@ -1,0 +1,20 @@
+-- Takes a lock, fair or not, from a holder of another library, and tells all who may wait for it.
+-- Keys:      name, about, queue, scores, stamps
+-- Arguments: holder, publish command, channel, channel of one waiter up to its owner, channel of observers
+-- Reply:     1 it held; 0 it did not
+local name, about, queue, scores, stamps = unpack(KEYS)
+local holder, publish = ARGV[1], ARGV[2]
+
+if redis.call('HEXISTS', name, holder) == 0 then
+  return 0
+end
+redis.call('DEL', name)
+redis.call('HDEL', about, holder)
+redis.call(publish, ARGV[3], '0')
+redis.call(publish, ARGV[5], '0')
+-- Whether it was held as a fair lock does not show: whoever queues is told, too.
+local head = sweep(queue, scores, stamps, about, (clock()))
+if head then
+  redis.call(publish, ARGV[4] .. head, '0')
+end
+return 1

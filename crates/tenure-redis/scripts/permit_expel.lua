@@ -1,0 +1,15 @@
+-- Takes a permit back from a holder of another library.
+-- Keys:      name (free permits), ends, our ends
+-- Arguments: permit, publish command, channel
+-- Reply:     1 it was in use; 0 it was not
+local name, ends, ours = unpack(KEYS)
+
+redis.call('ZREM', ours, ARGV[1])
+if redis.call('ZREM', ends, ARGV[1]) == 0 then
+  return 0
+end
+if redis.call('EXISTS', name) == 1 then
+  redis.call('INCRBY', name, 1)
+end
+tell(ARGV[2], ARGV[3], name)
+return 1

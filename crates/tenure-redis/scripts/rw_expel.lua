@@ -1,0 +1,33 @@
+-- Takes either half of a read/write lock from a holder of another library.
+-- Keys:      name, about
+-- Arguments: holder, its field, publish command, channel, what the keys of readers begin with
+-- Reply:     1 it held; 0 it did not
+local name, about = unpack(KEYS)
+local holder, field = ARGV[1], ARGV[2]
+local reads = holder == field
+local holds = tonumber(redis.call('HGET', name, field))
+
+if not holds then
+  return 0
+end
+redis.call('HDEL', name, field)
+redis.call('HDEL', about, holder)
+if reads then
+  -- One key for each time that it is inside.
+  for n = 1, holds do
+    redis.call('DEL', ARGV[5] .. ':' .. holder .. ':rwlock_timeout:' .. n)
+  end
+  if redis.call('HGET', name, 'mode') == 'write' then
+    return 1
+  end
+end
+local live, longest = readers(name, ARGV[5], about)
+if live == 0 then
+  redis.call('DEL', name)
+else
+  redis.call('PEXPIRE', name, longest)
+  -- A writer's own reads stay: other readers may join them.
+  redis.call('HSET', name, 'mode', 'read')
+end
+redis.call(ARGV[3], ARGV[4], reads and '0' or '1')
+return 1

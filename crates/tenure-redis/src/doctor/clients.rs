@@ -1,0 +1,85 @@
+//! How the server treats connections.
+
+use tenure_core::Finding;
+
+use super::{Checked, Node, number};
+
+/// Renewals come every third of a lease, 10 s by default: with less than this each might need a new connection.
+const SHORT: u64 = 60;
+/// Less than this holds few messages.
+const TINY: u64 = 1 << 20;
+
+/// Whether there is room for more.
+pub(super) fn room(node: &Node<'_>) -> Checked {
+    let facts = node.facts()?;
+    let (now, most) = (number(facts, "connected_clients"), number(facts, "maxclients"));
+    if most > 0 && now.saturating_mul(10) >= most * 9 {
+        return Ok(Finding::warning(
+            "clients",
+            format!("{now} of at most {most} connections are open: more are refused soon"),
+            "CONFIG SET maxclients to more, or find out who opens them",
+        ));
+    }
+    let now = if now == 1 { "1 connection".to_owned() } else { format!("{now} connections") };
+    Ok(Finding::ok("clients", format!("{now}, of {most} at most")))
+}
+
+pub(super) async fn idle(node: &Node<'_>) -> Checked {
+    let limit: u64 = node.config("timeout").await?.parse().unwrap_or(0);
+    Ok(match limit {
+        0 => Finding::ok("idle", "idle connections stay open"),
+        1..SHORT => Finding::warning(
+            "idle",
+            format!("connections are closed when idle for {limit} s: many calls begin with a new connection"),
+            "CONFIG SET timeout 0, or 300",
+        ),
+        _ => Finding::ok("idle", format!("connections are closed when idle for {limit} s")),
+    })
+}
+
+pub(super) async fn keep_alive(node: &Node<'_>) -> Checked {
+    let period: u64 = node.config("tcp-keepalive").await?.parse().unwrap_or(0);
+    Ok(match period {
+        0 => Finding::warning(
+            "keep-alive",
+            "connections of machines that vanished are never closed, and count as open",
+            "CONFIG SET tcp-keepalive 300",
+        ),
+        _ => Finding::ok("keep-alive", format!("vanished clients are noticed, asked every {period} s")),
+    })
+}
+
+/// Whether those who listen are cut off when messages come faster than they read.
+pub(super) async fn messages(node: &Node<'_>) -> Checked {
+    let limits = node.config("client-output-buffer-limit").await?;
+    Ok(match pubsub_limit(&limits) {
+        Some(limit @ 1..TINY) => Finding::warning(
+            "messages",
+            format!("whoever has {limit} bytes of messages before it is cut off: waiters may miss wake-ups"),
+            "CONFIG SET client-output-buffer-limit \"pubsub 32mb 8mb 60\"",
+        ),
+        _ => Finding::ok("messages", "there is room for those that wait to be read"),
+    })
+}
+
+/// The smaller of the two limits of `normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60`, if any.
+fn pubsub_limit(limits: &str) -> Option<u64> {
+    let mut words = limits.split_whitespace().skip_while(|w| *w != "pubsub").skip(1);
+    let mut next = || words.next().and_then(|w| w.parse::<u64>().ok()).filter(|n| *n > 0);
+    let (hard, soft) = (next(), next());
+    [hard, soft].into_iter().flatten().min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_listeners_is_found() {
+        let usual = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60";
+        assert_eq!(pubsub_limit(usual), Some(8_388_608));
+        assert_eq!(pubsub_limit("normal 0 0 0 pubsub 0 0 0"), None);
+        assert_eq!(pubsub_limit("pubsub 100 0 0"), Some(100));
+        assert_eq!(pubsub_limit(""), None);
+    }
+}

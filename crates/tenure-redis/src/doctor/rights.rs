@@ -1,0 +1,243 @@
+//! What this user may do. A script asks the server for each command on each key and channel that a lock has, so that
+//! the missing right can be named; nothing is changed by that, and no right of an administrator is needed.
+
+use tenure_core::{ClientId, Finding, HoldId, Name};
+
+use super::{Node, Stuck, concluded, number, trial};
+use crate::inspect::escape;
+use crate::keys::Keys;
+use crate::scripts;
+use crate::transport::Value;
+
+const CHECK: &str = "rights";
+const ASK: &str = include_str!("../../scripts/rights.lua");
+
+pub(super) async fn rights(node: &Node<'_>) -> Vec<Finding> {
+    let user = user(node).await;
+    match ask_all(node).await {
+        Ok(Some(missing)) => missing.findings(&user, &node.redis.prefix),
+        Ok(None) => vec![Finding::unknown(
+            CHECK,
+            "this server cannot say what a user may do (Redis 7.0 can)",
+            "see whether a lock could be taken, below",
+        )],
+        Err(Stuck::Refused(_, message)) => vec![Finding::error(
+            CHECK,
+            format!("the user {user} may not run scripts, and every call is one: {message}"),
+            format!("ACL SETUSER {user} +eval +evalsha; what else is missing shows then"),
+        )],
+        Err(stuck) => vec![concluded(CHECK, Err(stuck))],
+    }
+}
+
+async fn user(node: &Node<'_>) -> String {
+    let reply = node.ask(&["ACL", "WHOAMI"]).await;
+    reply.ok().and_then(|name| name.text().map(str::to_owned)).unwrap_or_else(|| "USER".to_owned())
+}
+
+/// What is missing; `None` if the server cannot say.
+async fn ask_all(node: &Node<'_>) -> Result<Option<Missing>, Stuck> {
+    let name = Name::new(trial::NAME).expect("a good name");
+    let keys = Keys::new(&node.redis.prefix, &name);
+    let id = HoldId { client: ClientId::new(), n: 1 };
+
+    let publish = node.redis.transport.publish_command();
+    let (subscribe, unsubscribe) =
+        if publish == "SPUBLISH" { ("SSUBSCRIBE", "SUNSUBSCRIBE") } else { ("SUBSCRIBE", "UNSUBSCRIBE") };
+    // What takes no key is allowed or not, whatever key is named.
+    let mut plain = vec!["SCAN", unsubscribe];
+    if node.facts().is_ok_and(|facts| number(facts, "connected_slaves") > 0) {
+        plain.push("WAIT");
+    }
+    let mut commands: Vec<&str> = vec!["EVAL", "EVALSHA"];
+    commands.extend(scripts::commands().into_iter().filter(|c| *c != "TIME"));
+
+    let Some(on_keys) = ask(node, &commands, &keys.all(id)).await? else { return Ok(None) };
+    let Some(on_channels) = ask(node, &[publish, subscribe], &keys.channels(id)).await? else {
+        return Ok(None);
+    };
+    let Some(alone) = ask(node, &["TIME"], &[String::new()]).await? else { return Ok(None) };
+    let Some(useful) = ask(node, &plain, &[String::new()]).await? else { return Ok(None) };
+    Ok(Some(Missing { on_keys, on_channels, alone, useful }))
+}
+
+async fn ask(node: &Node<'_>, commands: &[&str], on: &[String]) -> Result<Option<Grid>, Stuck> {
+    let count = commands.len().to_string();
+    let mut words = vec!["EVAL", ASK, "0", &count];
+    words.extend(commands);
+    words.extend(on.iter().map(String::as_str));
+    let reply = node.ask(&words).await?;
+    let Value::Array(rows) = reply else { return Ok(None) };
+    let rows = rows.iter().map(|row| row.bytes().unwrap_or_default().to_vec());
+    Ok(Some(Grid {
+        commands: commands.iter().map(|c| c.to_lowercase()).collect(),
+        on: on.to_vec(),
+        rows: rows.collect(),
+    }))
+}
+
+/// Commands, what they are used on, and whether that is allowed.
+#[derive(Debug)]
+struct Grid {
+    commands: Vec<String>,
+    on: Vec<String>,
+    rows: Vec<Vec<u8>>,
+}
+
+impl Grid {
+    fn may(&self, command: usize, on: usize) -> bool {
+        self.rows.get(command).and_then(|row| row.get(on)) == Some(&b'1')
+    }
+
+    /// Nothing at all is allowed: it cannot be told whether the commands or the patterns are missing.
+    fn nothing(&self) -> bool {
+        !self.rows.iter().flatten().any(|b| *b == b'1')
+    }
+
+    /// Commands that are allowed nowhere.
+    fn commands(&self) -> Vec<&str> {
+        let nowhere = |c: &usize| !(0..self.on.len()).any(|k| self.may(*c, k));
+        (0..self.commands.len()).filter(nowhere).map(|c| self.commands[c].as_str()).collect()
+    }
+
+    /// Keys or channels on which something is forbidden that is allowed elsewhere.
+    fn places(&self) -> Vec<&str> {
+        let somewhere: Vec<usize> =
+            (0..self.commands.len()).filter(|c| (0..self.on.len()).any(|k| self.may(*c, k))).collect();
+        let lacks = |k: &usize| somewhere.iter().any(|c| !self.may(*c, *k));
+        (0..self.on.len()).filter(lacks).map(|k| self.on[k].as_str()).collect()
+    }
+}
+
+#[derive(Debug)]
+struct Missing {
+    on_keys: Grid,
+    on_channels: Grid,
+    /// Needed, and on no key.
+    alone: Grid,
+    /// Not needed for locks.
+    useful: Grid,
+}
+
+impl Missing {
+    fn findings(&self, user: &str, prefix: &str) -> Vec<Finding> {
+        let (keys, channels) = (keys_word(prefix), channels_word(prefix));
+        let allow = |words: &str| format!("ACL SETUSER {user} {words}");
+        let mut found = Vec::new();
+        let mut error = |what: String, words: String| found.push(Finding::error(CHECK, what, allow(&words)));
+
+        let mut commands = self.alone.commands();
+        if self.on_keys.nothing() {
+            let words = format!("{keys} {}", plus(&self.on_keys.commands()));
+            error(format!("the user {user} may do nothing with the keys of locks"), words);
+        } else {
+            commands.extend(self.on_keys.commands());
+            let places = self.on_keys.places();
+            if !places.is_empty() {
+                error(
+                    format!("the user {user} may not read and write keys that locks have: {}", some(&places)),
+                    keys,
+                );
+            }
+        }
+        let mut deaf = Vec::new();
+        if self.on_channels.nothing() {
+            let words = format!("{channels} {}", plus(&self.on_channels.commands()));
+            error(format!("the user {user} may use no channel, and every release tells one"), words);
+        } else {
+            let (publishes, listens): (Vec<&str>, Vec<&str>) =
+                self.on_channels.commands().into_iter().partition(|c| c.ends_with("publish"));
+            commands.extend(publishes);
+            deaf.extend(listens);
+            let places = self.on_channels.places();
+            if !places.is_empty() {
+                error(
+                    format!("the user {user} may not use channels that locks have: {}", some(&places)),
+                    channels,
+                );
+            }
+        }
+        if !commands.is_empty() {
+            error(
+                format!("the user {user} may not run {}, and locks need it", commands.join(", ")),
+                plus(&commands),
+            );
+        }
+
+        let mut warning = |what: &str, command: &str| {
+            let what = format!("the user {user} may not run {command}: {what}");
+            found.push(Finding::warning(CHECK, what, allow(&format!("+{command}"))));
+        };
+        deaf.iter().for_each(|c| warning("waiters hear nothing, and look four times a second", c));
+        for command in self.useful.commands() {
+            warning(
+                match command {
+                    "scan" => "names in use cannot be listed (tenure ls)",
+                    "wait" => "grants cannot wait for replicas",
+                    _ => "channels that nobody needs any more stay open",
+                },
+                command,
+            );
+        }
+        if found.is_empty() {
+            found.push(Finding::ok(CHECK, format!("the user {user} may do all that locks need")));
+        }
+        found
+    }
+}
+
+fn plus(commands: &[&str]) -> String {
+    commands.iter().map(|c| format!("+{c}")).collect::<Vec<_>>().join(" ")
+}
+
+/// The first of them, if there are many.
+fn some(places: &[&str]) -> String {
+    match places {
+        [a, b, rest @ ..] if rest.len() > 1 => format!("{a}, {b} and {} more", rest.len()),
+        few => few.join(", "),
+    }
+}
+
+/// The word of an ACL rule that allows the keys of all names with this prefix: it stands in the middle of some.
+fn keys_word(prefix: &str) -> String {
+    if prefix.is_empty() { "~*".to_owned() } else { format!("~*{}*", escape(prefix)) }
+}
+
+fn channels_word(prefix: &str) -> String {
+    if prefix.is_empty() { "&*".to_owned() } else { format!("&*{}*", escape(prefix)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grid(commands: &[&str], on: &[&str], rows: &[&str]) -> Grid {
+        let owned = |all: &[&str]| all.iter().map(|t| (*t).to_owned()).collect();
+        Grid {
+            commands: owned(commands),
+            on: owned(on),
+            rows: rows.iter().map(|r| r.as_bytes().to_vec()).collect(),
+        }
+    }
+
+    #[test]
+    fn a_missing_command_is_told_from_a_missing_key() {
+        let command = grid(&["get", "set"], &["a", "b"], &["11", "00"]);
+        assert_eq!((command.commands(), command.places()), (vec!["set"], vec![]));
+        let key = grid(&["get", "set"], &["a", "b"], &["10", "10"]);
+        assert_eq!((key.commands(), key.places()), (vec![], vec!["b"]));
+        let both = grid(&["get", "set", "del"], &["a", "b"], &["10", "00", "10"]);
+        assert_eq!((both.commands(), both.places()), (vec!["set"], vec!["b"]));
+        let read_only = grid(&["get", "set"], &["a", "b"], &["11", "10"]);
+        assert_eq!((read_only.commands(), read_only.places()), (vec![], vec!["b"]));
+        assert!(grid(&["get"], &["a"], &["0"]).nothing() && !command.nothing());
+    }
+
+    #[test]
+    fn the_words_that_allow_it_fit_the_prefix() {
+        assert_eq!((keys_word("").as_str(), channels_word("app:").as_str()), ("~*", "&*app:*"));
+        assert_eq!(keys_word("a*b"), "~*a\\*b*");
+        assert_eq!(some(&["a", "b", "c", "d"]), "a, b and 2 more");
+        assert_eq!(some(&["a", "b", "c"]), "a, b, c");
+    }
+}

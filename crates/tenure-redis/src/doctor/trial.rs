@@ -1,0 +1,97 @@
+//! A lock taken and released in earnest, with an ear for the word of it.
+
+use std::time::{Duration, Instant};
+
+use tenure_core::backend::Attempt;
+use tenure_core::{Claim, ClientId, Error, Finding, HoldId, Kind, Name};
+
+use crate::keys::Keys;
+use crate::store::Redis;
+use crate::transport::{Failure, To};
+
+/// What is locked, and what rights are asked about.
+pub(super) const NAME: &str = "tenure-doctor";
+const CHECK: &str = "trial";
+/// If this process dies, somebody else who looks waits for so long.
+const LEASE: Duration = Duration::from_secs(5);
+
+impl Redis {
+    pub(super) async fn trial(&self) -> Finding {
+        let (took, heard) = match self.take_and_release().await {
+            Ok(Some(done)) => done,
+            Ok(None) => return Finding::ok(CHECK, "somebody else tries it at this moment"),
+            Err(error) => return failed(&error),
+        };
+        let ms = took.as_secs_f64() * 1000.0;
+        let what = format!("a lock was taken and released in {ms:.1} ms");
+        match heard {
+            Some(true) => Finding::ok(CHECK, format!("{what}, and the word of it came")),
+            // The missing right is named by itself.
+            None => Finding::ok(CHECK, what),
+            Some(false) => Finding::warning(
+                CHECK,
+                format!("{what}, but no word of it came: waiters have to look by themselves"),
+                "is there a proxy in between that does not pass channels on?",
+            ),
+        }
+    }
+
+    /// How long it took, and whether the word of it came; `None` if it may not be listened to.
+    async fn take_and_release(&self) -> tenure_core::Result<Option<(Duration, Option<bool>)>> {
+        let name = Name::new(NAME)?;
+        let keys = self.keys(&name)?;
+        let id = HoldId { client: ClientId::new(), n: 1 };
+        let claim = Claim { lease: LEASE, ..Claim::of(id, name.clone(), Kind::Lock) };
+        let mut ear =
+            match self.transport.subscribe(keys.lock_channel().as_bytes(), keys.name().as_bytes()).await {
+                Ok(ear) => Some(ear),
+                Err(Failure::Refused(_)) => None,
+                Err(failure) => return Err(self.failed("listen to", &name, &keys, failure)),
+            };
+        let begun = Instant::now();
+        let attempt = self.attempt(&claim).await?;
+        if !matches!(attempt, Attempt::Granted { .. }) {
+            return Ok(None);
+        }
+        self.leave(&claim, 0).await?;
+        let took = begun.elapsed();
+        let heard = match &mut ear {
+            Some(ear) => Some(tokio::time::timeout(Duration::from_secs(1), ear.next()).await.is_ok()),
+            None => None,
+        };
+        self.sweep(&keys).await;
+        Ok(Some((took, heard)))
+    }
+
+    /// Nobody needs the fences of this name to grow.
+    async fn sweep(&self, keys: &Keys) {
+        let (fence, _) = self.fence(keys);
+        let words: [&[u8]; 2] = [b"DEL", fence.as_bytes()];
+        if let Err(failure) = self.transport.command(To::Key(keys.name().as_bytes()), &words).await {
+            tracing::debug!(%failure, fence, "it goes by itself");
+        }
+    }
+}
+
+fn failed(error: &Error) -> Finding {
+    let text = error.to_string();
+    if text.contains("syntax error") {
+        let what = format!("the server does not know all that locks need: {text}");
+        return Finding::error(CHECK, what, "Redis 6.2 or newer, or Valkey");
+    }
+    Finding::error(CHECK, format!("no lock could be taken: {text}"), "see what else was found")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_server_is_told_from_other_trouble() {
+        let old = Error::Config(
+            "redis: acquire x: the server refused it: ERR Error running script: ERR syntax error".into(),
+        );
+        assert!(failed(&old).advice.unwrap().contains("6.2"));
+        assert!(failed(&Error::Closed).what.contains("no lock could be taken"));
+    }
+}

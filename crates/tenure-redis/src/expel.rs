@@ -1,0 +1,79 @@
+//! Taking a name from a holder of another library, which goes by words of its own: what Redisson calls to force.
+
+use tenure_core::backend::Released;
+use tenure_core::{Kind, Name, Result};
+
+use crate::scripts;
+use crate::store::{Redis, words};
+use crate::transport::{Call, Order, Script, Value};
+
+impl Redis {
+    pub(crate) async fn drive_out(&self, name: &Name, kind: Kind, holder: &str) -> Result<Released> {
+        let keys = self.keys(name)?;
+        let publish = self.transport.publish_command();
+        let about = keys.about();
+        match kind {
+            Kind::Lock | Kind::FairLock | Kind::Leader => {
+                let (queue, scores, stamps) = (keys.queue(), keys.scores(), keys.stamps());
+                let on = [keys.name(), &about, &queue, &scores, &stamps];
+                let (channel, one, leader) =
+                    (keys.lock_channel(), keys.fair_channel(""), keys.leader_channel());
+                let args = [holder, publish, &channel, &one, &leader];
+                self.send_expel(name, &scripts::LOCK_EXPEL, &words(&on), &words(&args)).await
+            }
+            Kind::Read { .. } | Kind::Write => {
+                let write = format!("{holder}:write");
+                let field = if kind == Kind::Write { &*write } else { holder };
+                let (channel, base) = (keys.rw_channel(), keys.base());
+                let (on, args) = ([keys.name(), &about], [holder, field, publish, &channel, &base]);
+                self.send_expel(name, &scripts::RW_EXPEL, &words(&on), &words(&args)).await
+            }
+            Kind::Permit { .. } => {
+                // Shown as hexadecimal digits, kept as bytes.
+                let Some(permit) = unhex(holder) else { return Ok(Released::Gone) };
+                let (ends, ours, channel) = (keys.ends(), keys.permits(), keys.permit_channel());
+                let on = [keys.name(), &ends, &ours];
+                let args = [&*permit, publish.as_bytes(), channel.as_bytes()];
+                self.send_expel(name, &scripts::PERMIT_EXPEL, &words(&on), &args).await
+            }
+        }
+    }
+
+    async fn send_expel(
+        &self,
+        name: &Name,
+        script: &'static Script,
+        on: &[&[u8]],
+        args: &[&[u8]],
+    ) -> Result<Released> {
+        let keys = self.keys(name)?;
+        let what = self.what("release", name, &keys);
+        let sent = self.transport.call(Call { script, keys: on, args, order: Order::Free }).await;
+        match sent.map_err(|failure| what.failed(failure))?.value {
+            Value::Int(1) => Ok(Released::Freed),
+            Value::Int(0) => Ok(Released::Gone),
+            other => Err(what.nonsense(other)),
+        }
+    }
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    if !text.len().is_multiple_of(2) || !text.is_ascii() {
+        return None;
+    }
+    let digits = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).ok();
+    (0..text.len()).step_by(2).map(digits).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_permit_is_none() {
+        assert_eq!(unhex("00ff7a"), Some(vec![0, 255, 122]));
+        for other in ["0", "0x", "zz", "ü", "4f3c2b1a-0000:7"] {
+            assert_eq!(unhex(other), None, "{other}");
+        }
+    }
+}
