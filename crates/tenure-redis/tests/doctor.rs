@@ -129,15 +129,14 @@ async fn what_a_restart_forgets() {
     set(&server, "save", "3600 1");
     says(of(&look(&server).await, "persistence"), Level::Warning, "snapshots only", advice);
 
-    let gone = tempfile::tempdir().unwrap();
-    set(&server, "dir", gone.path().to_str().unwrap());
-    drop(gone);
+    let store = Redis::open(at(server.port())).await.unwrap();
+    std::fs::remove_dir_all(server.place().data()).unwrap();
     server.cmd(&["BGSAVE"]).unwrap();
     eventually("the snapshot fails", PATIENCE, || {
         (server.info("persistence").ok()?["rdb_last_bgsave_status"] == "err").then_some(())
     })
     .unwrap();
-    let found = look(&server).await;
+    let found = store.diagnose().await.unwrap();
     says(of(&found, "persistence"), Level::Error, "could not write its files", "log of the server");
     says(of(&found, "trial"), Level::Error, "MISCONF", "");
 }
