@@ -11,6 +11,9 @@ use crate::{cargo, root};
 /// The crates whose own tests start servers: all that use the testbed, and the testbed. `--quick` leaves them out.
 const WITH_SERVERS: &[&str] = &["tenure-redis", "testbed"];
 
+/// Tests of other crates that do: crate and file. `--quick` leaves these out, too.
+const SERVER_TESTS: &[(&str, &str)] = &[("tenure-cli", "redis")];
+
 /// One line of the summary.
 #[derive(Debug)]
 pub(crate) struct Part {
@@ -117,8 +120,12 @@ fn unit(quick: bool, filter: &[String]) -> Part {
 fn integration_tests(root: &Path, quick: bool) -> Vec<String> {
     let mut names = Vec::new();
     let crates = files(&root.join("crates"));
-    let left_out = |krate: &PathBuf| quick && WITH_SERVERS.iter().any(|name| krate.ends_with(name));
-    for file in crates.iter().filter(|krate| !left_out(krate)).flat_map(|krate| files(&krate.join("tests"))) {
+    let starts_servers = |file: &PathBuf| {
+        WITH_SERVERS.iter().any(|krate| file.ancestors().any(|at| at.ends_with(krate)))
+            || SERVER_TESTS.iter().any(|(krate, test)| file.ends_with(format!("{krate}/tests/{test}.rs")))
+    };
+    let all = crates.iter().flat_map(|krate| files(&krate.join("tests")));
+    for file in all.filter(|file| !quick || !starts_servers(file)) {
         let is_test = file.extension().is_some_and(|e| e == "rs") || file.join("main.rs").is_file();
         if let Some(name) = file.file_stem().filter(|name| is_test && *name != "matrix") {
             names.push(name.to_string_lossy().into_owned());
@@ -205,6 +212,15 @@ mod tests {
             let name = krate.file_name().unwrap().to_str().unwrap();
             let manifest = std::fs::read_to_string(krate.join("Cargo.toml")).unwrap();
             let uses = name == "testbed" || manifest.lines().any(|line| line.starts_with("testbed"));
+            // Only some of its tests.
+            if SERVER_TESTS.iter().any(|(krate, _)| *krate == name) {
+                for test in files(&krate.join("tests")).iter().filter(|file| file.is_file()) {
+                    let stem = test.file_stem().unwrap().to_str().unwrap();
+                    let uses = std::fs::read_to_string(test).unwrap().contains("testbed::");
+                    assert_eq!(uses, SERVER_TESTS.contains(&(name, stem)), "{}", test.display());
+                }
+                continue;
+            }
             // Of these, what starts servers has parts of its own.
             if uses && !["conformance", "bench"].contains(&name) {
                 assert!(WITH_SERVERS.contains(&name), "{name}");
@@ -213,6 +229,7 @@ mod tests {
         let tests = |quick| integration_tests(&root(), quick);
         assert!(tests(false).contains(&"proxy".to_owned()) && !tests(true).contains(&"proxy".to_owned()));
         assert!(tests(true).contains(&"leases".to_owned()));
+        assert!(tests(false).contains(&"redis".to_owned()) && !tests(true).contains(&"redis".to_owned()));
     }
 
     #[test]
