@@ -29,5 +29,5 @@ else
   -- A writer's own reads stay: other readers may join them.
   redis.call('HSET', name, 'mode', 'read')
 end
-redis.call(ARGV[3], ARGV[4], reads and '0' or '1')
+redis.pcall(ARGV[3], ARGV[4], reads and '0' or '1')
 return 1

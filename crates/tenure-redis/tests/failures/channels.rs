@@ -38,7 +38,7 @@ async fn a_lost_message_costs_a_poll() {
     listens(&bench, 1).await;
     network.proxy.set(Way::ToClient, Rule::DropPushes);
     held.release().await.unwrap();
-    within(poll * 3, "its next look", waiter).await.unwrap().unwrap();
+    drop(within(poll * 3, "its next look", waiter).await.unwrap().unwrap());
     assert_eq!(network.proxy.counts().iter().map(|c| c.pushes_dropped).sum::<u64>(), 1);
 }
 
@@ -98,7 +98,7 @@ async fn a_subscriber_thrown_out_by_a_flood_looks_again() {
         eventually("it came back", async || bench.number(&["PUBLISH", CHANNEL, &flood]) == 1).await;
     }
     held.release().await.unwrap();
-    within(LEASE * 2, "told by its return", waiter).await.unwrap().unwrap();
+    drop(within(LEASE * 2, "told by its return", waiter).await.unwrap().unwrap());
 }
 
 /// C15. Nor is anybody held up by many small messages about nothing.
@@ -128,9 +128,9 @@ async fn a_flood_of_messages_delays_nobody_else() {
     let [x, y] = held;
     y.release().await.unwrap();
     let [waits_x, waits_y] = waiters;
-    within(LEASE * 2, "the other name", waits_y).await.unwrap().unwrap();
+    drop(within(LEASE * 2, "the other name", waits_y).await.unwrap().unwrap());
     x.release().await.unwrap();
-    within(LEASE * 2, "the flooded name", waits_x).await.unwrap().unwrap();
+    drop(within(LEASE * 2, "the flooded name", waits_x).await.unwrap().unwrap());
     stop.send(()).unwrap();
     flooding.join().unwrap();
 }

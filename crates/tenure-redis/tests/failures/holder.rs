@@ -56,13 +56,16 @@ async fn a_dead_client_leaves_only_what_ends_by_itself() {
         crate::bench::done("the next one", heir).await;
     }
     assert!(begin.elapsed() < LEASE * 2, "{:?}", begin.elapsed());
-    eventually("nothing is left of the dead", async || {
-        bench
-            .keys()
-            .iter()
-            .all(|key| ["tenure_fence", "tenure_number", "permits"].iter().any(|kept| key.starts_with(kept)))
+    // What is left of those who waited blocks nobody, is not shown, and goes with its TTL.
+    eventually("nobody is shown", async || {
+        let all = client.list("", 100).await.unwrap();
+        all.iter().all(|s| s.holders.is_empty() && s.waiters.is_empty())
     })
     .await;
+    let stays = |key: &str| ["permits", "tenure_number:{permits}"].contains(&key);
+    let endless: Vec<_> =
+        bench.keys().into_iter().filter(|k| !stays(k) && bench.number(&["PTTL", k]) == -1).collect();
+    assert!(endless.is_empty(), "{endless:?}");
 }
 
 /// A5. Dropped at any moment while its commands are on a slow way, an acquire leaves nothing behind.

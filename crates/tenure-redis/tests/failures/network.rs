@@ -207,7 +207,7 @@ async fn a_waiter_with_a_half_open_subscription_gets_in_by_its_poll() {
         network.proxy.set_for(connection, Way::ToClient, Rule::Swallow);
     }
     held.release().await.unwrap();
-    within(poll + CALL * 8, "its next look", waiter).await.unwrap().unwrap();
+    drop(within(poll + CALL * 8, "its next look", waiter).await.unwrap().unwrap());
 }
 
 /// B6. A holder whose commands do not arrive has ended by its own clock before the next one enters, and the fence of

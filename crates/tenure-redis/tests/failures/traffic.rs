@@ -46,13 +46,13 @@ async fn ten_thousand_waiters_are_quiet() {
     // By somebody who never renews, so that all that is sent is of the waiters.
     bench.cmd(&["HSET", "x", "somebody:1", "1"]);
     bench.cmd(&["PEXPIRE", "x", "600000"]);
+    let mut monitor = bench.redis.monitor().unwrap();
     let waiters: Vec<_> = (0..WAITERS)
         .map(|_| {
             let lock = client.lock("x");
             tokio::spawn(async move { lock.acquire().await })
         })
         .collect();
-    let mut monitor = bench.redis.monitor().unwrap();
     let mut looks = Vec::new();
     // Each has looked once for itself; after that only polls of the first are left, one at a time.
     eventually("two polls with nothing between them", async || {
