@@ -161,6 +161,7 @@ impl Undo for Arc<Claim> {
 /// One attempt. Left alone it is taken back after a third of its lease, as a grant that lies in a mailbox is.
 async fn first(inner: &Arc<Inner>, claim: &Arc<Claim>, terms: Terms, owner: Option<u64>) -> Result<Tried> {
     let core = &inner.core;
+    let seen = core.doubts();
     let mut attempt = Unanswered::new(core, claim);
     let Some((answer, unknown)) = attempt.run(core.patience(claim.lease), answer(core, claim)).await else {
         return Ok(Tried::Revoked);
@@ -168,7 +169,9 @@ async fn first(inner: &Arc<Inner>, claim: &Arc<Claim>, terms: Terms, owner: Opti
     match answer {
         Ok(Attempt::Granted { fence, until }) => {
             attempt.keep();
-            admit(inner, claim, fence, until, terms, owner, tokio::task::try_id()).map(Tried::Granted)
+            let guard = admit(inner, claim, fence, until, terms, owner, tokio::task::try_id())?;
+            core.doubt_since(seen, guard.hold());
+            Ok(Tried::Granted(guard))
         }
         Ok(_) => {
             // What waits in a queue now belongs to whoever calls the driver next, without an await in between.
@@ -372,7 +375,15 @@ fn standing(holds: &[Arc<Hold>], claim: &Claim) -> Result<Standing> {
 pub(crate) async fn reenter(inner: &Arc<Inner>, hold: &Arc<Hold>, terms: Terms) -> Result<Option<Guard>> {
     let core = &inner.core;
     let claim = Claim { holds: hold.guards() + 1, lease: terms.lease, ..(*hold.claim).clone() };
-    match core.ask(|| core.backend.try_acquire(&claim)).await? {
+    let answer = loop {
+        let seen = core.doubts();
+        let answer = core.ask(|| core.backend.try_acquire(&claim)).await?;
+        // What the store extended before a doubt it may have forgotten, though it has the hold itself.
+        if core.doubts() == seen {
+            break answer;
+        }
+    };
+    match answer {
         Attempt::Granted { until, .. } => {
             let Some(part) = hold.enter(terms, until) else { return Ok(None) };
             core.keeper.sooner(hold);
