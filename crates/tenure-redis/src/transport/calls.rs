@@ -198,7 +198,7 @@ impl Hub {
             hops += 1;
             match judge(reply, &node) {
                 Verdict::Moved(slot, to) if hops <= HOPS => {
-                    self.map.moved(self, &home, slot, &to);
+                    self.map.moved(self, slot, &to);
                     redirect = Some((to, false));
                 }
                 Verdict::Ask(to) if hops <= HOPS => redirect = Some((to, true)),

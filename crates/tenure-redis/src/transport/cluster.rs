@@ -119,7 +119,7 @@ impl Cluster {
     }
 
     /// A node said who serves this slot. The rest of the layout is asked for meanwhile.
-    pub(crate) fn moved(&self, hub: &Arc<Hub>, home: &Home, slot: u16, to: &Address) {
+    pub(crate) fn moved(&self, hub: &Arc<Hub>, slot: u16, to: &Address) {
         let mut layout = self.layout.write().unwrap_or_else(|e| e.into_inner());
         if layout.owner(slot) != Some(to) {
             let layout = Arc::make_mut(&mut layout);
@@ -133,7 +133,7 @@ impl Cluster {
         if asked.is_none_or(|asked| asked.elapsed() >= SPACING) {
             *asked = Some(Instant::now());
             drop(asked);
-            self.asking.begin(home, refresh(Arc::downgrade(hub)));
+            self.asking.hint(hub, refresh(Arc::downgrade(hub)));
         }
     }
 
@@ -146,7 +146,7 @@ impl Cluster {
         deadline: Instant,
     ) -> Result<Address, Failure> {
         if self.stale.load(Relaxed) {
-            self.asking.ask(home, deadline, refresh(Arc::downgrade(hub))).await?;
+            self.asking.ask(hub, home, deadline, refresh(Arc::downgrade(hub))).await?;
         }
         let layout = self.layout();
         let node = match slot {

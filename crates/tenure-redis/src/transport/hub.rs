@@ -119,7 +119,7 @@ impl Hub {
             };
             match &failure {
                 Failure::Refused(reply) => match judge(reply, &node) {
-                    Verdict::Moved(slot, to) if hops < HOPS => self.map.moved(self, &home, slot, &to),
+                    Verdict::Moved(slot, to) if hops < HOPS => self.map.moved(self, slot, &to),
                     _ => return Err(failure),
                 },
                 _ => {

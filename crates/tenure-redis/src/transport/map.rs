@@ -83,9 +83,9 @@ impl Map {
         !matches!(self, Self::One(_))
     }
 
-    pub(crate) fn moved(&self, hub: &Arc<Hub>, home: &Home, slot: u16, to: &Address) {
+    pub(crate) fn moved(&self, hub: &Arc<Hub>, slot: u16, to: &Address) {
         if let Self::Cluster(cluster) = self {
-            cluster.moved(hub, home, slot, to);
+            cluster.moved(hub, slot, to);
         }
     }
 

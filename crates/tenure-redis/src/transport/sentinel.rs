@@ -75,7 +75,7 @@ impl Sentinel {
             if let Some(master) = self.master() {
                 return Ok(master);
             }
-            self.asking.ask(home, deadline, discover(Arc::downgrade(hub))).await?;
+            self.asking.ask(hub, home, deadline, discover(Arc::downgrade(hub))).await?;
         }
     }
 

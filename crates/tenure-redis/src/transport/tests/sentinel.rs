@@ -1,7 +1,10 @@
 //! A master that sentinels know, and that changes.
 
+use std::future::Future;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::pin::pin;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use super::count;
@@ -89,6 +92,23 @@ async fn the_death_of_a_master_is_survived() {
     assert!(matches!(placed.value, Value::Int(1 | 2)));
     assert_eq!(transport.nodes(), [bed.replica.address()]);
     assert!(*transport.doubt().borrow() > 0);
+}
+
+/// A runtime that has begun to ask where the master is and then stands still takes nobody along.
+#[test]
+fn a_question_outlives_the_runtime_that_asked_it() {
+    let master = Server::start();
+    let sentinel = Server::sentinel(master.port);
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (still, other) = (runtime(), runtime());
+    let transport = other.block_on(Transport::open(options(vec![sentinel.address()], 2))).unwrap();
+    transport.hub.doubt_node(&master.address());
+    still.block_on(async {
+        let mut call = pin!(transport.call(count(&[b"k"], &[b"1"])));
+        assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    });
+    let placed = other.block_on(transport.call(count(&[b"k"], &[b"1"])));
+    assert_eq!(placed.unwrap().value, Value::Int(1));
 }
 
 /// Says that the master is there, whatever it is asked.
