@@ -40,6 +40,14 @@ impl Asking {
         Ok(answer)
     }
 
+    /// Asks or waits for the one who does, for as long as it takes.
+    pub(crate) async fn learn<F>(&self, hub: &Hub, question: F) -> Result<(), Failure>
+    where
+        F: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        heard(self.begin(hub, question)?).await
+    }
+
     /// Asks, and waits for no answer.
     pub(crate) fn hint<F>(&self, hub: &Hub, question: F)
     where

@@ -94,6 +94,34 @@ async fn the_death_of_a_master_is_survived() {
     assert!(*transport.doubt().borrow() > 0);
 }
 
+/// The sentinel that is listened to says nothing of the new master, and answers all else.
+#[tokio::test]
+async fn a_change_is_noticed_though_nobody_tells() {
+    let bed = testbed::Sentinels::start().unwrap();
+    let proxy = testbed::Proxy::start(bed.sentinels()[0].port()).unwrap();
+    proxy.set(testbed::Way::ToClient, testbed::Rule::DropPushes);
+    let local = |port| Address::tcp("127.0.0.1", port);
+    let ports = [proxy.port(), bed.sentinels()[1].port(), bed.sentinels()[2].port()];
+    let sentinels = Sentinels {
+        addresses: ports.map(local).to_vec(),
+        master: bed.name().to_owned(),
+        user: None,
+        password: None,
+    };
+    let transport = Transport::open(Options::new(Topology::Sentinel(sentinels))).await.unwrap();
+    let old = bed.master().unwrap().port();
+    assert_eq!(transport.nodes(), [local(old)]);
+    // Something is waited for: from now on one is listened to.
+    let _heard = transport.subscribe(b"c", b"").await.unwrap();
+    let dropped = || proxy.counts().iter().any(|c| c.is_open && c.pushes_dropped > 0);
+    let doubt = transport.doubt();
+    bed.fail_over().unwrap();
+    let new = bed.wait_for_new_master(old, Duration::from_secs(30)).unwrap().port();
+    eventually("it would have been told", async || dropped()).await;
+    eventually("the new one is known", async || transport.nodes() == [local(new)]).await;
+    assert!(doubt.has_changed().unwrap());
+}
+
 /// A runtime that has begun to ask where the master is and then stands still takes nobody along.
 #[test]
 fn a_question_outlives_the_runtime_that_asked_it() {
