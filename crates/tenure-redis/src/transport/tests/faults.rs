@@ -12,7 +12,7 @@ use tenure_core::{ClientId, HoldId};
 use super::proxy::{Proxy, Replies};
 use super::server::{Server, command, eventually};
 use super::{COUNT, count};
-use crate::Options;
+use crate::{Address, Options};
 use crate::transport::{Call, Failure, Order, Placed, Transport, Value};
 
 fn quick(options: Options) -> Options {
@@ -229,6 +229,43 @@ async fn an_undo_goes_behind_its_attempt() {
     assert_eq!(placed, Placed { value: Value::Int(0), certain: true });
     assert_eq!(proxy.connections.load(SeqCst), before, "on the same connection");
     assert_eq!(transport.hub.attempts.len(), 0);
+}
+
+/// An attempt whose reply is on its way, and behind it an undo. Both are executed; then the proxy goes on as it is told.
+async fn undone_behind(then: impl FnOnce(&testbed::Proxy)) -> Result<Placed, Failure> {
+    let server = Server::start();
+    let proxy = testbed::Proxy::start(server.port).unwrap();
+    let options = Options::new(crate::Topology::Standalone(Address::tcp("127.0.0.1", proxy.port())));
+    let transport = Transport::open(options).await.unwrap();
+    let id = HoldId { client: ClientId::new(), n: 1 };
+    transport.call(count(&[b"k"], &[b"0"])).await.unwrap();
+    proxy.set(testbed::Way::ToClient, testbed::Rule::Stall);
+    let order = Order::Attempt { id, lease: Duration::from_secs(60) };
+    let mut attempt = pin!(transport.call(Call { order, ..count(&[b"k"], &[b"7"]) }));
+    assert!(attempt.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    proxy.cut_once("-5", testbed::Cut::AfterRequest);
+    let mut undo = pin!(transport.call(Call { order: Order::Behind(id), ..count(&[b"k"], &[b"-5"]) }));
+    assert!(undo.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let other = server.open().await;
+    eventually("both were executed", async || value(&other, "k").await == 2).await;
+    then(&proxy);
+    undo.await
+}
+
+#[tokio::test]
+async fn an_undo_cut_off_from_its_answer_finds_nothing_and_is_not_certain() {
+    let placed = undone_behind(testbed::Proxy::heal).await.unwrap();
+    assert!(!placed.certain, "the first one may have done it: {placed:?}");
+}
+
+#[tokio::test]
+async fn an_undo_cut_off_from_its_answer_may_have_been_executed() {
+    let failed = undone_behind(|proxy| {
+        proxy.refuse();
+        proxy.heal();
+    })
+    .await;
+    assert!(matches!(failed, Err(Failure::Unknown(_))), "{failed:?}");
 }
 
 #[tokio::test]
