@@ -275,6 +275,10 @@ impl Link {
             let Some(slot) = state.slots.front_mut() else {
                 return self.fail(state, "a reply that nobody asked for", wake);
             };
+            // Nothing of the request has left yet. Taken for its answer, all that follow would be another's.
+            if slot.start >= state.gone + state.at as u64 {
+                return self.fail(state, "a reply that nobody asked for", wake);
+            }
             slot.got.push(value);
             state.heard = *heard.get_or_insert_with(Instant::now);
             if slot.got.len() < slot.want {
