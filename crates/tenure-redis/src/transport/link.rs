@@ -302,7 +302,13 @@ impl Link {
                 Poll::Pending => return false,
                 Poll::Ready(Ok(0)) => self.fail(state, "the connection takes no more", wake),
                 Poll::Ready(Ok(n)) => (state.at, state.held_back) = (state.at + n, true),
-                Poll::Ready(Err(e)) => self.fail(state, &e.to_string(), wake),
+                Poll::Ready(Err(e)) => {
+                    // Some of it may have left, sealed, before the part that failed.
+                    if matches!(stream, Stream::Tls(_)) {
+                        state.at = state.out.len();
+                    }
+                    self.fail(state, &e.to_string(), wake);
+                }
             }
         }
         state.gone += state.out.len() as u64;
