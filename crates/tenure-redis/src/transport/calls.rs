@@ -10,9 +10,9 @@ use super::To;
 use super::attempts::Known;
 use super::failure::{Failure, Verdict, judge};
 use super::home::Home;
-use super::hub::{HOPS, Hub};
+use super::hub::{GONE, HOPS, Hub};
 use super::link::Terms;
-use super::pause::Pause;
+use super::pause::{Pause, bounded};
 use super::resp::{Value, request};
 use super::script::{By, Call, Order};
 use crate::Address;
@@ -77,6 +77,7 @@ impl Hub {
         replicas: u32,
         within: Duration,
     ) -> Result<(Placed, u32), Failure> {
+        let within = bounded(within);
         let deadline = Instant::now() + within + self.timeout;
         let replicas = replicas.to_string();
         // Zero would mean for ever.
@@ -242,6 +243,12 @@ impl Hub {
         };
         let lane = turn.as_ref().map_or_else(|| home.lane(node), |turn| turn.lane.clone());
         let link = lane.link(home, run.deadline).await.map_err(Missed::NoLink)?;
+        // Between the answer where the master is and this lane it may have changed. One that changes from now on finds
+        // the lane and closes it.
+        if !self.map.is_current(node) {
+            home.forget(node, GONE);
+            return Err(Missed::NotSent(Failure::NotExecuted(format!("{node}: {GONE}"))));
+        }
         let extra = usize::from(asking);
         let terms = Terms { want: run.want + extra, deadline: run.deadline, attempt: run.attempt };
         let mut by = By::Hash;

@@ -14,10 +14,14 @@ use super::ear::Seat;
 use super::failure::{Failure, Reply, Verdict, judge};
 use super::home::{Home, Homes};
 use super::map::Map;
+use super::pause::bounded;
 use crate::{Address, Options};
 
 /// How often a call follows a slot to another node.
 pub(super) const HOPS: u32 = 5;
+
+/// Why connections to a former master are closed.
+pub(super) const GONE: &str = "it is not the master any more";
 
 pub(crate) struct Hub {
     pub(crate) timeout: Duration,
@@ -40,7 +44,7 @@ impl fmt::Debug for Hub {
 impl Hub {
     pub(crate) fn new(options: &Options) -> tenure_core::Result<Arc<Self>> {
         Ok(Arc::new(Self {
-            timeout: options.timeout,
+            timeout: bounded(options.timeout),
             connector: Connector::new(options)?,
             attempts: Arc::default(),
             homes: Homes::default(),

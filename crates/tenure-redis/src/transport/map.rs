@@ -69,6 +69,14 @@ impl Map {
         }
     }
 
+    /// Whether no other is known to have taken its place.
+    pub(crate) fn is_current(&self, node: &Address) -> bool {
+        match self {
+            Self::Sentinel(sentinel) => sentinel.is_current(node),
+            _ => true,
+        }
+    }
+
     /// That node does not answer, or is not the right one any more: ask before the next call.
     pub(crate) fn doubt(&self, node: &Address) {
         match self {

@@ -11,9 +11,9 @@ use super::asking::Asking;
 use super::connect::Connector;
 use super::failure::{Failure, announced};
 use super::home::Home;
-use super::hub::Hub;
+use super::hub::{GONE, Hub};
 use super::map::Map;
-use super::pause::Pause;
+use super::pause::{Pause, bounded};
 use super::resp::{Value, request};
 use super::stream::Wire;
 use crate::{Address, Options, Sentinels};
@@ -47,7 +47,7 @@ impl Sentinel {
         Ok(Self {
             known: sentinels.clone(),
             connector: Connector::to_sentinels(sentinels, options)?,
-            limit: options.timeout,
+            limit: bounded(options.timeout),
             asking: Asking::default(),
             master: Mutex::default(),
             watched: AtomicBool::new(false),
@@ -60,6 +60,11 @@ impl Sentinel {
 
     pub(crate) fn master(&self) -> Option<Address> {
         self.lock().at.clone()
+    }
+
+    /// Whether it was the master when that was last known.
+    pub(crate) fn is_current(&self, node: &Address) -> bool {
+        self.lock().last.as_ref().is_none_or(|last| last == node)
     }
 
     pub(crate) fn doubt(&self, node: &Address) {
@@ -125,13 +130,13 @@ impl Sentinel {
     }
 
     /// Takes their word; what went to another one is closed.
-    fn learn(&self, hub: &Hub, address: Address) {
+    pub(crate) fn learn(&self, hub: &Hub, address: Address) {
         let mut master = self.lock();
         let before = master.last.replace(address.clone()).filter(|last| *last != address);
         master.at = Some(address);
         drop(master);
         if let Some(before) = before {
-            hub.forget(&before, true, "it is not the master any more");
+            hub.forget(&before, true, GONE);
             hub.raise_doubt();
         }
     }
@@ -276,7 +281,9 @@ async fn confirm(hub: &Weak<Hub>, switched: Option<(Address, Address)>) {
         }
         // One question at a time: an answer that is older than another must not come after it.
         let asked = sentinel.asking.learn(&hub, discover(Arc::downgrade(&hub))).await;
-        if asked.is_ok() && switched.as_ref().is_none_or(|(_, new)| sentinel.lock().last.as_ref() == Some(new)) {
+        if asked.is_ok()
+            && switched.as_ref().is_none_or(|(_, new)| sentinel.lock().last.as_ref() == Some(new))
+        {
             return;
         }
         drop(hub);

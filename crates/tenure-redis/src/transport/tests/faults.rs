@@ -12,8 +12,8 @@ use tenure_core::{ClientId, HoldId};
 use super::proxy::{Proxy, Replies};
 use super::server::{Server, command, eventually};
 use super::{COUNT, count};
-use crate::{Address, Options};
 use crate::transport::{Call, Failure, Order, Placed, Transport, Value};
+use crate::{Address, Options};
 
 fn quick(options: Options) -> Options {
     Options { timeout: Duration::from_millis(400), ..options }
@@ -199,6 +199,39 @@ async fn killed_connections_are_opened_anew_unseen() {
         let placed = transport.call(count(&[b"k"], &[b"1"])).await;
         assert_eq!(placed.unwrap().value, Value::Int(i));
     }
+}
+
+#[tokio::test]
+async fn a_connect_under_way_to_a_node_that_is_forgotten_brings_no_link() {
+    let server = Server::start();
+    let proxy = Proxy::before(server.port);
+    let transport = Transport::open(proxy.options()).await.unwrap();
+    let home = transport.hub.home().unwrap();
+    home.forget(&proxy.address, "once");
+    proxy.hold_requests.store(true, SeqCst);
+    let before = proxy.connections.load(SeqCst);
+    let lane = home.lane(&proxy.address);
+    let opening = {
+        let (lane, home) = (lane.clone(), home.clone());
+        tokio::spawn(async move { lane.link(&home, Instant::now() + Duration::from_secs(5)).await })
+    };
+    eventually("it connects", async || proxy.connections.load(SeqCst) > before).await;
+    home.forget(&proxy.address, "twice");
+    proxy.hold_requests.store(false, SeqCst);
+    let opened = opening.await.unwrap();
+    assert!(matches!(opened, Err(Failure::NotExecuted(_))), "{opened:?}");
+    assert!(lane.ready().is_none());
+    transport.call(count(&[b"k"], &[b"1"])).await.expect("by another lane");
+}
+
+#[tokio::test]
+async fn nothing_is_too_long() {
+    let server = Server::start();
+    let transport = Transport::open(Options { timeout: Duration::MAX, ..server.options() }).await.unwrap();
+    let order = Order::Attempt { id: HoldId { client: ClientId::new(), n: 1 }, lease: Duration::MAX };
+    transport.call(Call { order, ..count(&[b"k"], &[b"1"]) }).await.unwrap();
+    transport.durable(count(&[b"k"], &[b"1"]), 0, Duration::MAX).await.unwrap();
+    assert!(transport.subscribe(b"c", b"").await.is_ok());
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::count;
 use super::server::{Server, command, eventually};
+use crate::transport::map::Map;
 use crate::transport::{Failure, Heard, To, Transport, Value};
 use crate::{Address, Options, Sentinels, Topology};
 
@@ -137,6 +138,20 @@ fn a_question_outlives_the_runtime_that_asked_it() {
     });
     let placed = other.block_on(transport.call(count(&[b"k"], &[b"1"])));
     assert_eq!(placed.unwrap().value, Value::Int(1));
+}
+
+#[tokio::test]
+async fn a_way_to_the_former_master_is_not_opened_again() {
+    let (old, new) = (Server::start(), Server::start());
+    let sentinel = Server::sentinel(old.port);
+    let transport = Transport::open(options(vec![sentinel.address()], 2)).await.unwrap();
+    let Map::Sentinel(known) = &transport.hub.map else { unreachable!() };
+    known.learn(&transport.hub, new.address());
+    // As one does who asked where to go just before that.
+    let late = transport.command(To::Node(&old.address()), &[b"PING"]).await;
+    assert!(matches!(late, Err(Failure::NotExecuted(_))), "{late:?}");
+    assert!(transport.hub.home().unwrap().lane(&old.address()).ready().is_none());
+    transport.command(To::Key(b""), &[b"PING"]).await.unwrap();
 }
 
 /// Says that the master is there, whatever it is asked.
