@@ -399,7 +399,7 @@ impl Future for Reply {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
         let this = self.get_mut();
-        let mut wake = Vec::new();
+        let (mut wake, mut old) = (Vec::new(), None);
         // Answers are given under this lock: between the looks and the wait none can come unnoticed.
         let mut state = this.link.lock();
         let polled = match this.ticket.look() {
@@ -417,14 +417,20 @@ impl Future for Reply {
                 match this.ticket.look() {
                     Ok(answer) => Poll::Ready(answer),
                     Err(_) => {
-                        let same = waker.filter(|w| w.will_wake(cx.waker()));
+                        let (same, other) = match waker {
+                            Some(waker) if waker.will_wake(cx.waker()) => (Some(waker), None),
+                            other => (None, other),
+                        };
                         this.ticket.wait(same.unwrap_or_else(|| cx.waker().clone()));
+                        old = other;
                         Poll::Pending
                     }
                 }
             }
         };
         drop(state);
+        // Wakers are others' code: they run, and are dropped, under no lock.
+        drop(old);
         wake.into_iter().for_each(Waker::wake);
         this.done = polled.is_ready();
         polled
