@@ -15,10 +15,14 @@ use super::ear::Seat;
 use super::failure::{Failure, Reply, Verdict, judge};
 use super::home::{Home, Homes};
 use super::map::Map;
+use super::pause::bounded;
 use crate::{Address, Options};
 
 /// How often a call follows a slot to another node.
 pub(super) const HOPS: u32 = 5;
+
+/// Why connections to a former master are closed.
+pub(super) const GONE: &str = "it is not the master any more";
 
 pub(crate) struct Hub {
     pub(crate) timeout: Duration,
@@ -42,7 +46,7 @@ impl fmt::Debug for Hub {
 impl Hub {
     pub(crate) fn new(options: &Options) -> tenure_core::Result<Arc<Self>> {
         Ok(Arc::new(Self {
-            timeout: options.timeout,
+            timeout: bounded(options.timeout),
             connector: Connector::new(options)?,
             attempts: Arc::default(),
             homes: Homes::default(),
@@ -123,7 +127,7 @@ impl Hub {
             };
             match &failure {
                 Failure::Refused(reply) => match judge(reply, &node) {
-                    Verdict::Moved(slot, to) if hops < HOPS => self.map.moved(self, &home, slot, &to),
+                    Verdict::Moved(slot, to) if hops < HOPS => self.map.moved(self, slot, &to),
                     _ => return Err(failure),
                 },
                 _ => {
