@@ -222,7 +222,7 @@ Exit codes:
 
 const DOCTOR_HELP: &str = "\
 On a server it looks at eviction, persistence, replicas, rights, clock and more, and takes and releases a lock \
-called tenure-doctor. What the server does not let it see is `unknown`, and no reason for a bad exit code.
+of its own. What the server does not let it see is `unknown`, and no reason for a bad exit code.
 
 Exit codes:
    0  nothing to worry about

@@ -19,10 +19,10 @@ end
 local freed = 0
 if redis.call('HEXISTS', name, id) == 1 then
   redis.call('DEL', name)
-  redis.call('HDEL', about, id)
+  redis.call('HDEL', about, id, 'holder')
   freed = 1
 else
-  freed = give_up(queue, scores, stamps, about, id)
+  freed = give_up(queue, scores, stamps, about, {id})
 end
 -- Whoever is first now is told, also where the one before it left without ever holding.
 if redis.call('EXISTS', name) == 0 then

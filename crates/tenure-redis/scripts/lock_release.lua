@@ -19,7 +19,7 @@ if ARGV[2] ~= '0' then
   return 1
 end
 redis.call('DEL', name)
-redis.call('HDEL', about, id)
+redis.call('HDEL', about, id, 'holder')
 -- Whoever may not publish has released all the same, and those who wait look by themselves: here and in all scripts.
 redis.pcall(ARGV[4], ARGV[5], '0')
 if ARGV[6] ~= '' then

@@ -14,7 +14,7 @@ redis.call('HDEL', name, field)
 redis.call('HDEL', about, holder)
 if reads then
   -- One key for each time that it is inside.
-  for n = 1, holds do
+  for n = 1, math.min(holds, 1000) do
     redis.call('DEL', ARGV[5] .. ':' .. holder .. ':rwlock_timeout:' .. n)
   end
   if redis.call('HGET', name, 'mode') == 'write' then

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tenure_core::backend::Attempt;
-use tenure_core::{Claim, Error, Fence, Kind, Result};
+use tenure_core::{Claim, Durability, Error, Fence, Kind, Result};
 
 use crate::keys::Keys;
 use crate::scripts;
@@ -11,6 +11,8 @@ use crate::store::{Redis, millis, words};
 use crate::transport::{Call, Order, Script, Value};
 use crate::who::describe;
 
+/// How long replicas have to confirm a grant.
+const SYNC: Duration = Duration::from_secs(1);
 /// How long a waiter for a fair lock keeps its place where it did not say, as Redisson has it.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -32,7 +34,15 @@ impl Redis {
                 behind: text(2).and_then(|id| id.parse().ok()),
             }),
             (Some(2), _) => Ok(Attempt::Gone),
-            (Some(3), _) => Err(clash(claim)),
+            (Some(3), _) => Err(clash(claim, text(1))),
+            (Some(5), Some(left)) => Err(Error::Config(format!(
+                "{}: {} was given a TTL as a whole and ends in {} ms, before a lease of {:?}: use a shorter lease, or a \
+                 semaphore without a TTL",
+                self.info.scheme,
+                claim.name,
+                left.int().unwrap_or(0),
+                claim.lease
+            ))),
             (Some(4), _) => Err(Error::Config(format!(
                 "{}: {} is held by a key without a TTL: {:?} was written by something else, and would be waited for \
                  for ever; remove it or give it a TTL",
@@ -62,7 +72,7 @@ impl Redis {
                 self.send_attempt(claim, keys, &scripts::LOCK_ACQUIRE, &words(&on), &words(&args)).await
             }
             Kind::FairLock => {
-                let patience = claim.wait.filter(|w| *w < PATIENCE * 1_000_000).unwrap_or(PATIENCE);
+                let patience = claim.wait.map_or(PATIENCE, |wait| wait.min(PATIENCE));
                 let patience = millis(patience).to_string();
                 let [id, lease, holds, keep, who, stamp] = common;
                 let args = [id, lease, holds, keep, who, stamp, &patience];
@@ -106,15 +116,32 @@ impl Redis {
         args: &[&[u8]],
     ) -> Result<Value> {
         let order = Order::Attempt { id: claim.id, lease: claim.lease };
-        let sent = self.transport.call(Call { script, keys: on, args, order }).await;
-        sent.map(|placed| placed.value).map_err(|failure| self.failed("acquire", &claim.name, keys, failure))
+        let call = Call { script, keys: on, args, order };
+        let failed = |failure| self.failed("acquire", &claim.name, keys, failure);
+        let Durability::Replicas(n) = claim.durability else {
+            return self.transport.call(call).await.map(|placed| placed.value).map_err(failed);
+        };
+        let (placed, have) = self.transport.durable(call, n, SYNC).await.map_err(failed)?;
+        let granted = placed.value.array().and_then(|parts| parts.first()).and_then(Value::int) == Some(1);
+        if granted && have < n {
+            // It stands on the master, but is not granted: the same attempt again writes and waits again, and whoever
+            // gives up undoes it.
+            return Err(Error::Unknown {
+                backend: self.info.scheme,
+                what: format!("acquire {}", claim.name),
+                reason: format!("only {have} of {n} replicas have it within {SYNC:?}"),
+            });
+        }
+        Ok(placed.value)
     }
 }
 
-fn clash(claim: &Claim) -> Error {
+fn clash(claim: &Claim, is: Option<&str>) -> Error {
     let (name, wanted) = (&claim.name, claim.kind.family());
-    let used = match claim.kind {
-        Kind::Read { .. } | Kind::Write => "lock",
+    let used = match (claim.kind, is) {
+        (_, Some("latch")) => "latch",
+        (_, Some("semaphore")) => "counting semaphore",
+        (Kind::Read { .. } | Kind::Write, _) => "lock",
         _ => "read/write lock",
     };
     Error::Config(format!("{name} is in use as a {used} and cannot be a {wanted} too"))

@@ -167,7 +167,7 @@ impl Seen {
 
     fn snapshot(&self, name: &Name) -> Option<Snapshot> {
         let about: HashMap<&str, About> =
-            self.pairs(3).filter_map(|(id, text)| Some((id.text()?, About::parse(text.text()?)))).collect();
+            self.pairs(3).filter(|(id, _)| id.text() != Some("holder")).filter_map(|(id, text)| Some((id.text()?, About::parse(text.text()?)))).collect();
         let mut snapshot = Snapshot {
             name: name.clone(),
             family: Family::Lock,
@@ -226,7 +226,7 @@ impl Seen {
             let (id, mode, left) = match (mode.is_some(), field.strip_suffix(":write")) {
                 (true, Some(id)) => (id, Mode::Exclusive, whole),
                 // A reader whose own time is over stays in the hash until somebody clears it away.
-                (true, None) if own < 0 => continue,
+                (true, None) if own <= 0 => continue,
                 (true, None) => (field, Mode::Shared, own.min(whole.max(0))),
                 _ => (field, Mode::Exclusive, whole),
             };
@@ -244,12 +244,12 @@ impl Seen {
         let now = self.now();
         let mut holders: Vec<Holder> = Vec::new();
         for (permit, end) in self.scores(6) {
-            let end = ends.get(permit).copied().unwrap_or(end);
+            let id = ours.get(permit).map_or_else(|| hex(permit), |id| (*id).to_owned());
+            let end = ends.get(id.as_bytes()).copied().unwrap_or(end);
             if end <= now {
                 continue;
             }
             let left = (end < NEVER).then(|| Duration::from_millis((end - now) as u64));
-            let id = ours.get(permit).map_or_else(|| hex(permit), |id| (*id).to_owned());
             match holders.iter_mut().find(|h| h.id == id) {
                 Some(known) => known.holds += 1,
                 None => holders.push(holder(&id, Mode::Permits, 1, left, about.get(id.as_str()))),

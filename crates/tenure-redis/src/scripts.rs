@@ -25,11 +25,11 @@ scripts! {
     PERMIT_RELEASE = "lib/clock" "lib/extend" "lib/waiting" "lib/permits" "permit_release";
     RENEW = "lib/extend" "lib/clock" "lib/waiting" "lib/queue" "lib/permits" "renew";
     COUNT = "lib/once" "count";
-    SIZE = "lib/clock" "lib/permits" "lib/once" "size";
+    SIZE = "lib/clock" "lib/extend" "lib/permits" "lib/once" "size";
     LOCK_EXPEL = "lib/extend" "lib/clock" "lib/queue" "lock_expel";
     RW_EXPEL = "lib/readers" "rw_expel";
-    PERMIT_EXPEL = "lib/permits" "permit_expel";
-    INSPECT = "lib/clock" "lib/permits" "inspect";
+    PERMIT_EXPEL = "lib/extend" "lib/permits" "permit_expel";
+    INSPECT = "lib/clock" "lib/extend" "lib/permits" "lib/readers" "inspect";
 }
 
 /// The commands that they run, except those that are handed to them.

@@ -56,8 +56,8 @@ impl Cluster {
     }
 
     fn form(&self) -> Result<()> {
-        // Epochs that differ from the beginning: otherwise nodes have to sort that out first. One that knows another has
-        // no choice any more, so all of them before anybody meets.
+        // Epochs that differ from the beginning: otherwise nodes have to sort that out first. A node takes one only
+        // while it has met nobody.
         for (n, node) in self.nodes.iter().enumerate() {
             node.cmd(&["CLUSTER", "SET-CONFIG-EPOCH", &(n + 1).to_string()])?;
         }

@@ -27,10 +27,11 @@ pub fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A directory with a store in it.
+/// A directory, with a store in it unless that is elsewhere.
 pub struct Bench {
     dir: TempDir,
     options: &'static str,
+    elsewhere: Option<String>,
 }
 
 impl Bench {
@@ -40,7 +41,12 @@ impl Bench {
 
     /// With options in the address, such as `?lease=2s`.
     pub fn with(options: &'static str) -> Self {
-        Self { dir: tempfile::tempdir().unwrap(), options }
+        Self { dir: tempfile::tempdir().unwrap(), options, elsewhere: None }
+    }
+
+    /// With the store at this address.
+    pub fn at(url: String) -> Self {
+        Self { elsewhere: Some(url), ..Self::new() }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -48,7 +54,8 @@ impl Bench {
     }
 
     pub fn url(&self) -> String {
-        format!("sqlite:{}{}", self.path("locks.db").display(), self.options)
+        let file = || format!("sqlite:{}{}", self.path("locks.db").display(), self.options);
+        self.elsewhere.clone().unwrap_or_else(file)
     }
 
     /// Keeps everyone out of the store, as a process that is stopped inside a transaction does.

@@ -63,6 +63,10 @@ impl Run {
             if self.gate.recheck.swap(false, SeqCst) {
                 self.let_owners_in().await;
             }
+            if self.gate.doubt.swap(false, SeqCst) {
+                // Places in the queue may be forgotten too.
+                self.stamp_at = Instant::now();
+            }
             self.sweep();
             let front = self.front();
             if front.is_empty() {
@@ -72,10 +76,12 @@ impl Run {
                 }
                 continue;
             }
-            self.stamp_places(&front).await;
             // Watch before the look, or a release in between is missed.
             self.subscribe(&front[0]).await;
-            let retry_after = match self.try_all(&front).await {
+            let progress = self.try_all(&front).await;
+            // After those in front: whose places were given up while this process stood still queue anew in their order.
+            self.stamp_places(&front).await;
+            let retry_after = match progress {
                 Progress::More => {
                     self.trouble = None;
                     self.burst = (self.burst * 2).min(BURST);
@@ -259,11 +265,13 @@ impl Run {
         if place {
             waiter.mailbox.place();
         }
+        let seen = self.core.doubts();
         let letter = match &waiter.want {
             Want::Claim { claim, terms } => match self.attempt(claim, place).await {
                 Ok(Attempt::Granted { fence, until }) => {
                     match admit(&waiter.inner, claim, fence, until, *terms, waiter.owner, waiter.task) {
                         Ok(guard) => {
+                            self.core.doubt_since(seen, guard.hold());
                             self.settle_owner(waiter, &guard);
                             Letter::Grant(Grant::Guard(guard))
                         }
@@ -274,8 +282,20 @@ impl Run {
                 }
                 Ok(Attempt::Busy { retry_after, behind }) => return Try::Busy { retry_after, behind },
                 Ok(Attempt::Gone) => return Try::Busy { retry_after: None, behind: None },
-                Err(error) if error.is_transient() => return Try::Failed(error),
-                Err(error) => Letter::Failed(error),
+                Err(error) if error.is_transient() => {
+                    // It may have been granted: whoever gives up now must undo it.
+                    if error.is_unknown() {
+                        waiter.mailbox.place();
+                    }
+                    return Try::Failed(error);
+                }
+                Err(error) => {
+                    // A script may have queued it before it failed.
+                    if waiter.mailbox.is_placed() {
+                        leave_place(&self.core, &waiter.want);
+                    }
+                    Letter::Failed(error)
+                }
             },
             Want::Take { n } => {
                 let taken = Taken::new(&waiter.inner, &self.name);
@@ -401,7 +421,7 @@ impl Run {
                 let queue = self.gate.queue.lock().unwrap();
                 (queue.position(&front[0]) == Some(0), queue.timer)
             };
-            if !same || self.gate.recheck.load(SeqCst) {
+            if !same || self.gate.recheck.load(SeqCst) || self.gate.doubt.load(SeqCst) {
                 return;
             }
             let signal = async {

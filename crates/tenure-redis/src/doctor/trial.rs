@@ -9,17 +9,20 @@ use crate::keys::Keys;
 use crate::store::Redis;
 use crate::transport::{Failure, To};
 
-/// What is locked, and what rights are asked about.
+/// What the names of trials begin with: each has one of its own, so that nobody is in its way.
 pub(super) const NAME: &str = "tenure-doctor";
 const CHECK: &str = "trial";
-/// If this process dies, somebody else who looks waits for so long.
+/// It may not be possible to release it.
 const LEASE: Duration = Duration::from_secs(5);
 
 impl Redis {
     pub(super) async fn trial(&self) -> Finding {
         let (took, heard) = match self.take_and_release().await {
             Ok(Some(done)) => done,
-            Ok(None) => return Finding::ok(CHECK, "somebody else tries it at this moment"),
+            Ok(None) => {
+                let what = "a lock that nobody holds was not granted";
+                return Finding::error(CHECK, what, "is this a Redis server?");
+            }
             Err(error) => return failed(&error),
         };
         let ms = took.as_secs_f64() * 1000.0;
@@ -36,11 +39,12 @@ impl Redis {
         }
     }
 
-    /// How long it took, and whether the word of it came; `None` if it may not be listened to.
+    /// How long it took, and whether the word of it came, unless this user may not listen. `None` if it was not
+    /// granted.
     async fn take_and_release(&self) -> tenure_core::Result<Option<(Duration, Option<bool>)>> {
-        let name = Name::new(NAME)?;
-        let keys = self.keys(&name)?;
         let id = HoldId { client: ClientId::new(), n: 1 };
+        let name = Name::new(format!("{NAME}-{}", id.client))?;
+        let keys = self.keys(&name)?;
         let claim = Claim { lease: LEASE, ..Claim::of(id, name.clone(), Kind::Lock) };
         let mut ear =
             match self.transport.subscribe(keys.lock_channel().as_bytes(), keys.name().as_bytes()).await {

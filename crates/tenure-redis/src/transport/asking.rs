@@ -1,4 +1,5 @@
-//! A question about the servers that one caller asks and others wait for, in a task that no caller can drop.
+//! A question about the servers that one caller asks and others wait for. It runs on the transport's own thread: the
+//! runtime of whoever asks first may end or stand still, and the others wait for the answer all the same.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -8,6 +9,7 @@ use tokio::sync::watch;
 
 use super::failure::Failure;
 use super::home::Home;
+use super::hub::Hub;
 
 type Answer = Option<Result<(), Failure>>;
 
@@ -16,41 +18,65 @@ pub(crate) struct Asking(Arc<Mutex<Option<watch::Receiver<Answer>>>>);
 
 impl Asking {
     /// Asks, unless that is under way.
-    pub(crate) fn begin<F>(&self, home: &Home, question: F) -> watch::Receiver<Answer>
+    fn begin<F>(&self, hub: &Hub, question: F) -> Result<watch::Receiver<Answer>, Failure>
     where
         F: Future<Output = Result<(), Failure>> + Send + 'static,
     {
+        let thread = hub.background.handle();
+        let thread = thread.map_err(|e| Failure::NotExecuted(format!("no thread for connections: {e}")))?;
         let mut current = self.0.lock().unwrap_or_else(|e| e.into_inner());
-        // A sender that has gone took its runtime with it.
+        // A sender that has gone will never say anything.
         if let Some(answer) = current.as_ref().filter(|a| a.has_changed().is_ok()) {
-            return answer.clone();
+            return Ok(answer.clone());
         }
         let (told, answer) = watch::channel(None);
         *current = Some(answer.clone());
         let slot = self.0.clone();
-        home.handle().spawn(async move {
+        thread.spawn(async move {
             let outcome = question.await;
             *slot.lock().unwrap_or_else(|e| e.into_inner()) = None;
             told.send_replace(Some(outcome));
         });
-        answer
+        Ok(answer)
     }
 
-    /// Asks or waits for the one who does, until the deadline.
-    pub(crate) async fn ask<F>(&self, home: &Home, deadline: Instant, question: F) -> Result<(), Failure>
+    /// Asks or waits for the one who does, for as long as it takes.
+    pub(crate) async fn learn<F>(&self, hub: &Hub, question: F) -> Result<(), Failure>
     where
         F: Future<Output = Result<(), Failure>> + Send + 'static,
     {
-        let mut answer = self.begin(home, question);
-        let outcome = async {
-            match answer.wait_for(Option::is_some).await {
-                Ok(outcome) => outcome.clone().expect("it was waited for"),
-                Err(_) => Err(Failure::NotExecuted("the runtime of the connection has ended".to_owned())),
-            }
-        };
-        match home.until(deadline, outcome).await {
+        heard(self.begin(hub, question)?).await
+    }
+
+    /// Asks, and waits for no answer.
+    pub(crate) fn hint<F>(&self, hub: &Hub, question: F)
+    where
+        F: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        let _ = self.begin(hub, question);
+    }
+
+    /// Asks or waits for the one who does, until the deadline.
+    pub(crate) async fn ask<F>(
+        &self,
+        hub: &Hub,
+        home: &Home,
+        deadline: Instant,
+        question: F,
+    ) -> Result<(), Failure>
+    where
+        F: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        match home.until(deadline, heard(self.begin(hub, question)?)).await {
             Some(outcome) => outcome,
             None => Err(Failure::NotExecuted("nobody said in time where the server is".to_owned())),
         }
+    }
+}
+
+async fn heard(mut answer: watch::Receiver<Answer>) -> Result<(), Failure> {
+    match answer.wait_for(Option::is_some).await {
+        Ok(outcome) => outcome.clone().expect("it was waited for"),
+        Err(_) => Err(Failure::NotExecuted("nobody says any more where the server is".to_owned())),
     }
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tenure_core::HoldId;
 
 use super::link::Link;
+use super::pause::bounded;
 
 #[derive(Debug, Default)]
 pub(crate) struct Attempts(Mutex<HashMap<HoldId, Record>>);
@@ -45,12 +46,16 @@ impl Attempts {
     }
 
     pub(crate) fn sent(&self, id: HoldId, link: &Arc<Link>, number: u64, lease: Duration) {
-        let mut records = self.lock();
+        let (mut records, now) = (self.lock(), Instant::now());
         let record = records.entry(id).or_default();
-        if let Some(before) = record.pending.take() {
+        let before = record.pending.take();
+        if let Some(before) = &before {
             record.ghost_until = record.ghost_until.max(Some(before.over));
         }
-        record.pending = Some(Pending { link: Arc::downgrade(link), number, over: Instant::now() + lease });
+        record.pending = Some(Pending { link: Arc::downgrade(link), number, over: now + bounded(lease) });
+        if before.is_some() {
+            sweep(&mut records, now);
+        }
     }
 
     /// The attempt with this number on its link was answered, or was certainly never sent.
@@ -71,7 +76,7 @@ impl Attempts {
         {
             record.ghost_until = record.ghost_until.max(Some(pending.over));
         }
-        records.retain(|_, r| r.pending.is_some() || r.ghost_until.is_some_and(|g| g > now));
+        sweep(&mut records, now);
     }
 
     pub(crate) fn of(&self, id: HoldId) -> Known {
@@ -92,4 +97,8 @@ impl Attempts {
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
     }
+}
+
+fn sweep(records: &mut HashMap<HoldId, Record>, now: Instant) {
+    records.retain(|_, r| r.pending.is_some() || r.ghost_until.is_some_and(|g| g > now));
 }

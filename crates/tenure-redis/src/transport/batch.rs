@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::calls::{Placed, Run, first};
 use super::failure::{Failure, Verdict, judge};
 use super::home::Home;
-use super::hub::Hub;
+use super::hub::{GONE, Hub};
 use super::join::join;
 use super::link::{Link, Terms};
 use super::resp::Value;
@@ -73,9 +73,16 @@ impl Hub {
     ) -> Vec<Batched> {
         let link = match home.lane(node).link(home, deadline).await {
             Ok(link) => link,
-            Err(_) if self.map.has_others() => return calls.iter().map(|_| Batched::Astray).collect(),
-            Err(failure) => return calls.iter().map(|_| Batched::Done(Err(failure.clone()))).collect(),
+            // Told at once, so that the others need not wait: the next time it may be another node.
+            Err(failure) => {
+                self.doubt_node(node);
+                return calls.iter().map(|_| Batched::Done(Err(failure.clone()))).collect();
+            }
         };
+        if !self.map.is_current(node) {
+            home.forget(node, GONE);
+            return calls.iter().map(|_| Batched::Astray).collect();
+        }
         let mut outcomes: Vec<Batched> = Vec::new();
         let mut unknown = Vec::new();
         for (i, answer) in exchange(&link, calls, By::Hash, deadline).await.into_iter().enumerate() {

@@ -10,9 +10,9 @@ use super::To;
 use super::attempts::Known;
 use super::failure::{Failure, Verdict, judge};
 use super::home::Home;
-use super::hub::{HOPS, Hub};
+use super::hub::{GONE, HOPS, Hub};
 use super::link::Terms;
-use super::pause::Pause;
+use super::pause::{Pause, bounded};
 use super::resp::{Value, request};
 use super::script::{By, Call, Order};
 use crate::Address;
@@ -77,6 +77,7 @@ impl Hub {
         replicas: u32,
         within: Duration,
     ) -> Result<(Placed, u32), Failure> {
+        let within = bounded(within);
         let deadline = Instant::now() + within + self.timeout;
         let replicas = replicas.to_string();
         // Zero would mean for ever.
@@ -105,18 +106,24 @@ impl Hub {
         order: Order,
         encode: Encode<'_>,
     ) -> Result<(Vec<Value>, bool), Failure> {
+        let mut executed = false;
         match order {
             Order::Free => {}
             Order::Attempt { id, lease } => run.attempt = Some((id, lease)),
-            Order::Behind(id) => {
-                if let Some(values) = self.behind(id, &run, encode).await? {
-                    return Ok((values, self.is_settled(id)));
-                }
-            }
+            Order::Behind(id) => match self.behind(id, &run, encode).await? {
+                Behind::Answered(values) => return Ok((values, self.is_settled(id))),
+                Behind::NotSent => {}
+                Behind::MaybeSent => executed = true,
+            },
         }
-        let values = self.run(run, encode).await?;
+        let values = match self.run(run, encode).await {
+            // This time; but it may have been the first time.
+            Err(Failure::NotExecuted(why)) if executed => return Err(Failure::Unknown(why)),
+            outcome => outcome?,
+        };
         let certain = match order {
-            Order::Behind(id) => self.is_settled(id),
+            // What is not found now may have been undone by the first one.
+            Order::Behind(id) => !executed && self.is_settled(id),
             _ => true,
         };
         Ok((values, certain))
@@ -126,14 +133,14 @@ impl Hub {
         matches!(self.attempts.of(id), Known::Settled)
     }
 
-    /// On the link of an unanswered attempt, if there is one. `None` if the own lane has to do.
+    /// On the link of an unanswered attempt, if there is one. Else the own lane has to do.
     async fn behind(
         self: &Arc<Self>,
         id: HoldId,
         run: &Run<'_>,
         encode: Encode<'_>,
-    ) -> Result<Option<Vec<Value>>, Failure> {
-        let Known::Unanswered(link) = self.attempts.of(id) else { return Ok(None) };
+    ) -> Result<Behind, Failure> {
+        let Known::Unanswered(link) = self.attempts.of(id) else { return Ok(Behind::NotSent) };
         let home = self.home()?;
         // That link may belong to a runtime which does not run at the moment: some time is left for the own lane.
         let limit = run.deadline - run.deadline.saturating_duration_since(Instant::now()) / 2;
@@ -143,15 +150,19 @@ impl Hub {
             let reply = link.send(terms, |out| encode(out, by)).pushing();
             let Some(answer) = home.until(limit, reply).await else {
                 link.close("an attempt on it was not answered in time");
-                return Ok(None);
+                return Ok(Behind::MaybeSent);
             };
-            // If the link has died, undoing twice is harmless.
-            let Ok(values) = answer.all() else { return Ok(None) };
-            let Value::Error(reply) = &values[0] else { return Ok(Some(values)) };
+            let values = match answer.all() {
+                Ok(values) => values,
+                Err(Failure::NotExecuted(_)) => return Ok(Behind::NotSent),
+                // Undoing twice is harmless.
+                Err(_) => return Ok(Behind::MaybeSent),
+            };
+            let Value::Error(reply) = &values[0] else { return Ok(Behind::Answered(values)) };
             match judge(reply, &link.to) {
                 Verdict::NoScript if by == By::Hash => by = By::Text,
                 // The attempt before it was answered the same: nothing is on its way there any more.
-                Verdict::Moved(..) | Verdict::Ask(_) => return Ok(None),
+                Verdict::Moved(..) | Verdict::Ask(_) => return Ok(Behind::NotSent),
                 _ => return Err(self.judge_for_call(reply, &link.to)),
             }
         }
@@ -198,7 +209,7 @@ impl Hub {
             hops += 1;
             match judge(reply, &node) {
                 Verdict::Moved(slot, to) if hops <= HOPS => {
-                    self.map.moved(self, &home, slot, &to);
+                    self.map.moved(self, slot, &to);
                     redirect = Some((to, false));
                 }
                 Verdict::Ask(to) if hops <= HOPS => redirect = Some((to, true)),
@@ -232,6 +243,12 @@ impl Hub {
         };
         let lane = turn.as_ref().map_or_else(|| home.lane(node), |turn| turn.lane.clone());
         let link = lane.link(home, run.deadline).await.map_err(Missed::NoLink)?;
+        // Between the answer where the master is and this lane it may have changed. One that changes from now on finds
+        // the lane and closes it.
+        if !self.map.is_current(node) {
+            home.forget(node, GONE);
+            return Err(Missed::NotSent(Failure::NotExecuted(format!("{node}: {GONE}"))));
+        }
         let extra = usize::from(asking);
         let terms = Terms { want: run.want + extra, deadline: run.deadline, attempt: run.attempt };
         let mut by = By::Hash;
@@ -272,6 +289,14 @@ impl Hub {
         home.sleep_until(next).await;
         Ok(())
     }
+}
+
+/// What became of a call behind an unanswered attempt.
+enum Behind {
+    Answered(Vec<Value>),
+    NotSent,
+    /// There is no answer, and it may have been executed.
+    MaybeSent,
 }
 
 /// Why there are no replies.

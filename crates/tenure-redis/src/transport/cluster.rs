@@ -1,14 +1,14 @@
 //! A cluster: which master serves which slot. Learned from any node that answers, corrected by those that say `MOVED`.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock, RwLock, Weak};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
 use super::asking::Asking;
-use super::failure::{Failure, announced};
+use super::failure::{Failure, Verdict, announced, judge};
 use super::home::Home;
 use super::hub::Hub;
 use super::map::Map;
@@ -20,13 +20,20 @@ use crate::Address;
 /// How many nodes are asked at once: one of them may be dead, another cut off.
 const AT_ONCE: usize = 3;
 
+/// Slots move one after another, and not all nodes know of it at once.
+const SPACING: Duration = Duration::from_millis(200);
+
 #[derive(Debug)]
 pub(crate) struct Cluster {
     seeds: Vec<Address>,
     layout: RwLock<Arc<Layout>>,
-    /// Whether to ask again before the next call.
-    stale: AtomicBool,
+    /// How often it was doubted; and how often it had been when the question was sent whose answer is known. Where they
+    /// differ, it is asked before the next call.
+    doubts: AtomicU64,
+    answered: AtomicU64,
     asking: Asking,
+    /// When a node that said `MOVED` last made it ask.
+    asked: Mutex<Option<Instant>>,
     sharded: OnceLock<bool>,
 }
 
@@ -37,6 +44,31 @@ struct Layout {
     masters: Vec<Address>,
     /// Replicas: only asked about the layout.
     others: Vec<Address>,
+    age: Age,
+}
+
+/// How new a layout is. A node that is cut off knows only of what was before.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+struct Age {
+    /// Whether the node that told it sees most of the others. What is not told is not held against it.
+    connected: bool,
+    /// Grows with each fail-over.
+    epoch: u64,
+}
+
+impl Age {
+    /// By the answer to `CLUSTER INFO`. A user that may not ask for it has to believe any node.
+    fn read(value: &Value, latest: u64) -> Self {
+        let of = |name: &str| value.text().and_then(|t| t.lines().find_map(|l| l.strip_prefix(name)));
+        Self {
+            connected: of("cluster_state:") != Some("fail"),
+            epoch: of("cluster_current_epoch:").map_or(latest, |e| e.parse().unwrap_or(latest)),
+        }
+    }
+
+    fn is_newer_or_same(self, latest: u64) -> bool {
+        self.connected && self.epoch >= latest
+    }
 }
 
 impl Layout {
@@ -81,8 +113,10 @@ impl Cluster {
         Ok(Self {
             seeds: seeds.to_vec(),
             layout: RwLock::default(),
-            stale: AtomicBool::new(true),
+            doubts: AtomicU64::new(1),
+            answered: AtomicU64::new(0),
             asking: Asking::default(),
+            asked: Mutex::default(),
             sharded: OnceLock::new(),
         })
     }
@@ -109,11 +143,11 @@ impl Cluster {
     }
 
     pub(crate) fn doubt(&self) {
-        self.stale.store(true, Relaxed);
+        self.doubts.fetch_add(1, Relaxed);
     }
 
     /// A node said who serves this slot. The rest of the layout is asked for meanwhile.
-    pub(crate) fn moved(&self, hub: &Arc<Hub>, home: &Home, slot: u16, to: &Address) {
+    pub(crate) fn moved(&self, hub: &Arc<Hub>, slot: u16, to: &Address) {
         let mut layout = self.layout.write().unwrap_or_else(|e| e.into_inner());
         if layout.owner(slot) != Some(to) {
             let layout = Arc::make_mut(&mut layout);
@@ -123,7 +157,12 @@ impl Cluster {
             }
         }
         drop(layout);
-        self.asking.begin(home, refresh(Arc::downgrade(hub)));
+        let mut asked = self.asked.lock().unwrap_or_else(|e| e.into_inner());
+        if asked.is_none_or(|asked| asked.elapsed() >= SPACING) {
+            *asked = Some(Instant::now());
+            drop(asked);
+            self.asking.hint(hub, refresh(Arc::downgrade(hub)));
+        }
     }
 
     /// The owner of the slot; of any one if `None`.
@@ -134,8 +173,8 @@ impl Cluster {
         slot: Option<u16>,
         deadline: Instant,
     ) -> Result<Address, Failure> {
-        if self.stale.load(Relaxed) {
-            self.asking.ask(home, deadline, refresh(Arc::downgrade(hub))).await?;
+        if self.doubts.load(Relaxed) != self.answered.load(Relaxed) {
+            self.asking.ask(hub, home, deadline, refresh(Arc::downgrade(hub))).await?;
         }
         let layout = self.layout();
         let node = match slot {
@@ -165,12 +204,12 @@ impl Cluster {
         let mut layout = self.layout.write().unwrap_or_else(|e| e.into_inner());
         let old = std::mem::replace(&mut *layout, Arc::new(new.clone()));
         drop(layout);
-        self.stale.store(false, Relaxed);
         // Slots that move take their keys along; a master that is none any more leaves them to what its replica had.
         let demoted: Vec<_> = old.masters.iter().filter(|m| !new.masters.contains(m)).collect();
         let lost = (0..SLOTS as u16).any(|s| old.owner(s).is_some_and(|o| demoted.contains(&o)));
         for node in demoted {
-            hub.forget(node, "it is not a master any more");
+            // One that is not listed at all may only be too new for the node that was asked.
+            hub.forget(node, new.others.contains(node), "it is not a master any more");
         }
         if lost {
             hub.raise_doubt();
@@ -181,46 +220,80 @@ impl Cluster {
 async fn refresh(hub: Weak<Hub>) -> Result<(), Failure> {
     let Some(hub) = hub.upgrade() else { return Err(Failure::NotExecuted("closed".to_owned())) };
     let Map::Cluster(cluster) = &hub.map else { unreachable!("only the map of a cluster asks for it") };
+    // What is doubted from now on is not answered by this.
+    let doubts = cluster.doubts.load(Relaxed);
     let mut waiting = cluster.askable().into_iter();
     let mut asked = JoinSet::new();
-    let ask = |address| ask(hub.clone(), address, hub.timeout / 3);
+    let latest = cluster.layout().age.epoch;
+    let ask = |address| ask(hub.clone(), address, hub.timeout / 3, latest);
     waiting.by_ref().take(AT_ONCE).for_each(|address| drop(asked.spawn(ask(address))));
     let mut last = Failure::NotExecuted("no node of the cluster is known".to_owned());
-    while let Some(answer) = asked.join_next().await {
+    let mut best: Option<Layout> = None;
+    let until = tokio::time::Instant::now() + hub.timeout * 2 / 3;
+    while let Ok(Some(answer)) = tokio::time::timeout_at(until, asked.join_next()).await {
         match answer {
             Ok(Ok(layout)) => {
-                cluster.learn(&hub, layout);
-                return Ok(());
+                let good = layout.age.is_newer_or_same(latest);
+                if best.as_ref().is_none_or(|best| layout.age > best.age) {
+                    best = Some(layout);
+                }
+                if good {
+                    break;
+                }
             }
             Ok(Err(failure)) => last = failure,
             Err(e) => last = Failure::NotExecuted(e.to_string()),
         }
         waiting.by_ref().take(1).for_each(|address| drop(asked.spawn(ask(address))));
     }
-    Err(last)
+    // Where nobody knows better, the best is taken: a cluster may have been set up anew.
+    let layout = best.ok_or(last)?;
+    cluster.learn(&hub, layout);
+    cluster.answered.store(doubts, Relaxed);
+    Ok(())
 }
 
-async fn ask(hub: Arc<Hub>, at: Address, limit: Duration) -> Result<Layout, Failure> {
+async fn ask(hub: Arc<Hub>, at: Address, limit: Duration, latest: u64) -> Result<Layout, Failure> {
     let trouble = |why: &dyn std::fmt::Display| Failure::NotExecuted(format!("{at}: {why}"));
     let mut out = Vec::new();
+    request(&mut out, &[b"CLUSTER", b"INFO"]);
     request(&mut out, &[b"CLUSTER", b"SLOTS"]);
     let asked = async {
         let (mut wire, _) = hub.connector.connect(&at, limit).await?;
-        wire.ask(&out, 1).await.map_err(|e| trouble(&e))
+        wire.ask(&out, 2).await.map_err(|e| trouble(&e))
     };
-    let reply = match tokio::time::timeout(limit, asked).await {
-        Ok(replies) => replies?.remove(0),
+    let mut replies = match tokio::time::timeout(limit, asked).await {
+        Ok(replies) => replies?,
         Err(_) => return Err(trouble(&"no answer in time")),
     };
-    if let Value::Error(reply) = &reply {
-        return Err(hub.judge_for_call(reply, &at));
+    let slots = replies.remove(1);
+    if let Value::Error(reply) = &slots {
+        return Err(match judge(reply, &at) {
+            Verdict::NotExecuted { .. } => trouble(&reply.message),
+            _ => Failure::Refused(reply.clone()),
+        });
     }
-    Layout::read(&reply, &at).ok_or_else(|| trouble(&"it knows no slots"))
+    let layout = Layout::read(&slots, &at).ok_or_else(|| trouble(&"it knows no slots"))?;
+    Ok(Layout { age: Age::read(&replies[0], latest), ..layout })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_is_cut_off_or_behind_is_not_believed_first() {
+        let age = |state: &str, epoch: u64| {
+            let text =
+                format!("cluster_state:{state}\r\ncluster_size:3\r\ncluster_current_epoch:{epoch}\r\n");
+            Age::read(&Value::Bulk(text.into_bytes()), 7)
+        };
+        assert!(age("ok", 7).is_newer_or_same(7) && age("ok", 8).is_newer_or_same(7));
+        assert!(!age("ok", 6).is_newer_or_same(7) && !age("fail", 9).is_newer_or_same(7));
+        assert!(age("ok", 6) > age("fail", 9) && age("ok", 6) > age("ok", 5));
+        let denied = Value::Error(crate::transport::failure::Reply::new("NOPERM no"));
+        assert!(Age::read(&denied, 7).is_newer_or_same(7));
+    }
 
     #[test]
     fn a_layout_is_read_with_hosts_that_are_not_told() {

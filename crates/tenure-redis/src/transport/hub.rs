@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use tenure_core::Doubt;
 use tokio::sync::watch;
 
 use super::attempts::Attempts;
@@ -14,10 +15,14 @@ use super::ear::Seat;
 use super::failure::{Failure, Reply, Verdict, judge};
 use super::home::{Home, Homes};
 use super::map::Map;
+use super::pause::bounded;
 use crate::{Address, Options};
 
 /// How often a call follows a slot to another node.
 pub(super) const HOPS: u32 = 5;
+
+/// Why connections to a former master are closed.
+pub(super) const GONE: &str = "it is not the master any more";
 
 pub(crate) struct Hub {
     pub(crate) timeout: Duration,
@@ -29,6 +34,7 @@ pub(crate) struct Hub {
     /// The run id that each node had; that of the master, where there is one for all.
     faces: Mutex<HashMap<Option<Address>, String>>,
     pub(crate) doubt: watch::Sender<u64>,
+    pub(crate) told: Doubt,
 }
 
 impl fmt::Debug for Hub {
@@ -40,7 +46,7 @@ impl fmt::Debug for Hub {
 impl Hub {
     pub(crate) fn new(options: &Options) -> tenure_core::Result<Arc<Self>> {
         Ok(Arc::new(Self {
-            timeout: options.timeout,
+            timeout: bounded(options.timeout),
             connector: Connector::new(options)?,
             attempts: Arc::default(),
             homes: Homes::default(),
@@ -48,6 +54,7 @@ impl Hub {
             map: Map::new(options)?,
             faces: Mutex::default(),
             doubt: watch::Sender::new(0),
+            told: Doubt::new(),
         }))
     }
 
@@ -74,6 +81,7 @@ impl Hub {
     /// Everything held is to be proved again.
     pub(crate) fn raise_doubt(&self) {
         self.doubt.send_modify(|n| *n += 1);
+        self.told.raise();
     }
 
     /// That node does not answer, or is not the right one any more.
@@ -81,9 +89,14 @@ impl Hub {
         self.map.doubt(node);
     }
 
-    /// Closes what goes to this node, from all runtimes.
-    pub(crate) fn forget(&self, node: &Address, why: &str) {
-        self.homes.all().iter().for_each(|home| home.forget(node, why));
+    /// Closes what listens to this node, from all runtimes; and what calls it, if that is sure to be in vain.
+    pub(crate) fn forget(&self, node: &Address, calls: bool, why: &str) {
+        for home in self.homes.all() {
+            home.ears.close(node, why);
+            if calls {
+                home.forget(node, why);
+            }
+        }
     }
 
     /// An error reply as the outcome of a call; and what it tells about the node.
@@ -114,7 +127,7 @@ impl Hub {
             };
             match &failure {
                 Failure::Refused(reply) => match judge(reply, &node) {
-                    Verdict::Moved(slot, to) if hops < HOPS => self.map.moved(self, &home, slot, &to),
+                    Verdict::Moved(slot, to) if hops < HOPS => self.map.moved(self, slot, &to),
                     _ => return Err(failure),
                 },
                 _ => {

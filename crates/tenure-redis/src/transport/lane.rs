@@ -29,6 +29,8 @@ struct State {
     /// The connect under way.
     opening: Option<watch::Receiver<Option<Opened>>>,
     pause: Pause,
+    /// Why it is of no use any more: a connect under way brings no link either.
+    ended: Option<String>,
 }
 
 impl Lane {
@@ -71,6 +73,9 @@ impl Lane {
         if let Some(link) = state.link.as_ref().filter(|link| !link.is_dead()) {
             return watch::channel(Some(Ok(link.clone()))).1;
         }
+        if let Some(why) = &state.ended {
+            return watch::channel(Some(Err(self.over(why)))).1;
+        }
         // A sender that has gone took its runtime with it.
         if let Some(opening) = state.opening.as_ref().filter(|o| o.has_changed().is_ok()) {
             return opening.clone();
@@ -81,9 +86,13 @@ impl Lane {
         drop(state);
         let lane = self.clone();
         home.handle().spawn(async move {
-            let opened = lane.connect(delay).await;
+            let mut opened = lane.connect(delay).await;
             let mut state = lane.lock();
             state.opening = None;
+            let late = match &state.ended {
+                Some(why) => std::mem::replace(&mut opened, Err(lane.over(why))).ok(),
+                None => None,
+            };
             match &opened {
                 Ok(link) => {
                     state.pause.worked();
@@ -92,6 +101,9 @@ impl Lane {
                 Err(_) => state.pause.failed(),
             }
             drop(state);
+            if let Some(link) = late {
+                link.close("it is not needed any more");
+            }
             told.send_replace(Some(opened));
         });
         opening
@@ -134,9 +146,16 @@ impl Lane {
         }
     }
 
-    /// Closes the link; the next call opens another.
+    fn over(&self, why: &str) -> Failure {
+        Failure::NotExecuted(format!("{}: {why}", self.to))
+    }
+
+    /// Closes the link, for good. Who comes later needs another lane.
     pub(crate) fn close(&self, why: &str) {
-        let link = self.lock().link.take();
+        let mut state = self.lock();
+        state.ended.get_or_insert_with(|| why.to_owned());
+        let link = state.link.take();
+        drop(state);
         if let Some(link) = link {
             link.close(why);
         }

@@ -275,6 +275,10 @@ impl Link {
             let Some(slot) = state.slots.front_mut() else {
                 return self.fail(state, "a reply that nobody asked for", wake);
             };
+            // Nothing of the request has left yet. Taken for its answer, all that follow would be another's.
+            if slot.start >= state.gone + state.at as u64 {
+                return self.fail(state, "a reply that nobody asked for", wake);
+            }
             slot.got.push(value);
             state.heard = *heard.get_or_insert_with(Instant::now);
             if slot.got.len() < slot.want {
@@ -298,7 +302,13 @@ impl Link {
                 Poll::Pending => return false,
                 Poll::Ready(Ok(0)) => self.fail(state, "the connection takes no more", wake),
                 Poll::Ready(Ok(n)) => (state.at, state.held_back) = (state.at + n, true),
-                Poll::Ready(Err(e)) => self.fail(state, &e.to_string(), wake),
+                Poll::Ready(Err(e)) => {
+                    // Some of it may have left, sealed, before the part that failed.
+                    if matches!(stream, Stream::Tls(_)) {
+                        state.at = state.out.len();
+                    }
+                    self.fail(state, &e.to_string(), wake);
+                }
             }
         }
         state.gone += state.out.len() as u64;
@@ -389,7 +399,7 @@ impl Future for Reply {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
         let this = self.get_mut();
-        let mut wake = Vec::new();
+        let (mut wake, mut old) = (Vec::new(), None);
         // Answers are given under this lock: between the looks and the wait none can come unnoticed.
         let mut state = this.link.lock();
         let polled = match this.ticket.look() {
@@ -407,14 +417,20 @@ impl Future for Reply {
                 match this.ticket.look() {
                     Ok(answer) => Poll::Ready(answer),
                     Err(_) => {
-                        let same = waker.filter(|w| w.will_wake(cx.waker()));
+                        let (same, other) = match waker {
+                            Some(waker) if waker.will_wake(cx.waker()) => (Some(waker), None),
+                            other => (None, other),
+                        };
                         this.ticket.wait(same.unwrap_or_else(|| cx.waker().clone()));
+                        old = other;
                         Poll::Pending
                     }
                 }
             }
         };
         drop(state);
+        // Wakers are others' code: they run, and are dropped, under no lock.
+        drop(old);
         wake.into_iter().for_each(Waker::wake);
         this.done = polled.is_ready();
         polled

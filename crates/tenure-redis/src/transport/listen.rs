@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -82,7 +83,6 @@ impl Task<'_> {
         loop {
             let next = self.next_look();
             tokio::select! {
-                biased;
                 value = self.wire.read() => {
                     self.heard = Instant::now();
                     self.hear(value.map_err(|e| e.to_string())?)?;
@@ -100,7 +100,7 @@ impl Task<'_> {
                     }
                     self.write(&out).await?;
                 }
-                () = tokio::time::sleep_until(next.into()) => {
+                () = tokio::time::sleep(next.saturating_duration_since(Instant::now())) => {
                     let mut out = Vec::new();
                     self.look(&mut out)?;
                     if self.sent.is_empty() && self.ear.end_if_unused() {
@@ -128,7 +128,9 @@ impl Task<'_> {
     /// When there is something to do though nothing was heard or asked.
     fn next_look(&self) -> Instant {
         let table = self.ear.lock();
-        let linger = table.channels.values().filter_map(|c| c.empty).map(|e| e + LINGER).min();
+        // One that is not confirmed yet cannot be left yet.
+        let empty = table.channels.values().filter(|c| c.confirmed).filter_map(|c| c.empty);
+        let linger = empty.map(|e| e + LINGER).min();
         let answer = self.sent.front().map(|(_, at)| *at.max(&self.heard) + self.limit);
         let silence = self.heard + SILENCE;
         [linger, answer].into_iter().flatten().fold(silence, Instant::min)
@@ -147,7 +149,8 @@ impl Task<'_> {
             request(out, &[verb, &channel]);
             self.sent.push_back((Sent::Unsubscribe(channel), now));
         }
-        if now >= self.heard + SILENCE && self.sent.is_empty() {
+        // Without channels nobody needs to know whether it is alive: it ends.
+        if now >= self.heard + SILENCE && self.sent.is_empty() && !table.channels.is_empty() {
             request(out, &[b"PING"]);
             self.sent.push_back((Sent::Ping, now));
         }
@@ -181,16 +184,21 @@ impl Task<'_> {
         match kind {
             b"message" | b"smessage" => {
                 let message = words.get(2).and_then(Value::bytes).unwrap_or_default();
-                if let Some(entry) = self.ear.lock().channels.get(channel) {
-                    entry.mailboxes.iter().for_each(|m| m.put(message));
-                }
+                let table = self.ear.lock();
+                let mailboxes = table.channels.get(channel).into_iter().flat_map(|entry| &entry.mailboxes);
+                let wake: Vec<Waker> = mailboxes.filter_map(|m| m.put(message)).collect();
+                drop(table);
+                wake.into_iter().for_each(Waker::wake);
             }
             b"subscribe" | b"ssubscribe" => {
                 self.sent.pop_front();
-                if let Some(entry) = self.ear.lock().channels.get_mut(channel) {
+                let mut table = self.ear.lock();
+                let waiting = table.channels.get_mut(channel).map(|entry| {
                     entry.confirmed = true;
-                    entry.waiting.drain(..).for_each(|told| drop(told.send(Ok(()))));
-                }
+                    std::mem::take(&mut entry.waiting)
+                });
+                drop(table);
+                waiting.into_iter().flatten().for_each(|told| drop(told.send(Ok(()))));
             }
             b"unsubscribe" | b"sunsubscribe" => {
                 if matches!(self.sent.front(), Some((Sent::Unsubscribe(asked), _)) if asked == channel) {

@@ -31,7 +31,9 @@ impl Mailbox {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    pub(crate) fn put(&self, message: &[u8]) {
+    /// Whom to wake, once no lock is held.
+    #[must_use]
+    pub(crate) fn put(&self, message: &[u8]) -> Option<Waker> {
         let mut inside = self.lock();
         if inside.messages.len() == MOST {
             inside.missed = true;
@@ -40,9 +42,7 @@ impl Mailbox {
         if !inside.missed {
             inside.messages.push_back(message.to_vec());
         }
-        let waker = inside.waker.take();
-        drop(inside);
-        waker.into_iter().for_each(Waker::wake);
+        inside.waker.take()
     }
 
     /// Nothing more comes.
@@ -66,9 +66,12 @@ impl Mailbox {
         if let Some(message) = inside.messages.pop_front() {
             return Poll::Ready(Some(Heard::Message(message)));
         }
+        let mut old = None;
         if !inside.waker.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
-            inside.waker = Some(cx.waker().clone());
+            old = inside.waker.replace(cx.waker().clone());
         }
+        drop(inside);
+        drop(old);
         Poll::Pending
     }
 }
@@ -81,11 +84,11 @@ mod tests {
     fn overflow_is_told_once_and_then_messages_come_again() {
         let (mailbox, mut cx) = (Mailbox::default(), Context::from_waker(Waker::noop()));
         for _ in 0..MOST + 10 {
-            mailbox.put(b"old");
+            assert!(mailbox.put(b"old").is_none());
         }
         assert_eq!(mailbox.poll(&mut cx), Poll::Ready(Some(Heard::Again)));
         assert!(mailbox.poll(&mut cx).is_pending());
-        mailbox.put(b"new");
+        assert!(mailbox.put(b"new").is_some());
         assert_eq!(mailbox.poll(&mut cx), Poll::Ready(Some(Heard::Message(b"new".to_vec()))));
         mailbox.close();
         assert_eq!(mailbox.poll(&mut cx), Poll::Ready(None));

@@ -69,6 +69,14 @@ impl Map {
         }
     }
 
+    /// Whether no other is known to have taken its place.
+    pub(crate) fn is_current(&self, node: &Address) -> bool {
+        match self {
+            Self::Sentinel(sentinel) => sentinel.is_current(node),
+            _ => true,
+        }
+    }
+
     /// That node does not answer, or is not the right one any more: ask before the next call.
     pub(crate) fn doubt(&self, node: &Address) {
         match self {
@@ -83,9 +91,9 @@ impl Map {
         !matches!(self, Self::One(_))
     }
 
-    pub(crate) fn moved(&self, hub: &Arc<Hub>, home: &Home, slot: u16, to: &Address) {
+    pub(crate) fn moved(&self, hub: &Arc<Hub>, slot: u16, to: &Address) {
         if let Self::Cluster(cluster) = self {
-            cluster.moved(hub, home, slot, to);
+            cluster.moved(hub, slot, to);
         }
     }
 

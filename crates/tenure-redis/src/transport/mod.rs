@@ -36,6 +36,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+#[cfg(test)]
 use tokio::sync::watch;
 
 pub(crate) use calls::Placed;
@@ -76,24 +77,33 @@ impl Transport {
             Err(Failure::Refused(reply)) if reply.code != "NOPERM" => {
                 Err(tenure_core::Error::Config(reply.message))
             }
-            Ok(_) | Err(Failure::Refused(_)) => {
-                transport.probe().await;
-                Ok(transport)
-            }
-            Err(failure) => Err(tenure_core::Error::Unavailable {
-                backend: SCHEME,
-                what: "connect".to_owned(),
-                reason: failure.to_string(),
-            }),
+            Ok(_) | Err(Failure::Refused(_)) => match transport.probe().await {
+                Ok(()) => Ok(transport),
+                Err(failure) => Err(unavailable(&failure)),
+            },
+            Err(failure) => Err(unavailable(&failure)),
         }
     }
 
-    /// Asks what the servers can do, rather than which version they are.
-    async fn probe(&self) {
-        if let Map::Cluster(cluster) = &self.hub.map {
-            let asked = self.command(To::Key(b""), &[b"PUBSUB", b"SHARDNUMSUB"]).await;
-            cluster.set_sharded(asked.is_ok());
-        }
+    /// Asks what the servers can do, rather than which version they are. For as long as this lives, so that no answer
+    /// is not taken for a no.
+    async fn probe(&self) -> Result<(), Failure> {
+        let Map::Cluster(cluster) = &self.hub.map else { return Ok(()) };
+        let sharded = match self.command(To::Key(b""), &[b"PUBSUB", b"SHARDNUMSUB"]).await {
+            Ok(_) => true,
+            Err(Failure::Refused(reply)) if reply.code == "ERR" => false,
+            // This user may not ask that. Those who may not ask at all are with the newer servers.
+            Err(Failure::Refused(_)) => {
+                match self.command(To::Key(b""), &[b"COMMAND", b"INFO", b"SPUBLISH"]).await {
+                    Ok(known) => known.array().and_then(<[_]>::first).is_some_and(|k| k.array().is_some()),
+                    Err(Failure::Refused(_)) => true,
+                    Err(failure) => return Err(failure),
+                }
+            }
+            Err(failure) => return Err(failure),
+        };
+        cluster.set_sharded(sharded);
+        Ok(())
     }
 
     /// Sends any command.
@@ -162,8 +172,22 @@ impl Transport {
         matches!(self.hub.map, Map::Cluster(_))
     }
 
+    /// The same, as clients are told.
+    pub(crate) fn told(&self) -> tenure_core::Doubt {
+        self.hub.told.clone()
+    }
+
     /// Changes whenever another server may have taken over, or one may have lost what it held.
+    #[cfg(test)]
     pub(crate) fn doubt(&self) -> watch::Receiver<u64> {
         self.hub.doubt.subscribe()
+    }
+}
+
+fn unavailable(failure: &Failure) -> tenure_core::Error {
+    tenure_core::Error::Unavailable {
+        backend: SCHEME,
+        what: "connect".to_owned(),
+        reason: failure.to_string(),
     }
 }

@@ -29,6 +29,11 @@ impl Pause {
     }
 }
 
+/// What can be added to a moment: some say "for ever" by the longest time there is.
+pub(crate) fn bounded(d: Duration) -> Duration {
+    d.min(Duration::from_secs(100 * 365 * 86_400))
+}
+
 /// From half of it to one and a half.
 pub(crate) fn jittered(d: Duration) -> Duration {
     d.mul_f64(0.5 + random())

@@ -11,15 +11,16 @@ use super::asking::Asking;
 use super::connect::Connector;
 use super::failure::{Failure, announced};
 use super::home::Home;
-use super::hub::Hub;
+use super::hub::{GONE, Hub};
 use super::map::Map;
-use super::pause::Pause;
+use super::pause::{Pause, bounded};
 use super::resp::{Value, request};
 use super::stream::Wire;
 use crate::{Address, Options, Sentinels};
 
-/// After this long without a word a sentinel is asked for one.
-const SILENCE: Duration = Duration::from_secs(10);
+/// After this long without a word a sentinel is asked for one. And so often all are asked who the master is: the one
+/// that is listened to may be cut off from the others together with the old master, and have nothing to tell.
+const SILENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Sentinel {
@@ -46,7 +47,7 @@ impl Sentinel {
         Ok(Self {
             known: sentinels.clone(),
             connector: Connector::to_sentinels(sentinels, options)?,
-            limit: options.timeout,
+            limit: bounded(options.timeout),
             asking: Asking::default(),
             master: Mutex::default(),
             watched: AtomicBool::new(false),
@@ -59,6 +60,11 @@ impl Sentinel {
 
     pub(crate) fn master(&self) -> Option<Address> {
         self.lock().at.clone()
+    }
+
+    /// Whether it was the master when that was last known.
+    pub(crate) fn is_current(&self, node: &Address) -> bool {
+        self.lock().last.as_ref().is_none_or(|last| last == node)
     }
 
     pub(crate) fn doubt(&self, node: &Address) {
@@ -75,7 +81,7 @@ impl Sentinel {
             if let Some(master) = self.master() {
                 return Ok(master);
             }
-            self.asking.ask(home, deadline, discover(Arc::downgrade(hub))).await?;
+            self.asking.ask(hub, home, deadline, discover(Arc::downgrade(hub))).await?;
         }
     }
 
@@ -124,13 +130,13 @@ impl Sentinel {
     }
 
     /// Takes their word; what went to another one is closed.
-    fn learn(&self, hub: &Hub, address: Address) {
+    pub(crate) fn learn(&self, hub: &Hub, address: Address) {
         let mut master = self.lock();
         let before = master.last.replace(address.clone()).filter(|last| *last != address);
         master.at = Some(address);
         drop(master);
         if let Some(before) = before {
-            hub.forget(&before, "it is not the master any more");
+            hub.forget(&before, true, GONE);
             hub.raise_doubt();
         }
     }
@@ -197,7 +203,7 @@ async fn watch(hub: Weak<Hub>) {
         let at = &known.addresses[turn % known.addresses.len()];
         let began = Instant::now();
         if let Ok((wire, _)) = connector.connect(at, limit).await {
-            let _ = attend(&hub, wire, &known.master, limit).await;
+            let _ = attend(&hub, wire, at, &known.master, limit).await;
         }
         if began.elapsed() > SILENCE {
             pause.worked();
@@ -208,58 +214,79 @@ async fn watch(hub: Weak<Hub>) {
 }
 
 /// Until the connection ends.
-async fn attend(hub: &Weak<Hub>, mut wire: Wire, name: &str, limit: Duration) -> std::io::Result<()> {
+async fn attend(
+    hub: &Weak<Hub>,
+    mut wire: Wire,
+    at: &Address,
+    name: &str,
+    limit: Duration,
+) -> std::io::Result<()> {
     let mut out = Vec::new();
     request(&mut out, &[b"SUBSCRIBE", b"+switch-master"]);
     wire.write(&out).await?;
-    let (mut silent, mut period) = (false, limit);
+    // It must have said something by `due`, or is asked for it; and if it was, has gone.
+    let (mut silent, mut due) = (false, Instant::now() + limit);
+    let mut asked = Instant::now();
     loop {
-        let heard = match tokio::time::timeout(period, wire.read()).await {
+        if asked.elapsed() >= SILENCE {
+            let Some(hub) = hub.upgrade() else { return Ok(()) };
+            // If they do not agree, they are asked again the next time.
+            let _ = sentinel(&hub).asking.learn(&hub, discover(Arc::downgrade(&hub))).await;
+            asked = Instant::now();
+        }
+        let left = due.min(asked + SILENCE).saturating_duration_since(Instant::now());
+        let heard = match tokio::time::timeout(left, wire.read()).await {
             Ok(heard) => heard?,
+            Err(_) if Instant::now() < due => continue,
             Err(_) if silent => return Err(std::io::ErrorKind::TimedOut.into()),
             Err(_) => {
-                if hub.strong_count() == 0 {
-                    return Ok(());
-                }
                 let mut out = Vec::new();
                 request(&mut out, &[b"PING"]);
                 wire.write(&out).await?;
-                (silent, period) = (true, limit);
+                (silent, due) = (true, Instant::now() + limit);
                 continue;
             }
         };
-        (silent, period) = (false, SILENCE);
+        (silent, due) = (false, Instant::now() + SILENCE);
         let words = heard.array().unwrap_or_default();
-        let changed = match words.first().and_then(Value::bytes) {
+        match words.first().and_then(Value::bytes) {
             // What was said before this moment was not heard.
-            Some(b"subscribe") => true,
+            Some(b"subscribe") => confirm(hub, None).await,
             Some(b"message") => {
+                // The name, the old host and port, the new host and port.
                 let text = words.get(2).and_then(Value::text).unwrap_or_default();
-                text.split(' ').next() == Some(name)
+                let said: Vec<&str> = text.split(' ').collect();
+                let place = |host: &str, port: &str| Some(announced(host, port.parse().ok()?, at));
+                if let [of, host, port, new_host, new_port] = said[..]
+                    && of == name
+                    && let (Some(old), Some(new)) = (place(host, port), place(new_host, new_port))
+                {
+                    confirm(hub, Some((old, new))).await;
+                }
             }
-            _ => false,
-        };
-        if changed {
-            confirm(hub, words.len() == 3 && words[2].int().is_none()).await;
+            _ => {}
         }
     }
 }
 
-/// Asks most of them; after a switch until they know of it.
-async fn confirm(hub: &Weak<Hub>, switched: bool) {
+/// Asks most of them; if one says that there is another master now, until most say the same. That may have changed
+/// again meanwhile, so not for ever.
+async fn confirm(hub: &Weak<Hub>, switched: Option<(Address, Address)>) {
     let mut pause = Pause::default();
     for _ in 0..10 {
-        let Some(strong) = hub.upgrade() else { return };
-        let known = sentinel(&strong).lock().last.clone();
-        if switched && let Some(known) = &known {
-            sentinel(&strong).doubt(known);
+        let Some(hub) = hub.upgrade() else { return };
+        let sentinel = sentinel(&hub);
+        if let Some((old, _)) = &switched {
+            sentinel.doubt(old);
         }
-        if let Ok(address) = sentinel(&strong).ask_all().await
-            && (!switched || Some(&address) != known.as_ref())
+        // One question at a time: an answer that is older than another must not come after it.
+        let asked = sentinel.asking.learn(&hub, discover(Arc::downgrade(&hub))).await;
+        if asked.is_ok()
+            && switched.as_ref().is_none_or(|(_, new)| sentinel.lock().last.as_ref() == Some(new))
         {
-            return sentinel(&strong).learn(&strong, address);
+            return;
         }
-        drop(strong);
+        drop(hub);
         pause.failed();
         tokio::time::sleep(pause.delay()).await;
     }

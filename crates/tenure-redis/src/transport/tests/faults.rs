@@ -12,8 +12,8 @@ use tenure_core::{ClientId, HoldId};
 use super::proxy::{Proxy, Replies};
 use super::server::{Server, command, eventually};
 use super::{COUNT, count};
-use crate::Options;
 use crate::transport::{Call, Failure, Order, Placed, Transport, Value};
+use crate::{Address, Options};
 
 fn quick(options: Options) -> Options {
     Options { timeout: Duration::from_millis(400), ..options }
@@ -202,6 +202,39 @@ async fn killed_connections_are_opened_anew_unseen() {
 }
 
 #[tokio::test]
+async fn a_connect_under_way_to_a_node_that_is_forgotten_brings_no_link() {
+    let server = Server::start();
+    let proxy = Proxy::before(server.port);
+    let transport = Transport::open(proxy.options()).await.unwrap();
+    let home = transport.hub.home().unwrap();
+    home.forget(&proxy.address, "once");
+    proxy.hold_requests.store(true, SeqCst);
+    let before = proxy.connections.load(SeqCst);
+    let lane = home.lane(&proxy.address);
+    let opening = {
+        let (lane, home) = (lane.clone(), home.clone());
+        tokio::spawn(async move { lane.link(&home, Instant::now() + Duration::from_secs(5)).await })
+    };
+    eventually("it connects", async || proxy.connections.load(SeqCst) > before).await;
+    home.forget(&proxy.address, "twice");
+    proxy.hold_requests.store(false, SeqCst);
+    let opened = opening.await.unwrap();
+    assert!(matches!(opened, Err(Failure::NotExecuted(_))), "{opened:?}");
+    assert!(lane.ready().is_none());
+    transport.call(count(&[b"k"], &[b"1"])).await.expect("by another lane");
+}
+
+#[tokio::test]
+async fn nothing_is_too_long() {
+    let server = Server::start();
+    let transport = Transport::open(Options { timeout: Duration::MAX, ..server.options() }).await.unwrap();
+    let order = Order::Attempt { id: HoldId { client: ClientId::new(), n: 1 }, lease: Duration::MAX };
+    transport.call(Call { order, ..count(&[b"k"], &[b"1"]) }).await.unwrap();
+    transport.durable(count(&[b"k"], &[b"1"]), 0, Duration::MAX).await.unwrap();
+    assert!(transport.subscribe(b"c", b"").await.is_ok());
+}
+
+#[tokio::test]
 async fn an_undo_goes_behind_its_attempt() {
     let server = Server::start();
     let proxy = Proxy::before(server.port);
@@ -229,6 +262,43 @@ async fn an_undo_goes_behind_its_attempt() {
     assert_eq!(placed, Placed { value: Value::Int(0), certain: true });
     assert_eq!(proxy.connections.load(SeqCst), before, "on the same connection");
     assert_eq!(transport.hub.attempts.len(), 0);
+}
+
+/// An attempt whose reply is on its way, and behind it an undo. Both are executed; then the proxy goes on as it is told.
+async fn undone_behind(then: impl FnOnce(&testbed::Proxy)) -> Result<Placed, Failure> {
+    let server = Server::start();
+    let proxy = testbed::Proxy::start(server.port).unwrap();
+    let options = Options::new(crate::Topology::Standalone(Address::tcp("127.0.0.1", proxy.port())));
+    let transport = Transport::open(options).await.unwrap();
+    let id = HoldId { client: ClientId::new(), n: 1 };
+    transport.call(count(&[b"k"], &[b"0"])).await.unwrap();
+    proxy.set(testbed::Way::ToClient, testbed::Rule::Stall);
+    let order = Order::Attempt { id, lease: Duration::from_secs(60) };
+    let mut attempt = pin!(transport.call(Call { order, ..count(&[b"k"], &[b"7"]) }));
+    assert!(attempt.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    proxy.cut_once("-5", testbed::Cut::AfterRequest);
+    let mut undo = pin!(transport.call(Call { order: Order::Behind(id), ..count(&[b"k"], &[b"-5"]) }));
+    assert!(undo.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let other = server.open().await;
+    eventually("both were executed", async || value(&other, "k").await == 2).await;
+    then(&proxy);
+    undo.await
+}
+
+#[tokio::test]
+async fn an_undo_cut_off_from_its_answer_finds_nothing_and_is_not_certain() {
+    let placed = undone_behind(testbed::Proxy::heal).await.unwrap();
+    assert!(!placed.certain, "the first one may have done it: {placed:?}");
+}
+
+#[tokio::test]
+async fn an_undo_cut_off_from_its_answer_may_have_been_executed() {
+    let failed = undone_behind(|proxy| {
+        proxy.refuse();
+        proxy.heal();
+    })
+    .await;
+    assert!(matches!(failed, Err(Failure::Unknown(_))), "{failed:?}");
 }
 
 #[tokio::test]
@@ -330,4 +400,65 @@ impl std::task::Wake for Unparks {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
+}
+
+#[test]
+fn a_runtime_that_stood_still_finds_its_answers() {
+    let server = Server::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let transport = runtime.block_on(Transport::open(quick(server.options()))).unwrap();
+    let calls: Vec<_> = (0..4)
+        .map(|_| {
+            let transport = transport.clone();
+            runtime.spawn(async move { transport.call(count(&[b"k"], &[b"1"])).await })
+        })
+        .collect();
+    let sent = async {
+        while transport.hub.home().unwrap().lane(&server.address()).ready().unwrap().is_idle() {
+            tokio::task::yield_now().await;
+        }
+        // All are written, and then something blocks the thread.
+        tokio::task::yield_now().await;
+        std::thread::sleep(Duration::from_millis(700));
+    };
+    runtime.block_on(sent);
+    for call in calls {
+        runtime.block_on(call).unwrap().expect("the answer was there in time");
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_jumps_does_no_harm() {
+    let server = Server::start();
+    let transport = server.open().await;
+    tokio::time::pause();
+    for i in 1..=20 {
+        assert_eq!(transport.call(count(&[b"k"], &[b"1"])).await.unwrap().value, Value::Int(i));
+    }
+}
+
+#[tokio::test]
+async fn a_silent_subscriber_connection_is_found_out() {
+    let server = Server::start();
+    let proxy = Proxy::before(server.port);
+    let transport = Transport::open(quick(proxy.options())).await.unwrap();
+    let mut heard = transport.subscribe(b"c", b"").await.unwrap();
+    proxy.set(Replies::Swallow);
+    let before = proxy.connections.load(SeqCst);
+    let other = server.open().await;
+    assert_eq!(command(&other, &["PUBLISH", "c", "lost"]).await, Value::Int(1));
+    let mut next = pin!(heard.next());
+    let silent = tokio::time::timeout(Duration::from_secs(9), next.as_mut()).await;
+    assert!(silent.is_err(), "{silent:?}");
+    let found = tokio::time::timeout(Duration::from_secs(5), async {
+        while proxy.connections.load(SeqCst) == before {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    tokio::select! {
+        found = found => found.expect("found out"),
+        heard = next.as_mut() => panic!("{heard:?}"),
+    }
+    proxy.set(Replies::Pass);
+    assert_eq!(next.await, crate::transport::Heard::Again);
 }

@@ -78,4 +78,11 @@ async fn messages_are_heard() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(!silent().await, "it stays for a while");
     eventually("it is left in the end", silent).await;
+    // Now the connection serves nobody.
+    let ends = async || {
+        command(&transport, &["CLIENT", "LIST"]).await.text().unwrap().matches("name=tenure").count() == 1
+    };
+    assert!(!ends().await);
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    eventually("it ends", ends).await;
 }

@@ -1,6 +1,7 @@
 //! Against real servers, started for the test.
 
 mod cluster;
+mod fake;
 mod faults;
 mod link;
 mod login;

@@ -1,11 +1,15 @@
 //! A master that sentinels know, and that changes.
 
+use std::future::Future;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::pin::pin;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use super::count;
 use super::server::{Server, command, eventually};
+use crate::transport::map::Map;
 use crate::transport::{Failure, Heard, To, Transport, Value};
 use crate::{Address, Options, Sentinels, Topology};
 
@@ -89,6 +93,65 @@ async fn the_death_of_a_master_is_survived() {
     assert!(matches!(placed.value, Value::Int(1 | 2)));
     assert_eq!(transport.nodes(), [bed.replica.address()]);
     assert!(*transport.doubt().borrow() > 0);
+}
+
+/// The sentinel that is listened to says nothing of the new master, and answers all else.
+#[tokio::test]
+async fn a_change_is_noticed_though_nobody_tells() {
+    let bed = testbed::Sentinels::start().unwrap();
+    let proxy = testbed::Proxy::start(bed.sentinels()[0].port()).unwrap();
+    proxy.set(testbed::Way::ToClient, testbed::Rule::DropPushes);
+    let local = |port| Address::tcp("127.0.0.1", port);
+    let ports = [proxy.port(), bed.sentinels()[1].port(), bed.sentinels()[2].port()];
+    let sentinels = Sentinels {
+        addresses: ports.map(local).to_vec(),
+        master: bed.name().to_owned(),
+        user: None,
+        password: None,
+    };
+    let transport = Transport::open(Options::new(Topology::Sentinel(sentinels))).await.unwrap();
+    let old = bed.master().unwrap().port();
+    assert_eq!(transport.nodes(), [local(old)]);
+    // Something is waited for: from now on one is listened to.
+    let _heard = transport.subscribe(b"c", b"").await.unwrap();
+    let dropped = || proxy.counts().iter().any(|c| c.is_open && c.pushes_dropped > 0);
+    let doubt = transport.doubt();
+    bed.fail_over().unwrap();
+    let new = bed.wait_for_new_master(old, Duration::from_secs(30)).unwrap().port();
+    eventually("it would have been told", async || dropped()).await;
+    eventually("the new one is known", async || transport.nodes() == [local(new)]).await;
+    assert!(doubt.has_changed().unwrap());
+}
+
+/// A runtime that has begun to ask where the master is and then stands still takes nobody along.
+#[test]
+fn a_question_outlives_the_runtime_that_asked_it() {
+    let master = Server::start();
+    let sentinel = Server::sentinel(master.port);
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (still, other) = (runtime(), runtime());
+    let transport = other.block_on(Transport::open(options(vec![sentinel.address()], 2))).unwrap();
+    transport.hub.doubt_node(&master.address());
+    still.block_on(async {
+        let mut call = pin!(transport.call(count(&[b"k"], &[b"1"])));
+        assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    });
+    let placed = other.block_on(transport.call(count(&[b"k"], &[b"1"])));
+    assert_eq!(placed.unwrap().value, Value::Int(1));
+}
+
+#[tokio::test]
+async fn a_way_to_the_former_master_is_not_opened_again() {
+    let (old, new) = (Server::start(), Server::start());
+    let sentinel = Server::sentinel(old.port);
+    let transport = Transport::open(options(vec![sentinel.address()], 2)).await.unwrap();
+    let Map::Sentinel(known) = &transport.hub.map else { unreachable!() };
+    known.learn(&transport.hub, new.address());
+    // As one does who asked where to go just before that.
+    let late = transport.command(To::Node(&old.address()), &[b"PING"]).await;
+    assert!(matches!(late, Err(Failure::NotExecuted(_))), "{late:?}");
+    assert!(transport.hub.home().unwrap().lane(&old.address()).ready().is_none());
+    transport.command(To::Key(b""), &[b"PING"]).await.unwrap();
 }
 
 /// Says that the master is there, whatever it is asked.

@@ -1,0 +1,104 @@
+//! A server that says what no real one can be brought to say.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::transport::connect::Hello;
+use crate::transport::link::{Link, Terms};
+use crate::transport::resp::{parse, request};
+use crate::transport::stream::{Stream, Wire};
+use crate::transport::{Failure, Transport, Value};
+use crate::{Address, Options, Topology};
+
+pub(super) struct Fake {
+    pub(super) address: Address,
+}
+
+impl Fake {
+    /// Answers each command, given in capitals, with what `answer` says; the greeting as a real one would.
+    pub(super) fn start(answer: impl Fn(&str, u16) -> String + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let address = Address::tcp("127.0.0.1", port);
+        let answer = Arc::new(answer);
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let answer = answer.clone();
+                std::thread::spawn(move || serve(client, &|words| answer(words, port)));
+            }
+        });
+        Self { address }
+    }
+}
+
+fn serve(mut client: TcpStream, answer: &dyn Fn(&str) -> String) {
+    let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
+    while let Ok(n @ 1..) = client.read(&mut buffer) {
+        seen.extend_from_slice(&buffer[..n]);
+        while let Some((command, length)) = parse(&seen).unwrap() {
+            seen.drain(..length);
+            let words: Vec<_> = command.array().unwrap().iter().filter_map(Value::text).collect();
+            let words = words.join(" ").to_uppercase();
+            let reply = match words.as_str() {
+                "CLIENT SETNAME TENURE" => "+OK".to_owned(),
+                "INFO SERVER" => "$-1".to_owned(),
+                _ => answer(&words),
+            };
+            if client.write_all(format!("{reply}\r\n").as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// One that came before the request left cannot be the answer. Then all that follow would be another's.
+#[tokio::test]
+async fn a_reply_that_nobody_asked_for_is_nobodys_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = Address::tcp("127.0.0.1", listener.local_addr().unwrap().port());
+    let stream = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    server.write_all(b"+stray\r\n").unwrap();
+    stream.readable().await.unwrap();
+    // No driver yet: the call comes first.
+    let link = Link::new(address, Wire::new(Stream::Tcp(stream)), Hello::default(), Arc::default());
+    let terms = Terms::new(1, Instant::now() + Duration::from_secs(5));
+    let answer = link.send(terms, |out| request(out, &[b"PING"])).await.single();
+    assert!(matches!(answer, Err(Failure::NotExecuted(_))), "{answer:?}");
+    assert!(link.is_dead());
+}
+
+/// A cluster of one that answers to questions about itself with `says`.
+fn cluster(says: impl Fn(&str) -> Option<&'static str> + Send + Sync + 'static) -> (Fake, Options) {
+    let fake = Fake::start(move |words, port| match words {
+        "PING" => "+PONG".to_owned(),
+        "CLUSTER SLOTS" => format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:{port}"),
+        other => says(other).unwrap_or("-ERR unknown command").to_owned(),
+    });
+    let options = Options::new(Topology::Cluster(vec![fake.address.clone()]));
+    (fake, options)
+}
+
+#[tokio::test]
+async fn who_does_not_say_what_it_can_is_asked_again() {
+    let shard = |reply| move |words: &str| (words == "PUBSUB SHARDNUMSUB").then_some(reply);
+    let (_fake, options) = cluster(shard("-LOADING Redis is loading the dataset in memory"));
+    let opened = Transport::open(options).await;
+    assert!(matches!(opened, Err(tenure_core::Error::Unavailable { .. })), "{opened:?}");
+    for (reply, command) in [
+        ("*0", "SPUBLISH"),
+        ("-ERR Unknown subcommand or wrong number of arguments for 'SHARDNUMSUB'", "PUBLISH"),
+        ("-NOPERM this user has no permissions to run the 'pubsub|shardnumsub' command", "SPUBLISH"),
+    ] {
+        let (_fake, options) = cluster(shard(reply));
+        assert_eq!(Transport::open(options).await.unwrap().publish_command(), command, "{reply}");
+    }
+    let (_fake, options) = cluster(|words| match words {
+        "PUBSUB SHARDNUMSUB" => Some("-NOPERM this user has no permissions to run the 'pubsub' command"),
+        "COMMAND INFO SPUBLISH" => Some("*1\r\n*-1"),
+        _ => None,
+    });
+    assert_eq!(Transport::open(options).await.unwrap().publish_command(), "PUBLISH", "an old one");
+}
