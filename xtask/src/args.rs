@@ -1,7 +1,13 @@
 //! The command line, as data.
 
 /// The stores of the conformance suite, by the names that it gives them.
-pub(crate) const STORES: &[&str] = &["memory", "sqlite"];
+pub(crate) const STORES: &[&str] = &["memory", "sqlite", "redis", "redis-sentinel", "redis-cluster"];
+
+/// Other libraries that locks are shared with. Each has a test of the crate `interop`.
+pub(crate) const PEERS: &[&str] = &["redisson"];
+
+/// The parts of the benchmarks.
+const BENCHES: &[&str] = &["embedded", "redis"];
 
 pub(crate) const HELP: &str = "\
 cargo xtask check                    format, lints, documentation, tidiness
@@ -9,8 +15,11 @@ cargo xtask test                     all tests
     --quick                          only crates and stores that need no servers, and no benchmarks
     --backend STORE                  only the conformance suite on this store
     -- FILTER                        only tests whose name contains FILTER
+cargo xtask interop PEER             only the locks shared with PEER: redisson
+    -- FILTER                        only tests whose name contains FILTER
 cargo xtask bench                    benchmarks, each beside its peer; fails if a bar is missed
     --only embedded                  only memory and SQLite
+    --only redis                     only Redis, beside a bare socket and Redisson
     --quick                          shorter, and bars do not decide
     --json                           the result as JSON on standard output
 cargo xtask docs                     the API documentation, and where it is
@@ -33,6 +42,7 @@ pub(crate) enum Task {
 pub(crate) struct Wanted {
     pub(crate) quick: bool,
     pub(crate) backend: Option<String>,
+    pub(crate) peer: Option<String>,
     /// Passed on to the tests as it stands.
     pub(crate) filter: Vec<String>,
 }
@@ -45,6 +55,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
         ["docs"] => Ok(Task::Docs),
         ["check" | "docs", extra, ..] => Err(format!("`{}` takes no `{extra}`", words[0])),
         ["test", ref rest @ ..] => test(rest).map(Task::Test),
+        ["interop", ref rest @ ..] => interop(rest).map(Task::Test),
         ["bench", ref rest @ ..] => bench(rest).map(Task::Bench),
         [other, ..] => Err(format!("there is no command `{other}`")),
     }
@@ -67,6 +78,18 @@ fn test(words: &[&str]) -> Result<Wanted, String> {
     Ok(wanted)
 }
 
+fn interop(words: &[&str]) -> Result<Wanted, String> {
+    let peer = Some(known(words.first().copied(), PEERS, "interop")?);
+    match words[1..] {
+        [] => Ok(Wanted { peer, ..Wanted::default() }),
+        ["--", ref filter @ ..] => {
+            let filter = filter.iter().map(ToString::to_string).collect();
+            Ok(Wanted { peer, filter, ..Wanted::default() })
+        }
+        [extra, ..] => Err(format!("`interop` takes no `{extra}`; a filter comes after `--`")),
+    }
+}
+
 /// Checked here, so that a wrong word is told before anything is built.
 fn bench(words: &[&str]) -> Result<Vec<String>, String> {
     let mut passed_on = Vec::new();
@@ -74,9 +97,9 @@ fn bench(words: &[&str]) -> Result<Vec<String>, String> {
     while let Some(&word) = words.next() {
         match word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value))) {
             ("--quick" | "--json", None) => passed_on.push(word.to_owned()),
-            // All there is so far is embedded.
             ("--only", value) => {
-                drop(known(value.or_else(|| words.next().copied()), &["embedded"], "--only")?)
+                let part = known(value.or_else(|| words.next().copied()), BENCHES, "--only")?;
+                passed_on.extend(["--only".to_owned(), part]);
             }
             _ => return Err(format!("`bench` takes no `{word}`")),
         }
@@ -107,7 +130,8 @@ mod tests {
         assert_eq!(parsed("test --help"), Ok(Task::Help));
         assert_eq!(parsed("check"), Ok(Task::Check));
         assert_eq!(parsed("test"), Ok(Task::Test(Wanted::default())));
-        assert_eq!(parsed("bench --only embedded --quick"), Ok(Task::Bench(vec!["--quick".into()])));
+        let words = ["--only", "embedded", "--quick"].map(String::from).into();
+        assert_eq!(parsed("bench --only=embedded --quick"), Ok(Task::Bench(words)));
     }
 
     #[test]
@@ -116,10 +140,14 @@ mod tests {
             quick: true,
             backend: Some("memory".into()),
             filter: vec!["fair".into(), "--exact".into()],
+            ..Wanted::default()
         };
         assert_eq!(parsed("test --quick --backend memory -- fair --exact"), Ok(Task::Test(wanted)));
         let wanted = Wanted { backend: Some("sqlite".into()), ..Wanted::default() };
         assert_eq!(parsed("test --backend=sqlite"), Ok(Task::Test(wanted)));
+        let peer = Some("redisson".into());
+        let wanted = Wanted { peer, filter: vec!["fair".into()], ..Wanted::default() };
+        assert_eq!(parsed("interop redisson -- fair"), Ok(Task::Test(wanted)));
     }
 
     #[test]
@@ -132,6 +160,9 @@ mod tests {
             ("test --quick=yes", "takes no `--quick=yes`"),
             ("test --backend", "needs one of memory"),
             ("test --backend mysql", "knows no `mysql`"),
+            ("interop", "needs one of redisson"),
+            ("interop curator", "knows no `curator`"),
+            ("interop redisson fair", "after `--`"),
             ("bench --only servers", "only embedded"),
             ("bench 3", "takes no `3`"),
         ] {

@@ -2,11 +2,13 @@
 
 use std::process::ExitCode;
 
-use crate::packages::{self, FLOCK};
+use crate::packages::{self, BENCH, FLOCK, Need};
 use crate::{FAILED, MISSING, cargo};
 
 pub(crate) fn bench(words: &[String]) -> ExitCode {
-    if let Err(why) = packages::provide(&[FLOCK]) {
+    let embedded = words.windows(2).any(|pair| pair == ["--only", "embedded"]);
+    let needs: &[Need] = if embedded { &[FLOCK] } else { BENCH };
+    if let Err(why) = packages::provide(needs) {
         eprintln!("{why}");
         return MISSING.into();
     }

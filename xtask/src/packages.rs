@@ -11,17 +11,25 @@ pub(crate) struct Need {
     pub(crate) package: &'static str,
 }
 
+const SERVER: Need = Need { program: "redis-server", package: "redis-server" };
+const SENTINEL: Need = Need { program: "redis-sentinel", package: "redis-sentinel" };
+const CLI: Need = Need { program: "redis-cli", package: "redis-tools" };
+/// Binds servers to the life of the tests.
+const SETPRIV: Need = Need { program: "setpriv", package: "util-linux" };
+const JAVA: Need = Need { program: "java", package: "default-jdk-headless" };
+const MAVEN: Need = Need { program: "mvn", package: "maven" };
+
 /// `flock(1)`, a peer in the benchmarks.
 pub(crate) const FLOCK: Need = Need { program: "flock", package: "util-linux" };
 
-/// All of Redis, and what binds the servers to the life of the tests. Only the programs: the services of these packages
-/// are not started.
-pub(crate) const REDIS: &[Need] = &[
-    Need { program: "redis-server", package: "redis-server" },
-    Need { program: "redis-sentinel", package: "redis-sentinel" },
-    Need { program: "redis-cli", package: "redis-tools" },
-    Need { program: "setpriv", package: "util-linux" },
-];
+/// All of Redis. Only the programs: the services of these packages are not started.
+pub(crate) const REDIS: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV];
+
+/// Redis, and what Redisson runs on.
+pub(crate) const REDISSON: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN];
+
+/// The benchmarks with all their peers.
+pub(crate) const BENCH: &[Need] = &[FLOCK, SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN];
 
 /// How the missing packages can be got.
 #[derive(Debug, PartialEq)]
@@ -116,14 +124,11 @@ fn can_sudo() -> bool {
 mod tests {
     use super::*;
 
-    const SERVER: Need = Need { program: "some-server", package: "some-server" };
-    const CLIENT: Need = Need { program: "some-client", package: "some-server" };
-
     #[test]
     fn each_missing_package_is_named_once() {
-        assert!(missing(&[FLOCK, SERVER], |_| true).is_empty());
-        assert_eq!(missing(&[SERVER, CLIENT, FLOCK], |_| false), ["some-server", "util-linux"]);
-        assert_eq!(missing(&[SERVER, CLIENT, FLOCK], |p| p == "flock"), ["some-server"]);
+        assert!(missing(BENCH, |_| true).is_empty());
+        assert_eq!(missing(&[SERVER, SETPRIV, FLOCK], |_| false), ["redis-server", "util-linux"]);
+        assert_eq!(missing(&[SERVER, SETPRIV, FLOCK], |p| p == "redis-server"), ["util-linux"]);
     }
 
     #[test]

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::args::{STORES, Wanted};
-use crate::packages::{FLOCK, Need, REDIS};
+use crate::args::{PEERS, STORES, Wanted};
+use crate::packages::{BENCH, Need, REDIS, REDISSON};
 use crate::{cargo, root};
 
 /// The crates whose own tests start servers: all that use the testbed, and the testbed. `--quick` leaves them out.
-const WITH_SERVERS: &[&str] = &["tenure-redis", "testbed"];
+const WITH_SERVERS: &[&str] = &["interop", "tenure-redis", "testbed"];
 
 /// Tests of other crates that do: crate and file. `--quick` leaves these out, too.
 const SERVER_TESTS: &[(&str, &str)] = &[("tenure-cli", "redis")];
@@ -54,21 +54,27 @@ fn needs_of(store: &str) -> &'static [Need] {
 pub(crate) fn parts(wanted: &Wanted, bin: &Path) -> Vec<Part> {
     let filter = &wanted.filter;
     let quick = wanted.quick;
+    if let Some(peer) = &wanted.peer {
+        return vec![build(&[&format!("--test={peer}")], quick), interop(peer, filter)];
+    }
     let stores = STORES.iter().filter(|s| match &wanted.backend {
         Some(backend) => backend == *s,
         None => !quick || needs_of(s).is_empty(),
     });
     let conformance = stores.map(|store| conformance(store, quick, filter));
     if wanted.backend.is_some() {
-        return [build(false, quick)].into_iter().chain(conformance).collect();
+        return [build(&["--test=matrix"], quick)].into_iter().chain(conformance).collect();
     }
-    let mut parts = vec![build(true, quick), unit(quick, filter), doc(quick, filter)];
+    let mut parts = vec![build(&[], quick), unit(quick, filter), doc(quick, filter)];
     // A filter names tests, and these have no names.
     let all = filter.is_empty();
     if all {
         parts.push(examples(bin));
     }
     parts.extend(conformance);
+    if !quick {
+        parts.extend(PEERS.iter().map(|peer| interop(peer, filter)));
+    }
     if all && !quick {
         parts.push(bench(bin));
     }
@@ -86,19 +92,18 @@ fn part(name: &str, steps: Vec<Step>) -> Part {
     Part { name: name.to_owned(), needs: &[], steps }
 }
 
-/// Builds what the other parts run, so that their seconds are theirs.
-fn build(all: bool, quick: bool) -> Part {
+/// Builds what the other parts run, so that their seconds are theirs: `only` these tests, or everything.
+fn build(only: &[&str], quick: bool) -> Part {
     let limit = seconds(3600);
-    let tests = if all { "--tests" } else { "--test=matrix" };
     let step = |verb: &str, words: &[&str]| {
         let mut command = cargo(&[verb]);
         command.args(crates(quick)).args(words);
         Step { command, limit, counts: Count::None }
     };
-    let mut steps = vec![step("test", &["--no-run", tests])];
-    if all {
-        steps.push(step("build", &["--bins", "--examples"]));
-    }
+    let steps = match only {
+        [] => vec![step("test", &["--no-run", "--tests"]), step("build", &["--bins", "--examples"])],
+        _ => vec![step("test", &[&["--no-run"], only].concat())],
+    };
     part("build", steps)
 }
 
@@ -112,14 +117,15 @@ fn unit(quick: bool, filter: &[String]) -> Part {
     let mut words = vec!["--lib".to_owned(), "--bins".to_owned()];
     words.extend(integration_tests(&root(), quick).iter().map(|name| format!("--test={name}")));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let needs = if quick { &[] } else { REDIS };
+    let needs = if quick { &[] } else { REDISSON };
     Part { needs, ..part("unit", vec![tests(&words, quick, filter, seconds(900))]) }
 }
 
-/// All of `crates/*/tests`, except the conformance suite, which has parts of its own.
+/// All of `crates/*/tests`, except the conformance suite and those about peers, which have parts of their own.
 fn integration_tests(root: &Path, quick: bool) -> Vec<String> {
     let mut names = Vec::new();
     let crates = files(&root.join("crates"));
+    let apart = |name: &std::ffi::OsStr| name == "matrix" || PEERS.iter().any(|peer| name == *peer);
     let starts_servers = |file: &PathBuf| {
         WITH_SERVERS.iter().any(|krate| file.ancestors().any(|at| at.ends_with(krate)))
             || SERVER_TESTS.iter().any(|(krate, test)| file.ends_with(format!("{krate}/tests/{test}.rs")))
@@ -127,7 +133,7 @@ fn integration_tests(root: &Path, quick: bool) -> Vec<String> {
     let all = crates.iter().flat_map(|krate| files(&krate.join("tests")));
     for file in all.filter(|file| !quick || !starts_servers(file)) {
         let is_test = file.extension().is_some_and(|e| e == "rs") || file.join("main.rs").is_file();
-        if let Some(name) = file.file_stem().filter(|name| is_test && *name != "matrix") {
+        if let Some(name) = file.file_stem().filter(|name| is_test && !apart(name)) {
             names.push(name.to_string_lossy().into_owned());
         }
     }
@@ -169,11 +175,16 @@ fn conformance(store: &str, quick: bool, filter: &[String]) -> Part {
     Part { needs: needs_of(store), ..part(&format!("conformance {store}"), vec![step]) }
 }
 
+fn interop(peer: &str, filter: &[String]) -> Part {
+    let step = tests(&[&format!("--test={peer}")], false, filter, seconds(1200));
+    Part { needs: REDISSON, ..part(&format!("interop {peer}"), vec![step]) }
+}
+
 /// Not optimised, and so without meaning as a measurement: it shows that the benchmarks work.
 fn bench(bin: &Path) -> Part {
     let mut command = Command::new(bin.join("bench"));
     command.arg("--quick").current_dir(root());
-    Part { needs: &[FLOCK], ..part("bench", vec![Step { command, limit: seconds(180), counts: Count::One }]) }
+    Part { needs: BENCH, ..part("bench", vec![Step { command, limit: seconds(300), counts: Count::One }]) }
 }
 
 #[cfg(test)]
@@ -186,24 +197,30 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_run() {
-        let all = ["build", "unit", "doc", "examples", "conformance memory", "conformance sqlite", "bench"];
+        let stores: Vec<_> = STORES.iter().map(|store| format!("conformance {store}")).collect();
+        let quick = ["build", "unit", "doc", "examples", "conformance memory", "conformance sqlite"];
+        assert_eq!(names(&Wanted { quick: true, ..Wanted::default() }), quick);
+        let all = [&["build", "unit", "doc", "examples"].map(String::from)[..], &stores].concat();
+        let all = [&all[..], &["interop redisson", "bench"].map(String::from)].concat();
         assert_eq!(names(&Wanted::default()), all);
-        assert_eq!(names(&Wanted { quick: true, ..Wanted::default() }), all[..6]);
-        let backend = Some("memory".to_owned());
-        assert_eq!(names(&Wanted { backend, ..Wanted::default() }), ["build", "conformance memory"]);
         let filter = vec!["fair".to_owned()];
-        let filtered = ["build", "unit", "doc", "conformance memory", "conformance sqlite"];
+        let unnamed = |name: &String| name == "examples" || name == "bench";
+        let filtered: Vec<_> = all.into_iter().filter(|name| !unnamed(name)).collect();
         assert_eq!(names(&Wanted { filter, ..Wanted::default() }), filtered);
+        let backend = Some("redis".to_owned());
+        assert_eq!(names(&Wanted { backend, ..Wanted::default() }), ["build", "conformance redis"]);
+        let peer = Some("redisson".to_owned());
+        assert_eq!(names(&Wanted { peer, ..Wanted::default() }), ["build", "interop redisson"]);
     }
 
     #[test]
     fn what_is_quick_needs_no_package() {
         let quick = Wanted { quick: true, ..Wanted::default() };
         assert!(parts(&quick, Path::new("bin")).iter().all(|part| part.needs.is_empty()));
-        let needy = |part: &Part| !part.needs.is_empty();
         let all = parts(&Wanted::default(), Path::new("bin"));
-        let needy: Vec<_> = all.iter().filter(|p| needy(p)).map(|p| p.name.as_str()).collect();
-        assert_eq!(needy, ["unit", "bench"]);
+        for served in all.iter().filter(|part| part.name.contains("redis") || part.name == "unit") {
+            assert!(REDIS.iter().all(|need| served.needs.contains(need)), "{served:?}");
+        }
     }
 
     #[test]
@@ -235,17 +252,16 @@ mod tests {
     #[test]
     fn no_store_of_the_suite_is_left_out() {
         let source = std::fs::read_to_string(root().join("crates/conformance/src/stores.rs")).unwrap();
-        let mut lines = source.lines();
-        let mut named = Vec::new();
-        while lines.any(|line| line.contains("fn name(&self) -> &'static str {")) {
-            named.extend(lines.next().map(|line| line.trim().trim_matches('"').to_owned()));
-        }
+        let line = source.lines().find(|line| line.starts_with("pub const NAMES")).unwrap();
+        let named: Vec<&str> = line.split('"').skip(1).step_by(2).collect();
         assert_eq!(named, STORES);
     }
 
     #[test]
-    fn the_suite_over_all_stores_is_no_unit_test() {
-        assert!(!integration_tests(&root(), false).contains(&"matrix".to_owned()));
+    fn what_has_a_part_of_its_own_is_no_unit_test() {
+        let unit = integration_tests(&root(), false);
+        assert!(!unit.contains(&"matrix".to_owned()) && !unit.contains(&"redisson".to_owned()));
+        assert!(PEERS.iter().all(|peer| root().join("crates/interop/tests").join(peer).exists()));
         assert!(example_names(&root()).contains(&"lock".to_owned()));
     }
 }

@@ -1,4 +1,4 @@
-//! The stores under test. Adding one is one entry in [`stores`].
+//! The stores under test. Adding one is one entry in [`stores`], and its name.
 
 mod servers;
 
@@ -30,6 +30,9 @@ pub trait World: Send + Sync {
         false
     }
 }
+
+/// The names of all [`stores`]. A test run has a part for each of these.
+pub const NAMES: [&str; 5] = ["memory", "sqlite", "redis", "redis-sentinel", "redis-cluster"];
 
 /// Every store there is.
 pub fn stores() -> Vec<Arc<dyn Store>> {
@@ -90,5 +93,15 @@ impl World for File {
 
     fn url(&self) -> Option<String> {
         Some(format!("sqlite:{}", self.0.path().join("locks.db").display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_store_is_named() {
+        assert_eq!(stores().iter().map(|s| s.name()).collect::<Vec<_>>(), NAMES);
     }
 }

@@ -170,6 +170,9 @@ async fn first(inner: &Arc<Inner>, claim: &Arc<Claim>, terms: Terms, owner: Opti
             attempt.keep();
             admit(inner, claim, fence, until, terms, owner, tokio::task::try_id()).map(Tried::Granted)
         }
+        // One that was not answered may still come, now that somebody else was in the way of the next: it is undone,
+        // and the claim begins anew under another id.
+        Ok(_) if unknown => Ok(Tried::Revoked),
         Ok(_) => {
             // What waits in a queue now belongs to whoever calls the driver next, without an await in between.
             attempt.keep();
@@ -190,7 +193,7 @@ async fn answer(core: &Arc<Core>, claim: &Claim) -> (Result<Attempt>, bool) {
     let mut trouble: Option<Trouble> = None;
     loop {
         let error = match core.backend.try_acquire(claim).await {
-            Ok(answer) => return (Ok(answer), false),
+            Ok(answer) => return (Ok(answer), trouble.is_some_and(|t| t.unknown)),
             Err(error) => error,
         };
         let trouble = trouble.get_or_insert_with(|| Trouble::new(core.settings.call_timeout));

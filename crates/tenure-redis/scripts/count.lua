@@ -1,9 +1,9 @@
 -- Reads or changes the number of a latch or a counting semaphore.
--- Keys:      name, operations of this client, mark
+-- Keys:      name, operations of this client, mark, ends of permits
 -- Arguments: counter (latch | semaphore), operation, its number, client's operation, settled, publish command, channel,
 --            retention of the mark in ms
 -- Reply:     {applied, before, after}, '-' for no number; {3, what it is} another kind of number
-local name, done, mark = unpack(KEYS)
+local name, done, mark, ends = unpack(KEYS)
 local counter, op, n = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local latch = counter == 'latch'
 
@@ -11,7 +11,8 @@ local latch = counter == 'latch'
 local before = redis.call('GET', name)
 if before then
   local is = redis.call('GET', mark)
-  if is and is ~= counter then
+  -- Permits that nobody has may be something else by now, made by a JVM.
+  if is and is ~= counter and (is ~= 'permits' or redis.call('EXISTS', ends) == 1) then
     return {3, is}
   end
 end
@@ -87,12 +88,12 @@ if applied == 1 then
   end
   if latch then
     if not after then
-      redis.call(ARGV[6], ARGV[7], '0')
+      redis.pcall(ARGV[6], ARGV[7], '0')
     elseif not before then
-      redis.call(ARGV[6], ARGV[7], '1')
+      redis.pcall(ARGV[6], ARGV[7], '1')
     end
   elseif after and (not before or tonumber(after) > value) then
-    redis.call(ARGV[6], ARGV[7], math.max(0, tonumber(after)))
+    redis.pcall(ARGV[6], ARGV[7], tonumber(after) < 0 and '0' or after)
   end
 end
 return {applied, before or '-', after or '-'}

@@ -24,12 +24,12 @@ local head = sweep(queue, scores, stamps, about, now)
 local left = redis.call('PTTL', name)
 if left == -2 and (not head or head == id) then
   if head then
-    give_up(queue, scores, stamps, about, id)
+    give_up(queue, scores, stamps, about, {id})
   end
   local fence = draw(fences, ARGV[4], micros)
   redis.call('HSET', name, id, 1)
   redis.call('PEXPIRE', name, lease)
-  redis.call('HSET', about, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
+  describe(about, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
   extend(about, lease)
   return {1, fence}
 end
@@ -61,7 +61,7 @@ if ARGV[6] ~= '' then
     redis.call('HSET', about, id, '- ' .. micros .. ' ' .. ARGV[7] .. ' ' .. ARGV[5])
     head = head or id
   end
-  keep_place(queue, scores, stamps, about, id, ms, now)
+  keep_place(scores, stamps, about, id, ms, now)
 end
 if left == 0 and head and head ~= id then
   -- Free, but not our turn: the head's sign of life, or its score, says when it is over.

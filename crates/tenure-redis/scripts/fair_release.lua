@@ -19,17 +19,17 @@ end
 local freed = 0
 if redis.call('HEXISTS', name, id) == 1 then
   redis.call('DEL', name)
-  redis.call('HDEL', about, id)
+  redis.call('HDEL', about, id, 'holder')
   freed = 1
 else
-  freed = give_up(queue, scores, stamps, about, id)
+  freed = give_up(queue, scores, stamps, about, {id})
 end
 -- Whoever is first now is told, also where the one before it left without ever holding.
 if redis.call('EXISTS', name) == 0 then
   local now = clock()
   local head = sweep(queue, scores, stamps, about, now)
   if head then
-    redis.call(ARGV[4], ARGV[5] .. head, '0')
+    redis.pcall(ARGV[4], ARGV[5] .. head, '0')
   end
 end
 return freed

@@ -7,22 +7,20 @@ local name, about, waiters, stamps, queue, ends, ours, fence, token, mark = unpa
 local now = clock()
 local kind = redis.call('TYPE', name)['ok']
 local content, times, permits = '', {}, {}
-if kind == 'hash' then
+-- A key of another program may be of any size, and say anything.
+if kind == 'hash' and redis.call('HLEN', name) <= 100000 then
   content = redis.call('HGETALL', name)
+  local shared = redis.call('HEXISTS', name, 'mode') == 1
   for i = 1, #content, 2 do
-    local left = -2
-    for n = 1, tonumber(content[i + 1]) or 0 do
-      left = math.max(left, redis.call('PTTL', ARGV[1] .. ':' .. content[i] .. ':rwlock_timeout:' .. n))
-    end
-    times[#times + 1] = left
+    times[#times + 1] = shared and time_of(ARGV[1], content[i], tonumber(content[i + 1]) or 0) or 0
   end
-elseif kind == 'string' then
+elseif kind == 'string' and redis.call('STRLEN', name) <= 20 then
   content = redis.call('GET', name)
 end
 local known = redis.call('HGETALL', about)
 for i = 1, #known, 2 do
   local n = tonumber(string.match(known[i + 1], '^%d+ %S+ (%d+) ')) or 0
-  for k = 1, n do
+  for k = 1, redis.call('ZSCORE', ours, known[i]) and n or 0 do
     permits[#permits + 1] = known[i]
     permits[#permits + 1] = permit(known[i], k)
   end

@@ -27,10 +27,10 @@ if left == -2 then
   if ARGV[6] ~= '' then
     leave(waiters, waiters, stamps, about, id)
   end
-  redis.call('HSET', about, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
+  describe(about, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
   extend(about, lease)
   if ARGV[8] ~= '' then
-    redis.call(ARGV[7], ARGV[8], '1')
+    redis.pcall(ARGV[7], ARGV[8], '1')
   end
   return {1, fence}
 end

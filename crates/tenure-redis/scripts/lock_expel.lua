@@ -10,11 +10,11 @@ if redis.call('HEXISTS', name, holder) == 0 then
 end
 redis.call('DEL', name)
 redis.call('HDEL', about, holder)
-redis.call(publish, ARGV[3], '0')
-redis.call(publish, ARGV[5], '0')
+redis.pcall(publish, ARGV[3], '0')
+redis.pcall(publish, ARGV[5], '0')
 -- Whether it was held as a fair lock does not show: whoever queues is told, too.
 local head = sweep(queue, scores, stamps, about, (clock()))
 if head then
-  redis.call(publish, ARGV[4] .. head, '0')
+  redis.pcall(publish, ARGV[4] .. head, '0')
 end
 return 1

@@ -19,9 +19,10 @@ if ARGV[2] ~= '0' then
   return 1
 end
 redis.call('DEL', name)
-redis.call('HDEL', about, id)
-redis.call(ARGV[4], ARGV[5], '0')
+redis.call('HDEL', about, id, 'holder')
+-- Whoever may not publish has released all the same, and those who wait look by themselves: here and in all scripts.
+redis.pcall(ARGV[4], ARGV[5], '0')
 if ARGV[6] ~= '' then
-  redis.call(ARGV[4], ARGV[6], '0')
+  redis.pcall(ARGV[4], ARGV[6], '0')
 end
 return 1

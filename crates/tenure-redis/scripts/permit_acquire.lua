@@ -2,36 +2,44 @@
 -- Keys:      name (free permits), ends, our ends, fence, about, waiters, stamps, mark
 -- Arguments: id, lease ms, how many, size if there is none, slack ms, fence retention ms (0: Redisson's counter), who,
 --            stamp ms ('' if it does not wait), publish command, channel
--- Reply:     {1, fence} held; {0, ms left} busy (-1: nobody has any)
+-- Reply:     {1, fence} held; {0, ms left} busy (-1: nobody has any); {3, what it is} another kind of number; {5, ms}
+--            the semaphore ends before the lease would
 local name, ends, ours, fences, about, waiters, stamps, mark = unpack(KEYS)
 local id, lease, n, slack = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5])
-local now, micros = clock()
-if reap(name, ends, ours, now) > 0 then
-  tell(ARGV[9], ARGV[10], name)
-end
 local free = tonumber(redis.call('GET', name))
+local is = free and redis.call('GET', mark)
+if is and is ~= 'permits' then
+  return {3, is}
+end
+-- Redisson may have given the semaphore as a whole a TTL.
+local ttl = redis.call('PTTL', name)
+if ttl >= 0 and ttl < lease then
+  return {5, ttl}
+end
+
+local now, micros = clock()
+local reaped = reap(name, ends, ours, about, now)
 if not free then
   free = tonumber(ARGV[4]) - redis.call('ZCARD', ends)
   redis.call('SET', name, free)
   redis.call('SET', mark, 'permits')
+else
+  free = free + reaped
+end
+if reaped > 0 then
+  tell(ARGV[9], ARGV[10], name)
 end
 
-if redis.call('ZSCORE', ends, permit(id, 1)) then
-  put(ends, ours, id, n, now + lease, slack)
-  extend(about, lease)
-  extend(ours, lease)
+if redis.call('ZSCORE', ours, id) then
+  put(ends, ours, about, id, n, lease, slack, now)
   return {1, fence_of(about, id)}
 end
 if free >= n then
   leave(waiters, waiters, stamps, about, id)
   local fence = draw(fences, ARGV[6], micros)
   redis.call('DECRBY', name, n)
-  put(ends, ours, id, n, now + lease, slack)
   redis.call('HSET', about, id, fence .. ' ' .. micros .. ' ' .. n .. ' ' .. ARGV[7])
-  extend(about, lease)
-  extend(ours, lease)
-  -- A semaphore that Redisson gave a TTL ends as a whole.
-  local ttl = redis.call('PTTL', name)
+  put(ends, ours, about, id, n, lease, slack, now)
   if ttl > 0 then
     redis.call('PEXPIRE', ends, ttl)
   end

@@ -3,11 +3,16 @@
 -- Keys:      of each claim, by its kind: l (lock, election) name, about; q (the same, perhaps
 --            waiting) name, about, waiters, stamps; f (fair lock) the same and queue, scores, stamps;
 --            r (read) name, about, timeout, waiters, stamps; w (write) name, about, waiters, stamps, writers;
---            p (permits) about, ends, our ends, waiters, stamps
+--            p (permits) about, ends, our ends, waiters, stamps, name
 -- Arguments: slack ms of permits, then of each claim: kind, id, lease ms, stamp ms, how many permits
 -- Reply:     of each claim: 1 held; 2 waiting; 0 neither
 local slack, now = tonumber(ARGV[1]), clock()
 local key, reply = 0, {}
+
+-- A key that somebody else has overwritten is not ours any more: it must not end the renewal of all others.
+local function has(name, field)
+  return redis.pcall('HEXISTS', name, field) == 1
+end
 
 local function waits(waiters, stamps, about, id, ms)
   if not redis.call('ZSCORE', waiters, id) then
@@ -22,12 +27,12 @@ for at = 2, #ARGV, 5 do
   local found = 0
   if kind == 'l' or kind == 'q' or kind == 'f' then
     local name, about = KEYS[key + 1], KEYS[key + 2]
-    if redis.call('HEXISTS', name, id) == 1 then
+    if has(name, id) then
       extend(name, lease)
       extend(about, lease)
       found = 1
     elseif kind == 'f' and redis.call('ZSCORE', KEYS[key + 4], id) then
-      keep_place(KEYS[key + 3], KEYS[key + 4], KEYS[key + 5], about, id, ms, now)
+      keep_place(KEYS[key + 4], KEYS[key + 5], about, id, ms, now)
       found = 2
     elseif kind == 'q' then
       found = waits(KEYS[key + 3], KEYS[key + 4], about, id, ms)
@@ -35,7 +40,7 @@ for at = 2, #ARGV, 5 do
     key = key + ((kind == 'l' and 2) or (kind == 'q' and 4) or 5)
   elseif kind == 'r' then
     local name, about, timeout = KEYS[key + 1], KEYS[key + 2], KEYS[key + 3]
-    if redis.call('HEXISTS', name, id) == 1 and redis.call('EXISTS', timeout) == 1 then
+    if has(name, id) and redis.call('EXISTS', timeout) == 1 then
       extend(timeout, lease)
       -- A JVM that reads too shortens the hash to its own term.
       extend(name, redis.call('PTTL', timeout))
@@ -47,7 +52,7 @@ for at = 2, #ARGV, 5 do
     key = key + 5
   elseif kind == 'w' then
     local name, about = KEYS[key + 1], KEYS[key + 2]
-    if redis.call('HEXISTS', name, id .. ':write') == 1 then
+    if has(name, id .. ':write') then
       extend(name, lease)
       extend(about, lease)
       found = 1
@@ -57,23 +62,23 @@ for at = 2, #ARGV, 5 do
     end
     key = key + 5
   else
-    local about, ends, ours, n = KEYS[key + 1], KEYS[key + 2], KEYS[key + 3], tonumber(ARGV[at + 4])
-    local alive = 0
-    for i = 1, n do
-      local over = redis.call('ZSCORE', ours, permit(id, i))
-      if over and tonumber(over) > now and redis.call('ZSCORE', ends, permit(id, i)) then
-        alive = alive + 1
+    local about, ends, ours = KEYS[key + 1], KEYS[key + 2], KEYS[key + 3]
+    local over = redis.call('ZSCORE', ours, id)
+    if over and tonumber(over) > now then
+      -- All of them, or none: a JVM whose clock is far ahead may have taken some back, or the whole may end sooner.
+      local n, alive = many(about, id, tonumber(ARGV[at + 4])), 0
+      for i = 1, n do
+        alive = alive + (redis.call('ZSCORE', ends, permit(id, i)) and 1 or 0)
       end
-    end
-    if alive == n then
-      put(ends, ours, id, n, now + lease, slack)
-      extend(about, lease)
-      extend(ours, lease)
-      found = 1
-    elseif alive == 0 then
+      local ttl = redis.call('PTTL', KEYS[key + 6])
+      if alive == n and (ttl < 0 or ttl >= lease) then
+        put(ends, ours, about, id, n, lease, slack, now)
+        found = 1
+      end
+    else
       found = waits(KEYS[key + 4], KEYS[key + 5], about, id, ms)
     end
-    key = key + 5
+    key = key + 6
   end
   reply[#reply + 1] = found
 end

@@ -14,7 +14,7 @@ redis.call('HDEL', name, field)
 redis.call('HDEL', about, holder)
 if reads then
   -- One key for each time that it is inside.
-  for n = 1, holds do
+  for n = 1, math.min(holds, 1000) do
     redis.call('DEL', ARGV[5] .. ':' .. holder .. ':rwlock_timeout:' .. n)
   end
   if redis.call('HGET', name, 'mode') == 'write' then
@@ -29,5 +29,5 @@ else
   -- A writer's own reads stay: other readers may join them.
   redis.call('HSET', name, 'mode', 'read')
 end
-redis.call(ARGV[3], ARGV[4], reads and '0' or '1')
+redis.pcall(ARGV[3], ARGV[4], reads and '0' or '1')
 return 1

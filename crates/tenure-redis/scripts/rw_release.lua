@@ -10,10 +10,11 @@ if redis.call('HEXISTS', name, field) == 0 or (reads and redis.call('EXISTS', ti
   if ARGV[3] ~= '0' then
     return 0
   end
+  local first = redis.call('ZRANGE', waiters, 0, 0)[1] == id or redis.call('ZSCORE', writers, id)
   local was = leave(waiters, writers, stamps, about, id)
-  if was == 1 then
+  if was == 1 and first then
     -- Those behind it may have stood back for nobody else.
-    redis.call(ARGV[5], ARGV[6], '1')
+    redis.pcall(ARGV[5], ARGV[6], '1')
   end
   return was
 end
@@ -28,6 +29,8 @@ if ARGV[3] ~= '0' then
   return 1
 end
 
+-- The hash lasts as long as the longest reader. Only if that was this one, all others have to be asked.
+local longer = reads and redis.call('PTTL', timeout) < redis.call('PTTL', name) - 1000
 redis.call('HDEL', name, field)
 redis.call('HDEL', about, id)
 if reads then
@@ -38,17 +41,19 @@ if reads then
 end
 local live, longest = 0, 0
 if redis.call('HLEN', name) > 1 then
-  live, longest = readers(name, ARGV[7], about)
+  live, longest = readers(name, ARGV[7], about, longer)
 end
 if live == 0 then
   redis.call('DEL', name)
-  redis.call(ARGV[5], ARGV[6], reads and '0' or '1')
+  redis.pcall(ARGV[5], ARGV[6], reads and '0' or '1')
 else
-  redis.call('PEXPIRE', name, longest)
+  if not longer then
+    redis.call('PEXPIRE', name, longest)
+  end
   if not reads then
     -- The writer's own reads stay: other readers may join them.
     redis.call('HSET', name, 'mode', 'read')
-    redis.call(ARGV[5], ARGV[6], '1')
+    redis.pcall(ARGV[5], ARGV[6], '1')
   end
 end
 return 1

@@ -53,7 +53,7 @@ if not mode and ahead == '' then
   local fence = draw(fences, ARGV[4], micros)
   redis.call('HSET', name, 'mode', 'write', field, 1)
   redis.call('PEXPIRE', name, lease)
-  redis.call('HSET', about, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
+  describe(about, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
   extend(about, lease)
   return {1, fence}
 end

@@ -32,7 +32,15 @@ impl Redis {
                 behind: text(2).and_then(|id| id.parse().ok()),
             }),
             (Some(2), _) => Ok(Attempt::Gone),
-            (Some(3), _) => Err(clash(claim)),
+            (Some(3), _) => Err(clash(claim, text(1))),
+            (Some(5), Some(left)) => Err(Error::Config(format!(
+                "{}: {} was given a TTL as a whole and ends in {} ms, before a lease of {:?}: use a shorter lease, or a \
+                 semaphore without a TTL",
+                self.info.scheme,
+                claim.name,
+                left.int().unwrap_or(0),
+                claim.lease
+            ))),
             (Some(4), _) => Err(Error::Config(format!(
                 "{}: {} is held by a key without a TTL: {:?} was written by something else, and would be waited for \
                  for ever; remove it or give it a TTL",
@@ -62,7 +70,7 @@ impl Redis {
                 self.send_attempt(claim, keys, &scripts::LOCK_ACQUIRE, &words(&on), &words(&args)).await
             }
             Kind::FairLock => {
-                let patience = claim.wait.filter(|w| *w < PATIENCE * 1_000_000).unwrap_or(PATIENCE);
+                let patience = claim.wait.map_or(PATIENCE, |wait| wait.min(PATIENCE));
                 let patience = millis(patience).to_string();
                 let [id, lease, holds, keep, who, stamp] = common;
                 let args = [id, lease, holds, keep, who, stamp, &patience];
@@ -111,10 +119,12 @@ impl Redis {
     }
 }
 
-fn clash(claim: &Claim) -> Error {
+fn clash(claim: &Claim, is: Option<&str>) -> Error {
     let (name, wanted) = (&claim.name, claim.kind.family());
-    let used = match claim.kind {
-        Kind::Read { .. } | Kind::Write => "lock",
+    let used = match (claim.kind, is) {
+        (_, Some("latch")) => "latch",
+        (_, Some("semaphore")) => "counting semaphore",
+        (Kind::Read { .. } | Kind::Write, _) => "lock",
         _ => "read/write lock",
     };
     Error::Config(format!("{name} is in use as a {used} and cannot be a {wanted} too"))

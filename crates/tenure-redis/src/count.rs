@@ -24,11 +24,14 @@ impl Redis {
         }
         let (op, n) = match op {
             CountOp::Get => ("get", String::new()),
-            CountOp::Init(n) => ("init", number(n)),
-            CountOp::Set(n) => ("set", number(n)),
-            CountOp::Add(n) => ("add", n.to_string()),
-            CountOp::TakeIfAtLeast(n) => ("take", number(n)),
-            CountOp::Undo(n) => ("undo", number(n)),
+            CountOp::Init(n) => ("init", number(n)?),
+            CountOp::Set(n) => ("set", number(n)?),
+            CountOp::Add(n) => {
+                number(n.unsigned_abs())?;
+                ("add", n.to_string())
+            }
+            CountOp::TakeIfAtLeast(n) => ("take", number(n)?),
+            CountOp::Undo(n) => ("undo", number(n)?),
             CountOp::Drain => ("drain", String::new()),
             CountOp::Delete => ("delete", String::new()),
         };
@@ -40,7 +43,8 @@ impl Redis {
             Counter::Size => {
                 let (ends, ours, channel) = (keys.ends(), keys.permits(), keys.permit_channel());
                 let mark = keys.mark();
-                let on = [keys.name(), &*ends, &ours, &done, &mark];
+                let about = keys.about();
+                let on = [keys.name(), &*ends, &ours, &done, &mark, &about];
                 let args = [op, &*n, &at, &settled, publish, &channel];
                 self.transport
                     .call(Call { script: &scripts::SIZE, keys: &words(&on), args: &words(&args), order })
@@ -51,8 +55,8 @@ impl Redis {
                     Counter::Latch => ("latch", keys.latch_channel()),
                     _ => ("semaphore", keys.permit_channel()),
                 };
-                let mark = keys.mark();
-                let on = [keys.name(), &*done, &mark];
+                let (mark, ends) = (keys.mark(), keys.ends());
+                let on = [keys.name(), &*done, &mark, &ends];
                 let args = [word, op, &*n, &at, &settled, publish, &channel, MARK];
                 self.transport
                     .call(Call { script: &scripts::COUNT, keys: &words(&on), args: &words(&args), order })
@@ -73,7 +77,11 @@ impl Redis {
                     Some("permits") => "semaphore",
                     _ => "counting semaphore",
                 };
-                let wanted = if counter == Counter::Latch { "latch" } else { "counting semaphore" };
+                let wanted = match counter {
+                    Counter::Latch => "latch",
+                    Counter::Semaphore => "counting semaphore",
+                    Counter::Size => "semaphore",
+                };
                 Err(Error::Config(format!("{name} is in use as a {is} and cannot be a {wanted} too")))
             }
             _ => Err(what.nonsense(reply)),
@@ -81,7 +89,12 @@ impl Redis {
     }
 }
 
-/// Within what the server can count.
-fn number(n: u64) -> String {
-    i64::try_from(n).unwrap_or(i64::MAX).to_string()
+/// Scripts count exactly up to here.
+const MOST: u64 = 1 << 53;
+
+fn number(n: u64) -> Result<String> {
+    if n > MOST {
+        return Err(Error::Config(format!("{n} is more than can be counted here: {MOST} at most")));
+    }
+    Ok(n.to_string())
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tenure_core::backend::Mode;
 use tenure_core::{Family, Fence, Holder, Name, Result, Snapshot, Waiter};
 
-use crate::keys::{Keys, name_of};
+use crate::keys::{Keys, is_record, name_of};
 use crate::scripts;
 use crate::store::{Redis, words};
 use crate::transport::{Call, Failure, Order, OwnedCall, To, Value};
@@ -46,7 +46,8 @@ impl Redis {
                 let Value::Array(mut parts) = reply else { break };
                 let (Some(Value::Array(keys)), Some(next)) = (parts.pop(), parts.pop()) else { break };
                 for key in &keys {
-                    let name = key.text().map(name_of).and_then(|n| n.strip_prefix(self.prefix.as_str()));
+                    let key = key.text().filter(|key| !is_record(key));
+                    let name = key.map(name_of).and_then(|n| n.strip_prefix(self.prefix.as_str()));
                     names.extend(name.filter(|n| n.starts_with(prefix)).and_then(|n| Name::new(n).ok()));
                 }
                 seen += 1000;
@@ -166,7 +167,7 @@ impl Seen {
 
     fn snapshot(&self, name: &Name) -> Option<Snapshot> {
         let about: HashMap<&str, About> =
-            self.pairs(3).filter_map(|(id, text)| Some((id.text()?, About::parse(text.text()?)))).collect();
+            self.pairs(3).filter(|(id, _)| id.text() != Some("holder")).filter_map(|(id, text)| Some((id.text()?, About::parse(text.text()?)))).collect();
         let mut snapshot = Snapshot {
             name: name.clone(),
             family: Family::Lock,
@@ -225,7 +226,7 @@ impl Seen {
             let (id, mode, left) = match (mode.is_some(), field.strip_suffix(":write")) {
                 (true, Some(id)) => (id, Mode::Exclusive, whole),
                 // A reader whose own time is over stays in the hash until somebody clears it away.
-                (true, None) if own < 0 => continue,
+                (true, None) if own <= 0 => continue,
                 (true, None) => (field, Mode::Shared, own.min(whole.max(0))),
                 _ => (field, Mode::Exclusive, whole),
             };
@@ -243,12 +244,12 @@ impl Seen {
         let now = self.now();
         let mut holders: Vec<Holder> = Vec::new();
         for (permit, end) in self.scores(6) {
-            let end = ends.get(permit).copied().unwrap_or(end);
+            let id = ours.get(permit).map_or_else(|| hex(permit), |id| (*id).to_owned());
+            let end = ends.get(id.as_bytes()).copied().unwrap_or(end);
             if end <= now {
                 continue;
             }
             let left = (end < NEVER).then(|| Duration::from_millis((end - now) as u64));
-            let id = ours.get(permit).map_or_else(|| hex(permit), |id| (*id).to_owned());
             match holders.iter_mut().find(|h| h.id == id) {
                 Some(known) => known.holds += 1,
                 None => holders.push(holder(&id, Mode::Permits, 1, left, about.get(id.as_str()))),

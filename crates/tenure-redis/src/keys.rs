@@ -189,6 +189,11 @@ pub(crate) fn name_of(key: &str) -> &str {
     }
 }
 
+/// Whether a key is a record of ours that no name is told from: as a hash it would look like a lock.
+pub(crate) fn is_record(key: &str) -> bool {
+    key.starts_with("tenure_operations:")
+}
+
 /// What a cluster hashes of a key.
 fn tag(key: &str) -> &str {
     let inside = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(inside, _)| inside);

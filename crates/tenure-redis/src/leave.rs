@@ -138,7 +138,14 @@ impl Redis {
                     ("w", 0)
                 }
                 Kind::Permit { n, .. } => {
-                    on.extend([keys.about(), keys.ends(), keys.permits(), keys.waiters(), keys.stamps()]);
+                    on.extend([
+                        keys.about(),
+                        keys.ends(),
+                        keys.permits(),
+                        keys.waiters(),
+                        keys.stamps(),
+                        name,
+                    ]);
                     ("p", n)
                 }
             };

@@ -1,7 +1,7 @@
 //! Signals, by the channels that Redisson uses.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tenure_core::backend::{Counter, Interest, Signal, Watch};
@@ -31,7 +31,15 @@ impl Redis {
             Interest::Count(..) => keys.permit_channel(),
             Interest::Holder(_) => keys.leader_channel(),
         };
-        match self.transport.subscribe(channel.as_bytes(), keys.name().as_bytes()).await {
+        let began = Instant::now();
+        let subscribed = loop {
+            match self.transport.subscribe(channel.as_bytes(), keys.name().as_bytes()).await {
+                // Cut while it was being confirmed. Whoever waits would not look again before its next poll.
+                Err(Failure::NotExecuted(_) | Failure::Unknown(_)) if began.elapsed() < LOOK => {}
+                subscribed => break subscribed,
+            }
+        };
+        match subscribed {
             Ok(subscription) => Ok(Box::new(Listening { subscription, latch })),
             Err(Failure::Refused(reply)) if reply.code == "NOPERM" => {
                 if !self.deaf.swap(true, Relaxed) {

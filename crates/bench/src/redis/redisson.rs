@@ -25,14 +25,14 @@ impl Peers {
 
     /// Pairs per second of one JVM with `threads` threads, each on its own name.
     pub(crate) async fn own_names(&self, name: &str, threads: usize, time: Duration) -> Result<f64> {
-        Ok(done(&self.0[0], &format!("bench lock {name} {} {threads} own", time.as_secs().max(1)))
+        Ok(done(&self.0[0], &format!("bench plain {name} {} {threads} own", time.as_secs().max(1)))
             .await?
             .pairs)
     }
 
     /// Both JVMs on one name, half of the threads each.
     pub(crate) async fn one_name(&self, name: &str, threads: usize, time: Duration) -> Result<Done> {
-        let request = format!("bench lock {name} {} {} shared", time.as_secs().max(1), threads / 2);
+        let request = format!("bench plain {name} {} {} shared", time.as_secs().max(1), threads / 2);
         let (a, b) = tokio::join!(done(&self.0[0], &request), done(&self.0[1], &request));
         let (a, b) = (a?, b?);
         Ok(Done { pairs: a.pairs + b.pairs, longest: a.longest.max(b.longest) })

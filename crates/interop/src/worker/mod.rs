@@ -55,6 +55,11 @@ pub async fn serve() {
         let (Some(id), Some(thread), Some(request)) = (words.next(), words.next(), words.next()) else {
             panic!("no request: {line:?}");
         };
+        if request == "parked" {
+            // Waiters of Tenure miss no message, wherever they stand.
+            say(&id, Ok("true".to_owned()));
+            continue;
+        }
         let thread = threads.entry(thread).or_insert_with(|| work(Verbs::new(client.clone(), port)));
         thread.send((id, request)).expect("it works until this end closes");
     }

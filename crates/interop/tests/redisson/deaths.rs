@@ -81,6 +81,7 @@ async fn dies_waiting(stage: &Stage, words: Words, holder: Party, victim: Party,
     words.waiting(stage, 1).await;
     let second = next.spawn("next", words.enter);
     words.waiting(stage, 2).await;
+    next.parked("next").await;
     let queue = stage.ask("LRANGE redisson_lock_queue:{@} 0 -1").texts();
     victim.kill().await;
     assert!(first.answer().await.is_err());

@@ -63,6 +63,7 @@ async fn tenure_re_enters(stage: Stage, words: Words) {
     assert_eq!(count(&stage), 2);
     let waiting = jvm.spawn("waiter", words.enter);
     words.waiting(&stage, 1).await;
+    jvm.parked("waiter").await;
     rust.call("owner", words.leave).await;
     assert_eq!(count(&stage), 1);
     assert_eq!(words.attempt(&jvm, "other").await, None);

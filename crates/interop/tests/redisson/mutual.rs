@@ -163,6 +163,7 @@ async fn hand_over(stage: &Stage, words: Words, holder: &Party, waiter: &Party) 
     assert_eq!(words.attempt(waiter, "waiter").await, None, "two are in");
     let waiting = waiter.spawn("waiter", words.enter);
     words.waiting(stage, 1).await;
+    waiter.parked("waiter").await;
     assert!(waiting.is_open(), "two are in");
     let begin = Instant::now();
     holder.call("holder", &words.leave(&ticket)).await;

@@ -1,7 +1,10 @@
 //! A process of either side, as a trial speaks to it.
 
+use std::time::{Duration, Instant};
+
 use interop::{Pending, Result};
 
+use crate::stage::PATIENCE;
 use crate::world::Shared;
 
 /// In requests `@` stands for the trial's name, so that trials do not meet.
@@ -32,6 +35,15 @@ impl Party {
     /// What must be answered so.
     pub(crate) async fn says(&self, thread: &str, request: &str, answer: &str) {
         assert_eq!(self.call(thread, request).await, answer, "{thread} {request}");
+    }
+
+    /// Waits until a thread sleeps until a message comes. Redisson loses the `1` of a writer that comes a moment earlier.
+    pub(crate) async fn parked(&self, thread: &str) {
+        let begin = Instant::now();
+        while self.call(thread, "parked").await != "true" {
+            assert!(begin.elapsed() < PATIENCE, "{thread} does not wait");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
     }
 
     pub(crate) async fn kill(&self) {

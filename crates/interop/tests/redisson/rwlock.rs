@@ -58,6 +58,7 @@ async fn two_readers(stage: &Stage, first: &Party, second: &Party) {
     assert_soon(begin, "the hand-over to a writer");
     let two = second.spawn("writer", "lock write @ 20000");
     stage.listening(CHANNEL, 1).await;
+    second.parked("writer").await;
     first.call("writer", "unlock write @").await;
     two.answer().await.expect("granted");
     second.call("writer", "unlock write @").await;
@@ -72,8 +73,12 @@ async fn all_readers_at_once(stage: &Stage, writer: &Party, other: &Party) {
         party.says("reader-0", "try read @", "false").await;
         waiting.extend((0..3).map(|n| party.spawn(&format!("reader-{n}"), "lock read @ 20000")));
     }
-    // Both processes listen; that all threads of them wait shows only in what comes out.
     stage.listening(CHANNEL, 2).await;
+    for party in [writer, other] {
+        for n in 0..3 {
+            party.parked(&format!("reader-{n}")).await;
+        }
+    }
     let begin = Instant::now();
     writer.call("writer", "unlock write @").await;
     for one in waiting {
@@ -118,6 +123,7 @@ async fn tenure_downgrades(stage: Stage) {
     let read = both.read().owner(&me).lease(LEASE).acquire().await.unwrap();
     let waiting = jvm.spawn("reader", "lock read @ 20000");
     stage.listening(CHANNEL, 1).await;
+    jvm.parked("reader").await;
     let begin = Instant::now();
     write.release().await.unwrap();
     waiting.answer().await.expect("granted");
@@ -141,15 +147,8 @@ async fn outlives_the_watchdog(stage: Stage) {
     let guard = client.rwlock(stage.name()).read().lease(Duration::from_secs(60)).acquire().await.unwrap();
     let field = format!("HEXISTS @ {}", guard.id());
     jvm.call("reader", "lock read @").await;
-    // Its first pass comes after a second.
-    let lowered =
-        |seen: &testbed::Seen| seen.name() == "PEXPIRE" && seen.words[1..] == [stage.name(), "3000"];
-    let mut monitor = stage.world().node_of(stage.name()).monitor().expect("a monitor");
-    let begin = Instant::now();
-    while !monitor.drain().expect("commands").iter().any(lowered) {
-        assert!(begin.elapsed() < Duration::from_secs(10), "the watchdog of Redisson does not run");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    // Its first pass comes after a third of its term.
+    stage.until("it sets the hash down", || stage.number("PTTL @") < 20_000).await;
     jvm.kill().await;
     stage
         .stays("our reader is in the hash", term + Duration::from_secs(3), || stage.number(&field) == 1)

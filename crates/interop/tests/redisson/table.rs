@@ -7,8 +7,12 @@ use std::sync::Mutex;
 use crate::case::Way;
 use crate::world::Place;
 
+/// Of each way, how many cases passed, and how many there were.
+type Ways = BTreeMap<Way, (u32, u32)>;
+
+/// A row for each kind at each place.
 #[derive(Default)]
-pub(crate) struct Table(Mutex<BTreeMap<(Place, &'static str), BTreeMap<Way, (u32, u32)>>>);
+pub(crate) struct Table(Mutex<BTreeMap<(Place, &'static str), Ways>>);
 
 impl Table {
     pub(crate) fn add(&self, place: Place, kind: &'static str, way: Way, passed: bool) {

@@ -47,7 +47,7 @@ impl Worlds {
 }
 
 enum Servers {
-    Single(Redis),
+    Single(Box<Redis>),
     Cluster(Cluster),
     Sentinel(Sentinels),
 }
@@ -64,7 +64,7 @@ pub(crate) struct World {
 impl World {
     fn start(place: Place) -> Result<Self, testbed::Error> {
         let servers = match place {
-            Place::Single => Servers::Single(Redis::start(RedisOptions::default())?),
+            Place::Single => Servers::Single(Box::new(Redis::start(RedisOptions::default())?)),
             Place::Cluster => Servers::Cluster(Cluster::start()?),
             Place::Sentinel => Servers::Sentinel(Sentinels::start()?),
         };
@@ -76,9 +76,11 @@ impl World {
         Self::start(Place::Single).expect("a server")
     }
 
-    /// The same as a cluster.
+    /// The same as a cluster, whose nodes serve on while another is gone.
     pub(crate) fn alone_cluster() -> Self {
-        Self::start(Place::Cluster).expect("a cluster")
+        let lines = vec!["cluster-require-full-coverage no".to_owned()];
+        let cluster = Cluster::start_with(RedisOptions { lines, ..RedisOptions::default() });
+        Self { peers: Mutex::default(), servers: Servers::Cluster(cluster.expect("a cluster")) }
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
@@ -111,7 +113,7 @@ impl World {
     /// All that may hold subscriptions.
     pub(crate) fn nodes(&self) -> &[Redis] {
         match &self.servers {
-            Servers::Single(server) => std::slice::from_ref(server),
+            Servers::Single(server) => std::slice::from_ref(&**server),
             Servers::Cluster(cluster) => cluster.nodes(),
             Servers::Sentinel(all) => all.servers(),
         }

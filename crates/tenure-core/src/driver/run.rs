@@ -72,10 +72,12 @@ impl Run {
                 }
                 continue;
             }
-            self.stamp_places(&front).await;
             // Watch before the look, or a release in between is missed.
             self.subscribe(&front[0]).await;
-            let retry_after = match self.try_all(&front).await {
+            let progress = self.try_all(&front).await;
+            // After those in front: whose places were given up while this process stood still queue anew in their order.
+            self.stamp_places(&front).await;
+            let retry_after = match progress {
                 Progress::More => {
                     self.trouble = None;
                     self.burst = (self.burst * 2).min(BURST);
@@ -274,8 +276,20 @@ impl Run {
                 }
                 Ok(Attempt::Busy { retry_after, behind }) => return Try::Busy { retry_after, behind },
                 Ok(Attempt::Gone) => return Try::Busy { retry_after: None, behind: None },
-                Err(error) if error.is_transient() => return Try::Failed(error),
-                Err(error) => Letter::Failed(error),
+                Err(error) if error.is_transient() => {
+                    // It may have been granted: whoever gives up now must undo it.
+                    if error.is_unknown() {
+                        waiter.mailbox.place();
+                    }
+                    return Try::Failed(error);
+                }
+                Err(error) => {
+                    // A script may have queued it before it failed.
+                    if waiter.mailbox.is_placed() {
+                        leave_place(&self.core, &waiter.want);
+                    }
+                    Letter::Failed(error)
+                }
             },
             Want::Take { n } => {
                 let taken = Taken::new(&waiter.inner, &self.name);

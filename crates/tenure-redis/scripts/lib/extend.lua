@@ -1,6 +1,6 @@
--- Never shortens: a key lives for at least `ms` more.
+-- Never shortens: a key lives for at least `ms` more. With 0 nothing is done.
 local function extend(key, ms)
-  if redis.call('PTTL', key) < ms then
+  if ms > 0 and redis.call('PTTL', key) < ms then
     redis.call('PEXPIRE', key, ms)
   end
 end

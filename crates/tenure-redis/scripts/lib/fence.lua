@@ -14,6 +14,15 @@ local function draw(key, keep, micros)
   return micros
 end
 
+-- What people see of the one holder. That of the last one goes, which may have ended without a word.
+local function describe(about, id, text)
+  local last = redis.call('HGET', about, 'holder')
+  if last and last ~= id then
+    redis.call('HDEL', about, last)
+  end
+  redis.call('HSET', about, id, text, 'holder', id)
+end
+
 -- What people see of a hold or a waiter: `<fence> <since> <patience> <who>`.
 local function fence_of(about, id)
   local text = redis.call('HGET', about, id)

@@ -1,5 +1,5 @@
--- Permits in use: Redisson's set with the time at which others may take them back, and ours with the true end, which
--- comes sooner: a JVM whose clock is ahead must not end a permit early.
+-- Permits in use: Redisson's set with the time at which others may take them back; and ours, of holds, with the true
+-- end, which comes sooner: a JVM whose clock is ahead must not end a permit early.
 
 -- The id of the i-th permit of a hold, 16 raw bytes as Redisson has them: a repeat finds the same ones.
 local function permit(id, i)
@@ -7,36 +7,60 @@ local function permit(id, i)
   return (string.gsub(hex, '..', function(two) return string.char(tonumber(two, 16)) end))
 end
 
--- Takes back those that have ended. How many.
-local function reap(name, ends, ours, now)
-  local over = redis.call('ZRANGEBYSCORE', ours, '-inf', now)
-  for _, each in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', now)) do
-    over[#over + 1] = each
-  end
+-- How many a hold has, as far as is known.
+local function many(about, id, n)
+  local text = redis.call('HGET', about, id)
+  return math.max(n, text and tonumber(string.match(text, '^%d+ %S+ (%d+) ')) or 0)
+end
+
+-- Takes a hold's permits out of both sets. How many were there.
+local function drop(ends, ours, about, id, n)
   local back = 0
-  for _, each in ipairs(over) do
-    redis.call('ZREM', ours, each)
-    back = back + redis.call('ZREM', ends, each)
+  for i = 1, many(about, id, n) do
+    back = back + redis.call('ZREM', ends, permit(id, i))
   end
+  if redis.call('ZREM', ours, id) == 1 then
+    redis.call('HDEL', about, id)
+  end
+  return back
+end
+
+-- Gives so many back.
+local function give(name, back)
   if back > 0 and redis.call('EXISTS', name) == 1 then
     redis.call('INCRBY', name, back)
   end
   return back
 end
 
--- Puts the ends of a hold's permits no earlier than `over`.
-local function put(ends, ours, id, n, over, slack)
+-- Takes back those that have ended. How many.
+local function reap(name, ends, ours, about, now)
+  local back = 0
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', ours, '-inf', now, 'LIMIT', 0, 1000)) do
+    back = back + drop(ends, ours, about, id, 1)
+  end
+  for _, each in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', now, 'LIMIT', 0, 1000)) do
+    back = back + redis.call('ZREM', ends, each)
+  end
+  return give(name, back)
+end
+
+-- Puts the end of a hold no earlier than `lease` from now. Ours and what is known of it must outlive it until the others
+-- let go: without them a permit that has ended is taken for one with slack.
+local function put(ends, ours, about, id, n, lease, slack, now)
+  local over = math.max(tonumber(redis.call('ZSCORE', ours, id) or 0), now + lease)
+  redis.call('ZADD', ours, over, id)
   for i = 1, n do
     local each = permit(id, i)
-    local old = tonumber(redis.call('ZSCORE', ours, each) or 0)
-    redis.call('ZADD', ours, math.max(old, over), each)
-    old = tonumber(redis.call('ZSCORE', ends, each) or 0)
+    local old = tonumber(redis.call('ZSCORE', ends, each) or 0)
     redis.call('ZADD', ends, math.max(old, over + slack), each)
   end
+  extend(ours, over + slack - now)
+  extend(about, over + slack - now)
 end
 
 -- Tells waiters how many are free. Redisson cannot bear a negative number.
 local function tell(publish, channel, name)
   local free = tonumber(redis.call('GET', name) or 0)
-  redis.call(publish, channel, math.max(0, free))
+  redis.pcall(publish, channel, math.max(0, free))
 end

@@ -73,8 +73,11 @@ impl Hub {
     ) -> Vec<Batched> {
         let link = match home.lane(node).link(home, deadline).await {
             Ok(link) => link,
-            Err(_) if self.map.has_others() => return calls.iter().map(|_| Batched::Astray).collect(),
-            Err(failure) => return calls.iter().map(|_| Batched::Done(Err(failure.clone()))).collect(),
+            // Told at once, so that the others need not wait: the next time it may be another node.
+            Err(failure) => {
+                self.doubt_node(node);
+                return calls.iter().map(|_| Batched::Done(Err(failure.clone()))).collect();
+            }
         };
         let mut outcomes: Vec<Batched> = Vec::new();
         let mut unknown = Vec::new();

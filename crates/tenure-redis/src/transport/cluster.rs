@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock, RwLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
@@ -20,6 +20,9 @@ use crate::Address;
 /// How many nodes are asked at once: one of them may be dead, another cut off.
 const AT_ONCE: usize = 3;
 
+/// Slots move one after another, and not all nodes know of it at once.
+const SPACING: Duration = Duration::from_millis(200);
+
 #[derive(Debug)]
 pub(crate) struct Cluster {
     seeds: Vec<Address>,
@@ -27,6 +30,8 @@ pub(crate) struct Cluster {
     /// Whether to ask again before the next call.
     stale: AtomicBool,
     asking: Asking,
+    /// When a node that said `MOVED` last made it ask.
+    asked: Mutex<Option<Instant>>,
     sharded: OnceLock<bool>,
 }
 
@@ -83,6 +88,7 @@ impl Cluster {
             layout: RwLock::default(),
             stale: AtomicBool::new(true),
             asking: Asking::default(),
+            asked: Mutex::default(),
             sharded: OnceLock::new(),
         })
     }
@@ -123,7 +129,12 @@ impl Cluster {
             }
         }
         drop(layout);
-        self.asking.begin(home, refresh(Arc::downgrade(hub)));
+        let mut asked = self.asked.lock().unwrap_or_else(|e| e.into_inner());
+        if asked.is_none_or(|asked| asked.elapsed() >= SPACING) {
+            *asked = Some(Instant::now());
+            drop(asked);
+            self.asking.begin(home, refresh(Arc::downgrade(hub)));
+        }
     }
 
     /// The owner of the slot; of any one if `None`.
@@ -170,7 +181,8 @@ impl Cluster {
         let demoted: Vec<_> = old.masters.iter().filter(|m| !new.masters.contains(m)).collect();
         let lost = (0..SLOTS as u16).any(|s| old.owner(s).is_some_and(|o| demoted.contains(&o)));
         for node in demoted {
-            hub.forget(node, "it is not a master any more");
+            // One that is not listed at all may only be too new for the node that was asked.
+            hub.forget(node, new.others.contains(node), "it is not a master any more");
         }
         if lost {
             hub.raise_doubt();

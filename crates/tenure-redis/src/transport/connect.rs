@@ -132,7 +132,9 @@ impl Connector {
                         return Err(Failure::NotExecuted(format!("{to}: {}", reply.message)));
                     }
                     // A user may lack the right to name the connection or to ask who the server is.
-                    if matches!(what, "auth" | "select" | "role") || reply.code == "NOAUTH" {
+                    if matches!(what, "auth" | "select" | "role")
+                        || matches!(reply.code.as_str(), "NOAUTH" | "DENIED")
+                    {
                         return Err(Failure::Refused(reply.clone()));
                     }
                 }

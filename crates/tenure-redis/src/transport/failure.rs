@@ -55,29 +55,58 @@ pub(crate) enum Verdict {
     Refused,
 }
 
-/// The one place where error replies are judged.
+/// What is certainly not executed, by the first word of the reply, and whether another node may be the right one.
+///
+/// A script meets most of these at its first write, and the reply then ends in `script: <hash>, on @user_script:1.`
+/// (servers before 7.0 say `ERR Error running script … @user_script: 1: -CODE …`). Nothing was written then either:
+/// what is checked does not change while a script runs, and memory is not looked at any more once it has written.
+const NOT_EXECUTED: &[(&str, bool)] = &[
+    // A replica, or a master that has become one.
+    ("READONLY", true),
+    // A replica that has lost its master and serves nothing meanwhile.
+    ("MASTERDOWN", true),
+    // It has just started and reads its data.
+    ("LOADING", true),
+    // The slot has no node, or too few nodes see each other.
+    ("CLUSTERDOWN", true),
+    // Some of the keys are here and some there, while their slot moves.
+    ("TRYAGAIN", false),
+    // Fewer replicas than the server was told to insist on.
+    ("NOREPLICAS", false),
+    // It cannot save, and was told not to take writes then.
+    ("MISCONF", false),
+    // It has no memory left for more.
+    ("OOM", false),
+    // Another script takes its time.
+    ("BUSY", false),
+    // A transaction of which one command was not even queued.
+    ("EXECABORT", false),
+];
+
+/// The same for replies whose first word says nothing.
+const NOT_EXECUTED_ERR: &[&str] = &[
+    "ERR max number of clients",
+    // Only those that have not written can be killed.
+    "ERR Script killed by user with SCRIPT KILL",
+];
+
+/// The one place where error replies are judged. What is in no list is refused.
 pub(crate) fn judge(reply: &Reply, from: &Address) -> Verdict {
-    // An error out of the middle of a script: what it wrote before stays.
-    if reply.message.contains(" script: ") {
-        return Verdict::Refused;
+    let code = match reply.message.split_once("@user_script") {
+        Some((_, old)) if reply.code == "ERR" => old.split(": -").nth(1).unwrap_or_default(),
+        _ => &reply.code,
+    };
+    let code = code.split(' ').next().unwrap_or_default();
+    if let Some((_, elsewhere)) = NOT_EXECUTED.iter().find(|(listed, _)| *listed == code) {
+        return Verdict::NotExecuted { elsewhere: *elsewhere };
     }
-    match reply.code.as_str() {
-        "NOSCRIPT" => Verdict::NoScript,
-        "MOVED" => match redirect(reply, from) {
-            Some((slot, node)) => Verdict::Moved(slot, node),
-            None => Verdict::Refused,
-        },
-        "ASK" => match redirect(reply, from) {
-            Some((_, node)) => Verdict::Ask(node),
-            None => Verdict::Refused,
-        },
-        "READONLY" | "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" => Verdict::NotExecuted { elsewhere: true },
-        "NOREPLICAS" | "MISCONF" | "TRYAGAIN" | "OOM" | "BUSY" | "EXECABORT" => {
-            Verdict::NotExecuted { elsewhere: false }
-        }
-        "ERR" if reply.message.starts_with("ERR max number of clients") => {
-            Verdict::NotExecuted { elsewhere: false }
-        }
+    if NOT_EXECUTED_ERR.iter().any(|listed| reply.message.starts_with(listed)) {
+        return Verdict::NotExecuted { elsewhere: false };
+    }
+    match (code, redirect(reply, from)) {
+        ("NOSCRIPT", _) => Verdict::NoScript,
+        ("MOVED", Some((slot, node))) => Verdict::Moved(slot, node),
+        ("ASK", Some((_, node))) => Verdict::Ask(node),
         _ => Verdict::Refused,
     }
 }
@@ -95,5 +124,41 @@ pub(crate) fn announced(host: &str, port: u16, from: &Address) -> Address {
     match from {
         Address::Tcp { host: asked, .. } if host.is_empty() || host == "?" => Address::tcp(asked, port),
         _ => Address::tcp(host, port),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(line: &str) -> Verdict {
+        judge(&Reply::new(line), &Address::tcp("asked", 1))
+    }
+
+    #[test]
+    fn redirections_are_read() {
+        assert_eq!(verdict("MOVED 3999 10.0.0.1:6381"), Verdict::Moved(3999, Address::tcp("10.0.0.1", 6381)));
+        assert_eq!(verdict("MOVED 3999 :6381"), Verdict::Moved(3999, Address::tcp("asked", 6381)));
+        assert_eq!(verdict("MOVED 3999 ?:6381"), Verdict::Moved(3999, Address::tcp("asked", 6381)));
+        assert_eq!(verdict("ASK 3999 2001:db8::1:6381"), Verdict::Ask(Address::tcp("2001:db8::1", 6381)));
+        assert_eq!(verdict("MOVED nonsense"), Verdict::Refused);
+    }
+
+    #[test]
+    fn older_servers_wrap_what_a_script_meets() {
+        let wrapped = |inner: &str| {
+            verdict(&format!(
+                "ERR Error running script (call to f_6b): @user_script:1: @user_script: 1: {inner}"
+            ))
+        };
+        assert_eq!(
+            wrapped("-READONLY You can't write against a read only replica."),
+            Verdict::NotExecuted { elsewhere: true }
+        );
+        assert_eq!(
+            wrapped("-OOM command not allowed when used memory > 'maxmemory'."),
+            Verdict::NotExecuted { elsewhere: false }
+        );
+        assert_eq!(wrapped("WRONGTYPE Operation against a key"), Verdict::Refused);
     }
 }

@@ -66,7 +66,7 @@ impl Home {
         self.pools().entry(to.clone()).or_insert_with(new).clone()
     }
 
-    /// Closes what goes to this node.
+    /// Closes what calls this node.
     pub(crate) fn forget(&self, node: &Address, why: &str) {
         let lane = self.lanes().remove(node);
         if let Some(lane) = lane {
@@ -76,7 +76,6 @@ impl Home {
         if let Some(pool) = pool {
             pool.close(why);
         }
-        self.ears.close(node, why);
     }
 
     /// The outcome of `work`, or `None` at the deadline. Needs no timers in the runtime that polls it.
@@ -102,7 +101,7 @@ impl Home {
 
     pub(crate) fn sleep_until(&self, deadline: Instant) -> tokio::time::Sleep {
         let _entered = self.handle.enter();
-        tokio::time::sleep_until(deadline.into())
+        tokio::time::sleep(deadline.saturating_duration_since(Instant::now()))
     }
 }
 

@@ -81,9 +81,14 @@ impl Hub {
         self.map.doubt(node);
     }
 
-    /// Closes what goes to this node, from all runtimes.
-    pub(crate) fn forget(&self, node: &Address, why: &str) {
-        self.homes.all().iter().for_each(|home| home.forget(node, why));
+    /// Closes what listens to this node, from all runtimes; and what calls it, if that is sure to be in vain.
+    pub(crate) fn forget(&self, node: &Address, calls: bool, why: &str) {
+        for home in self.homes.all() {
+            home.ears.close(node, why);
+            if calls {
+                home.forget(node, why);
+            }
+        }
     }
 
     /// An error reply as the outcome of a call; and what it tells about the node.

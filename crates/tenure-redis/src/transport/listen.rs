@@ -82,7 +82,6 @@ impl Task<'_> {
         loop {
             let next = self.next_look();
             tokio::select! {
-                biased;
                 value = self.wire.read() => {
                     self.heard = Instant::now();
                     self.hear(value.map_err(|e| e.to_string())?)?;
@@ -100,7 +99,7 @@ impl Task<'_> {
                     }
                     self.write(&out).await?;
                 }
-                () = tokio::time::sleep_until(next.into()) => {
+                () = tokio::time::sleep(next.saturating_duration_since(Instant::now())) => {
                     let mut out = Vec::new();
                     self.look(&mut out)?;
                     if self.sent.is_empty() && self.ear.end_if_unused() {

@@ -14,7 +14,7 @@ use crate::{Address, Options, Topology};
 #[derive(Debug)]
 pub(crate) enum Map {
     One(Address),
-    Sentinel(Sentinel),
+    Sentinel(Box<Sentinel>),
     Cluster(Cluster),
 }
 
@@ -22,7 +22,7 @@ impl Map {
     pub(crate) fn new(options: &Options) -> tenure_core::Result<Self> {
         Ok(match &options.topology {
             Topology::Standalone(address) => Self::One(address.clone()),
-            Topology::Sentinel(sentinels) => Self::Sentinel(Sentinel::new(sentinels, options)?),
+            Topology::Sentinel(sentinels) => Self::Sentinel(Box::new(Sentinel::new(sentinels, options)?)),
             Topology::Cluster(_) if options.db != 0 => {
                 return Err(tenure_core::Error::Config("a cluster has only the database 0".to_owned()));
             }

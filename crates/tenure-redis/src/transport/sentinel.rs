@@ -130,7 +130,7 @@ impl Sentinel {
         master.at = Some(address);
         drop(master);
         if let Some(before) = before {
-            hub.forget(&before, "it is not the master any more");
+            hub.forget(&before, true, "it is not the master any more");
             hub.raise_doubt();
         }
     }
@@ -197,7 +197,7 @@ async fn watch(hub: Weak<Hub>) {
         let at = &known.addresses[turn % known.addresses.len()];
         let began = Instant::now();
         if let Ok((wire, _)) = connector.connect(at, limit).await {
-            let _ = attend(&hub, wire, &known.master, limit).await;
+            let _ = attend(&hub, wire, at, &known.master, limit).await;
         }
         if began.elapsed() > SILENCE {
             pause.worked();
@@ -208,7 +208,13 @@ async fn watch(hub: Weak<Hub>) {
 }
 
 /// Until the connection ends.
-async fn attend(hub: &Weak<Hub>, mut wire: Wire, name: &str, limit: Duration) -> std::io::Result<()> {
+async fn attend(
+    hub: &Weak<Hub>,
+    mut wire: Wire,
+    at: &Address,
+    name: &str,
+    limit: Duration,
+) -> std::io::Result<()> {
     let mut out = Vec::new();
     request(&mut out, &[b"SUBSCRIBE", b"+switch-master"]);
     wire.write(&out).await?;
@@ -230,36 +236,37 @@ async fn attend(hub: &Weak<Hub>, mut wire: Wire, name: &str, limit: Duration) ->
         };
         (silent, period) = (false, SILENCE);
         let words = heard.array().unwrap_or_default();
-        let changed = match words.first().and_then(Value::bytes) {
+        match words.first().and_then(Value::bytes) {
             // What was said before this moment was not heard.
-            Some(b"subscribe") => true,
+            Some(b"subscribe") => confirm(hub, None).await,
             Some(b"message") => {
+                // The name, the old host and port, the new host and port.
                 let text = words.get(2).and_then(Value::text).unwrap_or_default();
-                text.split(' ').next() == Some(name)
+                let mut said = text.split(' ');
+                let (of, host, port) = (said.next(), said.next(), said.next().and_then(|p| p.parse().ok()));
+                if let (Some(host), Some(port), true) = (host, port, of == Some(name)) {
+                    confirm(hub, Some(announced(host, port, at))).await;
+                }
             }
-            _ => false,
-        };
-        if changed {
-            confirm(hub, words.len() == 3 && words[2].int().is_none()).await;
+            _ => {}
         }
     }
 }
 
-/// Asks most of them; after a switch until they know of it.
-async fn confirm(hub: &Weak<Hub>, switched: bool) {
+/// Asks most of them; if one says that this was the master until now, until most know of it.
+async fn confirm(hub: &Weak<Hub>, not: Option<Address>) {
     let mut pause = Pause::default();
     for _ in 0..10 {
-        let Some(strong) = hub.upgrade() else { return };
-        let known = sentinel(&strong).lock().last.clone();
-        if switched && let Some(known) = &known {
-            sentinel(&strong).doubt(known);
+        let Some(hub) = hub.upgrade() else { return };
+        if let Some(old) = &not {
+            sentinel(&hub).doubt(old);
         }
-        if let Ok(address) = sentinel(&strong).ask_all().await
-            && (!switched || Some(&address) != known.as_ref())
+        if let Ok(address) = sentinel(&hub).ask_all().await
+            && Some(&address) != not.as_ref()
         {
-            return sentinel(&strong).learn(&strong, address);
+            return sentinel(&hub).learn(&hub, address);
         }
-        drop(strong);
+        drop(hub);
         pause.failed();
         tokio::time::sleep(pause.delay()).await;
     }

@@ -63,6 +63,9 @@ async fn negative(stage: Stage) {
     assert!(semaphore.try_set(5).await.unwrap());
     let waiting = jvm.spawn("w", "sem.acquire @ 6");
     stage.listening("redisson_sc:{@}", 1).await;
+    // The messages of shards do not come through patterns.
+    let channel = format!("redisson_sc:{{{}}}", stage.name());
+    let mut heard = stage.world().nodes()[0].psubscribe(&[&channel]).unwrap();
     semaphore.add(-10).await.unwrap();
     semaphore.add(2).await.unwrap();
     jvm.says("a", "sem.available @", "-3").await;
@@ -72,6 +75,9 @@ async fn negative(stage: Stage) {
     waiting.answer().await.expect("granted");
     assert_soon(begin, "the hand-over");
     assert_eq!(semaphore.available().await.unwrap(), 11);
+    let said: Vec<String> = heard.drain().unwrap().iter().map(testbed::Message::text).collect();
+    assert!(said.iter().all(|number| !number.starts_with('-')), "{said:?}");
+    assert!(!said.is_empty() || stage.world().is_cluster());
 }
 
 /// In a cluster Redisson locks these and cannot unlock them. Elsewhere they are names like others.

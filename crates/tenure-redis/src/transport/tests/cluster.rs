@@ -231,3 +231,25 @@ async fn the_loss_of_a_node_is_survived() {
     assert!(doubt.has_changed().unwrap());
     assert_eq!(tokio::time::timeout(Duration::from_secs(10), heard.next()).await.unwrap(), Heard::Again);
 }
+
+#[tokio::test]
+async fn a_slot_half_way_or_without_a_node_is_not_executed() {
+    static BOTH: Script =
+        Script::new("both", "return redis.call('incr', KEYS[1]) + redis.call('incr', KEYS[2])");
+    let bed = Bed::new(2, 0).await;
+    let transport = Transport::open(bed.options()).await.unwrap();
+    transport.call(count(&[b"{k}1"], &[b"1"])).await.unwrap();
+    let (slot, from) = (slot(b"k"), bed.owner(&transport, b"k"));
+    bed.set_slot(1 - from, slot, &["IMPORTING", &bed.ids[from]]).await;
+    bed.set_slot(from, slot, &["MIGRATING", &bed.ids[1 - from]]).await;
+    let keys: [&[u8]; 2] = [b"{k}1", b"{k}2"];
+    let call = Call { script: &BOTH, keys: &keys, args: &[], order: Order::Free };
+    let failed = transport.call(call).await;
+    assert!(matches!(&failed, Err(Failure::NotExecuted(why)) if why.contains("TRYAGAIN")), "{failed:?}");
+    for node in 0..2 {
+        bed.set_slot(node, slot, &["STABLE"]).await;
+    }
+    command(&bed.direct[from], &["CLUSTER", "DELSLOTS", &slot.to_string()]).await;
+    let failed = transport.call(count(&[b"{k}1"], &[b"1"])).await;
+    assert!(matches!(&failed, Err(Failure::NotExecuted(why)) if why.contains("CLUSTERDOWN")), "{failed:?}");
+}

@@ -331,3 +331,64 @@ impl std::task::Wake for Unparks {
         self.0.unpark();
     }
 }
+
+#[test]
+fn a_runtime_that_stood_still_finds_its_answers() {
+    let server = Server::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let transport = runtime.block_on(Transport::open(quick(server.options()))).unwrap();
+    let calls: Vec<_> = (0..4)
+        .map(|_| {
+            let transport = transport.clone();
+            runtime.spawn(async move { transport.call(count(&[b"k"], &[b"1"])).await })
+        })
+        .collect();
+    let sent = async {
+        while transport.hub.home().unwrap().lane(&server.address()).ready().unwrap().is_idle() {
+            tokio::task::yield_now().await;
+        }
+        // All are written, and then something blocks the thread.
+        tokio::task::yield_now().await;
+        std::thread::sleep(Duration::from_millis(700));
+    };
+    runtime.block_on(sent);
+    for call in calls {
+        runtime.block_on(call).unwrap().expect("the answer was there in time");
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_jumps_does_no_harm() {
+    let server = Server::start();
+    let transport = server.open().await;
+    tokio::time::pause();
+    for i in 1..=20 {
+        assert_eq!(transport.call(count(&[b"k"], &[b"1"])).await.unwrap().value, Value::Int(i));
+    }
+}
+
+#[tokio::test]
+async fn a_silent_subscriber_connection_is_found_out() {
+    let server = Server::start();
+    let proxy = Proxy::before(server.port);
+    let transport = Transport::open(quick(proxy.options())).await.unwrap();
+    let mut heard = transport.subscribe(b"c", b"").await.unwrap();
+    proxy.set(Replies::Swallow);
+    let before = proxy.connections.load(SeqCst);
+    let other = server.open().await;
+    assert_eq!(command(&other, &["PUBLISH", "c", "lost"]).await, Value::Int(1));
+    let mut next = pin!(heard.next());
+    let silent = tokio::time::timeout(Duration::from_secs(9), next.as_mut()).await;
+    assert!(silent.is_err(), "{silent:?}");
+    let found = tokio::time::timeout(Duration::from_secs(5), async {
+        while proxy.connections.load(SeqCst) == before {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    tokio::select! {
+        found = found => found.expect("found out"),
+        heard = next.as_mut() => panic!("{heard:?}"),
+    }
+    proxy.set(Replies::Pass);
+    assert_eq!(next.await, crate::transport::Heard::Again);
+}

@@ -6,6 +6,7 @@ mod link;
 mod login;
 mod proxy;
 mod replicas;
+mod replies;
 mod sentinel;
 mod server;
 

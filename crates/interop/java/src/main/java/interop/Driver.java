@@ -30,10 +30,9 @@ public final class Driver {
         for (String line; (line = in.readLine()) != null; ) {
             String[] words = line.split(" ");
             String[] request = Arrays.copyOfRange(words, 2, words.length);
-            if (request[0].equals("interrupt")) {
-                // Not by the thread itself: it is busy.
-                workers.get(words[1]).interrupt();
-                say(words[0] + " ok");
+            if (request[0].equals("parked")) {
+                // Not asked of the thread itself: it is busy.
+                say(words[0] + " ok " + workers.get(words[1]).isParked());
                 continue;
             }
             workers.computeIfAbsent(words[1], name -> new Worker(name, client)).give(words[0], request);

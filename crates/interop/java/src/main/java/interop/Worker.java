@@ -1,5 +1,6 @@
 package interop;
 
+import java.util.Arrays;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import org.redisson.api.RedissonClient;
@@ -22,19 +23,25 @@ final class Worker {
         requests.add(new Request(id, words));
     }
 
-    void interrupt() {
-        thread.interrupt();
+    /** Whether it sleeps until a message comes: Redisson parks waiters on local semaphores and gates. */
+    boolean isParked() {
+        boolean waits = thread.getState() == Thread.State.WAITING || thread.getState() == Thread.State.TIMED_WAITING;
+        return waits && Arrays.stream(thread.getStackTrace()).anyMatch(Worker::isGate);
+    }
+
+    private static boolean isGate(StackTraceElement frame) {
+        return frame.getClassName().equals("java.util.concurrent.Semaphore")
+                || frame.getClassName().startsWith("org.redisson.misc.ReclosableLatch");
     }
 
     private void run(Verbs verbs) {
         while (true) {
-            Request request;
             try {
-                request = requests.take();
-            } catch (InterruptedException meantForAnEarlierRequest) {
-                continue;
+                Request request = requests.take();
+                Driver.say(request.id() + " " + answer(verbs, request.words()));
+            } catch (InterruptedException nobodyDoesThat) {
+                return;
             }
-            Driver.say(request.id() + " " + answer(verbs, request.words()));
         }
     }
 

@@ -1,0 +1,159 @@
+//! Each error reply that can be had from a real server, and what it is taken for.
+
+use std::time::Duration;
+
+use super::server::{Server, command, eventually};
+use super::{COUNT, count};
+use crate::Options;
+use crate::transport::{Call, Failure, Order, Placed, Script, To, Transport, Value};
+
+async fn write(transport: &Transport) -> Result<Placed, Failure> {
+    transport.call(count(&[b"k"], &[b"1"])).await
+}
+
+/// A script that writes, and a plain command, are both refused with that code, and counted as not executed.
+async fn not_executed(transport: &Transport, code: &str) {
+    let plain = transport.command(To::Key(b"k"), &[b"SET", b"plain", b"x"]).await.map(|_| ());
+    let script = write(transport).await.map(|_| ());
+    for outcome in [plain, script] {
+        assert!(
+            matches!(&outcome, Err(Failure::NotExecuted(why)) if why.contains(code)),
+            "{code}: {outcome:?}"
+        );
+    }
+}
+
+async fn config(transport: &Transport, name: &str, value: &str) {
+    command(transport, &["CONFIG", "SET", name, value]).await;
+}
+
+#[tokio::test]
+async fn what_a_server_does_not_execute() {
+    let server = Server::with(&["--enable-protected-configs", "yes"]);
+    let transport = server.open().await;
+    write(&transport).await.unwrap();
+
+    config(&transport, "maxmemory", "1").await;
+    not_executed(&transport, "OOM").await;
+    config(&transport, "maxmemory", "0").await;
+
+    config(&transport, "min-replicas-to-write", "1").await;
+    not_executed(&transport, "NOREPLICAS").await;
+    config(&transport, "min-replicas-to-write", "0").await;
+
+    command(&transport, &["REPLICAOF", "127.0.0.1", "1"]).await;
+    not_executed(&transport, "READONLY").await;
+    config(&transport, "replica-serve-stale-data", "no").await;
+    let failed = write(&transport).await;
+    assert!(matches!(&failed, Err(Failure::NotExecuted(why)) if why.contains("MASTERDOWN")), "{failed:?}");
+    command(&transport, &["REPLICAOF", "NO", "ONE"]).await;
+
+    // A folder that is gone cannot be saved to.
+    let folder = server.folder.path().join("gone");
+    std::fs::create_dir(&folder).unwrap();
+    config(&transport, "save", "3600 1").await;
+    config(&transport, "dir", folder.to_str().unwrap()).await;
+    std::fs::remove_dir(&folder).unwrap();
+    let _ = transport.command(To::Key(b""), &[b"BGSAVE"]).await;
+    eventually("saving fails", async || {
+        command(&transport, &["INFO", "persistence"])
+            .await
+            .text()
+            .unwrap()
+            .contains("rdb_last_bgsave_status:err")
+    })
+    .await;
+    not_executed(&transport, "MISCONF").await;
+    config(&transport, "save", "").await;
+
+    assert_eq!(write(&transport).await.unwrap().value, Value::Int(2), "nothing of all that was");
+}
+
+#[tokio::test]
+async fn a_busy_server_and_a_killed_script_did_nothing() {
+    static LOOP: Script = Script::new("loop", "while true do redis.call('get', KEYS[1]) end");
+    let server = Server::with(&["--busy-reply-threshold", "50"]);
+    let transport = server.open().await;
+    write(&transport).await.unwrap();
+    let looping = {
+        let other =
+            Transport::open(Options { timeout: Duration::from_secs(20), ..server.options() }).await.unwrap();
+        tokio::spawn(async move {
+            let keys: [&[u8]; 1] = [b"k"];
+            other.call(Call { script: &LOOP, keys: &keys, args: &[], order: Order::Free }).await
+        })
+    };
+    eventually("it is busy", async || {
+        matches!(transport.command(To::Key(b""), &[b"PING"]).await, Err(Failure::NotExecuted(_)))
+    })
+    .await;
+    not_executed(&transport, "BUSY").await;
+    command(&transport, &["SCRIPT", "KILL"]).await;
+    let killed = looping.await.unwrap();
+    assert!(matches!(&killed, Err(Failure::NotExecuted(why)) if why.contains("SCRIPT KILL")), "{killed:?}");
+    assert_eq!(write(&transport).await.unwrap().value, Value::Int(2));
+}
+
+#[tokio::test]
+async fn too_many_clients_and_a_server_that_loads() {
+    let mut server = Server::start();
+    let transport = server.open().await;
+    config(&transport, "maxclients", "1").await;
+    let opened = Transport::open(server.options()).await;
+    let told = |why: &str| why.contains("max number of clients") || why.contains("closed the connection");
+    assert!(
+        matches!(&opened, Err(tenure_core::Error::Unavailable { reason, .. }) if told(reason)),
+        "{opened:?}"
+    );
+    config(&transport, "maxclients", "100").await;
+    command(&transport, &["DEBUG", "POPULATE", "2000"]).await;
+    command(&transport, &["SAVE"]).await;
+    server.kill();
+    server.restart(&["--key-load-delay", "1500", "--loading-process-events-interval-bytes", "1024"]);
+    let loading = loop {
+        match write(&transport).await {
+            Err(Failure::NotExecuted(why)) if why.contains("LOADING") => break true,
+            Ok(_) => break false,
+            Err(Failure::Refused(reply)) => panic!("{reply:?}"),
+            Err(_) => {}
+        }
+    };
+    assert!(loading, "it was seen to load");
+    eventually("it has loaded", async || write(&transport).await.is_ok()).await;
+}
+
+#[tokio::test]
+async fn what_a_server_refuses() {
+    static SAY: Script = Script::new("say", "return redis.error_reply(ARGV[1])");
+    static WRONG: Script = Script::new("wrong", "redis.call('set', KEYS[1], 1) return redis.call('nosuch')");
+    static SYNTAX: Script = Script::new("syntax", "not a script");
+    let server = Server::start();
+    let transport = server.open().await;
+    command(&transport, &["RPUSH", "list", "x"]).await;
+    let keys: [&[u8]; 1] = [b"list"];
+    let call = |script, args| Call { script, keys: &keys, args, order: Order::Free };
+    for (call, code) in [
+        (call(&COUNT, &[b"1"]), "WRONGTYPE"),
+        (call(&WRONG, &[]), "ERR"),
+        (call(&SYNTAX, &[]), "ERR"),
+        (call(&SAY, &[b"MINE says so"]), "MINE"),
+    ] {
+        let refused = transport.call(call).await;
+        assert!(
+            matches!(&refused, Err(Failure::Refused(reply)) if reply.code == code),
+            "{code}: {refused:?}"
+        );
+    }
+    command(&transport, &["ACL", "SETUSER", "narrow", "on", ">pw", "~own*", "+@all", "-incrby"]).await;
+    let options = Options { user: Some("narrow".into()), password: Some("pw".into()), ..server.options() };
+    let narrow = Transport::open(options).await.unwrap();
+    let refused = narrow.call(count(&[b"other"], &[b"1"])).await;
+    assert!(matches!(&refused, Err(Failure::Refused(reply)) if reply.code == "NOPERM"), "{refused:?}");
+    let refused = narrow.call(count(&[b"own"], &[b"1"])).await;
+    assert!(
+        matches!(&refused, Err(Failure::Refused(_))),
+        "a right that is missed inside a script: {refused:?}"
+    );
+    let unknown = transport.command(To::Key(b""), &[b"NOSUCH"]).await;
+    assert!(matches!(&unknown, Err(Failure::Refused(reply)) if reply.code == "ERR"), "{unknown:?}");
+}

@@ -1,0 +1,13 @@
+//! What goes wrong around a lock on Redis, made to happen on a real server. Each test names the row of
+//! `docs/failure-modes.md` or the scenario of `docs/scenarios.md` that it shows.
+
+mod bench;
+mod channels;
+mod fair;
+mod holder;
+mod network;
+mod redisson_defects;
+mod replies;
+mod scenarios;
+mod server;
+mod traffic;

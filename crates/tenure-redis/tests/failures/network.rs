@@ -1,0 +1,380 @@
+//! B. Network and connection: a proxy between the client and the server does what networks do.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use tenure_core::{Backend, Error, Kind, LostReason};
+use tenure_redis::{Redis, Tls};
+use testbed::{Certificates, Cut, Proxy, RedisOptions, Rule, Way};
+
+use crate::bench::{
+    Bench, CALL, LEASE, PATIENCE, about, claim, done, eventually, granted, options, polling, settings,
+    templates, waiting, within,
+};
+
+/// B1. Nobody listens: certainly not executed, told as such, and it works again when the server does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_cannot_leave_is_unavailable() {
+    let bench = Bench::start();
+    let mut patience = settings();
+    patience.call_timeout = Duration::from_millis(300);
+    let client = bench.client_with(patience).await;
+    client.lock("x").acquire().await.unwrap().release().await.unwrap();
+    bench.redis.kill().unwrap();
+    for lock in [client.lock("x"), client.lock("y").fair()] {
+        let error = lock.try_acquire().await.unwrap_err();
+        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    }
+    bench.redis.restart_empty().unwrap();
+    eventually("it works again", async || client.lock("x").try_acquire().await.is_ok_and(|g| g.is_some()))
+        .await;
+}
+
+/// B1. It left and never arrived: nobody can know, and the repeat has the same id.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_lost_on_the_way_is_unknown_and_repeated_under_its_id() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let (backend, client) = (network.backend().await, network.client().await);
+    network.proxy.cut_once("never-arrives", Cut::BeforeRequest);
+    let error = backend.try_acquire(&claim("never-arrives", Kind::Lock)).await.unwrap_err();
+    assert!(error.is_unknown(), "{error}");
+    assert!(!bench.exists("never-arrives"));
+
+    network.proxy.cut_once("comes-again", Cut::BeforeRequest);
+    let guard = client.lock("comes-again").acquire().await.unwrap();
+    assert_eq!(network.proxy.cuts_left(), 0);
+    let fields = bench.cmd(&["HKEYS", "comes-again"]).texts();
+    assert_eq!(fields, [guard.id().to_string()]);
+}
+
+/// B2. The repeat finds what the first one got, of every kind; a repeated release is a release; and the server keeps
+/// the key for at least as long as the guard believes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_and_a_release_whose_replies_are_lost_count() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let client = network.client().await;
+    let look = bench.client().await;
+    for (n, cut) in [Cut::AfterRequest, Cut::InReply(3)].into_iter().enumerate() {
+        for (name, lock) in templates(&client, &n.to_string()) {
+            network.proxy.cut_once(&name, cut);
+            let guard = lock.acquire().await.unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert_eq!(network.proxy.cuts_left(), 0, "{name}");
+            let shown = look.show(&name).await.unwrap().expect("in use");
+            let holders: Vec<_> = shown.holders.iter().map(|h| (h.id.clone(), h.fence)).collect();
+            assert_eq!(
+                holders,
+                [(guard.id().to_string(), guard.fence())],
+                "{name}: one hold, with its own fence"
+            );
+            if name.starts_with("permits") {
+                assert_eq!(bench.number(&["GET", &name]), 2, "three of five, once");
+            } else {
+                assert!(bench.covers(&name, &guard), "{name}");
+            }
+            network.proxy.cut_once(&name, cut);
+            guard.release().await.unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert_eq!(network.proxy.cuts_left(), 0, "{name}");
+            let left = look.show(&name).await.unwrap();
+            assert!(left.is_none_or(|s| s.holders.is_empty()), "{name} is free");
+        }
+    }
+}
+
+/// B3. An answer that took longer than the lease does not count, and what it granted is given back.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_after_the_lease_is_no_grant() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let mut slow = network.options();
+    slow.timeout = PATIENCE;
+    let client = tenure_core::Client::with(crate::bench::open(slow).await, settings());
+    crate::bench::warm(&client).await;
+    let mut monitor = bench.redis.monitor().unwrap();
+    let lease = Duration::from_millis(300);
+    network.proxy.set(Way::ToClient, Rule::Delay(lease * 2));
+    let error = client.lock("late").lease(lease).try_acquire().await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    let mut seen = Vec::new();
+    eventually("an undo was sent", async || {
+        seen.extend(monitor.drain().unwrap());
+        let kinds: BTreeSet<_> = about(&seen, "late").iter().map(|s| s.words[1].clone()).collect();
+        kinds.len() == 2
+    })
+    .await;
+    assert!(!bench.exists("late"));
+}
+
+/// B4. What the network delivers twice has the effect of once: each command of each kind is sent again as it was.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_executed_twice_changes_nothing() {
+    let bench = Bench::start();
+    let client = bench.client().await;
+    crate::bench::warm(&client).await;
+    let mut monitor = bench.redis.monitor().unwrap();
+    let mut twice = async |what: &str| {
+        let before = state(&bench);
+        let seen = monitor.drain().unwrap();
+        let mut again = bench.redis.client().unwrap();
+        for command in crate::bench::scripts(&seen) {
+            again.cmd(&command.words).unwrap_or_else(|e| panic!("{what}: {e}"));
+        }
+        assert_eq!(state(&bench), before, "{what}");
+        // What was sent again is not sent a third time.
+        monitor.drain().unwrap();
+    };
+    let me = tenure_core::Owner::new();
+    for (name, lock) in templates(&client, "twice") {
+        let outer = lock.clone().owner(&me).lease(PATIENCE).acquire().await.unwrap();
+        twice(&format!("{name}: acquire")).await;
+        if !name.starts_with("permits") {
+            let inner = lock.clone().owner(&me).lease(PATIENCE).acquire().await.unwrap();
+            twice(&format!("{name}: enter again")).await;
+            inner.release().await.unwrap();
+            twice(&format!("{name}: inner release")).await;
+        }
+        outer.release().await.unwrap();
+        twice(&format!("{name}: release")).await;
+    }
+    let (latch, seats) = (client.latch("latch-twice"), client.counting_semaphore("seats-twice"));
+    assert!(latch.try_set_count(3).await.unwrap());
+    twice("set a latch").await;
+    latch.count_down().await.unwrap();
+    twice("count down").await;
+    assert!(seats.try_set(5).await.unwrap());
+    twice("set a semaphore").await;
+    assert!(seats.try_acquire(2).await.unwrap());
+    twice("take").await;
+    seats.release(2).await.unwrap();
+    twice("give back").await;
+    assert_eq!(seats.drain().await.unwrap(), 5);
+    twice("drain").await;
+}
+
+/// All that is stored, but for how long, and for what is remembered in order to know a repeat.
+fn state(bench: &Bench) -> Vec<(String, String)> {
+    let mut client = bench.redis.client().unwrap();
+    let kept = |key: &String| !key.starts_with("tenure_operations");
+    let keys = bench.keys().into_iter().filter(kept);
+    keys.map(|key| {
+        let dump = match client.cmd(&["TYPE", &key]).unwrap().text().as_str() {
+            "hash" => client.cmd(&["HGETALL", &key]),
+            "zset" => client.cmd(&["ZRANGE", &key, "0", "-1"]),
+            "list" => client.cmd(&["LRANGE", &key, "0", "-1"]),
+            _ => client.cmd(&["GET", &key]),
+        };
+        let mut items = dump.unwrap();
+        if let testbed::Value::Array(items) = &mut items {
+            items.sort_by_key(testbed::Value::text);
+        }
+        (key, format!("{items:?}"))
+    })
+    .collect()
+}
+
+/// B5. Connections that nobody tells of their end are found out by the clock, and the lock is renewed over others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_is_renewed_although_its_connections_are_half_open() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let client = network.client().await;
+    let guard = client.lock("x").acquire().await.unwrap();
+    let before = network.proxy.accepted();
+    for connection in 0..before {
+        network.proxy.set_for(connection, Way::ToClient, Rule::Swallow);
+        network.proxy.set_for(connection, Way::ToServer, Rule::Swallow);
+    }
+    eventually("renewed over a new connection", async || {
+        network.proxy.accepted() > before && guard.remaining() > LEASE * 9 / 10
+    })
+    .await;
+    assert!(bench.covers("x", &guard));
+    guard.release().await.unwrap();
+}
+
+/// B5. A waiter that listens at a dead connection looks for itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_with_a_half_open_subscription_gets_in_by_its_poll() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let poll = Duration::from_millis(700);
+    let (holder, client) = (bench.client().await, network.client_with(polling(poll)).await);
+    let held = holder.lock("x").acquire().await.unwrap();
+    let waiter = tokio::spawn(async move { client.lock("x").acquire().await });
+    waiting(&holder, "x", 1).await;
+    for connection in 0..network.proxy.accepted() {
+        network.proxy.set_for(connection, Way::ToClient, Rule::Swallow);
+    }
+    held.release().await.unwrap();
+    drop(within(poll + CALL * 8, "its next look", waiter).await.unwrap().unwrap());
+}
+
+/// B6. A holder whose commands do not arrive has ended by its own clock before the next one enters, and the fence of
+/// the next is larger: what is protected refuses the old one. Also A1 and A8, as seen from outside.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_is_not_heard_ends_before_the_next_begins() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let (client, other) = (network.client().await, bench.client().await);
+    for (name, lock) in templates(&client, "one-way") {
+        let old = lock.acquire().await.unwrap();
+        network.proxy.set(Way::ToServer, Rule::Stall);
+        let heir = templates(&other, "one-way").into_iter().find(|(n, _)| *n == name).unwrap().1;
+        let heir = if name.starts_with("read") { other.rwlock(&name).write() } else { heir };
+        let new = within(LEASE * 4, &name, heir.acquire()).await.unwrap();
+        assert!(!old.is_held(), "{name}: two holders");
+        assert_eq!(old.lost().await.reason, LostReason::Expired);
+        assert!(new.fence() > old.fence(), "{name}");
+        network.proxy.heal();
+        new.release().await.unwrap();
+    }
+}
+
+/// B6. A holder that hears nothing, though it is heard, ends as well; and afterwards it frees what its last renewals
+/// have kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_hears_nothing_ends_and_frees_the_name() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let client = network.client().await;
+    let guard = client.lock("x").acquire().await.unwrap();
+    network.proxy.set(Way::ToClient, Rule::Stall);
+    let lost = within(LEASE * 2, "its own clock", guard.lost()).await;
+    assert_eq!(lost.reason, LostReason::Expired);
+    network.proxy.heal();
+    eventually("free", async || !bench.exists("x")).await;
+    assert!(bench.client().await.lock("x").try_acquire().await.unwrap().is_some());
+}
+
+/// B6. A waiter whose answers do not come disturbs neither the holder nor, for longer than one lease, those who wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_that_hears_nothing_does_not_disturb() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let (client, other) = (network.client().await, bench.client().await);
+    let held = other.lock("x").acquire().await.unwrap();
+    let deaf = tokio::spawn(async move { client.lock("x").acquire().await.map(drop) });
+    waiting(&other, "x", 1).await;
+    network.proxy.set(Way::ToClient, Rule::Stall);
+    eventually("renewed meanwhile", async || held.remaining() < LEASE * 8 / 10).await;
+    eventually("renewed meanwhile", async || held.remaining() > LEASE * 9 / 10).await;
+    assert_eq!(bench.cmd(&["HKEYS", "x"]).texts(), [held.id().to_string()]);
+    held.release().await.unwrap();
+    // Whether or not its last attempt arrived just then.
+    let begin = Instant::now();
+    within(LEASE * 2, "one lease at most", other.lock("x").acquire()).await.unwrap().release().await.unwrap();
+    assert!(begin.elapsed() < LEASE + LEASE / 2, "{:?}", begin.elapsed());
+    deaf.abort();
+}
+
+/// B7. A deadline counts for the whole of a call, however slowly its answer trickles in.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trickling_answer_ends_at_the_deadline() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let backend = network.backend().await;
+    assert!(granted(&*backend, &claim("warm", Kind::Lock)).await);
+    network.proxy.set(Way::ToClient, Rule::Trickle(CALL / 4));
+    let begin = Instant::now();
+    let error = backend.try_acquire(&claim("x", Kind::Lock)).await.unwrap_err();
+    let took = begin.elapsed();
+    assert!(error.is_unknown(), "{error}");
+    assert!(took > CALL / 2 && took < CALL * 4, "{took:?}");
+}
+
+/// B7. So it does for connecting, logging in and the handshake of an encryption.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trickling_handshake_ends_at_the_deadline() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = Certificates::generate(folder.path()).unwrap();
+    let plain = Bench::start();
+    let encrypted = Bench::with(RedisOptions { tls: Some(files.clone()), ..RedisOptions::default() });
+    let ca = Some(files.ca);
+    for (bench, tls) in [(plain, None), (encrypted, Some(Tls { ca, ..Tls::default() }))] {
+        let proxy = Proxy::start_raw(bench.redis.port()).unwrap();
+        let mut through = options(proxy.port());
+        (through.timeout, through.tls) = (CALL, tls);
+        Redis::open(through.clone()).await.expect("opens while the network is well");
+        proxy.set(Way::ToClient, Rule::Trickle(CALL / 4));
+        let begin = Instant::now();
+        let error = Redis::open(through).await.expect_err("too slow");
+        let took = begin.elapsed();
+        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+        assert!(took < CALL * 4, "{took:?}");
+    }
+}
+
+/// B9. A certificate of an unknown issuer is a wrong configuration, not a bad day; and nothing is sent in the clear.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_nobody_vouches_for_is_refused() {
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let files = Certificates::generate(folder.path()).unwrap();
+    let other = Certificates::generate(elsewhere.path()).unwrap();
+    let bench = Bench::with(RedisOptions { tls: Some(files.clone()), ..RedisOptions::default() });
+    let with = |ca| {
+        let mut options = bench.options();
+        options.tls = Some(Tls { ca: Some(ca), ..Tls::default() });
+        options
+    };
+    Redis::open(with(files.ca.clone())).await.expect("a known issuer");
+    let error = Redis::open(with(other.ca)).await.expect_err("an unknown issuer");
+    assert!(matches!(error, Error::Config(_)), "{error}");
+    // A client that speaks TLS to a server that does not.
+    let clear = Bench::start();
+    let mut options = clear.options();
+    options.tls = Some(Tls { ca: Some(files.ca), ..Tls::default() });
+    let error = Redis::open(options).await.expect_err("no TLS there");
+    assert!(matches!(error, Error::Config(_) | Error::Unavailable { .. }), "{error}");
+}
+
+/// B10. However many wait, a server that comes back meets a handful of connections, not one for each.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_meets_no_storm_of_connections() {
+    const WAITERS: usize = 500;
+    let bench = Bench::with(RedisOptions { append_only: true, ..RedisOptions::default() });
+    let network = bench.network();
+    let client = network.client_with(polling(Duration::from_secs(1))).await;
+    let held = client.lock("x").acquire().await.unwrap();
+    let waiters: Vec<_> = (0..WAITERS)
+        .map(|_| {
+            let lock = client.lock("x");
+            tokio::spawn(async move { lock.acquire().await.unwrap().release().await.unwrap() })
+        })
+        .collect();
+    waiting(&client, "x", 1).await;
+    let before = network.proxy.accepted();
+    bench.redis.kill().unwrap();
+    network.proxy.close_all();
+    bench.redis.restart().unwrap();
+    // The hold may have outlived the restart or not: what counts is that all get in.
+    drop(held);
+    for waiter in waiters {
+        done("all get in", waiter).await;
+    }
+    let new = network.proxy.accepted() - before;
+    assert!(new <= 30, "{new} connections for {WAITERS} waiters");
+}
+
+/// B11. Renewal has connections of its own: calls that hang do not hold it up.
+#[tokio::test(flavor = "multi_thread")]
+async fn renewal_does_not_wait_behind_acquires() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let client = network.client().await;
+    let guard = client.lock("x").acquire().await.unwrap();
+    // The first connection is that of the callers.
+    network.proxy.set_for(0, Way::ToServer, Rule::Stall);
+    let calls: Vec<_> = (0..200)
+        .map(|n| {
+            let lock = client.lock(format!("y{n}"));
+            tokio::spawn(async move { lock.try_acquire().await.map(drop) })
+        })
+        .collect();
+    eventually("renewed", async || guard.remaining() < LEASE * 8 / 10).await;
+    eventually("renewed", async || guard.remaining() > LEASE * 9 / 10).await;
+    assert!(guard.is_held());
+    for call in calls {
+        call.abort();
+    }
+}

@@ -1,0 +1,266 @@
+//! C5–C13. What the server says instead of an answer: each error has its class, and what it did not execute is tried
+//! again until it does.
+
+use std::time::Duration;
+
+use tenure_core::{Client, Error, Settings};
+use testbed::{Redis, RedisOptions, eventually as until, free_port};
+
+use crate::bench::{Bench, LEASE, PATIENCE, eventually, options, settings, templates, warm, within};
+
+/// Gives up soon.
+fn hasty() -> Settings {
+    let mut settings = settings();
+    settings.call_timeout = Duration::from_millis(200);
+    settings
+}
+
+/// Of every kind: certainly not executed, in the server's own words; and once the server is well again, granted.
+async fn refuses_with(code: &str, client: &Client, heal: impl FnOnce()) {
+    for (name, lock) in templates(client, code) {
+        let error = lock.try_acquire().await.expect_err(&name);
+        assert!(matches!(error, Error::Unavailable { .. }), "{name}: {error}");
+        assert!(error.to_string().contains(code), "{name}: {error}");
+    }
+    let error = client.latch(format!("latch-{code}")).try_set_count(2).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }) && error.to_string().contains(code), "{error}");
+    // Whoever waits is not told of an error that passes.
+    let patient = Client::with(client.backend().clone(), settings());
+    let waiting = tokio::spawn(async move { patient.lock("patient").acquire().await });
+    heal();
+    within(PATIENCE, "granted in the end", waiting).await.unwrap().unwrap().release().await.unwrap();
+    for (name, lock) in templates(client, code) {
+        let guard = lock.try_acquire().await.unwrap_or_else(|e| panic!("{name}: {e}"));
+        guard.unwrap_or_else(|| panic!("{name}: the refused one holds it")).release().await.unwrap();
+    }
+}
+
+/// C5. A server that is out of memory takes nothing new, and goes on renewing and releasing what is held.
+#[tokio::test(flavor = "multi_thread")]
+async fn out_of_memory_is_unavailable() {
+    let bench = Bench::start();
+    let client = bench.client_with(hasty()).await;
+    warm(&client).await;
+    let held = client.lock("held").acquire().await.unwrap();
+    bench.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    refuses_with("OOM", &client, || drop(bench.cmd(&["CONFIG", "SET", "maxmemory", "0"]))).await;
+    bench.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    eventually("renewed", async || held.remaining() < LEASE * 8 / 10).await;
+    eventually("renewed", async || held.remaining() > LEASE * 9 / 10).await;
+    held.release().await.unwrap();
+    assert!(!bench.exists("held"));
+}
+
+/// A script that has no end, until the test kills it.
+struct Endless<'a> {
+    bench: &'a Bench,
+    client: testbed::Resp,
+}
+
+impl<'a> Endless<'a> {
+    async fn start(bench: &'a Bench) -> Self {
+        let mut client = bench.redis.client().unwrap();
+        client.send(&["EVAL", "while true do end", "0"]).unwrap();
+        let is_busy = |e: testbed::Error| e.reply().is_some_and(|r| r.starts_with("BUSY"));
+        eventually("busy", async || bench.redis.cmd(&["GET", "x"]).is_err_and(is_busy)).await;
+        Self { bench, client }
+    }
+
+    /// Fails if somebody else has killed it.
+    fn kill(mut self) {
+        assert_eq!(self.client.receive_within(Duration::from_millis(1)).unwrap(), None, "it runs");
+        self.bench.cmd(&["SCRIPT", "KILL"]);
+        assert!(self.client.receive().is_err());
+    }
+}
+
+/// C9. A long script of somebody else is waited for, and never killed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_server_is_waited_for() {
+    let bench = Bench::configured(&["busy-reply-threshold 20"]);
+    let (client, hasty) = (bench.client().await, bench.client_with(hasty()).await);
+    warm(&client).await;
+    let held = client.lock("held").acquire().await.unwrap();
+    let script = Endless::start(&bench).await;
+    let waiting = {
+        let lock = client.lock("x");
+        tokio::spawn(async move { lock.acquire().await })
+    };
+    let error = hasty.lock("x").try_acquire().await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }) && error.to_string().contains("BUSY"), "{error}");
+    script.kill();
+    let guard = within(PATIENCE, "the script is over", waiting).await.unwrap().unwrap();
+    assert!(held.is_held());
+    guard.release().await.unwrap();
+    held.release().await.unwrap();
+}
+
+/// C9. Its validity runs on meanwhile: a hold that could not be renewed in time ends by its own clock.
+#[tokio::test(flavor = "multi_thread")]
+async fn validity_runs_while_the_server_is_busy() {
+    let bench = Bench::configured(&["busy-reply-threshold 20"]);
+    let mut short = settings();
+    short.lease = Duration::from_millis(900);
+    let client = bench.client_with(short).await;
+    warm(&client).await;
+    let guard = client.lock("x").acquire().await.unwrap();
+    let script = Endless::start(&bench).await;
+    let lost = within(LEASE, "its own clock", guard.lost()).await;
+    assert_eq!(lost.reason, tenure_core::LostReason::Expired);
+    script.kill();
+    eventually("free", async || !bench.exists("x")).await;
+}
+
+/// C10. Scripts forgotten every ten milliseconds, under load: nobody notices.
+#[tokio::test(flavor = "multi_thread")]
+async fn scripts_flushed_all_the_time_change_nothing() {
+    let bench = Bench::start();
+    let client = bench.client().await;
+    let kept = client.lock("kept").acquire().await.unwrap();
+    let mut flusher = bench.redis.client().unwrap();
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let flushing = std::thread::spawn(move || {
+        let mut flushes = 0;
+        while stopped.recv_timeout(Duration::from_millis(10)).is_err() {
+            flusher.cmd(&["SCRIPT", "FLUSH"]).unwrap();
+            flushes += 1;
+        }
+        flushes
+    });
+    let inside = std::sync::Arc::new(std::sync::atomic::AtomicI64::new(0));
+    let tasks: Vec<_> = (0..8)
+        .map(|_| {
+            let (client, inside) = (client.clone(), inside.clone());
+            tokio::spawn(async move {
+                for _ in 0..25 {
+                    for (name, lock) in templates(&client, "flushed") {
+                        let guard = lock.acquire().await.unwrap_or_else(|e| panic!("{name}: {e}"));
+                        if name.starts_with("lock") {
+                            assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
+                            tokio::task::yield_now().await;
+                            inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                        }
+                        guard.release().await.unwrap_or_else(|e| panic!("{name}: {e}"));
+                    }
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        within(PATIENCE * 2, "all are done", task).await.unwrap();
+    }
+    eventually("renewed meanwhile", async || kept.remaining() > LEASE * 9 / 10).await;
+    stop.send(()).unwrap();
+    assert!(flushing.join().unwrap() > 10);
+    kept.release().await.unwrap();
+}
+
+/// C11. LOADING: a server that reads its files is waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loading_server_is_waited_for() {
+    // Each key takes a millisecond to load, and clients are answered in between.
+    let lines = ["key-load-delay 1000", "loading-process-events-interval-bytes 1024", "rdbcompression no"];
+    let bench = Bench::with(RedisOptions {
+        save: Some("3600 1000000".into()),
+        lines: lines.map(str::to_owned).to_vec(),
+        ..RedisOptions::default()
+    });
+    let mut fill = bench.redis.client().unwrap();
+    for n in 0..1500 {
+        fill.cmd(&["SET", &format!("filler-{n}"), &"x".repeat(100)]).unwrap();
+    }
+    let client = bench.client_with(hasty()).await;
+    let patient = bench.client().await;
+    fill.cmd(&["SAVE"]).unwrap();
+    bench.redis.kill().unwrap();
+    std::thread::scope(|scope| {
+        let restart = scope.spawn(|| bench.redis.restart());
+        let loading = || {
+            let reply = bench.redis.cmd(&["PING"]).err()?;
+            reply.reply().is_some_and(|r| r.starts_with("LOADING")).then_some(())
+        };
+        until("it loads", PATIENCE, loading).unwrap();
+        let runtime = tokio::runtime::Handle::current();
+        tokio::task::block_in_place(|| {
+            runtime.block_on(async {
+                let error = client.lock("x").try_acquire().await.unwrap_err();
+                assert!(
+                    matches!(error, Error::Unavailable { .. }) && error.to_string().contains("LOADING"),
+                    "{error}"
+                );
+                within(PATIENCE, "loaded", patient.lock("x").acquire())
+                    .await
+                    .unwrap()
+                    .release()
+                    .await
+                    .unwrap();
+            })
+        });
+        restart.join().unwrap().unwrap();
+    });
+}
+
+/// C11. READONLY: a replica writes nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_replica_is_unavailable() {
+    let bench = Bench::start();
+    let client = bench.client_with(hasty()).await;
+    warm(&client).await;
+    let master = Redis::start(RedisOptions::default()).unwrap();
+    bench.cmd(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
+    until("linked", PATIENCE, || {
+        (bench.redis.info("replication").ok()?["master_link_status"] == "up").then_some(())
+    })
+    .unwrap();
+    refuses_with("READONLY", &client, || drop(bench.cmd(&["REPLICAOF", "NO", "ONE"]))).await;
+}
+
+/// C11. MASTERDOWN: nor does a replica that has lost its master.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_without_its_master_is_unavailable() {
+    let bench = Bench::configured(&["replica-serve-stale-data no"]);
+    let client = bench.client_with(hasty()).await;
+    warm(&client).await;
+    bench.cmd(&["REPLICAOF", "127.0.0.1", &free_port().unwrap().to_string()]);
+    refuses_with("MASTERDOWN", &client, || drop(bench.cmd(&["REPLICAOF", "NO", "ONE"]))).await;
+}
+
+/// C11. NOREPLICAS: too few replicas for a write.
+#[tokio::test(flavor = "multi_thread")]
+async fn too_few_replicas_are_unavailable() {
+    let bench = Bench::start();
+    let client = bench.client_with(hasty()).await;
+    warm(&client).await;
+    bench.cmd(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    refuses_with("NOREPLICAS", &client, || drop(bench.cmd(&["CONFIG", "SET", "min-replicas-to-write", "0"])))
+        .await;
+}
+
+/// C11. MISCONF: a server that could not save refuses to write.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_save_is_unavailable() {
+    let bench = Bench::with(RedisOptions { save: Some("3600 1000000".into()), ..RedisOptions::default() });
+    let client = bench.client_with(hasty()).await;
+    warm(&client).await;
+    std::fs::remove_dir_all(bench.redis.place().data()).unwrap();
+    bench.cmd(&["BGSAVE"]);
+    let failed = || (bench.redis.info("persistence").ok()?["rdb_last_bgsave_status"] == "err").then_some(());
+    until("the save fails", PATIENCE, failed).unwrap();
+    refuses_with("MISCONF", &client, || {
+        drop(bench.cmd(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]))
+    })
+    .await;
+}
+
+/// C11. CLUSTERDOWN: a node that serves no slots.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_without_slots_is_unavailable() {
+    let bus = format!("cluster-port {}", free_port().unwrap());
+    let bench = Bench::configured(&["cluster-enabled yes", &bus]);
+    let client = Client::with(crate::bench::open(options(bench.redis.port())).await, hasty());
+    refuses_with("CLUSTERDOWN", &client, || {
+        bench.cmd(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+        until("served", PATIENCE, || bench.redis.cmd(&["GET", "x"]).ok().map(drop)).unwrap();
+    })
+    .await;
+}

@@ -1,0 +1,363 @@
+//! Scenarios that a lock on Redis built in the obvious way does not survive, on real connections.
+
+use std::time::{Duration, Instant};
+
+use tenure_core::backend::Attempt;
+use tenure_core::{Backend, Client, Fence, Kind, LostReason, Owner, multi};
+use tenure_redis::{Address, Fences, Options, Topology};
+use testbed::{Cut, Rule, Way};
+
+use crate::bench::{
+    Bench, CALL, LEASE, PATIENCE, about, claim, done, eventually, granted, open, polling, settings, warm,
+    within,
+};
+
+/// S1. A release that hangs on its connection and is repeated on another arrives once more after its owner has acquired
+/// anew: it finds nothing of its own id, and takes nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn s1_a_release_that_arrives_late_does_not_free_the_next_hold() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let client = network.client().await;
+    let lock = client.lock("x").owner(&Owner::new());
+    let old = lock.acquire().await.unwrap();
+    let id = old.id().to_string();
+    for connection in 0..network.proxy.accepted() {
+        network.proxy.set_for(connection, Way::ToServer, Rule::Stall);
+    }
+    // Given up on the connection that hangs, and repeated over a new one.
+    within(LEASE, "repeated", old.release()).await.unwrap();
+    let new = lock.acquire().await.unwrap();
+    let mut monitor = bench.redis.monitor().unwrap();
+    network.proxy.heal();
+    let mut late = Vec::new();
+    eventually("the old one arrives", async || {
+        late.extend(monitor.drain().unwrap());
+        about(&late, "x").iter().any(|s| s.words.contains(&id))
+    })
+    .await;
+    assert_eq!(bench.cmd(&["HKEYS", "x"]).texts(), [new.id().to_string()]);
+    assert!(new.is_held());
+    new.release().await.unwrap();
+}
+
+/// S2. The undo of an acquire that was dropped on its way goes behind it, on the same connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn s2_an_undo_does_not_overtake_the_acquire() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let client = network.client().await;
+    let mut monitor = bench.redis.monitor().unwrap();
+    network.proxy.set_for(0, Way::ToServer, Rule::Stall);
+    let lock = client.lock("x").lease(PATIENCE * 3);
+    assert!(tokio::time::timeout(Duration::from_millis(20), lock.acquire()).await.is_err());
+    network.proxy.heal();
+    let mut seen = Vec::new();
+    eventually("both were executed", async || {
+        seen.extend(monitor.drain().unwrap());
+        about(&seen, "x").len() >= 2
+    })
+    .await;
+    eventually("nothing is held", async || !bench.exists("x")).await;
+}
+
+/// S2. If the connection died, the acquire may still arrive after its undo: it is undone again, until its lease is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn s2_an_acquire_that_arrives_after_its_undo_is_undone_again() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let client = network.client().await;
+    for connection in 0..network.proxy.accepted() {
+        network.proxy.set_for(connection, Way::ToServer, Rule::Stall);
+    }
+    let lock = client.lock("x").lease(PATIENCE);
+    assert!(tokio::time::timeout(Duration::from_millis(20), lock.acquire()).await.is_err());
+    // An undo over a new connection has found nothing.
+    let mut monitor = bench.redis.monitor().unwrap();
+    let mut seen = Vec::new();
+    eventually("undone before it arrived", async || {
+        seen.extend(monitor.drain().unwrap());
+        !about(&seen, "x").is_empty()
+    })
+    .await;
+    assert!(!bench.exists("x"));
+    network.proxy.heal();
+    seen.clear();
+    eventually("it arrives and is taken back", async || {
+        seen.extend(monitor.drain().unwrap());
+        let created = seen.iter().any(|s| s.is_in_script() && s.name() == "HSET" && s.words[1] == "x");
+        created && !bench.exists("x")
+    })
+    .await;
+}
+
+/// S5. A JVM that reads with us renews the hash to its own thirty seconds and dies. Our reader's lease is longer: it
+/// puts the hash right in time, although it is not renewed itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn s5_a_reader_outlives_a_jvm_that_shortened_the_hash() {
+    let bench = Bench::start();
+    let (client, other) = (bench.client().await, bench.client().await);
+    let long = client.rwlock("x").read().lease(Duration::from_secs(600)).acquire().await.unwrap();
+    let renewed = client.rwlock("y").read().acquire().await.unwrap();
+    assert!(bench.left("x") > Duration::from_secs(500));
+    // Stands for the watchdog of a JVM: shorter than thirty seconds, which a test does not have.
+    for name in ["x", "y"] {
+        bench.cmd(&["HSET", name, "8a5b0d0e-26c3-4d5f-9d4b-000000000000:1", "1"]);
+        bench.cmd(&["PEXPIRE", name, "1500"]);
+    }
+    eventually("put right", async || bench.left("y") > LEASE * 8 / 10).await;
+    assert!(renewed.is_held());
+    bench.cmd(&["PEXPIRE", "x", "30000"]);
+    within(Duration::from_secs(25), "put right well before it ends", async {
+        while bench.left("x") < Duration::from_secs(60) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    assert!(other.rwlock("x").write().try_acquire().await.unwrap().is_none());
+    assert!(long.is_held());
+}
+
+/// S5. A hash that is gone is a lost read lock, also where the reader's own key still lives.
+#[tokio::test(flavor = "multi_thread")]
+async fn s5_a_reader_whose_hash_is_gone_is_told() {
+    let bench = Bench::start();
+    let client = bench.client().await;
+    let guard = client.rwlock("x").read().acquire().await.unwrap();
+    bench.cmd(&["PEXPIRE", "x", "1"]);
+    let lost = within(LEASE, "its next renewal", guard.lost()).await;
+    assert_eq!(lost.reason, LostReason::Gone);
+}
+
+/// S8. Counts whose answers are lost are counted once.
+#[tokio::test(flavor = "multi_thread")]
+async fn s8_counts_whose_replies_are_lost_count_once() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let client = network.client().await;
+    let latch = client.latch("counted-latch");
+    for cut in [Cut::BeforeRequest, Cut::AfterRequest, Cut::InReply(2)] {
+        network.proxy.cut_once("counted-latch", cut);
+        assert!(latch.try_set_count(3).await.unwrap(), "{cut:?}");
+        network.proxy.cut_once("counted-latch", cut);
+        latch.count_down().await.unwrap();
+        assert_eq!(bench.number(&["GET", "counted-latch"]), 2, "{cut:?}");
+        assert!(latch.delete().await.unwrap());
+
+        let seats = client.counting_semaphore("counted-seats");
+        assert!(seats.try_set(5).await.unwrap());
+        network.proxy.cut_once("counted-seats", cut);
+        assert!(seats.try_acquire(2).await.unwrap(), "{cut:?}");
+        assert_eq!(bench.number(&["GET", "counted-seats"]), 3, "{cut:?}");
+        network.proxy.cut_once("counted-seats", cut);
+        seats.release(1).await.unwrap();
+        assert_eq!(bench.number(&["GET", "counted-seats"]), 4, "{cut:?}");
+        assert!(seats.delete().await.unwrap());
+        assert_eq!(network.proxy.cuts_left(), 0);
+    }
+}
+
+/// S8. A take that was dropped on its way gives back what it took, if it took anything, and nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn s8_a_take_dropped_on_its_way_is_undone_once() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let client = network.client().await;
+    let seats = client.counting_semaphore("seats");
+    assert!(seats.try_set(5).await.unwrap());
+    network.proxy.set(Way::ToServer, Rule::Jitter(Duration::from_millis(20)));
+    network.proxy.set(Way::ToClient, Rule::Jitter(Duration::from_millis(20)));
+    let mut kept = 0;
+    for round in 0..20_u64 {
+        let taken = tokio::time::timeout(Duration::from_millis(round * 3), seats.acquire(1)).await;
+        if taken.is_ok() {
+            kept += 1;
+            seats.release(1).await.unwrap();
+        }
+    }
+    assert!(kept < 20, "some are dropped");
+    network.proxy.heal();
+    eventually("all are back, and no more", async || bench.number(&["GET", "seats"]) == 5).await;
+    client.close().await.unwrap();
+    assert_eq!(bench.number(&["GET", "seats"]), 5);
+}
+
+fn fence_of(attempt: Attempt) -> Fence {
+    match attempt {
+        Attempt::Granted { fence: Some(fence), .. } => fence,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// S11. Fences have a key of their own with a TTL; Redisson's counter is not touched, or only on request, and then it
+/// never ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn s11_redissons_counter_never_gets_a_ttl() {
+    let bench = Bench::start();
+    bench.cmd(&["SET", "redisson_lock_token:{x}", "41"]);
+    let client = bench.client().await;
+    let guard = client.lock("x").acquire().await.unwrap();
+    assert!(guard.fence().unwrap().0 > 1_000_000);
+    guard.release().await.unwrap();
+    assert_eq!(bench.cmd(&["GET", "redisson_lock_token:{x}"]).text(), "41");
+    assert!(bench.number(&["PTTL", "tenure_fence:{x}"]) > 0);
+
+    let mut shared = bench.options();
+    shared.fences = Fences::Redisson;
+    let client = Client::with(open(shared).await, settings());
+    for expected in [42, 43] {
+        let guard = client.lock("x").acquire().await.unwrap();
+        assert_eq!(guard.fence(), Some(Fence(expected)));
+        guard.release().await.unwrap();
+    }
+    assert_eq!(bench.number(&["PTTL", "redisson_lock_token:{x}"]), -1);
+    assert_eq!(bench.number(&["INCR", "redisson_lock_token:{x}"]), 44, "as a JVM would");
+}
+
+/// S11. A clock that went back gives one more than the last, in full: no number of sixteen digits is rounded.
+#[tokio::test(flavor = "multi_thread")]
+async fn s11_fences_grow_by_one_when_the_clock_went_back() {
+    let bench = Bench::start();
+    let client = bench.client().await;
+    let mut last = 9_007_199_254_740_993_u64;
+    bench.cmd(&["SET", "tenure_fence:{x}", &last.to_string()]);
+    for _ in 0..3 {
+        let guard = client.lock("x").acquire().await.unwrap();
+        assert_eq!(guard.fence(), Some(Fence(last + 1)));
+        last += 1;
+        guard.release().await.unwrap();
+    }
+    assert_eq!(bench.cmd(&["GET", "tenure_fence:{x}"]).text(), last.to_string());
+}
+
+/// S11. An attempt that is repeated finds its own fence, also where others have got larger ones since.
+#[tokio::test(flavor = "multi_thread")]
+async fn s11_a_repeated_reader_has_its_own_fence() {
+    let bench = Bench::start();
+    let backend = bench.backend().await;
+    for kind in [Kind::Read { under_write: None }, Kind::Permit { n: 1, limit: 3 }] {
+        let [first, second] = [
+            claim(kind.family().to_string().as_str(), kind),
+            claim(kind.family().to_string().as_str(), kind),
+        ];
+        let fence = fence_of(backend.try_acquire(&first).await.unwrap());
+        assert!(fence_of(backend.try_acquire(&second).await.unwrap()) > fence);
+        assert_eq!(fence_of(backend.try_acquire(&first).await.unwrap()), fence);
+    }
+}
+
+/// S12. A JVM whose clock is ahead takes back what has ended by its own clock: ours stand there with some slack. And a
+/// repeat of three permits takes no more than three.
+#[tokio::test(flavor = "multi_thread")]
+async fn s12_permits_have_slack_for_clocks_ahead_and_ids_that_repeat() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let client = network.client().await;
+    network.proxy.cut_once("seats", Cut::AfterRequest);
+    let guard = client.semaphore("seats", 5).acquire_many(3).await.unwrap();
+    assert_eq!(network.proxy.cuts_left(), 0);
+    assert_eq!((bench.number(&["GET", "seats"]), bench.number(&["ZCARD", "{seats}:timeout"])), (2, 3));
+    let time = bench.cmd(&["TIME"]).texts();
+    let ahead: u64 = (time[0].parse::<u64>().unwrap() + 9) * 1000 + LEASE.as_millis() as u64 / 2;
+    let swept = bench.cmd(&["ZRANGEBYSCORE", "{seats}:timeout", "0", &ahead.to_string()]);
+    assert!(swept.items().is_empty(), "a JVM nine seconds ahead would take them");
+    // Here they end when they end all the same.
+    let other = bench.client().await;
+    drop(client);
+    guard.detach();
+    let begin = Instant::now();
+    drop(within(LEASE * 3, "their own lease", other.semaphore("seats", 5).acquire_many(5)).await.unwrap());
+    assert!(begin.elapsed() < LEASE * 2, "{:?}", begin.elapsed());
+}
+
+/// L4. One server under two addresses, two names in opposite orders: neither waits while it holds.
+#[tokio::test(flavor = "multi_thread")]
+async fn l4_two_orders_under_two_addresses_do_not_deadlock() {
+    let bench = Bench::start();
+    let by_socket = Options::new(Topology::Standalone(Address::Unix(bench.redis.socket())));
+    let clients = [Client::with(open(by_socket).await, settings()), bench.client().await];
+    let tasks = [["a", "b"], ["b", "a"]].into_iter().zip(clients).map(|(names, client)| {
+        tokio::spawn(async move {
+            for _ in 0..20 {
+                let both = multi(names.map(|name| client.lock(name))).acquire().await.unwrap();
+                tokio::task::yield_now().await;
+                both.release().await.unwrap();
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        done("both come to an end", task).await;
+    }
+}
+
+/// L6. A writer of ours that waits keeps our new readers out; one that died does so for its stamp only.
+#[tokio::test(flavor = "multi_thread")]
+async fn l6_a_dead_writer_keeps_readers_out_for_its_stamp_only() {
+    let bench = Bench::start();
+    let (client, dead) = (bench.client().await, bench.backend().await);
+    let reader = client.rwlock("x").read().acquire().await.unwrap();
+    let mut writer = claim("x", Kind::Write);
+    (writer.wait, writer.stamp) = (Some(PATIENCE), Duration::from_millis(800));
+    assert!(!granted(&*dead, &writer).await);
+    assert!(client.rwlock("x").read().try_acquire().await.unwrap().is_none(), "it came first");
+    let begin = Instant::now();
+    drop(within(LEASE * 2, "its stamp", client.rwlock("x").read().acquire()).await.unwrap());
+    assert!(begin.elapsed() < LEASE, "{:?}", begin.elapsed());
+    drop(reader);
+}
+
+/// L7. A renewal that arrived, and whose answer came after the end: nobody holds, and nobody waits for a lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn l7_a_lost_guard_does_not_leave_the_name_locked() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let mut slow = network.options();
+    slow.timeout = PATIENCE;
+    let mut short = settings();
+    short.lease = Duration::from_millis(900);
+    let client = Client::with(open(slow).await, short);
+    warm(&client).await;
+    let guard = client.lock("x").acquire().await.unwrap();
+    network.proxy.set(Way::ToClient, Rule::Stall);
+    within(LEASE, "its own clock", guard.lost()).await;
+    // As if renewals had gone on arriving.
+    bench.cmd(&["PEXPIRE", "x", "600000"]);
+    network.proxy.heal();
+    let begin = Instant::now();
+    drop(within(PATIENCE, "given back", bench.client().await.lock("x").acquire()).await.unwrap());
+    assert!(begin.elapsed() < LEASE, "{:?}", begin.elapsed());
+}
+
+/// L8. A release that ran, and whose answer was lost, is a release and no error; one that came too late is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn l8_a_repeated_release_is_no_stranger() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let client = network.client().await;
+    let guard = client.lock("twice-released").acquire().await.unwrap();
+    network.proxy.cut_once("twice-released", Cut::AfterRequest);
+    guard.release().await.unwrap();
+    assert_eq!(network.proxy.cuts_left(), 0);
+    let guard = client.lock("x").acquire().await.unwrap();
+    bench.cmd(&["DEL", "x"]);
+    assert!(guard.release().await.unwrap_err().is_lost());
+}
+
+/// L9. A latch that opens and is set anew before its waiter can look has opened.
+#[tokio::test(flavor = "multi_thread")]
+async fn l9_a_latch_set_anew_at_once_has_opened() {
+    let bench = Bench::start();
+    let (client, other) = (bench.client_with(polling(PATIENCE * 3)).await, bench.client().await);
+    let latch = other.latch("x");
+    assert!(latch.try_set_count(1).await.unwrap());
+    let waiter = tokio::spawn(async move { client.latch("x").wait().await });
+    eventually("it listens", async || {
+        bench.cmd(&["PUBSUB", "NUMSUB", "redisson_countdownlatch__channel__{x}"]).items()[1].int() == Some(1)
+    })
+    .await;
+    // In one go, as a script of a JVM might: the waiter sees nothing but the message.
+    let script =
+        "redis.call('DEL', KEYS[1]) redis.call('PUBLISH', ARGV[1], '0') redis.call('SET', KEYS[1], '5')";
+    bench.cmd(&["EVAL", script, "1", "x", "redisson_countdownlatch__channel__{x}"]);
+    within(CALL * 5, "opened", waiter).await.unwrap().unwrap();
+}
