@@ -13,7 +13,7 @@ use crate::hold::{Hold, Terms};
 use crate::mailbox::Grant;
 use crate::owner::{Slot, SlotUse};
 use crate::unanswered::{Unanswered, Undo};
-use crate::{Claim, Error, Fence, Guard, Kind, Name, Owner, Result, Time};
+use crate::{Claim, Durability, Error, Fence, Guard, Kind, Name, Owner, Result, Time};
 
 /// What a template says: a name, a kind and options. No I/O.
 #[derive(Clone, Debug)]
@@ -25,6 +25,7 @@ pub(crate) struct Request {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) owner: Option<Owner>,
     pub(crate) note: Option<Arc<str>>,
+    pub(crate) durability: Option<Durability>,
 }
 
 /// How long to wait.
@@ -62,7 +63,7 @@ pub(crate) enum Tried {
 
 impl Request {
     pub(crate) fn new(client: &Client, name: Result<Name>, kind: Kind) -> Self {
-        Self { client: client.clone(), name, kind, lease: None, max_hold: None, owner: None, note: None }
+        Self { client: client.clone(), name, kind, lease: None, max_hold: None, owner: None, note: None, durability: None }
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -78,6 +79,22 @@ impl Request {
             return None;
         }
         self.owner.as_ref().map(Owner::id).or_else(Owner::ambient)
+    }
+
+    fn durability(&self) -> Durability {
+        self.durability.unwrap_or(self.core().settings.durability)
+    }
+
+    fn check_durability(&self) -> Result<()> {
+        let info = self.core().backend.info();
+        match self.durability() {
+            Durability::Replicas(n) if !info.durable => Err(Error::Unsupported {
+                backend: info.scheme,
+                what: format!("a grant that {n} replicas have"),
+                reason: "this store has no replicas".into(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn terms(&self) -> Result<Terms> {
@@ -104,6 +121,7 @@ impl Request {
             wait,
             stamp: core.stamp(kind),
             note: self.note.clone(),
+            durability: self.durability(),
         })
     }
 
@@ -114,6 +132,7 @@ impl Request {
         let name = self.name()?;
         let terms = self.terms()?;
         core.backend.info().require(self.kind.family())?;
+        self.check_durability()?;
         core.ensure_keeper()?;
         let deadline = wait.deadline();
         let waits = wait.as_duration();
@@ -161,6 +180,7 @@ impl Undo for Arc<Claim> {
 /// One attempt. Left alone it is taken back after a third of its lease, as a grant that lies in a mailbox is.
 async fn first(inner: &Arc<Inner>, claim: &Arc<Claim>, terms: Terms, owner: Option<u64>) -> Result<Tried> {
     let core = &inner.core;
+    let seen = core.doubts();
     let mut attempt = Unanswered::new(core, claim);
     let Some((answer, unknown)) = attempt.run(core.patience(claim.lease), answer(core, claim)).await else {
         return Ok(Tried::Revoked);
@@ -168,7 +188,9 @@ async fn first(inner: &Arc<Inner>, claim: &Arc<Claim>, terms: Terms, owner: Opti
     match answer {
         Ok(Attempt::Granted { fence, until }) => {
             attempt.keep();
-            admit(inner, claim, fence, until, terms, owner, tokio::task::try_id()).map(Tried::Granted)
+            let guard = admit(inner, claim, fence, until, terms, owner, tokio::task::try_id())?;
+            core.doubt_since(seen, guard.hold());
+            Ok(Tried::Granted(guard))
         }
         // One that was not answered may still come, now that somebody else was in the way of the next: it is undone,
         // and the claim begins anew under another id.
@@ -375,7 +397,15 @@ fn standing(holds: &[Arc<Hold>], claim: &Claim) -> Result<Standing> {
 pub(crate) async fn reenter(inner: &Arc<Inner>, hold: &Arc<Hold>, terms: Terms) -> Result<Option<Guard>> {
     let core = &inner.core;
     let claim = Claim { holds: hold.guards() + 1, lease: terms.lease, ..(*hold.claim).clone() };
-    match core.ask(|| core.backend.try_acquire(&claim)).await? {
+    let answer = loop {
+        let seen = core.doubts();
+        let answer = core.ask(|| core.backend.try_acquire(&claim)).await?;
+        // What the store extended before a doubt it may have forgotten, though it has the hold itself.
+        if core.doubts() == seen {
+            break answer;
+        }
+    };
+    match answer {
         Attempt::Granted { until, .. } => {
             let Some(part) = hold.enter(terms, until) else { return Ok(None) };
             core.keeper.sooner(hold);

@@ -17,7 +17,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::Serialize;
 
-use crate::{Claim, Clock, Drift, Error, Family, Fence, Finding, HoldId, Kind, Name, OpId, Result, Time};
+use crate::{
+    Claim, Clock, Doubt, Drift, Error, Family, Fence, Finding, HoldId, Kind, Name, OpId, Result, Time,
+};
 
 /// A store, as the core sees it. It knows nothing of guards, owners, deadlines or metrics.
 ///
@@ -41,6 +43,9 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
 
     /// Proves and extends many holds, and stamps many waiters, at once. Answers in the order of the claims. Writes no
     /// counts, creates nothing.
+    ///
+    /// A hold whose claim has a lease of zero is only proved: its time neither grows nor shrinks, and the `until` of
+    /// the answer means nothing.
     async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>>;
 
     /// Leaves, whether holding or waiting; or, where the owner stays inside `left` times, only writes that count.
@@ -92,6 +97,11 @@ pub struct Info {
     pub clock: Clock,
     /// What it takes off each lease.
     pub drift: Drift,
+    /// Raised by the backend when it finds that its server may have forgotten what it granted. Clients then prove all
+    /// that they hold, and those who wait look again. A store that cannot forget never raises it.
+    pub doubt: Doubt,
+    /// Whether it can wait until replicas have a grant.
+    pub durable: bool,
 }
 
 impl Info {

@@ -216,13 +216,39 @@ pub struct Claim {
     pub stamp: Duration,
     /// A word for people.
     pub note: Option<Arc<str>>,
+    /// How many copies of the store must have it before it counts as granted.
+    pub durability: Durability,
+}
+
+/// How many copies of a store must have a grant before it counts. A store that replicates in the background may lose
+/// what only its master had when that dies.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Durability {
+    /// The one that granted it is enough.
+    #[default]
+    Master,
+    /// So many replicas beside it. A grant that too few of them have in time is taken back.
+    Replicas(u32),
+}
+
+impl FromStr for Durability {
+    type Err = Error;
+
+    fn from_str(s: &str) -> Result<Self> {
+        let replicas = s.strip_prefix("replicas:").and_then(|n| n.parse().ok()).filter(|n| *n > 0);
+        match (s, replicas) {
+            ("master", _) => Ok(Self::Master),
+            (_, Some(n)) => Ok(Self::Replicas(n)),
+            _ => Err(Error::Config(format!("durability {s:?}: expected master or replicas:N"))),
+        }
+    }
 }
 
 impl Claim {
     /// A claim that only names an existing hold, to release or renew it without its guard.
     pub fn of(id: HoldId, name: Name, kind: Kind) -> Self {
         let lease = Duration::from_secs(30);
-        Self { id, name, kind, holds: 1, lease, wait: None, stamp: lease, note: None }
+        Self { id, name, kind, holds: 1, lease, wait: None, stamp: lease, note: None, durability: Durability::Master }
     }
 }
 

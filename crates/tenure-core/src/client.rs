@@ -11,7 +11,7 @@ use crate::driver::Gates;
 use crate::keeper::Keeper;
 use crate::owner::Slots;
 use crate::{
-    ClientId, Clock, CountingSemaphore, Election, Error, Finding, HoldId, Kind, Latch, Lock, LostReason,
+    ClientId, Clock, CountingSemaphore, Durability, Election, Error, Finding, HoldId, Kind, Latch, Lock, LostReason,
     Name, Result, RwLock, Semaphore,
 };
 
@@ -29,6 +29,8 @@ pub struct Settings {
     pub close_timeout: Duration,
     /// The longest sleep of a waiter that hears nothing; the store's own default if `None`.
     pub poll: Option<Duration>,
+    /// How many copies of the store must have a grant before it counts. The master alone.
+    pub durability: Durability,
 }
 
 impl Default for Settings {
@@ -39,6 +41,7 @@ impl Default for Settings {
             outage: Duration::from_secs(30),
             close_timeout: Duration::from_secs(5),
             poll: None,
+            durability: Durability::Master,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::backend::{Holder, Interest, Watch};
 use crate::client::{Client, Core};
-use crate::{Error, Family, Fence, Guard, Kind, Lock, Name, Result};
+use crate::{Durability, Error, Family, Fence, Guard, Kind, Lock, Name, Result};
 
 /// An election. Whoever holds it leads, for a term that is its fence.
 ///
@@ -61,6 +61,11 @@ impl Election {
             });
         }
         Self { lock }
+    }
+
+    /// How many copies of the store must have a grant before it counts.
+    pub fn durability(self, durability: Durability) -> Self {
+        Self { lock: self.lock.durability(durability) }
     }
 
     /// What a leader says of itself, an address say.

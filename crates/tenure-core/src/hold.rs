@@ -22,6 +22,8 @@ pub(crate) struct Hold {
     clock: Clock,
     until: AtomicU64,
     renew_at: AtomicU64,
+    /// When it has to be proved, renewed or not: the store may have forgotten it.
+    prove_at: AtomicU64,
     collect_by: AtomicU64,
     phase: AtomicU8,
     share: Mutex<Share>,
@@ -92,6 +94,8 @@ pub(crate) enum Leave {
 pub(crate) enum Due {
     Nothing,
     Renew(Arc<Claim>),
+    /// The same, but because it is in doubt.
+    Prove(Arc<Claim>),
     Lose(LostReason),
     Reclaim,
 }
@@ -119,6 +123,7 @@ impl Hold {
             clock,
             until: AtomicU64::new(until.as_nanos()),
             renew_at: AtomicU64::new(renew_at.as_nanos()),
+            prove_at: AtomicU64::new(u64::MAX),
             collect_by: AtomicU64::new(u64::MAX),
             phase: AtomicU8::new(HELD),
             share: Mutex::new(Share {
@@ -264,7 +269,7 @@ impl Hold {
     pub(crate) fn next_event(&self) -> Time {
         let max_at = self.share.lock().unwrap().max_at();
         let at = |a: &AtomicU64| Time::from_nanos(a.load(SeqCst));
-        at(&self.until).min(at(&self.renew_at)).min(at(&self.collect_by)).min(max_at)
+        at(&self.until).min(at(&self.renew_at)).min(at(&self.prove_at)).min(at(&self.collect_by)).min(max_at)
     }
 
     /// Whether its renewal is due.
@@ -281,6 +286,15 @@ impl Hold {
         } else if now.as_nanos() >= self.collect_by.load(SeqCst) {
             self.collect_by.store(u64::MAX, SeqCst);
             Due::Reclaim
+        } else if now.as_nanos() >= self.prove_at.load(SeqCst) {
+            self.prove_at.store(u64::MAX, SeqCst);
+            Due::Prove(if share.renewing > 0 {
+                self.renew_at.store(u64::MAX, SeqCst);
+                share.renewal.clone()
+            } else {
+                // Its lease was given once, and is not given again.
+                Arc::new(Claim { lease: Duration::ZERO, ..(*self.claim).clone() })
+            })
         } else if self.renews(if others { now.after(share.renewal.lease / 10) } else { now }) {
             self.renew_at.store(u64::MAX, SeqCst);
             Due::Renew(share.renewal.clone())
@@ -300,6 +314,11 @@ impl Hold {
             self.renew_at.store(next.as_nanos(), SeqCst);
         }
         true
+    }
+
+    /// The store may have forgotten it: it is to be proved at `at`.
+    pub(crate) fn doubt(&self, at: Time) {
+        self.prove_at.store(at.as_nanos(), SeqCst);
     }
 
     /// A renewal failed: try again at `next`.

@@ -95,6 +95,20 @@ impl Drop for Departure {
     }
 }
 
+/// A hold to be proved, and extended unless its claim has no lease.
+struct Proof {
+    hold: Arc<Hold>,
+    claim: Arc<Claim>,
+    /// It is in doubt: it has to be proved even if it is not renewed any more.
+    doubt: bool,
+}
+
+impl Proof {
+    fn lease(&self) -> Duration {
+        if self.claim.lease.is_zero() { self.hold.claim.lease } else { self.claim.lease }
+    }
+}
+
 /// A sleep on the keeper's runtime, since the caller's may have no timers. Ends with its owner.
 pub(crate) struct Timer(JoinHandle<()>);
 
@@ -211,10 +225,10 @@ impl Core {
         let no_thread = |e| self.backend.info().unavailable("start the keeper", e);
         let own = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
         let handle = own.handle().clone();
-        let core = self.clone();
+        let (core, seen) = (self.clone(), self.doubts());
         std::thread::Builder::new()
             .name("tenure-keeper".into())
-            .spawn(move || own.block_on(core.keep()))
+            .spawn(move || own.block_on(core.keep(seen)))
             .map_err(no_thread)?;
         *runtime = Some(handle.clone());
         self.keeper.started.store(true, SeqCst);
@@ -251,16 +265,48 @@ impl Core {
         waiting.await.unwrap_or_default()
     }
 
-    async fn keep(self: Arc<Self>) {
+    async fn keep(self: Arc<Self>, mut seen: u64) {
+        let doubt = self.backend.info().doubt.clone();
         while !self.keeper.stop.load(SeqCst) {
             let next = self.look();
             tokio::select! {
                 () = self.keeper.wake.notified() => {}
                 () = self.clock.sleep_until(next) => {}
+                times = doubt.above(seen) => {
+                    seen = times;
+                    self.doubt_all();
+                }
             }
         }
         let limit = self.settings.close_timeout;
         let _ = timeout(limit, self.keeper.leaving.until(|l| l.any.load(SeqCst) == 0)).await;
+    }
+
+    /// How often the store gave reason to doubt what it had said.
+    pub(crate) fn doubts(&self) -> u64 {
+        self.backend.info().doubt.times()
+    }
+
+    /// The store may have forgotten anything: all that is held is proved, and all who wait look again.
+    fn doubt_all(&self) {
+        let now = self.clock.now();
+        let holds = self.keeper.all();
+        tracing::warn!(
+            store = self.backend.info().scheme,
+            holds = holds.len(),
+            "the store may have forgotten what is held: it is asked again"
+        );
+        holds.iter().for_each(|hold| hold.doubt(now));
+        self.gates.look_again();
+    }
+
+    /// A hold that was not registered yet when a doubt was raised, but had been granted before, is proved too. `seen`
+    /// is how many doubts there were before its attempt was sent.
+    pub(crate) fn doubt_since(&self, seen: u64, hold: &Hold) {
+        if self.doubts() != seen {
+            hold.doubt(self.clock.now());
+            self.keeper.sooner(hold);
+        }
     }
 
     /// Does what is due, and says when to look again.
@@ -287,7 +333,8 @@ impl Core {
             for hold in held.holds.values() {
                 match hold.due(now, renewing) {
                     Due::Nothing => {}
-                    Due::Renew(claim) => renew.push((hold.clone(), claim)),
+                    Due::Renew(claim) => renew.push(Proof { hold: hold.clone(), claim, doubt: false }),
+                    Due::Prove(claim) => renew.push(Proof { hold: hold.clone(), claim, doubt: true }),
                     Due::Lose(reason) => lose.push((hold.clone(), reason)),
                     Due::Reclaim => reclaim.push(hold.clone()),
                 }
@@ -308,7 +355,7 @@ impl Core {
         // A part of the store that fails does not hold up the others.
         let mut shards: HashMap<usize, Vec<_>> = HashMap::new();
         for due in renew {
-            shards.entry(self.backend.shard(&due.1.name)).or_default().push(due);
+            shards.entry(self.backend.shard(&due.claim.name)).or_default().push(due);
         }
         for mut due in shards.into_values() {
             while !due.is_empty() {
@@ -319,18 +366,21 @@ impl Core {
         next
     }
 
-    async fn renew(self: Arc<Self>, batch: Vec<(Arc<Hold>, Arc<Claim>)>) {
-        let claims: Vec<Arc<Claim>> = batch.iter().map(|(_, claim)| claim.clone()).collect();
+    async fn renew(self: Arc<Self>, batch: Vec<Proof>) {
+        let claims: Vec<Arc<Claim>> = batch.iter().map(|p| p.claim.clone()).collect();
         let sent = self.clock.now();
-        let limit = claims.iter().map(|c| c.lease).min().unwrap_or_default() / 3;
+        let shortest = batch.iter().map(Proof::lease).min().unwrap_or_default();
+        let limit = shortest.min(self.settings.lease) / 3;
         let answer = match timeout(limit, self.backend.renew(&claims)).await {
             Ok(answer) => answer,
             Err(_) => Err(self.unanswered("renew", limit)),
         };
         match answer {
             Ok(answers) => {
-                for ((hold, claim), answer) in batch.iter().zip(answers) {
+                for (Proof { hold, claim, .. }, answer) in batch.iter().zip(answers) {
                     match answer {
+                        // What was only proved keeps the end that it has.
+                        Renewal::Held { .. } if claim.lease.is_zero() => {}
                         Renewal::Held { until } => {
                             if hold.renewed(until, sent.after(claim.lease / 3)) {
                                 self.keeper.sooner(hold);
@@ -343,10 +393,16 @@ impl Core {
                 }
             }
             Err(error) => {
-                for (hold, claim) in &batch {
+                for proof in &batch {
+                    let Proof { hold, claim, doubt } = proof;
                     tracing::warn!(name = %claim.name, hold = %claim.id, %error, "renewal failed, trying again");
-                    let again = (claim.lease / 20).clamp(Duration::from_millis(10), LOOK);
-                    hold.renew_again(self.clock.now().after(again));
+                    let pause = (proof.lease() / 20).clamp(Duration::from_millis(10), LOOK);
+                    let again = self.clock.now().after(pause);
+                    if *doubt {
+                        hold.doubt(again);
+                    } else {
+                        hold.renew_again(again);
+                    }
                     self.keeper.sooner(hold);
                 }
             }

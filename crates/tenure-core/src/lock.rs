@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::acquire::{Request, Wait};
 use crate::backend::{Holder, Mode, Released, Waiter};
 use crate::client::{Client, Core};
-use crate::{Claim, Family, Guard, HoldId, Kind, Name, Owner, Result};
+use crate::{Claim, Durability, Family, Guard, HoldId, Kind, Name, Owner, Result};
 
 /// A lock, or what behaves like one: the halves of a read/write lock, permits of a semaphore. A template: cheap,
 /// without state, to be cloned and used as often as wanted.
@@ -64,6 +64,12 @@ impl Lock {
     /// Ends a hold after this long, however alive its holder is: the guard turns lost and the name is freed.
     pub fn max_hold(mut self, limit: Duration) -> Self {
         self.request.max_hold = Some(limit);
+        self
+    }
+
+    /// How many copies of the store must have a grant before it counts, instead of what the client's settings say.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.request.durability = Some(durability);
         self
     }
 

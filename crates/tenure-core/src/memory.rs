@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::backend::{Info, Interest, Liveness, Watch};
 use crate::clock::wall_micros;
 use crate::ledger::{Ledger, LedgerStore, Ledgered, Now, Watched};
-use crate::{Clock, Drift, Family, Finding, Name, Result};
+use crate::{Clock, Doubt, Drift, Family, Finding, Name, Result};
 
 /// A store in memory. Each instance is a world of its own; share one by cloning its client.
 ///
@@ -39,6 +39,8 @@ impl Memory {
                 poll: Duration::from_secs(2),
                 clock,
                 drift: Drift::default(),
+                doubt: Doubt::new(),
+                durable: false,
             },
             table: Mutex::new(Table { ledgers: HashMap::new(), floor: 0, sweep_at: 1024 }),
             watched: Arc::default(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tenure_core::backend::Attempt;
-use tenure_core::{Claim, Error, Fence, Kind, Result};
+use tenure_core::{Claim, Durability, Error, Fence, Kind, Result};
 
 use crate::keys::Keys;
 use crate::scripts;
@@ -11,6 +11,8 @@ use crate::store::{Redis, millis, words};
 use crate::transport::{Call, Order, Script, Value};
 use crate::who::describe;
 
+/// How long replicas have to confirm a grant.
+const SYNC: Duration = Duration::from_secs(1);
 /// How long a waiter for a fair lock keeps its place where it did not say, as Redisson has it.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -114,8 +116,23 @@ impl Redis {
         args: &[&[u8]],
     ) -> Result<Value> {
         let order = Order::Attempt { id: claim.id, lease: claim.lease };
-        let sent = self.transport.call(Call { script, keys: on, args, order }).await;
-        sent.map(|placed| placed.value).map_err(|failure| self.failed("acquire", &claim.name, keys, failure))
+        let call = Call { script, keys: on, args, order };
+        let failed = |failure| self.failed("acquire", &claim.name, keys, failure);
+        let Durability::Replicas(n) = claim.durability else {
+            return self.transport.call(call).await.map(|placed| placed.value).map_err(failed);
+        };
+        let (placed, have) = self.transport.durable(call, n, SYNC).await.map_err(failed)?;
+        let granted = placed.value.array().and_then(|parts| parts.first()).and_then(Value::int) == Some(1);
+        if granted && have < n {
+            // It stands on the master, but is not granted: the same attempt again writes and waits again, and whoever
+            // gives up undoes it.
+            return Err(Error::Unknown {
+                backend: self.info.scheme,
+                what: format!("acquire {}", claim.name),
+                reason: format!("only {have} of {n} replicas have it within {SYNC:?}"),
+            });
+        }
+        Ok(placed.value)
     }
 }
 

@@ -37,17 +37,20 @@ impl Redis {
     /// # Errors
     /// `Config` when an address, a password or a certificate is wrong; `Unavailable` when nobody answers.
     pub async fn open(options: Options) -> Result<Self> {
+        let (prefix, fences, slack) = (options.prefix.clone(), options.fences, options.permit_slack);
+        let scheme = options.scheme();
+        let transport = Transport::open(options).await?;
         let info = Info {
-            scheme: options.scheme(),
+            scheme,
             families: Family::ALL,
             fenced: true,
             liveness: Liveness::Lease,
             poll: POLL,
             clock: Clock::boot(),
             drift: Drift::default(),
+            doubt: transport.told(),
+            durable: true,
         };
-        let (prefix, fences, slack) = (options.prefix.clone(), options.fences, options.permit_slack);
-        let transport = Transport::open(options).await?;
         Ok(Self { transport, info, prefix, fences, slack, deaf: AtomicBool::new(false) })
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tenure_core::backend::{Info, Liveness};
 use tenure_core::ledger::{Ledger, Now, Watched};
-use tenure_core::{Drift, Family, Name, wall_micros};
+use tenure_core::{Doubt, Drift, Family, Name, wall_micros};
 
 use crate::background::Background;
 use crate::database::{Database, beside};
@@ -68,6 +68,8 @@ impl Shared {
             poll: Duration::from_secs(2),
             clock: options.clock.clone().unwrap_or_else(Clock::boot),
             drift: Drift::default(),
+            doubt: Doubt::new(),
+            durable: false,
         };
         Ok(Self {
             ears: Ears::new(&path, watched.clone()),

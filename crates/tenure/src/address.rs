@@ -101,6 +101,9 @@ impl Address {
         self.duration("call_timeout", &mut settings.call_timeout)?;
         self.duration("outage", &mut settings.outage)?;
         self.duration("close_timeout", &mut settings.close_timeout)?;
+        if let Some(text) = self.take("durability") {
+            settings.durability = text.parse()?;
+        }
         let mut poll = Duration::ZERO;
         self.duration("poll", &mut poll)?;
         if !poll.is_zero() {

@@ -60,6 +60,7 @@ macro_rules! cases {
 
 mod between;
 mod counting;
+mod doubt;
 mod election;
 mod exclusive;
 mod fair;
@@ -80,6 +81,7 @@ mod scenarios;
 pub fn all() -> Vec<Case> {
     let mut all = Vec::new();
     all.extend(counting::cases());
+    all.extend(doubt::cases());
     all.extend(election::cases());
     all.extend(exclusive::cases());
     all.extend(fair::cases());

@@ -136,6 +136,8 @@ pub(crate) struct Gate {
     stale: AtomicBool,
     /// An owner with a waiter here may have come in by another way.
     recheck: AtomicBool,
+    /// The store may have forgotten who waits, and what they wait for.
+    doubt: AtomicBool,
 }
 
 #[derive(Default)]
@@ -198,6 +200,14 @@ impl Gates {
         let gates = self.0.lock().unwrap();
         if let Some(gate) = gates.get(name) {
             gate.recheck.store(true, SeqCst);
+            gate.wake.notify_one();
+        }
+    }
+
+    /// The store may have forgotten anything: all who wait look again.
+    pub(crate) fn look_again(&self) {
+        for gate in self.0.lock().unwrap().values() {
+            gate.doubt.store(true, SeqCst);
             gate.wake.notify_one();
         }
     }

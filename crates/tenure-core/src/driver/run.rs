@@ -63,6 +63,10 @@ impl Run {
             if self.gate.recheck.swap(false, SeqCst) {
                 self.let_owners_in().await;
             }
+            if self.gate.doubt.swap(false, SeqCst) {
+                // Places in the queue may be forgotten too.
+                self.stamp_at = Instant::now();
+            }
             self.sweep();
             let front = self.front();
             if front.is_empty() {
@@ -261,11 +265,13 @@ impl Run {
         if place {
             waiter.mailbox.place();
         }
+        let seen = self.core.doubts();
         let letter = match &waiter.want {
             Want::Claim { claim, terms } => match self.attempt(claim, place).await {
                 Ok(Attempt::Granted { fence, until }) => {
                     match admit(&waiter.inner, claim, fence, until, *terms, waiter.owner, waiter.task) {
                         Ok(guard) => {
+                            self.core.doubt_since(seen, guard.hold());
                             self.settle_owner(waiter, &guard);
                             Letter::Grant(Grant::Guard(guard))
                         }
@@ -415,7 +421,7 @@ impl Run {
                 let queue = self.gate.queue.lock().unwrap();
                 (queue.position(&front[0]) == Some(0), queue.timer)
             };
-            if !same || self.gate.recheck.load(SeqCst) {
+            if !same || self.gate.recheck.load(SeqCst) || self.gate.doubt.load(SeqCst) {
                 return;
             }
             let signal = async {

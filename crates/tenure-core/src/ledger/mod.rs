@@ -356,7 +356,7 @@ impl Ledger {
         }
     }
 
-    /// Extends holders and stamps waiters.
+    /// Extends holders and stamps waiters. A holder whose claim has no lease is only looked for.
     pub fn renew<'a>(&mut self, claims: impl IntoIterator<Item = &'a Claim>, now: Now) -> Vec<Found> {
         self.prune(now);
         let holders: HashMap<HoldId, usize> =
@@ -366,10 +366,13 @@ impl Ledger {
         let mut found = Vec::new();
         for claim in claims {
             if let Some(&at) = holders.get(&claim.id) {
+                found.push(Found::Held);
+                if claim.lease.is_zero() {
+                    continue;
+                }
                 let holder = &mut self.holders[at];
                 holder.lease = holder.lease.max(claim.lease);
                 holder.expiry.extend(now, claim.lease);
-                found.push(Found::Held);
             } else if let Some(&at) = waiters.get(&claim.id) {
                 self.waiters[at].expiry.extend(now, claim.stamp);
                 found.push(Found::Queued);

@@ -100,6 +100,18 @@ fn a_shorter_lease_does_not_shorten() {
 }
 
 #[test]
+fn without_a_lease_a_renewal_only_proves() {
+    let mut ledger = Ledger::default();
+    ledger.tries(1, Kind::Lock, at(0));
+    let before = Ledger { effects: Effects::default(), ..ledger.clone() };
+    ledger.effects = Effects::default();
+    let proof = |n| Claim { lease: Duration::ZERO, ..claim(n, Kind::Lock) };
+    assert_eq!(ledger.renew([&proof(1), &proof(2)], at(4_000)), [Found::Held, Found::Gone]);
+    assert_eq!(ledger, before, "nothing was written");
+    assert_eq!(ledger.renew([&proof(1)], at(10_000)), [Found::Gone], "it ended when it should");
+}
+
+#[test]
 fn a_fence_survives_a_wall_clock_that_steps_back() {
     let mut ledger = Ledger::above(5_000_000);
     let Outcome::Granted(first) = ledger.tries(1, Kind::Lock, at(0)) else { panic!("busy") };

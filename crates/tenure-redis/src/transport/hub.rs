@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use tenure_core::Doubt;
 use tokio::sync::watch;
 
 use super::attempts::Attempts;
@@ -29,6 +30,7 @@ pub(crate) struct Hub {
     /// The run id that each node had; that of the master, where there is one for all.
     faces: Mutex<HashMap<Option<Address>, String>>,
     pub(crate) doubt: watch::Sender<u64>,
+    pub(crate) told: Doubt,
 }
 
 impl fmt::Debug for Hub {
@@ -48,6 +50,7 @@ impl Hub {
             map: Map::new(options)?,
             faces: Mutex::default(),
             doubt: watch::Sender::new(0),
+            told: Doubt::new(),
         }))
     }
 
@@ -74,6 +77,7 @@ impl Hub {
     /// Everything held is to be proved again.
     pub(crate) fn raise_doubt(&self) {
         self.doubt.send_modify(|n| *n += 1);
+        self.told.raise();
     }
 
     /// That node does not answer, or is not the right one any more.

@@ -36,6 +36,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+#[cfg(test)]
 use tokio::sync::watch;
 
 pub(crate) use calls::Placed;
@@ -162,7 +163,13 @@ impl Transport {
         matches!(self.hub.map, Map::Cluster(_))
     }
 
+    /// The same, as clients are told.
+    pub(crate) fn told(&self) -> tenure_core::Doubt {
+        self.hub.told.clone()
+    }
+
     /// Changes whenever another server may have taken over, or one may have lost what it held.
+    #[cfg(test)]
     pub(crate) fn doubt(&self) -> watch::Receiver<u64> {
         self.hub.doubt.subscribe()
     }

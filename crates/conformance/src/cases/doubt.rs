@@ -1,0 +1,226 @@
+//! A store that may have forgotten what it granted: what is held is proved at once, not at its next renewal.
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tenure::backend::Released;
+use tenure::layers::{Call, Fate, Faults};
+use tenure::{Claim, Client, Family, Guard, HoldId, Kind, LostReason, Settings};
+
+use super::{A_WHILE, Case};
+use crate::bench::{Bench, LEASE, PATIENCE, eventually, ok, within};
+
+/// A lease whose renewals are too far away to be taken for a proof.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Much sooner than a renewal.
+const SOON: Duration = Duration::from_secs(5);
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut all = cases![
+        "doubt"; &[Family::Lock];
+        what_is_gone_is_told_at_once,
+        what_is_there_keeps_its_time,
+        an_inner_lease_is_there_after_a_doubt,
+        a_proof_that_fails_is_repeated,
+        a_grant_on_its_way_is_proved_too,
+        no_other_client_is_disturbed,
+    ];
+    all.extend(cases!["doubt"; &[Family::Fair]; a_forgotten_place_is_taken_anew]);
+    all.into_iter().map(Case::calm).collect()
+}
+
+fn settings() -> Settings {
+    let mut settings = Bench::settings();
+    settings.lease = LONG;
+    settings
+}
+
+/// A client whose network does what `plan` says to its renewals and attempts.
+fn planned(bench: &Bench, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
+    Client::with(Arc::new(Faults::new(bench.bare(), plan)), settings())
+}
+
+fn raise(client: &Client) {
+    client.backend().info().doubt.raise();
+}
+
+/// The store forgets a hold or a place, and tells nobody.
+async fn forget(bench: &Bench, id: HoldId, name: &str, kind: Kind) {
+    let claim = Claim::of(id, ok(tenure::Name::new(name)), kind);
+    assert_eq!(ok(bench.bare().release(&claim, 0).await), Released::Freed);
+}
+
+async fn told(guard: &Guard) {
+    let lost = within(SOON, "told", guard.lost()).await;
+    assert_eq!(lost.reason, LostReason::Gone);
+    assert!(!guard.is_held());
+}
+
+async fn what_is_gone_is_told_at_once(bench: Arc<Bench>) {
+    let client = bench.client_with(settings());
+    let renewed = ok(client.lock("a").acquire().await);
+    let leased = ok(client.lock("b").lease(LONG).acquire().await);
+    let kept = [ok(client.lock("c").acquire().await), ok(client.lock("d").lease(LONG).acquire().await)];
+    forget(&bench, renewed.id(), "a", Kind::Lock).await;
+    forget(&bench, leased.id(), "b", Kind::Lock).await;
+    tokio::time::sleep(A_WHILE).await;
+    assert!(renewed.is_held() && leased.is_held(), "without a doubt nobody asks");
+    raise(&client);
+    told(&renewed).await;
+    told(&leased).await;
+    assert!(kept.iter().all(Guard::is_held));
+    for guard in kept {
+        ok(guard.release().await);
+    }
+}
+
+async fn what_is_there_keeps_its_time(bench: Arc<Bench>) {
+    let proved = Arc::new(AtomicUsize::new(0));
+    let counted = proved.clone();
+    let client = planned(&bench, move |call| {
+        if let Call::Renew(claims) = call {
+            counted.fetch_add(claims.len(), SeqCst);
+        }
+        Fate::default()
+    });
+    let start = Instant::now();
+    let guard = ok(client.lock("x").lease(LEASE).acquire().await);
+    let end = start.elapsed() + LEASE;
+    tokio::time::sleep(LEASE / 3).await;
+    let left = guard.remaining();
+    for times in 1..=2 {
+        raise(&client);
+        eventually("it is proved", || async { proved.load(SeqCst) >= times }).await;
+    }
+    tokio::time::sleep(A_WHILE).await;
+    assert!(guard.is_held(), "a proof is not a loss");
+    assert!(guard.remaining() < left, "longer than before: {:?} after {left:?}", guard.remaining());
+    let held = ok(bench.observer().lock("x").holder().await).expect("held").left.expect("a lease");
+    assert!(start.elapsed() + held <= end + A_WHILE, "the store has given it more time: {held:?}");
+    let lost = within(LEASE, "the end of its lease", guard.lost()).await;
+    assert_eq!(lost.reason, LostReason::Expired);
+    assert!(start.elapsed() >= LEASE * 19 / 20, "cut short: {:?}", start.elapsed());
+}
+
+async fn an_inner_lease_is_there_after_a_doubt(bench: Arc<Bench>) {
+    // The doubt comes while the answer to the re-entry is on its way: what it said counts no more.
+    let entries = Arc::new(AtomicUsize::new(0));
+    let counted = entries.clone();
+    let client = planned(&bench, move |call| match call {
+        Call::TryAcquire(claim) if claim.holds > 1 => {
+            counted.fetch_add(1, SeqCst);
+            Fate { late: A_WHILE * 4, ..Fate::default() }
+        }
+        _ => Fate::default(),
+    });
+    let lock = client.lock("x").owner(&tenure::Owner::new());
+    let outer = ok(lock.acquire().await);
+    let entering = tokio::spawn({
+        let lock = lock.clone();
+        async move { ok(lock.acquire().await) }
+    });
+    eventually("it enters", || async { entries.load(SeqCst) == 1 }).await;
+    raise(&client);
+    let inner = within(PATIENCE, "inside", entering).await.expect("no panic");
+    assert_eq!((entries.load(SeqCst), inner.holds()), (2, 2));
+    ok(inner.release().await);
+    ok(outer.release().await);
+}
+
+async fn a_proof_that_fails_is_repeated(bench: Arc<Bench>) {
+    let fails = Arc::new(AtomicUsize::new(2));
+    let left = fails.clone();
+    let client = planned(&bench, move |call| {
+        let renew = matches!(call, Call::Renew(_));
+        let fails = renew && left.fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1)).is_ok();
+        Fate { refused: fails, ..Fate::default() }
+    });
+    let guards = [ok(client.lock("a").acquire().await), ok(client.lock("b").lease(LONG).acquire().await)];
+    for (guard, name) in guards.iter().zip(["a", "b"]) {
+        forget(&bench, guard.id(), name, Kind::Lock).await;
+    }
+    raise(&client);
+    for guard in &guards {
+        told(guard).await;
+    }
+    assert_eq!(fails.load(SeqCst), 0);
+}
+
+async fn a_grant_on_its_way_is_proved_too(bench: Arc<Bench>) {
+    let client = planned(&bench, |call| match call {
+        Call::TryAcquire(_) => Fate { late: A_WHILE * 4, ..Fate::default() },
+        _ => Fate::default(),
+    });
+    let look = bench.observer();
+    // Once by a first attempt, once by the driver.
+    for waits in [false, true] {
+        let before = if waits { Some(ok(look.lock("x").acquire().await)) } else { None };
+        let acquire = tokio::spawn({
+            let lock = client.lock("x");
+            async move { ok(lock.acquire().await) }
+        });
+        if let Some(before) = before {
+            eventually("it waits", || async { !ok(look.lock("x").waiters().await).is_empty() }).await;
+            ok(before.release().await);
+        }
+        eventually("it is granted", || async { ok(look.lock("x").is_locked().await) }).await;
+        let id = ok(look.lock("x").holder().await).expect("held").hold_id().expect("ours");
+        forget(&bench, id, "x", Kind::Lock).await;
+        raise(&client);
+        let guard = within(PATIENCE, "the answer", acquire).await.expect("no panic");
+        told(&guard).await;
+    }
+}
+
+async fn no_other_client_is_disturbed(bench: Arc<Bench>) {
+    let (client, other) = (bench.client_with(settings()), bench.client_with(settings()));
+    let (mine, theirs) = (ok(client.lock("a").acquire().await), ok(other.lock("b").acquire().await));
+    for _ in 0..50 {
+        raise(&client);
+    }
+    let mut waits = Vec::new();
+    for _ in 0..4 {
+        let lock = other.lock("a");
+        waits.push(tokio::spawn(async move { ok(ok(lock.acquire().await).release().await) }));
+    }
+    raise(&other);
+    tokio::time::sleep(A_WHILE).await;
+    assert!(mine.is_held() && theirs.is_held());
+    ok(mine.release().await);
+    for task in waits {
+        within(PATIENCE, "its turn", task).await.expect("no panic");
+    }
+    ok(theirs.release().await);
+}
+
+async fn a_forgotten_place_is_taken_anew(bench: Arc<Bench>) {
+    let mut settings = settings();
+    settings.poll = Some(LONG);
+    let (client, look) = (bench.client_with(settings), bench.observer());
+    let held = ok(look.lock("x").fair().acquire().await);
+    let waiters = || async { ok(look.lock("x").waiters().await) };
+    let (mut waiting, served) = (Vec::new(), Arc::new(Mutex::new(Vec::new())));
+    for n in 1..=3 {
+        let (lock, served) = (client.lock("x").fair(), served.clone());
+        waiting.push(tokio::spawn(async move {
+            let guard = ok(lock.acquire().await);
+            served.lock().unwrap().push(n);
+            ok(guard.release().await);
+        }));
+        eventually("it waits", || async { waiters().await.len() == n }).await;
+    }
+    // One at the head of the gate, which tries, and others behind it, which are only stamped.
+    for waiter in waiters().await {
+        forget(&bench, ok(waiter.id.parse()), "x", Kind::FairLock).await;
+    }
+    assert!(waiters().await.is_empty());
+    raise(&client);
+    within(SOON, "they queue anew", eventually("all", || async { waiters().await.len() == 3 })).await;
+    ok(held.release().await);
+    for task in waiting {
+        within(SOON, "its turn", task).await.expect("no panic");
+    }
+    assert_eq!(*served.lock().unwrap(), [1, 2, 3], "in the order of coming");
+}
