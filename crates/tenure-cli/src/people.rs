@@ -52,7 +52,7 @@ pub(crate) fn holders_now(holders: &[Holder]) -> String {
 
 /// In a sentence.
 pub(crate) fn holder(holder: &Holder) -> String {
-    if holder.foreign { format!("another library ({})", printable(&holder.id)) } else { place(holder) }
+    if holder.foreign { format!("another library ({})", short(&holder.id)) } else { place(holder) }
 }
 
 fn note(holder: &Holder) -> String {

@@ -28,7 +28,9 @@ fn a_file_of_this_machine_is_all_well() {
 #[test]
 fn waiters_that_cannot_be_told_are_a_warning() {
     let bench = Bench::new();
+    bench.run(&["ls"]).code(0);
     // A file where the folder for wake-ups belongs.
+    std::fs::remove_dir_all(bench.path("locks.db-wake")).unwrap();
     bench.touch("locks.db-wake");
     let done = bench.run(&["doctor"]);
     assert!(done.code(1).out.contains("  warning  wake-ups  "), "{done:?}");

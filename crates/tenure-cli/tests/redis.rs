@@ -79,7 +79,9 @@ fn every_kind_is_held_listed_and_released() {
         assert!(bench.show(name)["holders"].as_array().is_none_or(Vec::is_empty), "{name}");
     }
     bench.touch("end");
-    holders.into_iter().for_each(|holder| drop(holder.done().code(76)));
+    for holder in holders {
+        holder.done().code(76);
+    }
 }
 
 #[test]
@@ -88,26 +90,23 @@ fn a_foreign_holder_is_called_so() {
     let bench = bench(&server);
     hold(&server, "jvm", CALL);
     let listed = bench.run(&["ls"]).code(0).out.clone();
-    assert!(
-        listed.contains("foreign 4f3c2b1a…:-5  -        59 s") || listed.contains(":-5  -        1 min"),
-        "{listed}"
-    );
+    assert!(listed.contains("  foreign 4f3c2b1a…:-5  -  "), "{listed}");
     assert_eq!(json(&bench, &["ls"], 0)[0]["holders"][0]["foreign"], true);
     let shown = bench.run(&["show", "jvm"]).code(0).out.clone();
     assert!(shown.contains("holder   foreign 4f3c2b1a…:-5\n"), "{shown}");
     assert!(shown.contains(&format!("hold {CALL}\n")), "{shown}");
 
     let busy = bench.run(&["run", "jvm", "--no-wait", "--", "true"]);
-    busy.code(75).says(&format!("tenure: jvm is busy, held by another library ({CALL})\n"));
+    busy.code(75).says("tenure: jvm is busy, held by another library (4f3c2b1a…:-5)\n");
     let waiting = bench.run(&["run", "jvm", "--wait", "400ms", "--", "true"]);
-    waiting.code(75).says(&format!("tenure: waiting for jvm, held by another library ({CALL})\n"));
+    waiting.code(75).says("tenure: waiting for jvm, held by another library (4f3c2b1a…:-5)\n");
     let events = bench.run(&["run", "jvm", "--no-wait", "--json", "--", "true"]).events();
     assert_eq!(events[0]["holders"][0]["foreign"], true, "{events:?}");
 }
 
 #[test]
 fn a_foreign_holder_is_released_by_force_and_waiters_hear_it() {
-    for owner in [THREAD, CALL] {
+    for (owner, short) in [(THREAD, "4f3c2b1a…:42"), (CALL, "4f3c2b1a…:-5")] {
         let server = server();
         // Whoever is not told would look again after ten minutes.
         let bench = Bench::at(format!("{}?poll=10m", server.url()));
@@ -116,7 +115,7 @@ fn a_foreign_holder_is_released_by_force_and_waiters_hear_it() {
         let waiter = bench.start(&["run", "jvm", "--", "true"]);
         bench.until_waiters("jvm", 1);
         let released = bench.run(&["release", "jvm", "--force", "--yes"]);
-        assert_eq!(released.code(0).out, format!("released jvm, held by another library ({owner})\n"));
+        assert_eq!(released.code(0).out, format!("released jvm, held by another library ({short})\n"));
         assert_eq!(ear.next_within(PATIENCE).unwrap().unwrap().text(), "0");
         waiter.done().code(0);
         bench.run(&["release", "jvm", "--force", "--yes"]).code(1).says("nobody holds jvm");

@@ -56,7 +56,10 @@ impl Wait {
 /// What became of one attempt.
 pub(crate) enum Tried {
     Granted(Guard),
-    Busy,
+    /// Others are in the way. `doubtful`: an earlier one under the same id was not answered, and may still come.
+    Busy {
+        doubtful: bool,
+    },
     /// Nobody polled it, and it was undone: begin anew.
     Revoked,
 }
@@ -139,7 +142,7 @@ impl Request {
         // Only the queued kinds take a place at once; of the others one per process does, in the driver.
         let place = waits.filter(|_| self.kind.is_queued());
         let owner = self.owner();
-        let mut claim = loop {
+        let (mut claim, doubtful) = loop {
             core.settle(name).await;
             core.check_open()?;
             let claim = self.claim(name, self.kind, terms, place);
@@ -149,11 +152,16 @@ impl Request {
             };
             match tried {
                 Tried::Granted(guard) => return Ok(Some(guard)),
-                Tried::Busy => break claim,
+                Tried::Busy { doubtful } => break (claim, doubtful),
                 Tried::Revoked => {}
             }
         };
-        let Some(wait) = waits else { return Ok(None) };
+        let Some(wait) = waits else {
+            if doubtful {
+                core.leave_in_background(claim, None);
+            }
+            return Ok(None);
+        };
         loop {
             let waiting = Waiter::new(
                 &self.client.inner,
@@ -161,6 +169,9 @@ impl Request {
                 deadline,
                 owner,
             );
+            if doubtful {
+                waiting.place();
+            }
             match driver::wait(core, name, waiting).await? {
                 driver::Waited::Granted(Grant::Guard(guard)) => return Ok(Some(guard)),
                 driver::Waited::TimedOut => return Ok(None),
@@ -192,13 +203,10 @@ async fn first(inner: &Arc<Inner>, claim: &Arc<Claim>, terms: Terms, owner: Opti
             core.doubt_since(seen, guard.hold());
             Ok(Tried::Granted(guard))
         }
-        // One that was not answered may still come, now that somebody else was in the way of the next: it is undone,
-        // and the claim begins anew under another id.
-        Ok(_) if unknown => Ok(Tried::Revoked),
         Ok(_) => {
             // What waits in a queue now belongs to whoever calls the driver next, without an await in between.
             attempt.keep();
-            Ok(Tried::Busy)
+            Ok(Tried::Busy { doubtful: unknown })
         }
         Err(error) => {
             if !unknown {
@@ -312,6 +320,7 @@ pub(crate) fn admit(
     let clock = core.clock.clone();
     let hold = Arc::new(Hold::new(claim.clone(), fence, until, terms, owner, backend, clock, now, task));
     core.keeper.register(&hold);
+    core.prove_shared(&hold, now);
     let part = hold.first();
     let guard = Guard::new(inner.clone(), hold, part);
     // A client closed meanwhile has not seen this hold; dropping the guard releases it.

@@ -102,6 +102,8 @@ pub struct Info {
     pub doubt: Doubt,
     /// Whether it can wait until replicas have a grant.
     pub durable: bool,
+    /// How often a shared hold must be proved at least, where other libraries may cut short what carries it.
+    pub shared_proof: Option<Duration>,
 }
 
 impl Info {

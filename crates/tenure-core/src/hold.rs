@@ -272,6 +272,12 @@ impl Hold {
         at(&self.until).min(at(&self.renew_at)).min(at(&self.prove_at)).min(at(&self.collect_by)).min(max_at)
     }
 
+    /// Whether renewals come at least this often.
+    pub(crate) fn is_renewed_within(&self, every: Duration) -> bool {
+        let share = self.share.lock().unwrap();
+        share.renewing > 0 && share.renewal.lease / 3 <= every
+    }
+
     /// Whether its renewal is due.
     pub(crate) fn renews(&self, now: Time) -> bool {
         now.as_nanos() >= self.renew_at.load(SeqCst)

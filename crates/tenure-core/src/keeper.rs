@@ -18,7 +18,7 @@ use crate::backend::{Released, Renewal};
 use crate::client::Core;
 use crate::hold::{Due, Hold};
 use crate::unanswered::{Begun, Look, Supervised};
-use crate::{Claim, Error, LostReason, Name, Result, Time};
+use crate::{Claim, Error, Kind, LostReason, Name, Result, Time};
 
 /// The keeper looks at least this often at what is held, since timers stand still while the machine sleeps.
 const LOOK: Duration = Duration::from_secs(1);
@@ -378,6 +378,9 @@ impl Core {
         match answer {
             Ok(answers) => {
                 for (Proof { hold, claim, .. }, answer) in batch.iter().zip(answers) {
+                    if matches!(answer, Renewal::Held { .. }) {
+                        self.prove_shared(hold, sent);
+                    }
                     match answer {
                         // What was only proved keeps the end that it has.
                         Renewal::Held { .. } if claim.lease.is_zero() => {}
@@ -406,6 +409,16 @@ impl Core {
                     self.keeper.sooner(hold);
                 }
             }
+        }
+    }
+
+    /// Plans the next proof of a shared hold, where its own renewals do not come often enough.
+    pub(crate) fn prove_shared(&self, hold: &Hold, now: Time) {
+        if let (Kind::Read { .. }, Some(every)) = (hold.claim.kind, self.backend.info().shared_proof)
+            && !hold.is_renewed_within(every)
+        {
+            hold.doubt(now.after(every));
+            self.keeper.sooner(hold);
         }
     }
 

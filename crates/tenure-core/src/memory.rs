@@ -41,6 +41,7 @@ impl Memory {
                 drift: Drift::default(),
                 doubt: Doubt::new(),
                 durable: false,
+                shared_proof: None,
             },
             table: Mutex::new(Table { ledgers: HashMap::new(), floor: 0, sweep_at: 1024 }),
             watched: Arc::default(),

@@ -166,8 +166,11 @@ impl Seen {
     }
 
     fn snapshot(&self, name: &Name) -> Option<Snapshot> {
-        let about: HashMap<&str, About> =
-            self.pairs(3).filter(|(id, _)| id.text() != Some("holder")).filter_map(|(id, text)| Some((id.text()?, About::parse(text.text()?)))).collect();
+        let about: HashMap<&str, About> = self
+            .pairs(3)
+            .filter(|(id, _)| id.text() != Some("holder"))
+            .filter_map(|(id, text)| Some((id.text()?, About::parse(text.text()?))))
+            .collect();
         let mut snapshot = Snapshot {
             name: name.clone(),
             family: Family::Lock,

@@ -50,6 +50,8 @@ impl Redis {
             drift: Drift::default(),
             doubt: transport.told(),
             durable: true,
+            // A JVM that reads too sets the whole lock down to its own lease of 30 s.
+            shared_proof: Some(Duration::from_secs(10)),
         };
         Ok(Self { transport, info, prefix, fences, slack, deaf: AtomicBool::new(false) })
     }

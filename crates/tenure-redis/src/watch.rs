@@ -8,7 +8,7 @@ use tenure_core::backend::{Counter, Interest, Signal, Watch};
 use tenure_core::{Kind, Name, Result};
 
 use crate::store::Redis;
-use crate::transport::{Failure, Heard, Subscription};
+use crate::transport::{Failure, Heard, Subscription, Transport};
 
 /// How often those look who may not listen.
 const LOOK: Duration = Duration::from_millis(250);
@@ -45,7 +45,7 @@ impl Redis {
                 if !self.deaf.swap(true, Relaxed) {
                     tracing::warn!(%name, %channel, reply = %reply.message, "this user may not listen to channels: polling instead");
                 }
-                Ok(Box::new(Polling))
+                Ok(Box::new(Polling(self.transport.clone())))
             }
             Err(failure) => Err(self.failed("watch", name, &keys, failure)),
         }
@@ -68,12 +68,12 @@ impl Watch for Listening {
     }
 }
 
-struct Polling;
+struct Polling(Transport);
 
 #[async_trait]
 impl Watch for Polling {
     async fn signal(&mut self) -> Signal {
-        tokio::time::sleep(LOOK).await;
+        self.0.sleep(LOOK).await;
         Signal::Changed
     }
 }

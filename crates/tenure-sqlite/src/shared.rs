@@ -70,6 +70,7 @@ impl Shared {
             drift: Drift::default(),
             doubt: Doubt::new(),
             durable: false,
+            shared_proof: None,
         };
         Ok(Self {
             ears: Ears::new(&path, watched.clone()),

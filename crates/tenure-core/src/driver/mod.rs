@@ -64,6 +64,11 @@ impl Waiter {
         Self { inner: inner.clone(), mailbox, want, deadline, owner, task, warn_at }
     }
 
+    /// Whoever gives it up must undo what may stand in the store.
+    pub(crate) fn place(&self) {
+        self.mailbox.place();
+    }
+
     fn times(&self) -> impl Iterator<Item = Instant> + use<> {
         [self.deadline, self.warn_at].into_iter().flatten()
     }

@@ -384,7 +384,12 @@ impl Run {
             let fresh = Arc::new(Claim { id: self.core.fresh_id(), wait: None, ..(**claim).clone() });
             let letter = match enter_into(&waiter.inner, &slot, &fresh, *terms, owner).await {
                 Ok(Tried::Granted(guard)) => Letter::Grant(Grant::Guard(guard)),
-                Ok(Tried::Busy) => continue,
+                Ok(Tried::Busy { doubtful }) => {
+                    if doubtful {
+                        self.core.leave_in_background(fresh, None);
+                    }
+                    continue;
+                }
                 Ok(Tried::Revoked) => {
                     self.gate.recheck.store(true, SeqCst);
                     continue;

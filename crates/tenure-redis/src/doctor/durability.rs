@@ -68,7 +68,7 @@ pub(super) async fn replicas(node: &Node<'_>) -> Checked {
                 "{count}, none of which has to be there for a write: a master that is cut off goes on granting locks \
                  that the next one grants, too"
             ),
-            "CONFIG SET min-replicas-to-write 1, and min-replicas-max-lag 10 or less; check fences",
+            "CONFIG SET min-replicas-to-write 1, and min-replicas-max-lag 10 or less; durability=replicas:1 in the address",
         ));
     }
     if connected < needed {

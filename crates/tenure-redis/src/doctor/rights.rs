@@ -124,60 +124,47 @@ impl Missing {
         let (keys, channels) = (keys_word(prefix), channels_word(prefix));
         let allow = |words: &str| format!("ACL SETUSER {user} {words}");
         let mut found = Vec::new();
-        let mut error = |what: String, words: String| found.push(Finding::error(CHECK, what, allow(&words)));
-
+        let mut error = |what: String, words: &str| {
+            found.push(Finding::error(CHECK, format!("the user {user} may {what}"), allow(words)));
+        };
         let mut commands = self.alone.commands();
         if self.on_keys.nothing() {
             let words = format!("{keys} {}", plus(&self.on_keys.commands()));
-            error(format!("the user {user} may do nothing with the keys of locks"), words);
+            error("do nothing with the keys of locks".to_owned(), &words);
         } else {
             commands.extend(self.on_keys.commands());
             let places = self.on_keys.places();
             if !places.is_empty() {
-                error(
-                    format!("the user {user} may not read and write keys that locks have: {}", some(&places)),
-                    keys,
-                );
-            }
-        }
-        let mut deaf = Vec::new();
-        if self.on_channels.nothing() {
-            let words = format!("{channels} {}", plus(&self.on_channels.commands()));
-            error(format!("the user {user} may use no channel, and every release tells one"), words);
-        } else {
-            let (publishes, listens): (Vec<&str>, Vec<&str>) =
-                self.on_channels.commands().into_iter().partition(|c| c.ends_with("publish"));
-            commands.extend(publishes);
-            deaf.extend(listens);
-            let places = self.on_channels.places();
-            if !places.is_empty() {
-                error(
-                    format!("the user {user} may not use channels that locks have: {}", some(&places)),
-                    channels,
-                );
+                error(format!("not read and write keys that locks have: {}", some(&places)), &keys);
             }
         }
         if !commands.is_empty() {
-            error(
-                format!("the user {user} may not run {}, and locks need it", commands.join(", ")),
-                plus(&commands),
-            );
+            error(format!("not run {}, and locks need it", commands.join(", ")), &plus(&commands));
         }
 
-        let mut warning = |what: &str, command: &str| {
-            let what = format!("the user {user} may not run {command}: {what}");
-            found.push(Finding::warning(CHECK, what, allow(&format!("+{command}"))));
+        let mut warning = |what: String, words: &str| {
+            found.push(Finding::warning(CHECK, format!("the user {user} may {what}"), allow(words)));
         };
-        deaf.iter().for_each(|c| warning("waiters hear nothing, and look four times a second", c));
-        for command in self.useful.commands() {
-            warning(
-                match command {
-                    "scan" => "names in use cannot be listed (tenure ls)",
-                    "wait" => "grants cannot wait for replicas",
-                    _ => "channels that nobody needs any more stay open",
-                },
-                command,
-            );
+        let mut lacking = self.useful.commands();
+        if self.on_channels.nothing() {
+            let words = format!("{channels} {}", plus(&self.on_channels.commands()));
+            warning("use no channel: waiters are not told of a release, and have to look".to_owned(), &words);
+        } else {
+            lacking.extend(self.on_channels.commands());
+            let places = self.on_channels.places();
+            if !places.is_empty() {
+                warning(format!("not use channels that locks have: {}", some(&places)), &channels);
+            }
+        }
+        for command in lacking {
+            let so = match command {
+                "publish" | "spublish" => "nobody who waits is told of a release from here",
+                "subscribe" | "ssubscribe" => "waiters here hear nothing, and look four times a second",
+                "scan" => "names in use cannot be listed (tenure ls)",
+                "wait" => "grants cannot wait for replicas (durability)",
+                _ => "channels that nobody needs any more stay open",
+            };
+            warning(format!("not run {command}: {so}"), &format!("+{command}"));
         }
         if found.is_empty() {
             found.push(Finding::ok(CHECK, format!("the user {user} may do all that locks need")));

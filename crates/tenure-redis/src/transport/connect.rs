@@ -153,10 +153,15 @@ impl Connector {
     }
 }
 
-/// Certificates that one end does not accept are no matter of time. A client's own may be refused only after the
-/// handshake.
+/// Certificates and names that one end does not accept are no matter of time. A client's own may be refused only after
+/// the handshake. All else may be a server that is about to start or to end.
 fn trouble(to: &Address, e: &io::Error) -> Failure {
-    if e.get_ref().is_some_and(|e| e.is::<rustls::Error>()) {
+    use rustls::Error::*;
+    let tls = e.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>());
+    if matches!(
+        tls,
+        Some(InvalidCertificate(_) | NoCertificatesPresented | UnsupportedNameType | AlertReceived(_))
+    ) {
         return Failure::Refused(Reply::new(&format!("TLS {to}: {e}")));
     }
     Failure::NotExecuted(format!("{to}: {e}"))

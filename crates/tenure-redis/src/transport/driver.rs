@@ -12,19 +12,22 @@ use tokio::time::Sleep;
 use super::failure::Failure;
 use super::link::{Answer, Link, State};
 
-/// Ends when the link does.
-pub(super) async fn drive(link: Arc<Link>, timeout: Duration) {
-    let _ends = EndsWithRuntime(&link);
-    let period = timeout / 4;
-    let mut clock =
-        Watch { tick: Box::pin(tokio::time::sleep(period)), period, timeout, armed: false, calls: 0 };
-    poll_fn(|cx| poll(&link, &mut clock, cx)).await;
+/// Ends when the link does; and the link with it, even if it is never polled.
+pub(super) fn drive(link: Arc<Link>, timeout: Duration) -> impl Future<Output = ()> {
+    let ends = EndsWithRuntime(link);
+    async move {
+        let link = &ends.0;
+        let period = timeout / 4;
+        let mut clock =
+            Watch { tick: Box::pin(tokio::time::sleep(period)), period, timeout, armed: false, calls: 0 };
+        poll_fn(|cx| poll(link, &mut clock, cx)).await;
+    }
 }
 
 /// A task that is dropped and not ended was on a runtime that has ended.
-struct EndsWithRuntime<'a>(&'a Arc<Link>);
+struct EndsWithRuntime(Arc<Link>);
 
-impl Drop for EndsWithRuntime<'_> {
+impl Drop for EndsWithRuntime {
     fn drop(&mut self) {
         self.0.close("the runtime of this connection has ended");
     }

@@ -62,6 +62,15 @@ impl Hub {
         self.homes.current(self).map_err(|e| Failure::NotExecuted(format!("no thread for connections: {e}")))
     }
 
+    /// Needs no timers in the runtime that polls it.
+    pub(crate) async fn sleep(self: &Arc<Self>, time: Duration) {
+        match self.home() {
+            Ok(home) => home.sleep_until(Instant::now() + time).await,
+            // No thread, no clock: at least others get their turn.
+            Err(_) => tokio::task::yield_now().await,
+        }
+    }
+
     /// A connection found this server. Another run id than before: it has lost what it held, or is another server.
     pub(crate) fn met(&self, node: &Address, hello: &Hello) -> Result<(), Failure> {
         let one = matches!(self.map, Map::Sentinel(_));

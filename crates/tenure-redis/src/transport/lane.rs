@@ -12,6 +12,9 @@ use super::link::Link;
 use super::pause::Pause;
 use crate::Address;
 
+/// For how long a lane whose link has ended tries to open another, though nobody calls.
+const REOPENS: Duration = Duration::from_secs(30);
+
 type Opened = Result<Arc<Link>, Failure>;
 
 #[derive(Debug)]
@@ -94,10 +97,7 @@ impl Lane {
                 None => None,
             };
             match &opened {
-                Ok(link) => {
-                    state.pause.worked();
-                    state.link = Some(link.clone());
-                }
+                Ok(link) => state.link = Some(link.clone()),
                 Err(_) => state.pause.failed(),
             }
             drop(state);
@@ -124,26 +124,31 @@ impl Lane {
         let met = connected.and_then(|(wire, hello)| hub.met(&self.to, &hello).map(|()| (wire, hello)));
         let (wire, hello) = met.inspect_err(|_| hub.doubt_node(&self.to))?;
         let link = Link::new(self.to.clone(), wire, hello, hub.attempts.clone());
-        let (driven, lane) = (link.clone(), Arc::downgrade(self));
+        let (driving, driven, lane) = (drive(link.clone(), limit), link.clone(), Arc::downgrade(self));
         tokio::spawn(async move {
-            drive(driven.clone(), limit).await;
-            // Once, to learn who is there now: it may be another server, or the same without its data.
-            if let Some(lane) = lane.upgrade() {
-                lane.ended(&driven);
+            driving.await;
+            let ended = lane.upgrade().is_some_and(|lane| lane.ended(&driven));
+            drop(driven);
+            if ended {
+                reopen(&lane).await;
             }
         });
         Ok(link)
     }
 
-    fn ended(self: &Arc<Self>, link: &Arc<Link>) {
+    /// The link has ended. Whether another one is to be opened though nobody calls.
+    fn ended(&self, link: &Arc<Link>) -> bool {
         let mut state = self.lock();
         if state.link.take_if(|l| Arc::ptr_eq(l, link)).is_none() {
-            return;
+            return false;
         }
-        drop(state);
-        if let Some(home) = self.home.upgrade().filter(|_| self.reopens) {
-            self.open(&home);
+        // One that greets and then goes is not to be called on at once.
+        if link.has_worked() {
+            state.pause.worked()
+        } else {
+            state.pause.failed()
         }
+        self.reopens && state.ended.is_none()
     }
 
     fn over(&self, why: &str) -> Failure {
@@ -158,6 +163,24 @@ impl Lane {
         drop(state);
         if let Some(link) = link {
             link.close(why);
+        }
+    }
+}
+
+/// To learn who is there now: it may be another server, or the same without its data. It may take its time to start.
+async fn reopen(lane: &Weak<Lane>) {
+    let began = Instant::now();
+    while began.elapsed() < REOPENS {
+        let Some(lane) = lane.upgrade() else { return };
+        let Some(home) = lane.home.upgrade().filter(|home| home.hub().is_some()) else { return };
+        if lane.lock().ended.is_some() {
+            return;
+        }
+        let mut opening = lane.open(&home);
+        drop((lane, home));
+        let opened = opening.wait_for(Option::is_some).await;
+        if !matches!(opened.as_deref(), Ok(Some(Err(Failure::NotExecuted(_))))) {
+            return;
         }
     }
 }

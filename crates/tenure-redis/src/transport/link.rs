@@ -54,6 +54,8 @@ pub(super) struct State {
     pub(super) calls: u64,
     /// When the last answer came.
     pub(super) heard: Instant,
+    /// Whether any came.
+    worked: bool,
     /// Whether encryption keeps bytes back.
     held_back: bool,
     why: String,
@@ -157,6 +159,7 @@ impl Link {
             ticking: false,
             calls: 0,
             heard: Instant::now(),
+            worked: false,
             held_back: false,
             why: String::new(),
         };
@@ -165,6 +168,11 @@ impl Link {
 
     pub(crate) fn is_dead(&self) -> bool {
         self.dead.load(Relaxed)
+    }
+
+    /// Whether any call on it was answered.
+    pub(crate) fn has_worked(&self) -> bool {
+        self.lock().worked
     }
 
     /// Whether nothing is in flight.
@@ -281,6 +289,7 @@ impl Link {
             }
             slot.got.push(value);
             state.heard = *heard.get_or_insert_with(Instant::now);
+            state.worked = true;
             if slot.got.len() < slot.want {
                 continue;
             }

@@ -17,15 +17,20 @@ use super::stream::Wire;
 /// After this long without a word the server is asked for one: half-open connections say nothing.
 const SILENCE: Duration = Duration::from_secs(10);
 
-pub(super) async fn listen(
+/// The ear ends with it, even if it is never polled.
+pub(super) fn listen(
     hub: Weak<Hub>,
     ear: Arc<Ear>,
     asked: UnboundedReceiver<Ask>,
     pause: Arc<Mutex<Pause>>,
-) {
-    let _dies = DiesWithRuntime(&ear);
+) -> impl Future<Output = ()> {
+    let dies = DiesWithRuntime(ear);
+    async move { attend(hub, &dies.0, asked, &pause).await }
+}
+
+async fn attend(hub: Weak<Hub>, ear: &Ear, asked: UnboundedReceiver<Ask>, pause: &Mutex<Pause>) {
     let delay = pause.lock().unwrap_or_else(|e| e.into_inner()).delay();
-    let wire = connect(&hub, &ear, delay).await;
+    let wire = connect(&hub, ear, delay).await;
     {
         let mut pause = pause.lock().unwrap_or_else(|e| e.into_inner());
         if wire.is_ok() { pause.worked() } else { pause.failed() }
@@ -33,8 +38,7 @@ pub(super) async fn listen(
     let ended = match wire {
         Err(failure) => failure,
         Ok((wire, limit)) => {
-            let task =
-                Task { ear: &ear, wire, limit, sent: VecDeque::new(), heard: Instant::now(), hub: &hub };
+            let task = Task { ear, wire, limit, sent: VecDeque::new(), heard: Instant::now(), hub: &hub };
             let Err(why) = task.run(asked).await else { return };
             Failure::NotExecuted(format!("{}: {why}", ear.to))
         }
@@ -52,9 +56,9 @@ async fn connect(hub: &Weak<Hub>, ear: &Ear, delay: Duration) -> Result<(Wire, D
     Ok((wire, limit))
 }
 
-struct DiesWithRuntime<'a>(&'a Ear);
+struct DiesWithRuntime(Arc<Ear>);
 
-impl Drop for DiesWithRuntime<'_> {
+impl Drop for DiesWithRuntime {
     fn drop(&mut self) {
         self.0.die(Failure::NotExecuted(format!("{}: the runtime of this connection has ended", self.0.to)));
     }

@@ -168,6 +168,11 @@ impl Transport {
         hasher.finish() as usize
     }
 
+    /// Needs no timers in the runtime that polls it.
+    pub(crate) async fn sleep(&self, time: Duration) {
+        self.hub.sleep(time).await;
+    }
+
     pub(crate) fn is_cluster(&self) -> bool {
         matches!(self.hub.map, Map::Cluster(_))
     }

@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
-use std::time::Instant;
 
 use super::ear::Seat;
 use super::hub::Hub;
@@ -34,10 +33,7 @@ impl Subscription {
                 return Heard::Again;
             }
             pause.failed();
-            if let Ok(home) = hub.home() {
-                drop(hub);
-                home.sleep_until(Instant::now() + pause.delay()).await;
-            }
+            hub.sleep(pause.delay()).await;
         }
     }
 }

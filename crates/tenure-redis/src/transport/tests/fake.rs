@@ -3,13 +3,14 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use crate::transport::connect::Hello;
 use crate::transport::link::{Link, Terms};
 use crate::transport::resp::{parse, request};
 use crate::transport::stream::{Stream, Wire};
-use crate::transport::{Failure, Transport, Value};
+use crate::transport::{Failure, To, Transport, Value};
 use crate::{Address, Options, Topology};
 
 pub(super) struct Fake {
@@ -46,7 +47,8 @@ fn serve(mut client: TcpStream, answer: &dyn Fn(&str) -> String) {
                 "INFO SERVER" => "$-1".to_owned(),
                 _ => answer(&words),
             };
-            if client.write_all(format!("{reply}\r\n").as_bytes()).is_err() {
+            // Nothing to say: it closes.
+            if reply.is_empty() || client.write_all(format!("{reply}\r\n").as_bytes()).is_err() {
                 return;
             }
         }
@@ -68,6 +70,26 @@ async fn a_reply_that_nobody_asked_for_is_nobodys_answer() {
     let answer = link.send(terms, |out| request(out, &[b"PING"])).await.single();
     assert!(matches!(answer, Err(Failure::NotExecuted(_))), "{answer:?}");
     assert!(link.is_dead());
+}
+
+#[tokio::test]
+async fn one_that_greets_and_goes_is_called_on_less_and_less() {
+    let goodbyes = Arc::new(AtomicUsize::new(0));
+    let count = goodbyes.clone();
+    let fake = Fake::start(move |words, _| match words {
+        "PING" => "+PONG".to_owned(),
+        _ => {
+            count.fetch_add(1, SeqCst);
+            String::new()
+        }
+    });
+    let options = Options::new(Topology::Standalone(fake.address.clone()));
+    let transport = Transport::open(options).await.unwrap();
+    let until = Instant::now() + Duration::from_secs(1);
+    while Instant::now() < until {
+        assert!(transport.command(To::Key(b""), &[b"GET"]).await.is_err());
+    }
+    assert!((3..20).contains(&goodbyes.load(SeqCst)), "{goodbyes:?}");
 }
 
 /// A cluster of one that answers to questions about itself with `says`.

@@ -225,6 +225,42 @@ async fn a_connect_under_way_to_a_node_that_is_forgotten_brings_no_link() {
 }
 
 #[tokio::test]
+async fn a_server_that_takes_its_time_to_start_is_met_though_nobody_calls() {
+    let mut server = Server::start();
+    let transport = Transport::open(quick(server.options())).await.unwrap();
+    let doubt = transport.doubt();
+    let lane = transport.hub.home().unwrap().lane(&server.address());
+    server.kill();
+    eventually("it has gone", async || lane.ready().is_none()).await;
+    // The first try has failed by then.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!doubt.has_changed().unwrap());
+    server.restart(&[]);
+    eventually("it has lost what it held", async || doubt.has_changed().unwrap()).await;
+}
+
+/// A task may be dropped before it ran: what waits for it must hear of that.
+#[tokio::test]
+async fn a_link_ends_with_its_driver_though_that_never_ran() {
+    let server = Server::start();
+    let transport = server.open().await;
+    let link = transport.hub.home().unwrap().lane(&server.address()).ready().unwrap();
+    drop(crate::transport::driver::drive(link.clone(), Duration::from_secs(1)));
+    assert!(link.is_dead());
+}
+
+#[test]
+fn a_runtime_without_a_clock_can_sleep() {
+    let server = Server::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let transport = runtime.block_on(server.open());
+    let without = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let began = Instant::now();
+    without.block_on(transport.sleep(Duration::from_millis(50)));
+    assert!(began.elapsed() >= Duration::from_millis(50));
+}
+
+#[tokio::test]
 async fn nothing_is_too_long() {
     let server = Server::start();
     let transport = Transport::open(Options { timeout: Duration::MAX, ..server.options() }).await.unwrap();
@@ -407,6 +443,8 @@ fn a_runtime_that_stood_still_finds_its_answers() {
     let server = Server::start();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let transport = runtime.block_on(Transport::open(quick(server.options()))).unwrap();
+    // The script is known: there is one answer to wait for, and not another one after it.
+    runtime.block_on(transport.call(count(&[b"k"], &[b"1"]))).unwrap();
     let calls: Vec<_> = (0..4)
         .map(|_| {
             let transport = transport.clone();
