@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tenure_core::{Client, Durability, Error, Guard, Settings};
 use tenure_redis::{Address, Options, Redis, Sentinels, Topology};
-use testbed::{Replicated, RedisOptions};
+use testbed::{RedisOptions, Replicated};
 
 const LEASE: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -56,7 +56,8 @@ async fn a_grant_that_too_few_replicas_have_is_refused_and_undone() {
     let refused = within(PATIENCE, "it ends", lock.try_acquire()).await;
     let Err(error) = refused else { panic!("granted without a replica: {refused:?}") };
     assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
-    let free = || servers.master().cmd(&["EXISTS", "x", "tenure_about:{x}"]).expect("an answer").int() == Some(0);
+    let free =
+        || servers.master().cmd(&["EXISTS", "x", "tenure_about:{x}"]).expect("an answer").int() == Some(0);
     let start = Instant::now();
     while !free() {
         assert!(start.elapsed() < LEASE, "something stays behind");
