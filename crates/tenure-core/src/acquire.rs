@@ -66,7 +66,16 @@ pub(crate) enum Tried {
 
 impl Request {
     pub(crate) fn new(client: &Client, name: Result<Name>, kind: Kind) -> Self {
-        Self { client: client.clone(), name, kind, lease: None, max_hold: None, owner: None, note: None, durability: None }
+        Self {
+            client: client.clone(),
+            name,
+            kind,
+            lease: None,
+            max_hold: None,
+            owner: None,
+            note: None,
+            durability: None,
+        }
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {

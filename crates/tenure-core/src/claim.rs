@@ -248,7 +248,17 @@ impl Claim {
     /// A claim that only names an existing hold, to release or renew it without its guard.
     pub fn of(id: HoldId, name: Name, kind: Kind) -> Self {
         let lease = Duration::from_secs(30);
-        Self { id, name, kind, holds: 1, lease, wait: None, stamp: lease, note: None, durability: Durability::Master }
+        Self {
+            id,
+            name,
+            kind,
+            holds: 1,
+            lease,
+            wait: None,
+            stamp: lease,
+            note: None,
+            durability: Durability::Master,
+        }
     }
 }
 

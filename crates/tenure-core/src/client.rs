@@ -11,8 +11,8 @@ use crate::driver::Gates;
 use crate::keeper::Keeper;
 use crate::owner::Slots;
 use crate::{
-    ClientId, Clock, CountingSemaphore, Durability, Election, Error, Finding, HoldId, Kind, Latch, Lock, LostReason,
-    Name, Result, RwLock, Semaphore,
+    ClientId, Clock, CountingSemaphore, Durability, Election, Error, Finding, HoldId, Kind, Latch, Lock,
+    LostReason, Name, Result, RwLock, Semaphore,
 };
 
 /// Numbers that a client goes by.

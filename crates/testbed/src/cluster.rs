@@ -56,17 +56,18 @@ impl Cluster {
     }
 
     fn form(&self) -> Result<()> {
-        // Epochs that differ from the beginning: otherwise nodes have to sort that out first. A node takes one only
-        // while it has met nobody.
-        for (n, node) in self.nodes.iter().enumerate() {
-            node.cmd(&["CLUSTER", "SET-CONFIG-EPOCH", &(n + 1).to_string()])?;
-        }
         for (n, node) in self.nodes.iter().enumerate() {
             let mut client = node.client()?;
+            // Epochs that differ from the beginning: otherwise nodes have to sort that out first. For all of them before
+            // the first two meet: a node that has been met takes no epoch any more.
+            client.cmd(&["CLUSTER", "SET-CONFIG-EPOCH", &(n + 1).to_string()])?;
             if n < MASTERS {
                 let (first, last) = share(n).into_inner();
                 client.cmd(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &last.to_string()])?;
             }
+        }
+        for (n, node) in self.nodes.iter().enumerate() {
+            let mut client = node.client()?;
             // Everybody meets everybody: gossip would take its time.
             for other in &self.nodes[n + 1..] {
                 let [port, bus] = [0, 1].map(|i| other.place().ports[i].to_string());

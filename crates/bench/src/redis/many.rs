@@ -41,7 +41,7 @@ pub(crate) async fn beside_redisson(
         on(Some(workers), async move { own_names(&client, TASKS, scale.peer).await })
     };
 
-    let peer = || async { Ok(peers.own_names("jmany", TASKS, scale.peer).await?) };
+    let peer = || peers.own_names("jmany", TASKS, scale.peer);
     let rates = alternate(scale.peer_rounds, ours, peer).await?;
     client.close().await?;
     Ok(row("redis: 64 tasks".into(), rates, "Redisson", 6.0))

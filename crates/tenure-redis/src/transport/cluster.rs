@@ -1,8 +1,8 @@
 //! A cluster: which master serves which slot. Learned from any node that answers, corrected by those that say `MOVED`.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
@@ -20,6 +20,9 @@ use crate::Address;
 /// How many nodes are asked at once: one of them may be dead, another cut off.
 const AT_ONCE: usize = 3;
 
+/// For how long the word of an old owner counts for more than a layout.
+const GOSSIP: Duration = Duration::from_secs(2);
+
 /// Slots move one after another, and not all nodes know of it at once.
 const SPACING: Duration = Duration::from_millis(200);
 
@@ -34,6 +37,8 @@ pub(crate) struct Cluster {
     asking: Asking,
     /// When a node that said `MOVED` last made it ask.
     asked: Mutex<Option<Instant>>,
+    /// Slots whose old owner said where they are now: other nodes hear of it later.
+    moved: Mutex<HashMap<u16, (Address, Instant)>>,
     sharded: OnceLock<bool>,
 }
 
@@ -85,6 +90,13 @@ impl Layout {
         at as u16
     }
 
+    fn assign(&mut self, slot: u16, to: &Address) {
+        let place = self.place(to.clone());
+        if let Some(slot) = self.slots.get_mut(usize::from(slot)) {
+            *slot = Some(place);
+        }
+    }
+
     /// The answer to `CLUSTER SLOTS` of the node `from`.
     fn read(value: &Value, from: &Address) -> Option<Self> {
         let mut layout = Self { slots: vec![None; SLOTS], ..Self::default() };
@@ -117,6 +129,7 @@ impl Cluster {
             answered: AtomicU64::new(0),
             asking: Asking::default(),
             asked: Mutex::default(),
+            moved: Mutex::default(),
             sharded: OnceLock::new(),
         })
     }
@@ -142,19 +155,21 @@ impl Cluster {
         let _ = self.sharded.set(sharded);
     }
 
+    fn recently_moved(&self) -> MutexGuard<'_, HashMap<u16, (Address, Instant)>> {
+        self.moved.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
     pub(crate) fn doubt(&self) {
+        self.recently_moved().clear();
         self.doubts.fetch_add(1, Relaxed);
     }
 
     /// A node said who serves this slot. The rest of the layout is asked for meanwhile.
     pub(crate) fn moved(&self, hub: &Arc<Hub>, slot: u16, to: &Address) {
+        self.recently_moved().insert(slot, (to.clone(), Instant::now()));
         let mut layout = self.layout.write().unwrap_or_else(|e| e.into_inner());
         if layout.owner(slot) != Some(to) {
-            let layout = Arc::make_mut(&mut layout);
-            let place = layout.place(to.clone());
-            if let Some(slot) = layout.slots.get_mut(usize::from(slot)) {
-                *slot = Some(place);
-            }
+            Arc::make_mut(&mut layout).assign(slot, to);
         }
         drop(layout);
         let mut asked = self.asked.lock().unwrap_or_else(|e| e.into_inner());
@@ -200,7 +215,11 @@ impl Cluster {
         all.into_iter().map(|(_, address)| address).collect()
     }
 
-    fn learn(&self, hub: &Hub, new: Layout) {
+    fn learn(&self, hub: &Hub, mut new: Layout) {
+        let mut moved = self.recently_moved();
+        moved.retain(|_, (_, said)| said.elapsed() < GOSSIP);
+        moved.iter().for_each(|(slot, (to, _))| new.assign(*slot, to));
+        drop(moved);
         let mut layout = self.layout.write().unwrap_or_else(|e| e.into_inner());
         let old = std::mem::replace(&mut *layout, Arc::new(new.clone()));
         drop(layout);

@@ -134,10 +134,13 @@ impl Sentinel {
         let mut master = self.lock();
         let before = master.last.replace(address.clone()).filter(|last| *last != address);
         master.at = Some(address);
+        // Before anyone can call the new one.
+        if before.is_some() {
+            hub.raise_doubt();
+        }
         drop(master);
         if let Some(before) = before {
             hub.forget(&before, true, GONE);
-            hub.raise_doubt();
         }
     }
 

@@ -1,5 +1,7 @@
 //! Ways to connect: sockets in the file system, log-in, databases, encryption.
 
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -118,4 +120,54 @@ async fn encrypted() {
     }
     let refused = Transport::open(trusting("localhost", &papers, false)).await;
     assert!(matches!(&refused, Err(Error::Config(_))), "the server asks for a certificate: {refused:?}");
+}
+
+/// Passes everything on, until more than `most` bytes came at once from a client.
+fn cuts_what_is_long(server: u16, most: usize) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            let Ok(mut server) = TcpStream::connect(("127.0.0.1", server)) else { return };
+            let (mut from, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+            std::thread::spawn(move || {
+                let (mut buffer, mut long) = (vec![0; 64 << 10], 0);
+                while let Ok(n @ 1..) = client.read(&mut buffer) {
+                    long = if n > 8 << 10 { long + n } else { 0 };
+                    if long > most || server.write_all(&buffer[..n]).is_err() {
+                        break;
+                    }
+                }
+                let _ = (client.shutdown(Shutdown::Both), server.shutdown(Shutdown::Both));
+            });
+        }
+    });
+    port
+}
+
+/// The stream fails in the middle, and says nothing of what it has sent by then.
+#[tokio::test]
+async fn what_left_before_a_cut_is_not_called_unsent() {
+    let (papers, port) = (Papers::new("localhost"), free_port());
+    let server = papers.server(port, "no");
+    let options = Options {
+        tls: Some(Tls { ca: Some(papers.path("ca.pem")), identity: None }),
+        ..Options::new(Topology::Standalone(Address::tcp("localhost", cuts_what_is_long(port, 256 << 10))))
+    };
+    let (transport, direct) = (Transport::open(options).await.unwrap(), server.open().await);
+    transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
+    let long = vec![b'x'; 16 << 20];
+    for _ in 0..5 {
+        let before = direct.call(count(&[b"k"], &[b"1"])).await.unwrap().value.int().unwrap();
+        let calls = vec![count(&[b"k"], &[b"1"]).to_owned(), count(&[b"long"], &[b"1", &long]).to_owned()];
+        let outcomes = transport.calls(calls).await;
+        let after = direct.call(count(&[b"k"], &[b"0"])).await.unwrap().value.int().unwrap();
+        assert!(after <= before + 1, "executed twice: {before}, {after}");
+        match &outcomes[0] {
+            Ok(_) => assert_eq!(after, before + 1),
+            Err(failure) => assert!(matches!(failure, Failure::Unknown(_)) || after == before, "{failure:?}"),
+        }
+        assert!(outcomes[1].is_err());
+    }
 }
