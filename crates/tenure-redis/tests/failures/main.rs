@@ -3,6 +3,7 @@
 
 mod bench;
 mod channels;
+mod documents;
 mod failover;
 mod fair;
 mod holder;
