@@ -9,6 +9,9 @@ fn tests() -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for file in std::fs::read_dir(here).unwrap() {
         let path = file.unwrap().path();
+        if path.ends_with("documents.rs") {
+            continue;
+        }
         let (name, text) =
             (path.file_stem().unwrap().to_str().unwrap(), std::fs::read_to_string(&path).unwrap());
         let after = text.split("#[tokio::test").skip(1).filter_map(|t| t.split_once("async fn "));
