@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use tenure_core::{Client, LostReason, Settings, multi};
+use tenure_core::{Client, Durability, Error, LostReason, Settings, multi};
 use tenure_redis::{Address, Options, Topology};
-use testbed::{Cluster, Sentinels, key_in, slot_of};
+use testbed::{Cluster, RedisOptions, Replicated, Sentinels, key_in, slot_of};
 
-use crate::bench::{PATIENCE, done, eventually, open, polling, scripts, settings, within};
+use crate::bench::{PATIENCE, done, eventually, open, options, polling, scripts, settings, within};
 
 fn addresses(all: Vec<String>) -> Vec<Address> {
     let parse =
@@ -94,6 +94,57 @@ async fn a_hold_that_the_new_master_never_had_is_lost() {
     assert_eq!(lost.reason, LostReason::Gone);
     let next = within(PATIENCE, "the next one", client.lock("x").acquire()).await.unwrap();
     assert!(next.fence() > guard.fence());
+}
+
+/// C1. With durability, a grant that no replica has is none: it is tried again, and taken back by whoever gives up. One
+/// that is given is on the replica before the caller knows of it, counted once however often it was tried.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_durable_grant_is_on_a_replica_before_it_is_told() {
+    let world = Replicated::start(1).unwrap();
+    let (master, replica) = (world.master(), &world.replicas()[0]);
+    let mut hasty = settings();
+    hasty.call_timeout = Duration::from_millis(300);
+    let backend = open(options(master.port())).await;
+    let (hasty, client) = (Client::with(backend.clone(), hasty), Client::with(backend, long()));
+    let durable = |client: &Client| client.lock("x").durability(Durability::Replicas(1));
+
+    replica.stop().unwrap();
+    let error = durable(&hasty).try_acquire().await.unwrap_err();
+    assert!(error.is_unknown() && error.to_string().contains("0 of 1"), "{error}");
+    eventually("taken back", async || master.cmd(&["EXISTS", "x"]).unwrap().int() == Some(0)).await;
+
+    let acquiring = {
+        let lock = durable(&client);
+        tokio::spawn(async move { lock.acquire().await })
+    };
+    eventually("the master has it", async || master.cmd(&["EXISTS", "x"]).unwrap().int() == Some(1)).await;
+    assert!(!acquiring.is_finished(), "no replica has it");
+    replica.resume().unwrap();
+    let guard = within(PATIENCE, "granted", acquiring).await.unwrap().unwrap();
+    let held = [guard.id().to_string(), "1".to_owned()];
+    assert_eq!(replica.cmd(&["HGETALL", "x"]).unwrap().texts(), held);
+    // A release is one, whether or not a replica has heard of it.
+    replica.stop().unwrap();
+    guard.release().await.unwrap();
+    assert_eq!(master.cmd(&["EXISTS", "x"]).unwrap().int(), Some(0));
+}
+
+/// C3. Who may not wait for replicas gets no durable grant, and nothing stays behind; without durability it works. Which
+/// right is missing, the doctor says.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_that_may_not_wait_for_replicas_gets_no_durable_grant() {
+    let users = vec!["hurried on >x ~* &* +@all -wait".to_owned()];
+    let world = Replicated::start_with(1, RedisOptions { users, ..RedisOptions::default() }).unwrap();
+    let mut options = options(world.master().port());
+    (options.user, options.password) = (Some("hurried".into()), Some("x".into()));
+    let mut hasty = settings();
+    hasty.call_timeout = Duration::from_millis(300);
+    let client = Client::with(open(options).await, hasty);
+    let durable = client.lock("x").durability(Durability::Replicas(1));
+    let error = within(PATIENCE, "told", durable.try_acquire()).await.unwrap_err();
+    assert!(error.is_unknown() || matches!(error, Error::Config(_)), "{error}");
+    eventually("taken back", async || world.master().cmd(&["EXISTS", "x"]).unwrap().int() == Some(0)).await;
+    client.lock("x").acquire().await.unwrap().release().await.unwrap();
 }
 
 /// C8. Replicas are asked for nothing: neither who holds a lock, nor anything else.
@@ -196,7 +247,7 @@ async fn keys_split_by_a_move_are_waited_for() {
     let moving = cluster.begin_move(slot_of("x"), to).unwrap();
     moving.migrate(&["x".to_owned()]).unwrap();
     let error = client.lock("x").try_acquire().await.unwrap_err();
-    assert!(matches!(error, tenure_core::Error::Unavailable { .. }), "{error}");
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
     assert!(error.to_string().contains("TRYAGAIN"), "{error}");
     let releasing = tokio::spawn(guard.release());
     moving.migrate_all().unwrap();
