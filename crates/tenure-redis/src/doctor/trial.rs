@@ -14,6 +14,8 @@ pub(super) const NAME: &str = "tenure-doctor";
 const CHECK: &str = "trial";
 /// It may not be possible to release it.
 const LEASE: Duration = Duration::from_secs(5);
+/// A word that takes longer is of no use to waiters.
+const HEAR: Duration = Duration::from_secs(2);
 
 impl Redis {
     pub(super) async fn trial(&self) -> Finding {
@@ -60,7 +62,7 @@ impl Redis {
         self.leave(&claim, 0).await?;
         let took = begun.elapsed();
         let heard = match &mut ear {
-            Some(ear) => Some(tokio::time::timeout(Duration::from_secs(1), ear.next()).await.is_ok()),
+            Some(ear) => Some(tokio::time::timeout(HEAR, ear.next()).await.is_ok()),
             None => None,
         };
         self.sweep(&keys).await;

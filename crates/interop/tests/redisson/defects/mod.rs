@@ -1,8 +1,7 @@
 //! Defects that Redisson is known to have, in kinds that Tenure has too: each case shows that ours is without it.
 //!
-//! Not here: what comes of Java's interrupts (a future is dropped, and that is tested as such), locks that Tenure does
-//! not have (many values under one hash), and the error of an unlock that no replica confirmed (Tenure does not ask
-//! replicas).
+//! Not here: what comes of Java's interrupts (a future is dropped, and that is tested as such), and locks that Tenure
+//! does not have (many values under one hash).
 
 mod fences;
 mod numbers;

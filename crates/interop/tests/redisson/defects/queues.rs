@@ -67,8 +67,10 @@ async fn giving_up(stage: Stage) {
     };
     let before = score();
     assert!(short.await.unwrap().unwrap().is_none());
-    assert_eq!(stage.queued(1).await, [behind.clone()]);
-    assert_eq!(before - score(), 6000.0, "the patience of the one that gave up");
+    assert_eq!(stage.queued(1).await, std::slice::from_ref(&behind));
+    // Its patience: what was left of six seconds when it came into the queue.
+    let off = before - score();
+    assert!((4000.0..=6000.0).contains(&off), "{off} ms were taken off");
     // Whoever comes sweeps the queue, and is not let past it.
     let last = waits(15);
     assert_eq!(stage.queued(2).await[0], behind);

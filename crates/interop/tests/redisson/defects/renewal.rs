@@ -13,6 +13,7 @@ use crate::world::World;
 pub(super) fn cases() -> Vec<Case> {
     vec![
         ours("lock", "an_acquire_sent_again_counts_twice", sent_again),
+        ours("lock", "a_release_without_replicas_is_an_error", without_replicas),
         ours("lock", "a_released_lock_is_renewed_for_ever", renewed_for_ever),
         ours("lock", "one_bad_slot_stops_all_renewals", one_bad_slot),
         ours("lock", "a_shorter_lease_inside_cuts_the_outer_one", shorter_inside),
@@ -40,6 +41,20 @@ async fn sent_again(stage: Stage) {
     // Nothing else of the same acquire comes later.
     stage.until("free again", || stage.number("EXISTS @") == 0).await;
     stage.stays("free", Duration::from_secs(2), || stage.number("EXISTS @") == 0).await;
+}
+
+/// In Redisson an unlock that no replica confirms throws, although the lock is free.
+async fn without_replicas(stage: Stage) {
+    let servers = testbed::Replicated::start(1).unwrap();
+    let url = format!("{}?durability=replicas:1&lease=20s", servers.master().url());
+    let client = tenure::connect(&url).await.unwrap();
+    let guard = client.lock(stage.name()).acquire().await.unwrap();
+    servers.replicas()[0].stop().unwrap();
+    let released = guard.release().await;
+    let left = servers.master().cmd(&["EXISTS", stage.name()]).unwrap().int();
+    servers.replicas()[0].resume().unwrap();
+    assert!(released.is_ok(), "{released:?}");
+    assert_eq!(left, Some(0));
 }
 
 /// Registered after it was released, a lock of Redisson is renewed as long as the process lives.
