@@ -13,7 +13,7 @@ use crate::hold::{Hold, Terms};
 use crate::mailbox::Grant;
 use crate::owner::{Slot, SlotUse};
 use crate::unanswered::{Unanswered, Undo};
-use crate::{Claim, Error, Fence, Guard, Kind, Name, Owner, Result, Time};
+use crate::{Claim, Durability, Error, Fence, Guard, Kind, Name, Owner, Result, Time};
 
 /// What a template says: a name, a kind and options. No I/O.
 #[derive(Clone, Debug)]
@@ -25,6 +25,7 @@ pub(crate) struct Request {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) owner: Option<Owner>,
     pub(crate) note: Option<Arc<str>>,
+    pub(crate) durability: Option<Durability>,
 }
 
 /// How long to wait.
@@ -62,7 +63,16 @@ pub(crate) enum Tried {
 
 impl Request {
     pub(crate) fn new(client: &Client, name: Result<Name>, kind: Kind) -> Self {
-        Self { client: client.clone(), name, kind, lease: None, max_hold: None, owner: None, note: None }
+        Self {
+            client: client.clone(),
+            name,
+            kind,
+            lease: None,
+            max_hold: None,
+            owner: None,
+            note: None,
+            durability: None,
+        }
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -81,11 +91,13 @@ impl Request {
     }
 
     fn terms(&self) -> Result<Terms> {
-        let lease = self.lease.unwrap_or(self.core().settings.lease);
+        let settings = &self.core().settings;
+        let lease = self.lease.unwrap_or(settings.lease);
         if lease < MIN_LEASE {
             return Err(Error::Config(format!("a lease of {lease:?} is too short: {MIN_LEASE:?} at least")));
         }
-        Ok(Terms { lease, renewed: self.lease.is_none(), max_hold: self.max_hold })
+        let durability = self.durability.unwrap_or(settings.durability);
+        Ok(Terms { lease, renewed: self.lease.is_none(), max_hold: self.max_hold, durability })
     }
 
     /// How long what it is granted may lie uncollected.
@@ -103,6 +115,7 @@ impl Request {
             lease: terms.lease,
             wait,
             stamp: core.stamp(kind),
+            durability: terms.durability,
             note: self.note.clone(),
         })
     }
@@ -114,6 +127,7 @@ impl Request {
         let name = self.name()?;
         let terms = self.terms()?;
         core.backend.info().require(self.kind.family())?;
+        core.backend.info().require_durability(terms.durability)?;
         core.ensure_keeper()?;
         let deadline = wait.deadline();
         let waits = wait.as_duration();
@@ -374,7 +388,8 @@ fn standing(holds: &[Arc<Hold>], claim: &Claim) -> Result<Standing> {
 /// Enters a hold once more. `None` when it turned out to be gone.
 pub(crate) async fn reenter(inner: &Arc<Inner>, hold: &Arc<Hold>, terms: Terms) -> Result<Option<Guard>> {
     let core = &inner.core;
-    let claim = Claim { holds: hold.guards() + 1, lease: terms.lease, ..(*hold.claim).clone() };
+    let durability = hold.durability().max(terms.durability);
+    let claim = Claim { holds: hold.guards() + 1, lease: terms.lease, durability, ..(*hold.claim).clone() };
     let answer = loop {
         let seen = core.doubts();
         let answer = core.ask(|| core.backend.try_acquire(&claim)).await?;

@@ -11,8 +11,8 @@ use crate::driver::Gates;
 use crate::keeper::Keeper;
 use crate::owner::Slots;
 use crate::{
-    ClientId, Clock, CountingSemaphore, Election, Error, HoldId, Kind, Latch, Lock, LostReason, Name, Result,
-    RwLock, Semaphore,
+    ClientId, Clock, CountingSemaphore, Durability, Election, Error, HoldId, Kind, Latch, Lock, LostReason,
+    Name, Result, RwLock, Semaphore,
 };
 
 /// Numbers that a client goes by.
@@ -27,6 +27,9 @@ pub struct Settings {
     pub outage: Duration,
     /// How long [`Client::close`] takes at most. 5 s.
     pub close_timeout: Duration,
+    /// How many copies must have a grant before it counts, for locks that were asked for without saying. The one that
+    /// decides. Counts of latches and counting semaphores do not wait for copies.
+    pub durability: Durability,
     /// The longest sleep of a waiter that hears nothing; the store's own default if `None`.
     pub poll: Option<Duration>,
 }
@@ -38,6 +41,7 @@ impl Default for Settings {
             call_timeout: Duration::from_secs(5),
             outage: Duration::from_secs(30),
             close_timeout: Duration::from_secs(5),
+            durability: Durability::Master,
             poll: None,
         }
     }

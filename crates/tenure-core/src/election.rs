@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::backend::{Holder, Interest, Watch};
 use crate::client::{Client, Core};
-use crate::{Error, Family, Fence, Guard, Kind, Lock, Name, Result};
+use crate::{Durability, Error, Family, Fence, Guard, Kind, Lock, Name, Result};
 
 /// An election. Whoever holds it leads, for a term that is its fence.
 ///
@@ -76,6 +76,11 @@ impl Election {
     /// Ends a leadership after this long, however alive the leader is.
     pub fn max_hold(self, limit: Duration) -> Self {
         Self { lock: self.lock.max_hold(limit) }
+    }
+
+    /// How many copies must know of a leader before it leads; see [`Lock::durability`].
+    pub fn durability(self, durability: Durability) -> Self {
+        Self { lock: self.lock.durability(durability) }
     }
 
     /// Waits until elected.

@@ -32,7 +32,7 @@ mod semaphore;
 mod unanswered;
 
 pub use backend::{Backend, Holder, Snapshot, Waiter};
-pub use claim::{Claim, ClientId, Family, Fence, HoldId, Kind, OpId, Process};
+pub use claim::{Claim, ClientId, Durability, Family, Fence, HoldId, Kind, OpId, Process};
 pub use client::{Client, Settings};
 pub use clock::{Clock, Drift, Time, wall_micros};
 pub use count::CountingSemaphore;

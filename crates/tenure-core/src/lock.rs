@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::acquire::{Request, Wait};
 use crate::backend::{Holder, Mode, Released, Waiter};
 use crate::client::Client;
-use crate::{Claim, Family, Guard, HoldId, Kind, Name, Owner, Result};
+use crate::{Claim, Durability, Family, Guard, HoldId, Kind, Name, Owner, Result};
 
 /// A lock, or what behaves like one: the halves of a read/write lock, permits of a semaphore. A template: cheap,
 /// without state, to be cloned and used as often as wanted.
@@ -63,6 +63,13 @@ impl Lock {
     /// Ends a hold after this long, however alive its holder is: the guard turns lost and the name is freed.
     pub fn max_hold(mut self, limit: Duration) -> Self {
         self.request.max_hold = Some(limit);
+        self
+    }
+
+    /// How many copies must have a grant before it counts; without it as the client's settings say. What one guard of
+    /// a hold asked for stays with the hold. A store without copies refuses more than [`Durability::Master`].
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.request.durability = Some(durability);
         self
     }
 

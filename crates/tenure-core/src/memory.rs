@@ -35,6 +35,7 @@ impl Memory {
                 scheme: "memory",
                 families: Family::ALL,
                 fenced: true,
+                durable: false,
                 liveness: Liveness::Lease,
                 poll: Duration::from_secs(2),
                 clock,

@@ -15,7 +15,8 @@
 //! | `memory:` | this process only |
 //! | `sqlite:PATH` | the processes of one machine; `sqlite:` is a file in the user's state directory |
 //!
-//! Each takes `?lease=30s`, `?poll=2s`, `?call_timeout=5s`, `?outage=30s` and `?close_timeout=5s`.
+//! Each takes `?lease=30s`, `?poll=2s`, `?call_timeout=5s`, `?outage=30s` and `?close_timeout=5s`; a store with replicas
+//! also `?durability=replicas:2`.
 
 mod address;
 
