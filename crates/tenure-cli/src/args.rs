@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
+use tenure::Durability;
 
 /// Run commands under distributed locks, and see who holds what.
 #[derive(Debug, Parser)]
@@ -115,6 +116,10 @@ pub(crate) struct Run {
         help_heading = "Holding"
     )]
     pub(crate) grace: Duration,
+    /// How many copies of the store must have it before CMD runs: master, or replicas:N [default: as the store's address
+    /// says]
+    #[arg(long, value_name = "COPIES", help_heading = "Holding")]
+    pub(crate) durability: Option<Durability>,
     /// A word for people, shown with the holder
     #[arg(long, value_name = "TEXT", help_heading = "Holding")]
     pub(crate) note: Option<String>,
@@ -247,6 +252,8 @@ mod tests {
             "tenure run n -c true",
             "tenure run n --limit 3 --permits 2 -- true",
             "tenure run n --lease 3s --max-hold 9s --wait 1s --shared --json -q -- true -x",
+            "tenure run n --durability master -- true",
+            "tenure run n --durability replicas:2 -- true",
             "tenure --url memory: ls",
             "tenure ls --url memory: a/",
             "tenure release n --force --hold 4f3c:-5 --yes",
@@ -265,6 +272,8 @@ mod tests {
             "tenure run n --permits 2 -- true",
             "tenure run n --limit 0 -- true",
             "tenure run n --lease 0s -- true",
+            "tenure run n --durability 2 -- true",
+            "tenure run n --durability replicas:0 -- true",
             "tenure run n --busy-code 256 -- true",
         ] {
             assert!(parse(bad).is_err(), "{bad}");

@@ -38,6 +38,9 @@ pub(crate) fn template(client: &Client, run: &Run) -> Lock {
     if let Some(limit) = run.max_hold {
         lock = lock.max_hold(limit);
     }
+    if let Some(durability) = run.durability {
+        lock = lock.durability(durability);
+    }
     if let Some(note) = &run.note {
         lock = lock.note(note.as_str());
     }

@@ -37,6 +37,10 @@ fn wrong_usage_is_2() {
     bench.run(&["run", &"x".repeat(600), "--", "true"]).code(2).says("512");
     bench.run(&["run", "demo", "--lease", "1ms", "--", "true"]).code(2).says("too short");
     bench.run(&["run", "demo", "--limit", "2", "--permits", "3", "--", "true"]).code(2).says("3 permits");
+    let copies = bench.run(&["run", "demo", "--durability", "replicas:1", "--", "touch", "ran"]);
+    copies.code(2).says("durability replicas:1 is not supported");
+    bench.run(&["run", "demo", "--durability", "one", "--", "true"]).code(2).says("replicas:N");
+    assert!(bench.read("ran").is_none());
 }
 
 #[test]

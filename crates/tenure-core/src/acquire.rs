@@ -93,28 +93,14 @@ impl Request {
         self.owner.as_ref().map(Owner::id).or_else(Owner::ambient)
     }
 
-    fn durability(&self) -> Durability {
-        self.durability.unwrap_or(self.core().settings.durability)
-    }
-
-    fn check_durability(&self) -> Result<()> {
-        let info = self.core().backend.info();
-        match self.durability() {
-            Durability::Replicas(n) if !info.durable => Err(Error::Unsupported {
-                backend: info.scheme,
-                what: format!("a grant that {n} replicas have"),
-                reason: "this store has no replicas".into(),
-            }),
-            _ => Ok(()),
-        }
-    }
-
     fn terms(&self) -> Result<Terms> {
-        let lease = self.lease.unwrap_or(self.core().settings.lease);
+        let settings = &self.core().settings;
+        let lease = self.lease.unwrap_or(settings.lease);
         if lease < MIN_LEASE {
             return Err(Error::Config(format!("a lease of {lease:?} is too short: {MIN_LEASE:?} at least")));
         }
-        Ok(Terms { lease, renewed: self.lease.is_none(), max_hold: self.max_hold })
+        let durability = self.durability.unwrap_or(settings.durability);
+        Ok(Terms { lease, renewed: self.lease.is_none(), max_hold: self.max_hold, durability })
     }
 
     /// How long what it is granted may lie uncollected.
@@ -132,8 +118,8 @@ impl Request {
             lease: terms.lease,
             wait,
             stamp: core.stamp(kind),
+            durability: terms.durability,
             note: self.note.clone(),
-            durability: self.durability(),
         })
     }
 
@@ -144,7 +130,7 @@ impl Request {
         let name = self.name()?;
         let terms = self.terms()?;
         core.backend.info().require(self.kind.family())?;
-        self.check_durability()?;
+        core.backend.info().require_durability(terms.durability)?;
         core.ensure_keeper()?;
         let deadline = wait.deadline();
         let waits = wait.as_duration();
@@ -414,7 +400,8 @@ fn standing(holds: &[Arc<Hold>], claim: &Claim) -> Result<Standing> {
 /// Enters a hold once more. `None` when it turned out to be gone.
 pub(crate) async fn reenter(inner: &Arc<Inner>, hold: &Arc<Hold>, terms: Terms) -> Result<Option<Guard>> {
     let core = &inner.core;
-    let claim = Claim { holds: hold.guards() + 1, lease: terms.lease, ..(*hold.claim).clone() };
+    let durability = hold.durability().max(terms.durability);
+    let claim = Claim { holds: hold.guards() + 1, lease: terms.lease, durability, ..(*hold.claim).clone() };
     let answer = loop {
         let seen = core.doubts();
         let answer = core.ask(|| core.backend.try_acquire(&claim)).await?;

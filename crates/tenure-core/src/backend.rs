@@ -18,7 +18,8 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::{
-    Claim, Clock, Doubt, Drift, Error, Family, Fence, Finding, HoldId, Kind, Name, OpId, Result, Time,
+    Claim, Clock, Doubt, Drift, Durability, Error, Family, Fence, Finding, HoldId, Kind, Name, OpId, Result,
+    Time,
 };
 
 /// A store, as the core sees it. It knows nothing of guards, owners, deadlines or metrics.
@@ -89,6 +90,8 @@ pub struct Info {
     pub families: &'static [Family],
     /// Whether grants carry a fence.
     pub fenced: bool,
+    /// Whether it has copies, and can say how many of them have a grant: [`Claim::durability`].
+    pub durable: bool,
     /// What keeps a holder alive.
     pub liveness: Liveness,
     /// The longest sleep of a waiter that hears nothing.
@@ -100,8 +103,6 @@ pub struct Info {
     /// Raised by the backend when it finds that its server may have forgotten what it granted. Clients then prove all
     /// that they hold, and those who wait look again. A store that cannot forget never raises it.
     pub doubt: Doubt,
-    /// Whether it can wait until replicas have a grant.
-    pub durable: bool,
     /// How often a shared hold must be proved at least, where other libraries may cut short what carries it.
     pub shared_proof: Option<Duration>,
 }
@@ -117,6 +118,22 @@ impl Info {
             what: format!("a {family}"),
             reason: format!("this store serves {}", list(self.families)),
         })
+    }
+
+    /// `Unsupported` unless this store can wait for as many copies; `Config` for none at all.
+    pub fn require_durability(&self, durability: Durability) -> Result<()> {
+        match durability {
+            Durability::Master => Ok(()),
+            Durability::Replicas(0) => {
+                Err(Error::Config("durability replicas:0: at least one must be asked for, or master".into()))
+            }
+            Durability::Replicas(_) if self.durable => Ok(()),
+            Durability::Replicas(_) => Err(Error::Unsupported {
+                backend: self.scheme,
+                what: format!("durability {durability}"),
+                reason: "this store has no replicas that it could wait for".into(),
+            }),
+        }
     }
 
     pub(crate) fn unavailable(&self, what: impl fmt::Display, reason: impl fmt::Display) -> Error {

@@ -197,6 +197,43 @@ impl fmt::Display for Family {
     }
 }
 
+/// How many copies must have a grant before it counts. Of what a store keeps in several places, one may be lost with
+/// what the others have not heard of yet.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub enum Durability {
+    /// The one that decides. A fail-over may forget the grant.
+    #[default]
+    Master,
+    /// That one and so many others. A grant that they do not have in time is taken back.
+    Replicas(u32),
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Master => f.write_str("master"),
+            Self::Replicas(n) => write!(f, "replicas:{n}"),
+        }
+    }
+}
+
+impl FromStr for Durability {
+    type Err = Error;
+
+    /// `master`, or `replicas:2`.
+    fn from_str(s: &str) -> Result<Self> {
+        let replicas = || s.strip_prefix("replicas:")?.parse().ok().filter(|n| *n > 0);
+        match s {
+            "master" => Ok(Self::Master),
+            _ => replicas().map(Self::Replicas).ok_or_else(|| {
+                Error::Config(format!(
+                    "{s:?} is not a durability: expected master, or replicas:N with N from 1 on"
+                ))
+            }),
+        }
+    }
+}
+
 /// One hold, asked for, waited for or held.
 #[derive(Clone, Debug)]
 pub struct Claim {
@@ -214,51 +251,20 @@ pub struct Claim {
     pub wait: Option<Duration>,
     /// How long a waiter's place lasts without a sign of life.
     pub stamp: Duration,
+    /// How many copies must have a grant, a re-entry or a renewal before it counts. Only a store with
+    /// [`Info::durable`](crate::backend::Info::durable) is asked for more than one. One that cannot reach enough of
+    /// them in time takes a new grant back, and answers with an error.
+    pub durability: Durability,
     /// A word for people.
     pub note: Option<Arc<str>>,
-    /// How many copies of the store must have it before it counts as granted.
-    pub durability: Durability,
-}
-
-/// How many copies of a store must have a grant before it counts. A store that replicates in the background may lose
-/// what only its master had when that dies.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Durability {
-    /// The one that granted it is enough.
-    #[default]
-    Master,
-    /// So many replicas beside it. A grant that too few of them have in time is taken back.
-    Replicas(u32),
-}
-
-impl FromStr for Durability {
-    type Err = Error;
-
-    fn from_str(s: &str) -> Result<Self> {
-        let replicas = s.strip_prefix("replicas:").and_then(|n| n.parse().ok()).filter(|n| *n > 0);
-        match (s, replicas) {
-            ("master", _) => Ok(Self::Master),
-            (_, Some(n)) => Ok(Self::Replicas(n)),
-            _ => Err(Error::Config(format!("durability {s:?}: expected master or replicas:N"))),
-        }
-    }
 }
 
 impl Claim {
     /// A claim that only names an existing hold, to release or renew it without its guard.
     pub fn of(id: HoldId, name: Name, kind: Kind) -> Self {
         let lease = Duration::from_secs(30);
-        Self {
-            id,
-            name,
-            kind,
-            holds: 1,
-            lease,
-            wait: None,
-            stamp: lease,
-            note: None,
-            durability: Durability::Master,
-        }
+        let durability = Durability::Master;
+        Self { id, name, kind, holds: 1, lease, wait: None, stamp: lease, durability, note: None }
     }
 }
 
@@ -293,5 +299,24 @@ mod tests {
         assert_eq!(id.to_string(), "4f3c2b1a-0000-4000-8000-000000000001:42");
         assert!("4f3c2b1a:42".parse::<HoldId>().is_err());
         assert!("".parse::<HoldId>().is_err());
+    }
+
+    #[test]
+    fn a_durability_is_read_as_it_is_written() {
+        for (text, durability) in [
+            ("master", Durability::Master),
+            ("replicas:1", Durability::Replicas(1)),
+            ("replicas:12", Durability::Replicas(12)),
+        ] {
+            assert_eq!(text.parse::<Durability>().unwrap(), durability);
+            assert_eq!(durability.to_string(), text);
+        }
+        for bad in ["", "replicas", "replicas:", "replicas:0", "replicas:-1", "replicas:x", "Master", "2"] {
+            let error = bad.parse::<Durability>().unwrap_err().to_string();
+            assert!(error.contains("expected master, or replicas:N"), "{bad}: {error}");
+        }
+        assert!(
+            Durability::Replicas(2) > Durability::Replicas(1) && Durability::Replicas(1) > Durability::Master
+        );
     }
 }

@@ -27,10 +27,11 @@ pub struct Settings {
     pub outage: Duration,
     /// How long [`Client::close`] takes at most. 5 s.
     pub close_timeout: Duration,
+    /// How many copies must have a grant before it counts, for locks that were asked for without saying. The one that
+    /// decides. Counts of latches and counting semaphores do not wait for copies.
+    pub durability: Durability,
     /// The longest sleep of a waiter that hears nothing; the store's own default if `None`.
     pub poll: Option<Duration>,
-    /// How many copies of the store must have a grant before it counts. The master alone.
-    pub durability: Durability,
 }
 
 impl Default for Settings {

@@ -63,11 +63,6 @@ impl Election {
         Self { lock }
     }
 
-    /// How many copies of the store must have a grant before it counts.
-    pub fn durability(self, durability: Durability) -> Self {
-        Self { lock: self.lock.durability(durability) }
-    }
-
     /// What a leader says of itself, an address say.
     pub fn note(self, note: impl Into<Arc<str>>) -> Self {
         Self { lock: self.lock.note(note) }
@@ -81,6 +76,11 @@ impl Election {
     /// Ends a leadership after this long, however alive the leader is.
     pub fn max_hold(self, limit: Duration) -> Self {
         Self { lock: self.lock.max_hold(limit) }
+    }
+
+    /// How many copies must know of a leader before it leads; see [`Lock::durability`].
+    pub fn durability(self, durability: Durability) -> Self {
+        Self { lock: self.lock.durability(durability) }
     }
 
     /// Waits until elected.

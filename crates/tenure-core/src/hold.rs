@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::mailbox::{Grant, Mailbox};
-use crate::{Claim, Clock, Fence, Lost, LostReason, Time};
+use crate::{Claim, Clock, Durability, Fence, Lost, LostReason, Time};
 
 #[derive(Debug)]
 pub(crate) struct Hold {
@@ -54,6 +54,7 @@ pub(crate) struct Terms {
     pub(crate) lease: Duration,
     pub(crate) renewed: bool,
     pub(crate) max_hold: Option<Duration>,
+    pub(crate) durability: Durability,
 }
 
 const HELD: u8 = 0;
@@ -152,6 +153,11 @@ impl Hold {
         !self.remaining().is_zero()
     }
 
+    /// What its renewals ask for.
+    pub(crate) fn durability(&self) -> Durability {
+        self.share.lock().unwrap().renewal.durability
+    }
+
     pub(crate) fn guards(&self) -> u32 {
         self.share.lock().unwrap().guards
     }
@@ -222,10 +228,15 @@ impl Hold {
         let now = self.clock.now();
         share.guards += 1;
         self.until.fetch_max(until.as_nanos(), SeqCst);
+        // The most that one of its guards asked for holds for the rest of it.
+        let durability = share.renewal.durability.max(terms.durability);
+        if durability != share.renewal.durability {
+            share.renewal = Arc::new(Claim { durability, ..(*share.renewal).clone() });
+        }
         if terms.renewed {
             share.renewing += 1;
             if share.renewing == 1 {
-                share.renewal = Arc::new(Claim { lease: terms.lease, ..(*self.claim).clone() });
+                share.renewal = Arc::new(Claim { lease: terms.lease, ..(*share.renewal).clone() });
                 self.renew_at.store(now.after(terms.lease / 3).as_nanos(), SeqCst);
             }
         }
@@ -299,7 +310,7 @@ impl Hold {
                 share.renewal.clone()
             } else {
                 // Its lease was given once, and is not given again.
-                Arc::new(Claim { lease: Duration::ZERO, ..(*self.claim).clone() })
+                Arc::new(Claim { lease: Duration::ZERO, ..(*share.renewal).clone() })
             })
         } else if self.renews(if others { now.after(share.renewal.lease / 10) } else { now }) {
             self.renew_at.store(u64::MAX, SeqCst);

@@ -67,7 +67,8 @@ impl Lock {
         self
     }
 
-    /// How many copies of the store must have a grant before it counts, instead of what the client's settings say.
+    /// How many copies must have a grant before it counts; without it as the client's settings say. What one guard of
+    /// a hold asked for stays with the hold. A store without copies refuses more than [`Durability::Master`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.request.durability = Some(durability);
         self

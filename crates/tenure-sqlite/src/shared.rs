@@ -64,12 +64,12 @@ impl Shared {
             scheme: SCHEME,
             families: Family::ALL,
             fenced: true,
+            durable: false,
             liveness: Liveness::Lease,
             poll: Duration::from_secs(2),
             clock: options.clock.clone().unwrap_or_else(Clock::boot),
             drift: Drift::default(),
             doubt: Doubt::new(),
-            durable: false,
             shared_proof: None,
         };
         Ok(Self {

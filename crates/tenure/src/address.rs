@@ -13,8 +13,8 @@ use tenure_core::{Backend, Client, Error, Memory, Result, Settings};
 /// A client of the store at `address`, such as `memory:` or `sqlite:/var/lib/app/locks.db?lease=10s`.
 ///
 /// # Errors
-/// `Config` when the address is not understood, says something unknown, or names what cannot be a store;
-/// `Unavailable` when the store does not answer.
+/// `Config` when the address is not understood, says something unknown, or names what cannot be a store; `Unsupported`
+/// when it asks the store for more than it can; `Unavailable` when the store does not answer.
 pub async fn connect(address: &str) -> Result<Client> {
     connect_with(address, Settings::default()).await
 }
@@ -26,7 +26,9 @@ pub async fn connect(address: &str) -> Result<Client> {
 pub async fn connect_with(address: &str, settings: Settings) -> Result<Client> {
     let mut address = Address::parse(address)?;
     let settings = address.settings(settings)?;
-    Ok(Client::with(address.open().await?, settings))
+    let backend = address.open().await?;
+    backend.info().require_durability(settings.durability)?;
+    Ok(Client::with(backend, settings))
 }
 
 /// The store at `address` alone, for a client of one's own making.
@@ -101,13 +103,15 @@ impl Address {
         self.duration("call_timeout", &mut settings.call_timeout)?;
         self.duration("outage", &mut settings.outage)?;
         self.duration("close_timeout", &mut settings.close_timeout)?;
-        if let Some(text) = self.take("durability") {
-            settings.durability = text.parse()?;
-        }
         let mut poll = Duration::ZERO;
         self.duration("poll", &mut poll)?;
         if !poll.is_zero() {
             settings.poll = Some(poll);
+        }
+        if let Some(text) = self.take("durability") {
+            let durability = text.parse();
+            settings.durability =
+                durability.map_err(|e| Error::Config(format!("option durability={text}: {e}")))?;
         }
         Ok(settings)
     }
@@ -287,6 +291,10 @@ mod tests {
             ("memory:?lease=3", "not a duration"),
             ("memory:?lease", "has no value"),
             ("memory:?lease=1s&lease=2s", "twice"),
+            ("memory:?durability=2", "expected master, or replicas:N"),
+            ("memory:?durability=replicas:0", "expected master, or replicas:N"),
+            ("memory:?durability=replicas:2", "durability replicas:2 is not supported"),
+            ("memory:?durabilty=master", "did you mean durability?"),
         ] {
             let error = connect(address).await.unwrap_err().to_string();
             assert!(error.contains(says), "{address}: {error}");
@@ -295,7 +303,7 @@ mod tests {
 
     #[tokio::test]
     async fn settings_in_the_address_win() {
-        let client = connect("memory:?lease=3s&poll=100ms").await.unwrap();
+        let client = connect("memory:?lease=3s&poll=100ms&durability=master").await.unwrap();
         assert_eq!(client.settings().lease, Duration::from_secs(3));
         assert_eq!(client.settings().poll, Some(Duration::from_millis(100)));
     }

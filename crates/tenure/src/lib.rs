@@ -18,8 +18,8 @@
 //! | `redis+sentinel://host,host,…/MASTER[/db]` | the master that sentinels know; `rediss+sentinel://` with TLS |
 //! | `redis+cluster://host,host,…` | a cluster; `rediss+cluster://` with TLS |
 //!
-//! Each takes `?lease=30s`, `?poll=2s`, `?call_timeout=5s`, `?outage=30s`, `?close_timeout=5s`, and where there are
-//! replicas `?durability=replicas:1`.
+//! Each takes `?lease=30s`, `?poll=2s`, `?call_timeout=5s`, `?outage=30s` and `?close_timeout=5s`; a store with replicas
+//! also `?durability=replicas:2`.
 
 mod address;
 

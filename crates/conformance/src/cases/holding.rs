@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tenure::backend::Renewal;
 use tenure::layers::{Call, Fate, Faults};
-use tenure::{Claim, Client, ClientId, Error, Family, HoldId, Kind, LostReason, Name, Owner};
+use tenure::{Claim, Client, ClientId, Durability, Error, Family, HoldId, Kind, LostReason, Name, Owner};
 
 use super::Case;
 use crate::bench::{Bench, LEASE, PATIENCE, eventually, ok, poll_once, within};
@@ -32,6 +32,7 @@ pub(super) fn cases() -> Vec<Case> {
         close_frees_all_and_tells_guards_and_waiters,
         bad_options_are_named,
     ];
+    all.extend(cases!["holding"; NEEDS; copies_that_are_not_there_are_refused].into_iter().map(Case::calm));
     all.extend(
         cases!["renewal"; NEEDS;
             one_for_two_guards_and_none_after_the_release,
@@ -309,6 +310,24 @@ async fn bad_options_are_named(bench: Arc<Bench>) {
     let error =
         bench.client().lock("x").lease(Duration::from_millis(1)).acquire().await.expect_err("too short");
     assert!(error.to_string().contains("1ms"), "{error}");
+}
+
+async fn copies_that_are_not_there_are_refused(bench: Arc<Bench>) {
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = sent.clone();
+    let client = planned(&bench, move |_| {
+        counted.fetch_add(1, SeqCst);
+        Fate::default()
+    });
+    let lock = client.lock("x").durability(Durability::Replicas(0));
+    assert!(matches!(lock.acquire().await, Err(Error::Config(_))));
+    if !client.backend().info().durable {
+        let error = lock.durability(Durability::Replicas(2)).try_acquire().await.expect_err("no copies");
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        assert!(error.to_string().contains("replicas:2"), "{error}");
+    }
+    assert_eq!(sent.load(SeqCst), 0, "nothing was sent");
+    ok(ok(client.lock("x").durability(Durability::Master).acquire().await).release().await);
 }
 
 /// A client whose network does what `plan` says.

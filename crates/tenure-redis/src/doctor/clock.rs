@@ -61,7 +61,7 @@ pub(super) fn clock(first: Result<Reading, Stuck>, last: Result<Reading, Stuck>)
 fn seconds(d: Duration) -> String {
     match d.as_secs() {
         0..10 => format!("{:.1} s", d.as_secs_f64()),
-        s @ 10..600 => format!("{s} s"),
+        10..600 => format!("{:.0} s", d.as_secs_f64()),
         s @ 600..36_000 => format!("{} min", s / 60),
         s => format!("{} h", s / 3600),
     }
