@@ -108,8 +108,15 @@ impl Network {
         options
     }
 
+    /// On a busy machine it may take more than one call to get there.
     pub(crate) async fn backend(&self) -> Arc<tenure_redis::Redis> {
-        open(self.options()).await
+        let mut opened = None;
+        eventually("the store opens", async || {
+            opened = tenure_redis::Redis::open(self.options()).await.ok();
+            opened.is_some()
+        })
+        .await;
+        Arc::new(opened.expect("it was waited for"))
     }
 
     pub(crate) async fn client(&self) -> Client {
