@@ -104,12 +104,32 @@ impl Bed {
         }
         self.set_slot(to, slot, &["NODE", &self.ids[to]]).await;
         self.set_slot(from, slot, &["NODE", &self.ids[to]]).await;
+        // A node that has not heard of the other's epoch would take the next move for an old one, and undo it.
+        eventually("they agree", async || {
+            let mut views = Vec::new();
+            for node in &self.direct {
+                views.push(view(command(node, &["CLUSTER", "NODES"]).await.text().unwrap()));
+            }
+            views.iter().all(|view| *view == views[0])
+        })
+        .await;
     }
 
     fn owner(&self, transport: &Transport, key: &[u8]) -> usize {
         let Address::Tcp { port, .. } = transport.hub.map.owner(key).expect("known") else { unreachable!() };
         self.servers.iter().position(|s| s.port == port).unwrap()
     }
+}
+
+/// Who has which epoch and slots, as one node sees it.
+fn view(nodes: &str) -> Vec<Vec<String>> {
+    let of = |line: &str| {
+        let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
+        [&words[..1], &words[6..7], &words[8..]].concat()
+    };
+    let mut view: Vec<_> = nodes.lines().map(of).collect();
+    view.sort();
+    view
 }
 
 static PUBLISH: Script = Script::new("publish", "return redis.call('spublish', KEYS[1], ARGV[1])");

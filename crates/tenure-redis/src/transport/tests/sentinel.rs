@@ -28,6 +28,16 @@ impl Bed {
     async fn new() -> Self {
         let master = Server::start();
         let replica = Server::with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
+        let follower = replica.open().await;
+        // Sentinels ask a master only now and then who its replicas are.
+        eventually("the replica follows", async || {
+            command(&follower, &["INFO", "replication"])
+                .await
+                .text()
+                .unwrap()
+                .contains("master_link_status:up")
+        })
+        .await;
         let sentinels: Vec<_> = (0..3).map(|_| Server::sentinel(master.port)).collect();
         let bed = Self { master, replica, sentinels };
         for sentinel in &bed.sentinels {

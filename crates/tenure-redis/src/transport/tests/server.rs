@@ -153,9 +153,9 @@ pub(super) async fn command(transport: &Transport, words: &[&str]) -> Value {
     transport.command(To::Key(b""), &words).await.unwrap()
 }
 
-/// Until `done` says so, for at most ten seconds.
+/// Until `done` says so, for at most thirty seconds.
 pub(super) async fn eventually(what: &str, mut done: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(30);
     while !done().await {
         assert!(Instant::now() < deadline, "{what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
