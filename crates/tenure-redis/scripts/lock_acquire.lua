@@ -6,7 +6,8 @@
 local name, fences, about, waiters, stamps = unpack(KEYS)
 local id, lease, holds = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
-if redis.call('HEXISTS', name, id) == 1 then
+local left = redis.call('PTTL', name)
+if left ~= -2 and redis.call('HEXISTS', name, id) == 1 then
   if holds ~= '1' then
     redis.call('HSET', name, id, holds)
   end
@@ -18,7 +19,6 @@ if holds ~= '1' then
   return {2}
 end
 
-local left = redis.call('PTTL', name)
 if left == -2 then
   local _, micros = clock()
   local fence = draw(fences, ARGV[4], micros)

@@ -11,7 +11,6 @@ mod leave;
 mod options;
 mod scripts;
 mod store;
-#[allow(dead_code)]
 mod transport;
 mod watch;
 mod who;

@@ -7,7 +7,7 @@ use crate::transport::Script;
 macro_rules! scripts {
     ($($name:ident = $($part:literal)+;)+) => {
         $(pub(crate) static $name: Script =
-            Script::new(stringify!($name), concat!($(include_str!(concat!("../scripts/", $part, ".lua")), "\n"),+));)+
+            Script::new(concat!($(include_str!(concat!("../scripts/", $part, ".lua")), "\n"),+));)+
 
         static ALL: &[&Script] = &[$(&$name),+];
     };
@@ -53,7 +53,7 @@ mod tests {
         let other = |text: &str| text.split("call(").skip(1).filter(|c| !c.starts_with('\'')).count();
         let handed = |text: &str| text.matches("call(ARGV[").count() + text.matches("call(publish").count();
         for script in ALL {
-            assert_eq!(other(script.text), handed(script.text), "{}", script.name);
+            assert_eq!(other(script.text), handed(script.text), "{}", script.text);
         }
     }
 }

@@ -287,7 +287,7 @@ fn network() -> &'static Handle {
     static NETWORK: OnceLock<Handle> = OnceLock::new();
     NETWORK.get_or_init(|| {
         let runtime =
-            Builder::new_current_thread().enable_time().build().expect("a runtime for the fault layer");
+            Builder::new_current_thread().enable_all().build().expect("a runtime for the fault layer");
         let handle = runtime.handle().clone();
         std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
         handle

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 use tenure_core::HoldId;
 
 use super::attempts::Attempts;
-use super::connect::Hello;
 use super::failure::Failure;
 use super::resp::{Input, Value};
 use super::stream::{Stream, Wire};
@@ -26,7 +25,6 @@ static NUMBERS: AtomicU64 = AtomicU64::new(1);
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) to: Address,
-    pub(crate) hello: Hello,
     attempts: Arc<Attempts>,
     dead: AtomicBool,
     state: Mutex<State>,
@@ -93,11 +91,6 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The answer to a single request.
-    pub(crate) fn single(self) -> Result<Value, Failure> {
-        self.all().map(|mut values| values.pop().expect("as many as were asked for"))
-    }
-
     pub(crate) fn all(self) -> Result<Vec<Value>, Failure> {
         match self.rest {
             None => Ok(self.values),
@@ -145,7 +138,7 @@ impl Terms {
 }
 
 impl Link {
-    pub(crate) fn new(to: Address, wire: Wire, hello: Hello, attempts: Arc<Attempts>) -> Arc<Self> {
+    pub(crate) fn new(to: Address, wire: Wire, attempts: Arc<Attempts>) -> Arc<Self> {
         let state = State {
             stream: Some(wire.stream),
             input: wire.input,
@@ -163,7 +156,7 @@ impl Link {
             held_back: false,
             why: String::new(),
         };
-        Arc::new(Self { to, hello, attempts, dead: AtomicBool::new(false), state: Mutex::new(state) })
+        Arc::new(Self { to, attempts, dead: AtomicBool::new(false), state: Mutex::new(state) })
     }
 
     pub(crate) fn is_dead(&self) -> bool {

@@ -9,14 +9,13 @@ use super::resp::{head, word};
 
 #[derive(Debug)]
 pub(crate) struct Script {
-    pub(crate) name: &'static str,
     pub(crate) text: &'static str,
     sha: OnceLock<String>,
 }
 
 impl Script {
-    pub(crate) const fn new(name: &'static str, text: &'static str) -> Self {
-        Self { name, text, sha: OnceLock::new() }
+    pub(crate) const fn new(text: &'static str) -> Self {
+        Self { text, sha: OnceLock::new() }
     }
 
     pub(crate) fn sha(&self) -> &str {
@@ -55,6 +54,7 @@ impl Call<'_> {
         encode(out, self.script, by, self.keys.iter().copied(), self.args.iter().copied());
     }
 
+    #[cfg(test)]
     pub(crate) fn to_owned(self) -> OwnedCall {
         OwnedCall {
             script: self.script,

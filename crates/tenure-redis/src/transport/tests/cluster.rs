@@ -132,7 +132,7 @@ fn view(nodes: &str) -> Vec<Vec<String>> {
     view
 }
 
-static PUBLISH: Script = Script::new("publish", "return redis.call('spublish', KEYS[1], ARGV[1])");
+static PUBLISH: Script = Script::new("return redis.call('spublish', KEYS[1], ARGV[1])");
 
 #[tokio::test]
 async fn calls_find_their_nodes_and_follow_slots() {
@@ -254,8 +254,7 @@ async fn the_loss_of_a_node_is_survived() {
 
 #[tokio::test]
 async fn a_slot_half_way_or_without_a_node_is_not_executed() {
-    static BOTH: Script =
-        Script::new("both", "return redis.call('incr', KEYS[1]) + redis.call('incr', KEYS[2])");
+    static BOTH: Script = Script::new("return redis.call('incr', KEYS[1]) + redis.call('incr', KEYS[2])");
     let bed = Bed::new(2, 0).await;
     let transport = Transport::open(bed.options()).await.unwrap();
     transport.call(count(&[b"{k}1"], &[b"1"])).await.unwrap();

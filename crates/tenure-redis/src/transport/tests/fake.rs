@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use crate::transport::connect::Hello;
 use crate::transport::link::{Link, Terms};
 use crate::transport::resp::{parse, request};
 use crate::transport::stream::{Stream, Wire};
@@ -65,9 +64,9 @@ async fn a_reply_that_nobody_asked_for_is_nobodys_answer() {
     server.write_all(b"+stray\r\n").unwrap();
     stream.readable().await.unwrap();
     // No driver yet: the call comes first.
-    let link = Link::new(address, Wire::new(Stream::Tcp(stream)), Hello::default(), Arc::default());
+    let link = Link::new(address, Wire::new(Stream::Tcp(stream)), Arc::default());
     let terms = Terms::new(1, Instant::now() + Duration::from_secs(5));
-    let answer = link.send(terms, |out| request(out, &[b"PING"])).await.single();
+    let answer = link.send(terms, |out| request(out, &[b"PING"])).await.all();
     assert!(matches!(answer, Err(Failure::NotExecuted(_))), "{answer:?}");
     assert!(link.is_dead());
 }

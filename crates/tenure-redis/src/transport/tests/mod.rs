@@ -15,7 +15,7 @@ use super::attempts::Known;
 use super::{Call, Order, Script};
 
 /// Counts its calls per key.
-static COUNT: Script = Script::new("count", "return redis.call('incrby', KEYS[1], ARGV[1])");
+static COUNT: Script = Script::new("return redis.call('incrby', KEYS[1], ARGV[1])");
 
 fn count<'a>(keys: &'a [&'a [u8]], args: &'a [&'a [u8]]) -> Call<'a> {
     Call { script: &COUNT, keys, args, order: Order::Free }

@@ -23,8 +23,6 @@ pub(super) enum Replies {
 pub(super) struct Proxy {
     pub(super) address: Address,
     replies: Arc<Mutex<Replies>>,
-    /// Requests seen, in bytes.
-    pub(super) requested: Arc<AtomicUsize>,
     /// Whether requests are kept back.
     pub(super) hold_requests: Arc<AtomicBool>,
     pub(super) connections: Arc<AtomicUsize>,
@@ -35,12 +33,11 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = Address::tcp("127.0.0.1", listener.local_addr().unwrap().port());
         let replies = Arc::new(Mutex::new(Replies::Pass));
-        let (requested, connections): (Arc<AtomicUsize>, Arc<AtomicUsize>) = Default::default();
+        let connections = Arc::new(AtomicUsize::new(0));
         let hold_requests = Arc::new(AtomicBool::new(false));
         let proxy = Self {
             address,
             replies: replies.clone(),
-            requested: requested.clone(),
             hold_requests: hold_requests.clone(),
             connections: connections.clone(),
         };
@@ -51,11 +48,10 @@ impl Proxy {
                 };
                 connections.fetch_add(1, SeqCst);
                 let (mut c, mut s) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-                let (requested, hold) = (requested.clone(), hold_requests.clone());
+                let hold = hold_requests.clone();
                 std::thread::spawn(move || {
                     let mut buffer = [0; 4096];
                     while let Ok(n @ 1..) = c.read(&mut buffer) {
-                        requested.fetch_add(n, SeqCst);
                         while hold.load(SeqCst) {
                             std::thread::sleep(Duration::from_millis(1));
                         }

@@ -71,7 +71,7 @@ async fn what_a_server_does_not_execute() {
 
 #[tokio::test]
 async fn a_busy_server_and_a_killed_script_did_nothing() {
-    static LOOP: Script = Script::new("loop", "while true do redis.call('get', KEYS[1]) end");
+    static LOOP: Script = Script::new("while true do redis.call('get', KEYS[1]) end");
     let server = Server::with(&["--busy-reply-threshold", "50"]);
     let transport = server.open().await;
     write(&transport).await.unwrap();
@@ -124,9 +124,9 @@ async fn too_many_clients_and_a_server_that_loads() {
 
 #[tokio::test]
 async fn what_a_server_refuses() {
-    static SAY: Script = Script::new("say", "return redis.error_reply(ARGV[1])");
-    static WRONG: Script = Script::new("wrong", "redis.call('set', KEYS[1], 1) return redis.call('nosuch')");
-    static SYNTAX: Script = Script::new("syntax", "not a script");
+    static SAY: Script = Script::new("return redis.error_reply(ARGV[1])");
+    static WRONG: Script = Script::new("redis.call('set', KEYS[1], 1) return redis.call('nosuch')");
+    static SYNTAX: Script = Script::new("not a script");
     let server = Server::start();
     let transport = server.open().await;
     command(&transport, &["RPUSH", "list", "x"]).await;
