@@ -26,6 +26,7 @@ pub(crate) struct Request {
     pub(crate) owner: Option<Owner>,
     pub(crate) note: Option<Arc<str>>,
     pub(crate) durability: Option<Durability>,
+    pub(crate) token: Option<Arc<str>>,
 }
 
 /// How long to wait.
@@ -75,6 +76,7 @@ impl Request {
             owner: None,
             note: None,
             durability: None,
+            token: None,
         }
     }
 
@@ -120,6 +122,7 @@ impl Request {
             stamp: core.stamp(kind),
             durability: terms.durability,
             note: self.note.clone(),
+            token: self.token.clone(),
         })
     }
 
@@ -131,6 +134,9 @@ impl Request {
         let terms = self.terms()?;
         core.backend.info().require(self.kind.family())?;
         core.backend.info().require_durability(terms.durability)?;
+        if let Some(token) = &self.token {
+            core.backend.info().require_token(token)?;
+        }
         core.ensure_keeper()?;
         let deadline = wait.deadline();
         let waits = wait.as_duration();
@@ -142,13 +148,16 @@ impl Request {
             core.check_open()?;
             let claim = self.claim(name, self.kind, terms, place);
             let tried = match owner {
-                None => first(&self.client.inner, &claim, terms, None).await?,
-                Some(owner) => enter_or_first(&self.client.inner, &claim, terms, owner).await?,
+                None => first(&self.client.inner, &claim, terms, None).await,
+                Some(owner) => enter_or_first(&self.client.inner, &claim, terms, owner).await,
             };
             match tried {
-                Tried::Granted(guard) => return Ok(Some(guard)),
-                Tried::Busy { doubtful } => break (claim, doubtful),
-                Tried::Revoked => {}
+                Ok(Tried::Granted(guard)) => return Ok(Some(guard)),
+                Ok(Tried::Busy { doubtful }) => break (claim, doubtful),
+                Ok(Tried::Revoked) => {}
+                // The store is not ready, and knows when it will be: worth waiting for.
+                Err(error) if error.retry_after().is_some() && waits.is_some() => break (claim, false),
+                Err(error) => return Err(error),
             }
         };
         let Some(wait) = waits else {
@@ -223,7 +232,7 @@ async fn answer(core: &Arc<Core>, claim: &Claim) -> (Result<Attempt>, bool) {
         };
         let trouble = trouble.get_or_insert_with(|| Trouble::new(core.settings.call_timeout));
         trouble.unknown |= error.is_unknown();
-        if !error.is_transient() || trouble.is_over() {
+        if !error.is_transient() || error.retry_after().is_some() || trouble.is_over() {
             return (Err(error), trouble.unknown);
         }
         if let Err(error) = core.sleep(trouble.pause()).await {

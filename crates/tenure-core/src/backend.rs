@@ -88,8 +88,12 @@ pub struct Info {
     pub scheme: &'static str,
     /// What it serves; all else is [`Error::Unsupported`].
     pub families: &'static [Family],
+    /// Why it does not serve the others, where there is more to say than that.
+    pub refusals: &'static [(Family, &'static str)],
     /// Whether grants carry a fence.
     pub fenced: bool,
+    /// Whether a holder may stand there by a word of its own: [`Claim::token`].
+    pub tokens: bool,
     /// Whether it has copies, and can say how many of them have a grant: [`Claim::durability`].
     pub durable: bool,
     /// What keeps a holder alive.
@@ -113,10 +117,32 @@ impl Info {
         if self.families.contains(&family) {
             return Ok(());
         }
+        let why = self.refusals.iter().find(|(refused, _)| *refused == family);
+        let why = why.map_or_else(String::new, |(_, why)| format!("{why}; "));
+        let article = if family == Family::Leader { "an" } else { "a" };
         Err(Error::Unsupported {
             backend: self.scheme,
-            what: format!("a {family}"),
-            reason: format!("this store serves {}", list(self.families)),
+            what: format!("{article} {family}"),
+            reason: format!("{why}this store serves {}", list(self.families)),
+        })
+    }
+
+    /// `Unsupported` unless a holder can stand there by this word; `Config` if it is none.
+    pub fn require_token(&self, token: &str) -> Result<()> {
+        const LONGEST: usize = 1024;
+        if token.is_empty() || token.len() > LONGEST {
+            return Err(Error::Config(format!(
+                "a token of {} bytes: expected 1 to {LONGEST} bytes of text",
+                token.len()
+            )));
+        }
+        if self.tokens {
+            return Ok(());
+        }
+        Err(Error::Unsupported {
+            backend: self.scheme,
+            what: "a token of the caller's own".to_owned(),
+            reason: "holders stand there by the ids of their holds; on Redis, layout=plain has tokens".to_owned(),
         })
     }
 
@@ -137,7 +163,12 @@ impl Info {
     }
 
     pub(crate) fn unavailable(&self, what: impl fmt::Display, reason: impl fmt::Display) -> Error {
-        Error::Unavailable { backend: self.scheme, what: what.to_string(), reason: reason.to_string() }
+        Error::Unavailable {
+            backend: self.scheme,
+            what: what.to_string(),
+            reason: reason.to_string(),
+            retry_after: None,
+        }
     }
 }
 
@@ -187,6 +218,8 @@ pub enum Renewal {
     Queued,
     /// Neither held nor waiting.
     Gone,
+    /// Nobody knows: to be asked again. Others that were asked with it have their answers.
+    Unanswered,
 }
 
 /// The answer to a release.

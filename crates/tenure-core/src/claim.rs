@@ -15,10 +15,12 @@ use crate::{Error, Name, Result};
 pub struct ClientId(Uuid);
 
 impl ClientId {
-    /// A fresh one.
+    /// A fresh one, random in all of its 128 bits: where a store keeps nothing but a token, it is part of the token.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self(Uuid::new_v4())
+        let (a, b) = (Uuid::new_v4().as_u128(), Uuid::new_v4().as_u128());
+        // What is fixed in one of them is random in the other.
+        Self(Uuid::from_u128(a ^ b.rotate_left(64)))
     }
 }
 
@@ -50,6 +52,11 @@ pub struct HoldId {
     pub client: ClientId,
     /// Counts up within the client.
     pub n: u64,
+}
+
+impl HoldId {
+    /// Of nobody: in a claim that goes by its [`Claim::token`] alone.
+    pub const NONE: Self = Self { client: ClientId(Uuid::nil()), n: 0 };
 }
 
 impl fmt::Display for HoldId {
@@ -257,6 +264,9 @@ pub struct Claim {
     pub durability: Durability,
     /// A word for people.
     pub note: Option<Arc<str>>,
+    /// What stands in the store for the holder, where that is the caller's own word instead of the id. Only a store
+    /// with [`Info::tokens`](crate::backend::Info::tokens) is asked for it.
+    pub token: Option<Arc<str>>,
 }
 
 impl Claim {
@@ -264,7 +274,49 @@ impl Claim {
     pub fn of(id: HoldId, name: Name, kind: Kind) -> Self {
         let lease = Duration::from_secs(30);
         let durability = Durability::Master;
-        Self { id, name, kind, holds: 1, lease, wait: None, stamp: lease, durability, note: None }
+        Self { id, name, kind, holds: 1, lease, wait: None, stamp: lease, durability, note: None, token: None }
+    }
+
+    /// The same of whatever is held by this token, whoever took it.
+    pub fn of_token(token: impl Into<Arc<str>>, name: Name, kind: Kind) -> Self {
+        Self { token: Some(token.into()), ..Self::of(HoldId::NONE, name, kind) }
+    }
+}
+
+/// Who holds something, as [`Lock::release_by`](crate::Lock::release_by) is told: the id of a hold, or a token.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum HeldBy {
+    /// The id of a hold.
+    Hold(HoldId),
+    /// What stands in the store: the caller's own word, or that of another library.
+    Token(Arc<str>),
+}
+
+impl From<HoldId> for HeldBy {
+    fn from(id: HoldId) -> Self {
+        Self::Hold(id)
+    }
+}
+
+impl From<&str> for HeldBy {
+    /// What looks like the id of a hold is one.
+    fn from(text: &str) -> Self {
+        text.parse().map_or_else(|_| Self::Token(text.into()), Self::Hold)
+    }
+}
+
+impl From<String> for HeldBy {
+    fn from(text: String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+impl fmt::Display for HeldBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hold(id) => id.fmt(f),
+            Self::Token(token) => token.fmt(f),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The word of a store that what it said before may not be so any more.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use tokio::sync::Notify;
@@ -25,6 +25,7 @@ pub struct Doubt(Arc<Raised>);
 struct Raised {
     times: AtomicU64,
     notify: Notify,
+    also: Mutex<Vec<Weak<Raised>>>,
 }
 
 impl Doubt {
@@ -37,6 +38,17 @@ impl Doubt {
     pub fn raise(&self) {
         self.0.times.fetch_add(1, SeqCst);
         self.0.notify.notify_waiters();
+        let also: Vec<_> = {
+            let mut also = self.0.also.lock().unwrap_or_else(|e| e.into_inner());
+            also.retain(|other| other.strong_count() > 0);
+            also.iter().filter_map(Weak::upgrade).collect()
+        };
+        also.into_iter().for_each(|other| Self(other).raise());
+    }
+
+    /// Whatever raises this raises `other`, too.
+    pub fn also(&self, other: &Self) {
+        self.0.also.lock().unwrap_or_else(|e| e.into_inner()).push(Arc::downgrade(&other.0));
     }
 
     /// How often it was raised. Two equal numbers, taken before a command is sent and after it was answered, say that

@@ -1,5 +1,7 @@
 //! Errors, named by what a caller can do about them. Busy and timed out are not errors but `None`.
 
+use std::time::Duration;
+
 use crate::{HoldId, Name};
 
 /// The result of every fallible call.
@@ -18,6 +20,8 @@ pub enum Error {
         what: String,
         /// What the store or the connection said.
         reason: String,
+        /// When it will be possible, where that is known.
+        retry_after: Option<Duration>,
     },
     /// Sent, but no answer came: it may or may not have been executed.
     #[error("{backend}: {what}: sent but not answered: {reason}")]
@@ -57,6 +61,16 @@ pub enum Error {
     /// Something was asked for that cannot be right: a bad name, address, option, file or mix of kinds.
     #[error("{0}")]
     Config(String),
+    /// Others were in the way each time, as often as was to be tried.
+    #[error("{backend}: {what}: gave up: {reason}")]
+    GaveUp {
+        /// Scheme of the store.
+        backend: &'static str,
+        /// The call and the name it was for.
+        what: String,
+        /// How often it was tried, and what was said the last time.
+        reason: String,
+    },
     /// The client was closed.
     #[error("the client is closed")]
     Closed,
@@ -74,6 +88,14 @@ impl Error {
     /// Whether the call may have been executed although it failed.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown { .. })
+    }
+
+    /// When the same call will be possible, where that is known.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Unavailable { retry_after, .. } => *retry_after,
+            _ => None,
+        }
     }
 
     /// Whether this says that something held was lost.

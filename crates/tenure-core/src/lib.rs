@@ -32,8 +32,9 @@ mod rwlock;
 mod semaphore;
 mod unanswered;
 
+pub use background::Background;
 pub use backend::{Backend, Holder, Snapshot, Waiter};
-pub use claim::{Claim, ClientId, Durability, Family, Fence, HoldId, Kind, OpId, Process};
+pub use claim::{Claim, ClientId, Durability, Family, Fence, HeldBy, HoldId, Kind, OpId, Process};
 pub use client::{Client, Settings};
 pub use clock::{Clock, Drift, Time, wall_micros};
 pub use count::CountingSemaphore;

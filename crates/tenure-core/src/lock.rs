@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::acquire::{Request, Wait};
-use crate::backend::{Holder, Mode, Released, Waiter};
+use crate::backend::{Holder, Mode, Released, Renewal, Waiter};
 use crate::client::{Client, Core};
-use crate::{Claim, Durability, Family, Guard, HoldId, Kind, Name, Owner, Result};
+use crate::{Claim, Durability, Family, Guard, HeldBy, Kind, Name, Owner, Result};
 
 /// A lock, or what behaves like one: the halves of a read/write lock, permits of a semaphore. A template: cheap,
 /// without state, to be cloned and used as often as wanted.
@@ -71,6 +71,16 @@ impl Lock {
     /// a hold asked for stays with the hold. A store without copies refuses more than [`Durability::Master`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.request.durability = Some(durability);
+        self
+    }
+
+    /// Stands in the store by this word instead of a random one, where the store has nothing but a word: on Redis with
+    /// `layout=plain`. Whoever knows it can [`release_by`](Lock::release_by) and [`renew_by`](Lock::renew_by) it.
+    ///
+    /// Nobody else may use the same token for the same name at the same time: those who write such locks by hand
+    /// cannot tell the two apart.
+    pub fn token(mut self, token: impl Into<Arc<str>>) -> Self {
+        self.request.token = Some(token.into());
         self
     }
 
@@ -193,18 +203,48 @@ impl Lock {
         core.take_away(|| core.backend.expel(name, self.request.kind, holder)).await
     }
 
-    /// Releases a hold by its id, from anywhere, and says whether there was one. Its holder learns it as from
-    /// [`Lock::force_release`].
+    /// Releases a hold by its id or its token, from anywhere, and says whether there was one. Its holder learns it as
+    /// from [`Lock::force_release`].
     ///
     /// # Errors
-    /// `Unavailable` or `Unknown` when the store does not answer.
-    pub async fn release_by(&self, id: HoldId) -> Result<bool> {
+    /// `Unavailable` or `Unknown` when the store does not answer; `Unsupported` for a token where there are none.
+    pub async fn release_by(&self, by: impl Into<HeldBy>) -> Result<bool> {
+        let claim = self.held_by(by.into())?;
+        let core = self.request.core();
+        core.take_away(|| core.backend.release(&claim, 0)).await
+    }
+
+    /// Extends a hold by its id or its token, from anywhere, for the lease that this lock says, and says whether there
+    /// was one. Nothing is shortened.
+    ///
+    /// # Errors
+    /// As [`Lock::release_by`].
+    pub async fn renew_by(&self, by: impl Into<HeldBy>) -> Result<bool> {
+        let core = self.request.core();
+        let lease = self.request.lease.unwrap_or(core.settings.lease);
+        let claims = [Arc::new(Claim { lease, ..self.held_by(by.into())? })];
+        let unanswered = || core.unanswered(format_args!("renew {}", claims[0].name), core.settings.call_timeout);
+        core.ask(async || match core.backend.renew(&claims).await?[..] {
+            [Renewal::Unanswered] => Err(unanswered()),
+            [Renewal::Held { .. }] => Ok(true),
+            _ => Ok(false),
+        })
+        .await
+    }
+
+    fn held_by(&self, by: HeldBy) -> Result<Claim> {
         let core = self.request.core();
         core.check_open()?;
-        let name = self.request.name()?;
-        tracing::info!(%name, hold = %id, "released by its id");
-        let claim = Claim::of(id, name.clone(), self.request.kind);
-        core.take_away(|| core.backend.release(&claim, 0)).await
+        let (name, kind) = (self.request.name()?, self.request.kind);
+        core.backend.info().require(kind.family())?;
+        tracing::info!(%name, %by, "asked for without its guard");
+        Ok(match by {
+            HeldBy::Hold(id) => Claim::of(id, name.clone(), kind),
+            HeldBy::Token(token) => {
+                core.backend.info().require_token(&token)?;
+                Claim::of_token(token, name.clone(), kind)
+            }
+        })
     }
 
     /// The name, if it is a good one.

@@ -36,6 +36,8 @@ impl Memory {
                 families: Family::ALL,
                 fenced: true,
                 durable: false,
+            tokens: false,
+            refusals: &[],
                 liveness: Liveness::Lease,
                 poll: Duration::from_secs(2),
                 clock,

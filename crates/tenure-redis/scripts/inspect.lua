@@ -14,7 +14,7 @@ if kind == 'hash' and redis.call('HLEN', name) <= 100000 then
   for i = 1, #content, 2 do
     times[#times + 1] = shared and time_of(ARGV[1], content[i], tonumber(content[i + 1]) or 0) or 0
   end
-elseif kind == 'string' and redis.call('STRLEN', name) <= 20 then
+elseif kind == 'string' and redis.call('STRLEN', name) <= 1024 then
   content = redis.call('GET', name)
 end
 local known = redis.call('HGETALL', about)

@@ -107,7 +107,7 @@ impl Redis {
         }
     }
 
-    async fn send_attempt(
+    pub(crate) async fn send_attempt(
         &self,
         claim: &Claim,
         keys: &Keys,

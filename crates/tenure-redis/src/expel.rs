@@ -1,14 +1,18 @@
 //! Taking a name from a holder of another library, which goes by words of its own: what Redisson calls to force.
 
 use tenure_core::backend::Released;
-use tenure_core::{Kind, Name, Result};
+use tenure_core::{Claim, Kind, Name, Result};
 
+use crate::options::Layout;
 use crate::scripts;
 use crate::store::{Redis, words};
 use crate::transport::{Call, Order, Script, Value};
 
 impl Redis {
     pub(crate) async fn drive_out(&self, name: &Name, kind: Kind, holder: &str) -> Result<Released> {
+        if self.layout == Layout::Plain {
+            return self.plain_leave(&Claim::of_token(holder, name.clone(), kind), 0).await;
+        }
         let keys = self.keys(name)?;
         let publish = self.transport.publish_command();
         let about = keys.about();

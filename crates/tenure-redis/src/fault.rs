@@ -20,7 +20,10 @@ impl What<'_> {
         };
         let backend = self.backend;
         match failure {
-            Failure::NotExecuted(reason) => Error::Unavailable { backend, what, reason },
+            Failure::NotExecuted(reason) => Error::Unavailable { backend, what, reason, retry_after: None },
+            Failure::TooYoung(reason, left) => {
+                Error::Unavailable { backend, what, reason, retry_after: Some(left) }
+            }
             Failure::Unknown(reason) => Error::Unknown { backend, what, reason },
             Failure::Refused(reply) => Error::Config(match reply.code.as_str() {
                 "WRONGTYPE" => format!(

@@ -7,6 +7,7 @@ use tenure_core::backend::Mode;
 use tenure_core::{Family, Fence, Holder, Name, Result, Snapshot, Waiter};
 
 use crate::keys::{Keys, is_record, name_of};
+use crate::options::Layout;
 use crate::scripts;
 use crate::store::{Redis, words};
 use crate::transport::{Call, Failure, Order, OwnedCall, To, Value};
@@ -27,7 +28,7 @@ impl Redis {
         let what = self.what("inspect", name, &keys);
         let reply = self.transport.call(call).await.map_err(|failure| what.failed(failure))?.value;
         let Value::Array(parts) = reply else { return Err(what.nonsense(reply)) };
-        Ok(Seen(parts).snapshot(name))
+        Ok(Seen { parts, plain: self.layout == Layout::Plain }.snapshot(name))
     }
 
     /// Scans the keys of all masters, within bounds, and looks at what may be a name in use.
@@ -86,7 +87,9 @@ impl Redis {
         for ((name, keys), reply) in names.iter().zip(replies) {
             let what = self.what("inspect", name, keys);
             match reply.map(|placed| placed.value) {
-                Ok(Value::Array(parts)) => found.extend(Seen(parts).listed(name)),
+                Ok(Value::Array(parts)) => {
+                    found.extend(Seen { parts, plain: self.layout == Layout::Plain }.listed(name))
+                }
                 // A key of another program, of another type than its name makes one think.
                 Err(Failure::Refused(_)) => {}
                 Ok(other) => return Err(what.nonsense(other)),
@@ -130,15 +133,18 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 /// The reply of the script.
-struct Seen(Vec<Value>);
+struct Seen {
+    parts: Vec<Value>,
+    plain: bool,
+}
 
 impl Seen {
     fn text(&self, at: usize) -> Option<&str> {
-        self.0.get(at).and_then(Value::text)
+        self.parts.get(at).and_then(Value::text)
     }
 
     fn list(&self, at: usize) -> &[Value] {
-        match self.0.get(at) {
+        match self.parts.get(at) {
             Some(Value::Array(list)) => list,
             _ => &[],
         }
@@ -153,11 +159,15 @@ impl Seen {
     }
 
     fn now(&self) -> f64 {
-        self.0.get(12).and_then(Value::int).unwrap_or(0) as f64
+        self.parts.get(12).and_then(Value::int).unwrap_or(0) as f64
     }
 
     /// Of a listing: a number is listed only if something says that it is ours or a semaphore's.
     fn listed(&self, name: &Name) -> Option<Snapshot> {
+        if self.plain {
+            let ours = |h: &Holder| !h.foreign || is_token(&h.id);
+            return self.snapshot(name).filter(|s| s.holders.iter().all(ours));
+        }
         let known = self.text(0) != Some("string")
             || self.text(10).is_some()
             || !self.list(6).is_empty()
@@ -168,7 +178,7 @@ impl Seen {
     fn snapshot(&self, name: &Name) -> Option<Snapshot> {
         let about: HashMap<&str, About> = self
             .pairs(3)
-            .filter(|(id, _)| id.text() != Some("holder"))
+            .filter(|(id, _)| !matches!(id.text(), Some("holder" | "hold")))
             .filter_map(|(id, text)| Some((id.text()?, About::parse(text.text()?))))
             .collect();
         let mut snapshot = Snapshot {
@@ -181,6 +191,11 @@ impl Seen {
             count: None,
         };
         match self.text(0)? {
+            "string" if self.plain => {
+                let (token, left) = (self.text(2)?, self.parts.get(1).and_then(Value::int).unwrap_or(-1));
+                snapshot.holders = vec![holder(token, Mode::Exclusive, 1, time_left(left), about.get(token))];
+            }
+            "hash" if self.plain => return None,
             "hash" => {
                 snapshot.holders = self.hash_holders(&about);
                 if snapshot.holders.is_empty() && snapshot.waiters.is_empty() {
@@ -220,7 +235,7 @@ impl Seen {
     }
 
     fn hash_holders(&self, about: &HashMap<&str, About>) -> Vec<Holder> {
-        let whole = self.0.get(1).and_then(Value::int).unwrap_or(-1);
+        let whole = self.parts.get(1).and_then(Value::int).unwrap_or(-1);
         let mode = self.pairs(2).find(|(field, _)| field.text() == Some("mode"));
         let mut holders = Vec::new();
         for (at, (field, holds)) in self.pairs(2).enumerate() {
@@ -269,6 +284,17 @@ impl Seen {
         let queued = self.list(5).iter().filter_map(Value::text);
         let others = self.pairs(4).filter_map(|(id, _)| id.text());
         queued.chain(others).filter(|id| !dead(id)).map(|id| waiter(id, about.get(id))).collect()
+    }
+}
+
+/// Whether another library may have drawn it: 16 random bytes as base64 or as hexadecimal digits. All else may be a
+/// value of any program.
+fn is_token(value: &str) -> bool {
+    let base64 = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'-' | b'_');
+    match value.len() {
+        32 => value.bytes().all(|b| b.is_ascii_hexdigit()),
+        24 => value.strip_suffix("==").is_some_and(|v| v.bytes().all(base64)),
+        _ => false,
     }
 }
 

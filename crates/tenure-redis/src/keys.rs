@@ -134,6 +134,11 @@ impl Keys {
         redisson.into_iter().chain(ours).chain(more).collect()
     }
 
+    /// The same of a plain lock.
+    pub(crate) fn plain(&self) -> Vec<String> {
+        vec![self.name.clone(), self.about(), self.waiters(), self.stamps()]
+    }
+
     /// The same of channels.
     pub(crate) fn channels(&self, id: HoldId) -> Vec<String> {
         let one = self.fair_channel(&id.to_string());
@@ -143,6 +148,11 @@ impl Keys {
 
     pub(crate) fn lock_channel(&self) -> String {
         self.beside("redisson_lock__channel")
+    }
+
+    /// Where the release of a plain lock is told, among ourselves.
+    pub(crate) fn plain_channel(&self) -> String {
+        self.ours("tenure_lock")
     }
 
     /// The channel of one waiter for a fair lock.

@@ -7,6 +7,7 @@ use tenure_core::backend::{Released, Renewal};
 use tenure_core::{Claim, Error, Kind, Result};
 
 use crate::keys::Keys;
+use crate::options::Layout;
 use crate::scripts;
 use crate::store::{Redis, millis, words};
 use crate::transport::{Call, Order, OwnedCall, Script, Value};
@@ -54,7 +55,7 @@ impl Redis {
         }
     }
 
-    async fn send_leave(
+    pub(crate) async fn send_leave(
         &self,
         claim: &Claim,
         keys: &Keys,
@@ -88,7 +89,11 @@ impl Redis {
             slots.entry(self.transport.slot(keys.name().as_bytes())).or_default().push(at);
         }
         let batches: Vec<&[usize]> = slots.values().flat_map(|g| g.chunks(BATCH)).collect();
-        let calls = batches.iter().map(|batch| self.renewal(batch, claims, &keys)).collect();
+        let call = |batch: &&[usize]| match self.layout {
+            Layout::Redisson => self.renewal(batch, claims, &keys),
+            Layout::Plain => self.plain_renewal(batch, claims, &keys),
+        };
+        let calls = batches.iter().map(call).collect();
         let replies = self.transport.calls(calls).await;
 
         let mut answers = vec![Renewal::Gone; claims.len()];

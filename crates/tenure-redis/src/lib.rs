@@ -9,11 +9,12 @@ mod inspect;
 mod keys;
 mod leave;
 mod options;
+mod plain;
 mod scripts;
 mod store;
 mod transport;
 mod watch;
 mod who;
 
-pub use options::{Address, Fences, Options, Secret, Sentinels, Tls, Topology};
+pub use options::{Address, Fences, Layout, Options, Secret, Sentinels, Tls, Topology};
 pub use store::Redis;

@@ -24,7 +24,9 @@ pub struct Options {
     pub client_name: String,
     /// What comes before every name, so that several programs can share a server.
     pub prefix: String,
-    /// Where fences come from.
+    /// How locks stand in the store.
+    pub layout: Layout,
+    /// Where fences come from. The plain layout has none.
     pub fences: Fences,
     /// How far the clock of a JVM that shares a semaphore may be ahead of the server's.
     pub permit_slack: Duration,
@@ -43,6 +45,17 @@ impl Options {
             Topology::Cluster(_) => "redis+cluster",
         }
     }
+}
+
+/// How locks stand in the store, and so with which other libraries they are shared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Layout {
+    /// As Redisson has them: a hash, and all kinds.
+    #[default]
+    Redisson,
+    /// A string with the holder's token, `SET key token NX PX ms`: what redsync, node-redlock, redis-py and most locks
+    /// written by hand use. Locks only, without a fence.
+    Plain,
 }
 
 /// Where fences come from.
@@ -75,6 +88,7 @@ impl Default for Options {
             timeout: Duration::from_secs(3),
             client_name: "tenure".to_owned(),
             prefix: String::new(),
+            layout: Layout::default(),
             fences: Fences::default(),
             permit_slack: Duration::from_secs(10),
         }

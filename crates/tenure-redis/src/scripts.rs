@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::options::Layout;
 use crate::transport::Script;
 
 macro_rules! scripts {
@@ -9,7 +10,7 @@ macro_rules! scripts {
         $(pub(crate) static $name: Script =
             Script::new(concat!($(include_str!(concat!("../scripts/", $part, ".lua")), "\n"),+));)+
 
-        static ALL: &[&Script] = &[$(&$name),+];
+        static ALL: &[(&str, &Script)] = &[$((stringify!($name), &$name)),+];
     };
 }
 
@@ -29,12 +30,17 @@ scripts! {
     LOCK_EXPEL = "lib/extend" "lib/clock" "lib/queue" "lock_expel";
     RW_EXPEL = "lib/readers" "rw_expel";
     PERMIT_EXPEL = "lib/extend" "lib/permits" "permit_expel";
+    PLAIN_ACQUIRE = "lib/extend" "lib/clock" "lib/fence" "lib/waiting" "lib/plain" "plain_acquire";
+    PLAIN_RELEASE = "lib/extend" "lib/waiting" "lib/plain" "plain_release";
+    PLAIN_RENEW = "lib/extend" "lib/clock" "lib/waiting" "lib/plain" "plain_renew";
     INSPECT = "lib/clock" "lib/extend" "lib/permits" "lib/readers" "inspect";
 }
 
-/// The commands that they run, except those that are handed to them.
-pub(crate) fn commands() -> BTreeSet<&'static str> {
-    let calls = ALL.iter().flat_map(|script| script.text.split("call('").skip(1));
+/// The commands that those of a layout run, except those that are handed to them.
+pub(crate) fn commands(layout: Layout) -> BTreeSet<&'static str> {
+    let plain = |name: &str| name.starts_with("PLAIN");
+    let wanted = ALL.iter().filter(|(name, _)| plain(name) == (layout == Layout::Plain));
+    let calls = wanted.flat_map(|(_, script)| script.text.split("call('").skip(1));
     calls.filter_map(|rest| rest.split_once('\'').map(|(command, _)| command)).collect()
 }
 
@@ -44,7 +50,8 @@ mod tests {
 
     #[test]
     fn every_command_is_found() {
-        let all = commands();
+        assert!(commands(Layout::Plain).contains("GET") && !commands(Layout::Plain).contains("ZINCRBY"));
+        let all = commands(Layout::Redisson);
         for one in ["HSET", "PEXPIRE", "TIME", "ZADD", "DEL", "LRANGE", "SET", "INCRBY"] {
             assert!(all.contains(one), "{one} of {all:?}");
         }
@@ -52,7 +59,7 @@ mod tests {
         // What a script is handed, it calls by a name of its own.
         let other = |text: &str| text.split("call(").skip(1).filter(|c| !c.starts_with('\'')).count();
         let handed = |text: &str| text.matches("call(ARGV[").count() + text.matches("call(publish").count();
-        for script in ALL {
+        for (_, script) in ALL {
             assert_eq!(other(script.text), handed(script.text), "{}", script.text);
         }
     }

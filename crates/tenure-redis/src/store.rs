@@ -14,17 +14,25 @@ use tenure_core::{Claim, Clock, Drift, Error, Family, Finding, Kind, Name, OpId,
 
 use crate::fault::What;
 use crate::keys::Keys;
-use crate::options::{Fences, Options};
+use crate::options::{Fences, Layout, Options};
 use crate::transport::{Failure, Transport};
 
 /// The longest sleep of a waiter that hears nothing.
 const POLL: Duration = Duration::from_secs(5);
 
-/// Locks on Redis, in Redisson's layout.
+const PLAIN_REFUSALS: &[(Family, &str)] = &[
+    (Family::Fair, "a string has no queue"),
+    (Family::Leader, "a string hands out no fence, and elections need one"),
+    (Family::ReadWrite, "a string has one holder"),
+    (Family::Permit, "a string has one holder"),
+];
+
+/// Locks on Redis, in Redisson's layout or the plain one.
 pub struct Redis {
     pub(crate) transport: Transport,
     pub(crate) info: Info,
     pub(crate) prefix: String,
+    pub(crate) layout: Layout,
     pub(crate) fences: Fences,
     pub(crate) slack: Duration,
     /// Whether it was said already that this user may not listen.
@@ -38,12 +46,16 @@ impl Redis {
     /// `Config` when an address, a password or a certificate is wrong; `Unavailable` when nobody answers.
     pub async fn open(options: Options) -> Result<Self> {
         let (prefix, fences, slack) = (options.prefix.clone(), options.fences, options.permit_slack);
+        let layout = options.layout;
+        let plain = layout == Layout::Plain;
         let scheme = options.scheme();
         let transport = Transport::open(options).await?;
         let info = Info {
             scheme,
-            families: Family::ALL,
-            fenced: true,
+            families: if plain { &[Family::Lock] } else { Family::ALL },
+            refusals: if plain { PLAIN_REFUSALS } else { &[] },
+            fenced: !plain,
+            tokens: plain,
             liveness: Liveness::Lease,
             poll: POLL,
             clock: Clock::boot(),
@@ -51,9 +63,9 @@ impl Redis {
             doubt: transport.told(),
             durable: true,
             // A JVM that reads too sets the whole lock down to its own lease of 30 s.
-            shared_proof: Some(Duration::from_secs(10)),
+            shared_proof: (!plain).then_some(Duration::from_secs(10)),
         };
-        Ok(Self { transport, info, prefix, fences, slack, deaf: AtomicBool::new(false) })
+        Ok(Self { transport, info, prefix, layout, fences, slack, deaf: AtomicBool::new(false) })
     }
 
     /// The keys of a name, if the deployment can keep them together.
@@ -106,7 +118,10 @@ impl Backend for Redis {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
-        self.attempt(claim).await
+        match self.layout {
+            Layout::Redisson => self.attempt(claim).await,
+            Layout::Plain => self.plain_attempt(claim).await,
+        }
     }
 
     async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
@@ -118,7 +133,10 @@ impl Backend for Redis {
     }
 
     async fn release(&self, claim: &Claim, left: u32) -> Result<Released> {
-        self.leave(claim, left).await
+        match self.layout {
+            Layout::Redisson => self.leave(claim, left).await,
+            Layout::Plain => self.plain_leave(claim, left).await,
+        }
     }
 
     async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply> {

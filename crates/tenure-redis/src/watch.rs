@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use tenure_core::backend::{Counter, Interest, Signal, Watch};
 use tenure_core::{Kind, Name, Result};
 
+use crate::options::Layout;
 use crate::store::Redis;
 use crate::transport::{Failure, Heard, Subscription, Transport};
 
@@ -19,6 +20,7 @@ impl Redis {
         let mut latch = false;
         let channel = match interest {
             Interest::Claim(claim) => match claim.kind {
+                _ if self.layout == Layout::Plain => keys.plain_channel(),
                 Kind::Lock | Kind::Leader => keys.lock_channel(),
                 Kind::FairLock => keys.fair_channel(&claim.id.to_string()),
                 Kind::Read { .. } | Kind::Write => keys.rw_channel(),

@@ -31,7 +31,7 @@ impl Fault {
             Self::Busy => format!("another process holds the file: {path}"),
             Self::Moved => format!("{path}: the file was removed or replaced, again and again"),
         };
-        Error::Unavailable { backend: SCHEME, what: what.to_string(), reason }
+        Error::Unavailable { backend: SCHEME, what: what.to_string(), reason, retry_after: None }
     }
 }
 

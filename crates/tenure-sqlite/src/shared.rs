@@ -65,6 +65,8 @@ impl Shared {
             families: Family::ALL,
             fenced: true,
             durable: false,
+            tokens: false,
+            refusals: &[],
             liveness: Liveness::Lease,
             poll: Duration::from_secs(2),
             clock: options.clock.clone().unwrap_or_else(Clock::boot),

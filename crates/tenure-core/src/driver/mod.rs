@@ -139,6 +139,8 @@ pub(crate) struct Gate {
     wake: Notify,
     /// Someone does not wait any more.
     stale: AtomicBool,
+    /// Whether it was said already that the store is not ready.
+    told: AtomicBool,
     /// An owner with a waiter here may have come in by another way.
     recheck: AtomicBool,
     /// The store may have forgotten who waits, and what they wait for.

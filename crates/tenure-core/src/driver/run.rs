@@ -282,6 +282,12 @@ impl Run {
                 }
                 Ok(Attempt::Busy { retry_after, behind }) => return Try::Busy { retry_after, behind },
                 Ok(Attempt::Gone) => return Try::Busy { retry_after: None, behind: None },
+                Err(error) if error.retry_after().is_some() => {
+                    if !self.gate.told.swap(true, SeqCst) {
+                        tracing::warn!(name = %self.name, %error, "waiting for the store");
+                    }
+                    return Try::Busy { retry_after: error.retry_after(), behind: None };
+                }
                 Err(error) if error.is_transient() => {
                     // It may have been granted: whoever gives up now must undo it.
                     if error.is_unknown() {

@@ -103,7 +103,7 @@ impl Faults {
         let backend = self.inner.info().scheme;
         let what = format!("{what} {name}");
         if fate.refused {
-            return Err(Error::Unavailable { backend, what, reason: "refused by the fault layer".into() });
+            return Err(self.inner.info().unavailable(what, "refused by the fault layer"));
         }
         let (reply, answer) = oneshot::channel();
         let inner = self.inner.clone();

@@ -6,6 +6,7 @@ use tenure_core::{ClientId, Finding, HoldId, Name};
 use super::{Node, Stuck, concluded, number, trial};
 use crate::inspect::escape;
 use crate::keys::Keys;
+use crate::options::Layout;
 use crate::scripts;
 use crate::transport::Value;
 
@@ -50,12 +51,15 @@ async fn ask_all(node: &Node<'_>) -> Result<Option<Missing>, Stuck> {
         plain.push("WAIT");
     }
     let mut commands: Vec<&str> = vec!["EVAL", "EVALSHA"];
-    commands.extend(scripts::commands().into_iter().filter(|c| *c != "TIME"));
-
-    let Some(on_keys) = ask(node, &commands, &keys.all(id)).await? else { return Ok(None) };
-    let Some(on_channels) = ask(node, &[publish, subscribe], &keys.channels(id)).await? else {
-        return Ok(None);
+    let layout = node.redis.layout;
+    commands.extend(scripts::commands(layout).into_iter().filter(|c| *c != "TIME"));
+    let (all, channels) = match layout {
+        Layout::Redisson => (keys.all(id), keys.channels(id)),
+        Layout::Plain => (keys.plain(), vec![keys.plain_channel()]),
     };
+
+    let Some(on_keys) = ask(node, &commands, &all).await? else { return Ok(None) };
+    let Some(on_channels) = ask(node, &[publish, subscribe], &channels).await? else { return Ok(None) };
     let Some(alone) = ask(node, &["TIME"], &[String::new()]).await? else { return Ok(None) };
     let Some(useful) = ask(node, &plain, &[String::new()]).await? else { return Ok(None) };
     Ok(Some(Missing { on_keys, on_channels, alone, useful }))

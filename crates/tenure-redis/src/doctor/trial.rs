@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use tenure_core::backend::Attempt;
+use tenure_core::backend::{Attempt, Backend};
 use tenure_core::{Claim, ClientId, Error, Finding, HoldId, Kind, Name};
 
 use crate::keys::Keys;
+use crate::options::Layout;
 use crate::store::Redis;
 use crate::transport::{Failure, To};
 
@@ -48,18 +49,19 @@ impl Redis {
         let name = Name::new(format!("{NAME}-{}", id.client))?;
         let keys = self.keys(&name)?;
         let claim = Claim { lease: LEASE, ..Claim::of(id, name.clone(), Kind::Lock) };
-        let mut ear =
-            match self.transport.subscribe(keys.lock_channel().as_bytes(), keys.name().as_bytes()).await {
-                Ok(ear) => Some(ear),
-                Err(Failure::Refused(_)) => None,
-                Err(failure) => return Err(self.failed("listen to", &name, &keys, failure)),
-            };
+        let plain = self.layout == Layout::Plain;
+        let channel = if plain { keys.plain_channel() } else { keys.lock_channel() };
+        let mut ear = match self.transport.subscribe(channel.as_bytes(), keys.name().as_bytes()).await {
+            Ok(ear) => Some(ear),
+            Err(Failure::Refused(_)) => None,
+            Err(failure) => return Err(self.failed("listen to", &name, &keys, failure)),
+        };
         let begun = Instant::now();
-        let attempt = self.attempt(&claim).await?;
+        let attempt = self.try_acquire(&claim).await?;
         if !matches!(attempt, Attempt::Granted { .. }) {
             return Ok(None);
         }
-        self.leave(&claim, 0).await?;
+        self.release(&claim, 0).await?;
         let took = begun.elapsed();
         let heard = match &mut ear {
             Some(ear) => Some(tokio::time::timeout(HEAR, ear.next()).await.is_ok()),

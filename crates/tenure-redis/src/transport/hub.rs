@@ -5,11 +5,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tenure_core::Doubt;
+use tenure_core::{Background, Doubt};
 use tokio::sync::watch;
 
 use super::attempts::Attempts;
-use super::background::Background;
 use super::connect::{Connector, Hello};
 use super::ear::Seat;
 use super::failure::{Failure, Reply, Verdict, judge};
@@ -50,7 +49,7 @@ impl Hub {
             connector: Connector::new(options)?,
             attempts: Arc::default(),
             homes: Homes::default(),
-            background: Background::default(),
+            background: Background::new("tenure-redis"),
             map: Map::new(options)?,
             faces: Mutex::default(),
             doubt: watch::Sender::new(0),

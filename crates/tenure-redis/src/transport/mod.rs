@@ -5,7 +5,6 @@
 
 mod asking;
 mod attempts;
-mod background;
 mod batch;
 mod calls;
 mod cluster;
@@ -194,5 +193,6 @@ fn unavailable(failure: &Failure) -> tenure_core::Error {
         backend: SCHEME,
         what: "connect".to_owned(),
         reason: failure.to_string(),
+        retry_after: None,
     }
 }

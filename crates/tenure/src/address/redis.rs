@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tenure_core::{Error, Result};
-use tenure_redis::{Address as Server, Fences, Options, Secret, Sentinels, Tls, Topology};
+use tenure_redis::{Address as Server, Fences, Layout, Options, Secret, Sentinels, Tls, Topology};
 
 use super::{Address, Place};
 
@@ -101,7 +101,17 @@ impl Address {
             options.db =
                 db.parse().map_err(|_| Error::Config(format!("option db={db}: expected a number")))?;
         }
+        match self.take("layout").as_deref() {
+            None | Some("redisson") => {}
+            Some("plain") => options.layout = Layout::Plain,
+            Some(other) => {
+                return Err(Error::Config(format!("option layout={other}: expected redisson or plain")));
+            }
+        }
         match self.take("fence").as_deref() {
+            Some(_) if options.layout == Layout::Plain => {
+                return Err(Error::Config(format!("{scheme}: the plain layout has no fence to choose")));
+            }
             None | Some("tenure") => {}
             Some("redisson") => options.fences = Fences::Redisson,
             Some(other) => {
@@ -219,6 +229,8 @@ mod tests {
             ("redis+sentinel://a,b", "name of the master"),
             ("redis+cluster://a/1", "no database 1"),
             ("redis://h?fence=x", "tenure or redisson"),
+            ("redis://h?layout=x", "redisson or plain"),
+            ("redis://h?layout=plain&fence=tenure", "no fence to choose"),
             ("redis://h?prefx=x", "did you mean prefix?"),
             ("redis://h?prefix=%zz", "percent"),
             ("redis+unix:", "path of a socket"),

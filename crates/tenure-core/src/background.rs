@@ -1,4 +1,5 @@
-//! A thread with sockets and timers of its own, for callers whose runtime has none.
+//! A thread with sockets and timers of its own, for what must go on whoever polls, and for callers whose runtime has
+//! none.
 
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -7,15 +8,25 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 
 /// The thread, started on first use and ended on drop.
-#[derive(Debug, Default)]
-pub(crate) struct Background {
+#[derive(Debug)]
+pub struct Background {
+    name: &'static str,
     handle: OnceLock<Handle>,
     starting: Mutex<()>,
     stop: Arc<Notify>,
 }
 
 impl Background {
-    pub(crate) fn handle(&self) -> io::Result<&Handle> {
+    /// One that will be shown under this name.
+    pub fn new(name: &'static str) -> Self {
+        Self { name, handle: OnceLock::new(), starting: Mutex::default(), stop: Arc::default() }
+    }
+
+    /// Its runtime.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn handle(&self) -> io::Result<&Handle> {
         if let Some(handle) = self.handle.get() {
             return Ok(handle);
         }
@@ -27,7 +38,7 @@ impl Background {
         let handle = runtime.handle().clone();
         let stop = self.stop.clone();
         std::thread::Builder::new()
-            .name("tenure-redis".into())
+            .name(self.name.into())
             .spawn(move || runtime.block_on(stop.notified()))?;
         Ok(self.handle.get_or_init(|| handle))
     }

@@ -1,0 +1,112 @@
+//! Numbers that a quorum goes by.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use crate::{Drift, Error, Result};
+
+/// Numbers that a [`Quorum`](crate::Quorum) goes by. Begin with `QuorumOptions::default()` and assign.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct QuorumOptions {
+    /// After how many rounds [`Lock::acquire`](crate::Lock::acquire) gives up; 0 for never. 32. Whoever says how long
+    /// to wait waits for that long.
+    pub tries: u32,
+    /// How long to wait after a round that was lost: drawn evenly from here, and never shorter than the round took.
+    /// 50 to 250 ms.
+    pub retry_delay: RangeInclusive<Duration>,
+    /// How long a node has to answer; a twentieth of the lease, within 5 to 400 ms, if `None`.
+    pub node_timeout: Option<Duration>,
+    /// What is taken off each lease, for clocks that do not run alike: 1 % + 2 ms.
+    pub drift: Drift,
+    /// Longer leases are refused: a node that was restarted has to keep out for longer than any lease. 60 s.
+    pub max_lease: Duration,
+}
+
+impl Default for QuorumOptions {
+    fn default() -> Self {
+        Self {
+            tries: 32,
+            retry_delay: Duration::from_millis(50)..=Duration::from_millis(250),
+            node_timeout: None,
+            drift: Drift::default(),
+            max_lease: Duration::from_secs(60),
+        }
+    }
+}
+
+impl QuorumOptions {
+    pub(super) fn check(&self) -> Result<()> {
+        let wrong = |what: String| Err(Error::Config(format!("redlock: {what}")));
+        let (from, to) = (self.retry_delay.start(), self.retry_delay.end());
+        if from > to {
+            return wrong(format!("a retry_delay from {from:?} to {to:?} is empty"));
+        }
+        if self.node_timeout.is_some_and(|t| t.is_zero()) {
+            return wrong("a node_timeout of nothing leaves no time to answer".to_owned());
+        }
+        if !(0.0..0.5).contains(&self.drift.factor) {
+            return wrong(format!("a drift of {} of the lease: expected 0 to 0.5", self.drift.factor));
+        }
+        if self.max_lease < crate::client::MIN_LEASE {
+            return wrong(format!("a max_lease of {:?} is too short", self.max_lease));
+        }
+        Ok(())
+    }
+
+    pub(super) fn node_timeout(&self, lease: Duration) -> Duration {
+        let part = (lease / 20).clamp(Duration::from_millis(5), Duration::from_millis(400));
+        self.node_timeout.unwrap_or(part)
+    }
+
+    /// How long to wait after a round that took `took`.
+    pub(super) fn pause(&self, took: Duration) -> Duration {
+        let (from, to) = (self.retry_delay.start().as_micros(), self.retry_delay.end().as_micros());
+        let micros = |n: u128| u64::try_from(n).unwrap_or(u64::MAX);
+        Duration::from_micros(fastrand::u64(micros(from)..=micros(to))).max(took)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn a_node_has_a_twentieth_of_the_lease_within_bounds() {
+        let mut options = QuorumOptions::default();
+        for (lease, limit) in [(10, 5), (2_000, 100), (8_000, 400), (60_000, 400)] {
+            assert_eq!(options.node_timeout(ms(lease)), ms(limit));
+        }
+        options.node_timeout = Some(ms(1_000));
+        assert_eq!(options.node_timeout(ms(10)), ms(1_000));
+    }
+
+    #[test]
+    fn a_pause_is_never_shorter_than_the_round() {
+        let options = QuorumOptions::default();
+        for _ in 0..1_000 {
+            assert!((ms(50)..=ms(250)).contains(&options.pause(ms(3))));
+        }
+        assert_eq!(options.pause(ms(900)), ms(900));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let wrong: [fn(&mut QuorumOptions); 4] = [
+            |o| o.retry_delay = ms(9)..=ms(1),
+            |o| o.node_timeout = Some(Duration::ZERO),
+            |o| o.drift.factor = 1.0,
+            |o| o.max_lease = Duration::ZERO,
+        ];
+        for spoil in wrong {
+            let mut options = QuorumOptions::default();
+            assert!(options.check().is_ok());
+            spoil(&mut options);
+            assert!(options.check().unwrap_err().to_string().starts_with("redlock: a "));
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The votes of one round, and what they come to. No I/O.
+
+use std::time::Duration;
+
+use crate::Error;
+
+/// What one node said.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Vote {
+    Yes,
+    /// Another one has it there.
+    No,
+    /// It could not vote.
+    Failed(Error),
+}
+
+/// What the votes come to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Verdict {
+    Open,
+    Won,
+    Lost,
+}
+
+/// How many are a majority.
+pub(super) fn majority(n: usize) -> usize {
+    n / 2 + 1
+}
+
+/// The votes of one round, those still to come included.
+#[derive(Debug)]
+pub(super) struct Votes(pub(super) Vec<Option<Vote>>);
+
+impl Votes {
+    pub(super) fn new(n: usize) -> Self {
+        Self(vec![None; n])
+    }
+
+    fn count(&self, which: impl Fn(&Vote) -> bool) -> usize {
+        self.0.iter().flatten().filter(|v| which(v)).count()
+    }
+
+    pub(super) fn yes(&self) -> usize {
+        self.count(|v| *v == Vote::Yes)
+    }
+
+    /// Decided as soon as what is still to come cannot change it.
+    pub(super) fn verdict(&self) -> Verdict {
+        let (n, yes) = (self.0.len(), self.yes());
+        let open = self.0.iter().filter(|v| v.is_none()).count();
+        if yes >= majority(n) {
+            Verdict::Won
+        } else if yes + open < majority(n) {
+            Verdict::Lost
+        } else {
+            Verdict::Open
+        }
+    }
+
+    /// Of a lost round: whether others were in the way. Else too few nodes could vote at all.
+    pub(super) fn is_contended(&self) -> bool {
+        self.count(|v| !matches!(v, Vote::Failed(_))) >= majority(self.0.len())
+    }
+
+    /// When enough nodes will be able to vote, if that is known: by then so many that are not ready now will be.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        let able = self.count(|v| !matches!(v, Vote::Failed(_)));
+        let missing = majority(self.0.len()).checked_sub(able + 1)?;
+        let mut ready: Vec<Duration> = self.0.iter().flatten().filter_map(Vote::ready_in).collect();
+        ready.sort_unstable();
+        ready.get(missing).copied()
+    }
+
+    /// The one reason for which no node could vote, where it will not go away.
+    pub(super) fn refused(&self) -> Option<&Error> {
+        let mut failed = self.0.iter().flatten().filter_map(|v| match v {
+            Vote::Failed(error) => Some(error),
+            _ => None,
+        });
+        failed.find(|error| !error.is_transient())
+    }
+
+    /// In words, of each node.
+    pub(super) fn tell<'a>(&self, names: impl Iterator<Item = &'a str>, limit: Duration) -> String {
+        let said = |vote: &Option<Vote>| match vote {
+            None => format!("no answer within {limit:?}"),
+            Some(Vote::Yes) => "granted, and given back".to_owned(),
+            Some(Vote::No) => "held by another".to_owned(),
+            Some(Vote::Failed(Error::Unavailable { reason, .. } | Error::Unknown { reason, .. })) => reason.clone(),
+            Some(Vote::Failed(error)) => error.to_string(),
+        };
+        let each: Vec<String> = names.zip(&self.0).map(|(name, vote)| format!("node {name}: {}", said(vote))).collect();
+        format!(
+            "{} of {} nodes granted it, {} needed; {}",
+            self.yes(),
+            self.0.len(),
+            majority(self.0.len()),
+            each.join("; ")
+        )
+    }
+}
+
+impl Vote {
+    fn ready_in(&self) -> Option<Duration> {
+        match self {
+            Self::Failed(error) => error.retry_after(),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(retry_after: Option<u64>) -> Vote {
+        let retry_after = retry_after.map(Duration::from_secs);
+        Vote::Failed(Error::Unavailable { backend: "x", what: "y".into(), reason: "z".into(), retry_after })
+    }
+
+    fn votes(said: &str) -> Votes {
+        let vote = |c| match c {
+            'y' => Some(Vote::Yes),
+            'n' => Some(Vote::No),
+            'f' => Some(failed(None)),
+            _ => None,
+        };
+        Votes(said.chars().map(vote).collect())
+    }
+
+    #[test]
+    fn three_of_five_succeed_and_two_fail() {
+        for (said, verdict) in [
+            ("yyy..", Verdict::Won),
+            ("yy...", Verdict::Open),
+            ("yynn.", Verdict::Open),
+            ("yynnn", Verdict::Lost),
+            ("nnn..", Verdict::Lost),
+            ("yyffn", Verdict::Lost),
+            ("yyy", Verdict::Won),
+            ("yn.", Verdict::Open),
+            ("yy", Verdict::Won),
+            ("yn", Verdict::Lost),
+            ("y", Verdict::Won),
+            ("yyn.", Verdict::Open),
+            ("yynn", Verdict::Lost),
+        ] {
+            assert_eq!(votes(said).verdict(), verdict, "{said}");
+        }
+    }
+
+    #[test]
+    fn busy_is_told_from_unavailable() {
+        assert!(votes("yynnn").is_contended());
+        assert!(votes("nnffy").is_contended());
+        assert!(!votes("yyfff").is_contended());
+        assert!(!votes("n.fff").is_contended());
+    }
+
+    #[test]
+    fn it_is_known_when_enough_will_be_able_to_vote() {
+        let mut young = votes("yyf..");
+        assert_eq!(young.retry_after(), None);
+        young.0[2..].clone_from_slice(&[Some(failed(Some(9))), Some(failed(Some(5))), Some(failed(None))]);
+        assert_eq!(young.retry_after(), Some(Duration::from_secs(5)), "one more is enough");
+        young.0[1] = Some(failed(None));
+        assert_eq!(young.retry_after(), Some(Duration::from_secs(9)), "both are needed");
+        young.0[0] = Some(failed(None));
+        assert_eq!(young.retry_after(), None, "and that is not enough");
+    }
+}

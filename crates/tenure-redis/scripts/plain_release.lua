@@ -1,0 +1,22 @@
+-- Leaves a lock that is a string, or the wait for it; or keeps a hold that stays.
+-- Keys:      name, about, waiters, stamps
+-- Arguments: token, id, holds left, lease ms, publish command, channel
+-- Reply:     1 it was there; 0 there was nothing of this holder
+local name, about, waiters, stamps = unpack(KEYS)
+local token, id = ARGV[1], ARGV[2]
+
+if not meant(redis.call('GET', name), about, token, id) then
+  if ARGV[3] ~= '0' then
+    return 0
+  end
+  return leave(waiters, waiters, stamps, about, id)
+end
+if ARGV[3] ~= '0' then
+  extend(name, tonumber(ARGV[4]))
+  extend(about, tonumber(ARGV[4]))
+  return 1
+end
+redis.call('DEL', name)
+redis.call('HDEL', about, token, 'holder', 'hold')
+redis.pcall(ARGV[5], ARGV[6], '0')
+return 1

@@ -1,0 +1,75 @@
+//! The plain layout: a lock is a string, its value the holder's token. Shared with all who `SET key token NX PX ms`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_core::backend::{Attempt, Released};
+use tenure_core::{Claim, HoldId, Result};
+
+use crate::keys::Keys;
+use crate::scripts;
+use crate::store::{Redis, millis, words};
+use crate::transport::{Order, OwnedCall, Value};
+use crate::who::describe;
+
+/// How soon those look again whose holder will not tell when it leaves, in milliseconds.
+const LOOK: std::ops::Range<u64> = 50..250;
+
+/// What stands in the store, and the hold that it stands for: none where only the token is known.
+fn words_of(claim: &Claim) -> (String, String) {
+    let id = if claim.id == HoldId::NONE { String::new() } else { claim.id.to_string() };
+    (claim.token.as_deref().map_or_else(|| id.clone(), str::to_owned), id)
+}
+
+impl Redis {
+    pub(crate) async fn plain_attempt(&self, claim: &Claim) -> Result<Attempt> {
+        let keys = self.keys(&claim.name)?;
+        let sent = self.info.clock.now();
+        let (token, id) = words_of(claim);
+        let (lease, holds, who) = (millis(claim.lease).to_string(), claim.holds.to_string(), describe(claim));
+        let stamp = claim.wait.map_or_else(String::new, |_| millis(claim.stamp).to_string());
+        let args = [&*token, &id, &lease, &holds, &who, &stamp];
+        let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
+        let on = [keys.name(), &about, &waiters, &stamps];
+        let (on, args) = (words(&on), words(&args));
+        let reply = self.send_attempt(claim, &keys, &scripts::PLAIN_ACQUIRE, &on, &args).await?;
+        let number = |at: usize| reply.array().and_then(|parts| parts.get(at)).and_then(Value::int);
+        match (number(0), number(1), number(2)) {
+            (Some(1), ..) => {
+                Ok(Attempt::Granted { fence: None, until: self.info.drift.until(sent, claim.lease) })
+            }
+            (Some(0), Some(left), told) => {
+                let left = u64::try_from(left).ok().map(Duration::from_millis);
+                let look = Duration::from_millis(fastrand::u64(LOOK));
+                let retry_after = if told == Some(1) { left } else { Some(left.unwrap_or(look).min(look)) };
+                Ok(Attempt::Busy { retry_after, behind: None })
+            }
+            (Some(2), ..) => Ok(Attempt::Gone),
+            _ => Err(self.what("acquire", &claim.name, &keys).nonsense(reply)),
+        }
+    }
+
+    pub(crate) async fn plain_leave(&self, claim: &Claim, left: u32) -> Result<Released> {
+        let keys = self.keys(&claim.name)?;
+        let (token, id) = words_of(claim);
+        let (left, lease) = (left.to_string(), millis(claim.lease).to_string());
+        let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
+        let (publish, channel) = (self.transport.publish_command(), keys.plain_channel());
+        let args = [&*token, &id, &left, &lease, publish, &channel];
+        let on = [keys.name(), &about, &waiters, &stamps];
+        self.send_leave(claim, &keys, &scripts::PLAIN_RELEASE, &words(&on), &words(&args)).await
+    }
+
+    pub(crate) fn plain_renewal(&self, batch: &[usize], claims: &[Arc<Claim>], keys: &[Keys]) -> OwnedCall {
+        let (mut on, mut args) = (Vec::new(), Vec::new());
+        for at in batch {
+            let (claim, keys) = (&claims[*at], &keys[*at]);
+            let (token, id) = words_of(claim);
+            on.extend([keys.name().to_owned(), keys.about(), keys.waiters(), keys.stamps()]);
+            let lease = if claim.lease.is_zero() { 0 } else { millis(claim.lease) };
+            args.extend([token, id, lease.to_string(), millis(claim.stamp).to_string()]);
+        }
+        let bytes = |all: Vec<String>| all.into_iter().map(String::into_bytes).collect();
+        OwnedCall { script: &scripts::PLAIN_RENEW, keys: bytes(on), args: bytes(args), order: Order::Free }
+    }
+}
