@@ -78,6 +78,10 @@ impl Clock {
         }
     }
 
+    pub(crate) fn is_boot(&self) -> bool {
+        matches!(self.0, Source::Boot)
+    }
+
     pub(crate) fn is_manual(&self) -> bool {
         matches!(self.0, Source::Manual(_))
     }

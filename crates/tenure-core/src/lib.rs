@@ -7,6 +7,7 @@
 
 mod acquire;
 pub mod backend;
+mod background;
 mod claim;
 mod client;
 mod clock;
@@ -28,12 +29,13 @@ mod memory;
 mod multi;
 mod name;
 mod owner;
+mod quorum;
 mod rwlock;
 mod semaphore;
 mod unanswered;
 
-pub use background::Background;
 pub use backend::{Backend, Holder, Snapshot, Waiter};
+pub use background::Background;
 pub use claim::{Claim, ClientId, Durability, Family, Fence, HeldBy, HoldId, Kind, OpId, Process};
 pub use client::{Client, Settings};
 pub use clock::{Clock, Drift, Time, wall_micros};
@@ -49,5 +51,6 @@ pub use memory::{Memory, MemoryStore};
 pub use multi::{MultiGuard, MultiLock, multi};
 pub use name::Name;
 pub use owner::Owner;
+pub use quorum::{Node, Quorum, QuorumOptions};
 pub use rwlock::RwLock;
 pub use semaphore::Semaphore;

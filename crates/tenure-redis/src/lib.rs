@@ -10,11 +10,12 @@ mod keys;
 mod leave;
 mod options;
 mod plain;
+mod renew;
 mod scripts;
 mod store;
 mod transport;
 mod watch;
 mod who;
 
-pub use options::{Address, Fences, Layout, Options, Secret, Sentinels, Tls, Topology};
+pub use options::{Address, Fences, Layout, Options, Secret, Sentinels, Siblings, Tls, Topology};
 pub use store::Redis;

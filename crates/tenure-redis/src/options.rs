@@ -1,7 +1,9 @@
 //! Where the servers are, and how to speak to them.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How a store is opened. Begin with `Options::default()` or [`Options::new`] and assign.
@@ -28,7 +30,15 @@ pub struct Options {
     pub layout: Layout,
     /// Where fences come from. The plain layout has none.
     pub fences: Fences,
-    /// How far the clock of a JVM that shares a semaphore may be ahead of the server's.
+    /// The shortest `lockWatchdogTimeout` of the JVMs that share read/write locks: one that reads cuts the whole lock
+    /// down to it.
+    pub redisson_watchdog: Duration,
+    /// A server that has been up for less than this neither grants nor renews: it may have forgotten what it granted.
+    /// `None` where it may. For the nodes of a quorum.
+    pub restart_delay: Option<Duration>,
+    /// Stores that must not be on the same server as this one.
+    pub siblings: Option<Siblings>,
+    /// How far the clock of a JVM that shares a semaphore may be ahead of the server's, or behind it.
     pub permit_slack: Duration,
 }
 
@@ -90,6 +100,9 @@ impl Default for Options {
             prefix: String::new(),
             layout: Layout::default(),
             fences: Fences::default(),
+            redisson_watchdog: Duration::from_secs(30),
+            restart_delay: None,
+            siblings: None,
             permit_slack: Duration::from_secs(10),
         }
     }
@@ -159,6 +172,29 @@ pub struct Tls {
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
+/// Servers that must be different ones, as those of a quorum: where two stores find the same run id, calls fail.
+#[derive(Clone, Debug, Default)]
+pub struct Siblings {
+    me: usize,
+    met: Arc<Mutex<HashMap<(usize, Address), String>>>,
+}
+
+impl Siblings {
+    /// One for each of `n` stores.
+    pub fn new(n: usize) -> Vec<Self> {
+        let all = Self::default();
+        (0..n).map(|me| Self { me, ..all.clone() }).collect()
+    }
+
+    /// A server was met under this address. The one of another store that is the same, if there is one.
+    pub(crate) fn meet(&self, at: &Address, run_id: &str) -> Option<Address> {
+        let mut met = self.met.lock().unwrap_or_else(|e| e.into_inner());
+        met.insert((self.me, at.clone()), run_id.to_owned());
+        let same = met.iter().find(|((who, _), id)| *who != self.me && *id == run_id);
+        same.map(|((_, address), _)| address.clone())
+    }
+}
+
 /// A word that is not shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -184,6 +220,18 @@ impl fmt::Debug for Secret {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_same_server_is_recognised() {
+        let [a, b] = &Siblings::new(2)[..] else { panic!("two") };
+        let at = |host: &str| Address::tcp(host, 1);
+        assert_eq!(a.meet(&at("a"), "one"), None);
+        assert_eq!(a.meet(&at("a"), "one"), None, "met again");
+        assert_eq!(b.meet(&at("b"), "two"), None);
+        assert_eq!(b.meet(&at("b"), "one"), Some(at("a")));
+        assert_eq!(a.meet(&at("a"), "three"), None, "restarted");
+        assert_eq!(b.meet(&at("b"), "one"), None);
+    }
 
     #[test]
     fn secrets_are_not_shown_and_addresses_are() {

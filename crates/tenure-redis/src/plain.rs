@@ -70,6 +70,6 @@ impl Redis {
             args.extend([token, id, lease.to_string(), millis(claim.stamp).to_string()]);
         }
         let bytes = |all: Vec<String>| all.into_iter().map(String::into_bytes).collect();
-        OwnedCall { script: &scripts::PLAIN_RENEW, keys: bytes(on), args: bytes(args), order: Order::Free }
+        OwnedCall { script: &scripts::PLAIN_RENEW, keys: bytes(on), args: bytes(args), order: Order::Proof }
     }
 }

@@ -45,11 +45,21 @@ impl Redis {
     /// # Errors
     /// `Config` when an address, a password or a certificate is wrong; `Unavailable` when nobody answers.
     pub async fn open(options: Options) -> Result<Self> {
+        let store = Self::new(options)?;
+        store.reach().await?;
+        Ok(store)
+    }
+
+    /// The same without asking for an answer: for one of several, which may be away just now.
+    ///
+    /// # Errors
+    /// `Config` when an address or a certificate is wrong.
+    pub fn new(options: Options) -> Result<Self> {
         let (prefix, fences, slack) = (options.prefix.clone(), options.fences, options.permit_slack);
+        let (scheme, watchdog) = (options.scheme(), options.redisson_watchdog);
         let layout = options.layout;
         let plain = layout == Layout::Plain;
-        let scheme = options.scheme();
-        let transport = Transport::open(options).await?;
+        let transport = Transport::new(options)?;
         let info = Info {
             scheme,
             families: if plain { &[Family::Lock] } else { Family::ALL },
@@ -62,10 +72,18 @@ impl Redis {
             drift: Drift::default(),
             doubt: transport.told(),
             durable: true,
-            // A JVM that reads too sets the whole lock down to its own lease of 30 s.
-            shared_proof: (!plain).then_some(Duration::from_secs(10)),
+            // A JVM that reads too sets the whole lock down to its own lease.
+            shared_proof: (!plain).then_some(watchdog / 3),
         };
         Ok(Self { transport, info, prefix, layout, fences, slack, deaf: AtomicBool::new(false) })
+    }
+
+    /// Asks for an answer.
+    ///
+    /// # Errors
+    /// As [`Redis::open`].
+    pub async fn reach(&self) -> Result<()> {
+        self.transport.reach().await
     }
 
     /// The keys of a name, if the deployment can keep them together.

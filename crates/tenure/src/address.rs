@@ -2,6 +2,8 @@
 
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "redis")]
+mod redlock;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -48,6 +50,8 @@ enum Place {
     Sqlite(std::path::PathBuf, tenure_sqlite::Options),
     #[cfg(feature = "redis")]
     Redis(Box<tenure_redis::Options>),
+    #[cfg(feature = "redis")]
+    Redlock(Box<redlock::Nodes>),
 }
 
 /// An address taken apart: `scheme:rest?option=value&…`.
@@ -126,6 +130,8 @@ impl Address {
             Place::Sqlite(path, options) => Arc::new(tenure_sqlite::open(&path, options)?),
             #[cfg(feature = "redis")]
             Place::Redis(options) => Arc::new(tenure_redis::Redis::open(*options).await?),
+            #[cfg(feature = "redis")]
+            Place::Redlock(nodes) => nodes.open().await?,
         })
     }
 
@@ -134,6 +140,7 @@ impl Address {
             "memory" if self.rest.is_empty() => Ok(Place::Memory),
             "memory" => Err(Error::Config(format!("memory: takes no path, but {:?} was given", self.rest))),
             "sqlite" => self.sqlite(),
+            "redlock" => self.redlock(),
             other if REDIS.contains(&other) => self.redis(),
             other => {
                 let hint =
@@ -166,6 +173,11 @@ impl Address {
     #[cfg(not(feature = "sqlite"))]
     fn sqlite(&mut self) -> Result<Place> {
         Err(Error::Config("sqlite: is not compiled in: enable the cargo feature \"sqlite\" of tenure".into()))
+    }
+
+    #[cfg(not(feature = "redis"))]
+    fn redlock(&mut self) -> Result<Place> {
+        self.redis()
     }
 
     #[cfg(not(feature = "redis"))]
@@ -206,7 +218,7 @@ const REDIS: &[&str] = &[
 ];
 
 fn schemes() -> Vec<&'static str> {
-    ["memory", "sqlite"].into_iter().chain(REDIS.iter().copied()).collect()
+    ["memory", "sqlite"].into_iter().chain(REDIS.iter().copied()).chain(["redlock"]).collect()
 }
 
 /// The one that differs least, if that is little.

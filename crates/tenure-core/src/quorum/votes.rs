@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::Error;
+use crate::backend::{Attempt, Released};
+use crate::{Error, Result};
 
 /// What one node said.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +58,11 @@ impl Votes {
         }
     }
 
+    /// Of something held: so many nodes do not have it that the others are no majority.
+    pub(super) fn gone(&self) -> bool {
+        self.count(|v| *v == Vote::No) > self.0.len() - majority(self.0.len())
+    }
+
     /// Of a lost round: whether others were in the way. Else too few nodes could vote at all.
     pub(super) fn is_contended(&self) -> bool {
         self.count(|v| !matches!(v, Vote::Failed(_))) >= majority(self.0.len())
@@ -101,6 +107,22 @@ impl Votes {
 }
 
 impl Vote {
+    pub(super) fn of_attempt(answer: Result<Attempt>) -> Self {
+        match answer {
+            Ok(Attempt::Granted { .. }) => Self::Yes,
+            Ok(_) => Self::No,
+            Err(error) => Self::Failed(error),
+        }
+    }
+
+    pub(super) fn of_release(answer: Result<Released>) -> Self {
+        match answer {
+            Ok(Released::Freed) => Self::Yes,
+            Ok(Released::Gone) => Self::No,
+            Err(error) => Self::Failed(error),
+        }
+    }
+
     fn ready_in(&self) -> Option<Duration> {
         match self {
             Self::Failed(error) => error.retry_after(),
@@ -155,6 +177,8 @@ mod tests {
         assert!(votes("nnffy").is_contended());
         assert!(!votes("yyfff").is_contended());
         assert!(!votes("n.fff").is_contended());
+        assert!(votes("nnn..").gone() && votes("nn.").gone());
+        assert!(!votes("nnyyy").gone() && !votes("nnfff").gone());
     }
 
     #[test]

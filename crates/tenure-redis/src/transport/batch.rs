@@ -27,7 +27,7 @@ impl Hub {
         let mut outcomes: Vec<Option<Result<Placed, Failure>>> = calls.iter().map(|_| None).collect();
         let (mut groups, mut alone): (HashMap<Address, Vec<usize>>, Vec<usize>) = Default::default();
         for (i, call) in calls.iter().enumerate() {
-            if call.order != Order::Free {
+            if !matches!(call.order, Order::Free | Order::Proof) {
                 alone.push(i);
                 continue;
             }
@@ -82,6 +82,11 @@ impl Hub {
         if !self.map.is_current(node) {
             home.forget(node, GONE);
             return calls.iter().map(|_| Batched::Astray).collect();
+        }
+        if calls.iter().any(|c| c.order == Order::Proof)
+            && let Err(failure) = self.is_of_age(&link)
+        {
+            return calls.iter().map(|_| Batched::Done(Err(failure.clone()))).collect();
         }
         let mut outcomes: Vec<Batched> = Vec::new();
         let mut unknown = Vec::new();

@@ -41,12 +41,14 @@ pub(super) struct Run<'a> {
     /// How many replies there will be. The first one decides.
     want: usize,
     attempt: Option<(HoldId, Duration)>,
+    /// Whether a server that may have forgotten must not do it.
+    needs_age: bool,
     deadline: Instant,
 }
 
 impl<'a> Run<'a> {
     pub(super) fn call(key: &'a [u8], deadline: Instant) -> Self {
-        Self { key, node: None, apart: false, want: 1, attempt: None, deadline }
+        Self { key, node: None, apart: false, want: 1, attempt: None, needs_age: false, deadline }
     }
 }
 
@@ -109,7 +111,11 @@ impl Hub {
         let mut executed = false;
         match order {
             Order::Free => {}
-            Order::Attempt { id, lease } => run.attempt = Some((id, lease)),
+            Order::Proof => run.needs_age = true,
+            Order::Attempt { id, lease } => {
+                run.attempt = Some((id, lease));
+                run.needs_age = true;
+            }
             Order::Behind(id) => match self.behind(id, &run, encode).await? {
                 Behind::Answered(values) => return Ok((values, self.is_settled(id))),
                 Behind::NotSent => {}
@@ -248,6 +254,9 @@ impl Hub {
         if !self.map.is_current(node) {
             home.forget(node, GONE);
             return Err(Missed::NotSent(Failure::NotExecuted(format!("{node}: {GONE}"))));
+        }
+        if run.needs_age {
+            self.is_of_age(&link).map_err(Missed::NoLink)?;
         }
         let extra = usize::from(asking);
         let terms = Terms { want: run.want + extra, deadline: run.deadline, attempt: run.attempt };

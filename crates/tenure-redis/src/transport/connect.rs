@@ -40,6 +40,8 @@ pub(crate) struct Hello {
     /// New at each start of a server. `None` where the user may not ask for it.
     pub(crate) run_id: Option<String>,
     pub(crate) role: Option<String>,
+    /// For how long the server had been up, and when that was asked.
+    pub(crate) up: Option<(Duration, Instant)>,
 }
 
 impl Connector {
@@ -143,8 +145,11 @@ impl Connector {
                     hello.role = role.map(str::to_owned);
                 }
                 ("info", value) => {
-                    let lines = value.text().unwrap_or_default().lines();
-                    hello.run_id = lines.filter_map(|l| l.strip_prefix("run_id:")).next().map(str::to_owned);
+                    let text = value.text().unwrap_or_default();
+                    let line = |name: &str| text.lines().find_map(|l| l.strip_prefix(name));
+                    hello.run_id = line("run_id:").map(str::to_owned);
+                    let seconds = line("uptime_in_seconds:").and_then(|s| s.parse().ok());
+                    hello.up = seconds.map(|s| (Duration::from_secs(s), Instant::now()));
                 }
                 _ => {}
             }

@@ -1,6 +1,7 @@
 //! How a call can fail, and what each error reply of a server means: one table.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::Address;
 
@@ -24,6 +25,8 @@ impl Reply {
 pub(crate) enum Failure {
     /// Certainly not executed; it may work later.
     NotExecuted(String),
+    /// The same, and when it will work: the server has not been up for long enough.
+    TooYoung(String, Duration),
     /// Sent, at least in part, and not answered.
     Unknown(String),
     /// The server's error, which will be the same next time. What a script wrote before it failed stays written.
@@ -33,7 +36,7 @@ pub(crate) enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotExecuted(why) | Self::Unknown(why) => f.write_str(why),
+            Self::NotExecuted(why) | Self::TooYoung(why, _) | Self::Unknown(why) => f.write_str(why),
             Self::Refused(reply) => f.write_str(&reply.message),
         }
     }

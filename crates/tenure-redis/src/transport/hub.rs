@@ -13,9 +13,10 @@ use super::connect::{Connector, Hello};
 use super::ear::Seat;
 use super::failure::{Failure, Reply, Verdict, judge};
 use super::home::{Home, Homes};
+use super::link::Link;
 use super::map::Map;
 use super::pause::bounded;
-use crate::{Address, Options};
+use crate::{Address, Options, Siblings};
 
 /// How often a call follows a slot to another node.
 pub(super) const HOPS: u32 = 5;
@@ -34,6 +35,8 @@ pub(crate) struct Hub {
     faces: Mutex<HashMap<Option<Address>, String>>,
     pub(crate) doubt: watch::Sender<u64>,
     pub(crate) told: Doubt,
+    siblings: Option<Siblings>,
+    restart_delay: Option<Duration>,
 }
 
 impl fmt::Debug for Hub {
@@ -54,6 +57,8 @@ impl Hub {
             faces: Mutex::default(),
             doubt: watch::Sender::new(0),
             told: Doubt::new(),
+            siblings: options.siblings.clone(),
+            restart_delay: options.restart_delay,
         }))
     }
 
@@ -77,6 +82,11 @@ impl Hub {
             return Err(Failure::NotExecuted(format!("{node} is not a master")));
         }
         let Some(run_id) = &hello.run_id else { return Ok(()) };
+        if let Some(other) = self.siblings.as_ref().and_then(|s| s.meet(node, run_id)) {
+            return Err(Failure::Refused(Reply::new(&format!(
+                "SAME {node} and {other} are the same server: each node must be a server of its own"
+            ))));
+        }
         let mut faces = self.faces.lock().unwrap_or_else(|e| e.into_inner());
         let before = faces.insert((!one).then(|| node.clone()), run_id.clone());
         drop(faces);
@@ -84,6 +94,21 @@ impl Hub {
             self.raise_doubt();
         }
         Ok(())
+    }
+
+    /// Whether the server behind this link has been up for long enough to grant and to renew.
+    pub(crate) fn is_of_age(&self, link: &Link) -> Result<(), Failure> {
+        let Some(delay) = self.restart_delay else { return Ok(()) };
+        let Some((up, asked)) = link.up else {
+            return Err(Failure::Refused(Reply::new(
+                "NOPERM INFO tells when a server was started, and this user may not ask: allow it, or set \
+                 restart_delay=off",
+            )));
+        };
+        let age = up + asked.elapsed();
+        let Some(left) = delay.checked_sub(age).filter(|left| !left.is_zero()) else { return Ok(()) };
+        let why = format!("restarted {} s ago, votes in {} s", age.as_secs(), left.as_secs() + 1);
+        Err(Failure::TooYoung(why, left))
     }
 
     /// Everything held is to be proved again.

@@ -121,9 +121,9 @@ impl Lane {
         tokio::time::sleep(delay.min(limit / 2)).await;
         let left = limit.saturating_sub(began.elapsed());
         let connected = hub.connector.connect(&self.to, left).await;
-        let met = connected.and_then(|(wire, hello)| hub.met(&self.to, &hello).map(|()| wire));
-        let wire = met.inspect_err(|_| hub.doubt_node(&self.to))?;
-        let link = Link::new(self.to.clone(), wire, hub.attempts.clone());
+        let met = connected.and_then(|(wire, hello)| hub.met(&self.to, &hello).map(|()| (wire, hello.up)));
+        let (wire, up) = met.inspect_err(|_| hub.doubt_node(&self.to))?;
+        let link = Link::new(self.to.clone(), wire, up, hub.attempts.clone());
         let (driving, driven, lane) = (drive(link.clone(), limit), link.clone(), Arc::downgrade(self));
         tokio::spawn(async move {
             driving.await;

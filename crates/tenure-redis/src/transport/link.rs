@@ -25,6 +25,8 @@ static NUMBERS: AtomicU64 = AtomicU64::new(1);
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) to: Address,
+    /// For how long the server had been up, and when it said so.
+    pub(crate) up: Option<(Duration, Instant)>,
     attempts: Arc<Attempts>,
     dead: AtomicBool,
     state: Mutex<State>,
@@ -138,7 +140,7 @@ impl Terms {
 }
 
 impl Link {
-    pub(crate) fn new(to: Address, wire: Wire, attempts: Arc<Attempts>) -> Arc<Self> {
+    pub(crate) fn new(to: Address, wire: Wire, up: Option<(Duration, Instant)>, attempts: Arc<Attempts>) -> Arc<Self> {
         let state = State {
             stream: Some(wire.stream),
             input: wire.input,
@@ -156,7 +158,7 @@ impl Link {
             held_back: false,
             why: String::new(),
         };
-        Arc::new(Self { to, attempts, dead: AtomicBool::new(false), state: Mutex::new(state) })
+        Arc::new(Self { to, up, attempts, dead: AtomicBool::new(false), state: Mutex::new(state) })
     }
 
     pub(crate) fn is_dead(&self) -> bool {

@@ -40,6 +40,7 @@ use tokio::sync::watch;
 
 pub(crate) use calls::Placed;
 pub(crate) use failure::Failure;
+pub(crate) use join::join;
 pub(crate) use mailbox::Heard;
 pub(crate) use resp::Value;
 pub(crate) use script::{Call, Order, OwnedCall, Script};
@@ -68,18 +69,25 @@ pub(crate) enum To<'a> {
 }
 
 impl Transport {
-    /// Connects once, so that a wrong address or password is told at once.
+    pub(crate) fn new(options: Options) -> tenure_core::Result<Self> {
+        Ok(Self { hub: Hub::new(&options)? })
+    }
+
+    #[cfg(test)]
     pub(crate) async fn open(options: Options) -> tenure_core::Result<Self> {
-        let transport = Self { hub: Hub::new(&options)? };
-        match transport.command(To::Key(b""), &[b"PING"]).await {
+        let transport = Self::new(options)?;
+        transport.reach().await?;
+        Ok(transport)
+    }
+
+    /// Connects once, so that a wrong address or password is told at once.
+    pub(crate) async fn reach(&self) -> tenure_core::Result<()> {
+        match self.command(To::Key(b""), &[b"PING"]).await {
             // Whoever answers is there, whatever this user may do.
             Err(Failure::Refused(reply)) if reply.code != "NOPERM" => {
                 Err(tenure_core::Error::Config(reply.message))
             }
-            Ok(_) | Err(Failure::Refused(_)) => match transport.probe().await {
-                Ok(()) => Ok(transport),
-                Err(failure) => Err(unavailable(&failure)),
-            },
+            Ok(_) | Err(Failure::Refused(_)) => self.probe().await.map_err(|failure| unavailable(&failure)),
             Err(failure) => Err(unavailable(&failure)),
         }
     }

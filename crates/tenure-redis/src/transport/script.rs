@@ -36,6 +36,8 @@ pub(crate) struct Call<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
     Free,
+    /// Says that holds are still there.
+    Proof,
     /// May make the hold, which then lasts for `lease` at least.
     Attempt {
         id: HoldId,

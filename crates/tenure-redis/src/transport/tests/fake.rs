@@ -64,7 +64,7 @@ async fn a_reply_that_nobody_asked_for_is_nobodys_answer() {
     server.write_all(b"+stray\r\n").unwrap();
     stream.readable().await.unwrap();
     // No driver yet: the call comes first.
-    let link = Link::new(address, Wire::new(Stream::Tcp(stream)), Arc::default());
+    let link = Link::new(address, Wire::new(Stream::Tcp(stream)), None, Arc::default());
     let terms = Terms::new(1, Instant::now() + Duration::from_secs(5));
     let answer = link.send(terms, |out| request(out, &[b"PING"])).await.all();
     assert!(matches!(answer, Err(Failure::NotExecuted(_))), "{answer:?}");

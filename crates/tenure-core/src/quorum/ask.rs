@@ -1,0 +1,90 @@
+//! All nodes asked at the same time, in the task of whoever asks.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::FutureExt;
+
+use super::Inner;
+use crate::{Backend, Time};
+
+/// Answers to come, each with the node that gives it.
+pub(super) type Calls<T> = FuturesUnordered<BoxFuture<'static, (usize, T)>>;
+
+/// After a decision, how often those are looked at that may be about to answer. One that answers now need not be asked
+/// again.
+const GRACE: usize = 3;
+
+impl Inner {
+    pub(super) fn ask<W, T, F>(&self, what: &W, call: impl Fn(Arc<dyn Backend>, W) -> F) -> Calls<T>
+    where
+        W: Clone,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let asked = |(at, node): (usize, &super::Node)| -> BoxFuture<'static, (usize, T)> {
+            let answer = call(node.backend.clone(), what.clone());
+            Box::pin(answer.map(move |answer| (at, answer)))
+        };
+        self.nodes.iter().enumerate().map(asked).collect()
+    }
+
+    /// Takes answers in until `done` says that it knows enough, or the time is up. Those still to come stay.
+    pub(super) async fn gather<T>(
+        &self,
+        calls: &mut Calls<T>,
+        until: Time,
+        mut done: impl FnMut(usize, T) -> bool,
+    ) {
+        let mut timer = pin!(self.timer(until));
+        loop {
+            let next = poll_fn(|cx| match calls.poll_next_unpin(cx) {
+                Poll::Ready(next) => Poll::Ready(next),
+                Poll::Pending => timer.as_mut().poll(cx).map(|()| None),
+            });
+            match next.await {
+                Some((node, answer)) => {
+                    if done(node, answer) {
+                        break;
+                    }
+                }
+                None => return,
+            }
+        }
+        for _ in 0..GRACE {
+            while let Some(Some((node, answer))) = calls.next().now_or_never() {
+                done(node, answer);
+            }
+            if calls.is_empty() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Needs no timers in the runtime that polls it.
+    pub(super) fn timer(&self, at: Time) -> BoxFuture<'static, ()> {
+        let clock = self.clock().clone();
+        match self.background.handle() {
+            Ok(handle) if clock.is_boot() => {
+                let _entered = handle.enter();
+                Box::pin(tokio::time::sleep(at.since(clock.now())))
+            }
+            // Without a thread each node still has a time limit of its own.
+            Err(_) if clock.is_boot() => Box::pin(std::future::pending()),
+            _ => Box::pin(async move { clock.sleep_until(at).await }),
+        }
+    }
+
+    /// Goes on whoever polls. Without a thread it does not: what it would undo ends with its lease.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if !self.clock().is_boot() {
+            tokio::spawn(work);
+        } else if let Ok(handle) = self.background.handle() {
+            handle.spawn(work);
+        }
+    }
+}

@@ -1,0 +1,504 @@
+//! RedLock: one lock on several stores that know nothing of each other, held by whoever has most of them.
+//!
+//! All nodes are asked at the same time. Each round has an id of its own on the nodes and is undone by that id only, so
+//! that what is left of a lost round cannot touch the next one. A grant counts from the moment the round was sent, with
+//! what clocks may differ taken off.
+
+mod ask;
+mod debts;
+mod options;
+mod people;
+mod rounds;
+mod votes;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+
+pub use options::QuorumOptions;
+
+use self::debts::Debts;
+use self::rounds::{Entry, Rounds};
+use self::votes::{Verdict, Vote, Votes, majority};
+use crate::backend::{
+    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released, Renewal, Snapshot,
+    Watch,
+};
+use crate::{
+    Background, Claim, Clock, Doubt, Error, Family, Finding, HoldId, Kind, Name, OpId, Result, Time,
+};
+
+const SCHEME: &str = "redlock";
+
+const REFUSALS: &[(Family, &str)] = &[
+    (Family::Fair, "each node has a queue of its own, and they need not agree"),
+    (Family::Leader, "a quorum hands out no fence, and elections need one"),
+    (Family::ReadWrite, "each node would have to know the readers of the others"),
+    (Family::Permit, "a majority for each permit does not keep their number"),
+    (Family::Latch, "numbers on several nodes do not stay the same"),
+    (Family::Count, "numbers on several nodes do not stay the same"),
+];
+
+/// One of the stores of a quorum.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// What it is called in errors.
+    pub name: String,
+    /// The store.
+    pub backend: Arc<dyn Backend>,
+}
+
+/// A lock on several stores that know nothing of each other: RedLock. It works while a majority of them does.
+///
+/// Locks only, without a fence. Clones are the same store.
+#[derive(Clone)]
+pub struct Quorum(Arc<Inner>);
+
+struct Inner {
+    nodes: Vec<Node>,
+    info: Info,
+    options: QuorumOptions,
+    rounds: Rounds,
+    debts: Vec<Debts>,
+    /// Until when those who wait for a name do not listen: they got some of the nodes, and so did others.
+    split: Mutex<HashMap<Name, Time>>,
+    background: Background,
+}
+
+impl Quorum {
+    /// Of these stores, which must serve locks and be independent of each other.
+    ///
+    /// # Errors
+    /// `Config` for none at all, and for options that make no sense; `Unsupported` when one of them has no locks.
+    pub fn new(nodes: Vec<Node>, options: QuorumOptions) -> Result<Self> {
+        options.check()?;
+        let Some(first) = nodes.first() else {
+            return Err(Error::Config(format!("{SCHEME}: no nodes: three or five are usual")));
+        };
+        let doubt = Doubt::new();
+        for node in &nodes {
+            let info = node.backend.info();
+            info.require(Family::Lock)?;
+            info.doubt.also(&doubt);
+        }
+        let info = Info {
+            scheme: SCHEME,
+            families: &[Family::Lock],
+            refusals: REFUSALS,
+            fenced: false,
+            tokens: nodes.iter().all(|n| n.backend.info().tokens),
+            durable: false,
+            liveness: Liveness::Lease,
+            poll: first.backend.info().poll,
+            clock: first.backend.info().clock.clone(),
+            drift: options.drift,
+            doubt,
+            shared_proof: None,
+        };
+        let debts = nodes.iter().map(|_| Debts::default()).collect();
+        let (rounds, split) = (Rounds::default(), Mutex::default());
+        let background = Background::new("tenure-quorum");
+        Ok(Self(Arc::new(Inner { nodes, info, options, rounds, debts, split, background })))
+    }
+
+    /// Its nodes.
+    pub fn nodes(&self) -> &[Node] {
+        &self.0.nodes
+    }
+}
+
+impl fmt::Debug for Quorum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes: Vec<&str> = self.0.nodes.iter().map(|n| n.name.as_str()).collect();
+        f.debug_struct("Quorum").field("nodes", &nodes).finish()
+    }
+}
+
+#[async_trait]
+impl Backend for Quorum {
+    fn info(&self) -> &Info {
+        &self.0.info
+    }
+
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        let inner = &self.0;
+        inner.info.require(claim.kind.family())?;
+        if claim.lease > inner.options.max_lease {
+            return Err(Error::Config(format!(
+                "{SCHEME}: a lease of {:?} for {} is longer than max_lease, {:?}: a node that was restarted keeps out \
+                 for that long only",
+                claim.lease, claim.name, inner.options.max_lease
+            )));
+        }
+        if claim.holds > 1 { inner.enter(claim).await } else { inner.round(claim).await }
+    }
+
+    async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
+        watch::open(&self.0, name, interest).await
+    }
+
+    async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
+        self.0.renew(claims).await
+    }
+
+    async fn release(&self, claim: &Claim, left: u32) -> Result<Released> {
+        if left > 0 { self.0.unnest(claim, left).await } else { self.0.leave(claim).await }
+    }
+
+    async fn count(&self, name: &Name, counter: Counter, _op: CountOp, _id: OpId) -> Result<CountReply> {
+        let family = match counter {
+            Counter::Latch => Family::Latch,
+            Counter::Semaphore => Family::Count,
+            Counter::Size => Family::Permit,
+        };
+        self.0.info.require(family)?;
+        unreachable!("{name}: no counts here")
+    }
+
+    async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
+        self.0.inspect(query).await
+    }
+
+    async fn expel(&self, name: &Name, kind: Kind, holder: &str) -> Result<Released> {
+        self.0.expel(name, kind, holder).await
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>> {
+        self.0.diagnose().await
+    }
+}
+
+impl Inner {
+    fn clock(&self) -> &Clock {
+        &self.info.clock
+    }
+
+    fn needed(&self) -> usize {
+        majority(self.nodes.len())
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().map(|n| n.name.as_str())
+    }
+
+    /// One round: every node is asked, and told to let go if too few agree.
+    async fn round(self: &Arc<Self>, claim: &Claim) -> Result<Attempt> {
+        let entry = self.rounds.enter(claim.id);
+        // A repeat waits for the one before it, and finds what came of it.
+        let _turn = entry.turn.lock().await;
+        let Some(id) = entry.begin(|| self.rounds.fresh(claim.id)) else {
+            return Err(self.info.unavailable(format!("acquire {}", claim.name), "it is being released"));
+        };
+        let ask = Arc::new(Claim { id, wait: None, ..claim.clone() });
+        let (sent, limit) = (self.clock().now(), self.options.node_timeout(claim.lease));
+        let mut votes = Votes::new(self.nodes.len());
+        let mut calls = self.ask(&ask, |backend, ask| async move { backend.try_acquire(&ask).await });
+        self.gather(&mut calls, sent.after(limit), |node, answer| {
+            votes.0[node] = Some(Vote::of_attempt(answer));
+            votes.verdict() != Verdict::Open
+        })
+        .await;
+        let now = self.clock().now();
+        let until = self.options.drift.until(sent, claim.lease);
+        if votes.verdict() == Verdict::Won && now < until {
+            entry.granted();
+            self.listen_again(&claim.name);
+            return Ok(Attempt::Granted { fence: None, until });
+        }
+        if entry.is_granted() {
+            // A repeat. What was granted the first time is not undone for it.
+            return Err(self.unknown(format!("acquire {}", claim.name), &votes, limit));
+        }
+        let rounds = entry.lost();
+        self.farewell(&ask, None, |node| votes.0[node].is_none()).await;
+        if claim.wait.is_none() {
+            self.rounds.forget(claim.id, &entry);
+        }
+        self.verdict(claim, &votes, rounds, now.since(sent), limit)
+    }
+
+    /// What a lost round is to whoever asked.
+    fn verdict(
+        &self,
+        claim: &Claim,
+        votes: &Votes,
+        rounds: u32,
+        took: Duration,
+        limit: Duration,
+    ) -> Result<Attempt> {
+        let what = format!("acquire {}", claim.name);
+        let pause = self.options.pause(took);
+        if votes.verdict() == Verdict::Won {
+            let reason = format!("most nodes granted it, but that took {took:?}, of a lease of {:?}", claim.lease);
+            return Err(self.info.unavailable(what, reason));
+        }
+        let said = || votes.tell(self.names(), limit);
+        let retry_after = votes.retry_after();
+        // Only who waits for as long as it takes counts rounds, and not those in which nodes were not ready.
+        let tries = self.options.tries;
+        let forever = claim.wait == Some(Duration::MAX);
+        if forever && retry_after.is_none() && tries > 0 && rounds >= tries {
+            let reason = format!("after {rounds} rounds; in the last one {}", said());
+            return Err(Error::GaveUp { backend: SCHEME, what, reason });
+        }
+        if votes.is_contended() {
+            if votes.yes() > 0 {
+                self.stop_listening(&claim.name, pause);
+            }
+            return Ok(Attempt::Busy { retry_after: Some(pause), behind: None });
+        }
+        if retry_after.is_none()
+            && let Some(Error::Config(why)) = votes.refused()
+        {
+            return Err(Error::Config(format!("{SCHEME}: {what}: {why}; {}", said())));
+        }
+        Err(Error::Unavailable { backend: SCHEME, what, reason: said(), retry_after })
+    }
+
+    /// Enters a hold once more, on all nodes that have it.
+    async fn enter(self: &Arc<Self>, claim: &Claim) -> Result<Attempt> {
+        let Some(id) = self.rounds.current(claim.id) else { return Ok(Attempt::Gone) };
+        let ask = Arc::new(Claim { id, wait: None, ..claim.clone() });
+        let (sent, limit) = (self.clock().now(), self.options.node_timeout(claim.lease));
+        let mut votes = Votes::new(self.nodes.len());
+        let mut calls = self.ask(&ask, |backend, ask| async move { backend.try_acquire(&ask).await });
+        self.gather(&mut calls, sent.after(limit), |node, answer| {
+            votes.0[node] = Some(Vote::of_attempt(answer));
+            votes.verdict() != Verdict::Open
+        })
+        .await;
+        match votes.verdict() {
+            Verdict::Won => {
+                Ok(Attempt::Granted { fence: None, until: self.options.drift.until(sent, claim.lease) })
+            }
+            _ if votes.gone() => Ok(Attempt::Gone),
+            _ => Err(self.unknown(format!("enter {}", claim.name), &votes, limit)),
+        }
+    }
+
+    fn unknown(&self, what: String, votes: &Votes, limit: Duration) -> Error {
+        Error::Unknown { backend: SCHEME, what, reason: votes.tell(self.names(), limit) }
+    }
+
+    /// Writes the count of a hold that stays. It is for people: most nodes are enough.
+    async fn unnest(self: &Arc<Self>, claim: &Claim, left: u32) -> Result<Released> {
+        let Some(id) = self.rounds.current(claim.id) else { return Ok(Released::Gone) };
+        let ask = Arc::new(Claim { id, ..claim.clone() });
+        let limit = self.options.node_timeout(claim.lease);
+        let mut votes = Votes::new(self.nodes.len());
+        let mut calls = self.ask(&ask, move |backend, ask| async move { backend.release(&ask, left).await });
+        self.gather(&mut calls, self.clock().now().after(limit), |node, answer| {
+            votes.0[node] = Some(Vote::of_release(answer));
+            votes.verdict() != Verdict::Open
+        })
+        .await;
+        match votes.verdict() {
+            Verdict::Won => Ok(Released::Freed),
+            _ if votes.gone() => Ok(Released::Gone),
+            _ => Err(self.unknown(format!("release {}", claim.name), &votes, limit)),
+        }
+    }
+
+    /// Leaves on all nodes. What one of them did not confirm is repeated in the background.
+    async fn leave(self: &Arc<Self>, claim: &Claim) -> Result<Released> {
+        let Some(entry) = self.rounds.leave(claim.id, self.clock().now().after(claim.lease), self.clock().now())
+        else {
+            return self.leave_unknown(claim).await;
+        };
+        let Some(id) = entry.leaving() else {
+            self.rounds.forget(claim.id, &entry);
+            return Ok(Released::Gone);
+        };
+        let ask = Arc::new(Claim { id, wait: None, ..claim.clone() });
+        let votes = self.farewell(&ask, Some(&entry), |_| false).await;
+        let released = self.left(claim, &votes);
+        if released.is_ok() {
+            self.rounds.forget(claim.id, &entry);
+        }
+        released
+    }
+
+    fn left(&self, claim: &Claim, votes: &Votes) -> Result<Released> {
+        match votes.verdict() {
+            Verdict::Won => Ok(Released::Freed),
+            _ if votes.gone() => Ok(Released::Gone),
+            _ => {
+                let limit = self.options.node_timeout(claim.lease);
+                Err(self.unknown(format!("release {}", claim.name), votes, limit))
+            }
+        }
+    }
+
+    /// A hold of another process, by its id, or whatever is held by a token.
+    async fn leave_unknown(self: &Arc<Self>, claim: &Claim) -> Result<Released> {
+        let ids = if claim.id == HoldId::NONE { vec![claim.id] } else { self.find(claim).await? };
+        let mut released = Ok(Released::Gone);
+        for id in ids {
+            let ask = Arc::new(Claim { id, wait: None, ..claim.clone() });
+            let votes = self.farewell(&ask, None, |_| false).await;
+            match self.left(claim, &votes) {
+                Ok(Released::Gone) => {}
+                other => released = other,
+            }
+        }
+        released
+    }
+
+    /// Tells every node to let go. Those that do not confirm it in time are told again in the background.
+    async fn farewell(
+        self: &Arc<Self>,
+        claim: &Arc<Claim>,
+        entry: Option<&Arc<Entry>>,
+        silent: impl Fn(usize) -> bool,
+    ) -> Votes {
+        let (n, limit) = (self.nodes.len(), self.options.node_timeout(claim.lease));
+        let mut votes = entry.map_or_else(|| Votes::new(n), |entry| entry.said(n));
+        let open = (0..n).filter(|node| votes.0[*node].is_none());
+        let mut farewell = debts::Farewell::new(self, claim, entry, open, silent);
+        farewell.run(self.clock().now().after(limit), &mut votes).await;
+        votes
+    }
+
+    /// Proves and extends many on all nodes; and gives back to a node what it lost, as long as most have it.
+    async fn renew(self: &Arc<Self>, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
+        let n = self.nodes.len();
+        let mut answers = vec![Renewal::Gone; claims.len()];
+        let mut asked: Vec<(usize, Arc<Claim>)> = Vec::new();
+        for (at, claim) in claims.iter().enumerate() {
+            let id = match self.rounds.current(claim.id) {
+                Some(id) => Some(id),
+                None if claim.id == HoldId::NONE => Some(claim.id),
+                None if self.rounds.is_known(claim.id) => None,
+                None => self.find(claim).await?.first().copied(),
+            };
+            asked.extend(id.map(|id| (at, Arc::new(Claim { id, wait: None, ..(**claim).clone() }))));
+        }
+        if asked.is_empty() {
+            return Ok(answers);
+        }
+        let sent = self.clock().now();
+        let shortest = asked.iter().map(|(_, c)| c.lease).filter(|l| !l.is_zero()).min();
+        let limit = self.options.node_timeout(shortest.unwrap_or(Duration::MAX));
+        let batch: Arc<[Arc<Claim>]> = asked.iter().map(|(_, c)| c.clone()).collect();
+        let mut votes: Vec<Votes> = asked.iter().map(|_| Votes::new(n)).collect();
+        let mut failed = None;
+        let mut calls = self.ask(&batch, |backend, batch| async move { backend.renew(&batch).await });
+        self.gather(&mut calls, sent.after(limit), |node, answer| {
+            for (k, votes) in votes.iter_mut().enumerate() {
+                votes.0[node] = Some(match &answer {
+                    Ok(found) => match found.get(k) {
+                        Some(Renewal::Held { .. }) => Vote::Yes,
+                        Some(Renewal::Unanswered) | None => Vote::Failed(self.no_answer()),
+                        Some(_) => Vote::No,
+                    },
+                    Err(error) => Vote::Failed(error.clone()),
+                });
+            }
+            votes.iter().all(|v| v.verdict() == Verdict::Won || v.gone())
+        })
+        .await;
+        self.repair(&asked, claims, &mut votes, sent.after(limit * 2)).await;
+        for ((at, claim), votes) in asked.iter().zip(&votes) {
+            let until = self.options.drift.until(sent, claim.lease);
+            answers[*at] = match votes.verdict() {
+                Verdict::Won => Renewal::Held { until },
+                _ if votes.gone() => Renewal::Gone,
+                _ => {
+                    failed = Some(self.unknown(format!("renew {}", claim.name), votes, limit));
+                    Renewal::Unanswered
+                }
+            };
+        }
+        match failed {
+            Some(error) if answers.iter().all(|a| *a == Renewal::Unanswered) => Err(error),
+            _ => Ok(answers),
+        }
+    }
+
+    fn no_answer(&self) -> Error {
+        self.info.unavailable("renew", "no answer")
+    }
+
+    /// Gives holds back to nodes that lost them. Those that are still short of votes are waited for, the others not.
+    async fn repair(
+        self: &Arc<Self>,
+        asked: &[(usize, Arc<Claim>)],
+        claims: &[Arc<Claim>],
+        votes: &mut [Votes],
+        until: Time,
+    ) {
+        let (n, mut urgent) = (self.nodes.len(), ask::Calls::new());
+        for (k, (at, claim)) in asked.iter().enumerate() {
+            let Some(entry) = self.rounds.get(claims[*at].id) else { continue };
+            if claim.lease.is_zero() || votes[k].gone() {
+                continue;
+            }
+            let lost = (0..n).filter(|node| votes[k].0[*node] == Some(Vote::No));
+            for node in lost {
+                let repair = self.clone().restore(node, claim.clone(), entry.clone());
+                if votes[k].verdict() == Verdict::Won {
+                    self.spawn(async move { drop(repair.await) });
+                } else {
+                    let call: BoxFuture<'static, _> = Box::pin(async move { (k * n + node, repair.await) });
+                    urgent.push(call);
+                }
+            }
+        }
+        if urgent.is_empty() {
+            return;
+        }
+        self.gather(&mut urgent, until, |which, restored| {
+            if restored == Ok(true) {
+                votes[which / n].0[which % n] = Some(Vote::Yes);
+            }
+            false
+        })
+        .await;
+    }
+
+    /// Gives a hold back to a node, unless it is being released. Whether the node has it now.
+    async fn restore(self: Arc<Self>, node: usize, claim: Arc<Claim>, entry: Arc<Entry>) -> Result<bool> {
+        if entry.current() != Some(claim.id) {
+            return Ok(false);
+        }
+        let again = Claim { holds: 1, ..(*claim).clone() };
+        // Released meanwhile: the node may have been told before it had this.
+        let _undo = debts::Undo::new(&self, node, &claim, &entry);
+        let answer = self.nodes[node].backend.try_acquire(&again).await?;
+        if matches!(answer, Attempt::Granted { .. }) {
+            tracing::info!(node = self.nodes[node].name, name = %claim.name, "given back to a node that had lost it");
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Those who wait for `name` do not hear for `pause`: they would only run into each other again.
+    fn stop_listening(&self, name: &Name, pause: Duration) {
+        let now = self.clock().now();
+        let mut split = self.split.lock().unwrap_or_else(|e| e.into_inner());
+        if split.len() >= 1000 {
+            split.retain(|_, until| *until > now);
+        }
+        split.insert(name.clone(), now.after(pause));
+    }
+
+    fn listen_again(&self, name: &Name) {
+        let mut split = self.split.lock().unwrap_or_else(|e| e.into_inner());
+        if !split.is_empty() {
+            split.remove(name);
+        }
+    }
+
+    fn is_deaf(&self, name: &Name) -> bool {
+        let split = self.split.lock().unwrap_or_else(|e| e.into_inner());
+        split.get(name).is_some_and(|until| *until > self.clock().now())
+    }
+}

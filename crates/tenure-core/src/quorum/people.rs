@@ -1,0 +1,148 @@
+//! What people see of a quorum, and do to it by hand.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::rounds::claim_of;
+use super::votes::{Vote, Votes};
+use super::{Inner, SCHEME};
+use crate::backend::{Holder, Query, Released, Snapshot};
+use crate::{Claim, Error, Family, Finding, HoldId, Kind, Name, Result};
+
+/// How long nodes have to answer people.
+const LIMIT: Duration = Duration::from_secs(2);
+
+impl Inner {
+    /// What most nodes say is held. Who waits is recorded nowhere.
+    pub(super) async fn inspect(self: &Arc<Self>, query: Query) -> Result<Vec<Snapshot>> {
+        let all = self.look(query).await?;
+        let mut names: BTreeMap<Name, BTreeMap<String, Vec<Holder>>> = BTreeMap::new();
+        for snapshot in all.into_iter().flatten().filter(|s| s.family == Family::Lock) {
+            let holders = names.entry(snapshot.name).or_default();
+            for mut holder in snapshot.holders {
+                if let Some(id) = holder.hold_id().filter(|_| !holder.foreign) {
+                    holder.id = claim_of(id).to_string();
+                }
+                holders.entry(holder.id.clone()).or_default().push(holder);
+            }
+        }
+        let held = names.into_iter().filter_map(|(name, holders)| {
+            let holders: Vec<Holder> = holders.into_values().filter_map(|of| self.holder(of)).collect();
+            let (waiters, family) = (Vec::new(), Family::Lock);
+            let snapshot = Snapshot { name, family, holders, waiters, fence: None, size: None, count: None };
+            (!snapshot.holders.is_empty()).then_some(snapshot)
+        });
+        Ok(held.collect())
+    }
+
+    /// One holder as most nodes have it. It has what it has until the first of these forgets it.
+    fn holder(&self, mut of: Vec<Holder>) -> Option<Holder> {
+        of.sort_by_key(|h| std::cmp::Reverse(h.left.unwrap_or(Duration::MAX)));
+        let left = of.get(self.needed() - 1)?.left;
+        let holds = of.iter().map(|h| h.holds).max()?;
+        let first = of.into_iter().next()?;
+        Some(Holder { left, holds, fence: None, ..first })
+    }
+
+    /// What each node says, where most of them answer.
+    async fn look(self: &Arc<Self>, query: Query) -> Result<Vec<Vec<Snapshot>>> {
+        let mut votes = Votes::new(self.nodes.len());
+        let mut seen = Vec::new();
+        let mut calls = self.ask(&query, |backend, query| async move { backend.inspect(query).await });
+        self.gather(&mut calls, self.clock().now().after(LIMIT), |node, answer| {
+            votes.0[node] = Some(match answer {
+                Ok(snapshots) => {
+                    seen.push(snapshots);
+                    Vote::Yes
+                }
+                Err(error) => Vote::Failed(error),
+            });
+            false
+        })
+        .await;
+        if seen.len() < self.needed() {
+            return Err(self.info.unavailable("look", votes.tell(self.names(), LIMIT)));
+        }
+        Ok(seen)
+    }
+
+    /// The ids under which a claim of another process stands on the nodes.
+    pub(super) async fn find(self: &Arc<Self>, claim: &Claim) -> Result<Vec<HoldId>> {
+        let all = self.look(Query::Name(claim.name.clone())).await?;
+        let holders = all.iter().flatten().flat_map(|s| &s.holders).filter_map(Holder::hold_id);
+        let mut ids: Vec<HoldId> = holders.filter(|id| claim_of(*id) == claim.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(ids)
+    }
+
+    pub(super) async fn expel(self: &Arc<Self>, name: &Name, kind: Kind, holder: &str) -> Result<Released> {
+        let mut votes = Votes::new(self.nodes.len());
+        let asked = (name.clone(), Arc::<str>::from(holder));
+        let mut calls = self.ask(&asked, |backend, (name, holder)| async move {
+            backend.expel(&name, kind, &holder).await
+        });
+        self.gather(&mut calls, self.clock().now().after(LIMIT), |node, answer| {
+            votes.0[node] = Some(Vote::of_release(answer));
+            false
+        })
+        .await;
+        if votes.yes() > 0 {
+            return Ok(Released::Freed);
+        }
+        if votes.gone() {
+            return Ok(Released::Gone);
+        }
+        Err(self.unknown(format!("release {name}"), &votes, LIMIT))
+    }
+
+    pub(super) async fn diagnose(self: &Arc<Self>) -> Result<Vec<Finding>> {
+        let mut findings = vec![self.size()];
+        let looks = self.nodes.iter().map(|node| async move { (node, node.backend.diagnose().await) });
+        let mut away = 0;
+        for (node, found) in join_all(looks).await {
+            match found {
+                Ok(found) => {
+                    let named = |f: Finding| if f.place.is_some() { f } else { f.at(&node.name) };
+                    findings.extend(found.into_iter().map(named));
+                }
+                Err(error) => {
+                    away += 1;
+                    let what = format!("does not answer: {error}");
+                    let advice = "the others decide without it, as long as they are a majority";
+                    findings.push(Finding::warning("node", what, advice).at(&node.name));
+                }
+            }
+        }
+        if self.nodes.len() - away < self.needed() {
+            return Err(Error::Unavailable {
+                backend: SCHEME,
+                what: "look".to_owned(),
+                reason: format!("{away} of {} nodes do not answer", self.nodes.len()),
+                retry_after: None,
+            });
+        }
+        findings.push(Finding::warning(
+            "peers",
+            "other libraries on these nodes grant on a node that was just restarted, and may let two in then",
+            "keep data over restarts there (appendonly yes, appendfsync always), or let Tenure alone use these names",
+        ));
+        Ok(findings)
+    }
+
+    fn size(&self) -> Finding {
+        let (n, needed) = (self.nodes.len(), self.needed());
+        let what = format!("{n} nodes, of which {needed} must agree and {} may fail", n - needed);
+        if n % 2 == 0 {
+            let advice = format!("{} nodes bear as many failures", n - 1);
+            return Finding::warning("quorum", what, advice);
+        }
+        if n < 3 {
+            return Finding::warning("quorum", what, "three or five nodes survive the loss of one or two");
+        }
+        Finding::ok("quorum", what)
+    }
+}

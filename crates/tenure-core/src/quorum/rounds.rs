@@ -1,0 +1,180 @@
+//! Which round of a claim stands on the nodes. Each has an id of its own there, and one that was undone is never used
+//! again.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::votes::{Vote, Votes};
+use crate::backend::Released;
+use crate::{HoldId, Time};
+
+/// The last bits of the number of a hold say which round it is: whoever looks at a node knows the claim.
+const BITS: u32 = 20;
+
+/// The claim that a round was for. What others have there is not changed.
+pub(super) fn claim_of(id: HoldId) -> HoldId {
+    if id.n >> BITS == 0 { id } else { HoldId { n: id.n >> BITS, ..id } }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Rounds {
+    entries: Mutex<HashMap<HoldId, Arc<Entry>>>,
+    next: AtomicU64,
+}
+
+impl Rounds {
+    fn lock(&self) -> MutexGuard<'_, HashMap<HoldId, Arc<Entry>>> {
+        self.entries.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The id of another round.
+    pub(super) fn fresh(&self, claim: HoldId) -> HoldId {
+        let round = self.next.fetch_add(1, SeqCst) & ((1 << BITS) - 1);
+        HoldId { n: claim.n << BITS | round, ..claim }
+    }
+
+    pub(super) fn enter(&self, claim: HoldId) -> Arc<Entry> {
+        self.lock().entry(claim).or_default().clone()
+    }
+
+    pub(super) fn get(&self, claim: HoldId) -> Option<Arc<Entry>> {
+        self.lock().get(&claim).cloned()
+    }
+
+    pub(super) fn is_known(&self, claim: HoldId) -> bool {
+        self.lock().contains_key(&claim)
+    }
+
+    /// The id under which a claim of this process stands on the nodes, unless it is being released.
+    pub(super) fn current(&self, claim: HoldId) -> Option<HoldId> {
+        self.get(claim).and_then(|entry| entry.current())
+    }
+
+    /// From now on it is being released. Remembered until nothing of it can be left.
+    pub(super) fn leave(&self, claim: HoldId, until: Time, now: Time) -> Option<Arc<Entry>> {
+        let mut entries = self.lock();
+        let entry = entries.get(&claim)?.clone();
+        entry.lock().leaving.get_or_insert(until);
+        if entries.len() > 1000 {
+            entries.retain(|_, entry| entry.lock().leaving.is_none_or(|until| until > now));
+        }
+        Some(entry)
+    }
+
+    pub(super) fn forget(&self, claim: HoldId, entry: &Arc<Entry>) {
+        let mut entries = self.lock();
+        if entries.get(&claim).is_some_and(|known| Arc::ptr_eq(known, entry)) {
+            entries.remove(&claim);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.lock().len()
+    }
+}
+
+/// A claim of this process.
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    /// One attempt at a time.
+    pub(super) turn: tokio::sync::Mutex<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    current: Option<HoldId>,
+    granted: bool,
+    rounds: u32,
+    /// Until when something of it may be left.
+    leaving: Option<Time>,
+    /// Which nodes have confirmed its release.
+    said: HashMap<usize, Released>,
+}
+
+impl Entry {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The id of the next round: that of the last one, if nobody knows what came of it. `None` once it is released.
+    pub(super) fn begin(&self, fresh: impl FnOnce() -> HoldId) -> Option<HoldId> {
+        let mut state = self.lock();
+        if state.leaving.is_some() {
+            return None;
+        }
+        Some(*state.current.get_or_insert_with(fresh))
+    }
+
+    pub(super) fn granted(&self) {
+        self.lock().granted = true;
+    }
+
+    pub(super) fn is_granted(&self) -> bool {
+        self.lock().granted
+    }
+
+    /// The round is over, and its id dead. How many there were.
+    pub(super) fn lost(&self) -> u32 {
+        let mut state = self.lock();
+        state.current = None;
+        state.rounds += 1;
+        state.rounds
+    }
+
+    pub(super) fn current(&self) -> Option<HoldId> {
+        let state = self.lock();
+        state.current.filter(|_| state.leaving.is_none())
+    }
+
+    /// What is to be released.
+    pub(super) fn leaving(&self) -> Option<HoldId> {
+        self.lock().current
+    }
+
+    pub(super) fn settle(&self, node: usize, released: Released) {
+        self.lock().said.entry(node).or_insert(released);
+    }
+
+    /// What nodes have said about its release so far.
+    pub(super) fn said(&self, n: usize) -> Votes {
+        let mut votes = Votes::new(n);
+        for (node, released) in &self.lock().said {
+            votes.0[*node] = Some(Vote::of_release(Ok(*released)));
+        }
+        votes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ClientId;
+
+    #[test]
+    fn a_round_tells_its_claim_and_no_id_comes_twice() {
+        let rounds = Rounds::default();
+        let claim = HoldId { client: ClientId::new(), n: 7 };
+        let (a, b) = (rounds.fresh(claim), rounds.fresh(claim));
+        assert_ne!(a, b);
+        assert_eq!((claim_of(a), claim_of(b)), (claim, claim));
+        let jvm = HoldId { n: 47, ..claim };
+        assert_eq!(claim_of(jvm), jvm);
+    }
+
+    #[test]
+    fn an_unanswered_round_is_repeated_and_a_lost_one_is_not() {
+        let (rounds, claim) = (Rounds::default(), HoldId { client: ClientId::new(), n: 7 });
+        let entry = rounds.enter(claim);
+        let first = entry.begin(|| rounds.fresh(claim));
+        assert_eq!(entry.begin(|| rounds.fresh(claim)), first);
+        assert_eq!(entry.lost(), 1);
+        assert_ne!(entry.begin(|| rounds.fresh(claim)), first);
+        let now = Time::from_nanos(0);
+        rounds.leave(claim, now, now);
+        assert_eq!(entry.begin(|| rounds.fresh(claim)), None, "released is released");
+        assert_eq!(rounds.current(claim), None);
+    }
+}

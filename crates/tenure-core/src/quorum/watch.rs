@@ -1,0 +1,103 @@
+//! The ears of a quorum: one on each node. A name that most nodes have let go of may be free.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use futures_util::future::{BoxFuture, Either, select};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+
+use super::Inner;
+use super::ask::Calls;
+use crate::backend::{Interest, Signal, Watch};
+use crate::{Name, Result};
+
+type Opened = Result<Box<dyn Watch>>;
+
+pub(super) async fn open(inner: &Arc<Inner>, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
+    let Interest::Claim(claim) = interest else {
+        return Err(inner.info.unavailable(format!("watch {name}"), "a quorum has locks only"));
+    };
+    let limit = inner.clock().now().after(inner.options.node_timeout(claim.lease));
+    let asked = (name.clone(), Arc::new(claim.clone()));
+    let mut opening = inner.ask(&asked, |backend, (name, claim)| -> BoxFuture<'static, Opened> {
+        Box::pin(async move { backend.watch(&name, Interest::Claim(&claim)).await })
+    });
+    let (mut ears, mut failed) = (Vec::new(), None);
+    inner
+        .gather(&mut opening, limit, |node, opened| {
+            match opened {
+                Ok(watch) => ears.push((node, watch)),
+                Err(error) => failed = Some(error),
+            }
+            ears.len() >= inner.needed()
+        })
+        .await;
+    match failed {
+        Some(error) if ears.is_empty() && opening.is_empty() => Err(error),
+        _ => Ok(Box::new(Ears {
+            inner: inner.clone(),
+            name: name.clone(),
+            ears,
+            opening: Mutex::new(opening),
+            heard: BTreeSet::new(),
+        })),
+    }
+}
+
+struct Ears {
+    inner: Arc<Inner>,
+    name: Name,
+    ears: Vec<(usize, Box<dyn Watch>)>,
+    /// Those of nodes that take their time.
+    opening: Mutex<Calls<Opened>>,
+    /// Whom something was heard of since the last signal.
+    heard: BTreeSet<usize>,
+}
+
+#[async_trait]
+impl Watch for Ears {
+    async fn signal(&mut self) -> Signal {
+        loop {
+            let Self { ears, opening, .. } = self;
+            let opening = opening.get_mut().unwrap_or_else(|e| e.into_inner());
+            let mut signals: FuturesUnordered<_> = ears
+                .iter_mut()
+                .map(|(node, ear)| async move {
+                    ear.signal().await;
+                    *node
+                })
+                .collect();
+            let heard = async {
+                match signals.next().await {
+                    Some(node) => node,
+                    None => std::future::pending().await,
+                }
+            };
+            let opened = async {
+                match opening.next().await {
+                    Some(opened) => opened,
+                    None => std::future::pending().await,
+                }
+            };
+            match select(Box::pin(heard), Box::pin(opened)).await {
+                Either::Left((node, _)) => {
+                    self.heard.insert(node);
+                }
+                Either::Right(((node, opened), _)) => {
+                    drop(signals);
+                    self.ears.extend(opened.ok().map(|watch| (node, watch)));
+                    // What was let go of before is not heard any more.
+                    self.heard.insert(node);
+                }
+            }
+            // One that lost to others after a release shall not run into them again: it looks when its pause is over.
+            if self.inner.is_deaf(&self.name) {
+                self.heard.clear();
+            } else if self.heard.len() >= self.inner.needed() {
+                self.heard.clear();
+                return Signal::Changed;
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Addresses of a quorum of Redis servers.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tenure_core::{Backend, Drift, Error, Node, Quorum, QuorumOptions, Result};
+use tenure_redis::{Options, Redis, Siblings, Topology};
+
+use super::{Address, Place, parse_duration};
+
+/// What nodes that were restarted keep out for longer than.
+const LONGER: Duration = Duration::from_secs(1);
+
+/// A quorum that an address names, not yet opened.
+pub(super) struct Nodes {
+    nodes: Vec<Options>,
+    options: QuorumOptions,
+}
+
+impl Address {
+    /// `//h1,h2,h3[/db]`, or a list of whole addresses.
+    pub(super) fn redlock(&mut self) -> Result<Place> {
+        let wrong = |what: String| Error::Config(format!("redlock: {what}"));
+        let Some(rest) = self.rest.strip_prefix("//").filter(|rest| !rest.is_empty()) else {
+            return Err(wrong("expected redlock://host,host,host".to_owned()));
+        };
+        let addresses = each(rest);
+        let options = self.quorum_options()?;
+        let restart_delay = self.restart_delay(options.max_lease)?;
+        let mut nodes: Vec<Options> = Vec::new();
+        let mut left = self.options.clone();
+        for (address, siblings) in addresses.iter().zip(Siblings::new(addresses.len())) {
+            let (scheme, rest) = address.split_once(':').unwrap_or((address, ""));
+            let mut node = Self { scheme: scheme.to_owned(), rest: rest.to_owned(), ..self.clone() };
+            let Place::Redis(mut parsed) = node.place()? else {
+                return Err(wrong(format!("{scheme}: is no store that a quorum can be made of; redis:// is")));
+            };
+            if nodes.iter().any(|other| label(other) == label(&parsed)) {
+                return Err(wrong(format!(
+                    "{} is named twice: each node must be a server of its own",
+                    label(&parsed)
+                )));
+            }
+            parsed.restart_delay = restart_delay;
+            parsed.siblings = Some(siblings);
+            nodes.push(*parsed);
+            (left, self.known) = (node.options, node.known);
+        }
+        self.options = left;
+        Ok(Place::Redlock(Box::new(Nodes { nodes, options })))
+    }
+
+    fn quorum_options(&mut self) -> Result<QuorumOptions> {
+        let mut options = QuorumOptions::default();
+        let wrong = |key: &str, text: &str, why: &str| Error::Config(format!("option {key}={text}: {why}"));
+        if let Some(text) = self.take("tries") {
+            let tries = text.parse().map_err(|_| wrong("tries", &text, "expected a number, 0 for no limit"));
+            options.tries = tries?;
+        }
+        if let Some(text) = self.take("retry_delay") {
+            let range = range(&text).ok_or_else(|| wrong("retry_delay", &text, "expected 50ms-250ms, or 100ms"));
+            options.retry_delay = range?;
+        }
+        if let Some(text) = self.take("drift") {
+            options.drift = drift(&text).ok_or_else(|| wrong("drift", &text, "expected 1%+2ms, 1% or 2ms"))?;
+        }
+        self.duration("max_lease", &mut options.max_lease)?;
+        let mut node_timeout = Duration::ZERO;
+        if self.options.contains_key("node_timeout") {
+            self.duration("node_timeout", &mut node_timeout)?;
+            options.node_timeout = Some(node_timeout);
+        } else {
+            self.known.push("node_timeout");
+        }
+        Ok(options)
+    }
+
+    /// For how long a node that was restarted keeps out; `None` if it does not.
+    fn restart_delay(&mut self, max_lease: Duration) -> Result<Option<Duration>> {
+        let Some(text) = self.take("restart_delay") else { return Ok(Some(max_lease + LONGER)) };
+        if text == "off" {
+            return Ok(None);
+        }
+        let delay = parse_duration(&text)
+            .map_err(|e| Error::Config(format!("option restart_delay={text}: {e}, or off")))?;
+        if delay <= max_lease {
+            return Err(Error::Config(format!(
+                "option restart_delay={text}: a node that was restarted must keep out for longer than max_lease, \
+                 {max_lease:?}; or off"
+            )));
+        }
+        Ok(Some(delay))
+    }
+}
+
+impl Nodes {
+    pub(super) async fn open(self) -> Result<Arc<dyn Backend>> {
+        let mut nodes = Vec::new();
+        for options in self.nodes {
+            let name = label(&options);
+            nodes.push((name, Arc::new(Redis::new(options)?)));
+        }
+        let reached = join_all(nodes.iter().map(|(_, redis)| redis.reach())).await;
+        let mut away = Vec::new();
+        for ((name, _), reached) in nodes.iter().zip(reached) {
+            match reached {
+                Ok(()) => {}
+                Err(Error::Unavailable { reason, .. }) => away.push(format!("node {name}: {reason}")),
+                Err(error) => return Err(Error::Config(format!("redlock: node {name}: {error}"))),
+            }
+        }
+        let (n, left) = (nodes.len(), nodes.len() - away.len());
+        if left <= n / 2 {
+            return Err(Error::Unavailable {
+                backend: "redlock",
+                what: "connect".to_owned(),
+                reason: format!("{left} of {n} nodes answer, {} needed; {}", n / 2 + 1, away.join("; ")),
+                retry_after: None,
+            });
+        }
+        if !away.is_empty() {
+            tracing::warn!(away = away.join("; "), "some nodes do not answer; the others decide without them");
+        }
+        let nodes = nodes.into_iter().map(|(name, redis)| Node { name, backend: redis }).collect();
+        Ok(Arc::new(Quorum::new(nodes, self.options)?))
+    }
+}
+
+/// The address of each node. A login and a database number stand for all that are named by their hosts alone.
+fn each(rest: &str) -> Vec<String> {
+    if rest.contains("://") {
+        // Where a node has several hosts itself, its own commas are written `%2C`.
+        let whole = |node: &str| node.replace("%2C", ",").replace("%2c", ",");
+        return rest
+            .split(',')
+            .map(|node| if node.contains("://") { whole(node) } else { format!("redis://{node}") })
+            .collect();
+    }
+    let (hosts, path) = rest.split_once('/').map_or((rest, String::new()), |(h, p)| (h, format!("/{p}")));
+    let (login, hosts) = hosts.rsplit_once('@').map_or((String::new(), hosts), |(l, h)| (format!("{l}@"), h));
+    hosts.split(',').map(|host| format!("redis://{login}{host}{path}")).collect()
+}
+
+/// What a node is called, without what is secret.
+fn label(options: &Options) -> String {
+    match &options.topology {
+        Topology::Standalone(address) => address.to_string(),
+        Topology::Sentinel(s) => format!("{} of {}", s.master, list(&s.addresses)),
+        Topology::Cluster(all) => list(all),
+    }
+}
+
+fn list(addresses: &[tenure_redis::Address]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn range(text: &str) -> Option<RangeInclusive<Duration>> {
+    let (from, to) = text.split_once('-').unwrap_or((text, text));
+    Some(parse_duration(from).ok()?..=parse_duration(to).ok()?)
+}
+
+fn drift(text: &str) -> Option<Drift> {
+    let mut drift = Drift { factor: 0.0, plus: Duration::ZERO };
+    for part in text.split('+') {
+        match part.strip_suffix('%') {
+            Some(percent) => drift.factor = percent.trim().parse::<f64>().ok()? / 100.0,
+            None => drift.plus = parse_duration(part).ok()?,
+        }
+    }
+    Some(drift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes(address: &str) -> Result<Nodes> {
+        let mut address = Address::parse(address)?;
+        let Place::Redlock(nodes) = address.place()? else { panic!("not redlock") };
+        address.finish()?;
+        Ok(*nodes)
+    }
+
+    fn labels(address: &str) -> Vec<String> {
+        nodes(address).unwrap().nodes.iter().map(label).collect()
+    }
+
+    #[test]
+    fn nodes_are_named_by_host_or_by_address() {
+        assert_eq!(labels("redlock://a,b:1,[::1]:2"), ["a:6379", "b:1", "[::1]:2"]);
+        assert_eq!(
+            labels("redlock://redis://me:pw@a/1,rediss://b,c,redis+sentinel://d%2Ce/main"),
+            ["a:6379", "b:6379", "c:6379", "main of d:26379,e:26379"]
+        );
+        let all = nodes("redlock://me:p%40ss@a,b/3?prefix=x:&layout=plain").unwrap();
+        for node in &all.nodes {
+            assert_eq!((node.user.as_deref(), node.db, &*node.prefix), (Some("me"), 3, "x:"));
+            assert_eq!(node.restart_delay, Some(Duration::from_secs(61)));
+        }
+        assert_eq!(all.options, QuorumOptions::default());
+    }
+
+    #[test]
+    fn every_number_can_be_set() {
+        let all = nodes(
+            "redlock://a,b,c?tries=0&retry_delay=1ms-9ms&node_timeout=70ms&drift=2%+5ms&max_lease=9s&restart_delay=off",
+        )
+        .unwrap();
+        let ms = Duration::from_millis;
+        assert_eq!((all.options.tries, all.options.node_timeout), (0, Some(ms(70))));
+        assert_eq!(all.options.retry_delay, ms(1)..=ms(9));
+        assert_eq!(all.options.drift, Drift { factor: 0.02, plus: ms(5) });
+        assert_eq!(all.options.max_lease, ms(9_000));
+        assert!(all.nodes.iter().all(|n| n.restart_delay.is_none()));
+        let delayed = nodes("redlock://a,b,c?max_lease=9s").unwrap();
+        assert_eq!(delayed.nodes[2].restart_delay, Some(ms(10_000)));
+    }
+
+    #[tokio::test]
+    async fn wrong_ones_say_what_is_wrong() {
+        for (address, says) in [
+            ("redlock:a,b", "expected redlock://"),
+            ("redlock://", "expected redlock://"),
+            ("redlock://a,a:6379", "named twice"),
+            ("redlock://a,sqlite://x", "no store that a quorum"),
+            ("redlock://a?tries=x", "0 for no limit"),
+            ("redlock://a?retry_delay=x", "50ms-250ms"),
+            ("redlock://a?drift=x", "1%+2ms"),
+            ("redlock://a?restart_delay=x", "or off"),
+            ("redlock://a?restart_delay=5s", "longer than max_lease"),
+            ("redlock://a?tryes=1", "did you mean tries?"),
+            ("redlock://a?node_timeut=1s", "did you mean node_timeout?"),
+            ("redlock://a?prefx=1", "did you mean prefix?"),
+        ] {
+            let error = nodes(address).err().map(|e| e.to_string()).unwrap_or_default();
+            assert!(error.contains(says), "{address}: {error}");
+        }
+    }
+}
