@@ -32,7 +32,8 @@ pub trait World: Send + Sync {
 }
 
 /// The names of all [`stores`]. A test run has a part for each of these.
-pub const NAMES: [&str; 5] = ["memory", "sqlite", "redis", "redis-sentinel", "redis-cluster"];
+pub const NAMES: [&str; 8] =
+    ["memory", "sqlite", "redis", "redis-sentinel", "redis-cluster", "redis-plain", "redlock", "redlock-3"];
 
 /// Every store there is.
 pub fn stores() -> Vec<Arc<dyn Store>> {
@@ -42,6 +43,9 @@ pub fn stores() -> Vec<Arc<dyn Store>> {
         Arc::new(Redis::single()),
         Arc::new(Redis::sentinels()),
         Arc::new(Redis::cluster()),
+        Arc::new(Redis::plain()),
+        Arc::new(Redis::quorum_of_five()),
+        Arc::new(Redis::quorum_of_three()),
     ]
 }
 

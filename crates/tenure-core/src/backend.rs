@@ -142,7 +142,8 @@ impl Info {
         Err(Error::Unsupported {
             backend: self.scheme,
             what: "a token of the caller's own".to_owned(),
-            reason: "holders stand there by the ids of their holds; on Redis, layout=plain has tokens".to_owned(),
+            reason: "holders stand there by the ids of their holds; on Redis, layout=plain has tokens"
+                .to_owned(),
         })
     }
 

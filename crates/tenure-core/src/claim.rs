@@ -274,7 +274,18 @@ impl Claim {
     pub fn of(id: HoldId, name: Name, kind: Kind) -> Self {
         let lease = Duration::from_secs(30);
         let durability = Durability::Master;
-        Self { id, name, kind, holds: 1, lease, wait: None, stamp: lease, durability, note: None, token: None }
+        Self {
+            id,
+            name,
+            kind,
+            holds: 1,
+            lease,
+            wait: None,
+            stamp: lease,
+            durability,
+            note: None,
+            token: None,
+        }
     }
 
     /// The same of whatever is held by this token, whoever took it.

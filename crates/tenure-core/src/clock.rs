@@ -48,6 +48,9 @@ pub struct Clock(Source);
 enum Source {
     Boot,
     Manual(Arc<watch::Sender<u64>>),
+    /// The runtime's own clock, which a test may stop, running this much faster.
+    #[cfg(test)]
+    Simulated(f64),
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -67,6 +70,11 @@ impl Clock {
         Self(Source::Manual(Arc::new(watch::Sender::new(3_600_000_000_000))))
     }
 
+    #[cfg(test)]
+    pub(crate) fn simulated(rate: f64) -> Self {
+        Self(Source::Simulated(rate))
+    }
+
     /// Moves a manual clock and wakes those that sleep on it.
     ///
     /// # Panics
@@ -74,6 +82,8 @@ impl Clock {
     pub fn advance(&self, by: Duration) {
         match &self.0 {
             Source::Boot => panic!("the boot clock cannot be moved"),
+            #[cfg(test)]
+            Source::Simulated(_) => panic!("it moves by itself"),
             Source::Manual(now) => now.send_modify(|n| *n += by.as_nanos() as u64),
         }
     }
@@ -94,6 +104,8 @@ impl Clock {
                 Time(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
             }
             Source::Manual(now) => Time(*now.borrow()),
+            #[cfg(test)]
+            Source::Simulated(rate) => Time((simulated_nanos() as f64 * rate) as u64),
         }
     }
 
@@ -108,6 +120,11 @@ impl Clock {
                 }
                 tokio::time::sleep(left.min(Duration::from_secs(1))).await;
             },
+            #[cfg(test)]
+            Source::Simulated(rate) => {
+                let left = at.since(self.now()).div_f64(*rate);
+                tokio::time::sleep(left + Duration::from_nanos(1)).await;
+            }
             Source::Manual(now) => {
                 // The sender lives in `self`, so waiting cannot fail.
                 let _ = now.subscribe().wait_for(|n| *n >= at.0).await;
@@ -121,11 +138,28 @@ impl Clock {
     }
 }
 
+/// Since the simulation began, and an hour.
+#[cfg(test)]
+fn simulated_nanos() -> u64 {
+    thread_local!(static BEGAN: std::cell::Cell<Option<(tokio::runtime::Id, tokio::time::Instant)>> = const { std::cell::Cell::new(None) });
+    let (id, now) = (tokio::runtime::Handle::current().id(), tokio::time::Instant::now());
+    let began = match BEGAN.get() {
+        Some((of, began)) if of == id => began,
+        _ => {
+            BEGAN.set(Some((id, now)));
+            now
+        }
+    };
+    3_600_000_000_000 + (now - began).as_nanos() as u64
+}
+
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Source::Boot => f.write_str("Clock::boot"),
             Source::Manual(now) => write!(f, "Clock::manual({} ns)", *now.borrow()),
+            #[cfg(test)]
+            Source::Simulated(rate) => write!(f, "Clock::simulated({rate})"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The word of a store that what it said before may not be so any more.
 
-use std::sync::{Arc, Mutex, Weak};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::Notify;
 

@@ -223,7 +223,8 @@ impl Lock {
         let core = self.request.core();
         let lease = self.request.lease.unwrap_or(core.settings.lease);
         let claims = [Arc::new(Claim { lease, ..self.held_by(by.into())? })];
-        let unanswered = || core.unanswered(format_args!("renew {}", claims[0].name), core.settings.call_timeout);
+        let unanswered =
+            || core.unanswered(format_args!("renew {}", claims[0].name), core.settings.call_timeout);
         core.ask(async || match core.backend.renew(&claims).await?[..] {
             [Renewal::Unanswered] => Err(unanswered()),
             [Renewal::Held { .. }] => Ok(true),

@@ -7,6 +7,9 @@ local token, id, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
 local held = redis.call('GET', name)
 if held and meant(held, about, token, id) then
+  if ARGV[4] ~= '1' then
+    count(about, token, ARGV[4])
+  end
   extend(name, lease)
   extend(about, lease)
   return {1}
@@ -21,7 +24,7 @@ if not held then
   if ARGV[6] ~= '' then
     leave(waiters, waiters, stamps, about, id)
   end
-  describe(about, token, '- ' .. micros .. ' 0 ' .. ARGV[5])
+  describe(about, token, '- ' .. micros .. ' 1 ' .. ARGV[5])
   if token ~= id then
     redis.call('HSET', about, 'hold', id)
   end

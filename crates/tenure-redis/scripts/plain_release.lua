@@ -12,6 +12,7 @@ if not meant(redis.call('GET', name), about, token, id) then
   return leave(waiters, waiters, stamps, about, id)
 end
 if ARGV[3] ~= '0' then
+  count(about, token, ARGV[3])
   extend(name, tonumber(ARGV[4]))
   extend(about, tonumber(ARGV[4]))
   return 1

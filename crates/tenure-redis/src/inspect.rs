@@ -193,7 +193,9 @@ impl Seen {
         match self.text(0)? {
             "string" if self.plain => {
                 let (token, left) = (self.text(2)?, self.parts.get(1).and_then(Value::int).unwrap_or(-1));
-                snapshot.holders = vec![holder(token, Mode::Exclusive, 1, time_left(left), about.get(token))];
+                let about = about.get(token);
+                let holds = about.and_then(|a| a.number).unwrap_or(1);
+                snapshot.holders = vec![holder(token, Mode::Exclusive, holds, time_left(left), about)];
             }
             "hash" if self.plain => return None,
             "hash" => {

@@ -49,6 +49,8 @@ pub(crate) fn describe(claim: &Claim) -> Cow<'static, str> {
 pub(crate) struct About {
     pub(crate) fence: Option<Fence>,
     pub(crate) since: Option<u64>,
+    /// Of permits how many; of a plain lock how many times it is held; of a waiter in a queue its patience.
+    pub(crate) number: Option<u32>,
     pub(crate) who: Option<Who<'static>>,
 }
 
@@ -59,11 +61,8 @@ impl About {
         Self {
             fence: word().parse().ok().map(Fence),
             since: word().parse().ok(),
-            who: {
-                // The number is for the scripts.
-                word();
-                serde_json::from_str(word()).ok()
-            },
+            number: word().parse().ok(),
+            who: serde_json::from_str(word()).ok(),
         }
     }
 }

@@ -578,9 +578,10 @@ async fn those_who_only_wait_send_nothing(bench: Arc<Bench>) {
     eventually("all have tried once", || async { attempts.load(SeqCst) > WAITERS }).await;
     let tried = attempts.load(SeqCst);
     tokio::time::sleep(LEASE / 6).await;
-    // One look of the gate at most: its poll comes every two seconds.
+    // One look of the gate at most: its poll comes every two seconds. A quorum looks again and again.
+    let looks = if bench.bare().info().poll < LEASE / 6 { 20 } else { 1 };
     assert!(
-        attempts.load(SeqCst) <= tried + 1,
+        attempts.load(SeqCst) <= tried + looks,
         "{} attempts while nothing happens",
         attempts.load(SeqCst) - tried
     );

@@ -11,6 +11,8 @@ use super::{Store, World};
 /// Redis, in one of its deployments.
 pub(super) struct Redis {
     name: &'static str,
+    /// What is added to its address.
+    options: &'static str,
     start: fn() -> testbed::Result<Running>,
     running: Mutex<Option<std::result::Result<Running, String>>>,
 }
@@ -48,9 +50,38 @@ impl Redis {
         })
     }
 
-    fn new(name: &'static str, start: fn() -> testbed::Result<Running>) -> Self {
-        Self { name, start, running: Mutex::default() }
+    /// One server, with locks that are strings.
+    pub(super) fn plain() -> Self {
+        let server = Self::new("redis-plain", || {
+            let server = testbed::Redis::start(RedisOptions::default())?;
+            Ok(Running { url: server.url(), _servers: Box::new(server) })
+        });
+        Self { options: "&layout=plain", ..server }
     }
+
+    /// Five servers that know nothing of each other, with locks that are strings.
+    pub(super) fn quorum_of_five() -> Self {
+        let servers = Self::new("redlock", || quorum(5));
+        Self { options: "&layout=plain&restart_delay=off&tries=0&max_lease=1h", ..servers }
+    }
+
+    /// Three, in Redisson's layout.
+    pub(super) fn quorum_of_three() -> Self {
+        let servers = Self::new("redlock-3", || quorum(3));
+        Self { options: "&restart_delay=off&tries=0&max_lease=1h", ..servers }
+    }
+
+    fn new(name: &'static str, start: fn() -> testbed::Result<Running>) -> Self {
+        Self { name, options: "", start, running: Mutex::default() }
+    }
+}
+
+/// Servers made just now: nobody has been granted anything that they could have forgotten.
+fn quorum(n: usize) -> testbed::Result<Running> {
+    let servers: Vec<_> =
+        (0..n).map(|_| testbed::Redis::start(RedisOptions::default())).collect::<testbed::Result<_>>()?;
+    let hosts: Vec<String> = servers.iter().map(|s| format!("127.0.0.1:{}", s.port())).collect();
+    Ok(Running { url: format!("redlock://{}", hosts.join(",")), _servers: Box::new(servers) })
 }
 
 impl Store for Redis {
@@ -63,7 +94,7 @@ impl Store for Redis {
         let mut running = self.running.lock().unwrap();
         let running = running.get_or_insert_with(|| (self.start)().map_err(|e| e.to_string()));
         let running = running.as_ref().map_err(|e| Error::Config(e.clone()))?;
-        let url = format!("{}?prefix=w{}:", running.url, NEXT.fetch_add(1, SeqCst));
+        let url = format!("{}?prefix=w{}:{}", running.url, NEXT.fetch_add(1, SeqCst), self.options);
         Ok(Box::new(Prefixed(url)))
     }
 }

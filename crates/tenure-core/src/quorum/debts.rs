@@ -7,17 +7,15 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
 
+use super::Inner;
 use super::ask::Calls;
 use super::rounds::Entry;
 use super::votes::{Verdict, Vote, Votes};
-use super::Inner;
 use crate::backend::Released;
 use crate::{Claim, Error, Result, Time};
 
 /// Releases sent to one node at once.
 const BATCH: usize = 64;
-/// How long an answer is waited for in the background before it is asked for again.
-const LATE: Duration = Duration::from_secs(5);
 
 /// What one node owes.
 #[derive(Debug, Default)]
@@ -144,17 +142,28 @@ impl<'a> Farewell<'a> {
         Self { inner, claim, entry, calls, open }
     }
 
-    /// Takes answers in until most nodes have let go, all have answered, or the time is up.
+    /// Takes answers in until most nodes have let go, all have answered, or the time is up. The others have as long
+    /// again: it costs little, and one that is heard now need not be told twice.
     pub(super) async fn run(&mut self, until: Time, votes: &mut Votes) {
         let Self { inner, claim, entry, calls, open } = self;
-        inner
-            .gather(calls, until, |node, answer| {
-                open.retain(|n| *n != node);
-                inner.answered(node, &answer, inner.debt(claim, *entry));
-                votes.0[node] = Some(Vote::of_release(answer));
-                votes.verdict() == Verdict::Won
-            })
-            .await;
+        let sent = inner.clock().now();
+        let mut done = |node: usize, answer: Result<Released>| {
+            open.retain(|n| *n != node);
+            inner.answered(node, &answer, inner.debt(claim, *entry));
+            votes.0[node] = Some(Vote::of_release(answer));
+            votes.verdict() == Verdict::Won
+        };
+        inner.gather(calls, until, &mut done).await;
+        if !calls.is_empty() {
+            let now = inner.clock().now();
+            let grace = now.after(now.since(sent)).min(until);
+            inner
+                .gather(calls, grace, |node, answer| {
+                    done(node, answer);
+                    false
+                })
+                .await;
+        }
     }
 }
 
@@ -173,22 +182,9 @@ impl Inner {
 
 impl Drop for Farewell<'_> {
     fn drop(&mut self) {
-        if self.open.is_empty() {
-            return;
+        for node in self.open.drain(..) {
+            self.inner.owe(node, self.inner.debt(self.claim, self.entry));
         }
-        let (mut calls, mut open) = (std::mem::take(&mut self.calls), std::mem::take(&mut self.open));
-        let (inner, debt) = (self.inner.clone(), self.inner.debt(self.claim, self.entry));
-        self.inner.spawn(async move {
-            let late = inner.clock().now().after(LATE);
-            inner
-                .gather(&mut calls, late, |node, answer| {
-                    open.retain(|n| *n != node);
-                    inner.answered(node, &answer, debt.clone());
-                    false
-                })
-                .await;
-            open.into_iter().for_each(|node| inner.owe(node, debt.clone()));
-        });
     }
 }
 

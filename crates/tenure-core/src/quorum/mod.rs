@@ -26,11 +26,11 @@ use futures_util::future::BoxFuture;
 pub use options::QuorumOptions;
 
 use self::debts::Debts;
-use self::rounds::{Entry, Rounds};
+use self::rounds::{Entry, Places, Rounds};
 use self::votes::{Verdict, Vote, Votes, majority};
 use crate::backend::{
-    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released, Renewal, Snapshot,
-    Watch,
+    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released, Renewal,
+    Snapshot, Watch,
 };
 use crate::{
     Background, Claim, Clock, Doubt, Error, Family, Finding, HoldId, Kind, Name, OpId, Result, Time,
@@ -97,7 +97,7 @@ impl Quorum {
             tokens: nodes.iter().all(|n| n.backend.info().tokens),
             durable: false,
             liveness: Liveness::Lease,
-            poll: first.backend.info().poll,
+            poll: *options.retry_delay.end(),
             clock: first.backend.info().clock.clone(),
             drift: options.drift,
             doubt,
@@ -197,7 +197,7 @@ impl Inner {
         let Some(id) = entry.begin(|| self.rounds.fresh(claim.id)) else {
             return Err(self.info.unavailable(format!("acquire {}", claim.name), "it is being released"));
         };
-        let ask = Arc::new(Claim { id, wait: None, ..claim.clone() });
+        let ask = Arc::new(Claim { id, ..claim.clone() });
         let (sent, limit) = (self.clock().now(), self.options.node_timeout(claim.lease));
         let mut votes = Votes::new(self.nodes.len());
         let mut calls = self.ask(&ask, |backend, ask| async move { backend.try_acquire(&ask).await });
@@ -209,7 +209,7 @@ impl Inner {
         let now = self.clock().now();
         let until = self.options.drift.until(sent, claim.lease);
         if votes.verdict() == Verdict::Won && now < until {
-            entry.granted();
+            self.abandon(entry.granted());
             self.listen_again(&claim.name);
             return Ok(Attempt::Granted { fence: None, until });
         }
@@ -217,8 +217,13 @@ impl Inner {
             // A repeat. What was granted the first time is not undone for it.
             return Err(self.unknown(format!("acquire {}", claim.name), &votes, limit));
         }
-        let rounds = entry.lost();
-        self.farewell(&ask, None, |node| votes.0[node].is_none()).await;
+        // Where another one has it, who waits keeps its place until the next round has given it another.
+        let stays = |node: usize| claim.wait.is_some() && votes.0[node] == Some(Vote::No);
+        let places = (0..self.nodes.len()).filter(|node| stays(*node)).collect();
+        let (rounds, before) = entry.lost(Places { claim: ask.clone(), nodes: places });
+        self.abandon(before);
+        let going = (0..self.nodes.len()).filter(|node| !stays(*node));
+        self.farewell(&ask, None, going, |node| votes.0[node].is_none()).await;
         if claim.wait.is_none() {
             self.rounds.forget(claim.id, &entry);
         }
@@ -237,7 +242,8 @@ impl Inner {
         let what = format!("acquire {}", claim.name);
         let pause = self.options.pause(took);
         if votes.verdict() == Verdict::Won {
-            let reason = format!("most nodes granted it, but that took {took:?}, of a lease of {:?}", claim.lease);
+            let reason =
+                format!("most nodes granted it, but that took {took:?}, of a lease of {:?}", claim.lease);
             return Err(self.info.unavailable(what, reason));
         }
         let said = || votes.tell(self.names(), limit);
@@ -245,6 +251,8 @@ impl Inner {
         // Only who waits for as long as it takes counts rounds, and not those in which nodes were not ready.
         let tries = self.options.tries;
         let forever = claim.wait == Some(Duration::MAX);
+        // The first attempt of whoever waits is made without a place, and forgotten.
+        let rounds = rounds + 1;
         if forever && retry_after.is_none() && tries > 0 && rounds >= tries {
             let reason = format!("after {rounds} rounds; in the last one {}", said());
             return Err(Error::GaveUp { backend: SCHEME, what, reason });
@@ -309,16 +317,20 @@ impl Inner {
 
     /// Leaves on all nodes. What one of them did not confirm is repeated in the background.
     async fn leave(self: &Arc<Self>, claim: &Claim) -> Result<Released> {
-        let Some(entry) = self.rounds.leave(claim.id, self.clock().now().after(claim.lease), self.clock().now())
+        let Some(entry) =
+            self.rounds.leave(claim.id, self.clock().now().after(claim.lease), self.clock().now())
         else {
             return self.leave_unknown(claim).await;
         };
+        let places = entry.places();
+        let waited = places.as_ref().is_some_and(|p| !p.nodes.is_empty());
+        self.abandon(places);
         let Some(id) = entry.leaving() else {
             self.rounds.forget(claim.id, &entry);
-            return Ok(Released::Gone);
+            return Ok(if waited { Released::Freed } else { Released::Gone });
         };
         let ask = Arc::new(Claim { id, wait: None, ..claim.clone() });
-        let votes = self.farewell(&ask, Some(&entry), |_| false).await;
+        let votes = self.farewell(&ask, Some(&entry), 0..self.nodes.len(), |_| false).await;
         let released = self.left(claim, &votes);
         if released.is_ok() {
             self.rounds.forget(claim.id, &entry);
@@ -343,7 +355,7 @@ impl Inner {
         let mut released = Ok(Released::Gone);
         for id in ids {
             let ask = Arc::new(Claim { id, wait: None, ..claim.clone() });
-            let votes = self.farewell(&ask, None, |_| false).await;
+            let votes = self.farewell(&ask, None, 0..self.nodes.len(), |_| false).await;
             match self.left(claim, &votes) {
                 Ok(Released::Gone) => {}
                 other => released = other,
@@ -352,16 +364,24 @@ impl Inner {
         released
     }
 
-    /// Tells every node to let go. Those that do not confirm it in time are told again in the background.
+    /// Leaves these places, in the background.
+    fn abandon(self: &Arc<Self>, places: Option<Places>) {
+        if let Some(Places { claim, nodes }) = places.filter(|p| !p.nodes.is_empty()) {
+            drop(debts::Farewell::new(self, &claim, None, nodes.into_iter(), |_| false));
+        }
+    }
+
+    /// Tells nodes to let go. Those that do not confirm it in time are told again in the background.
     async fn farewell(
         self: &Arc<Self>,
         claim: &Arc<Claim>,
         entry: Option<&Arc<Entry>>,
+        nodes: impl Iterator<Item = usize>,
         silent: impl Fn(usize) -> bool,
     ) -> Votes {
         let (n, limit) = (self.nodes.len(), self.options.node_timeout(claim.lease));
         let mut votes = entry.map_or_else(|| Votes::new(n), |entry| entry.said(n));
-        let open = (0..n).filter(|node| votes.0[*node].is_none());
+        let open = nodes.filter(|node| votes.0[*node].is_none());
         let mut farewell = debts::Farewell::new(self, claim, entry, open, silent);
         farewell.run(self.clock().now().after(limit), &mut votes).await;
         votes
@@ -373,10 +393,14 @@ impl Inner {
         let mut answers = vec![Renewal::Gone; claims.len()];
         let mut asked: Vec<(usize, Arc<Claim>)> = Vec::new();
         for (at, claim) in claims.iter().enumerate() {
-            let id = match self.rounds.current(claim.id) {
-                Some(id) => Some(id),
+            let id = match self.rounds.get(claim.id) {
+                Some(entry) if entry.waits() => {
+                    // Its rounds keep its places fresh.
+                    answers[at] = Renewal::Queued;
+                    None
+                }
+                Some(entry) => entry.current(),
                 None if claim.id == HoldId::NONE => Some(claim.id),
-                None if self.rounds.is_known(claim.id) => None,
                 None => self.find(claim).await?.first().copied(),
             };
             asked.extend(id.map(|id| (at, Arc::new(Claim { id, wait: None, ..(**claim).clone() }))));

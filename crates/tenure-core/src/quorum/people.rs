@@ -9,19 +9,32 @@ use futures_util::future::join_all;
 use super::rounds::claim_of;
 use super::votes::{Vote, Votes};
 use super::{Inner, SCHEME};
-use crate::backend::{Holder, Query, Released, Snapshot};
+use crate::backend::{Holder, Query, Released, Snapshot, Waiter};
 use crate::{Claim, Error, Family, Finding, HoldId, Kind, Name, Result};
 
 /// How long nodes have to answer people.
 const LIMIT: Duration = Duration::from_secs(2);
 
+/// What nodes say of one name: holders and waiters by their claims.
+#[derive(Default)]
+struct Seen {
+    holders: BTreeMap<String, Vec<Holder>>,
+    waiters: BTreeMap<String, Waiter>,
+}
+
 impl Inner {
-    /// What most nodes say is held. Who waits is recorded nowhere.
+    /// What most nodes say is held, and who waits at any of them.
     pub(super) async fn inspect(self: &Arc<Self>, query: Query) -> Result<Vec<Snapshot>> {
         let all = self.look(query).await?;
-        let mut names: BTreeMap<Name, BTreeMap<String, Vec<Holder>>> = BTreeMap::new();
+        let mut names: BTreeMap<Name, Seen> = BTreeMap::new();
         for snapshot in all.into_iter().flatten().filter(|s| s.family == Family::Lock) {
-            let holders = names.entry(snapshot.name).or_default();
+            let Seen { holders, waiters } = names.entry(snapshot.name).or_default();
+            for mut waiter in snapshot.waiters {
+                if let Some(id) = waiter.id.parse().ok().filter(|_| !waiter.foreign) {
+                    waiter.id = claim_of(id).to_string();
+                }
+                waiters.entry(waiter.id.clone()).or_insert(waiter);
+            }
             for mut holder in snapshot.holders {
                 if let Some(id) = holder.hold_id().filter(|_| !holder.foreign) {
                     holder.id = claim_of(id).to_string();
@@ -29,11 +42,13 @@ impl Inner {
                 holders.entry(holder.id.clone()).or_default().push(holder);
             }
         }
-        let held = names.into_iter().filter_map(|(name, holders)| {
-            let holders: Vec<Holder> = holders.into_values().filter_map(|of| self.holder(of)).collect();
-            let (waiters, family) = (Vec::new(), Family::Lock);
+        let held = names.into_iter().filter_map(|(name, seen)| {
+            let holders: Vec<Holder> = seen.holders.into_values().filter_map(|of| self.holder(of)).collect();
+            let mut waiters: Vec<Waiter> = seen.waiters.into_values().collect();
+            waiters.sort_by_key(|w| w.since);
+            let (used, family) = (!holders.is_empty() || !waiters.is_empty(), Family::Lock);
             let snapshot = Snapshot { name, family, holders, waiters, fence: None, size: None, count: None };
-            (!snapshot.holders.is_empty()).then_some(snapshot)
+            used.then_some(snapshot)
         });
         Ok(held.collect())
     }
@@ -82,9 +97,8 @@ impl Inner {
     pub(super) async fn expel(self: &Arc<Self>, name: &Name, kind: Kind, holder: &str) -> Result<Released> {
         let mut votes = Votes::new(self.nodes.len());
         let asked = (name.clone(), Arc::<str>::from(holder));
-        let mut calls = self.ask(&asked, |backend, (name, holder)| async move {
-            backend.expel(&name, kind, &holder).await
-        });
+        let mut calls = self
+            .ask(&asked, |backend, (name, holder)| async move { backend.expel(&name, kind, &holder).await });
         self.gather(&mut calls, self.clock().now().after(LIMIT), |node, answer| {
             votes.0[node] = Some(Vote::of_release(answer));
             false

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::votes::{Vote, Votes};
 use crate::backend::Released;
-use crate::{HoldId, Time};
+use crate::{Claim, HoldId, Time};
 
 /// The last bits of the number of a hold say which round it is: whoever looks at a node knows the claim.
 const BITS: u32 = 20;
@@ -21,6 +21,9 @@ pub(super) fn claim_of(id: HoldId) -> HoldId {
 pub(super) struct Rounds {
     entries: Mutex<HashMap<HoldId, Arc<Entry>>>,
     next: AtomicU64,
+    /// What goes wrong without an id per round.
+    #[cfg(test)]
+    pub(super) one_id: std::sync::atomic::AtomicBool,
 }
 
 impl Rounds {
@@ -31,6 +34,8 @@ impl Rounds {
     /// The id of another round.
     pub(super) fn fresh(&self, claim: HoldId) -> HoldId {
         let round = self.next.fetch_add(1, SeqCst) & ((1 << BITS) - 1);
+        #[cfg(test)]
+        let round = if self.one_id.load(SeqCst) { 0 } else { round };
         HoldId { n: claim.n << BITS | round, ..claim }
     }
 
@@ -40,10 +45,6 @@ impl Rounds {
 
     pub(super) fn get(&self, claim: HoldId) -> Option<Arc<Entry>> {
         self.lock().get(&claim).cloned()
-    }
-
-    pub(super) fn is_known(&self, claim: HoldId) -> bool {
-        self.lock().contains_key(&claim)
     }
 
     /// The id under which a claim of this process stands on the nodes, unless it is being released.
@@ -68,11 +69,13 @@ impl Rounds {
             entries.remove(&claim);
         }
     }
+}
 
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.lock().len()
-    }
+/// Places among the waiters of some nodes.
+#[derive(Debug)]
+pub(super) struct Places {
+    pub(super) claim: Arc<Claim>,
+    pub(super) nodes: Vec<usize>,
 }
 
 /// A claim of this process.
@@ -88,6 +91,8 @@ struct State {
     current: Option<HoldId>,
     granted: bool,
     rounds: u32,
+    /// What the last round left for people to see.
+    places: Option<Places>,
     /// Until when something of it may be left.
     leaving: Option<Time>,
     /// Which nodes have confirmed its release.
@@ -108,20 +113,31 @@ impl Entry {
         Some(*state.current.get_or_insert_with(fresh))
     }
 
-    pub(super) fn granted(&self) {
+    /// Its places are not needed any more.
+    pub(super) fn granted(&self) -> Option<Places> {
         self.lock().granted = true;
+        self.places()
+    }
+
+    pub(super) fn waits(&self) -> bool {
+        let state = self.lock();
+        state.current.is_none() && state.places.as_ref().is_some_and(|p| !p.nodes.is_empty())
+    }
+
+    pub(super) fn places(&self) -> Option<Places> {
+        self.lock().places.take()
     }
 
     pub(super) fn is_granted(&self) -> bool {
         self.lock().granted
     }
 
-    /// The round is over, and its id dead. How many there were.
-    pub(super) fn lost(&self) -> u32 {
+    /// The round is over, and its id dead but for its places. How many there were, and the places of the one before.
+    pub(super) fn lost(&self, places: Places) -> (u32, Option<Places>) {
         let mut state = self.lock();
         state.current = None;
         state.rounds += 1;
-        state.rounds
+        (state.rounds, state.places.replace(places))
     }
 
     pub(super) fn current(&self) -> Option<HoldId> {
@@ -170,7 +186,8 @@ mod tests {
         let entry = rounds.enter(claim);
         let first = entry.begin(|| rounds.fresh(claim));
         assert_eq!(entry.begin(|| rounds.fresh(claim)), first);
-        assert_eq!(entry.lost(), 1);
+        let template = Claim::of(claim, crate::Name::new("x").unwrap(), crate::Kind::Lock);
+        assert_eq!(entry.lost(Places { claim: Arc::new(template), nodes: Vec::new() }).0, 1);
         assert_ne!(entry.begin(|| rounds.fresh(claim)), first);
         let now = Time::from_nanos(0);
         rounds.leave(claim, now, now);

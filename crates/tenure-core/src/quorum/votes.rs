@@ -92,10 +92,13 @@ impl Votes {
             None => format!("no answer within {limit:?}"),
             Some(Vote::Yes) => "granted, and given back".to_owned(),
             Some(Vote::No) => "held by another".to_owned(),
-            Some(Vote::Failed(Error::Unavailable { reason, .. } | Error::Unknown { reason, .. })) => reason.clone(),
+            Some(Vote::Failed(Error::Unavailable { reason, .. } | Error::Unknown { reason, .. })) => {
+                reason.clone()
+            }
             Some(Vote::Failed(error)) => error.to_string(),
         };
-        let each: Vec<String> = names.zip(&self.0).map(|(name, vote)| format!("node {name}: {}", said(vote))).collect();
+        let each: Vec<String> =
+            names.zip(&self.0).map(|(name, vote)| format!("node {name}: {}", said(vote))).collect();
         format!(
             "{} of {} nodes granted it, {} needed; {}",
             self.yes(),

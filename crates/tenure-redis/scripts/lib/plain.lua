@@ -10,3 +10,11 @@ local function meant(held, about, token, id)
   local hold = redis.call('HGET', about, 'hold')
   return hold == id
 end
+
+-- How many times the holder is inside: for people, since a string has no place for it.
+local function count(about, token, holds)
+  local since, who = string.match(redis.call('HGET', about, token) or '', '^%S+ (%S+) %S+ (.*)$')
+  if since then
+    redis.call('HSET', about, token, '- ' .. since .. ' ' .. holds .. ' ' .. who)
+  end
+end

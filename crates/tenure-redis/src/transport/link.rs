@@ -140,7 +140,12 @@ impl Terms {
 }
 
 impl Link {
-    pub(crate) fn new(to: Address, wire: Wire, up: Option<(Duration, Instant)>, attempts: Arc<Attempts>) -> Arc<Self> {
+    pub(crate) fn new(
+        to: Address,
+        wire: Wire,
+        up: Option<(Duration, Instant)>,
+        attempts: Arc<Attempts>,
+    ) -> Arc<Self> {
         let state = State {
             stream: Some(wire.stream),
             input: wire.input,

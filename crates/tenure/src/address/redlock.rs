@@ -35,7 +35,9 @@ impl Address {
             let (scheme, rest) = address.split_once(':').unwrap_or((address, ""));
             let mut node = Self { scheme: scheme.to_owned(), rest: rest.to_owned(), ..self.clone() };
             let Place::Redis(mut parsed) = node.place()? else {
-                return Err(wrong(format!("{scheme}: is no store that a quorum can be made of; redis:// is")));
+                return Err(wrong(format!(
+                    "{scheme}: is no store that a quorum can be made of; redis:// is"
+                )));
             };
             if nodes.iter().any(|other| label(other) == label(&parsed)) {
                 return Err(wrong(format!(
@@ -60,11 +62,13 @@ impl Address {
             options.tries = tries?;
         }
         if let Some(text) = self.take("retry_delay") {
-            let range = range(&text).ok_or_else(|| wrong("retry_delay", &text, "expected 50ms-250ms, or 100ms"));
+            let range =
+                range(&text).ok_or_else(|| wrong("retry_delay", &text, "expected 50ms-250ms, or 100ms"));
             options.retry_delay = range?;
         }
         if let Some(text) = self.take("drift") {
-            options.drift = drift(&text).ok_or_else(|| wrong("drift", &text, "expected 1%+2ms, 1% or 2ms"))?;
+            options.drift =
+                drift(&text).ok_or_else(|| wrong("drift", &text, "expected 1%+2ms, 1% or 2ms"))?;
         }
         self.duration("max_lease", &mut options.max_lease)?;
         let mut node_timeout = Duration::ZERO;
@@ -121,7 +125,10 @@ impl Nodes {
             });
         }
         if !away.is_empty() {
-            tracing::warn!(away = away.join("; "), "some nodes do not answer; the others decide without them");
+            tracing::warn!(
+                away = away.join("; "),
+                "some nodes do not answer; the others decide without them"
+            );
         }
         let nodes = nodes.into_iter().map(|(name, redis)| Node { name, backend: redis }).collect();
         Ok(Arc::new(Quorum::new(nodes, self.options)?))

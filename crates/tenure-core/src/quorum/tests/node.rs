@@ -1,0 +1,281 @@
+//! A node with a clock, a memory and a network of its own. It can stop, forget, be late, and say things twice.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::backend::{
+    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released, Renewal,
+    Signal, Snapshot, Watch,
+};
+use crate::{Claim, Clock, Doubt, Drift, Error, Family, HoldId, Name, OpId, Result, Time};
+
+/// What becomes of a message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Fate {
+    pub(super) there: Duration,
+    pub(super) back: Duration,
+    pub(super) request_lost: bool,
+    pub(super) reply_lost: bool,
+    pub(super) again: Option<Duration>,
+}
+
+/// The server: what all who are connected to it share.
+#[derive(Debug)]
+pub(super) struct Server {
+    clock: Clock,
+    restart_delay: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    holder: Option<(HoldId, Time)>,
+    born: Option<Time>,
+    /// Counts restarts: what was sent before one does not arrive after it.
+    life: u64,
+    stopped_until: Option<Instant>,
+}
+
+impl Server {
+    /// One that has been up for ever.
+    pub(super) fn new(rate: f64, restart_delay: Duration) -> Arc<Self> {
+        let state = State { holder: None, born: None, life: 0, stopped_until: None };
+        Arc::new(Self { clock: Clock::simulated(rate), restart_delay, state: Mutex::new(state) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    pub(super) fn restart_empty(&self) {
+        let mut state = self.lock();
+        state.holder = None;
+        state.born = Some(self.clock.now());
+        state.life += 1;
+    }
+
+    pub(super) fn stop_for(&self, time: Duration) {
+        self.lock().stopped_until = Some(Instant::now() + time);
+    }
+
+    async fn awake(&self) {
+        let until = self.lock().stopped_until;
+        if let Some(until) = until {
+            sleep_until(until).await;
+        }
+    }
+
+    fn holder(&self) -> Option<HoldId> {
+        let now = self.clock.now();
+        let mut state = self.lock();
+        state.holder.take_if(|(_, until)| *until <= now);
+        state.holder.map(|(id, _)| id)
+    }
+
+    fn of_age(&self) -> Result<()> {
+        let Some(born) = self.lock().born else { return Ok(()) };
+        let age = self.clock.now().since(born);
+        match self.restart_delay.checked_sub(age) {
+            Some(left) if !left.is_zero() => Err(Error::Unavailable {
+                backend: "imagined",
+                what: "acquire".into(),
+                reason: format!("restarted {age:?} ago"),
+                retry_after: Some(left),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn extend(&self, id: HoldId, lease: Duration) {
+        let until = self.clock.now().after(lease);
+        let mut state = self.lock();
+        let until = state.holder.map_or(until, |(_, old)| old.max(until));
+        state.holder = Some((id, until));
+    }
+
+    fn attempt(&self, claim: &Claim) -> Result<Attempt> {
+        self.of_age()?;
+        match self.holder() {
+            Some(id) if id != claim.id => Ok(Attempt::Busy { retry_after: None, behind: None }),
+            None if claim.holds > 1 => Ok(Attempt::Gone),
+            _ => {
+                self.extend(claim.id, claim.lease);
+                Ok(Attempt::Granted { fence: None, until: Time::MAX })
+            }
+        }
+    }
+
+    fn renewal(&self, claim: &Claim) -> Result<Renewal> {
+        self.of_age()?;
+        if self.holder() != Some(claim.id) {
+            return Ok(Renewal::Gone);
+        }
+        self.extend(claim.id, claim.lease);
+        Ok(Renewal::Held { until: Time::MAX })
+    }
+
+    fn release(&self, claim: &Claim) -> Released {
+        if self.holder() != Some(claim.id) {
+            return Released::Gone;
+        }
+        self.lock().holder = None;
+        Released::Freed
+    }
+}
+
+type Plan = Arc<dyn Fn() -> Fate + Send + Sync>;
+
+/// The way of one client to a server.
+pub(super) struct Way {
+    server: Arc<Server>,
+    info: Info,
+    plan: Plan,
+    /// Attempts on their way, by id.
+    flying: Arc<Mutex<HashMap<HoldId, u32>>>,
+}
+
+impl Way {
+    pub(super) fn new(
+        server: &Arc<Server>,
+        clock: &Clock,
+        plan: impl Fn() -> Fate + Send + Sync + 'static,
+    ) -> Self {
+        let info = Info {
+            scheme: "imagined",
+            families: &[Family::Lock],
+            refusals: &[],
+            fenced: false,
+            tokens: false,
+            durable: false,
+            liveness: Liveness::Lease,
+            poll: Duration::from_secs(5),
+            clock: clock.clone(),
+            drift: Drift::default(),
+            doubt: Doubt::new(),
+            shared_proof: None,
+        };
+        Self { server: server.clone(), info, plan: Arc::new(plan), flying: Arc::default() }
+    }
+
+    /// Sends something. It arrives whether or not anybody waits for the answer.
+    fn send<R: Send + 'static, E: Fn(&Server) -> Result<R> + Send + 'static>(
+        &self,
+        flies: Option<HoldId>,
+        effect: E,
+    ) -> impl Future<Output = Result<R>> + Send + use<R, E> {
+        let (fate, server, flying) = ((self.plan)(), self.server.clone(), self.flying.clone());
+        let life = server.lock().life;
+        if let Some(id) = flies {
+            *flying.lock().unwrap().entry(id).or_default() += 1;
+        }
+        let (reply, answer) = oneshot::channel();
+        let land = move |flying: &Mutex<HashMap<HoldId, u32>>| {
+            let mut flying = flying.lock().unwrap();
+            if let Some(id) = flies
+                && let Some(n) = flying.get_mut(&id)
+            {
+                *n -= 1;
+                if *n == 0 {
+                    flying.remove(&id);
+                }
+            }
+        };
+        tokio::spawn(async move {
+            sleep(fate.there).await;
+            server.awake().await;
+            if fate.request_lost || server.lock().life != life {
+                return land(&flying);
+            }
+            let answer = effect(&server);
+            if fate.again.is_none() {
+                land(&flying);
+            }
+            if !fate.reply_lost {
+                sleep(fate.back).await;
+                let _ = reply.send(answer);
+            }
+            if let Some(later) = fate.again {
+                sleep(later).await;
+                server.awake().await;
+                if server.lock().life == life {
+                    let _ = effect(&server);
+                }
+                land(&flying);
+            }
+        });
+        async move {
+            let unknown =
+                || Error::Unknown { backend: "imagined", what: "call".into(), reason: "lost".into() };
+            match tokio::time::timeout(Duration::from_millis(500), answer).await {
+                Ok(Ok(answer)) => answer,
+                _ => Err(unknown()),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.server.fmt(f)
+    }
+}
+
+#[async_trait]
+impl Backend for Way {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        let asked = claim.clone();
+        self.send(Some(claim.id), move |server| server.attempt(&asked)).await
+    }
+
+    async fn watch(&self, _name: &Name, _interest: Interest<'_>) -> Result<Box<dyn Watch>> {
+        struct Deaf;
+        #[async_trait]
+        impl Watch for Deaf {
+            async fn signal(&mut self) -> Signal {
+                std::future::pending().await
+            }
+        }
+        Ok(Box::new(Deaf))
+    }
+
+    async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
+        let claims = claims.to_vec();
+        self.send(None, move |server| claims.iter().map(|claim| server.renewal(claim)).collect()).await
+    }
+
+    async fn release(&self, claim: &Claim, left: u32) -> Result<Released> {
+        if left > 0 {
+            return Ok(Released::Freed);
+        }
+        let (asked, flying) = (claim.clone(), self.flying.clone());
+        let what = move |server: &Server| {
+            let released = server.release(&asked);
+            // An attempt is still on its way: that nothing is there proves nothing.
+            if released == Released::Gone && flying.lock().unwrap().contains_key(&asked.id) {
+                let (what, reason) = ("release".into(), "its attempt may still arrive".into());
+                return Err(Error::Unknown { backend: "imagined", what, reason });
+            }
+            Ok(released)
+        };
+        self.send(None, what).await
+    }
+
+    async fn count(&self, _: &Name, _: Counter, _: CountOp, _: OpId) -> Result<CountReply> {
+        unreachable!("locks only")
+    }
+
+    async fn inspect(&self, _query: Query) -> Result<Vec<Snapshot>> {
+        Ok(Vec::new())
+    }
+}

@@ -1,0 +1,331 @@
+//! The numbers of the textbook, on a clock that is moved by hand.
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::backend::{
+    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Snapshot, Watch,
+};
+use crate::{
+    Claim, Client, Clock, Error, HoldId, Kind, Memory, Name, Node, OpId, Quorum, QuorumOptions, Result,
+    Settings,
+};
+
+/// A store in memory that answers only when it is allowed to.
+#[derive(Debug)]
+struct Shy {
+    inner: Memory,
+    silent: Mutex<bool>,
+    speaks: Notify,
+    /// Ids of attempts that came, and of releases.
+    asked: Mutex<Vec<HoldId>>,
+    released: Mutex<Vec<HoldId>>,
+    waiting: AtomicUsize,
+}
+
+impl Shy {
+    fn new(clock: &Clock) -> Arc<Self> {
+        Arc::new(Self {
+            inner: Memory::with_clock(clock.clone()),
+            silent: Mutex::new(false),
+            speaks: Notify::new(),
+            asked: Mutex::default(),
+            released: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+        })
+    }
+
+    fn silent(&self, silent: bool) {
+        *self.silent.lock().unwrap() = silent;
+        self.speaks.notify_waiters();
+    }
+
+    async fn may_speak(&self) {
+        self.waiting.fetch_add(1, SeqCst);
+        loop {
+            let speaks = self.speaks.notified();
+            if !*self.silent.lock().unwrap() {
+                break;
+            }
+            speaks.await;
+        }
+        self.waiting.fetch_sub(1, SeqCst);
+    }
+}
+
+#[async_trait::async_trait]
+impl Backend for Shy {
+    fn info(&self) -> &Info {
+        self.inner.info()
+    }
+
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        self.asked.lock().unwrap().push(claim.id);
+        let answer = self.inner.try_acquire(claim).await;
+        self.may_speak().await;
+        answer
+    }
+
+    async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
+        self.inner.watch(name, interest).await
+    }
+
+    async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
+        self.may_speak().await;
+        self.inner.renew(claims).await
+    }
+
+    async fn release(&self, claim: &Claim, left: u32) -> Result<Released> {
+        self.may_speak().await;
+        self.released.lock().unwrap().push(claim.id);
+        self.inner.release(claim, left).await
+    }
+
+    async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply> {
+        self.inner.count(name, counter, op, id).await
+    }
+
+    async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
+        self.inner.inspect(query).await
+    }
+}
+
+const S: Duration = Duration::from_secs(1);
+
+struct Stage {
+    clock: Clock,
+    nodes: Vec<Arc<Shy>>,
+    quorum: Quorum,
+    client: Client,
+}
+
+/// So many nodes, and what is changed of the usual numbers.
+fn stage(n: usize, change: impl Fn(&mut QuorumOptions)) -> Stage {
+    let clock = Clock::manual();
+    let nodes: Vec<Arc<Shy>> = (0..n).map(|_| Shy::new(&clock)).collect();
+    let named = |(at, node): (usize, &Arc<Shy>)| Node { name: format!("n{at}"), backend: node.clone() };
+    let mut options = QuorumOptions::default();
+    change(&mut options);
+    let quorum = Quorum::new(nodes.iter().enumerate().map(named).collect(), options).unwrap();
+    let client = Client::with(Arc::new(quorum.clone()), Settings::default());
+    Stage { clock, nodes, quorum, client }
+}
+
+impl Stage {
+    fn claim(&self) -> Claim {
+        let id = HoldId { client: crate::ClientId::new(), n: 1 };
+        Claim { lease: 5 * S, ..Claim::of(id, Name::new("x").unwrap(), Kind::Lock) }
+    }
+
+    /// Others have it on these nodes.
+    async fn taken(&self, nodes: &[usize]) {
+        for at in nodes {
+            let answer = self.nodes[*at].inner.try_acquire(&self.claim()).await.unwrap();
+            assert!(matches!(answer, Attempt::Granted { .. }));
+        }
+    }
+
+    async fn until(&self, what: &str, holds: impl Fn() -> bool) {
+        for _ in 0..10_000 {
+            if holds() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+        panic!("{what}: not so");
+    }
+
+    /// Nothing is held or waited for on any node.
+    async fn is_empty(&self) -> bool {
+        for node in &self.nodes {
+            let all = node.inner.inspect(Query::Prefix { prefix: String::new(), limit: 9 }).await.unwrap();
+            if all.iter().any(|s| !s.holders.is_empty() || !s.waiters.is_empty()) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Lease 5 s, deciding vote after 2 s: 5 − 2 − (1 % of 5 + 0.002) = 2.948 s are left.
+#[tokio::test]
+async fn what_is_left_is_what_the_textbook_says() {
+    let stage = stage(5, |o| o.node_timeout = Some(3 * S));
+    stage.nodes[2..].iter().for_each(|n| n.silent(true));
+    let lock = stage.client.lock("x").lease(5 * S);
+    let acquiring = tokio::spawn(async move { lock.try_acquire().await });
+    stage.until("all are asked", || stage.nodes[4].waiting.load(SeqCst) == 1).await;
+    stage.clock.advance(2 * S);
+    assert!(!acquiring.is_finished(), "two of five are not enough");
+    stage.nodes[2].silent(false);
+    let guard = acquiring.await.unwrap().unwrap().expect("three of five are");
+    assert_eq!(guard.remaining(), Duration::from_millis(2948));
+}
+
+/// Lease 5 s, a node has 1 s: silent ones are given up after that.
+#[tokio::test]
+async fn silent_nodes_are_given_up_after_their_time() {
+    let stage = stage(5, |o| o.node_timeout = Some(S));
+    stage.nodes[2..].iter().for_each(|n| n.silent(true));
+    let claim = stage.claim();
+    let (quorum, asked) = (stage.quorum.clone(), claim.clone());
+    let acquiring = tokio::spawn(async move { quorum.try_acquire(&asked).await });
+    stage.until("all are asked", || stage.nodes[4].waiting.load(SeqCst) == 1).await;
+    stage.clock.advance(S - Duration::from_millis(1));
+    tokio::task::yield_now().await;
+    assert!(!acquiring.is_finished());
+    stage.clock.advance(Duration::from_millis(1));
+    let error = acquiring.await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    let said = error.to_string();
+    assert!(said.contains("2 of 5 nodes granted it, 3 needed"), "{said}");
+    assert!(
+        said.contains("node n0: granted, and given back; ") && said.contains("node n4: no answer within 1s"),
+        "{said}"
+    );
+    // Also those that did not answer are told to let go.
+    stage.nodes.iter().for_each(|n| n.silent(false));
+    for _ in 0..100 {
+        stage.clock.advance(Duration::from_millis(10));
+        tokio::task::yield_now().await;
+    }
+    assert!(stage.is_empty().await);
+}
+
+#[tokio::test]
+async fn three_of_five_are_enough_and_two_are_not() {
+    let stage = stage(5, |_| {});
+    stage.taken(&[0, 1, 2]).await;
+    assert!(stage.client.lock("x").try_acquire().await.unwrap().is_none());
+    for node in &stage.nodes {
+        let ids: Vec<HoldId> = node.asked.lock().unwrap().clone();
+        assert_eq!(*node.released.lock().unwrap(), ids, "every node is told to let go, of that round only");
+    }
+    let other = stage_with_two_taken().await;
+    assert!(other.client.lock("x").try_acquire().await.unwrap().is_some());
+}
+
+async fn stage_with_two_taken() -> Stage {
+    let stage = stage(5, |_| {});
+    stage.taken(&[3, 4]).await;
+    stage
+}
+
+/// Two of four are no majority.
+#[tokio::test]
+async fn half_is_not_most() {
+    let stage = stage(4, |_| {});
+    stage.taken(&[0, 1]).await;
+    assert!(stage.client.lock("x").try_acquire().await.unwrap().is_none());
+}
+
+/// S3. What is left of a lost round cannot touch the next one: each has an id of its own.
+#[tokio::test]
+async fn each_round_has_an_id_of_its_own() {
+    let stage = stage(3, |_| {});
+    stage.taken(&[0, 1]).await;
+    let claim = Claim { wait: Some(S), ..stage.claim() };
+    for _ in 0..3 {
+        let answer = stage.quorum.try_acquire(&claim).await.unwrap();
+        assert!(matches!(answer, Attempt::Busy { .. }));
+    }
+    let asked = stage.nodes[2].asked.lock().unwrap().clone();
+    let different: std::collections::BTreeSet<_> = asked.iter().collect();
+    assert_eq!((asked.len(), different.len()), (3, 3));
+    assert_eq!(*stage.nodes[2].released.lock().unwrap(), asked);
+}
+
+/// `acquire` gives up, and says what each node said; whoever says how long waits that long.
+#[tokio::test]
+async fn after_so_many_rounds_it_gives_up() {
+    let stage = stage(3, |o| {
+        o.tries = 4;
+        o.retry_delay = Duration::from_millis(1)..=Duration::from_millis(2);
+    });
+    stage.taken(&[0, 1, 2]).await;
+    let lock = stage.client.lock("x");
+    let acquiring = tokio::spawn(async move { lock.acquire().await });
+    let mut error = None;
+    let mut acquiring = Some(acquiring);
+    for _ in 0..10_000 {
+        stage.clock.advance(Duration::from_millis(1));
+        tokio::time::sleep(Duration::from_micros(200)).await;
+        if acquiring.as_ref().is_some_and(|a| a.is_finished()) {
+            error = acquiring.take().unwrap().await.unwrap().err();
+            break;
+        }
+    }
+    let said = error.expect("an error").to_string();
+    assert!(said.contains("gave up: after 4 rounds") && said.contains("node n2: held by another"), "{said}");
+    assert_eq!(stage.nodes[0].asked.lock().unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn what_a_quorum_cannot_do_it_refuses_with_the_reason() {
+    let stage = stage(3, |_| {});
+    let client = &stage.client;
+    let said = |result: Result<Option<crate::Guard>>| result.unwrap_err().to_string();
+    for (error, reason) in [
+        (said(client.lock("x").fair().try_acquire().await), "a queue of its own"),
+        (said(client.rwlock("x").read().try_acquire().await), "readers of the others"),
+        (said(client.rwlock("x").write().try_acquire().await), "readers of the others"),
+        (said(client.semaphore("x", 3).permits(1).try_acquire().await), "does not keep their number"),
+        (client.latch("x").count_down().await.unwrap_err().to_string(), "do not stay the same"),
+        (client.counting_semaphore("x").release(1).await.unwrap_err().to_string(), "do not stay the same"),
+        (client.election("x").campaign().await.unwrap_err().to_string(), "no fencing token"),
+        (said(client.lock("x").lease(61 * S).try_acquire().await), "longer than max_lease, 60s"),
+        (said(client.lock("x").token("me").try_acquire().await), "a token of the caller's own"),
+    ] {
+        assert!(error.contains(reason), "{error}");
+    }
+    assert!(Quorum::new(Vec::new(), QuorumOptions::default()).unwrap_err().to_string().contains("no nodes"));
+}
+
+/// A node that lost a hold gets it back with a renewal, as long as most have it. One that most lost is lost.
+#[tokio::test]
+async fn a_renewal_repairs_a_minority() {
+    let stage = stage(5, |_| {});
+    let claim = Arc::new(stage.claim());
+    assert!(matches!(stage.quorum.try_acquire(&claim).await.unwrap(), Attempt::Granted { .. }));
+    let id = stage.nodes[0].asked.lock().unwrap()[0];
+    let forget = async |at: usize| {
+        let gone = Claim { id, ..(*claim).clone() };
+        assert_eq!(stage.nodes[at].inner.release(&gone, 0).await.unwrap(), Released::Freed);
+    };
+    let has = async |at: usize| {
+        let seen = stage.nodes[at].inner.inspect(Query::Name(claim.name.clone())).await.unwrap();
+        seen.iter().any(|s| s.holders.iter().any(|h| h.hold_id() == Some(id)))
+    };
+    forget(0).await;
+    forget(1).await;
+    let renewed = stage.quorum.renew(std::slice::from_ref(&claim)).await.unwrap();
+    assert!(matches!(renewed[..], [Renewal::Held { .. }]));
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert!(has(0).await && has(1).await, "by the same id");
+    for at in 0..3 {
+        forget(at).await;
+    }
+    assert_eq!(stage.quorum.renew(std::slice::from_ref(&claim)).await.unwrap(), [Renewal::Gone]);
+    assert!(!has(0).await, "what most lost is not brought back");
+}
+
+/// With two silent nodes, one that lost it is needed: it is waited for.
+#[tokio::test]
+async fn a_repair_that_is_needed_counts() {
+    let stage = stage(5, |o| o.node_timeout = Some(S));
+    let claim = Arc::new(stage.claim());
+    assert!(matches!(stage.quorum.try_acquire(&claim).await.unwrap(), Attempt::Granted { .. }));
+    let id = stage.nodes[0].asked.lock().unwrap()[0];
+    stage.nodes[0].inner.release(&Claim { id, ..(*claim).clone() }, 0).await.unwrap();
+    stage.nodes[3..].iter().for_each(|n| n.silent(true));
+    let quorum = stage.quorum.clone();
+    let renewing = tokio::spawn(async move { quorum.renew(&[claim]).await });
+    stage.until("all are asked", || stage.nodes[4].waiting.load(SeqCst) == 1).await;
+    stage.clock.advance(S);
+    assert!(matches!(renewing.await.unwrap().unwrap()[..], [Renewal::Held { .. }]));
+}
