@@ -51,8 +51,16 @@ pub(crate) fn template(client: &Client, run: &Run) -> Lock {
 pub(crate) async fn acquire(lock: &Lock, run: &Run, report: Report, signals: &mut Signals) -> Result<Got> {
     let begun = Instant::now();
     let acquire = async {
+        if run.no_wait {
+            return lock.try_acquire().await;
+        }
+        match lock.try_acquire().await {
+            Ok(None) => {}
+            // The store is not ready and knows when it will be.
+            Err(error) if error.retry_after().is_some() => report.warn(format!("waiting: {error}")),
+            got => return got,
+        }
         match run.wait {
-            _ if run.no_wait => lock.try_acquire().await,
             Some(wait) => lock.try_acquire_for(wait).await,
             None => lock.acquire().await.map(Some),
         }

@@ -1,0 +1,227 @@
+//! The plain layout: a string that most of the world can read.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tenure_core::backend::{Attempt, Backend, Released, Renewal};
+use tenure_core::{Claim, Client, ClientId, Error, HoldId, Kind, LostReason, Name, Settings};
+use tenure_redis::{Address, Layout, Options, Topology};
+use testbed::{Redis, RedisOptions};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const LEASE: Duration = Duration::from_secs(2);
+/// A wait that a word ends takes far less than a lease or a poll.
+const SOON: Duration = Duration::from_millis(1500);
+
+fn options(server: &Redis) -> Options {
+    let mut options = Options::new(Topology::Standalone(Address::tcp("127.0.0.1", server.port())));
+    options.layout = Layout::Plain;
+    options
+}
+
+async fn client(server: &Redis) -> Client {
+    let mut settings = Settings::default();
+    settings.lease = LEASE;
+    let store = tenure_redis::Redis::open(options(server)).await.expect("the store opens");
+    Client::with(Arc::new(store), settings)
+}
+
+async fn within<F: Future>(limit: Duration, what: &str, work: F) -> F::Output {
+    match tokio::time::timeout(limit, work).await {
+        Ok(out) => out,
+        Err(_) => panic!("{what}: not within {limit:?}"),
+    }
+}
+
+async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let start = Instant::now();
+    while !holds().await {
+        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn server() -> Redis {
+    Redis::start(RedisOptions::default()).expect("a server")
+}
+
+fn text(server: &Redis, words: &[&str]) -> String {
+    server.cmd(words).unwrap_or_else(|e| panic!("{words:?}: {e}")).text()
+}
+
+/// A string with a TTL, and nothing in its way: what `SET key token NX PX ms` makes.
+#[tokio::test]
+async fn a_lock_is_a_string_with_a_token_and_a_ttl() {
+    let server = server();
+    let client = client(&server).await;
+    let guard = client.lock("x").acquire().await.unwrap();
+    assert_eq!(text(&server, &["TYPE", "x"]), "string");
+    assert_eq!(text(&server, &["GET", "x"]), guard.id().to_string());
+    assert!(guard.fence().is_none());
+    let left = server.cmd(&["PTTL", "x"]).unwrap().int().unwrap();
+    assert!((1..=LEASE.as_millis() as i64).contains(&left), "{left}");
+    assert!(server.cmd(&["SET", "x", "me", "NX", "PX", "1000"]).unwrap().is_nil(), "others are kept out");
+    guard.release().await.unwrap();
+    assert_eq!(server.cmd(&["EXISTS", "x"]).unwrap().int(), Some(0));
+}
+
+/// One command each to take and to leave.
+#[tokio::test]
+async fn a_pair_is_two_commands() {
+    let server = server();
+    let client = client(&server).await;
+    client.lock("warm").acquire().await.unwrap().release().await.unwrap();
+    let mut monitor = server.monitor().unwrap();
+    client.lock("x").acquire().await.unwrap().release().await.unwrap();
+    let seen = monitor.drain().unwrap();
+    let ours = seen.iter().filter(|s| !s.is_in_script() && s.words.iter().any(|w| w == "x"));
+    assert_eq!(ours.map(|s| s.name()).collect::<Vec<_>>(), ["EVALSHA", "EVALSHA"]);
+}
+
+/// The caller's own word, and the two functions of a lock written by hand.
+#[tokio::test]
+async fn a_token_of_ones_own_is_enough_to_release_and_renew() {
+    let server = server();
+    let (one, other) = (client(&server).await, client(&server).await);
+    let token = "10.0.0.7:worker-3";
+    let guard = one.lock("x").lease(LEASE).token(token).acquire().await.unwrap();
+    assert_eq!(text(&server, &["GET", "x"]), token);
+    let lock = other.lock("x").lease(LEASE * 10);
+    assert!(!lock.renew_by("somebody else").await.unwrap());
+    assert!(!lock.release_by("somebody else").await.unwrap());
+    assert!(lock.renew_by(token).await.unwrap());
+    let left = server.cmd(&["PTTL", "x"]).unwrap().int().unwrap();
+    assert!(left > LEASE.as_millis() as i64, "{left}");
+    assert!(lock.release_by(token).await.unwrap());
+    assert!(!lock.release_by(token).await.unwrap(), "it is gone already");
+    assert!(!lock.renew_by(token).await.unwrap());
+    assert_eq!(server.cmd(&["EXISTS", "x"]).unwrap().int(), Some(0), "a renewal makes nothing");
+    assert!(matches!(guard.release().await, Err(Error::Lost(_))));
+    // Of a lock that somebody else wrote, too.
+    server.cmd(&["SET", "x", "by hand", "NX", "PX", "60000"]).unwrap();
+    assert!(lock.renew_by("by hand").await.unwrap());
+    assert!(lock.release_by(String::from("by hand")).await.unwrap());
+    for bad in ["", &"x".repeat(1025)] {
+        let error = one.lock("x").token(bad).try_acquire().await.unwrap_err();
+        assert!(error.to_string().contains("1 to 1024 bytes"), "{error}");
+    }
+}
+
+/// The same token for one hold after another: what is left of the first cannot touch the second.
+#[tokio::test]
+async fn a_late_release_by_the_same_token_frees_nothing() {
+    let server = server();
+    let store = tenure_redis::Redis::open(options(&server)).await.unwrap();
+    let client = ClientId::new();
+    let claim = |n| Claim {
+        lease: LEASE,
+        token: Some("me".into()),
+        ..Claim::of(HoldId { client, n }, Name::new("x").unwrap(), Kind::Lock)
+    };
+    let granted = async |n| matches!(store.try_acquire(&claim(n)).await.unwrap(), Attempt::Granted { .. });
+    assert!(granted(1).await);
+    assert!(granted(1).await, "a repeat finds its own");
+    assert!(!granted(2).await, "another hold of the same token does not");
+    assert_eq!(store.release(&claim(1), 0).await.unwrap(), Released::Freed);
+    assert!(granted(2).await);
+    assert_eq!(store.release(&claim(1), 0).await.unwrap(), Released::Gone);
+    assert_eq!(store.renew(&[Arc::new(claim(1))]).await.unwrap(), [Renewal::Gone]);
+    assert_eq!(text(&server, &["GET", "x"]), "me");
+}
+
+/// Who waits for one of ours is told of its release; who waits for a stranger looks now and then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_is_told_and_a_stranger_is_looked_at() {
+    let server = server();
+    let mut settings = Settings::default();
+    settings.poll = Some(Duration::from_secs(60));
+    let store = tenure_redis::Redis::open(options(&server)).await.unwrap();
+    let patient = Client::with(Arc::new(store), settings);
+    let waits = async || {
+        let lock = patient.lock("x");
+        tokio::spawn(async move { lock.acquire().await })
+    };
+    let listening = async || {
+        eventually("it listens", async || {
+            text(&server, &["PUBSUB", "NUMSUB", "tenure_lock:{x}"]).ends_with('1')
+        })
+        .await;
+    };
+    let held = client(&server).await.lock("x").lease(PATIENCE).acquire().await.unwrap();
+    let waiting = waits().await;
+    listening().await;
+    let begun = Instant::now();
+    held.release().await.unwrap();
+    let guard = within(PATIENCE, "told", waiting).await.unwrap().unwrap();
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    guard.release().await.unwrap();
+
+    // One without a TTL, as redis-py makes by default: waited for, too.
+    for ttl in [Some("20000"), None] {
+        server.cmd(&["SET", "x", "stranger"]).unwrap();
+        if let Some(ttl) = ttl {
+            server.cmd(&["PEXPIRE", "x", ttl]).unwrap();
+        }
+        assert!(patient.lock("x").try_acquire().await.unwrap().is_none());
+        let waiting = waits().await;
+        eventually("it waits", async || !patient.lock("x").waiters().await.unwrap().is_empty()).await;
+        let begun = Instant::now();
+        server.cmd(&["DEL", "x"]).unwrap();
+        let guard = within(PATIENCE, "found", waiting).await.unwrap().unwrap();
+        assert!(begun.elapsed() < SOON, "{ttl:?}: {:?}", begun.elapsed());
+        guard.release().await.unwrap();
+    }
+}
+
+/// What is there is seen for what it is, and taken away by its token.
+#[tokio::test]
+async fn people_see_ours_and_strangers() {
+    let server = server();
+    let client = client(&server).await;
+    let guard = client.lock("ours").note("nightly").acquire().await.unwrap();
+    server.cmd(&["SET", "redsync", "MDEyMzQ1Njc4OWFiY2RlZg==", "PX", "60000"]).unwrap();
+    server.cmd(&["SET", "redlock", "0123456789abcdef0123456789abcdef", "PX", "60000"]).unwrap();
+    server.cmd(&["SET", "cache", "just some value", "PX", "60000"]).unwrap();
+    server.cmd(&["HSET", "hash", "a", "b"]).unwrap();
+    let names: Vec<String> = client.list("", 100).await.unwrap().iter().map(|s| s.name.to_string()).collect();
+    assert_eq!(names, ["ours", "redlock", "redsync"], "a value is not taken for a lock");
+    let ours = client.lock("ours").holder().await.unwrap().unwrap();
+    assert_eq!((ours.note.as_deref(), ours.foreign, ours.hold_id()), (Some("nightly"), false, Some(guard.id())));
+    let stranger = client.lock("cache").holder().await.unwrap().expect("asked for by name");
+    assert!(stranger.foreign && stranger.id == "just some value");
+    assert!(client.lock("redsync").force_release().await.unwrap());
+    assert_eq!(server.cmd(&["EXISTS", "redsync"]).unwrap().int(), Some(0));
+}
+
+/// A hash of Redisson under the same name.
+#[tokio::test]
+async fn a_lock_of_the_other_layout_is_named() {
+    let server = server();
+    let client = client(&server).await;
+    server.cmd(&["HSET", "x", "somebody:1", "1"]).unwrap();
+    let error = client.lock("x").try_acquire().await.unwrap_err();
+    assert!(error.to_string().contains("holds something else than a lock of this kind"), "{error}");
+    // Overwritten while it is held: lost.
+    let guard = client.lock("y").acquire().await.unwrap();
+    server.cmd(&["SET", "y", "stranger", "PX", "60000"]).unwrap();
+    let lost = within(PATIENCE, "told", guard.lost()).await;
+    assert_eq!(lost.reason, LostReason::Gone);
+    assert_eq!(text(&server, &["GET", "y"]), "stranger", "what another holds is not touched");
+}
+
+#[tokio::test]
+async fn other_kinds_are_refused() {
+    let server = server();
+    let client = client(&server).await;
+    for (error, says) in [
+        (client.lock("x").fair().try_acquire().await.unwrap_err(), "no queue"),
+        (client.rwlock("x").read().try_acquire().await.unwrap_err(), "one holder"),
+        (client.semaphore("x", 2).permits(1).try_acquire().await.unwrap_err(), "one holder"),
+        (client.election("x").campaign().await.unwrap_err(), "no fencing token"),
+        (client.latch("x").try_set_count(1).await.unwrap_err(), "a latch is not supported"),
+        (client.counting_semaphore("x").try_set(1).await.unwrap_err(), "a counting semaphore is not supported"),
+    ] {
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}

@@ -1,0 +1,364 @@
+//! A quorum of real servers, of which some stop, die and forget: rows D1–D9 of `docs/failure-modes.md`.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tenure::{Claim, Client, ClientId, Error, HoldId, Kind, LostReason, Name, Settings};
+use testbed::{Redis, RedisOptions};
+
+/// No test waits longer than this for anything that must happen.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LEASE: Duration = Duration::from_secs(2);
+/// Servers made just now have granted nothing that they could have forgotten.
+const FRESH: &str = "restart_delay=off";
+
+struct Servers(Vec<Redis>);
+
+impl Servers {
+    fn start(n: usize) -> Self {
+        Self((0..n).map(|_| Redis::start(RedisOptions::default()).expect("a server")).collect())
+    }
+
+    fn address(&self, options: &str) -> String {
+        let hosts: Vec<String> = self.0.iter().map(|s| format!("127.0.0.1:{}", s.port())).collect();
+        format!("redlock://{}?{options}", hosts.join(","))
+    }
+
+    async fn client(&self, options: &str) -> Client {
+        let mut settings = Settings::default();
+        settings.lease = LEASE;
+        tenure::connect_with(&self.address(options), settings).await.expect("a majority answers")
+    }
+
+    /// On how many of the servers that answer a key is there.
+    fn having(&self, key: &str) -> usize {
+        self.0.iter().filter(|s| s.cmd(&["EXISTS", key]).is_ok_and(|v| v.int() == Some(1))).count()
+    }
+}
+
+async fn within<F: Future>(limit: Duration, what: &str, work: F) -> F::Output {
+    match tokio::time::timeout(limit, work).await {
+        Ok(out) => out,
+        Err(_) => panic!("{what}: not within {limit:?}"),
+    }
+}
+
+async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let start = Instant::now();
+    while !holds().await {
+        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// In either layout: held on all, free on all.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_stands_on_every_node() {
+    let servers = Servers::start(5);
+    for layout in ["redisson", "plain"] {
+        let client = servers.client(&format!("{FRESH}&layout={layout}")).await;
+        let guard = client.lock(layout).acquire().await.unwrap();
+        assert!(guard.fence().is_none());
+        eventually("all have it", async || servers.having(layout) == 5).await;
+        let holder = client.lock(layout).holder().await.unwrap().expect("held");
+        assert_eq!(holder.hold_id(), Some(guard.id()));
+        assert!(client.lock(layout).try_acquire().await.unwrap().is_none());
+        guard.release().await.unwrap();
+        eventually("none has it", async || servers.having(layout) == 0).await;
+    }
+}
+
+/// D1. Two of five stand still, or are gone: the others decide, and nobody waits for those.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_of_five_may_stand_still_or_die() {
+    let servers = Servers::start(5);
+    let client = servers.client(FRESH).await;
+    let held = client.lock("held").acquire().await.unwrap();
+    for gone in ["stopped", "killed"] {
+        for server in &servers.0[3..] {
+            if gone == "stopped" { server.stop().unwrap() } else { server.kill().unwrap() }
+        }
+        let begun = Instant::now();
+        for i in 0..20 {
+            let guard = client.lock(format!("{gone}{i}")).acquire().await.unwrap();
+            guard.release().await.unwrap();
+        }
+        let each = begun.elapsed() / 20;
+        assert!(each < Duration::from_millis(90), "{gone}: {each:?} each, and a node has 100 ms");
+        let before = held.remaining();
+        eventually("renewed by the others", async || held.remaining() > before).await;
+    }
+    assert!(held.is_held());
+    // One that was down when it began is no obstacle either.
+    let other = servers.client(FRESH).await;
+    assert!(other.lock("x").try_acquire().await.unwrap().is_some());
+}
+
+/// D2. Without a majority it says so in time, and leaves nothing behind: also not on those that did not answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_majority_nothing_is_granted_and_nothing_left() {
+    let servers = Servers::start(5);
+    let mut settings = Settings::default();
+    settings.lease = LEASE;
+    settings.call_timeout = Duration::from_secs(1);
+    let client = tenure::connect_with(&servers.address(FRESH), settings).await.unwrap();
+    servers.0[2..].iter().for_each(|s| s.stop().unwrap());
+    let error = within(Duration::from_secs(5), "an answer", client.lock("x").try_acquire()).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    let said = error.to_string();
+    assert!(said.contains("2 of 5 nodes granted it, 3 needed"), "{said}");
+    let silent = format!("node 127.0.0.1:{}: ", servers.0[4].port());
+    assert!(said.contains(&silent), "{said}");
+    eventually("given back at once where there was an answer", async || {
+        servers.0[..2].iter().all(|s| s.cmd(&["EXISTS", "x"]).unwrap().int() == Some(0))
+    })
+    .await;
+    let began = Instant::now();
+    servers.0[2..].iter().for_each(|s| s.resume().unwrap());
+    eventually("given back where there was none", async || servers.having("x") == 0).await;
+    assert!(began.elapsed() < LEASE, "not by the end of the lease");
+    let guard = within(PATIENCE, "goes on", client.lock("x").acquire()).await.unwrap();
+    guard.release().await.unwrap();
+}
+
+/// D3. Twenty clients, one name: each gets in, and never two.
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_clients_get_in_one_by_one() {
+    let servers = Arc::new(Servers::start(5));
+    let (inside, most, done) =
+        (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let mut tasks = Vec::new();
+    for _ in 0..20 {
+        let (servers, inside, most, done) = (servers.clone(), inside.clone(), most.clone(), done.clone());
+        tasks.push(tokio::spawn(async move {
+            let client = servers.client(&format!("{FRESH}&tries=0&layout=plain")).await;
+            for _ in 0..3 {
+                let guard = client.lock("x").acquire().await.unwrap();
+                most.fetch_max(inside.fetch_add(1, SeqCst) + 1, SeqCst);
+                tokio::task::yield_now().await;
+                inside.fetch_sub(1, SeqCst);
+                guard.release().await.unwrap();
+                done.fetch_add(1, SeqCst);
+            }
+        }));
+    }
+    for task in tasks {
+        within(PATIENCE * 3, "each gets in", task).await.unwrap();
+    }
+    assert_eq!((most.load(SeqCst), done.load(SeqCst)), (1, 60));
+    eventually("nothing is left", async || servers.having("x") == 0).await;
+}
+
+/// D4, S13. A node that was restarted keeps out until nothing that it forgot can be held any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restarted_node_keeps_out_for_a_while() {
+    let servers = Servers::start(3);
+    let options = "max_lease=2s&lease=2s";
+    let address = servers.address(options);
+    // They have just been started, and nobody knows what they have forgotten.
+    let client = tenure::connect(&address).await.unwrap();
+    let error = client.lock("x").try_acquire().await.unwrap_err();
+    let said = error.to_string();
+    assert!(said.contains("restarted ") && said.contains(" s ago, votes in "), "{said}");
+    assert!(error.retry_after().is_some_and(|d| d <= Duration::from_secs(3)), "{error:?}");
+    let guard = within(PATIENCE, "waits until they may vote", client.lock("x").acquire()).await.unwrap();
+    // One of three forgets: the two others decide, and give it back when it is of age.
+    servers.0[0].kill().unwrap();
+    servers.0[0].restart_empty().unwrap();
+    eventually("given back", async || servers.having("x") == 3).await;
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    // Two of three forget: nobody is let in although both are free.
+    servers.0[..2].iter().for_each(|s| {
+        s.kill().unwrap();
+        s.restart_empty().unwrap();
+    });
+    let error = within(PATIENCE, "an answer", async {
+        loop {
+            match client.lock("y").try_acquire().await {
+                Err(error) if error.retry_after().is_some() => return error,
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+                Ok(_) => panic!("granted by those who may have forgotten"),
+            }
+        }
+    })
+    .await;
+    assert!(error.to_string().contains("1 of 3 nodes granted it, 2 needed"), "{error}");
+    assert!(within(PATIENCE, "in the end", client.lock("y").acquire()).await.is_ok());
+}
+
+/// D4. Nodes killed and restarted empty one after another, under load: never two who believe to hold.
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_forget_one_after_another_never_let_two_in() {
+    let servers = Arc::new(Servers::start(5));
+    let address = servers.address("max_lease=1s&lease=1s&tries=0&layout=plain");
+    // Until when somebody holds, by its own clock.
+    let held: Arc<Mutex<Option<Instant>>> = Arc::default();
+    let (stop, grants) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let mut tasks = Vec::new();
+    for _ in 0..4 {
+        let (address, held, stop, grants) = (address.clone(), held.clone(), stop.clone(), grants.clone());
+        tasks.push(tokio::spawn(async move {
+            let client = tenure::connect(&address).await.unwrap();
+            while !stop.load(SeqCst) {
+                let Ok(Some(guard)) = client.lock("x").try_acquire_for(Duration::from_secs(1)).await else {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    continue;
+                };
+                let mut mine = None;
+                for _ in 0..20 {
+                    let remaining = guard.remaining();
+                    if remaining.is_zero() {
+                        break;
+                    }
+                    let until = Instant::now() + remaining;
+                    {
+                        let mut held = held.lock().unwrap();
+                        if *held != mine {
+                            assert!(held.is_none_or(|other| other <= Instant::now()), "two hold");
+                        }
+                        *held = Some(until);
+                    }
+                    mine = Some(until);
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                grants.fetch_add(1, SeqCst);
+                {
+                    let mut held = held.lock().unwrap();
+                    if *held == mine {
+                        *held = None;
+                    }
+                }
+                let _ = guard.release().await;
+            }
+        }));
+    }
+    let begun = Instant::now();
+    for at in (0..5).cycle() {
+        let enough = begun.elapsed() > Duration::from_secs(15) && grants.load(SeqCst) >= 10;
+        if enough || begun.elapsed() > Duration::from_secs(40) {
+            break;
+        }
+        servers.0[at].kill().unwrap();
+        servers.0[at].restart_empty().unwrap();
+        tokio::time::sleep(Duration::from_millis(800)).await;
+    }
+    stop.store(true, SeqCst);
+    for task in tasks {
+        within(PATIENCE, "ends", task).await.unwrap();
+    }
+    assert!(grants.load(SeqCst) >= 10, "{grants:?} grants");
+}
+
+/// D5. What a minority forgot it is given back under the same token; what most forgot is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_minority_is_repaired_and_a_majority_is_a_loss() {
+    let servers = Servers::start(5);
+    let client = servers.client(&format!("{FRESH}&layout=plain")).await;
+    let guard = client.lock("x").acquire().await.unwrap();
+    eventually("all have it", async || servers.having("x") == 5).await;
+    let token = servers.0[4].cmd(&["GET", "x"]).unwrap().text();
+    for server in &servers.0[..2] {
+        server.cmd(&["DEL", "x"]).unwrap();
+    }
+    eventually("given back", async || servers.having("x") == 5).await;
+    for server in &servers.0 {
+        assert_eq!(server.cmd(&["GET", "x"]).unwrap().text(), token);
+    }
+    for server in &servers.0[..3] {
+        server.cmd(&["DEL", "x"]).unwrap();
+    }
+    let lost = within(PATIENCE, "told", guard.lost()).await;
+    assert_eq!(lost.reason, LostReason::Gone);
+    eventually("what was left of it is gone", async || servers.having("x") == 0).await;
+}
+
+/// D6. Votes that come when the lease is over are none.
+#[tokio::test(flavor = "multi_thread")]
+async fn votes_after_the_lease_do_not_count() {
+    let servers = Servers::start(3);
+    let client = servers.client(&format!("{FRESH}&node_timeout=5s")).await;
+    assert!(client.lock("warm").try_acquire().await.unwrap().is_some());
+    servers.0.iter().for_each(|s| s.stop().unwrap());
+    let lease = Duration::from_millis(300);
+    let id = HoldId { client: ClientId::new(), n: 1 };
+    let claim = Claim { lease, ..Claim::of(id, Name::new("x").unwrap(), Kind::Lock) };
+    // Without a client, which would begin anew.
+    let backend = client.backend().clone();
+    let acquiring = tokio::spawn(async move { backend.try_acquire(&claim).await });
+    tokio::time::sleep(lease * 2).await;
+    servers.0.iter().for_each(|s| s.resume().unwrap());
+    let error = within(PATIENCE, "an answer", acquiring).await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("of a lease of 300ms"), "{error}");
+    eventually("nothing is left", async || servers.having("x") == 0).await;
+}
+
+/// D7. The same server under two names is found out by its run id.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_server_twice_is_refused() {
+    let servers = Servers::start(2);
+    let (a, b) = (servers.0[0].port(), servers.0[1].port());
+    let error = tenure::connect(&format!("redlock://127.0.0.1:{a},127.0.0.1:{b},localhost:{a}?{FRESH}")).await;
+    let said = error.unwrap_err().to_string();
+    assert!(said.contains("are the same server"), "{said}");
+    let said = tenure::connect(&format!("redlock://127.0.0.1:{a},127.0.0.1:{a}")).await.unwrap_err().to_string();
+    assert!(said.contains("named twice"), "{said}");
+}
+
+/// D8, D9. What a quorum cannot keep it does not promise.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_kinds_are_refused() {
+    let servers = Servers::start(3);
+    let client = servers.client(FRESH).await;
+    for (error, says) in [
+        (client.semaphore("x", 3).permits(1).try_acquire().await.unwrap_err(), "does not keep their number"),
+        (client.election("x").campaign().await.unwrap_err(), "no fencing token"),
+        (client.lock("x").fair().try_acquire().await.unwrap_err(), "a queue of its own"),
+    ] {
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+/// Too few nodes at the start.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quorum_does_not_open_without_a_majority() {
+    let servers = Servers::start(3);
+    servers.0[..2].iter().for_each(|s| s.kill().unwrap());
+    let error = tenure::connect(&servers.address(FRESH)).await.unwrap_err();
+    assert!(error.to_string().contains("1 of 3 nodes answer, 2 needed"), "{error}");
+}
+
+/// `acquire` gives up after so many rounds; who says how long waits that long.
+#[tokio::test(flavor = "multi_thread")]
+async fn so_many_tries_and_no_more() {
+    let servers = Servers::start(3);
+    let client = servers.client(&format!("{FRESH}&tries=3&retry_delay=1ms-5ms")).await;
+    let other = servers.client(FRESH).await;
+    let held = other.lock("x").acquire().await.unwrap();
+    let error = within(PATIENCE, "an end", client.lock("x").acquire()).await.unwrap_err();
+    assert!(matches!(error, Error::GaveUp { .. }), "{error}");
+    let said = error.to_string();
+    assert!(said.contains("after 3 rounds") && said.matches("held by another").count() == 3, "{said}");
+    let wait = Duration::from_millis(300);
+    let begun = Instant::now();
+    assert!(client.lock("x").try_acquire_for(wait).await.unwrap().is_none());
+    assert!(begun.elapsed() >= wait);
+    held.release().await.unwrap();
+    eventually("no places are left", async || other.show("x").await.unwrap().is_none()).await;
+}
+
+/// The words of `doctor`.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_knows_a_quorum() {
+    let servers = Servers::start(4);
+    let client = servers.client(FRESH).await;
+    servers.0[3].kill().unwrap();
+    let findings = client.diagnose().await.unwrap();
+    let text: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    let text = text.join("\n");
+    for words in ["4 nodes, of which 3 must agree and 1 may fail", "does not answer", "may let two in"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
