@@ -2,7 +2,7 @@
 
 use tenure_core::{Error, Name};
 
-use crate::transport::Failure;
+use crate::transport::{Failure, Reply};
 
 /// The call that failed, for the message.
 pub(crate) struct What<'a> {
@@ -10,6 +10,13 @@ pub(crate) struct What<'a> {
     pub(crate) verb: &'static str,
     pub(crate) name: Option<&'a Name>,
     pub(crate) key: &'a str,
+}
+
+/// The first word of an error. Servers before 7.0 wrap what a script meets.
+fn code(reply: &Reply) -> &str {
+    let inner = reply.message.rsplit_once("@user_script:").and_then(|(_, rest)| rest.split_once(": "));
+    let text = inner.map_or(&*reply.code, |(_, text)| text);
+    text.split(' ').next().unwrap_or_default()
 }
 
 impl What<'_> {
@@ -25,7 +32,7 @@ impl What<'_> {
                 Error::Unavailable { backend, what, reason, retry_after: Some(left) }
             }
             Failure::Unknown(reason) => Error::Unknown { backend, what, reason },
-            Failure::Refused(reply) => Error::Config(match reply.code.as_str() {
+            Failure::Refused(reply) => Error::Config(match code(&reply) {
                 "WRONGTYPE" => format!(
                     "{backend}: {what}: the key {:?}, or one beside it, holds something else than a lock of this kind \
                      ({}); use another name, or remove what is there",
@@ -42,5 +49,22 @@ impl What<'_> {
     /// An answer that no script of ours gives.
     pub(crate) fn nonsense(&self, value: impl std::fmt::Debug) -> Error {
         Error::Config(format!("{}: {}: the server answered {value:?}", self.backend, self.verb))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn older_servers_wrap_what_a_script_meets() {
+        let wrapped =
+            "ERR Error running script (call to f_f9): @user_script:109: WRONGTYPE Operation against a key";
+        for (message, word) in
+            [(wrapped, "WRONGTYPE"), ("WRONGTYPE x script: f, on @user_script:1.", "WRONGTYPE")]
+        {
+            assert_eq!(code(&Reply::new(message)), word);
+        }
+        assert_eq!(code(&Reply::new("NOPERM this user")), "NOPERM");
     }
 }

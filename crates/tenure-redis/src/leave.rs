@@ -6,7 +6,7 @@ use tenure_core::{Claim, Error, Kind, Result};
 use crate::keys::Keys;
 use crate::scripts;
 use crate::store::{Redis, millis, words};
-use crate::transport::{Call, Order, Script, Value};
+use crate::transport::{Call, Failure, Order, Placed, Script, Value};
 
 impl Redis {
     pub(crate) async fn leave(&self, claim: &Claim, left: u32) -> Result<Released> {
@@ -59,6 +59,16 @@ impl Redis {
     ) -> Result<Released> {
         let order = Order::Behind(claim.id);
         let sent = self.transport.call(Call { script, keys: on, args, order }).await;
+        self.left(claim, keys, sent)
+    }
+
+    /// What the answer to a release means: 1 it was there, 0 it was not.
+    pub(crate) fn left(
+        &self,
+        claim: &Claim,
+        keys: &Keys,
+        sent: std::result::Result<Placed, Failure>,
+    ) -> Result<Released> {
         let what = self.what("release", &claim.name, keys);
         let placed = sent.map_err(|failure| what.failed(failure))?;
         match placed.value {

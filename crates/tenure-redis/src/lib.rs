@@ -8,6 +8,7 @@ mod fault;
 mod inspect;
 mod keys;
 mod leave;
+mod native;
 mod options;
 mod plain;
 mod renew;

@@ -16,13 +16,22 @@ use crate::who::describe;
 const LOOK: std::ops::Range<u64> = 50..250;
 
 /// What stands in the store, and the hold that it stands for: none where only the token is known.
-fn words_of(claim: &Claim) -> (String, String) {
+pub(crate) fn words_of(claim: &Claim) -> (String, String) {
     let id = if claim.id == HoldId::NONE { String::new() } else { claim.id.to_string() };
     (claim.token.as_deref().map_or_else(|| id.clone(), str::to_owned), id)
 }
 
+/// When to look again at a holder that will not tell, and has so much time left.
+pub(crate) fn look_again(left: Option<Duration>) -> Duration {
+    let look = Duration::from_millis(fastrand::u64(LOOK));
+    left.unwrap_or(look).min(look)
+}
+
 impl Redis {
     pub(crate) async fn plain_attempt(&self, claim: &Claim) -> Result<Attempt> {
+        if self.native.get().is_some() {
+            return self.native_attempt(claim).await;
+        }
         let keys = self.keys(&claim.name)?;
         let sent = self.info.clock.now();
         let (token, id) = words_of(claim);
@@ -40,8 +49,7 @@ impl Redis {
             }
             (Some(0), Some(left), told) => {
                 let left = u64::try_from(left).ok().map(Duration::from_millis);
-                let look = Duration::from_millis(fastrand::u64(LOOK));
-                let retry_after = if told == Some(1) { left } else { Some(left.unwrap_or(look).min(look)) };
+                let retry_after = if told == Some(1) { left } else { Some(look_again(left)) };
                 Ok(Attempt::Busy { retry_after, behind: None })
             }
             (Some(2), ..) => Ok(Attempt::Gone),
@@ -50,6 +58,9 @@ impl Redis {
     }
 
     pub(crate) async fn plain_leave(&self, claim: &Claim, left: u32) -> Result<Released> {
+        if let Some(native) = self.native.get() {
+            return self.native_leave(*native, claim, left).await;
+        }
         let keys = self.keys(&claim.name)?;
         let (token, id) = words_of(claim);
         let (left, lease) = (left.to_string(), millis(claim.lease).to_string());

@@ -1,8 +1,8 @@
 //! The store: seven verbs, each a script on the keys of one name.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,8 +14,9 @@ use tenure_core::{Claim, Clock, Drift, Error, Family, Finding, Kind, Name, OpId,
 
 use crate::fault::What;
 use crate::keys::Keys;
+use crate::native::Native;
 use crate::options::{Fences, Layout, Options};
-use crate::transport::{Failure, Transport};
+use crate::transport::{Failure, Transport, join};
 
 /// The longest sleep of a waiter that hears nothing.
 const POLL: Duration = Duration::from_secs(5);
@@ -37,6 +38,8 @@ pub struct Redis {
     pub(crate) slack: Duration,
     /// Whether it was said already that this user may not listen.
     pub(crate) deaf: AtomicBool,
+    /// What the plain layout does without scripts, where they are forbidden.
+    pub(crate) native: OnceLock<Native>,
 }
 
 impl Redis {
@@ -75,7 +78,16 @@ impl Redis {
             // A JVM that reads too sets the whole lock down to its own lease.
             shared_proof: (!plain).then_some(watchdog / 3),
         };
-        Ok(Self { transport, info, prefix, layout, fences, slack, deaf: AtomicBool::new(false) })
+        Ok(Self {
+            transport,
+            info,
+            prefix,
+            layout,
+            fences,
+            slack,
+            deaf: AtomicBool::new(false),
+            native: OnceLock::new(),
+        })
     }
 
     /// Asks for an answer.
@@ -83,7 +95,8 @@ impl Redis {
     /// # Errors
     /// As [`Redis::open`].
     pub async fn reach(&self) -> Result<()> {
-        self.transport.reach().await
+        self.transport.reach().await?;
+        if self.layout == Layout::Plain { self.probe_native().await } else { Ok(()) }
     }
 
     /// The keys of a name, if the deployment can keep them together.
@@ -147,6 +160,11 @@ impl Backend for Redis {
     }
 
     async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
+        if self.native.get().is_some() {
+            let proofs = join(claims.iter().map(|claim| self.native_proof(claim)).collect()).await;
+            let unanswered = |e: Error| if claims.len() > 1 { Ok(Renewal::Unanswered) } else { Err(e) };
+            return proofs.into_iter().map(|proof| proof.or_else(unanswered)).collect();
+        }
         self.prove(claims).await
     }
 

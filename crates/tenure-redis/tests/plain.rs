@@ -41,6 +41,13 @@ async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     }
 }
 
+/// Waits until some of its time has passed, and then until it has more.
+async fn renewed(guard: &tenure_core::Guard) {
+    let much = LEASE * 4 / 5;
+    eventually("some time passes", async || guard.remaining() < much).await;
+    eventually("renewed", async || guard.remaining() > much).await;
+}
+
 fn server() -> Redis {
     Redis::start(RedisOptions::default()).expect("a server")
 }
@@ -137,7 +144,7 @@ async fn a_release_is_told_and_a_stranger_is_looked_at() {
     settings.poll = Some(Duration::from_secs(60));
     let store = tenure_redis::Redis::open(options(&server)).await.unwrap();
     let patient = Client::with(Arc::new(store), settings);
-    let waits = async || {
+    let waits = || {
         let lock = patient.lock("x");
         tokio::spawn(async move { lock.acquire().await })
     };
@@ -148,7 +155,7 @@ async fn a_release_is_told_and_a_stranger_is_looked_at() {
         .await;
     };
     let held = client(&server).await.lock("x").lease(PATIENCE).acquire().await.unwrap();
-    let waiting = waits().await;
+    let waiting = waits();
     listening().await;
     let begun = Instant::now();
     held.release().await.unwrap();
@@ -163,7 +170,7 @@ async fn a_release_is_told_and_a_stranger_is_looked_at() {
             server.cmd(&["PEXPIRE", "x", ttl]).unwrap();
         }
         assert!(patient.lock("x").try_acquire().await.unwrap().is_none());
-        let waiting = waits().await;
+        let waiting = waits();
         eventually("it waits", async || !patient.lock("x").waiters().await.unwrap().is_empty()).await;
         let begun = Instant::now();
         server.cmd(&["DEL", "x"]).unwrap();
@@ -186,7 +193,10 @@ async fn people_see_ours_and_strangers() {
     let names: Vec<String> = client.list("", 100).await.unwrap().iter().map(|s| s.name.to_string()).collect();
     assert_eq!(names, ["ours", "redlock", "redsync"], "a value is not taken for a lock");
     let ours = client.lock("ours").holder().await.unwrap().unwrap();
-    assert_eq!((ours.note.as_deref(), ours.foreign, ours.hold_id()), (Some("nightly"), false, Some(guard.id())));
+    assert_eq!(
+        (ours.note.as_deref(), ours.foreign, ours.hold_id()),
+        (Some("nightly"), false, Some(guard.id()))
+    );
     let stranger = client.lock("cache").holder().await.unwrap().expect("asked for by name");
     assert!(stranger.foreign && stranger.id == "just some value");
     assert!(client.lock("redsync").force_release().await.unwrap());
@@ -219,9 +229,52 @@ async fn other_kinds_are_refused() {
         (client.semaphore("x", 2).permits(1).try_acquire().await.unwrap_err(), "one holder"),
         (client.election("x").campaign().await.unwrap_err(), "no fencing token"),
         (client.latch("x").try_set_count(1).await.unwrap_err(), "a latch is not supported"),
-        (client.counting_semaphore("x").try_set(1).await.unwrap_err(), "a counting semaphore is not supported"),
+        (
+            client.counting_semaphore("x").try_set(1).await.unwrap_err(),
+            "a counting semaphore is not supported",
+        ),
     ] {
         assert!(matches!(error, Error::Unsupported { .. }), "{error}");
         assert!(error.to_string().contains(says), "{error}");
     }
+}
+
+/// A user who may not run scripts does without where the server can compare by itself, and is told where it cannot.
+#[tokio::test(flavor = "multi_thread")]
+async fn scripts_are_done_without_or_asked_for() {
+    let server = server();
+    server.cmd(&["ACL", "SETUSER", "u", "on", "nopass", "~*", "&*", "+@all", "-eval", "-evalsha"]).unwrap();
+    let mut options = options(&server);
+    (options.user, options.password) = (Some("u".into()), Some("any".into()));
+    let opened = tenure_redis::Redis::open(options).await;
+    let can = !server.cmd(&["COMMAND", "INFO", "DELIFEQ"]).unwrap().items()[0].is_nil();
+    if !can {
+        let said = opened.unwrap_err().to_string();
+        assert!(said.contains("may not run scripts") && said.contains("allow EVAL"), "{said}");
+        return;
+    }
+    let mut settings = Settings::default();
+    settings.lease = LEASE;
+    let client = Client::with(Arc::new(opened.unwrap()), settings);
+    let guard = client.lock("x").acquire().await.unwrap();
+    assert_eq!(text(&server, &["GET", "x"]), guard.id().to_string());
+    assert!(client.lock("x").try_acquire().await.unwrap().is_none());
+    assert!(!client.lock("x").release_by("somebody else").await.unwrap());
+    renewed(&guard).await;
+    let lock = client.lock("x");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    guard.release().await.unwrap();
+    let next = within(SOON, "found by looking", waiting).await.unwrap().unwrap();
+    server.cmd(&["SET", "x", "stranger", "PX", "60000"]).unwrap();
+    let lost = within(PATIENCE, "told", next.lost()).await;
+    assert_eq!(lost.reason, LostReason::Gone);
+    assert_eq!(text(&server, &["GET", "x"]), "stranger", "what another holds is not touched");
+    assert!(client.lock("x").release_by("stranger").await.unwrap());
+    let owner = tenure_core::Owner::new();
+    let lock = client.lock("x").owner(&owner);
+    let (outer, inner) = (lock.acquire().await.unwrap(), lock.acquire().await.unwrap());
+    inner.release().await.unwrap();
+    outer.release().await.unwrap();
+    assert_eq!(server.cmd(&["EXISTS", "x"]).unwrap().int(), Some(0));
 }

@@ -59,12 +59,23 @@ impl Hub {
         words: &[&[u8]],
         deadline: Instant,
     ) -> Result<Value, Failure> {
+        self.ordered(to, words, Order::Free, deadline).await.map(|placed| placed.value)
+    }
+
+    pub(super) async fn ordered(
+        self: &Arc<Self>,
+        to: To<'_>,
+        words: &[&[u8]],
+        order: Order,
+        deadline: Instant,
+    ) -> Result<Placed, Failure> {
         let (key, node) = match to {
             To::Key(key) => (key, None),
             To::Node(node) => (&[][..], Some(node)),
         };
         let run = Run { node, ..Run::call(key, deadline) };
-        self.run(run, &|out, _| request(out, words)).await.map(first)
+        let (values, certain) = self.place(run, order, &|out, _| request(out, words)).await?;
+        Ok(Placed { value: first(values), certain })
     }
 
     pub(super) async fn call(self: &Arc<Self>, call: Call<'_>, deadline: Instant) -> Result<Placed, Failure> {

@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 pub(crate) use calls::Placed;
-pub(crate) use failure::Failure;
+pub(crate) use failure::{Failure, Reply};
 pub(crate) use join::join;
 pub(crate) use mailbox::Heard;
 pub(crate) use resp::Value;
@@ -116,6 +116,11 @@ impl Transport {
     /// Sends any command.
     pub(crate) async fn command(&self, to: To<'_>, words: &[&[u8]]) -> Result<Value, Failure> {
         self.hub.command(to, words, Instant::now() + self.hub.timeout).await
+    }
+
+    /// The same in its order with others of the same hold.
+    pub(crate) async fn ordered(&self, to: To<'_>, words: &[&[u8]], order: Order) -> Result<Placed, Failure> {
+        self.hub.ordered(to, words, order, Instant::now() + self.hub.timeout).await
     }
 
     /// Runs a script.

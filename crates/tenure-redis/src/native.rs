@@ -1,0 +1,130 @@
+//! The plain layout for users who may not run scripts: by the server's own commands that compare, where it has them.
+//! Such a release tells nobody, and there is no word about the holder.
+
+use std::time::Duration;
+
+use tenure_core::backend::{Attempt, Released, Renewal};
+use tenure_core::{Claim, Error, Name, Result};
+
+use crate::keys::Keys;
+use crate::plain::{look_again, words_of};
+use crate::store::{Redis, millis};
+use crate::transport::{Failure, Order, To, Value};
+
+/// How a server compares and deletes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Native {
+    /// `DELIFEQ key value`: Valkey 9.0.
+    Delifeq,
+    /// `DELEX key IFEQ value`: Redis 8.4.
+    Delex,
+}
+
+impl Native {
+    fn delete<'a>(self, key: &'a str, token: &'a str) -> Vec<&'a str> {
+        match self {
+            Self::Delifeq => vec!["DELIFEQ", key, token],
+            Self::Delex => vec!["DELEX", key, "IFEQ", token],
+        }
+    }
+}
+
+impl Redis {
+    /// Whether scripts are forbidden, and what there is instead. Asked for by trying: rights and versions vary.
+    pub(crate) async fn probe_native(&self) -> Result<()> {
+        let name = Name::new("tenure-probe")?;
+        let keys = Keys::new(&self.prefix, &name);
+        let what = self.what("connect", &name, &keys);
+        let none = "0".repeat(40);
+        match self.words(&keys, &["EVALSHA", &none, "1", keys.name()], Order::Free).await {
+            Err(Failure::Refused(reply)) if reply.code == "NOPERM" => {}
+            _ => return Ok(()),
+        }
+        for native in [Native::Delifeq, Native::Delex] {
+            match self.words(&keys, &native.delete(keys.name(), "x"), Order::Free).await {
+                Ok(Value::Int(_)) => {
+                    tracing::info!(?native, "this user may not run scripts: done without");
+                    // Set once: a second probe finds the same.
+                    let _ = self.native.set(native);
+                    return Ok(());
+                }
+                Err(Failure::Refused(_)) => {}
+                Ok(other) => return Err(what.nonsense(other)),
+                Err(failure) => return Err(what.failed(failure)),
+            }
+        }
+        Err(Error::Config(format!(
+            "{}: this user may not run scripts, and has no command that compares and deletes (DELIFEQ of Valkey 9.0, \
+             DELEX of Redis 8.4): allow EVAL and EVALSHA",
+            self.info.scheme
+        )))
+    }
+
+    async fn words(&self, keys: &Keys, all: &[&str], order: Order) -> std::result::Result<Value, Failure> {
+        let all: Vec<&[u8]> = all.iter().map(|w| w.as_bytes()).collect();
+        Ok(self.transport.ordered(To::Key(keys.name().as_bytes()), &all, order).await?.value)
+    }
+
+    pub(crate) async fn native_attempt(&self, claim: &Claim) -> Result<Attempt> {
+        let keys = self.keys(&claim.name)?;
+        let failed = |failure| self.failed("acquire", &claim.name, &keys, failure);
+        let sent = self.info.clock.now();
+        let until = self.info.drift.until(sent, claim.lease);
+        let ((token, _), lease) = (words_of(claim), millis(claim.lease).to_string());
+        if claim.holds == 1 {
+            let set = ["SET", keys.name(), &token, "NX", "PX", &lease];
+            let order = Order::Attempt { id: claim.id, lease: claim.lease };
+            if !matches!(self.words(&keys, &set, order).await.map_err(failed)?, Value::Nil) {
+                return Ok(Attempt::Granted { fence: None, until });
+            }
+        }
+        // With a token of the caller's own it may be another hold of the same token.
+        if (claim.holds > 1 || claim.token.is_none()) && self.extend(claim, &keys).await.map_err(failed)? {
+            return Ok(Attempt::Granted { fence: None, until });
+        }
+        if claim.holds > 1 {
+            return Ok(Attempt::Gone);
+        }
+        let left = self.words(&keys, &["PTTL", keys.name()], Order::Free).await.map_err(failed)?;
+        let left = left.int().and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
+        Ok(Attempt::Busy { retry_after: Some(look_again(left)), behind: None })
+    }
+
+    /// Whether it is held by this token; for as long as its lease at least, if so.
+    async fn extend(&self, claim: &Claim, keys: &Keys) -> std::result::Result<bool, Failure> {
+        let (token, _) = words_of(claim);
+        let lease = if claim.lease.is_zero() { 0 } else { millis(claim.lease) };
+        let left = self.words(keys, &["PTTL", keys.name()], Order::Proof).await?.int().unwrap_or(-2);
+        if left == -1 || u64::try_from(left).is_ok_and(|left| left >= lease) {
+            let held = self.words(keys, &["GET", keys.name()], Order::Proof).await?;
+            return Ok(held.text() == Some(&token));
+        }
+        let lease = lease.to_string();
+        let set = ["SET", keys.name(), &token, "IFEQ", &token, "PX", &lease];
+        Ok(!matches!(self.words(keys, &set, Order::Proof).await?, Value::Nil))
+    }
+
+    pub(crate) async fn native_proof(&self, claim: &Claim) -> Result<Renewal> {
+        let keys = self.keys(&claim.name)?;
+        let sent = self.info.clock.now();
+        let held = self.extend(claim, &keys).await;
+        match held.map_err(|failure| self.failed("renew", &claim.name, &keys, failure))? {
+            true => Ok(Renewal::Held { until: self.info.drift.until(sent, claim.lease) }),
+            false => Ok(Renewal::Gone),
+        }
+    }
+
+    pub(crate) async fn native_leave(&self, native: Native, claim: &Claim, left: u32) -> Result<Released> {
+        let keys = self.keys(&claim.name)?;
+        let (token, _) = words_of(claim);
+        if left > 0 {
+            // A string has no place for a count.
+            let held = self.extend(claim, &keys).await;
+            let held = held.map_err(|failure| self.failed("release", &claim.name, &keys, failure))?;
+            return Ok(if held { Released::Freed } else { Released::Gone });
+        }
+        let delete: Vec<&[u8]> = native.delete(keys.name(), &token).into_iter().map(str::as_bytes).collect();
+        let to = To::Key(keys.name().as_bytes());
+        self.left(claim, &keys, self.transport.ordered(to, &delete, Order::Behind(claim.id)).await)
+    }
+}
