@@ -5,6 +5,7 @@ mod jvm;
 mod options;
 mod peer;
 mod plain;
+pub mod trials;
 mod worker;
 
 pub use jvm::Jvm;
