@@ -401,7 +401,9 @@ fn standing(holds: &[Arc<Hold>], claim: &Claim) -> Result<Standing> {
 pub(crate) async fn reenter(inner: &Arc<Inner>, hold: &Arc<Hold>, terms: Terms) -> Result<Option<Guard>> {
     let core = &inner.core;
     let durability = hold.durability().max(terms.durability);
-    let claim = Claim { holds: hold.guards() + 1, lease: terms.lease, durability, ..(*hold.claim).clone() };
+    // Never 1, which might make a hold whose last guard has just gone.
+    let holds = hold.guards().max(1) + 1;
+    let claim = Claim { holds, lease: terms.lease, durability, ..(*hold.claim).clone() };
     let answer = loop {
         let seen = core.doubts();
         let answer = core.ask(|| core.backend.try_acquire(&claim)).await?;

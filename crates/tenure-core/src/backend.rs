@@ -187,6 +187,8 @@ pub enum Renewal {
     Queued,
     /// Neither held nor waiting.
     Gone,
+    /// Nobody knows: to be asked again. Others that were asked with it have their answers.
+    Unanswered,
 }
 
 /// The answer to a release.

@@ -45,6 +45,10 @@ impl Drop for Op {
     }
 }
 
+/// How long what was dropped is finished in the background while the store fails: stores know an operation again for ten
+/// minutes, and a repeat that comes later might count twice.
+const REMEMBERED: Duration = Duration::from_secs(9 * 60);
+
 /// An operation that takes permits.
 #[derive(Clone)]
 struct Take {
@@ -67,7 +71,7 @@ impl Undo for Take {
             async move {
                 let (undo, id) = (CountOp::Undo(op.n), Op::new(&core));
                 let call = || core.backend.count(&name, Counter::Semaphore, undo, id.id());
-                if let Err(error) = core.retry(core.settings.outage, call).await {
+                if let Err(error) = core.retry(REMEMBERED, call).await {
                     tracing::warn!(%name, %error, "permits taken by a cancelled acquire were not given back");
                 }
                 // A future that was left alone may keep the operation much longer.
@@ -142,7 +146,10 @@ impl Core {
                 let (core, name, id) = (self.core.clone(), self.name.clone(), self.id.clone());
                 let (counter, op) = (self.counter, self.op);
                 self.core.in_background(self.name, async move {
-                    let _ = core.count(&name, counter, op, &id).await;
+                    let call = || core.backend.count(&name, counter, op, id.id());
+                    if let Err(error) = core.retry(REMEMBERED, call).await {
+                        tracing::warn!(%name, %error, "a change of a count that was begun was not finished");
+                    }
                 });
             }
         }

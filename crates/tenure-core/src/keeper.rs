@@ -377,7 +377,8 @@ impl Core {
         };
         match answer {
             Ok(answers) => {
-                for (Proof { hold, claim, .. }, answer) in batch.iter().zip(answers) {
+                for (proof, answer) in batch.iter().zip(answers) {
+                    let Proof { hold, claim, .. } = proof;
                     if matches!(answer, Renewal::Held { .. }) {
                         self.prove_shared(hold, sent);
                     }
@@ -392,24 +393,28 @@ impl Core {
                             }
                         }
                         Renewal::Queued | Renewal::Gone => self.lose(hold, LostReason::Gone),
+                        Renewal::Unanswered => self.renew_again(proof, "not enough of the store answered"),
                     }
                 }
             }
             Err(error) => {
-                for proof in &batch {
-                    let Proof { hold, claim, doubt } = proof;
-                    tracing::warn!(name = %claim.name, hold = %claim.id, %error, "renewal failed, trying again");
-                    let pause = (proof.lease() / 20).clamp(Duration::from_millis(10), LOOK);
-                    let again = self.clock.now().after(pause);
-                    if *doubt {
-                        hold.doubt(again);
-                    } else {
-                        hold.renew_again(again);
-                    }
-                    self.keeper.sooner(hold);
-                }
+                let error = error.to_string();
+                batch.iter().for_each(|proof| self.renew_again(proof, &error));
             }
         }
+    }
+
+    fn renew_again(&self, proof: &Proof, error: &str) {
+        let Proof { hold, claim, doubt } = proof;
+        tracing::warn!(name = %claim.name, hold = %claim.id, error, "renewal failed, trying again");
+        let pause = (proof.lease() / 20).clamp(Duration::from_millis(10), LOOK);
+        let again = self.clock.now().after(pause);
+        if *doubt {
+            hold.doubt(again);
+        } else {
+            hold.renew_again(again);
+        }
+        self.keeper.sooner(hold);
     }
 
     /// Plans the next proof of a shared hold, where its own renewals do not come often enough.

@@ -151,7 +151,8 @@ impl Latch {
             let get = || core.backend.count(name, Counter::Latch, CountOp::Get, Op::new(core).id());
             let now = core.retry(core.settings.outage, get).await?;
             // Another latch of the same name: the one that was waited for has opened.
-            if now.after.is_none() || now.born != first.born {
+            let another = now.born != first.born && now.born != 0 && first.born != 0;
+            if now.after.is_none() || another {
                 return Ok(true);
             }
         }

@@ -2,7 +2,7 @@
 -- Keys:      name, operations of this client, mark, ends of permits
 -- Arguments: counter (latch | semaphore), operation, its number, client's operation, settled, publish command, channel,
 --            retention of the mark in ms
--- Reply:     {applied, before, after}, '-' for no number; {3, what it is} another kind of number
+-- Reply:     {applied, before, after, when a latch was made}, '-' for no number; {3, what it is} another kind of number
 local name, done, mark, ends = unpack(KEYS)
 local counter, op, n = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local latch = counter == 'latch'
@@ -10,14 +10,14 @@ local latch = counter == 'latch'
 -- Both are plain numbers: which one it is, is known only of what we made ourselves.
 local before = redis.call('GET', name)
 if before then
-  local is = redis.call('GET', mark)
+  local is = kind_of(mark)
   -- Permits that nobody has may be something else by now, made by a JVM.
   if is and is ~= counter and (is ~= 'permits' or redis.call('EXISTS', ends) == 1) then
     return {3, is}
   end
 end
 if op == 'get' then
-  return {1, before or '-', before or '-'}
+  return {1, before or '-', before or '-', born_of(mark)}
 end
 local low, text = known(done, ARGV[4], tonumber(ARGV[5]))
 if tonumber(ARGV[4]) < low then
@@ -82,7 +82,12 @@ remember(done, ARGV[4], applied, took, before, after)
 
 if applied == 1 then
   if after then
-    redis.call('SET', mark, counter, 'PX', ARGV[8])
+    local text = counter
+    if latch then
+      local _, micros = clock()
+      text = 'latch ' .. ((before and born_of(mark)) or micros)
+    end
+    redis.call('SET', mark, text, 'PX', ARGV[8])
   else
     redis.call('DEL', mark)
   end
@@ -96,4 +101,4 @@ if applied == 1 then
     redis.pcall(ARGV[6], ARGV[7], tonumber(after) < 0 and '0' or after)
   end
 end
-return {applied, before or '-', after or '-'}
+return {applied, before or '-', after or '-', born_of(mark)}

@@ -19,9 +19,13 @@ if holds ~= '1' then
   return {2}
 end
 
+local left = redis.call('PTTL', name)
+-- Before anything is swept: the waiters of a read/write lock have their stamps in the same place.
+if left ~= -2 and redis.call('HEXISTS', name, 'mode') == 1 then
+  return {3}
+end
 local now, micros = clock()
 local head = sweep(queue, scores, stamps, about, now)
-local left = redis.call('PTTL', name)
 if left == -2 and (not head or head == id) then
   if head then
     give_up(queue, scores, stamps, about, {id})
@@ -35,13 +39,7 @@ if left == -2 and (not head or head == id) then
 end
 
 if left == -1 then
-  if redis.call('HEXISTS', name, 'mode') == 1 then
-    return {3}
-  end
   return {4}
-end
-if left >= 0 and redis.call('HEXISTS', name, 'mode') == 1 then
-  return {3}
 end
 if left < 0 then
   left = 0

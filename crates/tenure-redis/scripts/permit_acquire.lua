@@ -6,8 +6,12 @@
 --            the semaphore ends before the lease would
 local name, ends, ours, fences, about, waiters, stamps, mark = unpack(KEYS)
 local id, lease, n, slack = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5])
-local free = tonumber(redis.call('GET', name))
-local is = free and redis.call('GET', mark)
+local raw = redis.call('GET', name)
+if raw and not string.match(raw, '^%-?%d+$') then
+  return redis.error_reply('WRONGTYPE the value is not a number')
+end
+local free = tonumber(raw)
+local is = free and kind_of(mark)
 if is and is ~= 'permits' then
   return {3, is}
 end
@@ -18,7 +22,7 @@ if ttl >= 0 and ttl < lease then
 end
 
 local now, micros = clock()
-local reaped = reap(name, ends, ours, about, now)
+local reaped = reap(name, ends, ours, about, slack, now)
 if not free then
   free = tonumber(ARGV[4]) - redis.call('ZCARD', ends)
   redis.call('SET', name, free)
@@ -31,8 +35,12 @@ if reaped > 0 then
 end
 
 if redis.call('ZSCORE', ours, id) then
-  put(ends, ours, about, id, n, lease, slack, now)
-  return {1, fence_of(about, id)}
+  if alive(ends, id, n) == n then
+    put(ends, ours, about, id, n, lease, slack, now)
+    return {1, fence_of(about, id)}
+  end
+  -- Others took some back meanwhile, and may have given them away: what is left of them is given back, too.
+  free = free + give(name, drop(ends, ours, about, id, n))
 end
 if free >= n then
   leave(waiters, waiters, stamps, about, id)
@@ -53,10 +61,10 @@ if ARGV[8] ~= '' then
   stamp(waiters, stamps, about, id, tonumber(ARGV[8]), now)
 end
 local left = math.huge
-for _, set in ipairs({ends, ours}) do
+for set, later in pairs({[ends] = slack, [ours] = 0}) do
   local soon = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')
   if soon[2] then
-    left = math.min(left, tonumber(soon[2]) - now)
+    left = math.min(left, tonumber(soon[2]) + later - now)
   end
 end
 return {0, left < math.huge and math.max(1, left) or -1}

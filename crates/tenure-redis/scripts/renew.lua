@@ -66,12 +66,9 @@ for at = 2, #ARGV, 5 do
     local over = redis.call('ZSCORE', ours, id)
     if over and tonumber(over) > now then
       -- All of them, or none: a JVM whose clock is far ahead may have taken some back, or the whole may end sooner.
-      local n, alive = many(about, id, tonumber(ARGV[at + 4])), 0
-      for i = 1, n do
-        alive = alive + (redis.call('ZSCORE', ends, permit(id, i)) and 1 or 0)
-      end
+      local n = many(about, id, tonumber(ARGV[at + 4]))
       local ttl = redis.call('PTTL', KEYS[key + 6])
-      if alive == n and (ttl < 0 or ttl >= lease) then
+      if alive(ends, id, n) == n and (ttl < 0 or ttl >= lease) then
         put(ends, ours, about, id, n, lease, slack, now)
         found = 1
       end

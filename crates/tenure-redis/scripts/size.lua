@@ -1,15 +1,15 @@
 -- Reads or changes the size of a semaphore with recorded permits.
 -- Keys:      name (free permits), ends, our ends, operations of this client, mark, about
--- Arguments: operation, its number, client's operation, settled, publish command, channel
+-- Arguments: operation, its number, client's operation, settled, publish command, channel, slack ms
 -- Reply:     {applied, before, after}, '-' for no size; {3, what it is} another kind of number
 local name, ends, ours, done, mark, about = unpack(KEYS)
 local op = ARGV[1]
-local is = redis.call('EXISTS', name) == 1 and redis.call('GET', mark)
+local is = redis.call('EXISTS', name) == 1 and kind_of(mark)
 if is and is ~= 'permits' then
   return {3, is}
 end
 local now = clock()
-if reap(name, ends, ours, about, now) > 0 then
+if reap(name, ends, ours, about, tonumber(ARGV[7]), now) > 0 then
   tell(ARGV[5], ARGV[6], name)
 end
 local free = redis.call('GET', name)

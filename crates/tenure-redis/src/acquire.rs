@@ -12,9 +12,12 @@ use crate::transport::{Call, Order, Script, Value};
 use crate::who::describe;
 
 /// How long replicas have to confirm a grant.
-const SYNC: Duration = Duration::from_secs(1);
+pub(crate) const SYNC: Duration = Duration::from_secs(1);
 /// How long a waiter for a fair lock keeps its place where it did not say, as Redisson has it.
 const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Permits of one hold. Each is a place in a set, and what walks over them holds up the whole server.
+const MOST_PERMITS: u32 = 1000;
 
 impl Redis {
     pub(crate) async fn attempt(&self, claim: &Claim) -> Result<Attempt> {
@@ -96,6 +99,10 @@ impl Redis {
                 let on = [name, &fence, &about, &waiters, &writers, &stamps];
                 self.send_attempt(claim, keys, &scripts::WRITE_ACQUIRE, &words(&on), &words(&args)).await
             }
+            Kind::Permit { n, .. } if n > MOST_PERMITS => Err(Error::Config(format!(
+                "{}: {n} permits of {} at once: {MOST_PERMITS} at most, since the server keeps each by itself",
+                self.info.scheme, claim.name
+            ))),
             Kind::Permit { n, limit } => {
                 let (n, limit, slack) = (n.to_string(), limit.to_string(), millis(self.slack).to_string());
                 let (ends, ours, channel) = (keys.ends(), keys.permits(), keys.permit_channel());

@@ -4,7 +4,7 @@ use tenure_core::backend::{CountOp, CountReply, Counter};
 use tenure_core::{Error, Name, OpId, Result};
 
 use crate::scripts;
-use crate::store::{Redis, words};
+use crate::store::{Redis, millis, words};
 use crate::transport::{Call, Order, Value};
 
 /// For how long it is remembered what a number of ours counts.
@@ -45,7 +45,8 @@ impl Redis {
                 let mark = keys.mark();
                 let about = keys.about();
                 let on = [keys.name(), &*ends, &ours, &done, &mark, &about];
-                let args = [op, &*n, &at, &settled, publish, &channel];
+                let slack = millis(self.slack).to_string();
+                let args = [op, &*n, &at, &settled, publish, &channel, &slack];
                 self.transport
                     .call(Call { script: &scripts::SIZE, keys: &words(&on), args: &words(&args), order })
                     .await
@@ -69,7 +70,8 @@ impl Redis {
         let value = |at: usize| parts.get(at).and_then(Value::text).and_then(|t| t.parse::<i64>().ok());
         match parts.first().and_then(Value::int) {
             Some(applied @ 0..=1) => {
-                Ok(CountReply { applied: applied == 1, before: value(1), after: value(2), born: 0 })
+                let born = value(3).and_then(|born| u64::try_from(born).ok()).unwrap_or(0);
+                Ok(CountReply { applied: applied == 1, before: value(1), after: value(2), born })
             }
             Some(3) => {
                 let is = match parts.get(1).and_then(Value::text) {

@@ -205,7 +205,7 @@ impl Seen {
                     snapshot.family = Family::Permit;
                     snapshot.holders = permits;
                 } else {
-                    let latch = self.text(10) == Some("latch");
+                    let latch = self.text(10).is_some_and(|mark| mark.starts_with("latch"));
                     snapshot.family = if latch { Family::Latch } else { Family::Count };
                     snapshot.count = Some(value);
                 }

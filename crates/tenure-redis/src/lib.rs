@@ -9,6 +9,7 @@ mod inspect;
 mod keys;
 mod leave;
 mod options;
+mod renew;
 mod scripts;
 mod store;
 mod transport;

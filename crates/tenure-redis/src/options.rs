@@ -26,7 +26,10 @@ pub struct Options {
     pub prefix: String,
     /// Where fences come from.
     pub fences: Fences,
-    /// How far the clock of a JVM that shares a semaphore may be ahead of the server's.
+    /// The shortest `lockWatchdogTimeout` of the JVMs that share read/write locks: one that reads cuts the whole lock
+    /// down to it.
+    pub redisson_watchdog: Duration,
+    /// How far the clock of a JVM that shares a semaphore may be ahead of the server's, or behind it.
     pub permit_slack: Duration,
 }
 
@@ -76,6 +79,7 @@ impl Default for Options {
             client_name: "tenure".to_owned(),
             prefix: String::new(),
             fences: Fences::default(),
+            redisson_watchdog: Duration::from_secs(30),
             permit_slack: Duration::from_secs(10),
         }
     }

@@ -21,11 +21,11 @@ scripts! {
     READ_ACQUIRE = "lib/extend" "lib/clock" "lib/fence" "lib/waiting" "read_acquire";
     WRITE_ACQUIRE = "lib/extend" "lib/clock" "lib/fence" "lib/waiting" "lib/readers" "write_acquire";
     RW_RELEASE = "lib/extend" "lib/waiting" "lib/readers" "rw_release";
-    PERMIT_ACQUIRE = "lib/extend" "lib/clock" "lib/fence" "lib/waiting" "lib/permits" "permit_acquire";
+    PERMIT_ACQUIRE = "lib/extend" "lib/clock" "lib/fence" "lib/waiting" "lib/mark" "lib/permits" "permit_acquire";
     PERMIT_RELEASE = "lib/clock" "lib/extend" "lib/waiting" "lib/permits" "permit_release";
     RENEW = "lib/extend" "lib/clock" "lib/waiting" "lib/queue" "lib/permits" "renew";
-    COUNT = "lib/once" "count";
-    SIZE = "lib/clock" "lib/extend" "lib/permits" "lib/once" "size";
+    COUNT = "lib/clock" "lib/mark" "lib/once" "count";
+    SIZE = "lib/clock" "lib/extend" "lib/mark" "lib/permits" "lib/once" "size";
     LOCK_EXPEL = "lib/extend" "lib/clock" "lib/queue" "lock_expel";
     RW_EXPEL = "lib/readers" "rw_expel";
     PERMIT_EXPEL = "lib/extend" "lib/permits" "permit_expel";

@@ -38,7 +38,7 @@ impl Redis {
     /// `Config` when an address, a password or a certificate is wrong; `Unavailable` when nobody answers.
     pub async fn open(options: Options) -> Result<Self> {
         let (prefix, fences, slack) = (options.prefix.clone(), options.fences, options.permit_slack);
-        let scheme = options.scheme();
+        let (scheme, watchdog) = (options.scheme(), options.redisson_watchdog);
         let transport = Transport::open(options).await?;
         let info = Info {
             scheme,
@@ -50,8 +50,8 @@ impl Redis {
             drift: Drift::default(),
             doubt: transport.told(),
             durable: true,
-            // A JVM that reads too sets the whole lock down to its own lease of 30 s.
-            shared_proof: Some(Duration::from_secs(10)),
+            // A JVM that reads too sets the whole lock down to its own lease.
+            shared_proof: Some(watchdog / 3),
         };
         Ok(Self { transport, info, prefix, fences, slack, deaf: AtomicBool::new(false) })
     }

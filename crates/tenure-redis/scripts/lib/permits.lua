@@ -13,9 +13,21 @@ local function many(about, id, n)
   return math.max(n, text and tonumber(string.match(text, '^%d+ %S+ (%d+) ')) or 0)
 end
 
+-- How many of a hold's permits are there, of those that others may have taken back.
+local function alive(ends, id, n)
+  local there = 0
+  for i = 1, n do
+    there = there + (redis.call('ZSCORE', ends, permit(id, i)) and 1 or 0)
+  end
+  return there
+end
+
 -- Takes a hold's permits out of both sets. How many were there.
 local function drop(ends, ours, about, id, n)
   local back = 0
+  if not redis.call('ZSCORE', ours, id) and not redis.call('ZSCORE', ends, permit(id, 1)) then
+    return back
+  end
   for i = 1, many(about, id, n) do
     back = back + redis.call('ZREM', ends, permit(id, i))
   end
@@ -33,13 +45,13 @@ local function give(name, back)
   return back
 end
 
--- Takes back those that have ended. How many.
-local function reap(name, ends, ours, about, now)
+-- Takes back those that have ended: ours to the moment, those of others when a clock that is behind agrees. How many.
+local function reap(name, ends, ours, about, slack, now)
   local back = 0
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', ours, '-inf', now, 'LIMIT', 0, 1000)) do
     back = back + drop(ends, ours, about, id, 1)
   end
-  for _, each in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', now, 'LIMIT', 0, 1000)) do
+  for _, each in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', now - slack, 'LIMIT', 0, 1000)) do
     back = back + redis.call('ZREM', ends, each)
   end
   return give(name, back)

@@ -10,7 +10,7 @@ enum Part<F: Future> {
 }
 
 /// All their outcomes, in order.
-pub(super) async fn join<F: Future>(work: Vec<F>) -> Vec<F::Output>
+pub(crate) async fn join<F: Future>(work: Vec<F>) -> Vec<F::Output>
 where
     F::Output: Unpin,
 {

@@ -41,6 +41,7 @@ use tokio::sync::watch;
 
 pub(crate) use calls::Placed;
 pub(crate) use failure::Failure;
+pub(crate) use join::join;
 pub(crate) use mailbox::Heard;
 pub(crate) use resp::Value;
 pub(crate) use script::{Call, Order, OwnedCall, Script};

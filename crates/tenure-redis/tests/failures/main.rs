@@ -8,6 +8,7 @@ mod failover;
 mod fair;
 mod holder;
 mod network;
+mod records;
 mod redisson_defects;
 mod replies;
 mod scenarios;

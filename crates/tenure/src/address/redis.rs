@@ -91,6 +91,13 @@ impl Address {
             return Err(Error::Config(format!("{scheme}: a timeout of {:?} is too short", options.timeout)));
         }
         self.duration("permit_slack", &mut options.permit_slack)?;
+        self.duration("redisson_watchdog", &mut options.redisson_watchdog)?;
+        if options.redisson_watchdog < Duration::from_secs(1) {
+            return Err(Error::Config(format!(
+                "{scheme}: a redisson_watchdog of {:?} is too short",
+                options.redisson_watchdog
+            )));
+        }
         if let Some(prefix) = self.take("prefix") {
             options.prefix = decoded(&prefix)?;
         }

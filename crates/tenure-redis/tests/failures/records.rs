@@ -1,0 +1,180 @@
+//! What scripts keep beside a lock, when part of it is lost or somebody else has written there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_core::backend::{Attempt, Backend, CountOp, Counter, Renewal};
+use tenure_core::{Claim, Client, Durability, Kind, LostReason, Name, OpId};
+use testbed::Replicated;
+
+use crate::bench::{Bench, LEASE, claim, eventually, granted, open, options, settings, within};
+
+const PERMIT: Kind = Kind::Permit { n: 1, limit: 1 };
+
+/// A waiter that died and whose stamp was evicted would never be recognised as dead.
+#[tokio::test]
+async fn a_waiter_without_a_stamp_is_in_nobodys_way() {
+    let bench = Bench::start();
+    let backend = bench.backend().await;
+    let writer = claim("x", Kind::Write);
+    assert!(granted(&*backend, &writer).await);
+    let dead = Claim { wait: Some(Duration::MAX), ..claim("x", Kind::Write) };
+    assert!(!granted(&*backend, &dead).await);
+    bench.cmd(&["DEL", "tenure_stamps:{x}"]);
+    backend.release(&writer, 0).await.unwrap();
+    for kind in [Kind::Read { under_write: None }, Kind::Write] {
+        let next = claim("x", kind);
+        assert!(granted(&*backend, &next).await, "{kind:?}");
+        backend.release(&next, 0).await.unwrap();
+    }
+}
+
+/// An attempt of the wrong kind takes no waiter's stamp away.
+#[tokio::test]
+async fn a_refused_fair_attempt_sweeps_nothing() {
+    let bench = Bench::start();
+    let backend = bench.backend().await;
+    assert!(granted(&*backend, &claim("x", Kind::Write)).await);
+    let waiter =
+        Claim { wait: Some(Duration::MAX), stamp: Duration::from_millis(1), ..claim("x", Kind::Write) };
+    assert!(!granted(&*backend, &waiter).await);
+    // Kept by another waiter, or the whole would go with its time.
+    let other = Claim { wait: Some(Duration::MAX), ..claim("x", Kind::Write) };
+    assert!(!granted(&*backend, &other).await);
+    let score = || bench.cmd(&["ZSCORE", "tenure_stamps:{x}", &waiter.id.to_string()]);
+    let before = score();
+    assert!(!before.is_nil());
+    assert!(backend.try_acquire(&claim("x", Kind::FairLock)).await.is_err());
+    assert_eq!(score(), before);
+}
+
+/// A value of another program under the name of a semaphore is not overwritten.
+#[tokio::test]
+async fn a_semaphore_does_not_overwrite_a_stranger() {
+    let bench = Bench::start();
+    bench.cmd(&["SET", "db", "hello"]);
+    let client = bench.client().await;
+    let said = client.semaphore("db", 3).permits(1).try_acquire().await.unwrap_err().to_string();
+    assert!(said.contains("\"db\"") && said.contains("something else"), "{said}");
+    assert_eq!(bench.cmd(&["GET", "db"]).text(), "hello");
+}
+
+/// A repeat finds what it was granted. What others have taken back since, and perhaps given away, it does not take
+/// again without paying.
+#[tokio::test]
+async fn a_repeat_does_not_take_back_a_permit_that_was_given_to_another() {
+    let bench = Bench::start();
+    let backend = bench.backend().await;
+    let first = claim("x", PERMIT);
+    assert!(granted(&*backend, &first).await);
+    // As a JVM does whose clock is far ahead: it takes the permit back, and then for itself.
+    bench.cmd(&["DEL", "{x}:timeout"]);
+    bench.cmd(&["ZADD", "{x}:timeout", "9000000000000", "0123456789abcdef"]);
+    assert!(!granted(&*backend, &first).await, "one of one, and another has it");
+    backend.release(&first, 0).await.unwrap();
+    assert_eq!(bench.cmd(&["GET", "x"]).text(), "0");
+    assert!(!granted(&*backend, &claim("x", PERMIT)).await);
+}
+
+/// Permits of a JVM whose clock is behind end when that clock says so.
+#[tokio::test]
+async fn a_clock_that_is_behind_keeps_its_permits() {
+    let bench = Bench::start();
+    let backend = bench.backend().await;
+    let one = claim("x", PERMIT);
+    assert!(granted(&*backend, &one).await);
+    backend.release(&one, 0).await.unwrap();
+    let seconds: i64 = bench.cmd(&["TIME"]).texts()[0].parse().unwrap();
+    // Taken just now for four seconds, by a clock that is five behind.
+    bench.cmd(&["ZADD", "{x}:timeout", &((seconds - 1) * 1000).to_string(), "0123456789abcdef"]);
+    bench.cmd(&["DECR", "x"]);
+    assert!(!granted(&*backend, &claim("x", PERMIT)).await);
+    bench.cmd(&["ZADD", "{x}:timeout", &((seconds - 60) * 1000).to_string(), "0123456789abcdef"]);
+    assert!(granted(&*backend, &claim("x", PERMIT)).await, "even a slow clock agrees");
+}
+
+/// The server walks over each permit of a hold: too many of them would hold up everybody else.
+#[tokio::test]
+async fn too_many_permits_at_once_are_refused() {
+    let bench = Bench::start();
+    let client = bench.client().await;
+    let semaphore = client.semaphore("x", 100_000);
+    let said = semaphore.permits(5_000).try_acquire().await.unwrap_err().to_string();
+    assert!(said.contains("5000 permits") && said.contains("1000 at most"), "{said}");
+    assert!(semaphore.permits(1_000).try_acquire().await.unwrap().is_some());
+}
+
+/// One claim of a batch meets a key of another program. The others are renewed all the same.
+#[tokio::test]
+async fn a_claim_that_cannot_be_renewed_is_not_the_others_loss() {
+    let bench = Bench::start();
+    let backend = bench.backend().await;
+    let (good, bad) = (Arc::new(claim("good", Kind::Lock)), Arc::new(claim("bad", PERMIT)));
+    assert!(granted(&*backend, &good).await && granted(&*backend, &bad).await);
+    bench.cmd(&["SET", "{bad}:timeout", "hello"]);
+    for batch in [[bad.clone(), good.clone()], [good.clone(), bad.clone()]] {
+        let answers = backend.renew(&batch).await.unwrap();
+        for (claim, answer) in batch.iter().zip(answers) {
+            match answer {
+                Renewal::Held { .. } => assert_eq!(claim.id, good.id),
+                Renewal::Unanswered => assert_eq!(claim.id, bad.id),
+                other => panic!("{}: {other:?}", claim.name),
+            }
+        }
+    }
+    assert!(backend.renew(&[bad]).await.is_err(), "alone it says why");
+}
+
+/// A latch that opened and was set again while nobody could hear it: another one, whatever its count.
+#[tokio::test]
+async fn a_latch_knows_when_it_was_made() {
+    let bench = Bench::start();
+    let backend = bench.backend().await;
+    let name = Name::new("x").unwrap();
+    let client = tenure_core::ClientId::new();
+    let mut n = 0;
+    let mut count = async |op| {
+        n += 1;
+        backend.count(&name, Counter::Latch, op, OpId { client, n, settled: 0 }).await.unwrap()
+    };
+    let first = count(CountOp::Init(2)).await.born;
+    assert!(first > 0);
+    assert_eq!(count(CountOp::Add(-1)).await.born, first);
+    assert_eq!(count(CountOp::Get).await.born, first);
+    assert_eq!(count(CountOp::Add(-1)).await.after, None);
+    assert!(count(CountOp::Init(2)).await.applied);
+    assert!(count(CountOp::Get).await.born > first);
+}
+
+/// Who asked for copies has them renewed, too: with the only replica gone a hold ends with its lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_with_copies_is_lost_when_they_are() {
+    let world = Replicated::start(1).unwrap();
+    let mut settings = settings();
+    settings.lease = LEASE * 2;
+    let client = Client::with(open(options(world.master().port())).await, settings);
+    let guard = client.lock("x").durability(Durability::Replicas(1)).acquire().await.unwrap();
+    let plain = client.lock("y").acquire().await.unwrap();
+    let begun = guard.remaining();
+    eventually("renewed while there is a copy", async || guard.remaining() >= begun - LEASE / 4).await;
+    world.replicas()[0].stop().unwrap();
+    let lost = within(LEASE * 8, "lost", guard.lost()).await;
+    assert_eq!(lost.reason, LostReason::Expired);
+    assert!(plain.is_held(), "who asked for none goes on");
+}
+
+/// And gets its answer, when the copies are there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_waits_for_its_copies() {
+    let world = Replicated::start(1).unwrap();
+    let backend = open(options(world.master().port())).await;
+    let one = Claim { durability: Durability::Replicas(1), ..claim("x", Kind::Lock) };
+    assert!(matches!(backend.try_acquire(&one).await.unwrap(), Attempt::Granted { .. }));
+    let renew = async |lease| {
+        let again = Arc::new(Claim { lease, ..one.clone() });
+        backend.renew(&[again]).await
+    };
+    assert!(matches!(renew(LEASE * 2).await.unwrap()[..], [Renewal::Held { .. }]));
+    let left = world.replicas()[0].cmd(&["PTTL", "x"]).unwrap().int().unwrap();
+    assert!(left > LEASE.as_millis() as i64, "the replica has it: {left}");
+}
