@@ -5,6 +5,7 @@
 
 mod deaths;
 mod leases;
+mod minority;
 mod mutual;
 mod owners;
 pub(crate) mod side;
@@ -30,6 +31,9 @@ pub(crate) fn run(library: Library, more: Vec<Case>) -> ExitCode {
     let mut cases = Vec::new();
     for &place in library.places() {
         cases.extend(all.iter().map(|case| (place, case.clone())));
+    }
+    if library.quorum {
+        cases.extend(minority::cases().into_iter().map(|case| (Place::Quorum, case)));
     }
     cases.extend(more.into_iter().map(|case| (Place::Single, case)));
     let (name, worlds) = (library.name, Arc::new(Worlds::new(library)));

@@ -25,7 +25,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-async fn hand_over(stage: &Stage, holder: &Side, waiter: &Side) {
+pub(crate) async fn hand_over(stage: &Stage, holder: &Side, waiter: &Side) {
     holder.enter(LEASE).await;
     let token = stage.token();
     assert!(token.is_some());

@@ -13,8 +13,9 @@ use super::world::World;
 /// The lease where a hand-over is timed.
 pub(crate) const LEASE: Duration = Duration::from_secs(20);
 
-/// A hand-over by looking again and again. One by the end of the lease takes far longer.
-pub(crate) const SOON: Duration = Duration::from_secs(4);
+/// A hand-over by looking again and again: redsync takes three seconds for a look while servers are gone. One by the end
+/// of the lease takes far longer.
+pub(crate) const SOON: Duration = Duration::from_secs(6);
 
 /// Anything that must happen at all.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
@@ -28,6 +29,11 @@ pub(crate) struct Stage {
 impl Stage {
     pub(crate) fn new(world: Arc<World>, name: &str) -> Self {
         Self { world, name: name.to_owned() }
+    }
+
+    /// The same with servers that no other trial uses.
+    pub(crate) async fn alone(self) -> Self {
+        Self { world: self.world.another().await.expect("servers"), ..self }
     }
 
     /// The name that this trial has for itself.
@@ -68,19 +74,19 @@ impl Stage {
         self.world.servers()
     }
 
-    /// A command about the trial's key, on each server.
+    /// A command about the trial's key, on each server that is there.
     fn each<T>(&self, command: &str, read: impl Fn(testbed::Value) -> T) -> Vec<T> {
         let words: Vec<&str> =
             command.split(' ').map(|word| if word == "@" { &self.name } else { word }).collect();
         let ask = |server: &Redis| server.cmd(&words).unwrap_or_else(|e| panic!("{command}: {e}"));
-        self.servers().iter().map(|server| read(ask(server))).collect()
+        self.servers().iter().filter(|server| server.is_running()).map(|server| read(ask(server))).collect()
     }
 
     /// The token that most servers have. The rest of them may be on the way.
     pub(crate) fn token(&self) -> Option<String> {
         let tokens = self.each("GET @", |value| if value.is_nil() { None } else { Some(value.text()) });
         let count = |token: &Option<String>| tokens.iter().filter(|other| *other == token).count();
-        tokens.iter().find(|token| 2 * count(token) > tokens.len()).cloned().flatten()
+        tokens.iter().find(|token| 2 * count(token) > self.servers().len()).cloned().flatten()
     }
 
     /// How long the key lives, on the server where it lives longest; -1 is for ever.

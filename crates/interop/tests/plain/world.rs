@@ -86,6 +86,11 @@ impl World {
         Ok(Arc::new(world))
     }
 
+    /// One more of the kind.
+    pub(crate) async fn another(&self) -> Result<Arc<Self>, String> {
+        Self::start(self.library, self.servers.len()).await
+    }
+
     pub(crate) fn servers(&self) -> &[Redis] {
         &self.servers
     }
