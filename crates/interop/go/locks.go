@@ -31,6 +31,7 @@ func connect(addresses []string) (*servers, error) {
 	if len(addresses) == 0 {
 		return nil, errors.New("no servers")
 	}
+	redis.SetLogger(quiet{})
 	all := &servers{}
 	pools := []pool.Pool{}
 	for _, address := range addresses {
@@ -46,6 +47,11 @@ func connect(addresses []string) (*servers, error) {
 	all.redsync = redsync.New(pools...)
 	return all, nil
 }
+
+// What the client has to say about servers that are gone, errors say too.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
 
 // What one thread holds.
 type locks struct {
