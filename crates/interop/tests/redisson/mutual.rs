@@ -83,7 +83,7 @@ pub(crate) const KINDS: [Words; 7] = [
         leave: "permit.release @ %",
         counted: ["permit @", "permit @"],
         channel: Some("redisson_sc:{@}"),
-        options: QUIET,
+        options: "poll=60s&permit_slack=1s",
     },
     Words {
         kind: "multi",
