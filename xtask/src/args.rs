@@ -5,7 +5,7 @@ pub(crate) const STORES: &[&str] =
     &["memory", "sqlite", "redis", "redis-sentinel", "redis-cluster", "redis-plain", "redlock", "redlock-3"];
 
 /// Other libraries that locks are shared with. Each has a test of the crate `interop`.
-pub(crate) const PEERS: &[&str] = &["redisson"];
+pub(crate) const PEERS: &[&str] = &["redisson", "redsync", "node-redlock", "redis-py"];
 
 /// The parts of the benchmarks.
 const BENCHES: &[&str] = &["embedded", "redis"];
@@ -16,7 +16,7 @@ cargo xtask test                     all tests
     --quick                          only crates and stores that need no servers, and no benchmarks
     --backend STORE                  only the conformance suite on this store
     -- FILTER                        only tests whose name contains FILTER
-cargo xtask interop PEER             only the locks shared with PEER: redisson
+cargo xtask interop PEER             only the locks shared with PEER: redisson, redsync, node-redlock or redis-py
     -- FILTER                        only tests whose name contains FILTER
 cargo xtask bench                    benchmarks, each beside its peer; fails if a bar is missed
     --only embedded                  only memory and SQLite
@@ -149,6 +149,11 @@ mod tests {
         let peer = Some("redisson".into());
         let wanted = Wanted { peer, filter: vec!["fair".into()], ..Wanted::default() };
         assert_eq!(parsed("interop redisson -- fair"), Ok(Task::Test(wanted)));
+        for peer in PEERS {
+            let wanted = Wanted { peer: Some((*peer).into()), ..Wanted::default() };
+            assert_eq!(parsed(&format!("interop {peer}")), Ok(Task::Test(wanted)));
+            assert!(HELP.contains(peer), "{peer}");
+        }
     }
 
     #[test]

@@ -18,6 +18,11 @@ const CLI: Need = Need { program: "redis-cli", package: "redis-tools" };
 const SETPRIV: Need = Need { program: "setpriv", package: "util-linux" };
 const JAVA: Need = Need { program: "java", package: "default-jdk-headless" };
 const MAVEN: Need = Need { program: "mvn", package: "maven" };
+const GO: Need = Need { program: "go", package: "golang-go" };
+const NODE: Need = Need { program: "node", package: "nodejs" };
+const NPM: Need = Need { program: "npm", package: "npm" };
+const PYTHON: Need = Need { program: "python3", package: "python3" };
+const PIP: Need = Need { program: "pip3", package: "python3-pip" };
 
 /// `flock(1)`, a peer in the benchmarks.
 pub(crate) const FLOCK: Need = Need { program: "flock", package: "util-linux" };
@@ -27,6 +32,15 @@ pub(crate) const REDIS: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV];
 
 /// Redis, and what Redisson runs on.
 pub(crate) const REDISSON: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN];
+
+/// Redis, and what redsync runs on.
+pub(crate) const REDSYNC: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV, GO];
+
+/// Redis, and what node-redlock runs on.
+pub(crate) const NODE_REDLOCK: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV, NODE, NPM];
+
+/// Redis, and what redis-py runs on.
+pub(crate) const REDIS_PY: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV, PYTHON, PIP];
 
 /// The benchmarks with all their peers.
 pub(crate) const BENCH: &[Need] = &[FLOCK, SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN];

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::args::{PEERS, STORES, Wanted};
-use crate::packages::{BENCH, Need, REDIS, REDISSON};
+use crate::packages::{BENCH, NODE_REDLOCK, Need, REDIS, REDIS_PY, REDISSON, REDSYNC};
 use crate::{cargo, root};
 
 /// The crates whose own tests start servers: all that use the testbed, and the testbed. `--quick` leaves them out.
@@ -177,7 +177,16 @@ fn conformance(store: &str, quick: bool, filter: &[String]) -> Part {
 
 fn interop(peer: &str, filter: &[String]) -> Part {
     let step = tests(&[&format!("--test={peer}")], false, filter, seconds(1200));
-    Part { needs: REDISSON, ..part(&format!("interop {peer}"), vec![step]) }
+    Part { needs: needs_of_peer(peer), ..part(&format!("interop {peer}"), vec![step]) }
+}
+
+fn needs_of_peer(peer: &str) -> &'static [Need] {
+    match peer {
+        "redsync" => REDSYNC,
+        "node-redlock" => NODE_REDLOCK,
+        "redis-py" => REDIS_PY,
+        _ => REDISSON,
+    }
 }
 
 /// Not optimised, and so without meaning as a measurement: it shows that the benchmarks work.
@@ -201,7 +210,8 @@ mod tests {
         let quick = ["build", "unit", "doc", "examples", "conformance memory", "conformance sqlite"];
         assert_eq!(names(&Wanted { quick: true, ..Wanted::default() }), quick);
         let all = [&["build", "unit", "doc", "examples"].map(String::from)[..], &stores].concat();
-        let all = [&all[..], &["interop redisson", "bench"].map(String::from)].concat();
+        let peers: Vec<_> = PEERS.iter().map(|peer| format!("interop {peer}")).collect();
+        let all = [&all[..], &peers, &["bench".to_owned()]].concat();
         assert_eq!(names(&Wanted::default()), all);
         let filter = vec!["fair".to_owned()];
         let unnamed = |name: &String| name == "examples" || name == "bench";
@@ -218,7 +228,8 @@ mod tests {
         let quick = Wanted { quick: true, ..Wanted::default() };
         assert!(parts(&quick, Path::new("bin")).iter().all(|part| part.needs.is_empty()));
         let all = parts(&Wanted::default(), Path::new("bin"));
-        for served in all.iter().filter(|part| part.name.contains("redis") || part.name == "unit") {
+        let served = |name: &str| name == "unit" || name.contains("redis") || name.starts_with("interop");
+        for served in all.iter().filter(|part| served(&part.name)) {
             assert!(REDIS.iter().all(|need| served.needs.contains(need)), "{served:?}");
         }
     }
@@ -260,7 +271,8 @@ mod tests {
     #[test]
     fn what_has_a_part_of_its_own_is_no_unit_test() {
         let unit = integration_tests(&root(), false);
-        assert!(!unit.contains(&"matrix".to_owned()) && !unit.contains(&"redisson".to_owned()));
+        assert!(!unit.contains(&"matrix".to_owned()));
+        assert!(PEERS.iter().all(|peer| !unit.contains(&(*peer).to_owned())));
         assert!(PEERS.iter().all(|peer| root().join("crates/interop/tests").join(peer).exists()));
         assert!(example_names(&root()).contains(&"lock".to_owned()));
     }

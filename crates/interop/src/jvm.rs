@@ -4,7 +4,8 @@ use std::ops::Deref;
 
 use tokio::process::Command;
 
-use crate::{Address, Error, Options, Peer, Result, driver};
+use crate::driver::java;
+use crate::{Address, Error, Options, Peer, Result};
 
 /// A Java process with a Redisson client in it. Dropping it kills it.
 #[derive(Debug)]
@@ -16,7 +17,7 @@ impl Jvm {
     /// # Errors
     /// `Build` and `Io` when that fails; `Thrown` when it cannot connect.
     pub async fn start(address: &Address, options: &Options) -> Result<Self> {
-        let class_path = tokio::task::spawn_blocking(driver::class_path).await;
+        let class_path = tokio::task::spawn_blocking(|| java::CLASS_PATH.made()).await;
         let class_path = class_path.map_err(|e| Error::Build(e.to_string()))??;
         let mut command = Command::new("java");
         command.args(options.machine());

@@ -1,14 +1,17 @@
-//! The same locks shared with another library: processes of both sides, steered from here in the same words.
+//! The same locks shared with other libraries: processes of both sides, steered from here in the same words.
 
 mod driver;
 mod jvm;
 mod options;
 mod peer;
+mod plain;
+pub mod trials;
 mod worker;
 
 pub use jvm::Jvm;
 pub use options::{Address, Options};
 pub use peer::{PATIENCE, Peer, Pending};
+pub use plain::Plain;
 pub use worker::{Worker, serve};
 
 /// What can go wrong with a peer.

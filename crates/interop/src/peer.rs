@@ -1,4 +1,4 @@
-//! A process with a client in it, steered line by line (see `java/…/Driver.java`).
+//! A process with a client in it, steered line by line (see the drivers of this crate).
 //!
 //! A request is `ID THREAD VERB ARGS…`, its answer `ID ok VALUE` or `ID error CLASS MESSAGE`. Requests of one thread
 //! are done one after the other, and a thread is an owner.

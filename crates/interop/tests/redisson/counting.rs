@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
+use interop::trials::Party;
+
 use crate::case::{Case, Way};
-use crate::party::Party;
 use crate::stage::{QUIET, Stage, assert_soon};
 
 const KIND: &str = "semaphore";
@@ -11,7 +12,7 @@ const CHANNEL: &str = "redisson_sc:{@}";
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new(KIND, "redisson_sets_tenure_takes", Way::FromRedisson, |stage| async move {
+        Case::new(KIND, "redisson_sets_tenure_takes", Way::FromPeer, |stage| async move {
             let (jvm, rust) = (stage.jvm(0).await, stage.worker(0).await);
             one_number(&jvm, &rust).await;
         }),

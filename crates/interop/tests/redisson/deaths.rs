@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use interop::Options;
+use interop::trials::Party;
 
 use crate::case::{Case, Way};
 use crate::mutual::{KINDS, Words};
-use crate::party::Party;
 use crate::stage::{PATIENCE, Stage, assert_soon};
 
 /// What the dead leave behind lives this long.
@@ -28,7 +28,7 @@ pub(crate) fn cases() -> Vec<Case> {
         let kind = words.kind;
         let options =
             if kind == "fenced" { "lease=3s&permit_slack=1s&poll=1s&fence=redisson" } else { OPTIONS };
-        cases.push(Case::new(kind, "redisson_dies_holding", Way::FromRedisson, move |stage| async move {
+        cases.push(Case::new(kind, "redisson_dies_holding", Way::FromPeer, move |stage| async move {
             let victim = stage.own_jvm(short_lived()).await;
             let heir = stage.worker_with(0, words.options).await;
             dies_holding(&stage, words, victim, heir).await;
@@ -38,7 +38,7 @@ pub(crate) fn cases() -> Vec<Case> {
             let heir = stage.jvm(0).await;
             dies_holding(&stage, words, victim, heir).await;
         }));
-        cases.push(Case::new(kind, "redisson_dies_waiting", Way::FromRedisson, move |stage| async move {
+        cases.push(Case::new(kind, "redisson_dies_waiting", Way::FromPeer, move |stage| async move {
             let victim = stage.own_jvm(short_lived()).await;
             let (holder, next) = (stage.jvm(0).await, stage.worker_with(0, words.options).await);
             dies_waiting(&stage, words, holder, victim, next, false).await;

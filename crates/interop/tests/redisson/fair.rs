@@ -2,17 +2,17 @@
 
 use std::time::{Duration, Instant};
 
+use interop::trials::Party;
 use tokio::sync::mpsc;
 
 use crate::case::{Case, Way};
-use crate::party::Party;
 use crate::stage::{LEASE, QUIET, Stage, assert_soon};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("fair", "all_are_served_in_the_order_of_coming", Way::Both, order),
         Case::new("fair", "tenure_leaves_early_and_order_and_scores_stay", Way::FromTenure, tenure_leaves),
-        Case::new("fair", "redisson_leaves_early_and_order_stays", Way::FromRedisson, redisson_leaves),
+        Case::new("fair", "redisson_leaves_early_and_order_stays", Way::FromPeer, redisson_leaves),
         Case::new("fair", "nobody_overtakes_the_queue", Way::Both, nobody_overtakes),
     ]
 }

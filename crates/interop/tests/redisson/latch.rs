@@ -2,15 +2,16 @@
 
 use std::time::Instant;
 
+use interop::trials::Party;
+
 use crate::case::{Case, Way};
-use crate::party::Party;
 use crate::stage::{Stage, assert_soon};
 
 const CHANNEL: &str = "redisson_countdownlatch__channel__{@}";
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("latch", "redisson_opens_it", Way::FromRedisson, |stage| async move {
+        Case::new("latch", "redisson_opens_it", Way::FromPeer, |stage| async move {
             let (jvm, rust) = (stage.jvm(0).await, stage.worker(0).await);
             opens(&stage, &jvm, &rust).await;
         }),

@@ -11,7 +11,7 @@ use crate::stage::{LEASE, QUIET, Stage, assert_soon};
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for words in KINDS.into_iter().filter(|w| ["lock", "fair", "read/write", "fenced"].contains(&w.kind)) {
-        cases.push(Case::new(words.kind, "redisson_re_enters", Way::FromRedisson, move |stage| {
+        cases.push(Case::new(words.kind, "redisson_re_enters", Way::FromPeer, move |stage| {
             redisson_re_enters(stage, words)
         }));
         cases.push(Case::new(words.kind, "tenure_re_enters", Way::FromTenure, move |stage| {
@@ -19,12 +19,12 @@ pub(crate) fn cases() -> Vec<Case> {
         }));
     }
     cases.extend([
-        Case::new("lock", "tenure_sees_redisson", Way::FromRedisson, tenure_sees_redisson),
+        Case::new("lock", "tenure_sees_redisson", Way::FromPeer, tenure_sees_redisson),
         Case::new("lock", "redisson_sees_tenure", Way::FromTenure, redisson_sees_tenure),
         Case::new("lock", "redisson_cannot_unlock_for_tenure", Way::FromTenure, redisson_cannot_unlock),
-        Case::new("lock", "tenure_forces_redisson_out", Way::FromRedisson, tenure_forces_redisson_out),
+        Case::new("lock", "tenure_forces_redisson_out", Way::FromPeer, tenure_forces_redisson_out),
         Case::new("lock", "redisson_forces_tenure_out", Way::FromTenure, redisson_forces_tenure_out),
-        Case::new("lock", "redisson_renews_past_its_lease", Way::FromRedisson, redisson_renews),
+        Case::new("lock", "redisson_renews_past_its_lease", Way::FromPeer, redisson_renews),
         Case::new("lock", "tenure_renews_past_its_lease", Way::FromTenure, tenure_renews),
         Case::new("lock", "a_name_with_a_hash_tag", Way::Both, a_name_with_a_hash_tag),
     ]);

@@ -7,7 +7,7 @@ use crate::stage::{LEASE, QUIET, Stage, assert_soon};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("multi", "one_part_of_redissons_is_enough_to_wait_for", Way::FromRedisson, part_of_theirs),
+        Case::new("multi", "one_part_of_redissons_is_enough_to_wait_for", Way::FromPeer, part_of_theirs),
         Case::new("multi", "one_part_of_ours_is_enough_to_wait_for", Way::FromTenure, part_of_ours),
     ]
 }

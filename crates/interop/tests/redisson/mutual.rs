@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use interop::trials::Party;
+
 use crate::case::{Case, Way};
-use crate::party::Party;
 use crate::stage::{QUIET, Stage, assert_soon};
 
 /// How a kind is spoken of. `@` is the name; `%` is what entering answered.
@@ -132,15 +133,10 @@ pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for words in KINDS {
         let kind = words.kind;
-        cases.push(Case::new(
-            kind,
-            "redisson_holds_tenure_waits",
-            Way::FromRedisson,
-            move |stage| async move {
-                let (jvm, rust) = (stage.jvm(0).await, stage.worker_with(0, words.options).await);
-                hand_over(&stage, words, &jvm, &rust).await;
-            },
-        ));
+        cases.push(Case::new(kind, "redisson_holds_tenure_waits", Way::FromPeer, move |stage| async move {
+            let (jvm, rust) = (stage.jvm(0).await, stage.worker_with(0, words.options).await);
+            hand_over(&stage, words, &jvm, &rust).await;
+        }));
         cases.push(Case::new(
             kind,
             "tenure_holds_redisson_waits",

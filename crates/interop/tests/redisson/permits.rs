@@ -11,7 +11,7 @@ const CHANNEL: &str = "redisson_sc:{@}";
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new(KIND, "both_count_the_permits_of_the_other", Way::Both, both_count),
-        Case::new(KIND, "a_permit_of_redisson_ends", Way::FromRedisson, ends_in_redisson),
+        Case::new(KIND, "a_permit_of_redisson_ends", Way::FromPeer, ends_in_redisson),
         Case::new(KIND, "a_permit_of_tenure_ends", Way::FromTenure, ends_in_tenure),
         Case::new(KIND, "three_permits_under_one_guard", Way::FromTenure, three_at_once),
         Case::new(KIND, "either_side_changes_the_size", Way::Both, resize),

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use interop::Options;
+use interop::trials::Party;
 use tenure::Owner;
 
 use crate::case::{Case, Way};
-use crate::party::Party;
 use crate::stage::{LEASE, QUIET, Stage, assert_soon};
 
 const KIND: &str = "read/write";
@@ -14,7 +14,7 @@ const CHANNEL: &str = "redisson_rwlock:{@}";
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new(KIND, "redisson_reads_and_leaves_first", Way::FromRedisson, |stage| async move {
+        Case::new(KIND, "redisson_reads_and_leaves_first", Way::FromPeer, |stage| async move {
             let (jvm, rust) = (stage.jvm(0).await, stage.worker(0).await);
             two_readers(&stage, &jvm, &rust).await;
         }),
@@ -22,7 +22,7 @@ pub(crate) fn cases() -> Vec<Case> {
             let (jvm, rust) = (stage.jvm(0).await, stage.worker(0).await);
             two_readers(&stage, &rust, &jvm).await;
         }),
-        Case::new(KIND, "redisson_writes_and_all_readers_wait", Way::FromRedisson, |stage| async move {
+        Case::new(KIND, "redisson_writes_and_all_readers_wait", Way::FromPeer, |stage| async move {
             let (jvm, rust) = (stage.jvm(0).await, stage.worker(0).await);
             all_readers_at_once(&stage, &jvm, &rust).await;
         }),
@@ -30,7 +30,7 @@ pub(crate) fn cases() -> Vec<Case> {
             let (jvm, rust) = (stage.jvm(0).await, stage.worker(0).await);
             all_readers_at_once(&stage, &rust, &jvm).await;
         }),
-        Case::new(KIND, "redisson_keeps_reading_under_its_write", Way::FromRedisson, redisson_downgrades),
+        Case::new(KIND, "redisson_keeps_reading_under_its_write", Way::FromPeer, redisson_downgrades),
         Case::new(KIND, "tenure_keeps_reading_under_its_write", Way::FromTenure, tenure_downgrades),
         Case::new(KIND, "a_read_outlives_the_watchdog_of_redisson", Way::Both, outlives_the_watchdog),
         Case::new(KIND, "a_dead_reader_holds_no_writer_up", Way::Both, dead_reader),

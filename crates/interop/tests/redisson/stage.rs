@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use interop::Options;
+use interop::trials::{Party, Shared};
 use tenure::Client;
 use testbed::Value;
 
-use crate::party::Party;
 use crate::world::World;
 
 /// The lease that is asked for where a hand-over is timed.
@@ -42,7 +42,7 @@ impl Stage {
         &self.world
     }
 
-    fn party(&self, peer: crate::world::Shared) -> Party {
+    fn party(&self, peer: Shared) -> Party {
         Party::new(peer, &self.name)
     }
 

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::ops::Deref;
 use std::sync::Arc;
 
-use interop::{Address, Jvm, Options, Peer, Worker};
+use interop::trials::Shared;
+use interop::{Address, Jvm, Options, Worker};
 use testbed::{Cluster, Redis, RedisOptions, Sentinels};
 use tokio::sync::{Mutex, OnceCell};
 
@@ -51,9 +51,6 @@ enum Servers {
     Cluster(Cluster),
     Sentinel(Sentinels),
 }
-
-/// A process of either side.
-pub(crate) type Shared = Arc<dyn Deref<Target = Peer> + Send + Sync>;
 
 pub(crate) struct World {
     // Before the servers, so that they are dropped before them.

@@ -1,0 +1,57 @@
+//! The Java driver: classes of its own, and libraries where Maven keeps them.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::{Recipe, offline_first, run};
+use crate::Result;
+
+/// The class path with which `java` finds it.
+pub(crate) const CLASS_PATH: Recipe<String> = Recipe { folder: "java", build, kept };
+
+/// Of a finished build whose libraries are still there.
+fn kept(built: &Path) -> Option<String> {
+    let libraries = fs::read_to_string(built.join("class-path")).ok()?;
+    let libraries = libraries.trim();
+    let all_there = libraries.split(':').all(|jar| Path::new(jar).is_file());
+    all_there.then(|| format!("{}:{libraries}", built.join("classes").display()))
+}
+
+fn build(sources: &Path, into: &Path) -> Result<()> {
+    offline_first(|offline| {
+        let mut maven = Command::new("mvn");
+        maven.args(["-q", "-B"]).args(offline.then_some("-o"));
+        maven.arg("-f").arg(sources.join("pom.xml"));
+        maven.arg(format!("-Dout={}", into.display()));
+        maven.arg(format!("-Dmdep.outputFile={}", into.join("class-path").display()));
+        run(maven.args(["compiler:compile", "dependency:build-classpath"]))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_whose_libraries_have_gone_is_done_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let jar = folder.path().join("a.jar");
+        fs::write(&jar, "").unwrap();
+        fs::write(folder.path().join("class-path"), format!("{}\n", jar.display())).unwrap();
+        let classes = folder.path().join("classes");
+        assert_eq!(kept(folder.path()), Some(format!("{}:{}", classes.display(), jar.display())));
+        fs::remove_file(jar).unwrap();
+        assert_eq!(kept(folder.path()), None);
+    }
+
+    #[test]
+    fn what_does_not_build_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let sources = folder.path().join("sources");
+        fs::create_dir_all(&sources).unwrap();
+        fs::write(sources.join("pom.xml"), "<project>").unwrap();
+        let said = CLASS_PATH.made_in(&sources, &folder.path().join("out")).unwrap_err().to_string();
+        assert!(said.contains("pom.xml"), "{said}");
+    }
+}

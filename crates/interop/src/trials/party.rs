@@ -1,0 +1,83 @@
+//! A process of either side, as a trial speaks to it.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::{PATIENCE, Peer, Pending, Result};
+
+/// A process of either side.
+pub type Shared = Arc<dyn Deref<Target = Peer> + Send + Sync>;
+
+/// A process and a trial's name. In requests `@` stands for the trial's name, so that trials do not meet.
+#[derive(Clone)]
+pub struct Party {
+    peer: Shared,
+    name: String,
+}
+
+impl Party {
+    /// The process for the trial of this name.
+    pub fn new(peer: Shared, name: &str) -> Self {
+        Self { peer, name: name.to_owned() }
+    }
+
+    /// Sends a request that takes its time.
+    pub fn spawn(&self, thread: &str, request: &str) -> Pending {
+        self.peer.spawn(&format!("{}/{thread}", self.name), &request.replace('@', &self.name))
+    }
+
+    /// What a request comes to.
+    ///
+    /// # Errors
+    /// As [`Peer::call`].
+    pub async fn try_call(&self, thread: &str, request: &str) -> Result<String> {
+        self.spawn(thread, request).answer().await
+    }
+
+    /// What must not fail.
+    ///
+    /// # Panics
+    /// When it does.
+    pub async fn call(&self, thread: &str, request: &str) -> String {
+        self.try_call(thread, request).await.unwrap_or_else(|e| panic!("{thread} {request}: {e}"))
+    }
+
+    /// What must be answered so.
+    ///
+    /// # Panics
+    /// When it is not.
+    pub async fn says(&self, thread: &str, request: &str, answer: &str) {
+        assert_eq!(self.call(thread, request).await, answer, "{thread} {request}");
+    }
+
+    /// Waits until a thread sleeps until a message comes. Redisson loses the `1` of a writer that comes a moment
+    /// earlier.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub async fn parked(&self, thread: &str) {
+        let begin = Instant::now();
+        while self.call(thread, "parked").await != "true" {
+            assert!(begin.elapsed() < PATIENCE, "{thread} does not wait");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.peer.pid()
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub async fn kill(&self) {
+        self.peer.kill().await;
+    }
+}
+
+impl fmt::Debug for Party {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Party").field(&self.name).finish()
+    }
+}
