@@ -223,7 +223,8 @@ impl Inner {
         let (rounds, before) = entry.lost(Places { claim: ask.clone(), nodes: places });
         self.abandon(before);
         let going = (0..self.nodes.len()).filter(|node| !stays(*node));
-        self.farewell(&ask, None, going, |node| votes.0[node].is_none()).await;
+        let silent = now >= sent.after(limit);
+        self.farewell(&ask, None, going, |node| silent && votes.0[node].is_none()).await;
         if claim.wait.is_none() {
             self.rounds.forget(claim.id, &entry);
         }
@@ -246,7 +247,7 @@ impl Inner {
                 format!("most nodes granted it, but that took {took:?}, of a lease of {:?}", claim.lease);
             return Err(self.info.unavailable(what, reason));
         }
-        let said = || votes.tell(self.names(), limit);
+        let said = || votes.tell(self.names(), took, limit);
         let retry_after = votes.retry_after();
         // Only who waits for as long as it takes counts rounds, and not those in which nodes were not ready.
         let tries = self.options.tries;
@@ -293,7 +294,7 @@ impl Inner {
     }
 
     fn unknown(&self, what: String, votes: &Votes, limit: Duration) -> Error {
-        Error::Unknown { backend: SCHEME, what, reason: votes.tell(self.names(), limit) }
+        Error::Unknown { backend: SCHEME, what, reason: votes.tell(self.names(), limit, limit) }
     }
 
     /// Writes the count of a hold that stays. It is for people: most nodes are enough.

@@ -79,7 +79,7 @@ impl Inner {
         })
         .await;
         if seen.len() < self.needed() {
-            return Err(self.info.unavailable("look", votes.tell(self.names(), LIMIT)));
+            return Err(self.info.unavailable("look", votes.tell(self.names(), LIMIT, LIMIT)));
         }
         Ok(seen)
     }

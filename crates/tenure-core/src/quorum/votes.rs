@@ -86,9 +86,15 @@ impl Votes {
         failed.find(|error| !error.is_transient())
     }
 
-    /// In words, of each node.
-    pub(super) fn tell<'a>(&self, names: impl Iterator<Item = &'a str>, limit: Duration) -> String {
+    /// In words, of each node. What was decided within `limit` did not wait for those who had not answered yet.
+    pub(super) fn tell<'a>(
+        &self,
+        names: impl Iterator<Item = &'a str>,
+        took: Duration,
+        limit: Duration,
+    ) -> String {
         let said = |vote: &Option<Vote>| match vote {
+            None if took < limit => "had not answered yet".to_owned(),
             None => format!("no answer within {limit:?}"),
             Some(Vote::Yes) => "granted, and given back".to_owned(),
             Some(Vote::No) => "held by another".to_owned(),

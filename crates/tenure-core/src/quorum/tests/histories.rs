@@ -74,8 +74,7 @@ fn history(seed: u64, rules: Rules) -> (Option<String>, u32) {
                     let way = Way::new(server, &clock, move || fate(&mut dice.lock().unwrap()));
                     Node { name: at.to_string(), backend: Arc::new(way) }
                 });
-                let mut options = QuorumOptions::default();
-                options.max_lease = LEASE;
+                let options = QuorumOptions { max_lease: LEASE, ..QuorumOptions::default() };
                 let quorum = Quorum::new(nodes.collect(), options).unwrap();
                 quorum.0.rounds.one_id.store(rules.one_id, SeqCst);
                 tokio::spawn(client(
