@@ -8,7 +8,7 @@ pub(crate) const STORES: &[&str] =
 pub(crate) const PEERS: &[&str] = &["redisson", "redsync", "node-redlock", "redis-py"];
 
 /// The parts of the benchmarks.
-const BENCHES: &[&str] = &["embedded", "redis"];
+const BENCHES: &[&str] = &["embedded", "redlock", "redis"];
 
 pub(crate) const HELP: &str = "\
 cargo xtask check                    format, lints, documentation, tidiness
@@ -21,6 +21,7 @@ cargo xtask interop PEER             only the locks shared with PEER: redisson, 
 cargo xtask bench                    benchmarks, each beside its peer; fails if a bar is missed
     --only embedded                  only memory and SQLite
     --only redis                     only Redis, beside a bare socket and Redisson
+    --only redlock                   only five servers, beside five bare sockets
     --quick                          shorter, and bars do not decide
     --json                           the result as JSON on standard output
 cargo xtask docs                     the API documentation, and where it is

@@ -12,7 +12,7 @@ use crate::{cargo, root};
 const WITH_SERVERS: &[&str] = &["interop", "tenure-redis", "testbed"];
 
 /// Tests of other crates that do: crate and file. `--quick` leaves these out, too.
-const SERVER_TESTS: &[(&str, &str)] = &[("tenure-cli", "redis"), ("tenure", "redlock")];
+const SERVER_TESTS: &[(&str, &str)] = &[("tenure-cli", "redis"), ("tenure", "redlock"), ("tenure", "multi")];
 
 /// One line of the summary.
 #[derive(Debug)]

@@ -76,6 +76,9 @@ const QUICK: Scale = Scale {
     earlier: 500,
 };
 
+/// What can be measured alone.
+const PARTS: [&str; 3] = ["embedded", "redlock", "redis"];
+
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -90,8 +93,8 @@ fn main() -> ExitCode {
             "--quick" => quick = true,
             "--json" => json = true,
             "--only" => match words.next() {
-                Some(part @ ("embedded" | "redis")) => only = Some(part),
-                other => return said(Err(format!("--only embedded or --only redis, not {other:?}").into())),
+                Some(part) if PARTS.contains(&part) => only = Some(part),
+                other => return said(Err(format!("--only one of {PARTS:?}, not {other:?}").into())),
             },
             _ => return said(Err(format!("there is no option `{word}`: --only, --quick, --json").into())),
         }
@@ -119,7 +122,8 @@ fn bench(scale: Scale, only: Option<&str>, json: bool) -> Result<bool> {
     let workers = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let rows: Vec<Row> = runtime.block_on(async {
         let mut rows = Vec::new();
-        if only != Some("redis") {
+        let wanted = |part| only.is_none_or(|only| only == part);
+        if wanted("embedded") {
             eprintln!("memory …");
             rows.push(memory::pairs(scale).await?);
             eprintln!("sqlite …");
@@ -129,7 +133,11 @@ fn bench(scale: Scale, only: Option<&str>, json: bool) -> Result<bool> {
             eprintln!("waiting processes …");
             rows.push(waiting::cpu_of_waiting(scale).await?);
         }
-        if only != Some("embedded") {
+        if wanted("redlock") {
+            eprintln!("redlock …");
+            rows.extend(redis::quorum::rows(scale).await?);
+        }
+        if wanted("redis") {
             rows.extend(redis::rows(scale, workers.handle()).await?);
         }
         Ok::<_, Box<dyn std::error::Error>>(rows)

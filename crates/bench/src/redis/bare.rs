@@ -105,7 +105,15 @@ impl Bare {
 
     /// Sends all commands in one go and reads their replies.
     pub(crate) fn exchange(&mut self, commands: &[u8], replies: usize) -> Result<()> {
-        self.socket.write_all(commands)?;
+        self.send(commands)?;
+        self.receive(replies)
+    }
+
+    pub(crate) fn send(&mut self, commands: &[u8]) -> Result<()> {
+        Ok(self.socket.write_all(commands)?)
+    }
+
+    pub(crate) fn receive(&mut self, replies: usize) -> Result<()> {
         let mut left = replies;
         while left > 0 {
             let n = self.socket.read(&mut self.input[self.filled..])?;

@@ -3,6 +3,7 @@
 mod bare;
 mod contended;
 mod many;
+pub(crate) mod quorum;
 mod redisson;
 mod watchdog;
 

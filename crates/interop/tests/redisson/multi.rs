@@ -1,15 +1,36 @@
 //! Several locks at once.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::case::{Case, Way};
-use crate::stage::{LEASE, QUIET, Stage, assert_soon};
+use crate::stage::{LEASE, PATIENCE, QUIET, Stage, assert_soon};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("multi", "one_part_of_redissons_is_enough_to_wait_for", Way::FromPeer, part_of_theirs),
         Case::new("multi", "one_part_of_ours_is_enough_to_wait_for", Way::FromTenure, part_of_ours),
+        Case::new("multi", "opposite_orders_do_not_deadlock", Way::Both, opposite_orders),
     ]
+}
+
+/// Redisson takes them in its order, we in the other: each gets in, again and again.
+async fn opposite_orders(stage: Stage) {
+    const TIMES: usize = 15;
+    let (jvm, client) = (stage.jvm(0).await, stage.client(QUIET).await);
+    let [a, b] = [1, 2].map(|n| client.lock(format!("{}{n}", stage.name())).lease(LEASE));
+    let ours = tokio::spawn(async move {
+        let multi = tenure::multi([b, a]);
+        for _ in 0..TIMES {
+            let guards = multi.acquire().await.expect("granted");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            guards.release().await.expect("released");
+        }
+    });
+    for _ in 0..TIMES {
+        jvm.call("a", "multi.lock @1,@2 20000").await;
+        jvm.call("a", "multi.unlock @1,@2").await;
+    }
+    tokio::time::timeout(PATIENCE, ours).await.expect("in time").expect("no panic");
 }
 
 async fn part_of_theirs(stage: Stage) {
