@@ -156,7 +156,10 @@ impl Request {
                 Ok(Tried::Busy { doubtful }) => break (claim, doubtful),
                 Ok(Tried::Revoked) => {}
                 // The store is not ready, and knows when it will be: worth waiting for.
-                Err(error) if error.retry_after().is_some() && waits.is_some() => break (claim, false),
+                Err(error) if error.retry_after().is_some() && waits.is_some() => {
+                    // Under another id: an earlier try of this one may have been undone.
+                    break (self.claim(name, self.kind, terms, None), false);
+                }
                 Err(error) => return Err(error),
             }
         };

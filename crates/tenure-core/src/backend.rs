@@ -369,7 +369,7 @@ pub struct Holder {
 impl Holder {
     /// Its id, unless it belongs to another library that writes ids in its own way.
     pub fn hold_id(&self) -> Option<HoldId> {
-        self.id.parse().ok()
+        self.id.parse::<HoldId>().ok().filter(|id| id.to_string() == self.id)
     }
 }
 

@@ -310,9 +310,10 @@ impl From<HoldId> for HeldBy {
 }
 
 impl From<&str> for HeldBy {
-    /// What looks like the id of a hold is one.
+    /// What is written as the id of a hold is one.
     fn from(text: &str) -> Self {
-        text.parse().map_or_else(|_| Self::Token(text.into()), Self::Hold)
+        let id = text.parse::<HoldId>().ok().filter(|id| id.to_string() == text);
+        id.map_or_else(|| Self::Token(text.into()), Self::Hold)
     }
 }
 

@@ -8,10 +8,9 @@ local token, id, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local held = redis.call('GET', name)
 if held and meant(held, about, token, id) then
   if ARGV[4] ~= '1' then
-    count(about, token, ARGV[4])
+    count(about, held, ARGV[4])
   end
-  extend(name, lease)
-  extend(about, lease)
+  keep(name, about, id, lease)
   return {1}
 end
 if ARGV[4] ~= '1' then

@@ -5,19 +5,19 @@
 local name, about, waiters, stamps = unpack(KEYS)
 local token, id = ARGV[1], ARGV[2]
 
-if not meant(redis.call('GET', name), about, token, id) then
+local held = redis.call('GET', name)
+if not meant(held, about, token, id) then
   if ARGV[3] ~= '0' then
     return 0
   end
   return leave(waiters, waiters, stamps, about, id)
 end
 if ARGV[3] ~= '0' then
-  count(about, token, ARGV[3])
-  extend(name, tonumber(ARGV[4]))
-  extend(about, tonumber(ARGV[4]))
+  count(about, held, ARGV[3])
+  keep(name, about, id, tonumber(ARGV[4]))
   return 1
 end
 redis.call('DEL', name)
-redis.call('HDEL', about, token, 'holder', 'hold')
+redis.call('HDEL', about, held, 'holder', 'hold')
 redis.pcall(ARGV[5], ARGV[6], '0')
 return 1

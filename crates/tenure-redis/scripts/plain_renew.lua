@@ -11,8 +11,7 @@ for at = 1, #ARGV, 4 do
   -- A key that somebody else has overwritten must not end the renewal of all others.
   local held = redis.pcall('GET', name)
   if meant(held, about, token, id) then
-    extend(name, lease)
-    extend(about, lease)
+    keep(name, about, id, lease)
     found = 1
   elseif redis.call('ZSCORE', waiters, id) then
     stamp(waiters, stamps, about, id, ms, now)

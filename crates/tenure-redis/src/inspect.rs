@@ -192,7 +192,9 @@ impl Seen {
         };
         match self.text(0)? {
             "string" if self.plain => {
-                let (token, left) = (self.text(2)?, self.parts.get(1).and_then(Value::int).unwrap_or(-1));
+                // Some libraries draw raw bytes.
+                let token = String::from_utf8_lossy(self.parts.get(2)?.bytes()?);
+                let (token, left) = (&*token, self.parts.get(1).and_then(Value::int).unwrap_or(-1));
                 let about = about.get(token);
                 let holds = about.and_then(|a| a.number).unwrap_or(1);
                 snapshot.holders = vec![holder(token, Mode::Exclusive, holds, time_left(left), about)];

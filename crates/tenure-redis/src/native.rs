@@ -7,6 +7,7 @@ use tenure_core::backend::{Attempt, Released, Renewal};
 use tenure_core::{Claim, Error, Name, Result};
 
 use crate::keys::Keys;
+use crate::options::Layout;
 use crate::plain::{look_again, words_of};
 use crate::store::{Redis, millis};
 use crate::transport::{Failure, Order, To, Value};
@@ -30,23 +31,31 @@ impl Native {
 }
 
 impl Redis {
+    /// What is done without scripts, where they are forbidden. Found out when it is first needed.
+    pub(crate) async fn native(&self) -> Result<Option<Native>> {
+        if self.layout != Layout::Plain {
+            return Ok(None);
+        }
+        self.native.get_or_try_init(|| self.probe_native()).await.copied()
+    }
+
     /// Whether scripts are forbidden, and what there is instead. Asked for by trying: rights and versions vary.
-    pub(crate) async fn probe_native(&self) -> Result<()> {
+    async fn probe_native(&self) -> Result<Option<Native>> {
         let name = Name::new("tenure-probe")?;
         let keys = Keys::new(&self.prefix, &name);
         let what = self.what("connect", &name, &keys);
+        // Without a key: whether this user may use that key is another matter.
         let none = "0".repeat(40);
-        match self.words(&keys, &["EVALSHA", &none, "1", keys.name()], Order::Free).await {
+        match self.words(&keys, &["EVALSHA", &none, "0"], Order::Free).await {
             Err(Failure::Refused(reply)) if reply.code == "NOPERM" => {}
-            _ => return Ok(()),
+            Ok(_) | Err(Failure::Refused(_)) => return Ok(None),
+            Err(failure) => return Err(what.failed(failure)),
         }
         for native in [Native::Delifeq, Native::Delex] {
             match self.words(&keys, &native.delete(keys.name(), "x"), Order::Free).await {
                 Ok(Value::Int(_)) => {
                     tracing::info!(?native, "this user may not run scripts: done without");
-                    // Set once: a second probe finds the same.
-                    let _ = self.native.set(native);
-                    return Ok(());
+                    return Ok(Some(native));
                 }
                 Err(Failure::Refused(_)) => {}
                 Ok(other) => return Err(what.nonsense(other)),
@@ -66,6 +75,14 @@ impl Redis {
     }
 
     pub(crate) async fn native_attempt(&self, claim: &Claim) -> Result<Attempt> {
+        if claim.token.is_some() {
+            return Err(Error::Unsupported {
+                backend: self.info.scheme,
+                what: "a token of the caller's own".to_owned(),
+                reason: "this user may not run scripts, and without them one hold of a token is not told from the next"
+                    .to_owned(),
+            });
+        }
         let keys = self.keys(&claim.name)?;
         let failed = |failure| self.failed("acquire", &claim.name, &keys, failure);
         let sent = self.info.clock.now();
@@ -78,8 +95,7 @@ impl Redis {
                 return Ok(Attempt::Granted { fence: None, until });
             }
         }
-        // With a token of the caller's own it may be another hold of the same token.
-        if (claim.holds > 1 || claim.token.is_none()) && self.extend(claim, &keys).await.map_err(failed)? {
+        if self.extend(claim, &keys).await.map_err(failed)? {
             return Ok(Attempt::Granted { fence: None, until });
         }
         if claim.holds > 1 {
@@ -95,7 +111,10 @@ impl Redis {
         let (token, _) = words_of(claim);
         let lease = if claim.lease.is_zero() { 0 } else { millis(claim.lease) };
         let left = self.words(keys, &["PTTL", keys.name()], Order::Proof).await?.int().unwrap_or(-2);
-        if left == -1 || u64::try_from(left).is_ok_and(|left| left >= lease) {
+        if left == -2 {
+            return Ok(false);
+        }
+        if left == -1 || lease == 0 || u64::try_from(left).is_ok_and(|left| left >= lease) {
             let held = self.words(keys, &["GET", keys.name()], Order::Proof).await?;
             return Ok(held.text() == Some(&token));
         }

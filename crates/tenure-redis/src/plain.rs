@@ -29,7 +29,7 @@ pub(crate) fn look_again(left: Option<Duration>) -> Duration {
 
 impl Redis {
     pub(crate) async fn plain_attempt(&self, claim: &Claim) -> Result<Attempt> {
-        if self.native.get().is_some() {
+        if self.native().await?.is_some() {
             return self.native_attempt(claim).await;
         }
         let keys = self.keys(&claim.name)?;
@@ -58,8 +58,8 @@ impl Redis {
     }
 
     pub(crate) async fn plain_leave(&self, claim: &Claim, left: u32) -> Result<Released> {
-        if let Some(native) = self.native.get() {
-            return self.native_leave(*native, claim, left).await;
+        if let Some(native) = self.native().await? {
+            return self.native_leave(native, claim, left).await;
         }
         let keys = self.keys(&claim.name)?;
         let (token, id) = words_of(claim);

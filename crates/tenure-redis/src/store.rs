@@ -1,8 +1,8 @@
 //! The store: seven verbs, each a script on the keys of one name.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,6 +11,7 @@ use tenure_core::backend::{
     Snapshot, Watch,
 };
 use tenure_core::{Claim, Clock, Drift, Error, Family, Finding, Kind, Name, OpId, Result};
+use tokio::sync::OnceCell;
 
 use crate::fault::What;
 use crate::keys::Keys;
@@ -39,7 +40,7 @@ pub struct Redis {
     /// Whether it was said already that this user may not listen.
     pub(crate) deaf: AtomicBool,
     /// What the plain layout does without scripts, where they are forbidden.
-    pub(crate) native: OnceLock<Native>,
+    pub(crate) native: OnceCell<Option<Native>>,
 }
 
 impl Redis {
@@ -86,7 +87,7 @@ impl Redis {
             fences,
             slack,
             deaf: AtomicBool::new(false),
-            native: OnceLock::new(),
+            native: OnceCell::new(),
         })
     }
 
@@ -96,7 +97,7 @@ impl Redis {
     /// As [`Redis::open`].
     pub async fn reach(&self) -> Result<()> {
         self.transport.reach().await?;
-        if self.layout == Layout::Plain { self.probe_native().await } else { Ok(()) }
+        self.native().await.map(drop)
     }
 
     /// The keys of a name, if the deployment can keep them together.
@@ -160,7 +161,7 @@ impl Backend for Redis {
     }
 
     async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
-        if self.native.get().is_some() {
+        if self.native().await?.is_some() {
             let proofs = join(claims.iter().map(|claim| self.native_proof(claim)).collect()).await;
             let unanswered = |e: Error| if claims.len() > 1 { Ok(Renewal::Unanswered) } else { Err(e) };
             return proofs.into_iter().map(|proof| proof.or_else(unanswered)).collect();

@@ -136,6 +136,30 @@ async fn a_late_release_by_the_same_token_frees_nothing() {
     assert_eq!(text(&server, &["GET", "x"]), "me");
 }
 
+/// A stranger's lock without an end does not get one by being renewed; a hold with a token can be named by its id.
+#[tokio::test]
+async fn a_renewal_shortens_nothing_and_an_id_is_as_good_as_a_token() {
+    let server = server();
+    let client = client(&server).await;
+    server.cmd(&["SET", "x", "stranger"]).unwrap();
+    assert!(client.lock("x").renew_by("stranger").await.unwrap());
+    assert_eq!(server.cmd(&["PTTL", "x"]).unwrap().int(), Some(-1));
+    let guard = client.lock("y").lease(LEASE).token("me").acquire().await.unwrap();
+    assert!(client.lock("y").lease(LEASE * 5).renew_by(guard.id()).await.unwrap());
+    assert!(server.cmd(&["PTTL", "y"]).unwrap().int().unwrap() > LEASE.as_millis() as i64);
+    let other = HoldId { n: guard.id().n + 1, ..guard.id() };
+    assert!(!client.lock("y").release_by(other).await.unwrap());
+    assert!(client.lock("y").release_by(guard.id()).await.unwrap());
+    assert_eq!(server.cmd(&["EXISTS", "y", "tenure_about:{y}"]).unwrap().int(), Some(0), "nothing is left");
+    // What only looks like an id is a token.
+    let token = "4F3C2B1A-0000-4000-8000-000000000001:007";
+    server.cmd(&["SET", "z", token, "PX", "60000"]).unwrap();
+    assert!(client.lock("z").release_by(token).await.unwrap());
+    // And raw bytes are a holder, too.
+    server.cmd(&[&b"SET"[..], b"raw", b"\xff\xfe\x00", b"PX", b"60000"]).unwrap();
+    assert!(client.lock("raw").is_locked().await.unwrap());
+}
+
 /// Who waits for one of ours is told of its release; who waits for a stranger looks now and then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_is_told_and_a_stranger_is_looked_at() {
@@ -256,6 +280,13 @@ async fn scripts_are_done_without_or_asked_for() {
     let mut settings = Settings::default();
     settings.lease = LEASE;
     let client = Client::with(Arc::new(opened.unwrap()), settings);
+    let fixed = client.lock("fixed").lease(PATIENCE).acquire().await.unwrap();
+    server.cmd(&["DEL", "fixed"]).unwrap();
+    client.backend().info().doubt.raise();
+    let lost = within(PATIENCE, "told", fixed.lost()).await;
+    assert_eq!(lost.reason, LostReason::Gone, "proved, though it is never renewed");
+    let error = client.lock("x").token("me").try_acquire().await.unwrap_err();
+    assert!(error.to_string().contains("may not run scripts"), "{error}");
     let guard = client.lock("x").acquire().await.unwrap();
     assert_eq!(text(&server, &["GET", "x"]), guard.id().to_string());
     assert!(client.lock("x").try_acquire().await.unwrap().is_none());

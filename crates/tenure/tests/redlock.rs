@@ -339,6 +339,67 @@ async fn a_quorum_does_not_open_without_a_majority() {
     assert!(error.to_string().contains("1 of 3 nodes answer, 2 needed"), "{error}");
 }
 
+/// A node that cannot vote does not make a busy name unavailable.
+#[tokio::test(flavor = "multi_thread")]
+async fn busy_is_busy_though_a_node_is_gone() {
+    let servers = Servers::start(3);
+    let (client, other) = (servers.client(FRESH).await, servers.client(FRESH).await);
+    let held = other.lock("x").acquire().await.unwrap();
+    servers.0[0].kill().unwrap();
+    for _ in 0..50 {
+        assert!(client.lock("x").try_acquire().await.unwrap().is_none());
+    }
+    held.release().await.unwrap();
+    let guard = within(PATIENCE, "free", client.lock("x").acquire()).await.unwrap();
+    guard.release().await.unwrap();
+}
+
+/// A node that stood still for longer than a call may take holds up no releases when it is back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_comes_back_holds_nobody_up() {
+    let servers = Servers::start(3);
+    let address = servers.address(&format!("{FRESH}&timeout=300ms&lease=20s&layout=plain"));
+    let client = tenure::connect(&address).await.unwrap();
+    let pair = async |name: String| client.lock(name).acquire().await.unwrap().release().await.unwrap();
+    pair("warm".into()).await;
+    servers.0[2].stop().unwrap();
+    for i in 0..50 {
+        pair(format!("away{i}")).await;
+    }
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    servers.0[2].resume().unwrap();
+    eventually("it votes again", async || {
+        let guard = client.lock("probe").acquire().await.unwrap();
+        let there = servers.0[2].cmd(&["EXISTS", "probe"]).unwrap().int() == Some(1);
+        guard.release().await.unwrap();
+        there
+    })
+    .await;
+    for i in 0..20 {
+        let name = format!("back{i}");
+        let guard = client.lock(&name).acquire().await.unwrap();
+        let begun = Instant::now();
+        guard.release().await.unwrap();
+        eventually("free everywhere", async || servers.having(&name) == 0).await;
+        assert!(begun.elapsed() < Duration::from_secs(3), "{name}: {:?}", begun.elapsed());
+    }
+}
+
+/// A hold can be released by its id from another process, and a lease that is too long is refused there, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_is_enough_to_release_from_elsewhere() {
+    let servers = Servers::start(3);
+    let (client, other) = (servers.client(FRESH).await, servers.client(FRESH).await);
+    let guard = client.lock("x").acquire().await.unwrap();
+    assert!(other.lock("x").renew_by(guard.id()).await.unwrap());
+    let error = other.lock("x").lease(Duration::from_secs(600)).renew_by(guard.id()).await.unwrap_err();
+    assert!(error.to_string().contains("longer than max_lease"), "{error}");
+    assert!(other.lock("x").release_by(guard.id()).await.unwrap());
+    assert!(!other.lock("x").release_by(guard.id()).await.unwrap());
+    let lost = within(PATIENCE, "told", guard.lost()).await;
+    assert_eq!(lost.reason, LostReason::Gone);
+}
+
 /// `acquire` gives up after so many rounds; who says how long waits that long.
 #[tokio::test(flavor = "multi_thread")]
 async fn so_many_tries_and_no_more() {

@@ -62,13 +62,16 @@ impl Redis {
     /// Five servers that know nothing of each other, with locks that are strings.
     pub(super) fn quorum_of_five() -> Self {
         let servers = Self::new("redlock", || quorum(5));
-        Self { options: "&layout=plain&restart_delay=off&tries=0&max_lease=1h", ..servers }
+        Self {
+            options: "&layout=plain&restart_delay=off&tries=0&max_lease=1h&retry_delay=5ms-25ms",
+            ..servers
+        }
     }
 
     /// Three, in Redisson's layout.
     pub(super) fn quorum_of_three() -> Self {
         let servers = Self::new("redlock-3", || quorum(3));
-        Self { options: "&restart_delay=off&tries=0&max_lease=1h", ..servers }
+        Self { options: "&restart_delay=off&tries=0&max_lease=1h&retry_delay=5ms-25ms", ..servers }
     }
 
     fn new(name: &'static str, start: fn() -> testbed::Result<Running>) -> Self {

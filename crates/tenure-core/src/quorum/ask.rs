@@ -79,12 +79,16 @@ impl Inner {
         }
     }
 
-    /// Goes on whoever polls. Without a thread it does not: what it would undo ends with its lease.
-    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+    /// Goes on whoever polls. Without a thread it does not, and what it would undo ends with its lease. Whether it does.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> bool {
         if !self.clock().is_boot() {
             tokio::spawn(work);
-        } else if let Ok(handle) = self.background.handle() {
-            handle.spawn(work);
+            return true;
         }
+        match self.background.handle() {
+            Ok(handle) => drop(handle.spawn(work)),
+            Err(_) => return false,
+        }
+        true
     }
 }

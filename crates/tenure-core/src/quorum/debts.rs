@@ -1,7 +1,7 @@
 //! Releases that a node has not confirmed. They are repeated in the background until it has, or until the lease is
 //! over and nothing can be left.
 
-use std::collections::VecDeque;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -12,10 +12,15 @@ use super::ask::Calls;
 use super::rounds::Entry;
 use super::votes::{Verdict, Vote, Votes};
 use crate::backend::Released;
-use crate::{Claim, Error, Result, Time};
+use crate::{Claim, Error, HoldId, Result, Time};
 
 /// Releases sent to one node at once.
 const BATCH: usize = 64;
+/// How soon one that was not confirmed is sent again; twice as late each time.
+const SOON: Duration = Duration::from_millis(10);
+const LATEST: Duration = Duration::from_secs(1);
+/// A node that answers nothing for so long does not answer.
+const DEAF: Duration = Duration::from_millis(200);
 
 /// What one node owes.
 #[derive(Debug, Default)]
@@ -23,9 +28,13 @@ pub(super) struct Debts(Mutex<Owed>);
 
 #[derive(Debug, Default)]
 struct Owed {
-    queue: VecDeque<Debt>,
+    debts: Vec<Debt>,
+    /// The same once is enough.
+    ids: HashSet<HoldId>,
     /// Whether somebody works on it.
     working: bool,
+    /// Whether the node did not answer the last time.
+    silent: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -34,6 +43,16 @@ struct Debt {
     entry: Option<Arc<Entry>>,
     /// When the lease is over.
     until: Time,
+    /// When it is sent again, and how long after that once more.
+    at: Time,
+    pause: Duration,
+}
+
+/// What there is to do.
+enum Work {
+    Send(Vec<Debt>),
+    Wait(Time),
+    Nothing,
 }
 
 impl Debts {
@@ -41,70 +60,118 @@ impl Debts {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.lock().queue.is_empty()
+    pub(super) fn is_silent(&self) -> bool {
+        self.lock().silent
     }
 
-    /// Some of them, those that are over left out. `None` when there are none, and nobody works on them any more.
-    fn take(&self, most: usize, now: Time) -> Option<Vec<Debt>> {
+    /// Adds one. Whether nobody works on them yet.
+    fn add(&self, debt: Debt) -> bool {
         let mut owed = self.lock();
-        let mut taken = Vec::new();
-        while taken.len() < most {
-            match owed.queue.pop_front() {
-                Some(debt) if debt.until > now => taken.push(debt),
-                Some(_) => {}
-                None => break,
+        if !owed.ids.insert(debt.claim.id) {
+            return false;
+        }
+        owed.debts.push(debt);
+        !std::mem::replace(&mut owed.working, true)
+    }
+
+    /// What is due, those that are over left out. A node that does not answer is asked one thing at a time.
+    fn take(&self, now: Time) -> Work {
+        let mut guard = self.lock();
+        let owed = &mut *guard;
+        owed.debts.retain(|debt| {
+            let open = debt.until > now;
+            if !open {
+                owed.ids.remove(&debt.claim.id);
             }
+            open
+        });
+        let Some(first) = owed.debts.iter().map(|debt| debt.at).min() else {
+            (owed.working, owed.silent) = (false, false);
+            return Work::Nothing;
+        };
+        if first > now {
+            return Work::Wait(first);
         }
-        if taken.is_empty() {
-            owed.working = false;
-            return None;
-        }
-        Some(taken)
+        let most = if owed.silent { 1 } else { BATCH };
+        let (mut due, rest): (Vec<Debt>, Vec<Debt>) = owed.debts.drain(..).partition(|debt| debt.at <= now);
+        owed.debts = rest;
+        owed.debts.extend(due.split_off(due.len().min(most)));
+        Work::Send(due)
+    }
+
+    /// Back to the others, for later.
+    fn later(&self, mut debt: Debt, now: Time) {
+        debt.at = now.after(debt.pause);
+        debt.pause = (debt.pause * 2).min(LATEST);
+        self.lock().debts.push(debt);
+    }
+
+    fn paid(&self, id: HoldId) {
+        self.lock().ids.remove(&id);
     }
 }
 
 impl Inner {
-    fn owe(self: &Arc<Self>, node: usize, debt: Debt) {
-        let idle = {
-            let mut owed = self.debts[node].lock();
-            owed.queue.push_back(debt);
-            !std::mem::replace(&mut owed.working, true)
-        };
-        if idle {
-            self.spawn(pay(self.clone(), node));
+    fn owe(self: &Arc<Self>, node: usize, claim: &Arc<Claim>, entry: Option<&Arc<Entry>>) {
+        let now = self.clock().now();
+        let (claim, entry) = (claim.clone(), entry.cloned());
+        let debt = Debt { until: now.after(claim.lease), at: now, pause: SOON, claim, entry };
+        if self.debts[node].add(debt) && !self.spawn(pay(self.clone(), node)) {
+            self.debts[node].lock().working = false;
         }
     }
 
-    fn debt(&self, claim: &Arc<Claim>, entry: Option<&Arc<Entry>>) -> Debt {
-        let until = self.clock().now().after(claim.lease);
-        Debt { claim: claim.clone(), entry: entry.cloned(), until }
+    /// What a node said about a release. Whether that is the end of it.
+    fn told(
+        &self,
+        node: usize,
+        claim: &Claim,
+        entry: Option<&Arc<Entry>>,
+        answer: &Result<Released>,
+    ) -> bool {
+        match answer {
+            Ok(released) => {
+                if let Some(entry) = entry {
+                    entry.settle(node, *released);
+                }
+                true
+            }
+            Err(error) if error.is_transient() => false,
+            Err(error) => {
+                let (name, node) = (&claim.name, &self.nodes[node].name);
+                tracing::warn!(%name, node, %error, "not released there; it ends with its lease");
+                true
+            }
+        }
     }
 }
 
-/// Works until nothing is owed. While the node does not answer, one by one.
+/// Works until nothing is owed.
 async fn pay(inner: Arc<Inner>, node: usize) {
-    const SOON: Duration = Duration::from_millis(10);
-    let (backend, mut pause, mut most) = (inner.nodes[node].backend.clone(), SOON, BATCH);
-    while let Some(debts) = inner.debts[node].take(most, inner.clock().now()) {
-        let answers = join_all(debts.iter().map(|debt| backend.release(&debt.claim, 0))).await;
-        let mut failed = false;
-        for (debt, answer) in debts.into_iter().zip(answers) {
-            failed |= answer.as_ref().is_err_and(Error::is_transient);
-            inner.answered(node, &answer, debt);
+    let (backend, debts) = (inner.nodes[node].backend.clone(), &inner.debts[node]);
+    loop {
+        let due = match debts.take(inner.clock().now()) {
+            Work::Send(due) => due,
+            Work::Wait(at) => {
+                // Not for long: others may come that are due sooner.
+                inner.timer(at.min(inner.clock().now().after(SOON * 5))).await;
+                continue;
+            }
+            Work::Nothing => return,
+        };
+        let sent = inner.clock().now();
+        let answers = join_all(due.iter().map(|debt| backend.release(&debt.claim, 0))).await;
+        let now = inner.clock().now();
+        // One whose attempt may still arrive is not confirmed either, but the node has answered.
+        let deaf = |e: &Error| !e.is_unknown() || now.since(sent) >= DEAF;
+        debts.lock().silent = answers.iter().all(|a| a.as_ref().is_err_and(|e| e.is_transient() && deaf(e)));
+        for (debt, answer) in due.into_iter().zip(answers) {
+            if inner.told(node, &debt.claim, debt.entry.as_ref(), &answer) {
+                debts.paid(debt.claim.id);
+            } else {
+                debts.later(debt, now);
+            }
         }
-        if failed {
-            inner.timer(inner.clock().now().after(pause)).await;
-            (pause, most) = ((pause * 2).min(Duration::from_secs(1)), 1);
-        } else {
-            (pause, most) = (SOON, BATCH);
-        }
-    }
-}
-
-fn settle(entry: Option<&Arc<Entry>>, node: usize, released: Released) {
-    if let Some(entry) = entry {
-        entry.settle(node, released);
     }
 }
 
@@ -119,7 +186,7 @@ pub(super) struct Farewell<'a> {
 }
 
 impl<'a> Farewell<'a> {
-    /// To those of `nodes` that answer and owe nothing. The others get to it in their turn.
+    /// To those of `nodes` that answer. The others are told in the background.
     pub(super) fn new(
         inner: &'a Arc<Inner>,
         claim: &'a Arc<Claim>,
@@ -129,8 +196,8 @@ impl<'a> Farewell<'a> {
     ) -> Self {
         let (calls, mut open) = (Calls::new(), Vec::new());
         for node in nodes {
-            if silent(node) || !inner.debts[node].is_empty() {
-                inner.owe(node, inner.debt(claim, entry));
+            if silent(node) || inner.debts[node].is_silent() {
+                inner.owe(node, claim, entry);
                 continue;
             }
             let (backend, claim) = (inner.nodes[node].backend.clone(), claim.clone());
@@ -148,8 +215,9 @@ impl<'a> Farewell<'a> {
         let Self { inner, claim, entry, calls, open } = self;
         let sent = inner.clock().now();
         let mut done = |node: usize, answer: Result<Released>| {
-            open.retain(|n| *n != node);
-            inner.answered(node, &answer, inner.debt(claim, *entry));
+            if inner.told(node, claim, *entry, &answer) {
+                open.retain(|n| *n != node);
+            }
             votes.0[node] = Some(Vote::of_release(answer));
             votes.verdict() == Verdict::Won
         };
@@ -167,23 +235,10 @@ impl<'a> Farewell<'a> {
     }
 }
 
-impl Inner {
-    fn answered(self: &Arc<Self>, node: usize, answer: &Result<Released>, debt: Debt) {
-        match answer {
-            Ok(released) => settle(debt.entry.as_ref(), node, *released),
-            Err(error) if error.is_transient() => self.owe(node, debt),
-            Err(error) => {
-                let (name, node) = (&debt.claim.name, &self.nodes[node].name);
-                tracing::warn!(%name, node, %error, "not released there; it ends with its lease");
-            }
-        }
-    }
-}
-
 impl Drop for Farewell<'_> {
     fn drop(&mut self) {
         for node in self.open.drain(..) {
-            self.inner.owe(node, self.inner.debt(self.claim, self.entry));
+            self.inner.owe(node, self.claim, self.entry);
         }
     }
 }
@@ -210,7 +265,7 @@ impl<'a> Undo<'a> {
 impl Drop for Undo<'_> {
     fn drop(&mut self) {
         if self.entry.current() != Some(self.claim.id) {
-            self.inner.owe(self.node, self.inner.debt(self.claim, Some(self.entry)));
+            self.inner.owe(self.node, self.claim, Some(self.entry));
         }
     }
 }

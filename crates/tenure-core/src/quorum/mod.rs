@@ -7,6 +7,7 @@
 mod ask;
 mod debts;
 mod options;
+mod pauses;
 mod people;
 mod rounds;
 mod votes;
@@ -15,9 +16,8 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -26,7 +26,8 @@ use futures_util::future::BoxFuture;
 pub use options::QuorumOptions;
 
 use self::debts::Debts;
-use self::rounds::{Entry, Places, Rounds};
+use self::pauses::Pauses;
+use self::rounds::{Entry, Lost, Places, Rounds};
 use self::votes::{Verdict, Vote, Votes, majority};
 use crate::backend::{
     Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released, Renewal,
@@ -68,8 +69,7 @@ struct Inner {
     options: QuorumOptions,
     rounds: Rounds,
     debts: Vec<Debts>,
-    /// Until when those who wait for a name do not listen: they got some of the nodes, and so did others.
-    split: Mutex<HashMap<Name, Time>>,
+    pauses: Pauses,
     background: Background,
 }
 
@@ -97,16 +97,16 @@ impl Quorum {
             tokens: nodes.iter().all(|n| n.backend.info().tokens),
             durable: false,
             liveness: Liveness::Lease,
-            poll: *options.retry_delay.end(),
+            poll: first.backend.info().poll,
             clock: first.backend.info().clock.clone(),
             drift: options.drift,
             doubt,
             shared_proof: None,
         };
         let debts = nodes.iter().map(|_| Debts::default()).collect();
-        let (rounds, split) = (Rounds::default(), Mutex::default());
+        let (rounds, pauses) = (Rounds::default(), Pauses::default());
         let background = Background::new("tenure-quorum");
-        Ok(Self(Arc::new(Inner { nodes, info, options, rounds, debts, split, background })))
+        Ok(Self(Arc::new(Inner { nodes, info, options, rounds, debts, pauses, background })))
     }
 
     /// Its nodes.
@@ -131,13 +131,7 @@ impl Backend for Quorum {
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         let inner = &self.0;
         inner.info.require(claim.kind.family())?;
-        if claim.lease > inner.options.max_lease {
-            return Err(Error::Config(format!(
-                "{SCHEME}: a lease of {:?} for {} is longer than max_lease, {:?}: a node that was restarted keeps out \
-                 for that long only",
-                claim.lease, claim.name, inner.options.max_lease
-            )));
-        }
+        inner.check_lease(claim)?;
         if claim.holds > 1 { inner.enter(claim).await } else { inner.round(claim).await }
     }
 
@@ -181,6 +175,18 @@ impl Inner {
         &self.info.clock
     }
 
+    fn check_lease(&self, claim: &Claim) -> Result<()> {
+        let most = self.options.max_lease;
+        if claim.lease <= most {
+            return Ok(());
+        }
+        Err(Error::Config(format!(
+            "{SCHEME}: a lease of {:?} for {} is longer than max_lease, {most:?}: a node that was restarted keeps out for \
+             that long only",
+            claim.lease, claim.name
+        )))
+    }
+
     fn needed(&self) -> usize {
         majority(self.nodes.len())
     }
@@ -191,9 +197,15 @@ impl Inner {
 
     /// One round: every node is asked, and told to let go if too few agree.
     async fn round(self: &Arc<Self>, claim: &Claim) -> Result<Attempt> {
-        let entry = self.rounds.enter(claim.id);
+        let entry = self.rounds.enter(claim.id, self.clock().now(), self.options.max_lease);
         // A repeat waits for the one before it, and finds what came of it.
         let _turn = entry.turn.lock().await;
+        if claim.wait.is_some()
+            && entry.current().is_none()
+            && let Some(left) = self.pauses.left(&claim.name, self.clock().now())
+        {
+            return Ok(Attempt::Busy { retry_after: Some(left), behind: None });
+        }
         let Some(id) = entry.begin(|| self.rounds.fresh(claim.id)) else {
             return Err(self.info.unavailable(format!("acquire {}", claim.name), "it is being released"));
         };
@@ -206,11 +218,12 @@ impl Inner {
             votes.verdict() != Verdict::Open
         })
         .await;
+        drop(calls);
         let now = self.clock().now();
         let until = self.options.drift.until(sent, claim.lease);
         if votes.verdict() == Verdict::Won && now < until {
-            self.abandon(entry.granted());
-            self.listen_again(&claim.name);
+            self.abandon(entry.granted(until));
+            self.pauses.clear(&claim.name);
             return Ok(Attempt::Granted { fence: None, until });
         }
         if entry.is_granted() {
@@ -219,49 +232,49 @@ impl Inner {
         }
         // Where another one has it, who waits keeps its place until the next round has given it another.
         let stays = |node: usize| claim.wait.is_some() && votes.0[node] == Some(Vote::No);
-        let places = (0..self.nodes.len()).filter(|node| stays(*node)).collect();
-        let (rounds, before) = entry.lost(Places { claim: ask.clone(), nodes: places });
+        let places = || Places {
+            claim: ask.clone(),
+            nodes: (0..self.nodes.len()).filter(|node| stays(*node)).collect(),
+        };
+        let (lost, before) = entry.lost(claim.wait.map(|_| places()));
         self.abandon(before);
         let going = (0..self.nodes.len()).filter(|node| !stays(*node));
-        let silent = now >= sent.after(limit);
-        self.farewell(&ask, None, going, |node| silent && votes.0[node].is_none()).await;
-        if claim.wait.is_none() {
+        // Who has not answered so far is told in the background.
+        self.farewell(&ask, None, going, |node| votes.0[node].is_none()).await;
+        // Who waits comes again, and says when it does not any more.
+        if claim.wait.is_none() && !entry.waits() {
             self.rounds.forget(claim.id, &entry);
         }
-        self.verdict(claim, &votes, rounds, now.since(sent), limit)
+        self.verdict(claim, &votes, lost, sent, now)
     }
 
     /// What a lost round is to whoever asked.
-    fn verdict(
-        &self,
-        claim: &Claim,
-        votes: &Votes,
-        rounds: u32,
-        took: Duration,
-        limit: Duration,
-    ) -> Result<Attempt> {
+    fn verdict(&self, claim: &Claim, votes: &Votes, lost: Lost, sent: Time, now: Time) -> Result<Attempt> {
         let what = format!("acquire {}", claim.name);
-        let pause = self.options.pause(took);
+        let (took, limit) = (now.since(sent), self.options.node_timeout(claim.lease));
+        let time_up = took >= limit;
         if votes.verdict() == Verdict::Won {
             let reason =
                 format!("most nodes granted it, but that took {took:?}, of a lease of {:?}", claim.lease);
             return Err(self.info.unavailable(what, reason));
         }
         let said = || votes.tell(self.names(), took, limit);
-        let retry_after = votes.retry_after();
-        // Only who waits for as long as it takes counts rounds, and not those in which nodes were not ready.
-        let tries = self.options.tries;
-        let forever = claim.wait == Some(Duration::MAX);
+        let contended = votes.is_contended(time_up);
+        let retry_after = votes.retry_after(time_up).filter(|_| !contended);
         // The first attempt of whoever waits is made without a place, and forgotten.
-        let rounds = rounds + 1;
-        if forever && retry_after.is_none() && tries > 0 && rounds >= tries {
+        let rounds = lost.rounds + 1;
+        if claim.wait == Some(Duration::MAX)
+            && retry_after.is_none()
+            && self.is_enough(rounds, lost.begun, now)
+        {
             let reason = format!("after {rounds} rounds; in the last one {}", said());
             return Err(Error::GaveUp { backend: SCHEME, what, reason });
         }
-        if votes.is_contended() {
-            if votes.yes() > 0 {
-                self.stop_listening(&claim.name, pause);
-            }
+        if contended {
+            let pause = self.options.pause(took);
+            // Counted from now on, when what was got has been given back.
+            let now = self.clock().now();
+            self.pauses.set(&claim.name, now.after(pause), votes.yes() > 0, now);
             return Ok(Attempt::Busy { retry_after: Some(pause), behind: None });
         }
         if retry_after.is_none()
@@ -270,6 +283,14 @@ impl Inner {
             return Err(Error::Config(format!("{SCHEME}: {what}: {why}; {}", said())));
         }
         Err(Error::Unavailable { backend: SCHEME, what, reason: said(), retry_after })
+    }
+
+    /// Whether whoever waits for as long as it takes has tried often enough: so many rounds, and not faster than they
+    /// come by themselves. Many are woken for nothing while others come and go.
+    fn is_enough(&self, rounds: u32, begun: Time, now: Time) -> bool {
+        let tries = self.options.tries;
+        let least = self.options.retry_delay.start().saturating_mul(tries.saturating_sub(2));
+        tries > 0 && rounds >= tries && now.since(begun) >= least
     }
 
     /// Enters a hold once more, on all nodes that have it.
@@ -318,9 +339,7 @@ impl Inner {
 
     /// Leaves on all nodes. What one of them did not confirm is repeated in the background.
     async fn leave(self: &Arc<Self>, claim: &Claim) -> Result<Released> {
-        let Some(entry) =
-            self.rounds.leave(claim.id, self.clock().now().after(claim.lease), self.clock().now())
-        else {
+        let Some(entry) = self.rounds.leave(claim.id, self.clock().now().after(claim.lease)) else {
             return self.leave_unknown(claim).await;
         };
         let places = entry.places();
@@ -390,6 +409,9 @@ impl Inner {
 
     /// Proves and extends many on all nodes; and gives back to a node what it lost, as long as most have it.
     async fn renew(self: &Arc<Self>, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
+        for claim in claims {
+            self.check_lease(claim)?;
+        }
         let n = self.nodes.len();
         let mut answers = vec![Renewal::Gone; claims.len()];
         let mut asked: Vec<(usize, Arc<Claim>)> = Vec::new();
@@ -402,7 +424,9 @@ impl Inner {
                 }
                 Some(entry) => entry.current(),
                 None if claim.id == HoldId::NONE => Some(claim.id),
-                None => self.find(claim).await?.first().copied(),
+                // Of another process. Among others it is one of ours that was released by hand.
+                None if claims.len() == 1 => self.find(claim).await?.first().copied(),
+                None => None,
             };
             asked.extend(id.map(|id| (at, Arc::new(Claim { id, wait: None, ..(**claim).clone() }))));
         }
@@ -430,11 +454,14 @@ impl Inner {
             votes.iter().all(|v| v.verdict() == Verdict::Won || v.gone())
         })
         .await;
-        self.repair(&asked, claims, &mut votes, sent.after(limit * 2)).await;
+        self.repair(&asked, claims, &mut votes, self.clock().now().after(limit)).await;
         for ((at, claim), votes) in asked.iter().zip(&votes) {
             let until = self.options.drift.until(sent, claim.lease);
             answers[*at] = match votes.verdict() {
-                Verdict::Won => Renewal::Held { until },
+                Verdict::Won => {
+                    self.rounds.renewed(claims[*at].id, until);
+                    Renewal::Held { until }
+                }
                 _ if votes.gone() => Renewal::Gone,
                 _ => {
                     failed = Some(self.unknown(format!("renew {}", claim.name), votes, limit));
@@ -503,27 +530,5 @@ impl Inner {
             return Ok(true);
         }
         Ok(false)
-    }
-
-    /// Those who wait for `name` do not hear for `pause`: they would only run into each other again.
-    fn stop_listening(&self, name: &Name, pause: Duration) {
-        let now = self.clock().now();
-        let mut split = self.split.lock().unwrap_or_else(|e| e.into_inner());
-        if split.len() >= 1000 {
-            split.retain(|_, until| *until > now);
-        }
-        split.insert(name.clone(), now.after(pause));
-    }
-
-    fn listen_again(&self, name: &Name) {
-        let mut split = self.split.lock().unwrap_or_else(|e| e.into_inner());
-        if !split.is_empty() {
-            split.remove(name);
-        }
-    }
-
-    fn is_deaf(&self, name: &Name) -> bool {
-        let split = self.split.lock().unwrap_or_else(|e| e.into_inner());
-        split.get(name).is_some_and(|until| *until > self.clock().now())
     }
 }

@@ -48,6 +48,10 @@ impl QuorumOptions {
         if !(0.0..0.5).contains(&self.drift.factor) {
             return wrong(format!("a drift of {} of the lease: expected 0 to 0.5", self.drift.factor));
         }
+        const LONG: Duration = Duration::from_secs(86_400);
+        if self.drift.plus > LONG || self.node_timeout.is_some_and(|t| t > LONG) || *to > LONG {
+            return wrong("a drift, node_timeout or retry_delay of more than a day".to_owned());
+        }
         if self.max_lease < crate::client::MIN_LEASE {
             return wrong(format!("a max_lease of {:?} is too short", self.max_lease));
         }

@@ -14,6 +14,8 @@ use crate::{Claim, Error, Family, Finding, HoldId, Kind, Name, Result};
 
 /// How long nodes have to answer people.
 const LIMIT: Duration = Duration::from_secs(2);
+/// And those who take longer than most of them, at least.
+const GRACE: Duration = Duration::from_millis(20);
 
 /// What nodes say of one name: holders and waiters by their claims.
 #[derive(Default)]
@@ -67,7 +69,8 @@ impl Inner {
         let mut votes = Votes::new(self.nodes.len());
         let mut seen = Vec::new();
         let mut calls = self.ask(&query, |backend, query| async move { backend.inspect(query).await });
-        self.gather(&mut calls, self.clock().now().after(LIMIT), |node, answer| {
+        let begun = self.clock().now();
+        let mut done = |node: usize, answer: Result<Vec<Snapshot>>| {
             votes.0[node] = Some(match answer {
                 Ok(snapshots) => {
                     seen.push(snapshots);
@@ -75,6 +78,14 @@ impl Inner {
                 }
                 Err(error) => Vote::Failed(error),
             });
+            votes.yes() >= self.needed()
+        };
+        self.gather(&mut calls, begun.after(LIMIT), &mut done).await;
+        // Most have answered. The others have as long again.
+        let now = self.clock().now();
+        let grace = now.since(begun).max(GRACE);
+        self.gather(&mut calls, now.after(grace), |node, answer| {
+            done(node, answer);
             false
         })
         .await;

@@ -2,8 +2,9 @@
 //! again.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use super::votes::{Vote, Votes};
 use crate::backend::Released;
@@ -21,6 +22,8 @@ pub(super) fn claim_of(id: HoldId) -> HoldId {
 pub(super) struct Rounds {
     entries: Mutex<HashMap<HoldId, Arc<Entry>>>,
     next: AtomicU64,
+    /// How many make it worth while to look for those that are over.
+    sweep_at: AtomicUsize,
     /// What goes wrong without an id per round.
     #[cfg(test)]
     pub(super) one_id: std::sync::atomic::AtomicBool,
@@ -39,8 +42,21 @@ impl Rounds {
         HoldId { n: claim.n << BITS | round, ..claim }
     }
 
-    pub(super) fn enter(&self, claim: HoldId) -> Arc<Entry> {
-        self.lock().entry(claim).or_default().clone()
+    /// The entry of a claim, made if there is none. Now and then those go of which nothing can be left: guards may be
+    /// detached, and then nobody releases them.
+    pub(super) fn enter(&self, claim: HoldId, now: Time, max_lease: Duration) -> Arc<Entry> {
+        let mut entries = self.lock();
+        if entries.len() >= self.sweep_at.load(SeqCst).max(1024) {
+            entries.retain(|_, entry| !entry.is_over(now, max_lease));
+            self.sweep_at.store(entries.len() * 2, SeqCst);
+        }
+        entries.entry(claim).or_insert_with(|| Arc::new(Entry::new(now))).clone()
+    }
+
+    pub(super) fn renewed(&self, claim: HoldId, until: Time) {
+        if let Some(entry) = self.get(claim) {
+            entry.lock().until = Some(until);
+        }
     }
 
     pub(super) fn get(&self, claim: HoldId) -> Option<Arc<Entry>> {
@@ -53,13 +69,9 @@ impl Rounds {
     }
 
     /// From now on it is being released. Remembered until nothing of it can be left.
-    pub(super) fn leave(&self, claim: HoldId, until: Time, now: Time) -> Option<Arc<Entry>> {
-        let mut entries = self.lock();
-        let entry = entries.get(&claim)?.clone();
+    pub(super) fn leave(&self, claim: HoldId, until: Time) -> Option<Arc<Entry>> {
+        let entry = self.get(claim)?;
         entry.lock().leaving.get_or_insert(until);
-        if entries.len() > 1000 {
-            entries.retain(|_, entry| entry.lock().leaving.is_none_or(|until| until > now));
-        }
         Some(entry)
     }
 
@@ -78,18 +90,29 @@ pub(super) struct Places {
     pub(super) nodes: Vec<usize>,
 }
 
+/// What is known of a lost round.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lost {
+    /// How many there were.
+    pub(super) rounds: u32,
+    /// When the first began.
+    pub(super) begun: Time,
+}
+
 /// A claim of this process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Entry {
     /// One attempt at a time.
     pub(super) turn: tokio::sync::Mutex<()>,
+    begun: Time,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     current: Option<HoldId>,
-    granted: bool,
+    /// Until when it is held, once it was granted.
+    until: Option<Time>,
     rounds: u32,
     /// What the last round left for people to see.
     places: Option<Places>,
@@ -100,6 +123,16 @@ struct State {
 }
 
 impl Entry {
+    fn new(begun: Time) -> Self {
+        Self { turn: tokio::sync::Mutex::default(), begun, state: Mutex::default() }
+    }
+
+    fn is_over(&self, now: Time, max_lease: Duration) -> bool {
+        let state = self.lock();
+        let last = state.leaving.max(state.until);
+        last.is_some_and(|last| last.after(max_lease) < now)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -114,8 +147,8 @@ impl Entry {
     }
 
     /// Its places are not needed any more.
-    pub(super) fn granted(&self) -> Option<Places> {
-        self.lock().granted = true;
+    pub(super) fn granted(&self, until: Time) -> Option<Places> {
+        self.lock().until = Some(until);
         self.places()
     }
 
@@ -129,15 +162,17 @@ impl Entry {
     }
 
     pub(super) fn is_granted(&self) -> bool {
-        self.lock().granted
+        self.lock().until.is_some()
     }
 
     /// The round is over, and its id dead but for its places. How many there were, and the places of the one before.
-    pub(super) fn lost(&self, places: Places) -> (u32, Option<Places>) {
+    /// Without new ones the old places stay.
+    pub(super) fn lost(&self, places: Option<Places>) -> (Lost, Option<Places>) {
         let mut state = self.lock();
         state.current = None;
         state.rounds += 1;
-        (state.rounds, state.places.replace(places))
+        let before = places.and_then(|places| state.places.replace(places));
+        (Lost { rounds: state.rounds, begun: self.begun }, before)
     }
 
     pub(super) fn current(&self) -> Option<HoldId> {
@@ -183,15 +218,17 @@ mod tests {
     #[test]
     fn an_unanswered_round_is_repeated_and_a_lost_one_is_not() {
         let (rounds, claim) = (Rounds::default(), HoldId { client: ClientId::new(), n: 7 });
-        let entry = rounds.enter(claim);
+        let (now, lease) = (Time::from_nanos(0), Duration::from_secs(1));
+        let entry = rounds.enter(claim, now, lease);
         let first = entry.begin(|| rounds.fresh(claim));
         assert_eq!(entry.begin(|| rounds.fresh(claim)), first);
         let template = Claim::of(claim, crate::Name::new("x").unwrap(), crate::Kind::Lock);
-        assert_eq!(entry.lost(Places { claim: Arc::new(template), nodes: Vec::new() }).0, 1);
+        assert_eq!(entry.lost(Some(Places { claim: Arc::new(template), nodes: Vec::new() })).0.rounds, 1);
         assert_ne!(entry.begin(|| rounds.fresh(claim)), first);
-        let now = Time::from_nanos(0);
-        rounds.leave(claim, now, now);
+        rounds.leave(claim, now);
         assert_eq!(entry.begin(|| rounds.fresh(claim)), None, "released is released");
         assert_eq!(rounds.current(claim), None);
+        assert!(!entry.is_over(now, lease));
+        assert!(entry.is_over(now.after(lease * 2), lease), "nobody may ever ask for it again");
     }
 }

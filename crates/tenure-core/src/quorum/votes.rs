@@ -63,27 +63,38 @@ impl Votes {
         self.count(|v| *v == Vote::No) > self.0.len() - majority(self.0.len())
     }
 
-    /// Of a lost round: whether others were in the way. Else too few nodes could vote at all.
-    pub(super) fn is_contended(&self) -> bool {
-        self.count(|v| !matches!(v, Vote::Failed(_))) >= majority(self.0.len())
+    /// Of a lost round: whether others were in the way. Else too few nodes could vote at all. Who had not answered when
+    /// it was decided might have voted; who had not when the time was up could not.
+    pub(super) fn is_contended(&self, time_up: bool) -> bool {
+        self.able(time_up) >= majority(self.0.len())
+    }
+
+    fn able(&self, time_up: bool) -> usize {
+        let able = |v: &Option<Vote>| match v {
+            None => !time_up,
+            Some(vote) => !matches!(vote, Vote::Failed(_)),
+        };
+        self.0.iter().filter(|v| able(v)).count()
     }
 
     /// When enough nodes will be able to vote, if that is known: by then so many that are not ready now will be.
-    pub(super) fn retry_after(&self) -> Option<Duration> {
-        let able = self.count(|v| !matches!(v, Vote::Failed(_)));
-        let missing = majority(self.0.len()).checked_sub(able + 1)?;
+    pub(super) fn retry_after(&self, time_up: bool) -> Option<Duration> {
+        let missing = majority(self.0.len()).checked_sub(self.able(time_up) + 1)?;
         let mut ready: Vec<Duration> = self.0.iter().flatten().filter_map(Vote::ready_in).collect();
         ready.sort_unstable();
         ready.get(missing).copied()
     }
 
-    /// The one reason for which no node could vote, where it will not go away.
+    /// Why there can be no majority, where that will not change by itself.
     pub(super) fn refused(&self) -> Option<&Error> {
-        let mut failed = self.0.iter().flatten().filter_map(|v| match v {
-            Vote::Failed(error) => Some(error),
+        let refused = |vote: &Vote| matches!(vote, Vote::Failed(error) if !error.is_transient());
+        if self.count(refused) <= self.0.len() - majority(self.0.len()) {
+            return None;
+        }
+        self.0.iter().flatten().find_map(|vote| match vote {
+            Vote::Failed(error) if !error.is_transient() => Some(error),
             _ => None,
-        });
-        failed.find(|error| !error.is_transient())
+        })
     }
 
     /// In words, of each node. What was decided within `limit` did not wait for those who had not answered yet.
@@ -182,10 +193,17 @@ mod tests {
 
     #[test]
     fn busy_is_told_from_unavailable() {
-        assert!(votes("yynnn").is_contended());
-        assert!(votes("nnffy").is_contended());
-        assert!(!votes("yyfff").is_contended());
-        assert!(!votes("n.fff").is_contended());
+        for (said, early, late) in [
+            ("yynnn", true, true),
+            ("nnffy", true, true),
+            ("yyfff", false, false),
+            ("n.fff", false, false),
+            ("fn.", true, false),
+            ("ffn..", true, false),
+        ] {
+            assert_eq!(votes(said).is_contended(false), early, "{said}");
+            assert_eq!(votes(said).is_contended(true), late, "{said}");
+        }
         assert!(votes("nnn..").gone() && votes("nn.").gone());
         assert!(!votes("nnyyy").gone() && !votes("nnfff").gone());
     }
@@ -193,12 +211,12 @@ mod tests {
     #[test]
     fn it_is_known_when_enough_will_be_able_to_vote() {
         let mut young = votes("yyf..");
-        assert_eq!(young.retry_after(), None);
+        assert_eq!(young.retry_after(true), None);
         young.0[2..].clone_from_slice(&[Some(failed(Some(9))), Some(failed(Some(5))), Some(failed(None))]);
-        assert_eq!(young.retry_after(), Some(Duration::from_secs(5)), "one more is enough");
+        assert_eq!(young.retry_after(true), Some(Duration::from_secs(5)), "one more is enough");
         young.0[1] = Some(failed(None));
-        assert_eq!(young.retry_after(), Some(Duration::from_secs(9)), "both are needed");
+        assert_eq!(young.retry_after(true), Some(Duration::from_secs(9)), "both are needed");
         young.0[0] = Some(failed(None));
-        assert_eq!(young.retry_after(), None, "and that is not enough");
+        assert_eq!(young.retry_after(true), None, "and that is not enough");
     }
 }

@@ -91,12 +91,11 @@ impl Watch for Ears {
                     self.heard.insert(node);
                 }
             }
-            // One that lost to others after a release shall not run into them again: it looks when its pause is over.
-            if self.inner.is_deaf(&self.name) {
+            if self.heard.len() >= self.inner.needed() {
                 self.heard.clear();
-            } else if self.heard.len() >= self.inner.needed() {
-                self.heard.clear();
-                return Signal::Changed;
+                if self.inner.pauses.hear(&self.name, self.inner.clock().now()) {
+                    return Signal::Changed;
+                }
             }
         }
     }

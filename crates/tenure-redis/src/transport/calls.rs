@@ -303,7 +303,10 @@ impl Hub {
     ) -> Result<(), Failure> {
         pause.failed();
         let next = Instant::now() + pause.delay();
-        if !self.map.has_others() || next >= deadline || matches!(failure, Failure::Refused(_)) {
+        if !self.map.has_others()
+            || next >= deadline
+            || matches!(failure, Failure::Refused(_) | Failure::TooYoung(..))
+        {
             return Err(failure);
         }
         home.sleep_until(next).await;

@@ -148,8 +148,10 @@ impl Connector {
                     let text = value.text().unwrap_or_default();
                     let line = |name: &str| text.lines().find_map(|l| l.strip_prefix(name));
                     hello.run_id = line("run_id:").map(str::to_owned);
-                    let seconds = line("uptime_in_seconds:").and_then(|s| s.parse().ok());
-                    hello.up = seconds.map(|s| (Duration::from_secs(s), Instant::now()));
+                    // Of a server whose clock was set back it may be less than nothing.
+                    let seconds = line("uptime_in_seconds:").and_then(|s| s.parse::<i64>().ok());
+                    let up = seconds.map(|s| Duration::from_secs(s.max(0).unsigned_abs()));
+                    hello.up = up.map(|up| (up, Instant::now()));
                 }
                 _ => {}
             }

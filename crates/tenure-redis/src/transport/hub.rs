@@ -31,12 +31,22 @@ pub(crate) struct Hub {
     pub(crate) homes: Homes,
     pub(crate) background: Background,
     pub(crate) map: Map,
-    /// The run id that each node had; that of the master, where there is one for all.
-    faces: Mutex<HashMap<Option<Address>, String>>,
+    /// Who each node was; the master, where there is one for all.
+    faces: Mutex<HashMap<Option<Address>, Face>>,
     pub(crate) doubt: watch::Sender<u64>,
     pub(crate) told: Doubt,
     siblings: Option<Siblings>,
     restart_delay: Option<Duration>,
+}
+
+/// Who a node was.
+#[derive(Clone, Debug)]
+struct Face {
+    run_id: String,
+    /// When a connection to it was made or ended last.
+    heard: Instant,
+    /// When it can have been started at the earliest, where that is known.
+    born: Option<Instant>,
 }
 
 impl fmt::Debug for Hub {
@@ -76,7 +86,7 @@ impl Hub {
     }
 
     /// A connection found this server. Another run id than before: it has lost what it held, or is another server.
-    pub(crate) fn met(&self, node: &Address, hello: &Hello) -> Result<(), Failure> {
+    pub(crate) fn met(&self, node: &Address, hello: &mut Hello) -> Result<(), Failure> {
         let one = matches!(self.map, Map::Sentinel(_));
         if one && hello.role.as_deref() != Some("master") {
             return Err(Failure::NotExecuted(format!("{node} is not a master")));
@@ -88,12 +98,32 @@ impl Hub {
             ))));
         }
         let mut faces = self.faces.lock().unwrap_or_else(|e| e.into_inner());
-        let before = faces.insert((!one).then(|| node.clone()), run_id.clone());
+        let key = (!one).then(|| node.clone());
+        let before = faces.get(&key).cloned();
+        let born = match &before {
+            Some(face) if face.run_id == *run_id => face.born,
+            // It was another one when it was last heard of: the clock of its machine may say more.
+            Some(face) => Some(face.heard),
+            None => None,
+        };
+        faces.insert(key, Face { run_id: run_id.clone(), heard: Instant::now(), born });
         drop(faces);
-        if before.is_some_and(|before| before != *run_id) {
+        if let (Some(born), Some((up, asked))) = (born, &mut hello.up) {
+            *up = (*up).min(asked.saturating_duration_since(born));
+        }
+        if before.is_some_and(|face| face.run_id != *run_id) {
             self.raise_doubt();
         }
         Ok(())
+    }
+
+    /// A connection to this node has ended, and until then it was there.
+    pub(crate) fn parted(&self, node: &Address) {
+        let one = matches!(self.map, Map::Sentinel(_));
+        let mut faces = self.faces.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(face) = faces.get_mut(&(!one).then(|| node.clone())) {
+            face.heard = Instant::now();
+        }
     }
 
     /// Whether the server behind this link has been up for long enough to grant and to renew.

@@ -121,12 +121,17 @@ impl Lane {
         tokio::time::sleep(delay.min(limit / 2)).await;
         let left = limit.saturating_sub(began.elapsed());
         let connected = hub.connector.connect(&self.to, left).await;
-        let met = connected.and_then(|(wire, hello)| hub.met(&self.to, &hello).map(|()| (wire, hello.up)));
+        let met =
+            connected.and_then(|(wire, mut hello)| hub.met(&self.to, &mut hello).map(|()| (wire, hello.up)));
         let (wire, up) = met.inspect_err(|_| hub.doubt_node(&self.to))?;
         let link = Link::new(self.to.clone(), wire, up, hub.attempts.clone());
         let (driving, driven, lane) = (drive(link.clone(), limit), link.clone(), Arc::downgrade(self));
         tokio::spawn(async move {
             driving.await;
+            if let Some(hub) = lane.upgrade().and_then(|lane| lane.home.upgrade()).and_then(|home| home.hub())
+            {
+                hub.parted(&driven.to);
+            }
             let ended = lane.upgrade().is_some_and(|lane| lane.ended(&driven));
             drop(driven);
             if ended {

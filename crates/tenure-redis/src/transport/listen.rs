@@ -51,8 +51,8 @@ async fn connect(hub: &Weak<Hub>, ear: &Ear, delay: Duration) -> Result<(Wire, D
     let limit = hub.timeout;
     let delay = delay.min(limit / 2);
     tokio::time::sleep(delay).await;
-    let (wire, hello) = hub.connector.connect(&ear.to, limit - delay).await?;
-    hub.met(&ear.to, &hello)?;
+    let (wire, mut hello) = hub.connector.connect(&ear.to, limit - delay).await?;
+    hub.met(&ear.to, &mut hello)?;
     Ok((wire, limit))
 }
 

@@ -229,8 +229,15 @@ async fn each_round_has_an_id_of_its_own() {
     stage.taken(&[0, 1]).await;
     let claim = Claim { wait: Some(S), ..stage.claim() };
     for _ in 0..3 {
-        let answer = stage.quorum.try_acquire(&claim).await.unwrap();
-        assert!(matches!(answer, Attempt::Busy { .. }));
+        let Attempt::Busy { retry_after: Some(pause), .. } = stage.quorum.try_acquire(&claim).await.unwrap()
+        else {
+            panic!("others have it")
+        };
+        // Before its pause is over there is no other round.
+        let asked = stage.nodes[2].asked.lock().unwrap().len();
+        assert!(matches!(stage.quorum.try_acquire(&claim).await.unwrap(), Attempt::Busy { .. }));
+        assert_eq!(stage.nodes[2].asked.lock().unwrap().len(), asked);
+        stage.clock.advance(pause);
     }
     let asked = stage.nodes[2].asked.lock().unwrap().clone();
     let different: std::collections::BTreeSet<_> = asked.iter().collect();
