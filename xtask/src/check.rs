@@ -3,7 +3,7 @@
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use crate::run::{Ended, run};
+use crate::run::{Ended, Show, run};
 use crate::{cargo, root, tidy, verdict};
 
 const LIMIT: Duration = Duration::from_secs(3600);
@@ -60,7 +60,7 @@ fn documentation() -> Command {
 }
 
 fn ran(command: Command) -> Result<(), String> {
-    match run(command, LIMIT, |_| ()) {
+    match run(command, LIMIT, Show::Now, |_| ()) {
         Ended::Well => Ok(()),
         Ended::Badly(why) => Err(why),
     }

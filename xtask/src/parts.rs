@@ -19,6 +19,8 @@ const SERVER_TESTS: &[(&str, &str)] = &[("tenure-cli", "redis"), ("tenure", "red
 pub(crate) struct Part {
     pub(crate) name: String,
     pub(crate) needs: &'static [Need],
+    /// Whether no other runs at the same time.
+    pub(crate) alone: bool,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -89,7 +91,7 @@ fn crates(quick: bool) -> Vec<String> {
 }
 
 fn part(name: &str, steps: Vec<Step>) -> Part {
-    Part { name: name.to_owned(), needs: &[], steps }
+    Part { name: name.to_owned(), needs: &[], alone: false, steps }
 }
 
 /// Builds what the other parts run, so that their seconds are theirs: `only` these tests, or everything.
@@ -104,7 +106,7 @@ fn build(only: &[&str], quick: bool) -> Part {
         [] => vec![step("test", &["--no-run", "--tests"]), step("build", &["--bins", "--examples"])],
         _ => vec![step("test", &[&["--no-run"], only].concat())],
     };
-    part("build", steps)
+    Part { alone: true, ..part("build", steps) }
 }
 
 fn tests(words: &[&str], quick: bool, filter: &[String], limit: Duration) -> Step {
@@ -193,7 +195,11 @@ fn needs_of_peer(peer: &str) -> &'static [Need] {
 fn bench(bin: &Path) -> Part {
     let mut command = Command::new(bin.join("bench"));
     command.arg("--quick").current_dir(root());
-    Part { needs: BENCH, ..part("bench", vec![Step { command, limit: seconds(300), counts: Count::One }]) }
+    Part {
+        needs: BENCH,
+        alone: true,
+        ..part("bench", vec![Step { command, limit: seconds(300), counts: Count::One }])
+    }
 }
 
 #[cfg(test)]

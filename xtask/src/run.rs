@@ -16,21 +16,39 @@ pub(crate) enum Ended {
     Badly(String),
 }
 
-/// Runs `command` to its end, for `limit` at most. Its standard output streams through, and `line` sees each line.
-pub(crate) fn run(mut command: Command, limit: Duration, line: impl FnMut(&str) + Send + 'static) -> Ended {
-    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
+/// When what a command says is shown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Show {
+    /// As it comes.
+    Now,
+    /// By whoever sees the lines: those of standard error are among them.
+    Later,
+}
+
+/// Runs `command` to its end, for `limit` at most. `line` sees each line of what it says.
+pub(crate) fn run(
+    mut command: Command,
+    limit: Duration,
+    show: Show,
+    line: impl FnMut(&str) + Send + 'static,
+) -> Ended {
+    command.process_group(0).stdin(Stdio::null());
+    let output = match both(&mut command, show) {
+        Ok(output) => output,
+        Err(e) => return Ended::Badly(format!("no pipe: {e}")),
+    };
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(e) => return Ended::Badly(format!("{} does not start: {e}", command.get_program().display())),
     };
     let group = Group::of(&child);
+    // It has the writing end, and with it the pipe would never end.
+    drop(command);
     let (done, finished) = mpsc::channel();
-    if let Some(output) = child.stdout.take() {
-        std::thread::spawn(move || {
-            stream(BufReader::new(output), line);
-            let _ = done.send(());
-        });
-    }
+    std::thread::spawn(move || {
+        stream(BufReader::new(output), show, line);
+        let _ = done.send(());
+    });
     let ended = wait(&mut child, limit);
     drop(group);
     let _ = child.wait();
@@ -38,12 +56,24 @@ pub(crate) fn run(mut command: Command, limit: Duration, line: impl FnMut(&str) 
     ended
 }
 
-fn stream(mut from: impl BufRead, mut line: impl FnMut(&str)) {
+/// What it says can be read from here.
+fn both(command: &mut Command, show: Show) -> std::io::Result<std::io::PipeReader> {
+    let (reader, writer) = std::io::pipe()?;
+    if show == Show::Later {
+        command.stderr(writer.try_clone()?);
+    }
+    command.stdout(writer);
+    Ok(reader)
+}
+
+fn stream(mut from: impl BufRead, show: Show, mut line: impl FnMut(&str)) {
     let mut bytes = Vec::new();
     while matches!(from.read_until(b'\n', &mut bytes), Ok(n) if n > 0) {
         let text = String::from_utf8_lossy(&bytes);
-        print!("{text}");
-        let _ = std::io::stdout().flush();
+        if show == Show::Now {
+            print!("{text}");
+            let _ = std::io::stdout().flush();
+        }
         line(text.trim_end());
         bytes.clear();
     }
@@ -106,13 +136,16 @@ mod tests {
     fn lines_are_seen_and_the_end_is_judged() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let to = seen.clone();
-        let ended = run(shell("echo one; echo two; exit 3"), LAST_WORDS, move |l| {
+        let ended = run(shell("echo one; echo two >&2; exit 3"), LAST_WORDS, Show::Later, move |l| {
             to.lock().unwrap().push(l.to_owned())
         });
         assert_eq!(*seen.lock().unwrap(), ["one", "two"]);
         assert_eq!(ended, Ended::Badly("exit status: 3".into()));
-        assert_eq!(run(shell("true"), LAST_WORDS, |_| ()), Ended::Well);
-        assert!(matches!(run(Command::new("/no/such/program"), LAST_WORDS, |_| ()), Ended::Badly(_)));
+        assert_eq!(run(shell("true"), LAST_WORDS, Show::Now, |_| ()), Ended::Well);
+        assert!(matches!(
+            run(Command::new("/no/such/program"), LAST_WORDS, Show::Now, |_| ()),
+            Ended::Badly(_)
+        ));
     }
 
     #[test]
@@ -120,7 +153,7 @@ mod tests {
         let begin = Instant::now();
         let seen = Arc::new(Mutex::new(String::new()));
         let to = seen.clone();
-        let ended = run(shell("sleep 60 & echo $!; wait"), Duration::from_millis(300), move |l| {
+        let ended = run(shell("sleep 60 & echo $!; wait"), Duration::from_millis(300), Show::Now, move |l| {
             *to.lock().unwrap() = l.to_owned();
         });
         assert_eq!(ended, Ended::Badly("not done within 300ms".into()));

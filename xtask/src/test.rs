@@ -1,4 +1,5 @@
-//! `cargo xtask test`: all parts, one after the other, whatever becomes of the others.
+//! `cargo xtask test`: all parts, whatever becomes of the others. Tests wait most of the time: two parts run at once, and
+//! each shows what it said when it is over. What is built or measured has the machine for itself.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,7 +9,7 @@ use std::time::Instant;
 use crate::args::Wanted;
 use crate::packages::{self, Need};
 use crate::parts::{Count, Part, Step, parts};
-use crate::run::{Ended, run};
+use crate::run::{Ended, Show, run};
 use crate::summary::{Counts, Outcome, closing};
 use crate::{MISSING, verdict};
 
@@ -22,7 +23,17 @@ pub(crate) fn test(wanted: &Wanted) -> ExitCode {
         return MISSING.into();
     }
     let may_be_empty = !wanted.filter.is_empty();
-    let outcomes: Vec<Outcome> = parts.into_iter().map(|part| outcome(part, may_be_empty)).collect();
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    let mut together = Vec::new();
+    for part in parts {
+        if part.alone {
+            outcomes.extend(side_by_side(std::mem::take(&mut together), may_be_empty));
+            outcomes.push(outcome(part, Show::Now, may_be_empty));
+        } else {
+            together.push(part);
+        }
+    }
+    outcomes.extend(side_by_side(together, may_be_empty));
     let ran: u32 = outcomes.iter().map(|o| o.counts.passed + o.counts.failed).sum();
     if ran == 0 {
         eprintln!("no test has run");
@@ -31,21 +42,49 @@ pub(crate) fn test(wanted: &Wanted) -> ExitCode {
     verdict(ran > 0 && outcomes.iter().all(Outcome::is_good))
 }
 
-fn outcome(part: Part, may_be_empty: bool) -> Outcome {
-    println!("\n=== {}", part.name);
+/// All of them, two at a time. Outcomes in their order.
+fn side_by_side(parts: Vec<Part>, may_be_empty: bool) -> Vec<Outcome> {
+    let show = if parts.len() > 1 { Show::Later } else { Show::Now };
+    let n = parts.len();
+    let todo = Mutex::new(parts.into_iter().enumerate());
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..n.min(2) {
+            scope.spawn(|| {
+                loop {
+                    let Some((at, part)) = todo.lock().unwrap().next() else { return };
+                    let outcome = outcome(part, show, may_be_empty);
+                    done.lock().unwrap().push((at, outcome));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap();
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+fn outcome(part: Part, show: Show, may_be_empty: bool) -> Outcome {
+    match show {
+        Show::Now => println!("\n=== {}", part.name),
+        Show::Later => println!("=== {} …", part.name),
+    }
     let begin = Instant::now();
     let mut counts = Counts::default();
     let mut troubles = Vec::new();
-    let mut counted = false;
+    let (mut counted, mut said) = (false, String::new());
     for step in part.steps {
         counted |= step.counts != Count::None;
         let shown = shown(&step);
-        let (more, trouble) = perform(step);
+        let (more, trouble) = perform(step, show, &mut said);
         counts += more;
         troubles.extend(trouble.map(|why| format!("{shown}: {why}")));
     }
     if counted && !may_be_empty && counts.passed + counts.failed == 0 && troubles.is_empty() {
         troubles.push("no test has run".into());
+    }
+    if show == Show::Later {
+        println!("\n=== {}\n{said}", part.name);
     }
     Outcome { name: part.name, counts, took: begin.elapsed(), troubles }
 }
@@ -57,16 +96,22 @@ fn shown(step: &Step) -> String {
     std::iter::once(program).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-fn perform(step: Step) -> (Counts, Option<String>) {
-    let said = Arc::new(Mutex::new(Counts::default()));
+fn perform(step: Step, show: Show, text: &mut String) -> (Counts, Option<String>) {
+    let said = Arc::new(Mutex::new((Counts::default(), String::new())));
     let to = said.clone();
-    let ended = run(step.command, step.limit, move |line| {
-        if let Some(counts) = Counts::of_line(line) {
-            *to.lock().unwrap() += counts;
+    let ended = run(step.command, step.limit, show, move |line| {
+        let (counts, text) = &mut *to.lock().unwrap();
+        if let Some(more) = Counts::of_line(line) {
+            *counts += more;
+        }
+        if show == Show::Later {
+            text.push_str(line);
+            text.push('\n');
         }
     });
-    let said = *said.lock().unwrap();
-    judge(step.counts, said, ended)
+    let (counts, more) = &*said.lock().unwrap();
+    text.push_str(more);
+    judge(step.counts, *counts, ended)
 }
 
 /// What a step adds, and what is wrong with it. A step that ends badly without naming a failed test is one itself.
@@ -98,22 +143,29 @@ mod tests {
             command.args(["-c", script]);
             Step { command, limit: Duration::from_secs(10), counts }
         };
-        Part { name: "a part".into(), needs: &[], steps: scripts.iter().map(step).collect() }
+        Part { name: "a part".into(), needs: &[], alone: true, steps: scripts.iter().map(step).collect() }
     }
 
     const TWO: &str = "echo 'test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out'";
 
     #[test]
     fn counts_add_up_over_steps() {
-        let outcome = outcome(part(&[(TWO, Count::Tests), (TWO, Count::Tests), ("true", Count::One)]), false);
+        let outcome = outcome(
+            part(&[(TWO, Count::Tests), (TWO, Count::Tests), ("true", Count::One)]),
+            Show::Now,
+            false,
+        );
         assert_eq!(outcome.counts, Counts { passed: 5, failed: 0, ignored: 0 });
         assert!(outcome.is_good());
     }
 
     #[test]
     fn a_bad_end_counts_once_and_the_rest_still_runs() {
-        let outcome =
-            outcome(part(&[("exit 7", Count::Tests), ("exit 8", Count::One), (TWO, Count::Tests)]), false);
+        let outcome = outcome(
+            part(&[("exit 7", Count::Tests), ("exit 8", Count::One), (TWO, Count::Tests)]),
+            Show::Now,
+            false,
+        );
         assert_eq!(outcome.counts, Counts { passed: 2, failed: 2, ignored: 0 });
         assert!(outcome.troubles[0].contains("status: 7"), "{:?}", outcome.troubles);
     }
@@ -126,9 +178,19 @@ mod tests {
     }
 
     #[test]
+    fn two_at_once_keep_their_order() {
+        let slow = format!("sleep 0.2; {TWO}");
+        let begun = Instant::now();
+        let parts = (0..4).map(|_| part(&[(&slow, Count::Tests)])).collect();
+        let outcomes = side_by_side(parts, false);
+        assert!(outcomes.len() == 4 && outcomes.iter().all(|o| o.is_good() && o.counts.passed == 2));
+        assert!(begun.elapsed() < Duration::from_millis(750), "{:?}", begun.elapsed());
+    }
+
+    #[test]
     fn a_part_in_which_nothing_runs_is_bad() {
-        assert!(!outcome(part(&[("true", Count::Tests)]), false).is_good());
-        assert!(outcome(part(&[("true", Count::Tests)]), true).is_good());
-        assert!(outcome(part(&[("true", Count::None)]), false).is_good());
+        assert!(!outcome(part(&[("true", Count::Tests)]), Show::Now, false).is_good());
+        assert!(outcome(part(&[("true", Count::Tests)]), Show::Now, true).is_good());
+        assert!(outcome(part(&[("true", Count::None)]), Show::Now, false).is_good());
     }
 }
