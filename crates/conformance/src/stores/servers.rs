@@ -63,7 +63,7 @@ impl Redis {
     pub(super) fn quorum_of_five() -> Self {
         let servers = Self::new("redlock", || quorum(5));
         Self {
-            options: "&layout=plain&restart_delay=off&tries=0&max_lease=1h&retry_delay=5ms-25ms",
+            options: "&layout=plain&restart_delay=off&tries=0&max_lease=1h&retry_delay=5ms-25ms&node_timeout=2s",
             ..servers
         }
     }
@@ -71,7 +71,10 @@ impl Redis {
     /// Three, in Redisson's layout.
     pub(super) fn quorum_of_three() -> Self {
         let servers = Self::new("redlock-3", || quorum(3));
-        Self { options: "&restart_delay=off&tries=0&max_lease=1h&retry_delay=5ms-25ms", ..servers }
+        Self {
+            options: "&restart_delay=off&tries=0&max_lease=1h&retry_delay=5ms-25ms&node_timeout=2s",
+            ..servers
+        }
     }
 
     fn new(name: &'static str, start: fn() -> testbed::Result<Running>) -> Self {

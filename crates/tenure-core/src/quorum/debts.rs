@@ -232,6 +232,10 @@ impl<'a> Farewell<'a> {
                 })
                 .await;
         }
+        // Nobody waits for these again until they have answered what they owe.
+        for node in self.open.iter().filter(|node| votes.0[**node].is_none()) {
+            self.inner.debts[*node].lock().silent = true;
+        }
     }
 }
 
