@@ -186,7 +186,13 @@ impl Seen {
             family: Family::Lock,
             holders: Vec::new(),
             waiters: self.waiters(&about),
-            fence: self.text(8).or(self.text(9)).and_then(|t| t.parse().ok()).map(Fence),
+            // One that is there is that of the other layout.
+            fence: self
+                .text(8)
+                .or(self.text(9))
+                .filter(|_| !self.plain)
+                .and_then(|t| t.parse().ok())
+                .map(Fence),
             size: None,
             count: None,
         };
