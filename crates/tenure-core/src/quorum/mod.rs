@@ -9,6 +9,7 @@ mod debts;
 mod options;
 mod pauses;
 mod people;
+mod renew;
 mod rounds;
 mod votes;
 mod watch;
@@ -21,7 +22,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::BoxFuture;
 
 pub use options::QuorumOptions;
 
@@ -195,6 +195,23 @@ impl Inner {
         self.nodes.iter().map(|n| n.name.as_str())
     }
 
+    /// What the nodes say to `ask`, as far as it takes to decide, or by the end of their time.
+    async fn votes<F: Future<Output = Vote> + Send + 'static>(
+        &self,
+        ask: &Arc<Claim>,
+        until: Time,
+        call: impl Fn(Arc<dyn Backend>, Arc<Claim>) -> F,
+    ) -> Votes {
+        let mut votes = Votes::new(self.nodes.len());
+        let mut calls = self.ask(ask, call);
+        self.gather(&mut calls, until, |node, vote| {
+            votes.0[node] = Some(vote);
+            votes.verdict() != Verdict::Open
+        })
+        .await;
+        votes
+    }
+
     /// One round: every node is asked, and told to let go if too few agree.
     async fn round(self: &Arc<Self>, claim: &Claim) -> Result<Attempt> {
         let entry = self.rounds.enter(claim.id, self.clock().now(), self.options.max_lease);
@@ -211,14 +228,11 @@ impl Inner {
         };
         let ask = Arc::new(Claim { id, ..claim.clone() });
         let (sent, limit) = (self.clock().now(), self.options.node_timeout(claim.lease));
-        let mut votes = Votes::new(self.nodes.len());
-        let mut calls = self.ask(&ask, |backend, ask| async move { backend.try_acquire(&ask).await });
-        self.gather(&mut calls, sent.after(limit), |node, answer| {
-            votes.0[node] = Some(Vote::of_attempt(answer));
-            votes.verdict() != Verdict::Open
-        })
-        .await;
-        drop(calls);
+        let votes = self
+            .votes(&ask, sent.after(limit), |node, ask| async move {
+                Vote::of_attempt(node.try_acquire(&ask).await)
+            })
+            .await;
         let now = self.clock().now();
         let until = self.options.drift.until(sent, claim.lease);
         if votes.verdict() == Verdict::Won && now < until {
@@ -298,13 +312,11 @@ impl Inner {
         let Some(id) = self.rounds.current(claim.id) else { return Ok(Attempt::Gone) };
         let ask = Arc::new(Claim { id, wait: None, ..claim.clone() });
         let (sent, limit) = (self.clock().now(), self.options.node_timeout(claim.lease));
-        let mut votes = Votes::new(self.nodes.len());
-        let mut calls = self.ask(&ask, |backend, ask| async move { backend.try_acquire(&ask).await });
-        self.gather(&mut calls, sent.after(limit), |node, answer| {
-            votes.0[node] = Some(Vote::of_attempt(answer));
-            votes.verdict() != Verdict::Open
-        })
-        .await;
+        let votes = self
+            .votes(&ask, sent.after(limit), |node, ask| async move {
+                Vote::of_attempt(node.try_acquire(&ask).await)
+            })
+            .await;
         match votes.verdict() {
             Verdict::Won => {
                 Ok(Attempt::Granted { fence: None, until: self.options.drift.until(sent, claim.lease) })
@@ -323,13 +335,12 @@ impl Inner {
         let Some(id) = self.rounds.current(claim.id) else { return Ok(Released::Gone) };
         let ask = Arc::new(Claim { id, ..claim.clone() });
         let limit = self.options.node_timeout(claim.lease);
-        let mut votes = Votes::new(self.nodes.len());
-        let mut calls = self.ask(&ask, move |backend, ask| async move { backend.release(&ask, left).await });
-        self.gather(&mut calls, self.clock().now().after(limit), |node, answer| {
-            votes.0[node] = Some(Vote::of_release(answer));
-            votes.verdict() != Verdict::Open
-        })
-        .await;
+        let until = self.clock().now().after(limit);
+        let votes =
+            self.votes(&ask, until, move |node, ask| async move {
+                Vote::of_release(node.release(&ask, left).await)
+            })
+            .await;
         match votes.verdict() {
             Verdict::Won => Ok(Released::Freed),
             _ if votes.gone() => Ok(Released::Gone),
@@ -405,130 +416,5 @@ impl Inner {
         let mut farewell = debts::Farewell::new(self, claim, entry, open, silent);
         farewell.run(self.clock().now().after(limit), &mut votes).await;
         votes
-    }
-
-    /// Proves and extends many on all nodes; and gives back to a node what it lost, as long as most have it.
-    async fn renew(self: &Arc<Self>, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
-        for claim in claims {
-            self.check_lease(claim)?;
-        }
-        let n = self.nodes.len();
-        let mut answers = vec![Renewal::Gone; claims.len()];
-        let mut asked: Vec<(usize, Arc<Claim>)> = Vec::new();
-        for (at, claim) in claims.iter().enumerate() {
-            let id = match self.rounds.get(claim.id) {
-                Some(entry) if entry.waits() => {
-                    // Its rounds keep its places fresh.
-                    answers[at] = Renewal::Queued;
-                    None
-                }
-                Some(entry) => entry.current(),
-                None if claim.id == HoldId::NONE => Some(claim.id),
-                // Of another process. Among others it is one of ours that was released by hand.
-                None if claims.len() == 1 => self.find(claim).await?.first().copied(),
-                None => None,
-            };
-            asked.extend(id.map(|id| (at, Arc::new(Claim { id, wait: None, ..(**claim).clone() }))));
-        }
-        if asked.is_empty() {
-            return Ok(answers);
-        }
-        let sent = self.clock().now();
-        let shortest = asked.iter().map(|(_, c)| c.lease).filter(|l| !l.is_zero()).min();
-        let limit = self.options.node_timeout(shortest.unwrap_or(Duration::MAX));
-        let batch: Arc<[Arc<Claim>]> = asked.iter().map(|(_, c)| c.clone()).collect();
-        let mut votes: Vec<Votes> = asked.iter().map(|_| Votes::new(n)).collect();
-        let mut failed = None;
-        let mut calls = self.ask(&batch, |backend, batch| async move { backend.renew(&batch).await });
-        self.gather(&mut calls, sent.after(limit), |node, answer| {
-            for (k, votes) in votes.iter_mut().enumerate() {
-                votes.0[node] = Some(match &answer {
-                    Ok(found) => match found.get(k) {
-                        Some(Renewal::Held { .. }) => Vote::Yes,
-                        Some(Renewal::Unanswered) | None => Vote::Failed(self.no_answer()),
-                        Some(_) => Vote::No,
-                    },
-                    Err(error) => Vote::Failed(error.clone()),
-                });
-            }
-            votes.iter().all(|v| v.verdict() == Verdict::Won || v.gone())
-        })
-        .await;
-        self.repair(&asked, claims, &mut votes, self.clock().now().after(limit)).await;
-        for ((at, claim), votes) in asked.iter().zip(&votes) {
-            let until = self.options.drift.until(sent, claim.lease);
-            answers[*at] = match votes.verdict() {
-                Verdict::Won => {
-                    self.rounds.renewed(claims[*at].id, until);
-                    Renewal::Held { until }
-                }
-                _ if votes.gone() => Renewal::Gone,
-                _ => {
-                    failed = Some(self.unknown(format!("renew {}", claim.name), votes, limit));
-                    Renewal::Unanswered
-                }
-            };
-        }
-        match failed {
-            Some(error) if answers.iter().all(|a| *a == Renewal::Unanswered) => Err(error),
-            _ => Ok(answers),
-        }
-    }
-
-    fn no_answer(&self) -> Error {
-        self.info.unavailable("renew", "no answer")
-    }
-
-    /// Gives holds back to nodes that lost them. Those that are still short of votes are waited for, the others not.
-    async fn repair(
-        self: &Arc<Self>,
-        asked: &[(usize, Arc<Claim>)],
-        claims: &[Arc<Claim>],
-        votes: &mut [Votes],
-        until: Time,
-    ) {
-        let (n, mut urgent) = (self.nodes.len(), ask::Calls::new());
-        for (k, (at, claim)) in asked.iter().enumerate() {
-            let Some(entry) = self.rounds.get(claims[*at].id) else { continue };
-            if claim.lease.is_zero() || votes[k].gone() {
-                continue;
-            }
-            let lost = (0..n).filter(|node| votes[k].0[*node] == Some(Vote::No));
-            for node in lost {
-                let repair = self.clone().restore(node, claim.clone(), entry.clone());
-                if votes[k].verdict() == Verdict::Won {
-                    self.spawn(async move { drop(repair.await) });
-                } else {
-                    let call: BoxFuture<'static, _> = Box::pin(async move { (k * n + node, repair.await) });
-                    urgent.push(call);
-                }
-            }
-        }
-        if urgent.is_empty() {
-            return;
-        }
-        self.gather(&mut urgent, until, |which, restored| {
-            if restored == Ok(true) {
-                votes[which / n].0[which % n] = Some(Vote::Yes);
-            }
-            false
-        })
-        .await;
-    }
-
-    /// Gives a hold back to a node, unless it is being released. Whether the node has it now.
-    async fn restore(self: Arc<Self>, node: usize, claim: Arc<Claim>, entry: Arc<Entry>) -> Result<bool> {
-        if entry.current() != Some(claim.id) {
-            return Ok(false);
-        }
-        let again = Claim { holds: 1, ..(*claim).clone() };
-        // Released meanwhile: the node may have been told before it had this.
-        let _undo = debts::Undo::new(&self, node, &claim, &entry);
-        let answer = self.nodes[node].backend.try_acquire(&again).await?;
-        if matches!(answer, Attempt::Granted { .. }) {
-            tracing::info!(node = self.nodes[node].name, name = %claim.name, "given back to a node that had lost it");
-            return Ok(true);
-        }
-        Ok(false)
     }
 }

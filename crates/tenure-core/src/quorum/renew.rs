@@ -1,0 +1,139 @@
+//! Renewal on most nodes again; and what a node lost is given back to it, as long as most have it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use super::rounds::Entry;
+use super::votes::{Verdict, Vote, Votes};
+use super::{Inner, ask, debts};
+use crate::backend::{Attempt, Renewal};
+use crate::{Claim, Error, HoldId, Result, Time};
+
+impl Inner {
+    /// Proves and extends many on all nodes; and gives back to a node what it lost, as long as most have it.
+    pub(super) async fn renew(self: &Arc<Self>, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
+        for claim in claims {
+            self.check_lease(claim)?;
+        }
+        let n = self.nodes.len();
+        let mut answers = vec![Renewal::Gone; claims.len()];
+        let mut asked: Vec<(usize, Arc<Claim>)> = Vec::new();
+        for (at, claim) in claims.iter().enumerate() {
+            let id = match self.rounds.get(claim.id) {
+                Some(entry) if entry.waits() => {
+                    // Its rounds keep its places fresh.
+                    answers[at] = Renewal::Queued;
+                    None
+                }
+                Some(entry) => entry.current(),
+                None if claim.id == HoldId::NONE => Some(claim.id),
+                // Of another process. Among others it is one of ours that was released by hand.
+                None if claims.len() == 1 => self.find(claim).await?.first().copied(),
+                None => None,
+            };
+            asked.extend(id.map(|id| (at, Arc::new(Claim { id, wait: None, ..(**claim).clone() }))));
+        }
+        if asked.is_empty() {
+            return Ok(answers);
+        }
+        let sent = self.clock().now();
+        let shortest = asked.iter().map(|(_, c)| c.lease).filter(|l| !l.is_zero()).min();
+        let limit = self.options.node_timeout(shortest.unwrap_or(Duration::MAX));
+        let batch: Arc<[Arc<Claim>]> = asked.iter().map(|(_, c)| c.clone()).collect();
+        let mut votes: Vec<Votes> = asked.iter().map(|_| Votes::new(n)).collect();
+        let mut failed = None;
+        let mut calls = self.ask(&batch, |backend, batch| async move { backend.renew(&batch).await });
+        self.gather(&mut calls, sent.after(limit), |node, answer| {
+            for (k, votes) in votes.iter_mut().enumerate() {
+                votes.0[node] = Some(match &answer {
+                    Ok(found) => match found.get(k) {
+                        Some(Renewal::Held { .. }) => Vote::Yes,
+                        Some(Renewal::Unanswered) | None => Vote::Failed(self.no_answer()),
+                        Some(_) => Vote::No,
+                    },
+                    Err(error) => Vote::Failed(error.clone()),
+                });
+            }
+            votes.iter().all(|v| v.verdict() == Verdict::Won || v.gone())
+        })
+        .await;
+        self.repair(&asked, claims, &mut votes, self.clock().now().after(limit)).await;
+        for ((at, claim), votes) in asked.iter().zip(&votes) {
+            let until = self.options.drift.until(sent, claim.lease);
+            answers[*at] = match votes.verdict() {
+                Verdict::Won => {
+                    self.rounds.renewed(claims[*at].id, until);
+                    Renewal::Held { until }
+                }
+                _ if votes.gone() => Renewal::Gone,
+                _ => {
+                    failed = Some(self.unknown(format!("renew {}", claim.name), votes, limit));
+                    Renewal::Unanswered
+                }
+            };
+        }
+        match failed {
+            Some(error) if answers.iter().all(|a| *a == Renewal::Unanswered) => Err(error),
+            _ => Ok(answers),
+        }
+    }
+
+    fn no_answer(&self) -> Error {
+        self.info.unavailable("renew", "no answer")
+    }
+
+    /// Gives holds back to nodes that lost them. Those that are still short of votes are waited for, the others not.
+    async fn repair(
+        self: &Arc<Self>,
+        asked: &[(usize, Arc<Claim>)],
+        claims: &[Arc<Claim>],
+        votes: &mut [Votes],
+        until: Time,
+    ) {
+        let (n, mut urgent) = (self.nodes.len(), ask::Calls::new());
+        for (k, (at, claim)) in asked.iter().enumerate() {
+            let Some(entry) = self.rounds.get(claims[*at].id) else { continue };
+            if claim.lease.is_zero() || votes[k].gone() {
+                continue;
+            }
+            let lost = (0..n).filter(|node| votes[k].0[*node] == Some(Vote::No));
+            for node in lost {
+                let repair = self.clone().restore(node, claim.clone(), entry.clone());
+                if votes[k].verdict() == Verdict::Won {
+                    self.spawn(async move { drop(repair.await) });
+                } else {
+                    let call: BoxFuture<'static, _> = Box::pin(async move { (k * n + node, repair.await) });
+                    urgent.push(call);
+                }
+            }
+        }
+        if urgent.is_empty() {
+            return;
+        }
+        self.gather(&mut urgent, until, |which, restored| {
+            if restored == Ok(true) {
+                votes[which / n].0[which % n] = Some(Vote::Yes);
+            }
+            false
+        })
+        .await;
+    }
+
+    /// Gives a hold back to a node, unless it is being released. Whether the node has it now.
+    async fn restore(self: Arc<Self>, node: usize, claim: Arc<Claim>, entry: Arc<Entry>) -> Result<bool> {
+        if entry.current() != Some(claim.id) {
+            return Ok(false);
+        }
+        let again = Claim { holds: 1, ..(*claim).clone() };
+        // Released meanwhile: the node may have been told before it had this.
+        let _undo = debts::Undo::new(&self, node, &claim, &entry);
+        let answer = self.nodes[node].backend.try_acquire(&again).await?;
+        if matches!(answer, Attempt::Granted { .. }) {
+            tracing::info!(node = self.nodes[node].name, name = %claim.name, "given back to a node that had lost it");
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}
