@@ -183,7 +183,7 @@ impl Store {
                     names?
                 }
             };
-            let queue = Queue::new(&names);
+            let queue = Queue::new(names);
             match stay.node.as_ref().and_then(|node| queue.position(node.name())) {
                 Some(at) => return Ok((queue, at)),
                 // Somebody has deleted it.
@@ -202,7 +202,7 @@ impl Store {
             names => names?,
         };
         let prefix = node::prefix(place.id);
-        let mut mine: Vec<_> = names.iter().filter(|n| n.starts_with(&prefix)).filter_map(|n| Child::parse(n)).collect();
+        let mut mine: Vec<_> = names.iter().filter(|n| n.starts_with(&prefix)).filter_map(|n| Child::parse(n.as_str())).collect();
         mine.sort_by_key(|child| child.sequence);
         let mut found = None;
         for child in mine {
@@ -249,7 +249,9 @@ impl Store {
         folder: &str,
         child: &Child,
     ) -> Answer<bool> {
-        let Some(ear) = self.ears.of(place.id) else { return Ok(true) };
+        if !self.ears.hears(place.id) {
+            return Ok(true);
+        }
         let path = format!("{folder}/{}", child.name);
         if stay.armed.as_ref().is_some_and(|armed| armed.is_for(&path)) {
             return Ok(true);
@@ -260,17 +262,26 @@ impl Store {
             Err(fault) if fault.is_missing() => return Ok(false),
             Err(fault) => return Err(fault),
         };
-        let (fired, ear) = (Arc::new(AtomicBool::new(false)), Arc::downgrade(&ear));
+        self.arm(stay, place, path, async move { drop(watcher.changed().await) });
+        Ok(true)
+    }
+
+    /// Whoever listens for this claim then is told when `change` comes.
+    pub(crate) fn arm(
+        &self,
+        stay: &mut Stay,
+        place: &Place,
+        path: String,
+        change: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let (ears, id, fired) = (self.ears.clone(), place.id, Arc::new(AtomicBool::new(false)));
         let done = fired.clone();
         let task = tokio::spawn(async move {
-            watcher.changed().await;
+            change.await;
             done.store(true, SeqCst);
-            if let Some(ear) = ear.upgrade() {
-                ear.tell();
-            }
+            ears.tell(id);
         });
         stay.armed = Some(Armed { path, fired, task: task.abort_handle() });
-        Ok(true)
     }
 
     /// A read under the owner's own write stands in the writer's place. `None` when there is no such writer.

@@ -2,7 +2,6 @@
 //! before anybody else.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use futures_util::future::join_all;
 use tenure_core::{Claim, Fence, HoldId, Kind};
@@ -12,7 +11,7 @@ use crate::attempt::{Step, TRIES, too_quick};
 use crate::fault::Fault;
 use crate::node::{self, Marker};
 use crate::path::{LEASES, NUMBERS};
-use crate::place::{Armed, Place, Stay};
+use crate::place::{Place, Stay};
 use crate::session::{Answer, Session};
 use crate::store::Store;
 
@@ -163,7 +162,9 @@ impl Store {
         place: &Place,
         leases: &str,
     ) -> Answer<()> {
-        let Some(ear) = self.ears.of(place.id) else { return Ok(()) };
+        if !self.ears.hears(place.id) {
+            return Ok(());
+        }
         if stay.armed.as_ref().is_some_and(|armed| armed.is_for(leases)) {
             return Ok(());
         }
@@ -177,19 +178,12 @@ impl Store {
             returns => returns?,
         };
         let (returns, sizes) = (returns.1, sizes?.1);
-        let (fired, ear) = (Arc::new(AtomicBool::new(false)), Arc::downgrade(&ear));
-        let done = fired.clone();
-        let task = tokio::spawn(async move {
+        self.arm(stay, place, leases.to_owned(), async move {
             tokio::select! {
                 _ = returns.changed() => {}
                 _ = sizes.changed() => {}
             }
-            done.store(true, SeqCst);
-            if let Some(ear) = ear.upgrade() {
-                ear.tell();
-            }
         });
-        stay.armed = Some(Armed { path: leases.to_owned(), fired, task: task.abort_handle() });
         Ok(())
     }
 }

@@ -17,8 +17,8 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn new<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
-        let mut children: Vec<Child> = names.into_iter().filter_map(|name| Child::parse(name.as_ref())).collect();
+    pub(crate) fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
+        let mut children: Vec<Child> = names.into_iter().filter_map(Child::parse).collect();
         children.sort_by(order);
         Self { children }
     }
@@ -44,7 +44,7 @@ impl Queue {
 
     /// Those ahead of the one at `at` that belong to the same client, in order.
     pub(crate) fn before(&self, at: usize, client: ClientId) -> impl Iterator<Item = HoldId> {
-        self.children[..at].iter().filter_map(|child| child.id).filter(move |id| id.client == client)
+        self.children[..at].iter().filter_map(Child::id).filter(move |id| id.client == client)
     }
 
     /// How many of the first are inside.
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     fn queue(names: &[&str]) -> Queue {
-        Queue::new(names)
+        Queue::new(names.iter().copied())
     }
 
     fn behind(queue: &Queue, name: &str, kind: Kind) -> Option<String> {
