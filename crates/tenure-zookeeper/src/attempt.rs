@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
 
 use tenure_core::backend::Attempt;
 use tenure_core::{Claim, Fence, HoldId, Kind};
@@ -16,6 +17,9 @@ use crate::store::Store;
 
 /// How often in one attempt what it stands on may vanish: its folder, its own node, its session.
 pub(crate) const TRIES: usize = 8;
+
+/// How soon one who waits behind another of the same client looks again.
+const ON_ITS_WAY: Duration = Duration::from_millis(50);
 
 /// What an attempt came to.
 pub(crate) enum Step {
@@ -70,7 +74,8 @@ impl Store {
                 if stay.is_nothing() {
                     self.places.forget(place.id);
                 }
-                Ok(Attempt::Busy { retry_after: None, behind })
+                // Whoever goes in before may be on its way to where it waits: its turn must not be missed until then.
+                Ok(Attempt::Busy { retry_after: behind.map(|_| ON_ITS_WAY), behind })
             }
             Err(fault) => {
                 if stay.is_nothing() {
@@ -139,8 +144,8 @@ impl Store {
 
     /// The first of this client that waits ahead: it goes in before, whether or not it has seen yet that it may.
     pub(crate) fn ours_before(&self, queue: &Queue, at: usize, place: &Place) -> Option<HoldId> {
-        let holds = |id: &HoldId| self.places.get(*id).is_some_and(|place| place.seen().hold.is_some());
-        queue.before(at, place.id.client).find(|id| !holds(id))
+        let waits = |id: &HoldId| self.places.get(*id).is_some_and(|place| place.seen().hold.is_none());
+        queue.before(at, place.id.client).find(waits)
     }
 
     /// Has a node of its own in `folder`, and sees who else stands there.
