@@ -92,15 +92,17 @@ impl Store {
         let stood = stay.node.is_some();
         let step = match claim.kind {
             Kind::Permit { n, limit } => self.permits(stay, &session, place, claim, n, limit).await,
-            Kind::Read { under_write: Some(writer) } => match self.under_write(&session, place, claim, writer).await {
-                None => self.queue(stay, &session, place, claim).await,
-                Some(answer) => {
-                    if answer.as_ref().is_err_and(Fault::is_unknown) {
-                        stay.doubt();
+            Kind::Read { under_write: Some(writer) } => {
+                match self.under_write(&session, place, claim, writer).await {
+                    None => self.queue(stay, &session, place, claim).await,
+                    Some(answer) => {
+                        if answer.as_ref().is_err_and(Fault::is_unknown) {
+                            stay.doubt();
+                        }
+                        answer
                     }
-                    answer
                 }
-            },
+            }
             _ => self.queue(stay, &session, place, claim).await,
         };
         let keeps = match &step {
@@ -130,7 +132,10 @@ impl Store {
             match queue.in_the_way(at, &claim.kind) {
                 None => {
                     let Some(node) = &stay.node else { continue };
-                    return Ok(Step::Granted { fence: Fence(node.born as u64), paths: vec![node.path.clone()] });
+                    return Ok(Step::Granted {
+                        fence: Fence(node.born as u64),
+                        paths: vec![node.path.clone()],
+                    });
                 }
                 Some(child) => {
                     if claim.wait.is_none() || self.wait_for(stay, session, place, &folder, child).await? {
@@ -207,7 +212,11 @@ impl Store {
             names => names?,
         };
         let prefix = node::prefix(place.id);
-        let mut mine: Vec<_> = names.iter().filter(|n| n.starts_with(&prefix)).filter_map(|n| Child::parse(n.as_str())).collect();
+        let mut mine: Vec<_> = names
+            .iter()
+            .filter(|n| n.starts_with(&prefix))
+            .filter_map(|n| Child::parse(n.as_str()))
+            .collect();
         mine.sort_by_key(|child| child.sequence);
         let mut found = None;
         for child in mine {
@@ -235,7 +244,10 @@ impl Store {
             return Ok(());
         }
         session.end();
-        Err(Fault::Ended(format!("the server has made it for session {owner:#x}, not for ours, {:#x}", session.id)))
+        Err(Fault::Ended(format!(
+            "the server has made it for session {owner:#x}, not for ours, {:#x}",
+            session.id
+        )))
     }
 
     pub(crate) async fn make_folders(&self, session: &Session, folder: &str) -> Answer<()> {
@@ -310,7 +322,9 @@ impl Store {
         Some(match session.create(&path, note, CreateMode::Ephemeral).await {
             Ok(_) => Ok(Step::Granted { fence, paths: vec![path] }),
             // No other has a node of this name.
-            Err(fault) if fault.is(&zookeeper_client::Error::NodeExists) => Ok(Step::Granted { fence, paths: vec![path] }),
+            Err(fault) if fault.is(&zookeeper_client::Error::NodeExists) => {
+                Ok(Step::Granted { fence, paths: vec![path] })
+            }
             Err(fault) => Err(fault),
         })
     }

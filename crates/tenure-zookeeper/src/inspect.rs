@@ -62,7 +62,9 @@ impl Store {
                 {
                     found.push(seen);
                 }
-                let deeper = children.iter().filter(|c| !is_of_a_recipe(c) && !(folder.is_empty() && *c == "zookeeper"));
+                let deeper = children
+                    .iter()
+                    .filter(|c| !is_of_a_recipe(c) && !(folder.is_empty() && *c == "zookeeper"));
                 folders.extend(deeper.map(|child| format!("{folder}/{child}")));
             }
         }

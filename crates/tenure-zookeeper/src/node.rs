@@ -135,7 +135,8 @@ mod tests {
         assert_eq!(child.digits(), "0000000012");
         let gone_round = Child::parse("x-lock--2147483648").unwrap();
         assert_eq!((gone_round.sequence, gone_round.digits()), (i32::MIN, "-2147483648"));
-        for stray in ["", "foo", "lock-", "lock-9", "lock-zzz", "007", "lock-99999999999", "lock-ü", "locks"] {
+        for stray in ["", "foo", "lock-", "lock-9", "lock-zzz", "007", "lock-99999999999", "lock-ü", "locks"]
+        {
             assert_eq!(Child::parse(stray), None, "{stray}");
         }
     }

@@ -143,7 +143,9 @@ fn only_remembers(ledger: &Ledger) -> bool {
 
 fn parse(data: &[u8], path: &str) -> Answer<Ledger> {
     serde_json::from_slice(data).map_err(|e| {
-        Fault::Config(Error::Config(format!("{SCHEME}: {path}/{NUMBERS} was not written by this library: {e}")))
+        Fault::Config(Error::Config(format!(
+            "{SCHEME}: {path}/{NUMBERS} was not written by this library: {e}"
+        )))
     })
 }
 

@@ -35,7 +35,8 @@ impl Store {
             return Ok(Step::Busy { behind });
         }
         let fits = async || {
-            let (size, used) = futures_util::join!(self.size(session, place, limit), self.used(session, &leases));
+            let (size, used) =
+                futures_util::join!(self.size(session, place, limit), self.used(session, &leases));
             Answer::Ok(used? + u64::from(n) <= size?)
         };
         let mut free = fits().await?;
@@ -92,7 +93,8 @@ impl Store {
         let note = claim.note.as_deref().unwrap_or("").as_bytes();
         let mut made = Vec::new();
         for _ in 0..3 {
-            let creates = join_all((0..n).map(|_| session.create(&stem, note, CreateMode::EphemeralSequential)));
+            let creates =
+                join_all((0..n).map(|_| session.create(&stem, note, CreateMode::EphemeralSequential)));
             let (created, used, size) =
                 futures_util::join!(creates, self.used(session, leases), self.size(session, place, limit));
             let missing = created.iter().any(|c| c.as_ref().is_err_and(Fault::is_missing));
@@ -169,7 +171,8 @@ impl Store {
             return Ok(());
         }
         let numbers = format!("{}/{NUMBERS}", place.path);
-        let (returns, sizes) = futures_util::join!(session.list_and_watch(leases), session.stat_and_watch(&numbers));
+        let (returns, sizes) =
+            futures_util::join!(session.list_and_watch(leases), session.stat_and_watch(&numbers));
         let returns = match returns {
             Err(fault) if fault.is_missing() => {
                 self.make_folders(session, leases).await?;

@@ -33,7 +33,8 @@ impl Queue {
     pub(crate) fn in_the_way(&self, at: usize, kind: &Kind) -> Option<&Child> {
         let ahead = &self.children[..at];
         let placed = |i: usize| HoldId { n: i as u64, ..HoldId::NONE };
-        let seen: Vec<(HoldId, Kind)> = ahead.iter().enumerate().map(|(i, c)| (placed(i), c.kind())).collect();
+        let seen: Vec<(HoldId, Kind)> =
+            ahead.iter().enumerate().map(|(i, c)| (placed(i), c.kind())).collect();
         let holders = seen.iter().map(|(id, kind)| (id, kind));
         admits(kind, 0, holders, std::iter::empty()).err()?;
         match kind {
@@ -67,7 +68,9 @@ impl Queue {
         let wanted = kin(family);
         match self.children.iter().map(Child::family).find(|f| kin(*f) != wanted) {
             None => Ok(()),
-            Some(used) => Err(Error::Config(format!("{name} is in use as a {used} and cannot be a {family} too"))),
+            Some(used) => {
+                Err(Error::Config(format!("{name} is in use as a {used} and cannot be a {family} too")))
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! One session with the servers: its requests, and until when it is certain to live.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use tenure_core::{Clock, Drift, Time};
@@ -202,4 +202,3 @@ impl Drop for Session {
         self.end();
     }
 }
-
