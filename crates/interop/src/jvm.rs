@@ -17,11 +17,11 @@ impl Jvm {
     /// # Errors
     /// `Build` and `Io` when that fails; `Thrown` when it cannot connect.
     pub async fn start(address: &Address, options: &Options) -> Result<Self> {
-        let class_path = tokio::task::spawn_blocking(|| java::CLASS_PATH.made()).await;
+        let class_path = tokio::task::spawn_blocking(|| java::REDISSON.made()).await;
         let class_path = class_path.map_err(|e| Error::Build(e.to_string()))??;
         let mut command = Command::new("java");
         command.args(options.machine());
-        command.args(["-cp", &class_path, "interop.Driver"]);
+        command.args(["-cp", &class_path, "interop.redisson.Main"]);
         command.args(options.words(address));
         Peer::start(command).await.map(Self)
     }
