@@ -19,6 +19,7 @@ mod slots;
 mod tls;
 mod value;
 mod wait;
+mod zookeeper;
 
 pub use cluster::Cluster;
 pub use error::{Error, Result};
@@ -34,3 +35,4 @@ pub use slots::{SLOTS, SlotMove, key_in, slot_of};
 pub use tls::Certificates;
 pub use value::Value;
 pub use wait::{PATIENCE, eventually, with_deadline};
+pub use zookeeper::{Ensemble, SUPER, ZooKeeper, ZooKeeperOptions};

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -61,14 +61,37 @@ impl Place {
 
 /// A server process. Killed when dropped, and when this process ends in any way.
 pub struct Server {
-    recipe: Box<dyn Recipe>,
+    recipe: Arc<dyn Recipe>,
     place: Place,
     process: Mutex<Process>,
 }
 
-enum Failure {
+pub(crate) enum Failure {
     PortTaken(Error),
     Other(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(e: Error) -> Self {
+        Self::Other(e)
+    }
+}
+
+/// Starts something on so many free ports: on others, as long as somebody else is faster to take one.
+pub(crate) fn on_free_ports<T>(
+    count: usize,
+    mut start: impl FnMut(Vec<u16>) -> std::result::Result<T, Failure>,
+) -> Result<T> {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let ports = (0..count).map(|_| free_port()).collect::<Result<_>>()?;
+        match start(ports) {
+            Ok(started) => return Ok(started),
+            Err(Failure::PortTaken(_)) if attempts < ATTEMPTS => {}
+            Err(Failure::PortTaken(e) | Failure::Other(e)) => return Err(e),
+        }
+    }
 }
 
 impl Server {
@@ -77,21 +100,17 @@ impl Server {
     /// # Errors
     /// When it does not, with its log.
     pub fn start(recipe: impl Recipe + 'static) -> Result<Self> {
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            let ports = (0..recipe.ports()).map(|_| free_port()).collect::<Result<_>>()?;
-            let folder = tempfile::Builder::new().prefix("testbed-").tempdir()?;
-            let place = Place { folder, ports };
-            fresh(&recipe, &place)?;
-            match launch(&recipe, &place) {
-                Ok(process) => {
-                    return Ok(Self { recipe: Box::new(recipe), place, process: Mutex::new(process) });
-                }
-                Err(Failure::PortTaken(_)) if attempts < ATTEMPTS => {}
-                Err(Failure::PortTaken(e) | Failure::Other(e)) => return Err(e),
-            }
-        }
+        let recipe: Arc<dyn Recipe> = Arc::new(recipe);
+        on_free_ports(recipe.ports(), |ports| Self::start_at(recipe.clone(), ports))
+    }
+
+    /// The same on these ports and no others.
+    pub(crate) fn start_at(recipe: Arc<dyn Recipe>, ports: Vec<u16>) -> std::result::Result<Self, Failure> {
+        let folder = tempfile::Builder::new().prefix("testbed-").tempdir().map_err(Error::from)?;
+        let place = Place { folder, ports };
+        fresh(recipe.as_ref(), &place)?;
+        let process = launch(recipe.as_ref(), &place)?;
+        Ok(Self { recipe, place, process: Mutex::new(process) })
     }
 
     /// Where it lives.
@@ -223,16 +242,14 @@ fn fresh(recipe: &dyn Recipe, place: &Place) -> Result<()> {
 
 fn launch(recipe: &dyn Recipe, place: &Place) -> std::result::Result<Process, Failure> {
     let begin = log(place).len();
-    let log_file = File::options().create(true).append(true).open(place.log());
-    let log_file = log_file.map_err(|e| Failure::Other(e.into()))?;
-    let process = Process::start(&recipe.command(place), &place.data(), &log_file);
-    let mut process = process.map_err(Failure::Other)?;
+    let log_file = File::options().create(true).append(true).open(place.log()).map_err(Error::from)?;
+    let mut process = Process::start(&recipe.command(place), &place.data(), &log_file)?;
     let end = Instant::now() + PATIENCE;
     loop {
         if recipe.serves(place) {
             return Ok(process);
         }
-        let ended = process.ended().map_err(Failure::Other)?;
+        let ended = process.ended()?;
         if ended.is_none() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
             continue;
@@ -243,7 +260,8 @@ fn launch(recipe: &dyn Recipe, place: &Place) -> std::result::Result<Process, Fa
         let log = log(place);
         let said = log.get(begin..).unwrap_or(&log);
         let error = Error::failed(format!("{} on {:?} {how}; its log:\n{said}", recipe.name(), place.ports));
-        let taken = ended.is_some() && said.contains("Address already in use");
+        // Not all that miss a port end for it.
+        let taken = said.contains("Address already in use");
         return Err(if taken { Failure::PortTaken(error) } else { Failure::Other(error) });
     }
 }

@@ -1,0 +1,133 @@
+//! Three ZooKeeper servers that agree.
+
+use std::time::Duration;
+
+use super::{Member, ZooKeeper, ZooKeeperOptions};
+use crate::server::{Failure, on_free_ports};
+use crate::{Error, PATIENCE, Result, eventually};
+
+const MEMBERS: usize = 3;
+
+/// Three servers. Two of them are enough to serve.
+#[derive(Debug)]
+pub struct Ensemble {
+    servers: Vec<ZooKeeper>,
+}
+
+impl Ensemble {
+    /// Starts all servers, and waits until all of them serve.
+    ///
+    /// # Errors
+    /// When that does not happen.
+    pub fn start() -> Result<Self> {
+        Self::start_with(ZooKeeperOptions::default())
+    }
+
+    /// The same with these options, for all servers.
+    ///
+    /// # Errors
+    /// When that does not happen.
+    pub fn start_with(options: ZooKeeperOptions) -> Result<Self> {
+        let each = options.ports(true);
+        let servers = on_free_ports(MEMBERS * each, |ports| {
+            let ports: Vec<_> = ports.chunks(each).map(<[u16]>::to_vec).collect();
+            start_members(&options, &ports)
+        })?;
+        let ensemble = Self { servers };
+        ensemble.wait_until_whole(PATIENCE)?;
+        Ok(ensemble)
+    }
+
+    /// All servers.
+    pub fn servers(&self) -> &[ZooKeeper] {
+        &self.servers
+    }
+
+    /// `127.0.0.1:PORT` of each server, for plain connections.
+    pub fn addresses(&self) -> Vec<String> {
+        self.servers.iter().map(ZooKeeper::address).collect()
+    }
+
+    /// `zookeeper://127.0.0.1:PORT,127.0.0.1:PORT,127.0.0.1:PORT`.
+    pub fn url(&self) -> String {
+        format!("zookeeper://{}", self.addresses().join(","))
+    }
+
+    /// The one that says it is the leader.
+    ///
+    /// # Errors
+    /// When there is none, or an old one has not yet noticed that there is another.
+    pub fn leader(&self) -> Result<&ZooKeeper> {
+        match self.who_say("leader")[..] {
+            [leader] => Ok(leader),
+            ref leaders => Err(Error::failed(format!("there are {} leaders", leaders.len()))),
+        }
+    }
+
+    /// Those that say they follow.
+    pub fn followers(&self) -> Vec<&ZooKeeper> {
+        self.who_say("follower")
+    }
+
+    fn who_say(&self, mode: &str) -> Vec<&ZooKeeper> {
+        let running = self.servers.iter().filter(|server| server.is_running());
+        running.filter(|server| server.mode().is_ok_and(|said| said == mode)).collect()
+    }
+
+    /// Waits until there is one leader, with followers enough to serve.
+    ///
+    /// # Errors
+    /// When that does not happen.
+    pub fn wait_for_leader(&self, within: Duration) -> Result<&ZooKeeper> {
+        self.wait_for(1, within)
+    }
+
+    /// Waits until there is one leader, and all others follow.
+    ///
+    /// # Errors
+    /// When that does not happen.
+    pub fn wait_until_whole(&self, within: Duration) -> Result<()> {
+        self.wait_for(MEMBERS - 1, within).map(drop)
+    }
+
+    fn wait_for(&self, followers: usize, within: Duration) -> Result<&ZooKeeper> {
+        let what = format!("one leads and {followers} or more follow");
+        eventually(&what, within, || {
+            let leader = self.leader().ok()?;
+            (self.followers().len() >= followers).then_some(leader)
+        })
+    }
+
+    /// Starts all servers again with the files they have left: all at once, as none of them serves alone.
+    ///
+    /// # Errors
+    /// When one does not serve, with its log.
+    pub fn restart_all(&self) -> Result<()> {
+        self.servers.iter().try_for_each(|server| server.kill())?;
+        std::thread::scope(|scope| {
+            let starts: Vec<_> =
+                self.servers.iter().map(|server| scope.spawn(move || server.restart())).collect();
+            starts.into_iter().try_for_each(|start| start.join().unwrap_or_else(|_| Err(panicked())))
+        })?;
+        self.wait_until_whole(PATIENCE)
+    }
+}
+
+/// All at once, as none of them serves alone.
+fn start_members(
+    options: &ZooKeeperOptions,
+    ports: &[Vec<u16>],
+) -> std::result::Result<Vec<ZooKeeper>, Failure> {
+    std::thread::scope(|scope| {
+        let start = |n: usize| {
+            let member = Member { id: n + 1, ports: ports.to_vec() };
+            ZooKeeper::start_in(options.clone(), member, ports[n].clone())
+        };
+        let starts: Vec<_> = (0..ports.len()).map(|n| scope.spawn(move || start(n))).collect();
+        starts.into_iter().map(|start| start.join().unwrap_or_else(|_| Err(panicked().into()))).collect()
+    })
+}
+
+fn panicked() -> Error {
+    Error::failed("the thread that started a server panicked")
+}
