@@ -16,6 +16,14 @@ pub(crate) const REDISSON: Recipe<String> = Recipe {
     kept,
 };
 
+/// The same for the one around Curator.
+pub(crate) const CURATOR: Recipe<String> = Recipe {
+    name: "curator",
+    folder: "java",
+    build: |sources, into| build(&sources.join("curator.xml"), into),
+    kept,
+};
+
 /// Of a finished build whose libraries are still there.
 fn kept(built: &Path) -> Option<String> {
     let libraries = fs::read_to_string(built.join("class-path")).ok()?;

@@ -1,6 +1,7 @@
 //! Tenure, in a process of its own: understands the same requests as the driver of the other library.
 
 mod counter;
+mod template;
 mod verbs;
 
 use std::collections::HashMap;
@@ -11,6 +12,7 @@ use tokio::process::Command;
 use tokio::sync::mpsc;
 
 use crate::{Peer, Result};
+pub use counter::Numbers;
 use verbs::Verbs;
 
 /// A process with a client of Tenure in it. Dropping it kills it.
@@ -18,14 +20,13 @@ use verbs::Verbs;
 pub struct Worker(Peer);
 
 impl Worker {
-    /// Starts `binary`, which is this crate's `interop-worker`, with a client of the store at `url`. The numbers that
-    /// `count` counts are on the Redis server at `port` of this machine, or where that one says.
+    /// Starts `binary`, which is this crate's `interop-worker`, with a client of the store at `url`.
     ///
     /// # Errors
     /// `Io` when it does not start; `Thrown` when it cannot connect.
-    pub async fn start(binary: &str, url: &str, port: u16) -> Result<Self> {
+    pub async fn start(binary: &str, url: &str, numbers: &Numbers) -> Result<Self> {
         let mut command = Command::new(binary);
-        command.args([url, &port.to_string()]);
+        command.args([url, &numbers.to_string()]);
         Peer::start(command).await.map(Self)
     }
 }
@@ -41,8 +42,8 @@ impl Deref for Worker {
 /// The main loop of `interop-worker`: until its input ends.
 pub async fn serve() {
     let args: Vec<String> = std::env::args().collect();
-    let [_, url, port] = &args[..] else { panic!("interop-worker URL PORT") };
-    let port = port.parse().expect("a port");
+    let [_, url, numbers] = &args[..] else { panic!("interop-worker URL NUMBERS") };
+    let numbers = Numbers::parse(numbers);
     let client = match tenure::connect(url).await {
         Ok(client) => client,
         Err(wrong) => return say("0", Err(wrong.into())),
@@ -60,7 +61,8 @@ pub async fn serve() {
             say(&id, Ok("true".to_owned()));
             continue;
         }
-        let thread = threads.entry(thread).or_insert_with(|| work(Verbs::new(client.clone(), port)));
+        let thread =
+            threads.entry(thread).or_insert_with(|| work(Verbs::new(client.clone(), numbers.clone())));
         thread.send((id, request)).expect("it works until this end closes");
     }
     // Whoever steers this has gone: what is held is left to its lease, as after a crash.
