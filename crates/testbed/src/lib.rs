@@ -35,4 +35,4 @@ pub use slots::{SLOTS, SlotMove, key_in, slot_of};
 pub use tls::Certificates;
 pub use value::Value;
 pub use wait::{PATIENCE, eventually, with_deadline};
-pub use zookeeper::{Ensemble, SUPER, ZooKeeper, ZooKeeperOptions};
+pub use zookeeper::{Ensemble, SUPER, ZkAcl, ZkClient, ZkMode, ZkStat, ZooKeeper, ZooKeeperOptions};

@@ -1,6 +1,9 @@
 //! One ZooKeeper server, and the four-letter words that it answers to.
 
+mod client;
 mod ensemble;
+mod jute;
+mod nodes;
 mod recipe;
 
 use std::collections::BTreeMap;
@@ -10,7 +13,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use client::ZkClient;
 pub use ensemble::Ensemble;
+pub use jute::{ZkAcl, ZkStat};
+pub use nodes::ZkMode;
 use recipe::{Member, Node};
 pub use recipe::{SUPER, ZooKeeperOptions};
 
@@ -71,6 +77,35 @@ impl ZooKeeper {
     pub fn secure_port(&self) -> u16 {
         assert!(self.has_tls, "this server has no port for TLS");
         recipe::secure_port(self.place())
+    }
+
+    /// A connection, with all rights and a session of half a minute.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn client(&self) -> Result<ZkClient> {
+        let mut client = ZkClient::connect(self.port(), PATIENCE)?;
+        client.add_auth("digest", SUPER)?;
+        Ok(client)
+    }
+
+    /// Ends a session, whoever has it: the owner of an ephemeral node, for instance.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn expire(&self, session: i64) -> Result<()> {
+        ZkClient::expire(self.port(), session)
+    }
+
+    /// The sessions that have a connection here.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn sessions(&self) -> Result<Vec<i64>> {
+        let said = self.word("cons")?;
+        let ids = said.lines().filter_map(|line| line.split_once("sid=0x")?.1.split(',').next());
+        // As wide as it is, and so not to be read as a signed number.
+        Ok(ids.filter_map(|id| u64::from_str_radix(id, 16).ok()).map(u64::cast_signed).collect())
     }
 
     /// What it answers to a four-letter word, such as `srvr`.

@@ -111,12 +111,14 @@ impl Recipe for Node {
         words
     }
 
-    /// Known by its folder. `ruok` would be answered too early.
+    /// Known by its folder. `ruok` would be answered too early, and it listens for TLS last.
     fn serves(&self, place: &Place) -> bool {
         let port = place.ports[0];
-        let own = format!("dataDir={}/", place.data().display());
-        let is_own = ask(port, "conf", Duration::from_secs(1)).is_ok_and(|said| said.contains(&own));
-        is_own && mode(port).is_ok()
+        let Ok(said) = ask(port, "conf", Duration::from_secs(1)) else { return false };
+        let is_own = said.contains(&format!("dataDir={}/", place.data().display()));
+        let secure = format!("secureClientPort={}\n", secure_port(place));
+        let is_all = self.options.tls.is_none() || said.contains(&secure);
+        is_own && is_all && mode(port).is_ok()
     }
 }
 
