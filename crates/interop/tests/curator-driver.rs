@@ -188,6 +188,31 @@ async fn whoever_is_revocable_is_asked() {
 }
 
 #[tokio::test]
+async fn who_is_interrupted_leaves_nothing_behind() {
+    let world = World::start();
+    let jvm = world.jvm().await;
+    for (kind, queue, before) in [
+        ("plain", "plain", 2),
+        ("read", "read", 2),
+        ("semaphore-mutex", "semaphore-mutex/locks", 1),
+        ("permit", "permit/locks", 1),
+        ("leader:a", "leader:a", 2),
+        ("selector:a", "selector:a", 2),
+    ] {
+        let held = kind.replace("read", "write");
+        jvm.call("t1", &format!("lock {held} {kind}")).await.unwrap();
+        let waiting = jvm.spawn("t2", &format!("lock {kind} {kind}"));
+        children(&jvm, queue, before).await;
+        jvm.call("t2", "interrupt").await.unwrap();
+        assert_eq!(waiting.answer().await.unwrap_err().class(), Some("InterruptedException"), "{kind}");
+        children(&jvm, queue, before - 1).await;
+        jvm.call("t1", &format!("unlock {held} {kind}")).await.unwrap();
+        jvm.call("t2", &format!("lock {kind} {kind}")).await.unwrap();
+        jvm.call("t2", &format!("unlock {kind} {kind}")).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_number_kept_by_two_processes_loses_nothing() {
     let world = World::start();
     let (a, b) = tokio::join!(world.jvm(), world.jvm());

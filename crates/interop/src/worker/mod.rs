@@ -6,10 +6,11 @@ mod verbs;
 
 use std::collections::HashMap;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::{Peer, Result};
 pub use counter::Numbers;
@@ -63,21 +64,38 @@ pub async fn serve() {
         }
         let thread =
             threads.entry(thread).or_insert_with(|| work(Verbs::new(client.clone(), numbers.clone())));
-        thread.send((id, request)).expect("it works until this end closes");
+        if request == "interrupt" {
+            thread.interrupted.notify_waiters();
+            say(&id, Ok(String::new()));
+            continue;
+        }
+        thread.requests.send((id, request)).expect("it works until this end closes");
     }
     // Whoever steers this has gone: what is held is left to its lease, as after a crash.
     std::process::exit(0);
 }
 
+struct Thread {
+    requests: mpsc::UnboundedSender<(String, String)>,
+    /// Drops what is under way.
+    interrupted: Arc<Notify>,
+}
+
 /// A task that does the requests of one thread.
-fn work(mut verbs: Verbs) -> mpsc::UnboundedSender<(String, String)> {
+fn work(mut verbs: Verbs) -> Thread {
     let (requests, mut next) = mpsc::unbounded_channel::<(String, String)>();
+    let interrupted = Arc::new(Notify::new());
+    let stop = interrupted.clone();
     tokio::spawn(async move {
         while let Some((id, request)) = next.recv().await {
-            say(&id, verbs.perform(&request).await);
+            let outcome = tokio::select! {
+                outcome = verbs.perform(&request) => outcome,
+                () = stop.notified() => Err(Wrong("Interrupted".into(), request.clone())),
+            };
+            say(&id, outcome);
         }
     });
-    requests
+    Thread { requests, interrupted }
 }
 
 /// Why a request failed: what stands for the class, and the words.

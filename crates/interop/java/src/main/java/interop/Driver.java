@@ -34,9 +34,14 @@ public final class Driver {
         for (String line; (line = in.readLine()) != null; ) {
             String[] words = line.split(" ");
             String[] request = Arrays.copyOfRange(words, 2, words.length);
+            // Not asked of the thread itself: it is busy.
             if (request[0].equals("parked")) {
-                // Not asked of the thread itself: it is busy.
                 say(words[0] + " ok " + workers.get(words[1]).isParked());
+                continue;
+            }
+            if (request[0].equals("interrupt")) {
+                workers.get(words[1]).interrupt();
+                say(words[0] + " ok");
                 continue;
             }
             workers.computeIfAbsent(words[1], name -> new Worker(name, library)).give(words[0], request);

@@ -27,13 +27,21 @@ final class Worker {
         return library.isParked(thread);
     }
 
+    /** What it does at the moment fails. */
+    void interrupt() {
+        thread.interrupt();
+    }
+
     private void run(Library.Owner owner) {
         while (true) {
             try {
                 Request request = requests.take();
-                Driver.say(request.id() + " " + answer(owner, request.words()));
-            } catch (InterruptedException nobodyDoesThat) {
-                return;
+                String answer = answer(owner, request.words());
+                // Meant for that request, whether it noticed or not.
+                Thread.interrupted();
+                Driver.say(request.id() + " " + answer);
+            } catch (InterruptedException nothingWasUnderWay) {
+                continue;
             }
         }
     }

@@ -29,7 +29,12 @@ final class Latch implements Door {
     @Override
     public void enter() throws Exception {
         start();
-        latch.await();
+        try {
+            latch.await();
+        } catch (InterruptedException interrupted) {
+            leave();
+            throw interrupted;
+        }
     }
 
     /** It knows no try: of a time too short for its first look it is never in. */

@@ -23,7 +23,12 @@ final class Selector implements Door {
     @Override
     public void enter() throws Exception {
         candidate = new Candidate();
-        candidate.elected.await();
+        try {
+            candidate.elected.await();
+        } catch (InterruptedException interrupted) {
+            leave();
+            throw interrupted;
+        }
     }
 
     @Override
