@@ -2,9 +2,10 @@
 //!
 //! Only programs are used: no part may use, or leave running, a service of the system.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A program, and the Debian package that brings it.
+/// A program, or the whole path of a file, and the Debian package that brings it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Need {
     pub(crate) program: &'static str,
@@ -17,6 +18,8 @@ const CLI: Need = Need { program: "redis-cli", package: "redis-tools" };
 /// Binds servers to the life of the tests.
 const SETPRIV: Need = Need { program: "setpriv", package: "util-linux" };
 const JAVA: Need = Need { program: "java", package: "default-jdk-headless" };
+/// Not a program: Java runs it. Its logger and its network come along.
+const ZOOKEEPER: Need = Need { program: "/usr/share/java/zookeeper.jar", package: "zookeeper" };
 const MAVEN: Need = Need { program: "mvn", package: "maven" };
 const GO: Need = Need { program: "go", package: "golang-go" };
 const NODE: Need = Need { program: "node", package: "nodejs" };
@@ -29,6 +32,9 @@ pub(crate) const FLOCK: Need = Need { program: "flock", package: "util-linux" };
 
 /// All of Redis. Only the programs: the services of these packages are not started.
 pub(crate) const REDIS: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV];
+
+/// What the tests of single crates start: all kinds of servers, and Redisson.
+pub(crate) const UNIT: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN, ZOOKEEPER];
 
 /// Redis, and what Redisson runs on.
 pub(crate) const REDISSON: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN];
@@ -117,6 +123,9 @@ fn install(packages: &[&str], sudo: bool) -> Result<(), String> {
 }
 
 fn is_there(program: &str) -> bool {
+    if Path::new(program).is_absolute() {
+        return Path::new(program).is_file();
+    }
     // Where servers are installed is not always where a user looks.
     let places = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&places).chain(["/usr/sbin".into(), "/sbin".into()]);
@@ -161,5 +170,7 @@ mod tests {
     fn programs_are_looked_for() {
         assert!(is_there("sh"));
         assert!(!is_there("no-such-program-anywhere"));
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        assert!(is_there(file) && !is_there(&file.replace("Cargo", "no-such-file")));
     }
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::args::{PEERS, STORES, Wanted};
-use crate::packages::{BENCH, NODE_REDLOCK, Need, REDIS, REDIS_PY, REDISSON, REDSYNC};
+use crate::packages::{BENCH, NODE_REDLOCK, Need, REDIS, REDIS_PY, REDISSON, REDSYNC, UNIT};
 use crate::{cargo, root};
 
 /// The crates whose own tests start servers: all that use the testbed, and the testbed. `--quick` leaves them out.
@@ -119,7 +119,7 @@ fn unit(quick: bool, filter: &[String]) -> Part {
     let mut words = vec!["--lib".to_owned(), "--bins".to_owned()];
     words.extend(integration_tests(&root(), quick).iter().map(|name| format!("--test={name}")));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let needs = if quick { &[] } else { REDISSON };
+    let needs = if quick { &[] } else { UNIT };
     Part { needs, ..part("unit", vec![tests(&words, quick, filter, seconds(900))]) }
 }
 

@@ -323,9 +323,8 @@ pub(crate) fn admit(
             .info()
             .unavailable(what, format!("the answer took longer than the lease of {lease:?}")));
     }
-    let backend = core.backend.info().scheme;
-    let clock = core.clock.clone();
-    let hold = Arc::new(Hold::new(claim.clone(), fence, until, terms, owner, backend, clock, now, task));
+    let info = core.backend.info();
+    let hold = Arc::new(Hold::new(claim.clone(), fence, until, terms, owner, info, now, task));
     core.keeper.register(&hold);
     core.prove_shared(&hold, now);
     let part = hold.first();

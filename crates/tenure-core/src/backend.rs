@@ -74,6 +74,18 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         })
     }
 
+    /// Asks those who hold `name`, and so keep out a claim of this kind, to give way. Whether anybody was asked.
+    /// Nobody is made to.
+    async fn revoke(&self, name: &Name, kind: Kind) -> Result<bool> {
+        let _ = kind;
+        Err(self.info().no_revocation(name))
+    }
+
+    /// Signals when somebody asks the holder of `claim` to give way; also what was asked before this returns.
+    async fn revoked(&self, claim: &Claim) -> Result<Box<dyn Watch>> {
+        Err(self.info().no_revocation(&claim.name))
+    }
+
     /// Looks whether the store is set up such that promises can be kept, for people. An error when it cannot be
     /// reached at all.
     async fn diagnose(&self) -> Result<Vec<Finding>> {
@@ -163,6 +175,26 @@ impl Info {
         }
     }
 
+    fn no_revocation(&self, name: &Name) -> Error {
+        Error::Unsupported {
+            backend: self.scheme,
+            what: format!("asking the holder of {name} to give way"),
+            reason: "this store has no place for such a request; on ZooKeeper there is one".to_owned(),
+        }
+    }
+
+    /// `Unsupported` where a hold cannot be extended without its guard.
+    pub(crate) fn require_lease(&self, name: &Name) -> Result<()> {
+        match self.liveness {
+            Liveness::Lease => Ok(()),
+            Liveness::Session => Err(Error::Unsupported {
+                backend: self.scheme,
+                what: format!("extending a hold of {name} by its id"),
+                reason: "a hold lives there as long as the session that took it, and needs no renewal".to_owned(),
+            }),
+        }
+    }
+
     pub(crate) fn unavailable(&self, what: impl fmt::Display, reason: impl fmt::Display) -> Error {
         Error::Unavailable {
             backend: self.scheme,
@@ -182,7 +214,8 @@ fn list(families: &[Family]) -> String {
 pub enum Liveness {
     /// Each hold has a lease of its own.
     Lease,
-    /// All holds of a client live and die with its session.
+    /// All holds of a client live and die with its session. A lease that was asked for is kept by the core: it
+    /// releases the hold when that is over.
     Session,
 }
 

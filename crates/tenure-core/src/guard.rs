@@ -105,6 +105,22 @@ impl Guard {
         while_held(work, self.lost(), || self.hold.lost()).await
     }
 
+    /// Waits until somebody asks the holder to give way, with [`Lock::revoke`](crate::Lock::revoke) or as Curator
+    /// does. Returns at once if that has happened. Nothing is taken away: it is for the holder to release.
+    ///
+    /// # Errors
+    /// `Unsupported` on a store without such requests: only ZooKeeper has them. `Unavailable` or `Unknown` when the
+    /// store does not answer.
+    ///
+    /// # Cancel safety
+    /// Safe: call it again.
+    pub async fn revoked(&self) -> Result<()> {
+        let core = &self.inner.core;
+        let mut watch = core.ask(|| core.backend.revoked(&self.hold.claim)).await?;
+        watch.signal().await;
+        Ok(())
+    }
+
     /// Releases it, and says whether it was still held.
     ///
     /// # Errors
@@ -151,10 +167,15 @@ impl Guard {
 
     /// Gives the guard up without releasing: the hold is not renewed any more and ends with its lease, or when it is
     /// released by its id. Where the owner has other guards on the hold, they go on as if this one were released.
+    ///
+    /// Where holds live as long as a session, it ends with the client at the latest.
     pub fn detach(mut self) -> HoldId {
         self.done = true;
         if let Leave::Last = self.hold.leave(self.part) {
             self.inner.core.forget(&self.hold);
+            if let Some(end) = self.hold.left_alone() {
+                self.inner.core.leave_at(self.hold.claim.clone(), end);
+            }
         }
         self.id()
     }

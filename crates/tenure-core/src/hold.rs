@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::backend::{Info, Liveness};
 use crate::mailbox::{Grant, Mailbox};
 use crate::{Claim, Clock, Durability, Fence, Lost, LostReason, Time};
 
@@ -20,6 +21,8 @@ pub(crate) struct Hold {
     /// Where it was put when it was granted to waiters, until they collect it.
     mailboxes: Mutex<Vec<Weak<Mailbox>>>,
     clock: Clock,
+    /// It lives as long as the session: a lease is ours to keep, and it is proved whether or not it is renewed.
+    session: bool,
     until: AtomicU64,
     renew_at: AtomicU64,
     /// When it has to be proved, renewed or not: the store may have forgotten it.
@@ -40,11 +43,18 @@ struct Share {
     renewal: Arc<Claim>,
     /// When the `max_hold` of each guard that has one is over.
     limits: Vec<Time>,
+    /// When the last lease that was given once is over, where the store lets holds live as long as their session.
+    leased: Option<Time>,
 }
 
 impl Share {
     fn max_at(&self) -> Time {
         self.limits.iter().copied().min().unwrap_or(Time::MAX)
+    }
+
+    /// The end that was asked for, whatever the store says.
+    fn lease_at(&self) -> Time {
+        self.leased.filter(|_| self.renewing == 0).unwrap_or(Time::MAX)
     }
 }
 
@@ -101,6 +111,11 @@ pub(crate) enum Due {
     Reclaim,
 }
 
+/// When to renew what ends at `until`: a session may end sooner than a lease would.
+fn third(now: Time, lease: Duration, until: Time) -> Time {
+    now.after(lease.min(until.since(now)) / 3)
+}
+
 impl Hold {
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn new(
@@ -109,19 +124,20 @@ impl Hold {
         until: Time,
         terms: Terms,
         owner: Option<u64>,
-        backend: &'static str,
-        clock: Clock,
+        info: &Info,
         now: Time,
         task: Option<tokio::task::Id>,
     ) -> Self {
-        let renew_at = if terms.renewed { now.after(claim.lease / 3) } else { Time::MAX };
+        let session = info.liveness == Liveness::Session;
+        let renew_at = if terms.renewed || session { third(now, claim.lease, until) } else { Time::MAX };
         Self {
             fence,
-            backend,
+            backend: info.scheme,
             task,
             owner,
             mailboxes: Mutex::default(),
-            clock,
+            clock: info.clock.clone(),
+            session,
             until: AtomicU64::new(until.as_nanos()),
             renew_at: AtomicU64::new(renew_at.as_nanos()),
             prove_at: AtomicU64::new(u64::MAX),
@@ -132,6 +148,7 @@ impl Hold {
                 renewing: u32::from(terms.renewed),
                 renewal: claim.clone(),
                 limits: terms.max_hold.map(|d| now.after(d)).into_iter().collect(),
+                leased: (session && !terms.renewed).then(|| now.after(terms.lease)),
             }),
             lost: Notify::new(),
             claim,
@@ -146,7 +163,8 @@ impl Hold {
         if self.phase.load(SeqCst) != HELD {
             return Duration::ZERO;
         }
-        self.until().min(self.share.lock().unwrap().max_at()).since(self.clock.now())
+        let share = self.share.lock().unwrap();
+        self.until().min(share.max_at()).min(share.lease_at()).since(self.clock.now())
     }
 
     pub(crate) fn is_held(&self) -> bool {
@@ -171,15 +189,15 @@ impl Hold {
         if phase == LEFT {
             return None;
         }
-        let max_at = self.share.lock().unwrap().max_at();
-        self.over(self.clock.now(), max_at).map(|reason| self.as_lost(reason))
+        let share = self.share.lock().unwrap();
+        self.over(self.clock.now(), &share).map(|reason| self.as_lost(reason))
     }
 
     /// Why it is over by the clock.
-    fn over(&self, now: Time, max_at: Time) -> Option<LostReason> {
-        if now >= self.until() {
+    fn over(&self, now: Time, share: &Share) -> Option<LostReason> {
+        if now >= self.until() || now >= share.lease_at() {
             Some(LostReason::Expired)
-        } else if now >= max_at {
+        } else if now >= share.max_at() {
             Some(LostReason::MaxHold)
         } else {
             None
@@ -237,8 +255,10 @@ impl Hold {
             share.renewing += 1;
             if share.renewing == 1 {
                 share.renewal = Arc::new(Claim { lease: terms.lease, ..(*share.renewal).clone() });
-                self.renew_at.store(now.after(terms.lease / 3).as_nanos(), SeqCst);
+                self.renew_at.store(third(now, terms.lease, until).as_nanos(), SeqCst);
             }
+        } else if self.session {
+            share.leased = share.leased.max(Some(now.after(terms.lease)));
         }
         let limit = terms.max_hold.map(|d| now.after(d));
         share.limits.extend(limit);
@@ -263,7 +283,11 @@ impl Hold {
         }
         if part.renewed {
             share.renewing -= 1;
-            if share.renewing == 0 {
+            if share.renewing == 0 && self.session {
+                // As much is left to the others as a renewal would have given.
+                let lease = share.renewal.lease;
+                share.leased = share.leased.max(Some(self.clock.now().after(lease)));
+            } else if share.renewing == 0 {
                 self.renew_at.store(u64::MAX, SeqCst);
             }
         }
@@ -276,17 +300,30 @@ impl Hold {
         }
     }
 
+    /// When a hold that nobody looks after any more is to end, where the store would keep it for the whole session.
+    pub(crate) fn left_alone(&self) -> Option<Time> {
+        let share = self.share.lock().unwrap();
+        self.session.then(|| share.leased.unwrap_or_else(|| self.clock.now().after(share.renewal.lease)))
+    }
+
     /// When the keeper has to look at it next.
     pub(crate) fn next_event(&self) -> Time {
-        let max_at = self.share.lock().unwrap().max_at();
+        let asked = {
+            let share = self.share.lock().unwrap();
+            share.max_at().min(share.lease_at())
+        };
         let at = |a: &AtomicU64| Time::from_nanos(a.load(SeqCst));
-        at(&self.until).min(at(&self.renew_at)).min(at(&self.prove_at)).min(at(&self.collect_by)).min(max_at)
+        at(&self.until).min(at(&self.renew_at)).min(at(&self.prove_at)).min(at(&self.collect_by)).min(asked)
     }
 
     /// Whether renewals come at least this often.
     pub(crate) fn is_renewed_within(&self, every: Duration) -> bool {
         let share = self.share.lock().unwrap();
-        share.renewing > 0 && share.renewal.lease / 3 <= every
+        self.renewing(&share) && share.renewal.lease / 3 <= every
+    }
+
+    fn renewing(&self, share: &Share) -> bool {
+        share.renewing > 0 || self.session
     }
 
     /// Whether its renewal is due.
@@ -298,14 +335,14 @@ impl Hold {
     /// others are renewed anyway: so those taken one after the other are soon renewed together.
     pub(crate) fn due(&self, now: Time, others: bool) -> Due {
         let share = self.share.lock().unwrap();
-        if let Some(reason) = self.over(now, share.max_at()) {
+        if let Some(reason) = self.over(now, &share) {
             Due::Lose(reason)
         } else if now.as_nanos() >= self.collect_by.load(SeqCst) {
             self.collect_by.store(u64::MAX, SeqCst);
             Due::Reclaim
         } else if now.as_nanos() >= self.prove_at.load(SeqCst) {
             self.prove_at.store(u64::MAX, SeqCst);
-            Due::Prove(if share.renewing > 0 {
+            Due::Prove(if self.renewing(&share) {
                 self.renew_at.store(u64::MAX, SeqCst);
                 share.renewal.clone()
             } else {
@@ -321,13 +358,14 @@ impl Hold {
     }
 
     /// A renewal was answered: held until then. `false` when the answer came too late to count.
-    pub(crate) fn renewed(&self, until: Time, next: Time) -> bool {
+    pub(crate) fn renewed(&self, sent: Time, until: Time) -> bool {
         let share = self.share.lock().unwrap();
         if self.clock.now() >= self.until() {
             return false;
         }
         self.until.fetch_max(until.as_nanos(), SeqCst);
-        if share.renewing > 0 {
+        if self.renewing(&share) {
+            let next = third(sent, share.renewal.lease, self.until());
             self.renew_at.store(next.as_nanos(), SeqCst);
         }
         true
@@ -340,7 +378,7 @@ impl Hold {
 
     /// A renewal failed: try again at `next`.
     pub(crate) fn renew_again(&self, next: Time) {
-        if self.share.lock().unwrap().renewing > 0 {
+        if self.renewing(&self.share.lock().unwrap()) {
             self.renew_at.store(next.as_nanos(), SeqCst);
         }
     }

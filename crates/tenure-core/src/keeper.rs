@@ -386,7 +386,7 @@ impl Core {
                         // What was only proved keeps the end that it has.
                         Renewal::Held { .. } if claim.lease.is_zero() => {}
                         Renewal::Held { until } => {
-                            if hold.renewed(until, sent.after(claim.lease / 3)) {
+                            if hold.renewed(sent, until) {
                                 self.keeper.sooner(hold);
                             } else {
                                 self.lose(hold, LostReason::Expired);
@@ -478,6 +478,17 @@ impl Core {
         };
         // Without a thread nothing can be released; it ends with its lease.
         Some(self.runtime().ok()?.spawn(job))
+    }
+
+    /// Releases a claim when its time is over.
+    pub(crate) fn leave_at(self: &Arc<Self>, claim: Arc<Claim>, end: Time) {
+        let core = self.clone();
+        if let Ok(runtime) = self.runtime() {
+            runtime.spawn(async move {
+                core.clock.sleep_until(end).await;
+                core.leave_in_background(claim, None);
+            });
+        }
     }
 
     /// Writes the count of a hold one of whose guards was dropped. The count is for people: once is enough.

@@ -163,6 +163,19 @@ impl Lock {
         Ok(self.request.core().snapshot(self.request.name()?).await?.map_or_else(Vec::new, |s| s.waiters))
     }
 
+    /// Asks whoever holds it to give way, and says whether anybody was asked. A holder hears it by
+    /// [`Guard::revoked`], one of Curator by its revocation listener; nobody is made to release.
+    ///
+    /// # Errors
+    /// `Unsupported` on a store without such requests: only ZooKeeper has them. `Unavailable` or `Unknown` when the
+    /// store does not answer.
+    pub async fn revoke(&self) -> Result<bool> {
+        let core = self.request.core();
+        core.check_open()?;
+        let name = self.request.name()?;
+        core.ask(|| core.backend.revoke(name, self.request.kind)).await
+    }
+
     /// Takes it from whoever holds it now, and says whether anybody did. The holder learns it at its next renewal or
     /// at its release; the next grant has a larger fence.
     ///
@@ -218,9 +231,10 @@ impl Lock {
     /// was one. Nothing is shortened.
     ///
     /// # Errors
-    /// As [`Lock::release_by`].
+    /// As [`Lock::release_by`]; `Unsupported` where holds live as long as a session.
     pub async fn renew_by(&self, by: impl Into<HeldBy>) -> Result<bool> {
         let core = self.request.core();
+        core.backend.info().require_lease(self.request.name()?)?;
         let lease = self.request.lease.unwrap_or(core.settings.lease);
         let claims = [Arc::new(Claim { lease, ..self.held_by(by.into())? })];
         let unanswered =

@@ -160,11 +160,12 @@ impl Semaphore {
     /// Renews the permits of a hold by its id for `lease` from now; never shortens. `false` when there are none.
     ///
     /// # Errors
-    /// `Unavailable` or `Unknown` when the store does not answer.
+    /// `Unsupported` where holds live as long as a session; `Unavailable` or `Unknown` when the store does not answer.
     pub async fn renew_by(&self, id: HoldId, lease: Duration) -> Result<bool> {
         let core = &self.client.inner.core;
         core.check_open()?;
         let name = self.name.as_ref().map_err(Clone::clone)?;
+        core.backend.info().require_lease(name)?;
         let claim = Claim { lease, ..Claim::of(id, name.clone(), Kind::Permit { n: 1, limit: self.limit }) };
         let claims = [Arc::new(claim)];
         let answers = core.ask(|| core.backend.renew(&claims)).await?;

@@ -25,7 +25,7 @@ pub use cluster::Cluster;
 pub use error::{Error, Result};
 pub use listen::{Message, Monitor, Seen, Subscription};
 pub use ports::free_port;
-pub use proxy::{Counts, Cut, Proxy, Rule, Way};
+pub use proxy::{Counts, Cut, Proxy, Rule, Way, ZkRequest};
 pub use redis::{Redis, RedisOptions};
 pub use replicated::Replicated;
 pub use resp::Resp;

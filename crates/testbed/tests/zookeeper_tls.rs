@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use testbed::{Certificates, Error, PATIENCE, Result, ZkClient, ZooKeeper, ZooKeeperOptions};
+use testbed::{Certificates, Ensemble, Error, PATIENCE, Result, ZkClient, ZooKeeper, ZooKeeperOptions};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -68,5 +68,17 @@ fn the_server_trusts_clients_by_its_authority() {
     for wrong in [None, Some(&others)] {
         let refused = ask(port, &files, wrong);
         assert!(!refused.as_ref().is_ok_and(|said| said.contains("Mode")), "{wrong:?}: {refused:?}");
+    }
+}
+
+#[test]
+fn each_member_of_an_ensemble_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = certificates(&folder);
+    let options = ZooKeeperOptions { tls: Some(files.clone()), ..ZooKeeperOptions::default() };
+    let ensemble = Ensemble::start_with(options).unwrap();
+    for server in ensemble.servers() {
+        let said = ask(server.secure_port(), &files, None).unwrap();
+        assert!(said.contains(&format!("Mode: {}", server.mode().unwrap())), "{said}");
     }
 }

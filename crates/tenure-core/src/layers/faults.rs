@@ -271,6 +271,14 @@ impl Backend for Faults {
         self.inner.expel(name, kind, holder).await
     }
 
+    async fn revoke(&self, name: &Name, kind: Kind) -> Result<bool> {
+        self.inner.revoke(name, kind).await
+    }
+
+    async fn revoked(&self, claim: &Claim) -> Result<Box<dyn Watch>> {
+        self.inner.revoked(claim).await
+    }
+
     async fn diagnose(&self) -> Result<Vec<Finding>> {
         self.inner.diagnose().await
     }

@@ -5,21 +5,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::frames::{self, Framing};
+use super::frames::{self, Framing, Link};
 use super::rules::{Cut, Rule, Way};
+use super::zookeeper::ZkRequest;
 
 /// What came through a connection so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     /// Whether it is open, as far as the proxy knows.
     pub is_open: bool,
-    /// Commands of the client, delivered or not.
+    /// Commands of the client, delivered or not. With ZooKeeper signs of life are some, too.
     pub commands: u64,
     /// Bytes of the client, delivered or not.
     pub bytes_from_client: u64,
     /// Bytes of the server, delivered or not.
     pub bytes_from_server: u64,
-    /// Messages of channels that were dropped.
+    /// Messages of channels, and watches that fired, that were dropped.
     pub pushes_dropped: u64,
 }
 
@@ -36,7 +37,23 @@ pub(super) struct Shared {
 struct State {
     rules: [Rule; 2],
     connections: Vec<Arc<Connection>>,
-    armed: Vec<(String, Cut)>,
+    armed: Vec<(Target, Cut)>,
+}
+
+/// Which command a cut is for.
+#[derive(Debug)]
+pub(super) struct Target {
+    /// Of this kind, or of any.
+    pub(super) request: Option<ZkRequest>,
+    /// With this somewhere in it.
+    pub(super) text: String,
+}
+
+impl Target {
+    fn fits(&self, command: &[u8], place: u64) -> bool {
+        self.request.is_none_or(|request| request.fits(command, place == 0))
+            && frames::contains(command, &self.text)
+    }
 }
 
 impl Shared {
@@ -73,8 +90,8 @@ impl Shared {
         connection.unwrap_or_else(|| panic!("there is no connection {number} yet"))
     }
 
-    pub(super) fn arm(&self, text: &str, cut: Cut) {
-        self.state().armed.push((text.to_owned(), cut));
+    pub(super) fn arm(&self, target: Target, cut: Cut) {
+        self.state().armed.push((target, cut));
     }
 
     pub(super) fn cuts_left(&self) -> usize {
@@ -84,17 +101,17 @@ impl Shared {
     }
 
     /// The cut that was asked for at this command, if any: the first that fits, once. For one in the reply the
-    /// connection is told which reply that is.
-    pub(super) fn cut_at(&self, command: &[u8], number: u64, connection: &Connection) -> Option<Cut> {
+    /// connection is told which reply that is. `place` is how many commands came before it.
+    pub(super) fn cut_at(&self, command: &[u8], place: u64, connection: &Connection) -> Option<Cut> {
         let mut state = self.state();
-        let fits = state.armed.iter().position(|(text, _)| frames::contains(command, text))?;
+        let fits = state.armed.iter().position(|(target, _)| target.fits(command, place))?;
         let (_, cut) = state.armed.remove(fits);
         let bytes = match cut {
             Cut::BeforeRequest => return Some(cut),
             Cut::AfterRequest => 0,
             Cut::InReply(bytes) => bytes,
         };
-        connection.reply_cuts().push((number, bytes));
+        connection.reply_cuts().push((frames::link(self.framing, command, place), bytes));
         Some(cut)
     }
 }
@@ -116,7 +133,7 @@ pub(super) struct Connection {
     pub(super) bytes: [AtomicU64; 2],
     pub(super) pushes_dropped: AtomicU64,
     /// Which reply is cut, and after how many bytes.
-    reply_cuts: Mutex<Vec<(u64, usize)>>,
+    reply_cuts: Mutex<Vec<(Link, usize)>>,
 }
 
 impl Connection {
@@ -153,13 +170,13 @@ impl Connection {
     }
 
     /// After how many bytes this reply is to be cut, if it is.
-    pub(super) fn take_reply_cut(&self, reply: u64) -> Option<usize> {
+    pub(super) fn take_reply_cut(&self, reply: Link) -> Option<usize> {
         let mut cuts = self.reply_cuts();
-        let fits = cuts.iter().position(|(number, _)| *number == reply)?;
+        let fits = cuts.iter().position(|(link, _)| *link == reply)?;
         Some(cuts.remove(fits).1)
     }
 
-    fn reply_cuts(&self) -> MutexGuard<'_, Vec<(u64, usize)>> {
+    fn reply_cuts(&self) -> MutexGuard<'_, Vec<(Link, usize)>> {
         self.reply_cuts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -79,7 +79,7 @@ async fn read(
         connection.bytes[way as usize].fetch_add(count as u64, Ordering::Relaxed);
         let arrived = Instant::now();
         while let Some(bytes) = frames::next(framing, &mut buffer) {
-            if way == Way::ToServer && framing == Framing::Resp {
+            if way == Way::ToServer && framing != Framing::Raw {
                 connection.commands.fetch_add(1, Ordering::Relaxed);
             }
             let _ = to.send(Parcel { arrived, bytes });
@@ -142,7 +142,8 @@ impl Writer<'_> {
         }
         let mut bytes = parcel.bytes;
         let mut end = None;
-        if self.shared.framing == Framing::Resp {
+        let framing = self.shared.framing;
+        if framing != Framing::Raw {
             match self.way {
                 Way::ToServer => {
                     let cut = self.shared.cut_at(&bytes, self.pieces, self.connection);
@@ -150,7 +151,7 @@ impl Writer<'_> {
                         return self.cut().await;
                     }
                 }
-                Way::ToClient if frames::is_push(&bytes) => {
+                Way::ToClient if frames::is_push(framing, &bytes, self.pieces) => {
                     if ruling.rule == Rule::DropPushes {
                         self.connection.pushes_dropped.fetch_add(1, Ordering::Relaxed);
                         return ControlFlow::Continue(());
@@ -158,7 +159,10 @@ impl Writer<'_> {
                     // No reply, and not counted as one.
                     return self.write(&bytes).await;
                 }
-                Way::ToClient => end = self.connection.take_reply_cut(self.pieces),
+                Way::ToClient => {
+                    let reply = frames::link(framing, &bytes, self.pieces);
+                    end = self.connection.take_reply_cut(reply);
+                }
             }
             self.pieces += 1;
         }

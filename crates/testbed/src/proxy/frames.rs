@@ -1,10 +1,14 @@
-//! Where commands, replies and pushes end, in RESP2 and RESP3.
+//! Where commands, replies and pushes end, and which belong together. Here for RESP2 and RESP3.
+
+use super::zookeeper;
 
 /// How bytes are taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// Into commands and replies.
+    /// Into commands and replies of Redis.
     Resp,
+    /// Into requests and replies of ZooKeeper.
+    ZooKeeper,
     /// As they come.
     Raw,
 }
@@ -14,6 +18,7 @@ pub(super) fn next(framing: Framing, buffer: &mut Vec<u8>) -> Option<Vec<u8>> {
     let end = match framing {
         _ if buffer.is_empty() => None,
         Framing::Raw => Some(buffer.len()),
+        Framing::ZooKeeper => zookeeper::length(buffer).filter(|end| *end <= buffer.len()),
         Framing::Resp => match end_of(buffer, 0) {
             Found::Complete(end) => Some(end),
             Found::Incomplete => None,
@@ -24,8 +29,31 @@ pub(super) fn next(framing: Framing, buffer: &mut Vec<u8>) -> Option<Vec<u8>> {
     end.map(|end| buffer.drain(..end).collect())
 }
 
-/// Whether it is a message of a channel, and no reply.
-pub(super) fn is_push(frame: &[u8]) -> bool {
+/// What a request and its reply have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Link {
+    /// So many came before it, on the same connection.
+    Place(u64),
+    /// The number that it bears.
+    Number(i32),
+}
+
+/// `place` is how many came before it.
+pub(super) fn link(framing: Framing, frame: &[u8], place: u64) -> Link {
+    let number = if framing == Framing::ZooKeeper { zookeeper::number(frame, place == 0) } else { None };
+    number.map_or(Link::Place(place), Link::Number)
+}
+
+/// Whether it is a message of a channel, or a watch that fires, and no reply. `place` is how many came before it.
+pub(super) fn is_push(framing: Framing, frame: &[u8], place: u64) -> bool {
+    match framing {
+        Framing::Raw => false,
+        Framing::Resp => is_message(frame),
+        Framing::ZooKeeper => zookeeper::is_event(frame, place == 0),
+    }
+}
+
+fn is_message(frame: &[u8]) -> bool {
     let mut lines = frame.split(|b| *b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     let kind = lines.next().and_then(|line| line.first());
     let Some(name) = lines.nth(1) else { return false };
@@ -120,11 +148,11 @@ mod tests {
 
     #[test]
     fn pushes_are_known_from_replies() {
-        assert!(is_push(b"*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n1\r\n"));
-        assert!(is_push(b">4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$1\r\na\r\n$1\r\n1\r\n"));
-        assert!(!is_push(b"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"));
-        assert!(!is_push(b"$7\r\nmessage\r\n"));
-        assert!(!is_push(b"*0\r\n"));
+        assert!(is_message(b"*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n1\r\n"));
+        assert!(is_message(b">4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$1\r\na\r\n$1\r\n1\r\n"));
+        assert!(!is_message(b"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"));
+        assert!(!is_message(b"$7\r\nmessage\r\n"));
+        assert!(!is_message(b"*0\r\n"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod connection;
 mod deliver;
 mod frames;
 mod rules;
+mod zookeeper;
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Arc, mpsc};
@@ -17,9 +18,10 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
 pub use connection::Counts;
-use connection::{Connection, Shared};
+use connection::{Connection, Shared, Target};
 use frames::Framing;
 pub use rules::{Cut, Rule, Way};
+pub use zookeeper::ZkRequest;
 
 use crate::{PATIENCE, Result, free_port};
 
@@ -61,6 +63,14 @@ impl Proxy {
     /// When no port is free.
     pub fn start_seeded(target: u16, seed: u64) -> Result<Self> {
         Self::start_with(target, seed, Framing::Resp)
+    }
+
+    /// To a ZooKeeper server. Commands are its requests, and pushes are watches that fire.
+    ///
+    /// # Errors
+    /// When no port is free.
+    pub fn start_zookeeper(target: u16) -> Result<Self> {
+        Self::start_with(target, fastrand::u64(..), Framing::ZooKeeper)
     }
 
     /// To a server that speaks anything, for instance TLS. Nothing is known of commands, replies and pushes.
@@ -111,10 +121,15 @@ impl Proxy {
         self.shared.connection(connection).set(way, rule);
     }
 
+    /// A rule for both directions of all connections. [`Rule::Swallow`] leaves them half open: silence, and no end.
+    pub fn set_both(&self, rule: Rule) {
+        self.set(Way::ToServer, rule);
+        self.set(Way::ToClient, rule);
+    }
+
     /// Everything passes, on all connections, except for what was swallowed.
     pub fn heal(&self) {
-        self.set(Way::ToServer, Rule::Pass);
-        self.set(Way::ToClient, Rule::Pass);
+        self.set_both(Rule::Pass);
     }
 
     /// Cuts one connection, once: at the next command, on any connection, with `text` somewhere in it, be it in
@@ -123,11 +138,20 @@ impl Proxy {
     /// # Panics
     /// When the proxy knows nothing of commands.
     pub fn cut_once(&self, text: &str, cut: Cut) {
-        assert!(self.shared.framing == Framing::Resp, "a raw proxy does not know where a command ends");
-        self.shared.arm(text, cut);
+        assert!(self.shared.framing != Framing::Raw, "a raw proxy does not know where a command ends");
+        self.shared.arm(Target { request: None, text: text.to_owned() }, cut);
     }
 
-    /// How many of the cuts asked for with [`Proxy::cut_once`] have not been made yet.
+    /// The same at the next request of this kind to a ZooKeeper server, with `text` somewhere in it: a path, for instance.
+    ///
+    /// # Panics
+    /// When the proxy is not for ZooKeeper.
+    pub fn cut_once_at(&self, request: ZkRequest, text: &str, cut: Cut) {
+        assert!(self.shared.framing == Framing::ZooKeeper, "this proxy is not for ZooKeeper");
+        self.shared.arm(Target { request: Some(request), text: text.to_owned() }, cut);
+    }
+
+    /// How many of the cuts asked for with [`Proxy::cut_once`] and [`Proxy::cut_once_at`] have not been made yet.
     pub fn cuts_left(&self) -> usize {
         self.shared.cuts_left()
     }

@@ -36,7 +36,7 @@ pub enum Rule {
     /// It is lost, the end of the connection included, and so is all that follows on the same connection, whatever the
     /// rules are by then: each side believes that there is another.
     Swallow,
-    /// Messages of channels are lost, everything else is delivered.
+    /// Messages of channels, and watches that fire, are lost; everything else is delivered.
     DropPushes,
 }
 
@@ -45,8 +45,8 @@ pub enum Rule {
 pub enum Cut {
     /// The server does not see the command. It is cut at once: replies to earlier ones may be lost.
     BeforeRequest,
-    /// The server has executed the command, and the client sees nothing of the reply. Told from replies to other
-    /// commands by counting, which fails where one command has several (a SUBSCRIBE to several channels).
+    /// The server has executed the command, and the client sees nothing of the reply. With Redis it is told from replies
+    /// to other commands by counting, which fails where one command has several (a SUBSCRIBE to several channels).
     AfterRequest,
     /// The client sees so many bytes of the reply.
     InReply(usize),
