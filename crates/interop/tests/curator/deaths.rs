@@ -47,6 +47,7 @@ pub(crate) fn cases() -> Vec<Case> {
 /// The heir has it when the session of the dead one has ended.
 async fn dies_holding(stage: &Stage, words: Words, victim: &Side, heir: &Side) {
     victim.enter("victim").await;
+    words.waiting(stage, 0).await;
     let waiting = heir.wait("heir");
     words.waiting(stage, 1).await;
     victim.party.kill().await;
@@ -60,6 +61,7 @@ async fn dies_holding(stage: &Stage, words: Words, victim: &Side, heir: &Side) {
 /// The next one gets in although the first in line is dead, and both before it and behind it are of the other side.
 async fn dies_waiting(stage: &Stage, words: Words, victim: &Side, other: &Side) {
     other.enter("holder").await;
+    words.waiting(stage, 0).await;
     let first = victim.wait("victim");
     words.waiting(stage, 1).await;
     let second = other.wait("next");
@@ -77,6 +79,7 @@ async fn dies_waiting(stage: &Stage, words: Words, victim: &Side, other: &Side) 
 /// A client that is closed takes its session with it, and all at once.
 async fn closes(stage: &Stage, words: Words, leaver: &Side, heir: &Side) {
     leaver.enter("holder").await;
+    words.waiting(stage, 0).await;
     let waiting = heir.wait("heir");
     words.waiting(stage, 1).await;
     let begin = Instant::now();

@@ -10,6 +10,7 @@ mod multi;
 mod mutual;
 mod order;
 mod permits;
+mod revocation;
 mod rwlock;
 mod sessions;
 mod side;
@@ -45,6 +46,7 @@ fn cases() -> Vec<Case> {
         permits::cases(),
         leader::cases(),
         multi::cases(),
+        revocation::cases(),
     ];
     all.into_iter().flatten().collect()
 }

@@ -50,6 +50,7 @@ async fn order(stage: Stage, words: Words) {
     let jvms = [words.jvm(&stage, 0).await, words.jvm(&stage, 1).await];
     let rusts = [words.rust(&stage, 0).await, words.rust(&stage, 1).await];
     jvms[0].enter("holder").await;
+    words.waiting(&stage, 0).await;
     let (entered, order) = mpsc::unbounded_channel();
     let all = [&jvms[1], &rusts[0], &rusts[1], &jvms[0], &rusts[0], &jvms[1]];
     for (n, side) in all.into_iter().enumerate() {
@@ -67,6 +68,7 @@ async fn order(stage: Stage, words: Words) {
 async fn leaving_early(stage: Stage, words: Words) {
     let (jvm, rust) = (words.jvm(&stage, 0).await, words.rust(&stage, 0).await);
     rust.enter("holder").await;
+    words.waiting(&stage, 0).await;
     let (entered, order) = mpsc::unbounded_channel();
     pass_through(&jvm, 0, &entered);
     words.waiting(&stage, 1).await;
