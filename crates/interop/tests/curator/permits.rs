@@ -111,6 +111,7 @@ async fn three_under_one_guard(stage: Stage) {
     let semaphore = client.semaphore(stage.name(), 4);
     let three = semaphore.acquire_many(3).await.unwrap();
     stage.queued(LEASES, 3).await;
+    stage.queued(LOCKS, 0).await;
     jvm.says("two", "try permit:4:2 @", "false").await;
     jvm.says("one", "try permit:4 @ 5000", "true").await;
     let waiting = jvm.spawn("two", "lock permit:4:2 @");
