@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tenure::{Backend, Memory, Result};
 
-use self::servers::Redis;
+use self::servers::Servers;
 
 /// A store that cases run on: a fresh world per case.
 pub trait Store: Send + Sync {
@@ -32,20 +32,32 @@ pub trait World: Send + Sync {
 }
 
 /// The names of all [`stores`]. A test run has a part for each of these.
-pub const NAMES: [&str; 8] =
-    ["memory", "sqlite", "redis", "redis-sentinel", "redis-cluster", "redis-plain", "redlock", "redlock-3"];
+pub const NAMES: [&str; 10] = [
+    "memory",
+    "sqlite",
+    "redis",
+    "redis-sentinel",
+    "redis-cluster",
+    "redis-plain",
+    "redlock",
+    "redlock-3",
+    "zookeeper",
+    "zookeeper-ensemble",
+];
 
 /// Every store there is.
 pub fn stores() -> Vec<Arc<dyn Store>> {
     vec![
         Arc::new(InMemory),
         Arc::new(Sqlite),
-        Arc::new(Redis::single()),
-        Arc::new(Redis::sentinels()),
-        Arc::new(Redis::cluster()),
-        Arc::new(Redis::plain()),
-        Arc::new(Redis::quorum_of_five()),
-        Arc::new(Redis::quorum_of_three()),
+        Arc::new(Servers::single()),
+        Arc::new(Servers::sentinels()),
+        Arc::new(Servers::cluster()),
+        Arc::new(Servers::plain()),
+        Arc::new(Servers::quorum_of_five()),
+        Arc::new(Servers::quorum_of_three()),
+        Arc::new(Servers::zookeeper()),
+        Arc::new(Servers::ensemble()),
     ]
 }
 

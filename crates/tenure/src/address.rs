@@ -1,9 +1,13 @@
 //! Addresses: one line that says which store, and how.
 
+#[cfg(any(feature = "redis", feature = "zookeeper"))]
+mod parts;
 #[cfg(feature = "redis")]
 mod redis;
 #[cfg(feature = "redis")]
 mod redlock;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -52,6 +56,8 @@ enum Place {
     Redis(Box<tenure_redis::Options>),
     #[cfg(feature = "redis")]
     Redlock(Box<redlock::Nodes>),
+    #[cfg(feature = "zookeeper")]
+    ZooKeeper(Box<tenure_zookeeper::Options>),
 }
 
 /// An address taken apart: `scheme:rest?option=value&…`.
@@ -132,6 +138,8 @@ impl Address {
             Place::Redis(options) => Arc::new(tenure_redis::Redis::open(*options).await?),
             #[cfg(feature = "redis")]
             Place::Redlock(nodes) => nodes.open().await?,
+            #[cfg(feature = "zookeeper")]
+            Place::ZooKeeper(options) => Arc::new(tenure_zookeeper::ZooKeeper::open(*options).await?),
         })
     }
 
@@ -141,6 +149,7 @@ impl Address {
             "memory" => Err(Error::Config(format!("memory: takes no path, but {:?} was given", self.rest))),
             "sqlite" => self.sqlite(),
             "redlock" => self.redlock(),
+            "zookeeper" | "zookeeper+tls" => self.zookeeper(),
             other if REDIS.contains(&other) => self.redis(),
             other => {
                 let hint =
@@ -188,6 +197,14 @@ impl Address {
         )))
     }
 
+    #[cfg(not(feature = "zookeeper"))]
+    fn zookeeper(&mut self) -> Result<Place> {
+        let scheme = &self.scheme;
+        Err(Error::Config(format!(
+            "{scheme}: is not compiled in: enable the cargo feature \"zookeeper\" of tenure"
+        )))
+    }
+
     /// Refuses what nobody asked for.
     fn finish(&self) -> Result<()> {
         let Some(key) = self.options.keys().next() else { return Ok(()) };
@@ -218,7 +235,7 @@ const REDIS: &[&str] = &[
 ];
 
 fn schemes() -> Vec<&'static str> {
-    ["memory", "sqlite"].into_iter().chain(REDIS.iter().copied()).chain(["redlock"]).collect()
+    ["memory", "sqlite"].into_iter().chain(REDIS.iter().copied()).chain(["redlock", "zookeeper", "zookeeper+tls"]).collect()
 }
 
 /// The one that differs least, if that is little.

@@ -18,10 +18,13 @@
 //! | `redis+sentinel://host,host,…/MASTER[/db]` | the master that sentinels know; `rediss+sentinel://` with TLS |
 //! | `redis+cluster://host,host,…` | a cluster; `rediss+cluster://` with TLS |
 //! | `redlock://host,host,host` | independent servers, most of which must agree; each may be a whole address |
+//! | `zookeeper://[user:password@]host[:port],…[/chroot]` | a ZooKeeper ensemble; `zookeeper+tls://` with TLS |
 //!
 //! On Redis `?layout=plain` shares locks with redsync, node-redlock, redis-py and all who `SET key token NX PX ms`.
 //! `redlock://` takes `?tries=32`, `?retry_delay=50ms-250ms`, `?node_timeout=`, `?drift=1%+2ms`, `?max_lease=60s` and
 //! `?restart_delay=61s` (or `off`).
+//!
+//! `zookeeper://` takes `?session=30s`, `?timeout=3s`, `?tick=2s`, `?prefix=` and `?acl=open`.
 //!
 //! Each takes `?lease=30s`, `?poll=2s`, `?call_timeout=5s`, `?outage=30s` and `?close_timeout=5s`; a store with replicas
 //! also `?durability=replicas:2`.
@@ -34,3 +37,5 @@ pub use tenure_core::*;
 pub use tenure_redis as redis;
 #[cfg(feature = "sqlite")]
 pub use tenure_sqlite as sqlite;
+#[cfg(feature = "zookeeper")]
+pub use tenure_zookeeper as zookeeper;

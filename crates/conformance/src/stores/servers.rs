@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use tenure::{Backend, Error, Result};
-use testbed::RedisOptions;
+use testbed::{RedisOptions, ZooKeeperOptions};
 
 use super::{Store, World};
 
-/// Redis, in one of its deployments.
-pub(super) struct Redis {
+/// Servers of one kind, in one of its deployments.
+pub(super) struct Servers {
     name: &'static str,
     /// What is added to its address.
     options: &'static str,
@@ -17,13 +17,16 @@ pub(super) struct Redis {
     running: Mutex<Option<std::result::Result<Running, String>>>,
 }
 
+/// A holder that died is gone after about as long as a lease of these tests lasts.
+const SESSION: &str = "&session=3s&tick=500ms";
+
 /// What was started, and its address. Stopped when dropped.
 struct Running {
     url: String,
     _servers: Box<dyn Send>,
 }
 
-impl Redis {
+impl Servers {
     /// One server.
     pub(super) fn single() -> Self {
         Self::new("redis", || {
@@ -77,6 +80,24 @@ impl Redis {
         }
     }
 
+    /// One server.
+    pub(super) fn zookeeper() -> Self {
+        let server = Self::new("zookeeper", || {
+            let server = testbed::ZooKeeper::start(ZooKeeperOptions::default())?;
+            Ok(Running { url: server.url(), _servers: Box::new(server) })
+        });
+        Self { options: SESSION, ..server }
+    }
+
+    /// Three that agree.
+    pub(super) fn ensemble() -> Self {
+        let servers = Self::new("zookeeper-ensemble", || {
+            let servers = testbed::Ensemble::start()?;
+            Ok(Running { url: servers.url(), _servers: Box::new(servers) })
+        });
+        Self { options: SESSION, ..servers }
+    }
+
     fn new(name: &'static str, start: fn() -> testbed::Result<Running>) -> Self {
         Self { name, options: "", start, running: Mutex::default() }
     }
@@ -90,7 +111,7 @@ fn quorum(n: usize) -> testbed::Result<Running> {
     Ok(Running { url: format!("redlock://{}", hosts.join(",")), _servers: Box::new(servers) })
 }
 
-impl Store for Redis {
+impl Store for Servers {
     fn name(&self) -> &'static str {
         self.name
     }

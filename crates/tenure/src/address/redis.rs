@@ -6,6 +6,7 @@ use std::time::Duration;
 use tenure_core::{Error, Result};
 use tenure_redis::{Address as Server, Fences, Layout, Options, Secret, Sentinels, Tls, Topology};
 
+use super::parts::{Files, decoded, host_and_port};
 use super::{Address, Place};
 
 const PORT: u16 = 6379;
@@ -50,7 +51,8 @@ impl Address {
         let port = if deployment == "sentinel" { SENTINEL_PORT } else { PORT };
         let mut addresses = Vec::new();
         for server in servers.split(',') {
-            addresses.push(self::server(server, port).map_err(wrong)?);
+            let (host, port) = host_and_port(server, port).map_err(wrong)?;
+            addresses.push(Server::tcp(host, port));
         }
         let mut path = path.split('/').filter(|p| !p.is_empty());
         options.topology = match deployment {
@@ -125,24 +127,8 @@ impl Address {
                 return Err(Error::Config(format!("option fence={other}: expected tenure or redisson")));
             }
         }
-        let files = [self.take("ca"), self.take("cert"), self.take("key")];
-        if !tls {
-            if files.iter().any(Option::is_some) {
-                return Err(Error::Config(format!("{scheme}: ca, cert and key are for rediss:// only")));
-            }
-        } else {
-            let [ca, cert, key] = files.map(|f| f.map(PathBuf::from));
-            let identity = match (cert, key) {
-                (Some(cert), Some(key)) => Some((cert, key)),
-                (None, None) => None,
-                _ => {
-                    return Err(Error::Config(format!(
-                        "{scheme}: cert and key are given together or not at all"
-                    )));
-                }
-            };
-            options.tls = Some(Tls { ca, identity });
-        }
+        let files = self.files(tls, "rediss://")?;
+        options.tls = files.map(|Files { ca, identity }| Tls { ca, identity });
         if let Topology::Sentinel(sentinels) = &mut options.topology {
             sentinels.user = self.take("sentinel_user").map(|u| decoded(&u)).transpose()?;
             let password = self.take("sentinel_password").map(|p| decoded(&p)).transpose()?;
@@ -150,45 +136,6 @@ impl Address {
         }
         Ok(())
     }
-}
-
-fn server(text: &str, port: u16) -> std::result::Result<Server, String> {
-    let number = |p: &str| p.parse::<u16>().map_err(|_| format!("{p:?} is not a port"));
-    let (host, port) = if let Some(v6) = text.strip_prefix('[') {
-        let (host, rest) = v6.split_once(']').ok_or_else(|| format!("{text:?} has no closing bracket"))?;
-        let port = match rest.strip_prefix(':') {
-            Some(p) => number(p)?,
-            None if rest.is_empty() => port,
-            None => return Err(format!("{rest:?} after {host:?} is not understood")),
-        };
-        (host, port)
-    } else {
-        match text.rsplit_once(':') {
-            Some((host, p)) => (host, number(p)?),
-            None => (text, port),
-        }
-    };
-    // `redis://` alone means this machine, as with other clients.
-    let host = if host.is_empty() { "localhost" } else { host };
-    Ok(Server::tcp(host, port))
-}
-
-/// Takes percent signs out.
-fn decoded(text: &str) -> Result<String> {
-    let wrong = || Error::Config(format!("{text:?} is not percent-encoded text"));
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        rest = after;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let hex = after.get(..2).and_then(|h| std::str::from_utf8(h).ok()).ok_or_else(wrong)?;
-        bytes.push(u8::from_str_radix(hex, 16).map_err(|_| wrong())?);
-        rest = &after[2..];
-    }
-    String::from_utf8(bytes).map_err(|_| wrong())
 }
 
 #[cfg(test)]

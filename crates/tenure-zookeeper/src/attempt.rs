@@ -1,0 +1,302 @@
+//! Attempts: a node of one's own in the queue, and a look at who stands before it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use tenure_core::backend::Attempt;
+use tenure_core::{Claim, Fence, HoldId, Kind};
+use zookeeper_client::CreateMode;
+
+use crate::fault::Fault;
+use crate::node::{self, Child, Marker};
+use crate::place::{Armed, Hold, Node, Place, Stay};
+use crate::queue::Queue;
+use crate::session::{Answer, Session};
+use crate::store::Store;
+
+/// How often in one attempt what it stands on may vanish: its folder, its own node, its session.
+pub(crate) const TRIES: usize = 8;
+
+/// What an attempt came to.
+pub(crate) enum Step {
+    Granted { fence: Fence, paths: Vec<String> },
+    Busy { behind: Option<HoldId> },
+}
+
+impl Store {
+    /// One attempt of `claim`, at its place.
+    pub(crate) async fn attempt(self: &Arc<Self>, place: &Arc<Place>, claim: &Claim) -> Answer<Attempt> {
+        let mut stay = place.stay.lock().await;
+        if let Some(hold) = place.seen().hold.as_ref().filter(|h| h.is_good()) {
+            return Ok(Attempt::Granted { fence: Some(hold.fence), until: hold.session.until() });
+        }
+        if claim.holds > 1 || stay.left {
+            return Ok(Attempt::Gone);
+        }
+        place.seen().hold = None;
+        let mut tries = 0;
+        let answer = loop {
+            tries += 1;
+            match self.try_once(&mut stay, place, claim).await {
+                // Its nodes went with it: there is another session.
+                Err(Fault::Ended(_)) if tries < TRIES => stay.node = None,
+                answer => break answer,
+            }
+        };
+        place.seen().queued = stay.session.clone().filter(|_| stay.node.is_some());
+        match answer {
+            Ok(Step::Granted { fence, paths }) => {
+                let Some(session) = stay.session.clone() else { return Ok(Attempt::Gone) };
+                let until = session.until();
+                place.seen().queued = None;
+                stay.armed = None;
+                place.seen().hold = Some(Hold {
+                    session,
+                    paths,
+                    fence,
+                    watched_on: 0,
+                    watches: Default::default(),
+                    gone: false,
+                });
+                self.watch_soon(place);
+                Ok(Attempt::Granted { fence: Some(fence), until })
+            }
+            Ok(Step::Busy { behind }) => {
+                if stay.is_nothing() {
+                    self.places.forget(place.id);
+                }
+                Ok(Attempt::Busy { retry_after: None, behind })
+            }
+            Err(fault) => {
+                if stay.is_nothing() {
+                    self.places.forget(place.id);
+                }
+                Err(fault)
+            }
+        }
+    }
+
+    async fn try_once(self: &Arc<Self>, stay: &mut Stay, place: &Arc<Place>, claim: &Claim) -> Answer<Step> {
+        let session = self.link.session().await?;
+        stay.in_session(&session);
+        let step = match claim.kind {
+            Kind::Permit { n, limit } => self.permits(stay, &session, place, claim, n, limit).await,
+            Kind::Read { under_write: Some(writer) } => match self.under_write(&session, place, claim, writer).await {
+                None => self.queue(stay, &session, place, claim).await,
+                Some(answer) => {
+                    if answer.as_ref().is_err_and(Fault::is_unknown) {
+                        stay.doubt();
+                    }
+                    answer
+                }
+            },
+            _ => self.queue(stay, &session, place, claim).await,
+        };
+        let keeps = match &step {
+            Ok(Step::Granted { .. }) => true,
+            Ok(Step::Busy { .. }) => claim.wait.is_some(),
+            // What is not certain is left to the release that follows, or to the next attempt.
+            Err(fault) => !matches!(fault, Fault::Config(_) | Fault::Refused(_)),
+        };
+        if !keeps && let Some(node) = stay.node.take() {
+            self.remove(&session, node.path).await;
+        }
+        step
+    }
+
+    /// Everything but permits: whoever has nobody in the way holds.
+    async fn queue(
+        self: &Arc<Self>,
+        stay: &mut Stay,
+        session: &Arc<Session>,
+        place: &Arc<Place>,
+        claim: &Claim,
+    ) -> Answer<Step> {
+        let folder = place.folder();
+        for _ in 0..TRIES {
+            let (queue, at) = self.stand(stay, session, place, &folder, marker(&claim.kind), claim).await?;
+            queue.clash(&claim.name, claim.kind.family()).map_err(Fault::Config)?;
+            match queue.in_the_way(at, &claim.kind) {
+                None => {
+                    let Some(node) = &stay.node else { continue };
+                    return Ok(Step::Granted { fence: Fence(node.born as u64), paths: vec![node.path.clone()] });
+                }
+                Some(child) => {
+                    if claim.wait.is_none() || self.wait_for(stay, session, place, &folder, child).await? {
+                        return Ok(Step::Busy { behind: child.id });
+                    }
+                }
+            }
+        }
+        Err(too_quick())
+    }
+
+    /// Has a node of its own in `folder`, and sees who else stands there.
+    pub(crate) async fn stand(
+        self: &Arc<Self>,
+        stay: &mut Stay,
+        session: &Arc<Session>,
+        place: &Arc<Place>,
+        folder: &str,
+        marker: Marker,
+        claim: &Claim,
+    ) -> Answer<(Queue, usize)> {
+        for _ in 0..TRIES {
+            if stay.unsure {
+                self.find(stay, session, place, folder).await?;
+            }
+            let names = match &stay.node {
+                Some(_) => session.list(folder).await?,
+                None => {
+                    let stem = format!("{folder}/{}", node::stem(place.id, marker, &self.process));
+                    let note = claim.note.as_deref().unwrap_or("").as_bytes();
+                    let (created, names) = session.create_and_list(&stem, note, folder).await;
+                    match created {
+                        Ok((stat, path)) => {
+                            self.check_owner(session, stat.ephemeral_owner)?;
+                            stay.node = Some(Node { path, born: stat.czxid });
+                        }
+                        // It may have been empty, and gone, at any moment.
+                        Err(fault) if fault.is_missing() => {
+                            self.make_folders(session, folder).await?;
+                            continue;
+                        }
+                        Err(fault) => {
+                            if fault.is_unknown() {
+                                stay.doubt();
+                            }
+                            return Err(fault);
+                        }
+                    }
+                    names?
+                }
+            };
+            let queue = Queue::new(&names);
+            match stay.node.as_ref().and_then(|node| queue.position(node.name())) {
+                Some(at) => return Ok((queue, at)),
+                // Somebody has deleted it.
+                None => stay.node = None,
+            }
+        }
+        Err(Fault::Unsent(format!("its nodes in {folder} were deleted each time")))
+    }
+
+    /// Looks for a node that may have been made without an answer.
+    async fn find(&self, stay: &mut Stay, session: &Arc<Session>, place: &Place, folder: &str) -> Answer<()> {
+        // Whatever was sent over a connection that broke has come by then, or never does.
+        session.sync().await?;
+        let names = match session.list(folder).await {
+            Err(fault) if fault.is_missing() => Vec::new(),
+            names => names?,
+        };
+        let prefix = node::prefix(place.id);
+        let mut mine: Vec<_> = names.iter().filter(|n| n.starts_with(&prefix)).filter_map(|n| Child::parse(n)).collect();
+        mine.sort_by_key(|child| child.sequence);
+        let mut found = None;
+        for child in mine {
+            let path = format!("{folder}/{}", child.name);
+            let known = stay.node.as_ref().is_some_and(|node| node.path == path);
+            match session.read(&path).await {
+                Ok((_, stat)) if stat.ephemeral_owner == session.id && (found.is_none() || known) => {
+                    found = Some(Node { path, born: stat.czxid });
+                }
+                // One too many: the answer to an earlier create was lost.
+                Ok((_, stat)) if stat.ephemeral_owner == session.id => session.delete(&path, None).await?,
+                Ok(_) => {}
+                Err(fault) if fault.is_missing() => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        stay.node = found;
+        stay.unsure = false;
+        Ok(())
+    }
+
+    /// A node whose owner is not our session would outlive it, or go before it.
+    pub(crate) fn check_owner(&self, session: &Session, owner: i64) -> Answer<()> {
+        if owner == session.id {
+            return Ok(());
+        }
+        session.end();
+        Err(Fault::Ended(format!("the server has made it for session {owner:#x}, not for ours, {:#x}", session.id)))
+    }
+
+    pub(crate) async fn make_folders(&self, session: &Session, folder: &str) -> Answer<()> {
+        match session.make_folders(folder).await {
+            Err(fault) if fault.is_missing() => Err(Fault::Config(self.no_chroot())),
+            answer => answer,
+        }
+    }
+
+    /// Whoever listens for this claim is told when `child` goes. `false` when it has gone already.
+    pub(crate) async fn wait_for(
+        &self,
+        stay: &mut Stay,
+        session: &Arc<Session>,
+        place: &Place,
+        folder: &str,
+        child: &Child,
+    ) -> Answer<bool> {
+        let Some(ear) = self.ears.of(place.id) else { return Ok(true) };
+        let path = format!("{folder}/{}", child.name);
+        if stay.armed.as_ref().is_some_and(|armed| armed.is_for(&path)) {
+            return Ok(true);
+        }
+        // By a read: a look at whether it is there would leave a watch behind when it is not.
+        let watcher = match session.read_and_watch(&path).await {
+            Ok((_, _, watcher)) => watcher,
+            Err(fault) if fault.is_missing() => return Ok(false),
+            Err(fault) => return Err(fault),
+        };
+        let (fired, ear) = (Arc::new(AtomicBool::new(false)), Arc::downgrade(&ear));
+        let done = fired.clone();
+        let task = tokio::spawn(async move {
+            watcher.changed().await;
+            done.store(true, SeqCst);
+            if let Some(ear) = ear.upgrade() {
+                ear.tell();
+            }
+        });
+        stay.armed = Some(Armed { path, fired, task: task.abort_handle() });
+        Ok(true)
+    }
+
+    /// A read under the owner's own write stands in the writer's place. `None` when there is no such writer.
+    async fn under_write(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        place: &Place,
+        claim: &Claim,
+        writer: HoldId,
+    ) -> Option<Answer<Step>> {
+        let writer = self.places.get(writer)?;
+        let (fence, digits) = {
+            let seen = writer.seen();
+            let hold = seen.hold.as_ref().filter(|h| h.is_good() && Arc::ptr_eq(&h.session, session))?;
+            let name = hold.paths.first()?.rsplit_once('/')?.1;
+            (hold.fence, Child::parse(name)?.digits().to_owned())
+        };
+        let stem = node::stem(place.id, Marker::Read, &self.process);
+        let path = format!("{}/{stem}{digits}", place.path);
+        let note = claim.note.as_deref().unwrap_or("").as_bytes();
+        Some(match session.create(&path, note, CreateMode::Ephemeral).await {
+            Ok(_) => Ok(Step::Granted { fence, paths: vec![path] }),
+            // No other has a node of this name.
+            Err(fault) if fault.is(&zookeeper_client::Error::NodeExists) => Ok(Step::Granted { fence, paths: vec![path] }),
+            Err(fault) => Err(fault),
+        })
+    }
+}
+
+pub(crate) fn too_quick() -> Fault {
+    Fault::Unsent("those ahead came and went too quickly to be watched".into())
+}
+
+fn marker(kind: &Kind) -> Marker {
+    match kind {
+        Kind::Lock | Kind::FairLock | Kind::Permit { .. } => Marker::Lock,
+        Kind::Leader => Marker::Latch,
+        Kind::Read { .. } => Marker::Read,
+        Kind::Write => Marker::Write,
+    }
+}

@@ -1,0 +1,149 @@
+//! Whether the servers are set up such that promises can be kept. What a server forbids to ask is said, and the rest
+//! goes on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_core::{Claim, ClientId, Finding, HoldId, Kind, Name};
+use tenure_core::backend::Attempt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::session::{Answer, Session};
+use crate::store::Store;
+
+const ASKING: Duration = Duration::from_secs(2);
+
+impl Store {
+    pub(crate) async fn diagnose(self: &Arc<Self>) -> Answer<Vec<Finding>> {
+        let session = self.link.session().await?;
+        let mut findings = self.servers().await;
+        findings.push(self.time(&session));
+        findings.push(self.clock(&session).await?);
+        findings.push(self.trial().await);
+        Ok(findings)
+    }
+
+    async fn servers(&self) -> Vec<Finding> {
+        let options = self.link.options();
+        // They answer such words on the plain port only.
+        if options.tls.is_some() {
+            return vec![Finding::unknown(
+                "server",
+                "servers behind TLS are not asked one by one",
+                "send srvr to each over its plain port",
+            )];
+        }
+        let mut findings = Vec::new();
+        let mut alone = 0;
+        for server in &options.servers {
+            let finding = match timeout(ASKING, srvr(server)).await {
+                Ok(Ok(said)) => {
+                    alone += usize::from(said.contains("Mode: standalone"));
+                    read(&said)
+                }
+                Ok(Err(e)) => Finding::error("server", format!("it does not answer: {e}"), "start it"),
+                Err(_) => Finding::error("server", format!("it does not answer within {ASKING:?}"), "look at its log"),
+            };
+            findings.push(finding.at(server));
+        }
+        findings.push(match (alone, options.servers.len()) {
+            (0, 1) => Finding::warning(
+                "ensemble",
+                "only one of the servers is named",
+                "name all of them, so that the loss of this one can be borne",
+            ),
+            (0, n) => Finding::ok("ensemble", format!("{n} servers")),
+            (_, 1) => Finding::warning(
+                "ensemble",
+                "one server by itself: while it is away nobody gets a lock, and holders lose theirs",
+                "run three or five",
+            ),
+            _ => Finding::error(
+                "ensemble",
+                "servers are named that know nothing of each other: each would give the lock to somebody else",
+                "name the servers of one ensemble",
+            ),
+        });
+        findings
+    }
+
+    fn time(&self, session: &Session) -> Finding {
+        let (asked, granted) = (self.link.options().session, session.granted);
+        if asked == granted {
+            return Finding::ok("session", format!("the timeout is {granted:?}, as asked for"));
+        }
+        Finding::warning(
+            "session",
+            format!("the timeout is {granted:?}, though {asked:?} were asked for"),
+            "set minSessionTimeout and maxSessionTimeout at the servers, or ask for what they grant",
+        )
+    }
+
+    /// How long the leader takes: what is proved comes that much later.
+    async fn clock(&self, session: &Session) -> Answer<Finding> {
+        let begin = std::time::Instant::now();
+        session.sync().await?;
+        let took = begin.elapsed();
+        if took < session.granted / 20 {
+            return Ok(Finding::ok("leader", format!("it answers within {took:.1?}")));
+        }
+        Ok(Finding::warning(
+            "leader",
+            format!("it takes {took:.1?} to answer, while a session of {:?} waits for it", session.granted),
+            "see whether its disk is slow, or give sessions more time",
+        ))
+    }
+
+    /// A lock is taken and given back, as programs do.
+    async fn trial(self: &Arc<Self>) -> Finding {
+        let id = HoldId { client: ClientId::new(), n: 1 };
+        let Ok(name) = Name::new(format!("tenure-doctor-{}", id.client)) else {
+            return Finding::unknown("trial", "no name for it", "try again");
+        };
+        let failed = |what: String| Finding::error("trial", what, "see what the message says about rights and paths");
+        let path = match self.paths.path(&name) {
+            Ok(path) => path,
+            Err(error) => return failed(error.to_string()),
+        };
+        let claim = Claim::of(id, name, Kind::Lock);
+        let place = self.places.of(&claim, &path);
+        let tried = self.attempt(&place, &claim).await;
+        let left = self.leave(&place, 0).await;
+        match (tried, left) {
+            (Ok(Attempt::Granted { .. }), Ok(_)) => Finding::ok("trial", "a lock was taken and given back"),
+            (Ok(other), Ok(_)) => failed(format!("a lock that nobody else knows was not granted: {other:?}")),
+            (Err(fault), _) | (_, Err(fault)) => failed(fault.into_error("take and give back a lock", &path).to_string()),
+        }
+    }
+}
+
+async fn srvr(server: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(server).await?;
+    stream.write_all(b"srvr").await?;
+    let mut said = String::new();
+    stream.read_to_string(&mut said).await?;
+    Ok(said)
+}
+
+fn read(said: &str) -> Finding {
+    let value = |key: &str| said.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+    let version = value("Zookeeper version:").and_then(|v| v.split([',', '-']).next()).unwrap_or("?");
+    match value("Mode:") {
+        Some(mode @ ("leader" | "follower" | "standalone" | "observer")) => {
+            Finding::ok("server", format!("version {version}, {mode}"))
+        }
+        Some(mode) => Finding::error("server", format!("it is {mode}"), "see whether it reaches the others"),
+        None if said.contains("not currently serving") => Finding::error(
+            "server",
+            "it serves nobody: it has no leader",
+            "see whether it reaches the others; most of them must be up",
+        ),
+        None => Finding::unknown(
+            "server",
+            "it does not say how it is",
+            "add srvr to 4lw.commands.whitelist, which has it by default",
+        ),
+    }
+}

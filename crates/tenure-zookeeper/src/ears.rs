@@ -1,0 +1,94 @@
+//! Those who wait for a sign: one per claim that is watched, told by whatever is waited for.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+
+use async_trait::async_trait;
+use tenure_core::HoldId;
+use tenure_core::backend::{Signal, Watch};
+use tokio::sync::Notify;
+
+#[derive(Debug, Default)]
+pub(crate) struct Ears {
+    claims: Mutex<HashMap<HoldId, Weak<Ear>>>,
+    /// Those that are about no claim.
+    others: Mutex<Vec<Weak<Ear>>>,
+}
+
+/// One who waits for a sign.
+#[derive(Debug, Default)]
+pub(crate) struct Ear {
+    told: Notify,
+}
+
+impl Ear {
+    pub(crate) fn tell(&self) {
+        self.told.notify_one();
+    }
+}
+
+impl Ears {
+    /// Listens for this claim from now on.
+    pub(crate) fn listen(self: &Arc<Self>, id: HoldId) -> Listening {
+        let ear = Arc::new(Ear::default());
+        self.claims.lock().unwrap().insert(id, Arc::downgrade(&ear));
+        Listening { ear, claim: Some((self.clone(), id)), task: None }
+    }
+
+    /// Hears whatever concerns all, and what `ear` is told.
+    pub(crate) fn listen_to_all(&self) -> Arc<Ear> {
+        let ear = Arc::new(Ear::default());
+        let mut others = self.others.lock().unwrap();
+        others.retain(|other| other.strong_count() > 0);
+        others.push(Arc::downgrade(&ear));
+        ear
+    }
+
+    /// Who listens for this claim.
+    pub(crate) fn of(&self, id: HoldId) -> Option<Arc<Ear>> {
+        self.claims.lock().unwrap().get(&id)?.upgrade()
+    }
+
+    pub(crate) fn tell_all(&self) {
+        let claims: Vec<_> = self.claims.lock().unwrap().values().filter_map(Weak::upgrade).collect();
+        let others: Vec<_> = self.others.lock().unwrap().iter().filter_map(Weak::upgrade).collect();
+        claims.iter().chain(&others).for_each(|ear| ear.tell());
+    }
+}
+
+/// A watch of the core.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    ear: Arc<Ear>,
+    claim: Option<(Arc<Ears>, HoldId)>,
+    task: Option<tokio::task::AbortHandle>,
+}
+
+impl Listening {
+    /// What `ear` hears, told by `task`, which ends with this.
+    pub(crate) fn by(ear: Arc<Ear>, task: tokio::task::AbortHandle) -> Self {
+        Self { ear, claim: None, task: Some(task) }
+    }
+}
+
+#[async_trait]
+impl Watch for Listening {
+    async fn signal(&mut self) -> Signal {
+        self.ear.told.notified().await;
+        Signal::Changed
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if let Some((ears, id)) = &self.claim {
+            let mut claims = ears.claims.lock().unwrap();
+            if claims.get(id).is_some_and(|ear| std::ptr::eq(ear.as_ptr(), Arc::as_ptr(&self.ear))) {
+                claims.remove(id);
+            }
+        }
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What became of a request: an answer of the server, the end of the session, or nothing certain. Decided here, once.
+
+use std::fmt;
+
+use tenure_core::Error;
+use zookeeper_client::Error as Answer;
+
+pub(crate) const SCHEME: &str = "zookeeper";
+
+/// Why a request did not succeed.
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    /// The server has answered, and done nothing.
+    Refused(Answer),
+    /// The session is over, and with it all its nodes.
+    Ended(String),
+    /// It may or may not have been executed.
+    Unknown(String),
+    /// It was not sent.
+    Unsent(String),
+    /// What was asked for cannot be.
+    Config(Error),
+}
+
+impl Fault {
+    pub(crate) fn is(&self, answer: &Answer) -> bool {
+        matches!(self, Self::Refused(refused) if refused == answer)
+    }
+
+    pub(crate) fn is_missing(&self) -> bool {
+        self.is(&Answer::NoNode)
+    }
+
+    /// Whether it may have had an effect that outlives the session.
+    pub(crate) fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown(_))
+    }
+
+    /// As callers see it. `what` is the call, `path` what it was about.
+    pub(crate) fn into_error(self, what: impl fmt::Display, path: &str) -> Error {
+        let what = what.to_string();
+        let backend = SCHEME;
+        match self {
+            Self::Config(error) => error,
+            Self::Unsent(reason) | Self::Ended(reason) => {
+                Error::Unavailable { backend, what, reason, retry_after: None }
+            }
+            Self::Unknown(reason) => Error::Unknown { backend, what, reason },
+            Self::Refused(Answer::NoAuth) => Error::Config(format!(
+                "{backend}: {what}: this login has no right to do that at {path}: see its ACL with getAcl, or give \
+                 the user and password that made it"
+            )),
+            Self::Refused(Answer::InvalidAcl) => Error::Config(format!(
+                "{backend}: {what}: the server does not take the ACL: is a user given, as in user:password@host?"
+            )),
+            Self::Refused(Answer::NoChildrenForEphemerals) => Error::Config(format!(
+                "{backend}: {what}: {path} is an ephemeral node of another program, and has no room for a queue"
+            )),
+            Self::Refused(answer) => Error::Unavailable {
+                backend,
+                what,
+                reason: format!("{path}: the server says: {answer}"),
+                retry_after: None,
+            },
+        }
+    }
+}
+
+impl From<Answer> for Fault {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::NoNode
+            | Answer::NoAuth
+            | Answer::BadVersion
+            | Answer::NoChildrenForEphemerals
+            | Answer::NodeExists
+            | Answer::NotEmpty
+            | Answer::InvalidAcl
+            | Answer::NotReadOnly
+            | Answer::NoWatcher
+            | Answer::QuotaExceeded
+            | Answer::Throttled
+            | Answer::Unimplemented
+            | Answer::BadArguments(_) => Self::Refused(answer),
+            Answer::SessionExpired | Answer::SessionMoved | Answer::ClientClosed => Self::Ended(answer.to_string()),
+            Answer::AuthFailed => Self::Config(Error::Config(format!("{SCHEME}: the server refuses the login"))),
+            other => Self::Unknown(other.to_string()),
+        }
+    }
+}

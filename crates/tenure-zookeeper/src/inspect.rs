@@ -1,0 +1,231 @@
+//! Who holds and who waits, for people, and which names are in use.
+
+use std::collections::HashMap;
+
+use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt};
+use tenure_core::backend::{Counter, Holder, Mode, Snapshot, Waiter};
+use tenure_core::ledger::Ledger;
+use tenure_core::{Family, Fence, Name};
+use zookeeper_client::Stat;
+
+use crate::node::{Child, Marker};
+use crate::path::{LEASES, LOCKS, NUMBERS};
+use crate::queue::Queue;
+use crate::revoke::REVOKE;
+use crate::session::{Answer, Session};
+use crate::store::Store;
+
+/// Of one name, no more children than this are read.
+const CHILDREN: usize = 1000;
+/// Requests under way at once.
+const AT_ONCE: usize = 64;
+
+/// A child, and what its node says.
+struct Read {
+    child: Child,
+    data: Vec<u8>,
+    stat: Stat,
+}
+
+impl Store {
+    /// One name as it stands, `None` when it is not in use.
+    pub(crate) async fn show(&self, session: &Session, name: &Name, path: &str) -> Answer<Option<Snapshot>> {
+        match session.list(path).await {
+            Ok(children) => self.snapshot(session, name, path, &children).await,
+            Err(fault) if fault.is_missing() => Ok(None),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Names in use that begin so, in order.
+    pub(crate) async fn names(&self, session: &Session, prefix: &str, limit: usize) -> Answer<Vec<Snapshot>> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.paths.below(prefix)];
+        while !folders.is_empty() {
+            let listed = stream::iter(folders)
+                .map(async |folder| {
+                    let listed = session.list(if folder.is_empty() { "/" } else { &folder }).await;
+                    (folder, listed)
+                })
+                .buffered(AT_ONCE)
+                .collect::<Vec<_>>()
+                .await;
+            folders = Vec::new();
+            for (folder, children) in listed {
+                let children = match children {
+                    Err(fault) if fault.is_missing() => continue,
+                    children => children?,
+                };
+                if let Some(name) = self.paths.name(&folder).filter(|n| n.as_str().starts_with(prefix))
+                    && let Some(seen) = self.snapshot(session, &name, &folder, &children).await?
+                {
+                    found.push(seen);
+                }
+                let deeper = children.iter().filter(|c| !is_of_a_recipe(c) && !(folder.is_empty() && *c == "zookeeper"));
+                folders.extend(deeper.map(|child| format!("{folder}/{child}")));
+            }
+        }
+        found.sort_by(|a: &Snapshot, b| a.name.cmp(&b.name));
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    async fn snapshot(
+        &self,
+        session: &Session,
+        name: &Name,
+        path: &str,
+        children: &[String],
+    ) -> Answer<Option<Snapshot>> {
+        let queue = Queue::new(children);
+        let ledger = match children.iter().any(|c| c == NUMBERS) {
+            true => self.ledger(session, path).await?,
+            false => None,
+        };
+        let mut seen = Snapshot {
+            name: name.clone(),
+            family: Family::Lock,
+            holders: Vec::new(),
+            waiters: Vec::new(),
+            fence: None,
+            size: None,
+            count: None,
+        };
+        let family = numbers(&mut seen, ledger.as_ref());
+        if let Some(first) = queue.children.first() {
+            seen.family = first.family();
+            let inside = queue.inside();
+            let all = read(session, path, queue).await?;
+            seen.holders = all.iter().take(inside).map(|read| read.holder()).collect();
+            seen.waiters = all.iter().skip(inside).map(Read::waiter).collect();
+        } else if children.iter().any(|c| c == LEASES || c == LOCKS) {
+            seen.family = Family::Permit;
+            let (locks, leases) = (format!("{path}/{LOCKS}"), format!("{path}/{LEASES}"));
+            let folder = async |folder: &str| match session.list(folder).await {
+                Ok(names) => read(session, folder, Queue::new(&names)).await,
+                Err(fault) if fault.is_missing() => Ok(Vec::new()),
+                Err(fault) => Err(fault),
+            };
+            let (waiting, taken) = futures_util::join!(folder(&locks), folder(&leases));
+            seen.waiters = waiting?.iter().map(Read::waiter).collect();
+            seen.holders = permits(&taken?);
+        } else {
+            match family {
+                Some(family) => seen.family = family,
+                None => return Ok(None),
+            }
+        }
+        seen.fence = seen.holders.iter().filter_map(|holder| holder.fence).max();
+        let nothing = seen.holders.is_empty() && seen.waiters.is_empty() && family.is_none();
+        Ok((!nothing).then_some(seen))
+    }
+}
+
+/// Whether a child is no name of its own.
+fn is_of_a_recipe(child: &str) -> bool {
+    Child::parse(child).is_some() || [LOCKS, LEASES, NUMBERS].contains(&child)
+}
+
+/// What the ledger of a name says, and what the name is then used as.
+fn numbers(seen: &mut Snapshot, ledger: Option<&Ledger>) -> Option<Family> {
+    let ledger = ledger?;
+    seen.size = ledger.size;
+    seen.count = ledger.count.as_ref().map(|count| count.value);
+    match &ledger.count {
+        Some(count) if count.of == Counter::Latch => Some(Family::Latch),
+        Some(_) => Some(Family::Count),
+        None => ledger.size.map(|_| Family::Permit),
+    }
+}
+
+/// The nodes of a queue, in its order. Those that go meanwhile are left out.
+async fn read(session: &Session, folder: &str, queue: Queue) -> Answer<Vec<Read>> {
+    let mut all = Vec::new();
+    let mut rest = queue.children.into_iter().take(CHILDREN).peekable();
+    while rest.peek().is_some() {
+        let some: Vec<Child> = rest.by_ref().take(AT_ONCE).collect();
+        let paths: Vec<String> = some.iter().map(|child| format!("{folder}/{}", child.name)).collect();
+        let answers = join_all(paths.iter().map(|path| session.read(path))).await;
+        for (child, answer) in some.into_iter().zip(answers) {
+            match answer {
+                Ok((data, stat)) => all.push(Read { child, data, stat }),
+                Err(fault) if fault.is_missing() => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Those who hold permits: one of ours has as many nodes as permits.
+fn permits(taken: &[Read]) -> Vec<Holder> {
+    let mut holders: Vec<Holder> = Vec::new();
+    let mut at = HashMap::new();
+    for read in taken {
+        let holder = read.holder();
+        let known = read.child.id.map(|_| *at.entry(holder.id.clone()).or_insert(holders.len()));
+        match known.and_then(|at| holders.get_mut(at)) {
+            Some(same) => {
+                same.holds += 1;
+                same.fence = same.fence.max(holder.fence);
+            }
+            None => holders.push(holder),
+        }
+    }
+    holders
+}
+
+impl Read {
+    fn mode(&self) -> Mode {
+        match self.child.marker {
+            Marker::Read => Mode::Shared,
+            Marker::Lease => Mode::Permits,
+            Marker::Lock | Marker::Latch | Marker::Write => Mode::Exclusive,
+        }
+    }
+
+    /// For one of another library, the name of its node.
+    fn id(&self) -> String {
+        self.child.id.map_or_else(|| self.child.name.clone(), |id| id.to_string())
+    }
+
+    fn note(&self) -> Option<String> {
+        let said = !self.data.is_empty() && self.data != REVOKE;
+        said.then(|| String::from_utf8_lossy(&self.data).into_owned())
+    }
+
+    /// By the servers' clock: when its node was made, and so when it came, whether or not it had to wait then.
+    fn since(&self) -> Option<u64> {
+        u64::try_from(self.stat.ctime).ok().map(|ms| ms * 1000)
+    }
+
+    fn holder(&self) -> Holder {
+        let process = self.child.process.as_ref();
+        Holder {
+            id: self.id(),
+            mode: self.mode(),
+            holds: 1,
+            fence: Some(Fence(self.stat.czxid as u64)),
+            left: None,
+            since: self.since(),
+            note: self.note(),
+            host: process.map(|p| p.host.clone()),
+            pid: process.map(|p| p.pid),
+            foreign: self.child.id.is_none(),
+        }
+    }
+
+    fn waiter(&self) -> Waiter {
+        let process = self.child.process.as_ref();
+        Waiter {
+            id: self.id(),
+            mode: self.mode(),
+            since: self.since(),
+            note: self.note(),
+            host: process.map(|p| p.host.clone()),
+            pid: process.map(|p| p.pid),
+            foreign: self.child.id.is_none(),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Leaving: what stands in the store is deleted, for as long as the session lives.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tenure_core::backend::Released;
+use tenure_core::{Error, HoldId, Kind};
+
+use crate::fault::{Fault, SCHEME};
+use crate::node;
+use crate::place::{Place, folders};
+use crate::session::{Answer, Session};
+use crate::store::Store;
+
+impl Store {
+    /// Leaves the place of a claim of this client; or, where the owner stays inside, only says whether it still is.
+    pub(crate) async fn leave(self: &Arc<Self>, place: &Arc<Place>, left: u32) -> Answer<Released> {
+        let mut stay = place.stay.lock().await;
+        if left > 0 {
+            let held = place.seen().hold.as_ref().is_some_and(|h| h.is_good());
+            return Ok(if held { Released::Freed } else { Released::Gone });
+        }
+        stay.left = true;
+        stay.armed = None;
+        let hold = {
+            let mut seen = place.seen();
+            seen.queued = None;
+            seen.hold.take()
+        };
+        self.places.forget(place.id);
+        let mut paths: Vec<String> = stay.node.take().into_iter().map(|node| node.path).collect();
+        paths.extend(hold.map(|hold| hold.paths.clone()).into_iter().flatten());
+        let Some(session) = stay.session.take().filter(|session| !session.is_over()) else {
+            return Ok(Released::Gone);
+        };
+        if stay.hunt {
+            self.hunt(&session, place.path.clone(), place.kind, place.id);
+        }
+        self.delete_all(&session, paths).await
+    }
+
+    /// Deletes whatever stands there by this id, whoever made it.
+    pub(crate) async fn leave_by_id(self: &Arc<Self>, path: &str, kind: Kind, id: HoldId) -> Answer<Released> {
+        let session = self.link.session().await?;
+        session.sync().await?;
+        let paths = self.of_id(&session, path, kind, id).await?;
+        self.delete_all(&session, paths).await
+    }
+
+    /// Deletes a child of another library.
+    pub(crate) async fn leave_by_name(self: &Arc<Self>, path: &str, kind: Kind, child: &str) -> Answer<Released> {
+        let session = self.link.session().await?;
+        let folder = folders(path, kind).pop().unwrap_or_default();
+        if child.contains('/') || node::Child::parse(child).is_none() {
+            return Ok(Released::Gone);
+        }
+        self.delete_all(&session, vec![format!("{folder}/{child}")]).await
+    }
+
+    async fn of_id(&self, session: &Session, path: &str, kind: Kind, id: HoldId) -> Answer<Vec<String>> {
+        let prefix = node::prefix(id);
+        let mut found = Vec::new();
+        for folder in folders(path, kind) {
+            let names = match session.list(&folder).await {
+                Err(fault) if fault.is_missing() => continue,
+                names => names?,
+            };
+            let mine = names.iter().filter(|name| name.starts_with(&prefix));
+            found.extend(mine.map(|name| format!("{folder}/{name}")));
+        }
+        Ok(found)
+    }
+
+    async fn delete_all(self: &Arc<Self>, session: &Arc<Session>, paths: Vec<String>) -> Answer<Released> {
+        let answers = join_all(paths.iter().map(|path| session.delete(path, None))).await;
+        let (mut released, mut failed) = (Released::Gone, None);
+        for (path, answer) in paths.into_iter().zip(answers) {
+            match answer {
+                Ok(()) => released = Released::Freed,
+                Err(fault) if fault.is_missing() => {}
+                Err(Fault::Ended(_)) => {}
+                Err(Fault::Refused(zookeeper_client::Error::NoAuth)) => {
+                    failed = Some(Fault::Config(Error::Config(format!(
+                        "{SCHEME}: not the owner of {path}: this login has no right to delete it"
+                    ))));
+                }
+                Err(fault) => {
+                    self.owe(session, path);
+                    failed = Some(fault);
+                }
+            }
+        }
+        failed.map_or(Ok(released), Err)
+    }
+
+    /// Deletes a node that is certain to be there; later if not now.
+    pub(crate) async fn remove(self: &Arc<Self>, session: &Arc<Session>, path: String) {
+        if session.delete(&path, None).await.is_err_and(|fault| fault.is_unknown()) {
+            self.owe(session, path);
+        }
+    }
+
+    /// Deletes a node in the background, however long that takes while the session lives: nobody else would.
+    pub(crate) fn owe(&self, session: &Arc<Session>, path: String) {
+        let session = session.clone();
+        tokio::spawn(async move {
+            let mut pause = Duration::from_millis(20);
+            while session.delete(&path, None).await.is_err_and(|fault| fault.is_unknown()) {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(2));
+            }
+        });
+    }
+
+    /// Looks for nodes of an id that may have been made without an answer, and deletes them. More than once: what was
+    /// sent over a connection that broke may come late.
+    fn hunt(self: &Arc<Self>, session: &Arc<Session>, path: String, kind: Kind, id: HoldId) {
+        const LOOKS: [u64; 3] = [0, 1, 5];
+        let (store, session) = (self.clone(), session.clone());
+        tokio::spawn(async move {
+            for seconds in LOOKS {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                loop {
+                    let found = async {
+                        session.sync().await?;
+                        store.of_id(&session, &path, kind, id).await
+                    };
+                    match found.await {
+                        Ok(found) => {
+                            found.into_iter().for_each(|path| store.owe(&session, path));
+                            break;
+                        }
+                        Err(fault) if fault.is_unknown() => tokio::time::sleep(Duration::from_millis(100)).await,
+                        Err(_) => return,
+                    }
+                }
+            }
+        });
+    }
+
+    pub(crate) fn no_chroot(&self) -> Error {
+        let chroot = self.link.options().chroot.as_deref().unwrap_or("/");
+        Error::Config(format!("{SCHEME}: the chroot {chroot} does not exist on these servers: make it first"))
+    }
+}
+

@@ -1,0 +1,42 @@
+//! Locks on ZooKeeper, in Curator's layout: a Rust service and JVMs with Curator share them.
+//!
+//! ```no_run
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+//! use tenure_zookeeper::{Options, ZooKeeper};
+//!
+//! let store = ZooKeeper::open(Options::new(["zk-1:2181", "zk-2:2181", "zk-3:2181"])).await?;
+//! let client = tenure_core::Client::new(store);
+//! let guard = client.lock("orders/42").acquire().await?; // an InterProcessMutex on /orders/42
+//! guard.release().await
+//! # }
+//! ```
+//!
+//! All holds of a store live as long as its session: they end when the servers have heard nothing of this process for
+//! the session's timeout, and the guards turn lost before that, by this machine's own clock.
+
+mod attempt;
+mod doctor;
+mod ears;
+mod fault;
+mod inspect;
+mod leave;
+mod link;
+mod node;
+mod numbers;
+mod options;
+mod path;
+mod permits;
+mod place;
+mod proof;
+mod queue;
+mod renew;
+mod revoke;
+mod session;
+mod store;
+mod thread;
+#[cfg(feature = "tls")]
+mod tls;
+mod watch;
+
+pub use options::{Access, Login, Options, Tls};
+pub use store::ZooKeeper;

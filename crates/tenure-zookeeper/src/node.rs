@@ -1,0 +1,129 @@
+//! The children of a recipe: how they are named, and what a name tells.
+//!
+//! `_c_<client uuid>-<n>-<pid>@<host>-lock-<sequence>`. Curator's protection id is the client's own, what stands behind
+//! it tells the hold and the process, and Curator ranks by what follows the marker alone.
+
+use tenure_core::{ClientId, HoldId, Process};
+
+/// What a child is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Marker {
+    Lock,
+    Latch,
+    Read,
+    Write,
+    Lease,
+}
+
+const MARKERS: [Marker; 5] = [Marker::Lock, Marker::Latch, Marker::Read, Marker::Write, Marker::Lease];
+
+impl Marker {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Lock => "lock-",
+            Self::Latch => "latch-",
+            Self::Read => "__READ__",
+            Self::Write => "__WRIT__",
+            Self::Lease => "lease-",
+        }
+    }
+}
+
+/// A child as its name tells it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Child {
+    pub(crate) name: String,
+    pub(crate) marker: Marker,
+    pub(crate) sequence: i32,
+    /// The hold, if it is one of this library.
+    pub(crate) id: Option<HoldId>,
+    pub(crate) process: Option<Process>,
+}
+
+impl Child {
+    /// `None` for what no recipe makes.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        let (marker, at) = last_marker(name)?;
+        let sequence = sequence(&name[at + marker.text().len()..])?;
+        let ours = ours(&name[..at]);
+        let (id, process) = ours.map_or((None, None), |(id, process)| (Some(id), process));
+        Some(Self { name: name.to_owned(), marker, sequence, id, process })
+    }
+
+    /// What Curator calls it: the ten digits.
+    pub(crate) fn digits(&self) -> &str {
+        let at = last_marker(&self.name).map_or(0, |(marker, at)| at + marker.text().len());
+        &self.name[at..]
+    }
+}
+
+/// What all children of a hold begin with, and no others.
+pub(crate) fn prefix(id: HoldId) -> String {
+    format!("_c_{}-{}-", id.client, id.n)
+}
+
+/// The name of a child up to its sequence, which the server adds.
+pub(crate) fn stem(id: HoldId, marker: Marker, process: &Process) -> String {
+    let host: String = process.host.chars().map(|c| if is_plain(c) { c } else { '_' }).take(64).collect();
+    format!("{}{}@{host}-{}", prefix(id), process.pid, marker.text())
+}
+
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
+}
+
+/// What follows the last marker, if there is one.
+pub(crate) fn behind_marker(name: &str) -> Option<&str> {
+    let (marker, at) = last_marker(name)?;
+    Some(&name[at + marker.text().len()..])
+}
+
+fn last_marker(name: &str) -> Option<(Marker, usize)> {
+    MARKERS.iter().filter_map(|m| Some((*m, name.rfind(m.text())?))).max_by_key(|(m, at)| at + m.text().len())
+}
+
+/// Ten digits, or eleven characters once the counter has gone round.
+fn sequence(text: &str) -> Option<i32> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    (digits.len() == 10 && digits.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok())?
+}
+
+fn ours(text: &str) -> Option<(HoldId, Option<Process>)> {
+    let rest = text.strip_prefix("_c_")?;
+    let client: ClientId = rest.get(..36)?.parse().ok()?;
+    let (n, process) = rest.get(36..)?.strip_prefix('-')?.split_once('-')?;
+    let id = HoldId { client, n: n.parse().ok()? };
+    let process = process.split_once('@').and_then(|(pid, host)| {
+        Some(Process { host: host.strip_suffix('-').unwrap_or(host).to_owned(), pid: pid.parse().ok()? })
+    });
+    Some((id, process))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_of_ours_tells_hold_and_process() {
+        let id: HoldId = "4f3c2b1a-0000-4000-8000-000000000001:42".parse().unwrap();
+        let process = Process { host: "web-1.lock-x".into(), pid: 77 };
+        let name = format!("{}0000000003", stem(id, Marker::Lock, &process));
+        assert_eq!(name, "_c_4f3c2b1a-0000-4000-8000-000000000001-42-77@web-1.lock-x-lock-0000000003");
+        let child = Child::parse(&name).unwrap();
+        assert_eq!((child.marker, child.sequence, child.id), (Marker::Lock, 3, Some(id)));
+        assert_eq!((child.process, child.name.starts_with(&prefix(id))), (Some(process), true));
+        assert!(!child.name.starts_with(&prefix(HoldId { n: 4, ..id })));
+    }
+
+    #[test]
+    fn one_of_curator_is_known_and_a_stray_is_not() {
+        let child = Child::parse("_c_4f3c2b1a-0000-4000-8000-000000000001-__WRIT__0000000012").unwrap();
+        assert_eq!((child.marker, child.sequence, child.id), (Marker::Write, 12, None));
+        assert_eq!(child.digits(), "0000000012");
+        let gone_round = Child::parse("x-lock--2147483648").unwrap();
+        assert_eq!((gone_round.sequence, gone_round.digits()), (i32::MIN, "-2147483648"));
+        for stray in ["", "foo", "lock-", "lock-9", "lock-zzz", "007", "lock-99999999999", "lock-ü", "locks"] {
+            assert_eq!(Child::parse(stray), None, "{stray}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Numbers: latches, counting semaphores, and the sizes of semaphores. Curator has no form for them. They are a ledger
+//! in one node, changed by compare-and-set; what was done to it is remembered in it, so that a change whose answer was
+//! lost is known again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_core::backend::{CountOp, CountReply, Counter, Released};
+use tenure_core::ledger::{Ledger, Now};
+use tenure_core::{ClientId, Error, Name, OpId, wall_micros};
+use zookeeper_client::{CreateMode, Error as Refusal};
+
+use crate::fault::{Fault, SCHEME};
+use crate::path::NUMBERS;
+use crate::place::Place;
+use crate::session::{Answer, Session};
+use crate::store::Store;
+
+/// How long a change is known again, and a little: then what only remembers is deleted.
+const REMEMBERED: Duration = Duration::from_secs(602);
+
+impl Store {
+    pub(crate) async fn count(
+        self: &Arc<Self>,
+        name: &Name,
+        path: &str,
+        counter: Counter,
+        op: CountOp,
+        id: OpId,
+    ) -> Answer<CountReply> {
+        let session = self.link.session().await?;
+        let change = |ledger: &mut Ledger| ledger.count(name, counter, op, id, now()).map_err(Fault::Config);
+        let (reply, ledger) = self.update(&session, path, change).await?;
+        if only_remembers(&ledger) {
+            self.tidy_later(path, id.client);
+        }
+        Ok(reply)
+    }
+
+    /// The size of a semaphore: what is stored, or what is asked for, which is then stored.
+    pub(crate) async fn size(&self, session: &Session, place: &Place, limit: u32) -> Answer<u64> {
+        let set = |ledger: &mut Ledger| {
+            let size = *ledger.size.get_or_insert_with(|| {
+                ledger.effects.dirty = true;
+                limit
+            });
+            Ok(u64::from(size))
+        };
+        Ok(self.update(session, &place.path, set).await?.0)
+    }
+
+    /// Reads the ledger of a name, without changing it.
+    pub(crate) async fn ledger(&self, session: &Session, path: &str) -> Answer<Option<Ledger>> {
+        match session.read(&format!("{path}/{NUMBERS}")).await {
+            Ok((data, _)) => parse(&data, path).map(Some),
+            Err(fault) if fault.is_missing() => Ok(None),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Changes the ledger of a name, as one step. Of several who try at once one succeeds, and the others read again.
+    async fn update<T>(
+        &self,
+        session: &Session,
+        path: &str,
+        change: impl Fn(&mut Ledger) -> Answer<T>,
+    ) -> Answer<(T, Ledger)> {
+        let node = format!("{path}/{NUMBERS}");
+        let mut pause = Duration::from_millis(1);
+        loop {
+            let (mut ledger, version) = match session.read(&node).await {
+                Ok((data, stat)) => (parse(&data, path)?, Some(stat.version)),
+                Err(fault) if fault.is_missing() => (Ledger::default(), None),
+                Err(fault) => return Err(fault),
+            };
+            let out = change(&mut ledger)?;
+            if !ledger.effects.dirty {
+                return Ok((out, ledger));
+            }
+            let data = serde_json::to_vec(&ledger).map_err(|e| Fault::Unsent(e.to_string()))?;
+            let written = match version {
+                Some(version) if ledger.is_idle() => session.delete(&node, Some(version)).await,
+                Some(version) => session.write(&node, &data, Some(version)).await.map(drop),
+                None if ledger.is_idle() => Ok(()),
+                None => match session.create(&node, &data, CreateMode::Persistent).await {
+                    Err(fault) if fault.is_missing() => {
+                        self.make_folders(session, path).await?;
+                        continue;
+                    }
+                    answer => answer.map(drop),
+                },
+            };
+            match written {
+                Ok(()) => return Ok((out, ledger)),
+                Err(Fault::Refused(Refusal::BadVersion | Refusal::NodeExists | Refusal::NoNode)) => {
+                    tokio::time::sleep(pause.mul_f64(fastrand::f64())).await;
+                    pause = (pause * 2).min(Duration::from_millis(50));
+                }
+                // The session may be over though the change was made: it is in a node that stays.
+                Err(Fault::Ended(why)) => return Err(Fault::Unknown(why)),
+                Err(fault) => return Err(fault),
+            }
+        }
+    }
+
+    /// A latch that has opened is remembered for a while, and then nobody would think of it any more.
+    fn tidy_later(self: &Arc<Self>, path: &str, client: ClientId) {
+        let mut untidy = self.untidy.lock().unwrap();
+        if untidy.insert(path.to_owned(), client).is_some() {
+            return;
+        }
+        let (store, path) = (Arc::downgrade(self), path.to_owned());
+        tokio::spawn(async move {
+            tokio::time::sleep(REMEMBERED).await;
+            if let Some(store) = store.upgrade() {
+                store.untidy.lock().unwrap().remove(&path);
+                let _ = store.tidy(&path, |ledger| ledger.prune(now())).await;
+            }
+        });
+    }
+
+    /// The store is closed: none of its changes comes again.
+    pub(crate) async fn tidy_all(&self) {
+        let untidy = std::mem::take(&mut *self.untidy.lock().unwrap());
+        for (path, client) in untidy {
+            let _ = self.tidy(&path, |ledger| ledger.forget_ops(client)).await;
+        }
+    }
+
+    async fn tidy(&self, path: &str, forget: impl Fn(&mut Ledger)) -> Answer<Released> {
+        let Some(session) = self.link.standing().await else { return Ok(Released::Gone) };
+        let forgotten = |ledger: &mut Ledger| {
+            forget(ledger);
+            Ok(())
+        };
+        self.update(&session, path, forgotten).await.map(|_| Released::Freed)
+    }
+}
+
+fn only_remembers(ledger: &Ledger) -> bool {
+    ledger.count.is_none() && ledger.size.is_none() && !ledger.ops.is_empty()
+}
+
+fn parse(data: &[u8], path: &str) -> Answer<Ledger> {
+    serde_json::from_slice(data).map_err(|e| {
+        Fault::Config(Error::Config(format!("{SCHEME}: {path}/{NUMBERS} was not written by this library: {e}")))
+    })
+}
+
+/// Servers tell no time. What is remembered is so by the wall clocks of those who change it.
+fn now() -> Now {
+    let wall = wall_micros();
+    Now { clock: 0, tick: wall, wall }
+}

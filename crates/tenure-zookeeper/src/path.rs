@@ -1,0 +1,197 @@
+//! Names as paths: a name is the path below the chroot, as a JVM writes it. What ZooKeeper does not take in a path is
+//! escaped with `~`; what would stand among the children of a recipe is refused.
+
+use tenure_core::{Error, Name, Result};
+
+use crate::node;
+
+/// The child with the numbers of a name: counts, sizes, and what was done to them. No name is written so.
+pub(crate) const NUMBERS: &str = "~tenure";
+
+/// Children that Curator's semaphore has.
+pub(crate) const LOCKS: &str = "locks";
+pub(crate) const LEASES: &str = "leases";
+
+/// Turns names into paths and back.
+#[derive(Debug)]
+pub(crate) struct Paths {
+    prefix: String,
+}
+
+impl Paths {
+    pub(crate) fn new(prefix: String) -> Self {
+        Self { prefix }
+    }
+
+    /// The path of a name.
+    ///
+    /// # Errors
+    /// `Config` when one of its segments would be taken for a child of a recipe.
+    pub(crate) fn path(&self, name: &Name) -> Result<String> {
+        let whole = format!("{}{name}", self.prefix);
+        let mut path = String::with_capacity(whole.len() + 1);
+        for (depth, segment) in whole.split('/').enumerate() {
+            if let Some(why) = collision(depth, segment) {
+                let shown: String = segment.chars().take(40).collect();
+                return Err(Error::Config(format!("{name}: its part {shown:?} {why}")));
+            }
+            path.push('/');
+            escape(segment, &mut path);
+        }
+        Ok(path)
+    }
+
+    /// The name of a path, if it is the path of one that begins as ours do.
+    pub(crate) fn name(&self, path: &str) -> Option<Name> {
+        let mut whole = String::with_capacity(path.len());
+        for (depth, segment) in path.strip_prefix('/')?.split('/').enumerate() {
+            if depth > 0 {
+                whole.push('/');
+            }
+            whole.push_str(&unescape(segment)?);
+        }
+        let name = Name::new(whole.strip_prefix(&self.prefix)?).ok()?;
+        (self.path(&name).ok()? == path).then_some(name)
+    }
+
+    /// Where names with this beginning are: a path whose children may be theirs, and what those begin with.
+    pub(crate) fn below(&self, beginning: &str) -> String {
+        let whole = format!("{}{beginning}", self.prefix);
+        let mut path = String::new();
+        let folders = whole.rsplit_once('/').map_or("", |(folders, _)| folders);
+        if whole.contains('/') {
+            for segment in folders.split('/') {
+                path.push('/');
+                escape(segment, &mut path);
+            }
+        }
+        path
+    }
+}
+
+/// Why a segment cannot be part of a name.
+fn collision(depth: usize, segment: &str) -> Option<&'static str> {
+    if depth == 0 {
+        return (segment == "zookeeper").then_some("belongs to ZooKeeper itself");
+    }
+    if segment == LOCKS || segment == LEASES {
+        return Some("is what a semaphore on the name above keeps its queue and its permits in");
+    }
+    // Curator ranks every child of a lock, also one that is no queue node: by the text behind its marker.
+    let ranked = node::behind_marker(segment);
+    match (ranked, segment.as_bytes().first()) {
+        (Some(text), _) if text.as_bytes().first().is_none_or(|c| *c <= b'9') => {
+            Some("looks like the place of somebody who waits for the name above")
+        }
+        (None, Some(first)) if *first < b'0' => {
+            Some("sorts before all numbers: whoever shares a lock on the name above with Curator would wait for it")
+        }
+        _ => None,
+    }
+}
+
+fn escape(segment: &str, into: &mut String) {
+    if segment.is_empty() {
+        into.push('~');
+    }
+    let dots = segment == "." || segment == "..";
+    for c in segment.chars() {
+        if c == '~' || dots || is_refused(c) {
+            let mut bytes = [0; 4];
+            for byte in c.encode_utf8(&mut bytes).bytes() {
+                into.push_str(&format!("~{byte:02X}"));
+            }
+        } else {
+            into.push(c);
+        }
+    }
+}
+
+fn unescape(segment: &str) -> Option<String> {
+    if segment == "~" {
+        return Some(String::new());
+    }
+    let mut bytes = Vec::with_capacity(segment.len());
+    let mut rest = segment.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        if *first != b'~' {
+            bytes.push(*first);
+            continue;
+        }
+        let code = std::str::from_utf8(rest.get(..2)?).ok()?;
+        bytes.push(u8::from_str_radix(code, 16).ok()?);
+        rest = &rest[2..];
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// As ZooKeeper sees it: in units of UTF-16, so that all beyond the first plane is refused.
+fn is_refused(c: char) -> bool {
+    matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}' | '\u{10000}'..)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn paths() -> Paths {
+        Paths::new(String::new())
+    }
+
+    fn path(name: &str) -> Result<String> {
+        paths().path(&Name::new(name)?)
+    }
+
+    #[test]
+    fn a_name_is_its_path() {
+        for name in ["a", "orders/42", "shard/0", "a b/c:d", "鍵/鍵", "ACCOUNT:USER:42", "clock-a/b"] {
+            assert_eq!(path(name).unwrap(), format!("/{name}"));
+        }
+        for (name, escaped) in [
+            ("a/", "/a/~"),
+            ("/a", "/~/a"),
+            ("..", "/~2E~2E"),
+            ("a~b", "/a~7Eb"),
+            ("a\n", "/a~0A"),
+            ("🔒", "/~F0~9F~94~92"),
+        ] {
+            assert_eq!(path(name).unwrap(), escaped, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_would_stand_among_the_children_of_a_recipe_is_refused() {
+        for (name, says) in [
+            ("a/-x", "sorts before"),
+            ("a/!", "sorts before"),
+            ("a/locks", "semaphore"),
+            ("a/leases/b", "semaphore"),
+            ("a/lock-0000000001", "waits for the name above"),
+            ("a/_c_x-latch-", "waits for the name above"),
+            ("a/__READ__0000000001", "waits for the name above"),
+            ("zookeeper/config", "ZooKeeper itself"),
+        ] {
+            let error = path(name).unwrap_err().to_string();
+            assert!(error.contains(says), "{name}: {error}");
+        }
+        for name in ["locks", "-x", "a/block-b", "leases/a"] {
+            path(name).unwrap();
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_comes_back(prefix in "[a-z:/~]{0,4}", name in "\\PC{1,20}|[a~/.%\u{1}-\u{1f}🔒]{1,8}") {
+            let paths = Paths::new(prefix);
+            if let Ok(name) = Name::new(name)
+                && let Ok(path) = paths.path(&name)
+            {
+                prop_assert_eq!(paths.name(&path), Some(name));
+                prop_assert!(path.chars().all(|c| !is_refused(c)) && !path.ends_with('/') && !path.contains("//"));
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Permits, as Curator's semaphore keeps them: whoever is first in `locks` may take from `leases`, and waits there
+//! before anybody else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use futures_util::future::join_all;
+use tenure_core::{Claim, Fence, HoldId, Kind};
+use zookeeper_client::CreateMode;
+
+use crate::attempt::{Step, TRIES, too_quick};
+use crate::fault::Fault;
+use crate::node::{self, Marker};
+use crate::path::{LEASES, NUMBERS};
+use crate::place::{Armed, Place, Stay};
+use crate::session::{Answer, Session};
+use crate::store::Store;
+
+impl Store {
+    /// `n` permits, all or nothing.
+    pub(crate) async fn permits(
+        self: &Arc<Self>,
+        stay: &mut Stay,
+        session: &Arc<Session>,
+        place: &Arc<Place>,
+        claim: &Claim,
+        n: u32,
+        limit: u32,
+    ) -> Answer<Step> {
+        let leases = format!("{}/{LEASES}", place.path);
+        if stay.unsure {
+            // Permits that may have been taken without an answer are given back first.
+            self.give_back(session, place, &leases).await?;
+        }
+        if let Some(behind) = self.become_first(stay, session, place, claim).await? {
+            return Ok(Step::Busy { behind });
+        }
+        let fits = async || {
+            let (size, used) = futures_util::join!(self.size(session, place, limit), self.used(session, &leases));
+            Answer::Ok(used? + u64::from(n) <= size?)
+        };
+        let mut free = fits().await?;
+        if !free && claim.wait.is_some() {
+            // Watched first, then looked at again: what came back in between is seen.
+            self.wait_for_permits(stay, session, place, &leases).await?;
+            free = fits().await?;
+        }
+        if !free {
+            return Ok(Step::Busy { behind: None });
+        }
+        self.take(stay, session, place, claim, &leases, n, limit).await
+    }
+
+    /// Whoever is first in the queue may take. `Some` with who is ahead when it is not.
+    async fn become_first(
+        self: &Arc<Self>,
+        stay: &mut Stay,
+        session: &Arc<Session>,
+        place: &Arc<Place>,
+        claim: &Claim,
+    ) -> Answer<Option<Option<HoldId>>> {
+        let folder = place.folder();
+        for _ in 0..TRIES {
+            let (queue, at) = self.stand(stay, session, place, &folder, Marker::Lock, claim).await?;
+            let Some(child) = queue.in_the_way(at, &Kind::Lock) else { return Ok(None) };
+            if claim.wait.is_none() || self.wait_for(stay, session, place, &folder, child).await? {
+                return Ok(Some(child.id));
+            }
+        }
+        Err(too_quick())
+    }
+
+    async fn used(&self, session: &Session, leases: &str) -> Answer<u64> {
+        match session.list(leases).await {
+            Ok(names) => Ok(names.len() as u64),
+            Err(fault) if fault.is_missing() => Ok(0),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    async fn take(
+        self: &Arc<Self>,
+        stay: &mut Stay,
+        session: &Arc<Session>,
+        place: &Arc<Place>,
+        claim: &Claim,
+        leases: &str,
+        n: u32,
+        limit: u32,
+    ) -> Answer<Step> {
+        let stem = format!("{leases}/{}", node::stem(place.id, Marker::Lease, &self.process));
+        let note = claim.note.as_deref().unwrap_or("").as_bytes();
+        let mut made = Vec::new();
+        for _ in 0..3 {
+            let creates = join_all((0..n).map(|_| session.create(&stem, note, CreateMode::EphemeralSequential)));
+            let (created, used, size) =
+                futures_util::join!(creates, self.used(session, leases), self.size(session, place, limit));
+            let missing = created.iter().any(|c| c.as_ref().is_err_and(Fault::is_missing));
+            let mut failed = None;
+            for one in created {
+                match one {
+                    Ok(one) => made.push(one),
+                    Err(fault) if fault.is_missing() => {}
+                    Err(fault) => failed = Some(fault),
+                }
+            }
+            let verdict = match failed {
+                Some(fault) => Err(fault),
+                None => used.and_then(|used| Ok((used, size?))),
+            };
+            let fits = match verdict {
+                // Nobody else takes while we are first, unless somebody has deleted our place.
+                Ok((used, size)) => used <= size && !missing,
+                Err(fault) => {
+                    stay.doubt();
+                    return Err(fault);
+                }
+            };
+            if fits {
+                for (stat, _) in &made {
+                    self.check_owner(session, stat.ephemeral_owner)?;
+                }
+                if let Some(node) = stay.node.take() {
+                    self.owe(session, node.path);
+                }
+                let fence = made.iter().map(|(stat, _)| stat.czxid).max().unwrap_or(0);
+                let paths = made.into_iter().map(|(_, path)| path).collect();
+                return Ok(Step::Granted { fence: Fence(fence as u64), paths });
+            }
+            for (_, path) in made.drain(..) {
+                self.remove(session, path).await;
+            }
+            if !missing {
+                return Ok(Step::Busy { behind: None });
+            }
+            self.make_folders(session, leases).await?;
+        }
+        Err(Fault::Unsent(format!("{leases} was deleted each time")))
+    }
+
+    async fn give_back(&self, session: &Arc<Session>, place: &Place, leases: &str) -> Answer<()> {
+        session.sync().await?;
+        let prefix = node::prefix(place.id);
+        let names = match session.list(leases).await {
+            Err(fault) if fault.is_missing() => return Ok(()),
+            names => names?,
+        };
+        for name in names.iter().filter(|name| name.starts_with(&prefix)) {
+            match session.delete(&format!("{leases}/{name}"), None).await {
+                Err(fault) if !fault.is_missing() => return Err(fault),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whoever listens for this claim is told when permits come back, or when there are more of them.
+    async fn wait_for_permits(
+        &self,
+        stay: &mut Stay,
+        session: &Arc<Session>,
+        place: &Place,
+        leases: &str,
+    ) -> Answer<()> {
+        let Some(ear) = self.ears.of(place.id) else { return Ok(()) };
+        if stay.armed.as_ref().is_some_and(|armed| armed.is_for(leases)) {
+            return Ok(());
+        }
+        let numbers = format!("{}/{NUMBERS}", place.path);
+        let (returns, sizes) = futures_util::join!(session.list_and_watch(leases), session.stat_and_watch(&numbers));
+        let returns = match returns {
+            Err(fault) if fault.is_missing() => {
+                self.make_folders(session, leases).await?;
+                session.list_and_watch(leases).await?
+            }
+            returns => returns?,
+        };
+        let (returns, sizes) = (returns.1, sizes?.1);
+        let (fired, ear) = (Arc::new(AtomicBool::new(false)), Arc::downgrade(&ear));
+        let done = fired.clone();
+        let task = tokio::spawn(async move {
+            tokio::select! {
+                _ = returns.changed() => {}
+                _ = sizes.changed() => {}
+            }
+            done.store(true, SeqCst);
+            if let Some(ear) = ear.upgrade() {
+                ear.tell();
+            }
+        });
+        stay.armed = Some(Armed { path: leases.to_owned(), fired, task: task.abort_handle() });
+        Ok(())
+    }
+}

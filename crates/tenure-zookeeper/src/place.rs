@@ -1,0 +1,184 @@
+//! The stay of one claim: what of it stands in the store, from its first attempt until all of that is gone.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tenure_core::{Claim, Fence, HoldId, Kind};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use crate::path::{LEASES, LOCKS};
+use crate::session::Session;
+
+/// All that may stand in the store by way of this client.
+#[derive(Debug, Default)]
+pub(crate) struct Places(Mutex<HashMap<HoldId, Arc<Place>>>);
+
+impl Places {
+    pub(crate) fn get(&self, id: HoldId) -> Option<Arc<Place>> {
+        self.0.lock().unwrap().get(&id).cloned()
+    }
+
+    /// The place of this claim, made when it is new.
+    pub(crate) fn of(&self, claim: &Claim, path: &str) -> Arc<Place> {
+        let mut places = self.0.lock().unwrap();
+        places.entry(claim.id).or_insert_with(|| Arc::new(Place::new(claim, path))).clone()
+    }
+
+    pub(crate) fn forget(&self, id: HoldId) {
+        self.0.lock().unwrap().remove(&id);
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) id: HoldId,
+    pub(crate) kind: Kind,
+    /// The path of the name.
+    pub(crate) path: String,
+    /// One thing at a time is done about it: a release goes behind the attempt that it undoes.
+    pub(crate) stay: tokio::sync::Mutex<Stay>,
+    /// What those see who cannot wait for that.
+    seen: Mutex<Seen>,
+    /// Whether the holder was asked to give way.
+    pub(crate) asked: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) hold: Option<Hold>,
+    /// The session in which it has a place in a queue.
+    pub(crate) queued: Option<Arc<Session>>,
+}
+
+/// What is held.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) session: Arc<Session>,
+    /// Its nodes.
+    pub(crate) paths: Vec<String>,
+    pub(crate) fence: Fence,
+    /// Over which connection its nodes were seen and are watched; none yet if 0.
+    pub(crate) watched_on: u64,
+    pub(crate) watches: Watches,
+    /// Somebody has deleted a node of it.
+    pub(crate) gone: bool,
+}
+
+impl Hold {
+    pub(crate) fn is_good(&self) -> bool {
+        !self.gone && !self.session.is_over()
+    }
+}
+
+/// Tasks that end with the hold.
+#[derive(Debug, Default)]
+pub(crate) struct Watches(pub(crate) Vec<AbortHandle>);
+
+impl Drop for Watches {
+    fn drop(&mut self) {
+        self.0.iter().for_each(AbortHandle::abort);
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Stay {
+    /// The session that its nodes belong to.
+    pub(crate) session: Option<Arc<Session>>,
+    /// Its place in the queue.
+    pub(crate) node: Option<Node>,
+    /// A node may stand there that is not known here: to be looked for before another is made.
+    pub(crate) unsure: bool,
+    /// The same, once it has been looked for: what is released is looked for again.
+    pub(crate) hunt: bool,
+    /// It is over: nothing is made any more.
+    pub(crate) left: bool,
+    /// Whose going is waited for.
+    pub(crate) armed: Option<Armed>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) path: String,
+    pub(crate) born: i64,
+}
+
+impl Node {
+    pub(crate) fn name(&self) -> &str {
+        self.path.rsplit_once('/').map_or(&self.path, |(_, name)| name)
+    }
+}
+
+/// A watch under way.
+#[derive(Debug)]
+pub(crate) struct Armed {
+    pub(crate) path: String,
+    pub(crate) fired: Arc<AtomicBool>,
+    pub(crate) task: AbortHandle,
+}
+
+impl Armed {
+    pub(crate) fn is_for(&self, path: &str) -> bool {
+        self.path == path && !self.fired.load(SeqCst)
+    }
+}
+
+impl Drop for Armed {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Place {
+    fn new(claim: &Claim, path: &str) -> Self {
+        Self {
+            id: claim.id,
+            kind: claim.kind,
+            path: path.to_owned(),
+            stay: tokio::sync::Mutex::default(),
+            seen: Mutex::default(),
+            asked: watch::Sender::new(false),
+        }
+    }
+
+    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap()
+    }
+
+    /// Where it queues.
+    pub(crate) fn folder(&self) -> String {
+        match self.kind {
+            Kind::Permit { .. } => format!("{}/{LOCKS}", self.path),
+            _ => self.path.clone(),
+        }
+    }
+}
+
+/// Where something of a claim of this kind may stand.
+pub(crate) fn folders(path: &str, kind: Kind) -> Vec<String> {
+    match kind {
+        Kind::Permit { .. } => vec![format!("{path}/{LOCKS}"), format!("{path}/{LEASES}")],
+        _ => vec![path.to_owned()],
+    }
+}
+
+impl Stay {
+    /// What it has in another session goes with that one.
+    pub(crate) fn in_session(&mut self, session: &Arc<Session>) {
+        if !self.session.as_ref().is_some_and(|s| Arc::ptr_eq(s, session)) {
+            *self = Self { session: Some(session.clone()), left: self.left, ..Self::default() };
+        }
+    }
+
+    /// A request was not answered that may have made something.
+    pub(crate) fn doubt(&mut self) {
+        self.unsure = true;
+        self.hunt = true;
+    }
+
+    /// Whether nothing of it can stand in the store.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.node.is_none() && !self.hunt
+    }
+}

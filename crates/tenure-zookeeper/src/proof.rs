@@ -1,0 +1,96 @@
+//! Until when a session is certain to live.
+//!
+//! The leader ends a session when it has heard nothing of it for the timeout. What a client sends to another server
+//! reaches the leader with that server's next sign of life, half a tick later at most. So a request counts from its
+//! sending, but only once a later one, sent at least that much later, has come back from the leader.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tenure_core::{Drift, Time};
+
+#[derive(Debug)]
+pub(crate) struct Proof {
+    timeout: Duration,
+    /// How long it takes at most until the leader has heard.
+    lag: Duration,
+    drift: Drift,
+    /// When those that came back were sent, oldest first.
+    answered: VecDeque<Time>,
+    until: Time,
+}
+
+impl Proof {
+    /// Of a session that was asked for at `sent`: the leader itself has made it after that.
+    pub(crate) fn new(timeout: Duration, tick: Duration, drift: Drift, sent: Time) -> Self {
+        // The shortest timeout that servers grant is two ticks.
+        let lag = (tick / 2 + tick / 20).min(timeout / 4);
+        Self { timeout, lag, drift, answered: VecDeque::from([sent]), until: drift.until(sent, timeout) }
+    }
+
+    pub(crate) fn until(&self) -> Time {
+        self.until
+    }
+
+    /// When the last one was sent that came back.
+    pub(crate) fn last(&self) -> Time {
+        self.answered.back().copied().unwrap_or(self.until)
+    }
+
+    /// How often the leader is to be asked.
+    pub(crate) fn every(&self) -> Duration {
+        (self.timeout / 16).clamp(Duration::from_millis(50), Duration::from_secs(5))
+    }
+
+    /// One that was sent then came back from the leader.
+    pub(crate) fn answered(&mut self, sent: Time) {
+        if self.answered.back().is_some_and(|last| *last >= sent) {
+            return;
+        }
+        self.answered.push_back(sent);
+        let heard = |earlier: &Time| earlier.after(self.lag) <= sent;
+        while self.answered.get(1).is_some_and(heard) {
+            self.answered.pop_front();
+        }
+        if let Some(first) = self.answered.front().filter(|first| heard(first)) {
+            self.until = self.until.max(self.drift.until(*first, self.timeout));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    fn at(ms: u64) -> Time {
+        Time::from_nanos((100_000 + ms) * 1_000_000)
+    }
+
+    #[test]
+    fn what_the_leader_may_not_have_heard_of_does_not_count() {
+        let drift = Drift { factor: 0.0, plus: Duration::ZERO };
+        let mut proof = Proof::new(10 * S, 2 * S, drift, at(0));
+        assert_eq!(proof.until(), at(10_000));
+        proof.answered(at(600));
+        assert_eq!(proof.until(), at(10_000), "the first one was sent too late to be heard of");
+        proof.answered(at(1200));
+        assert_eq!(proof.until(), at(10_000), "0.6 s are less than half a tick");
+        proof.answered(at(1800));
+        assert_eq!(proof.until(), at(10_600), "by now the leader has heard of what was sent at 0.6 s");
+        proof.answered(at(9000));
+        assert_eq!(proof.until(), at(11_800));
+        proof.answered(at(9000));
+        proof.answered(at(8000));
+        assert_eq!(proof.until(), at(11_800), "what comes late changes nothing");
+    }
+
+    #[test]
+    fn with_short_sessions_a_quarter_is_lag() {
+        let mut proof = Proof::new(4 * S, 2 * S, Drift::default(), at(0));
+        proof.answered(at(500));
+        proof.answered(at(1500));
+        assert_eq!(proof.until(), Drift::default().until(at(500), 4 * S));
+    }
+}

@@ -1,0 +1,173 @@
+//! Who stands where: the children of a recipe in order, and who is in the way.
+//!
+//! The order is that of the sequence numbers. A stray that no recipe makes has no place in it; Curator would wait for
+//! some of those, but nobody is let in by passing them.
+
+use std::cmp::Ordering;
+
+use tenure_core::ledger::admits;
+use tenure_core::{Error, Family, HoldId, Kind, Name, Result};
+
+use crate::node::{Child, Marker};
+
+/// The children of a recipe, in order.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) children: Vec<Child>,
+}
+
+impl Queue {
+    pub(crate) fn new<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
+        let mut children: Vec<Child> = names.into_iter().filter_map(|name| Child::parse(name.as_ref())).collect();
+        children.sort_by(order);
+        Self { children }
+    }
+
+    /// The place of the child of this name.
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        self.children.iter().position(|c| c.name == name)
+    }
+
+    /// Who is in the way of the one at `at`: the nearest of them, whose going is waited for. Of those in the way it is
+    /// the last to go unless it gives up, so one release wakes one waiter.
+    pub(crate) fn in_the_way(&self, at: usize, kind: &Kind) -> Option<&Child> {
+        let ahead = &self.children[..at];
+        let placed = |i: usize| HoldId { n: i as u64, ..HoldId::NONE };
+        let seen: Vec<(HoldId, Kind)> = ahead.iter().enumerate().map(|(i, c)| (placed(i), c.kind())).collect();
+        let holders = seen.iter().map(|(id, kind)| (id, kind));
+        admits(kind, 0, holders, std::iter::empty()).err()?;
+        match kind {
+            Kind::Read { .. } => ahead.iter().rev().find(|c| c.marker == Marker::Write),
+            _ => ahead.last(),
+        }
+    }
+
+    /// How many of the first are inside.
+    pub(crate) fn inside(&self) -> usize {
+        let (mut inside, mut writer) = (0, None);
+        for child in &self.children {
+            match child.marker {
+                // The reads of a writer stand in its own place.
+                Marker::Read if writer.is_none_or(|w| w == child.sequence) => {}
+                _ if inside == 0 => writer = (child.marker != Marker::Read).then_some(child.sequence),
+                _ => break,
+            }
+            inside += 1;
+        }
+        inside
+    }
+
+    /// Refuses a name that is in use as something else.
+    pub(crate) fn clash(&self, name: &Name, family: Family) -> Result<()> {
+        let wanted = kin(family);
+        match self.children.iter().map(Child::family).find(|f| kin(*f) != wanted) {
+            None => Ok(()),
+            Some(used) => Err(Error::Config(format!("{name} is in use as a {used} and cannot be a {family} too"))),
+        }
+    }
+}
+
+/// Locks and fair locks are one thing here.
+fn kin(family: Family) -> Family {
+    if family == Family::Fair { Family::Lock } else { family }
+}
+
+impl Child {
+    pub(crate) fn family(&self) -> Family {
+        match self.marker {
+            Marker::Lock => Family::Lock,
+            Marker::Latch => Family::Leader,
+            Marker::Read | Marker::Write => Family::ReadWrite,
+            Marker::Lease => Family::Permit,
+        }
+    }
+
+    /// Whether it does not keep a claim of this kind out.
+    pub(crate) fn shares_with(&self, kind: &Kind) -> bool {
+        self.marker == Marker::Read && matches!(kind, Kind::Read { .. })
+    }
+
+    fn kind(&self) -> Kind {
+        match self.marker {
+            Marker::Read => Kind::Read { under_write: None },
+            Marker::Write => Kind::Write,
+            Marker::Latch => Kind::Leader,
+            Marker::Lock | Marker::Lease => Kind::Lock,
+        }
+    }
+}
+
+/// By number, also where the counter has gone round. A writer stands before its own reads, which have its number.
+fn order(a: &Child, b: &Child) -> Ordering {
+    let reads = |c: &Child| c.marker == Marker::Read;
+    let by_number = a.sequence.wrapping_sub(b.sequence).cmp(&0);
+    by_number.then_with(|| reads(a).cmp(&reads(b))).then_with(|| a.name.cmp(&b.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(names: &[&str]) -> Queue {
+        Queue::new(names)
+    }
+
+    fn behind(queue: &Queue, name: &str, kind: Kind) -> Option<String> {
+        let at = queue.position(name).unwrap();
+        queue.in_the_way(at, &kind).map(|c| c.name.clone())
+    }
+
+    const READ: Kind = Kind::Read { under_write: None };
+
+    #[test]
+    fn each_waits_for_the_one_before() {
+        let q = queue(&["b-lock-0000000002", "foo", "-x", "c-lock-0000000010", "a-lock-0000000001"]);
+        assert_eq!(behind(&q, "a-lock-0000000001", Kind::Lock), None);
+        assert_eq!(behind(&q, "b-lock-0000000002", Kind::Lock).unwrap(), "a-lock-0000000001");
+        assert_eq!(behind(&q, "c-lock-0000000010", Kind::FairLock).unwrap(), "b-lock-0000000002");
+        assert_eq!(q.inside(), 1);
+    }
+
+    #[test]
+    fn readers_wait_for_writers_only() {
+        let q = queue(&[
+            "a-__READ__0000000001",
+            "b-__READ__0000000002",
+            "c-__WRIT__0000000003",
+            "d-__READ__0000000004",
+            "e-__WRIT__0000000005",
+            "f-__READ__0000000006",
+        ]);
+        assert_eq!(behind(&q, "b-__READ__0000000002", READ), None);
+        assert_eq!(behind(&q, "c-__WRIT__0000000003", Kind::Write).unwrap(), "b-__READ__0000000002");
+        assert_eq!(behind(&q, "d-__READ__0000000004", READ).unwrap(), "c-__WRIT__0000000003");
+        assert_eq!(behind(&q, "f-__READ__0000000006", READ).unwrap(), "e-__WRIT__0000000005");
+        assert_eq!(q.inside(), 2);
+    }
+
+    #[test]
+    fn a_writer_reads_in_its_own_place() {
+        let q = queue(&["r-__READ__0000000001", "w-__WRIT__0000000001", "x-__READ__0000000002"]);
+        assert_eq!(q.inside(), 2);
+        assert_eq!(behind(&q, "x-__READ__0000000002", READ).unwrap(), "w-__WRIT__0000000001");
+        let left = queue(&["r-__READ__0000000001", "x-__READ__0000000002", "y-__WRIT__0000000003"]);
+        assert_eq!(left.inside(), 2);
+        assert_eq!(behind(&left, "x-__READ__0000000002", READ), None);
+    }
+
+    #[test]
+    fn the_counter_may_go_round() {
+        let q = queue(&["b-lock--2147483648", "a-lock-2147483647", "c-lock--2147483647"]);
+        assert_eq!(q.children.iter().map(|c| &c.name[..1]).collect::<String>(), "abc");
+        assert_eq!(behind(&q, "b-lock--2147483648", Kind::Lock).unwrap(), "a-lock-2147483647");
+    }
+
+    #[test]
+    fn two_things_on_one_name_are_told() {
+        let name = Name::new("x").unwrap();
+        let q = queue(&["a-lock-0000000001"]);
+        q.clash(&name, Family::Fair).unwrap();
+        let error = q.clash(&name, Family::ReadWrite).unwrap_err().to_string();
+        assert!(error.contains("x is in use as a lock") && error.contains("read/write lock"), "{error}");
+    }
+}

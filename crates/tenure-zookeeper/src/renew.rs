@@ -1,0 +1,171 @@
+//! Proofs: that the session lives, once for all of its holds, and that nobody has deleted their nodes.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tenure_core::backend::Renewal;
+use tenure_core::Claim;
+use zookeeper_client::{EventType, OneshotWatcher};
+
+use crate::place::{Place, Watches};
+use crate::revoke::REVOKE;
+use crate::session::{Answer, Session};
+use crate::store::Store;
+
+/// How long something is held before its nodes are watched: what is held for a moment costs no request.
+const SOON: Duration = Duration::from_millis(50);
+
+impl Store {
+    pub(crate) async fn renew(self: &Arc<Self>, claims: &[Arc<Claim>]) -> Answer<Vec<Renewal>> {
+        let places: Vec<Option<Arc<Place>>> = claims.iter().map(|claim| self.places.get(claim.id)).collect();
+        self.prove(&places).await?;
+        let answers = places.iter().map(async |place| match place {
+            Some(place) => self.look_at(place).await,
+            None => Renewal::Gone,
+        });
+        Ok(join_all(answers).await)
+    }
+
+    /// One proof for all, unless there was one just now.
+    async fn prove(&self, places: &[Option<Arc<Place>>]) -> Answer<()> {
+        let session_of = |place: &Arc<Place>| {
+            let seen = place.seen();
+            seen.hold.as_ref().map(|h| h.session.clone()).or_else(|| seen.queued.clone())
+        };
+        let mut sessions: Vec<Arc<Session>> = places.iter().flatten().filter_map(session_of).collect();
+        sessions.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        for session in sessions.iter().filter(|s| !s.is_over() && s.is_unproved()) {
+            session.prove().await?;
+        }
+        Ok(())
+    }
+
+    async fn look_at(self: &Arc<Self>, place: &Arc<Place>) -> Renewal {
+        {
+            let seen = place.seen();
+            match (&seen.hold, &seen.queued) {
+                (Some(hold), _) if !hold.is_good() => return Renewal::Gone,
+                (Some(hold), _) if hold.watched_on == hold.session.link() => {
+                    return Renewal::Held { until: hold.session.until() };
+                }
+                (Some(_), _) => {}
+                (None, Some(session)) if !session.is_over() => return Renewal::Queued,
+                (None, _) => return Renewal::Gone,
+            }
+        }
+        match self.watch_nodes(place).await {
+            Ok(true) => match &place.seen().hold {
+                Some(hold) if hold.is_good() => Renewal::Held { until: hold.session.until() },
+                _ => Renewal::Gone,
+            },
+            Ok(false) => Renewal::Gone,
+            Err(fault) if fault.is_unknown() => Renewal::Unanswered,
+            Err(_) => Renewal::Gone,
+        }
+    }
+
+    /// Reads the nodes of a hold, and hears from now on when they change. Whether they are all there and its own.
+    pub(crate) async fn watch_nodes(self: &Arc<Self>, place: &Arc<Place>) -> Answer<bool> {
+        let Some((session, paths)) = ({
+            let seen = place.seen();
+            seen.hold.as_ref().map(|hold| (hold.session.clone(), hold.paths.clone()))
+        }) else {
+            return Ok(false);
+        };
+        let link = session.link();
+        let answers = join_all(paths.iter().map(|path| session.read_and_watch(path))).await;
+        let (mut watches, mut there) = (Watches::default(), true);
+        for (path, answer) in paths.iter().zip(answers) {
+            match answer {
+                Ok((data, stat, watcher)) if stat.ephemeral_owner == session.id => {
+                    place.hear(&data);
+                    let minding = mind(Arc::downgrade(self), Arc::downgrade(place), session.clone(), path.clone(), watcher);
+                    watches.0.push(tokio::spawn(minding).abort_handle());
+                }
+                Ok(_) => there = false,
+                Err(fault) if fault.is_missing() => there = false,
+                Err(fault) => return Err(fault),
+            }
+        }
+        if let Some(hold) = place.seen().hold.as_mut().filter(|hold| hold.paths == paths) {
+            hold.watched_on = link;
+            hold.watches = watches;
+            hold.gone |= !there;
+        }
+        Ok(there)
+    }
+
+    /// Its nodes are watched soon, if it is still held then.
+    pub(crate) fn watch_soon(&self, place: &Arc<Place>) {
+        let mut young = self.young.lock().unwrap();
+        young.push(Arc::downgrade(place));
+        if young.len() == 1 {
+            self.grown.notify_one();
+        }
+    }
+}
+
+/// Watches what has been held for a while.
+pub(crate) async fn watch_the_grown(store: Weak<Store>, grown: Arc<tokio::sync::Notify>) {
+    loop {
+        grown.notified().await;
+        tokio::time::sleep(SOON).await;
+        let Some(store) = store.upgrade() else { return };
+        let young = std::mem::take(&mut *store.young.lock().unwrap());
+        let held: Vec<Arc<Place>> = young
+            .iter()
+            .filter_map(Weak::upgrade)
+            .filter(|place| place.seen().hold.as_ref().is_some_and(|hold| hold.watched_on == 0))
+            .collect();
+        for some in held.chunks(100) {
+            let answers = join_all(some.iter().map(|place| store.watch_nodes(place))).await;
+            if answers.iter().any(|answer| matches!(answer, Ok(false))) {
+                store.doubt.raise();
+            }
+        }
+    }
+}
+
+/// Hears when a node of a hold changes or goes.
+async fn mind(
+    store: Weak<Store>,
+    place: Weak<Place>,
+    session: Arc<Session>,
+    path: String,
+    mut watcher: OneshotWatcher,
+) {
+    loop {
+        let event = watcher.changed().await;
+        let (Some(store), Some(place)) = (store.upgrade(), place.upgrade()) else { return };
+        let next = match event.event_type {
+            EventType::NodeDataChanged => session.read_and_watch(&path).await,
+            EventType::NodeDeleted => Err(zookeeper_client::Error::NoNode.into()),
+            // The session is over, and whoever follows it has told.
+            _ => return,
+        };
+        match next {
+            Ok((data, _, next)) => {
+                place.hear(&data);
+                watcher = next;
+            }
+            Err(fault) => {
+                if let Some(hold) = place.seen().hold.as_mut() {
+                    hold.gone |= fault.is_missing();
+                    hold.watched_on = 0;
+                }
+                store.doubt.raise();
+                return;
+            }
+        }
+    }
+}
+
+impl Place {
+    /// What the data of a node of a hold says to its holder.
+    fn hear(&self, data: &[u8]) {
+        if data == REVOKE {
+            self.asked.send_replace(true);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Requests to give way: a word written into the holder's node, as Curator does it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use tenure_core::backend::{Signal, Watch};
+use tenure_core::{Claim, Error, Kind};
+use tokio::sync::watch;
+
+use crate::fault::{Fault, SCHEME};
+use crate::queue::Queue;
+use crate::session::Answer;
+use crate::store::Store;
+
+/// What Curator's revoker writes, and its holders listen for.
+pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
+
+impl Store {
+    /// Asks all who are inside and keep this kind out. Whether anybody was.
+    pub(crate) async fn revoke(&self, path: &str, kind: Kind) -> Answer<bool> {
+        let why = match kind {
+            // A LeaderLatch that waits behind a node uses up its watch on such a change, and never leads.
+            Kind::Leader => "a leader of Curator's would never be followed",
+            Kind::Permit { .. } => "a permit is one of many",
+            _ => "",
+        };
+        if !why.is_empty() {
+            return Err(Fault::Config(Error::Unsupported {
+                backend: SCHEME,
+                what: format!("asking the holder of {} to give way", kind.family()),
+                reason: why.into(),
+            }));
+        }
+        let session = self.link.session().await?;
+        session.sync().await?;
+        let queue = match session.list(path).await {
+            Err(fault) if fault.is_missing() => return Ok(false),
+            names => Queue::new(&names?),
+        };
+        let inside = &queue.children[..queue.inside()];
+        let in_the_way = inside.iter().filter(|child| !child.shares_with(&kind));
+        let asked = join_all(in_the_way.map(async |child| {
+            match session.write(&format!("{path}/{}", child.name), REVOKE, None).await {
+                Ok(_) => Ok(true),
+                Err(fault) if fault.is_missing() => Ok(false),
+                Err(fault) => Err(fault),
+            }
+        }))
+        .await;
+        asked.into_iter().try_fold(false, |any, one| Ok(any | one?))
+    }
+
+    /// Signals once the holder of this claim was asked.
+    pub(crate) async fn revoked(self: &Arc<Self>, claim: &Claim) -> Answer<Box<dyn Watch>> {
+        let nothing = || Fault::Unsent("it is not held any more".into());
+        let place = self.places.get(claim.id).ok_or_else(nothing)?;
+        let asked = place.asked.subscribe();
+        let unwatched = place.seen().hold.as_ref().is_some_and(|hold| hold.watched_on != hold.session.link());
+        if unwatched && !self.watch_nodes(&place).await? {
+            return Err(nothing());
+        }
+        Ok(Box::new(Asked(asked)))
+    }
+}
+
+struct Asked(watch::Receiver<bool>);
+
+#[async_trait]
+impl Watch for Asked {
+    async fn signal(&mut self) -> Signal {
+        if self.0.wait_for(|asked| *asked).await.is_err() {
+            // The hold is over, and nobody asks any more.
+            std::future::pending::<()>().await;
+        }
+        Signal::Changed
+    }
+}

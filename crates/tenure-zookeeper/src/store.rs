@@ -1,0 +1,257 @@
+//! The store: seven verbs, each a task on the store's own thread, so that what was begun is brought to an end whoever
+//! stops waiting for it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tenure_core::backend::{
+    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released, Renewal, Snapshot,
+    Watch,
+};
+use tenure_core::{
+    Claim, ClientId, Clock, Doubt, Drift, Error, Family, Finding, HoldId, Kind, Name, OpId, Process, Result,
+};
+use tokio::sync::Notify;
+
+use crate::ears::Ears;
+use crate::fault::{Fault, SCHEME};
+use crate::link::Link;
+use crate::options::Options;
+use crate::path::Paths;
+use crate::place::{Place, Places};
+use crate::renew::watch_the_grown;
+use crate::session::Answer;
+use crate::thread::Thread;
+
+/// The longest sleep of a waiter that hears nothing.
+const POLL: Duration = Duration::from_secs(5);
+
+/// Locks on ZooKeeper, in Curator's layout.
+pub struct ZooKeeper {
+    info: Info,
+    store: Arc<Store>,
+    thread: Thread,
+}
+
+/// What the tasks share.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) link: Arc<Link>,
+    pub(crate) paths: Paths,
+    pub(crate) places: Places,
+    pub(crate) ears: Arc<Ears>,
+    pub(crate) doubt: Doubt,
+    pub(crate) process: Arc<Process>,
+    /// Held since a moment ago, their nodes not watched yet.
+    pub(crate) young: Mutex<Vec<Weak<Place>>>,
+    pub(crate) grown: Arc<Notify>,
+    /// Ledgers that only remember, and of which client.
+    pub(crate) untidy: Mutex<HashMap<String, ClientId>>,
+}
+
+impl ZooKeeper {
+    /// Connects to the servers that `options` name.
+    ///
+    /// # Errors
+    /// `Config` when the chroot does not exist, or a login or certificate is wrong; `Unavailable` when nobody answers.
+    pub async fn open(options: Options) -> Result<Self> {
+        let store = Self::new(options)?;
+        store.reach().await?;
+        Ok(store)
+    }
+
+    /// The same without asking for an answer.
+    ///
+    /// # Errors
+    /// `Config` when there is no server to ask.
+    pub fn new(options: Options) -> Result<Self> {
+        if options.servers.is_empty() {
+            return Err(Error::Config(format!("{SCHEME}: at least one server must be named, as in {SCHEME}://host")));
+        }
+        let (clock, drift, doubt) = (Clock::boot(), Drift::default(), Doubt::new());
+        let ears = Arc::new(Ears::default());
+        let paths = Paths::new(options.prefix.clone());
+        let link = Arc::new(Link::new(options, clock.clone(), drift, doubt.clone(), ears.clone()));
+        let store = Arc::new(Store {
+            link: link.clone(),
+            paths,
+            places: Places::default(),
+            ears,
+            doubt: doubt.clone(),
+            process: Process::current().clone(),
+            young: Mutex::default(),
+            grown: Arc::new(Notify::new()),
+            untidy: Mutex::default(),
+        });
+        let last = store.clone();
+        let thread = Thread::start(move || async move {
+            last.tidy_all().await;
+            last.link.close().await;
+        })?;
+        thread.spawn(watch_the_grown(Arc::downgrade(&store), store.grown.clone()));
+        let info = Info {
+            scheme: SCHEME,
+            families: Family::ALL,
+            refusals: &[],
+            fenced: true,
+            tokens: false,
+            durable: false,
+            liveness: Liveness::Session,
+            poll: POLL,
+            clock,
+            drift,
+            doubt,
+            shared_proof: None,
+        };
+        Ok(Self { info, store, thread })
+    }
+
+    /// Asks for an answer.
+    ///
+    /// # Errors
+    /// As [`ZooKeeper::open`].
+    pub async fn reach(&self) -> Result<()> {
+        let store = self.store.clone();
+        self.run("connect", String::new(), async move {
+            let session = store.link.session().await?;
+            match session.stat("/").await? {
+                Some(_) => Ok(()),
+                None => Err(Fault::Config(store.no_chroot())),
+            }
+        })
+        .await
+    }
+
+    /// Does `work` on the store's thread.
+    async fn run<T: Send + 'static>(
+        &self,
+        what: impl fmt::Display,
+        path: String,
+        work: impl Future<Output = Answer<T>> + Send + 'static,
+    ) -> Result<T> {
+        let answer = match self.thread.spawn(work).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Fault::Unknown("the store was closed".into())),
+        };
+        answer.map_err(|fault| fault.into_error(what, &path))
+    }
+}
+
+#[async_trait]
+impl Backend for ZooKeeper {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        let path = self.store.paths.path(&claim.name)?;
+        // Before anything is awaited: a release that comes next finds it.
+        let place = match claim.holds {
+            1 => self.store.places.of(claim, &path),
+            _ => match self.store.places.get(claim.id) {
+                Some(place) => place,
+                None => return Ok(Attempt::Gone),
+            },
+        };
+        let (store, what, claim) = (self.store.clone(), format!("acquire {}", claim.name), claim.clone());
+        self.run(what, path, async move { store.attempt(&place, &claim).await }).await
+    }
+
+    async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
+        let path = self.store.paths.path(name)?;
+        if let Interest::Claim(claim) = interest {
+            return Ok(Box::new(self.store.ears.listen(claim.id)));
+        }
+        let (store, about) = (self.store.clone(), crate::watch::Subject::of(interest, &path));
+        self.run(format!("watch {name}"), path, async move { store.watch(about).await }).await
+    }
+
+    async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
+        let (store, claims) = (self.store.clone(), claims.to_vec());
+        self.run("renew", String::new(), async move { store.renew(&claims).await }).await
+    }
+
+    async fn release(&self, claim: &Claim, left: u32) -> Result<Released> {
+        let path = self.store.paths.path(&claim.name)?;
+        let (store, kind, id) = (self.store.clone(), claim.kind, claim.id);
+        let what = format!("release {}", claim.name);
+        match self.store.places.get(id) {
+            Some(place) => self.run(what, path, async move { store.leave(&place, left).await }).await,
+            None if left > 0 => Ok(Released::Gone),
+            None => {
+                let at = path.clone();
+                self.run(what, path, async move { store.leave_by_id(&at, kind, id).await }).await
+            }
+        }
+    }
+
+    async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply> {
+        let path = self.store.paths.path(name)?;
+        let (store, to, at) = (self.store.clone(), name.clone(), path.clone());
+        self.run(format!("count {name}"), path, async move { store.count(&to, &at, counter, op, id).await }).await
+    }
+
+    async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
+        let store = self.store.clone();
+        match query {
+            Query::Name(name) => {
+                let path = self.store.paths.path(&name)?;
+                let (what, at) = (format!("inspect {name}"), path.clone());
+                self.run(what, path, async move {
+                    let session = store.link.session().await?;
+                    session.sync().await?;
+                    Ok(store.show(&session, &name, &at).await?.into_iter().collect())
+                })
+                .await
+            }
+            Query::Prefix { prefix, limit } => {
+                self.run("list", "/".into(), async move {
+                    let session = store.link.session().await?;
+                    session.sync().await?;
+                    store.names(&session, &prefix, limit).await
+                })
+                .await
+            }
+        }
+    }
+
+    async fn expel(&self, name: &Name, kind: Kind, holder: &str) -> Result<Released> {
+        let path = self.store.paths.path(name)?;
+        let (store, at, holder) = (self.store.clone(), path.clone(), holder.to_owned());
+        let what = format!("take {name} from {holder}");
+        self.run(what, path, async move {
+            match holder.parse::<HoldId>() {
+                Ok(id) => store.leave_by_id(&at, kind, id).await,
+                Err(_) => store.leave_by_name(&at, kind, &holder).await,
+            }
+        })
+        .await
+    }
+
+    async fn revoke(&self, name: &Name, kind: Kind) -> Result<bool> {
+        let path = self.store.paths.path(name)?;
+        let (store, at) = (self.store.clone(), path.clone());
+        self.run(format!("revoke {name}"), path, async move { store.revoke(&at, kind).await }).await
+    }
+
+    async fn revoked(&self, claim: &Claim) -> Result<Box<dyn Watch>> {
+        let path = self.store.paths.path(&claim.name)?;
+        let (store, claim) = (self.store.clone(), claim.clone());
+        self.run(format!("watch {}", claim.name), path, async move { store.revoked(&claim).await }).await
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>> {
+        let store = self.store.clone();
+        self.run("diagnose", "/".into(), async move { store.diagnose().await }).await
+    }
+}
+
+impl fmt::Debug for ZooKeeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ZooKeeper").field("servers", &self.store.link.options().servers).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,60 @@
+//! The thread that sessions live on: they end with no caller's runtime, and are closed in order when the store is.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_core::{Error, Result};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::Notify;
+
+use crate::fault::SCHEME;
+
+/// How long the last words may take.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub(crate) struct Thread {
+    handle: Handle,
+    stop: Arc<Notify>,
+}
+
+impl Thread {
+    /// Starts it. When it is to end, `last` is done before.
+    pub(crate) fn start<F: Future<Output = ()>>(last: impl FnOnce() -> F + Send + 'static) -> Result<Self> {
+        let no_thread = |e: std::io::Error| Error::Unavailable {
+            backend: SCHEME,
+            what: "start a thread".into(),
+            reason: e.to_string(),
+            retry_after: None,
+        };
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
+        let handle = runtime.handle().clone();
+        let stop = Arc::new(Notify::new());
+        let stopped = stop.clone();
+        std::thread::Builder::new()
+            .name("tenure-zookeeper".into())
+            .spawn(move || {
+                runtime.block_on(async move {
+                    stopped.notified().await;
+                    let _ = tokio::time::timeout(LAST_WORDS, last()).await;
+                });
+            })
+            .map_err(no_thread)?;
+        Ok(Self { handle, stop })
+    }
+
+    /// Runs on the thread to its end, whoever waits for it.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> tokio::task::JoinHandle<T> {
+        self.handle.spawn(work)
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.stop.notify_one();
+    }
+}
