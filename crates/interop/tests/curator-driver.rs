@@ -174,7 +174,7 @@ async fn whoever_is_revocable_is_asked() {
             "
             node.data {path} →
             revoked plain a → false
-            revoke {path} →
+            revoke plain a 0 →
             revoked plain a 20000 → true
             node.data {path} → __REVOKE__
             node.write {path} __REVOKE__ →

@@ -25,10 +25,10 @@ async fn curator_shows_tenure(stage: Stage) {
     let guard = client.election(stage.name()).note("10.0.0.7:8080").campaign().await.unwrap();
     jvm.says("other", "leader.who @", "10.0.0.7:8080").await;
     let waiting = jvm.spawn("jvm", "lock leader:jvm-1 @");
-    stage.queued("@", 2).await;
+    stage.lined_up("@", 2).await;
     let election = client.election(stage.name()).note("rust-2");
     let second = tokio::spawn(async move { election.campaign().await });
-    stage.queued("@", 3).await;
+    stage.lined_up("@", 3).await;
     jvm.says("other", "leader.all @", "10.0.0.7:8080,jvm-1,rust-2").await;
     let begin = Instant::now();
     guard.release().await.unwrap();
@@ -68,7 +68,7 @@ async fn tenure_follows(stage: Stage) {
     assert_eq!(theirs.note.as_deref(), Some("jvm-1"));
     let election = election.note("rust-1");
     let waiting = tokio::spawn(async move { election.campaign().await });
-    stage.queued("@", 2).await;
+    stage.lined_up("@", 2).await;
     jvm.call("jvm", "unlock leader:jvm-1 @").await;
     let guard = waiting.await.unwrap().expect("granted");
     let mut leader = next().await;
@@ -89,7 +89,7 @@ async fn curator_dies(stage: Stage) {
     jvm.call("jvm", "lock leader:victim @").await;
     let election = client.election(stage.name()).note("heir");
     let waiting = tokio::spawn(async move { election.campaign().await });
-    stage.queued("@", 2).await;
+    stage.lined_up("@", 2).await;
     other.says("other", "leader.all @", "victim,heir").await;
     jvm.kill().await;
     let guard = timeout(PATIENCE, waiting).await.expect("in time").unwrap().expect("elected");

@@ -75,11 +75,9 @@ async fn curator_sees_tenure(stage: Stage) {
     let (jvm, client) = (stage.jvm(0).await, stage.client().await);
     let guard = client.lock(stage.name()).acquire().await.unwrap();
     let child = stage.queued("@", 1).await.remove(0);
-    let (prefix, number) = child.split_once("-lock-").expect("a marker");
-    let uuid = prefix.strip_prefix("_c_").expect("a protection id");
-    assert!(
-        uuid.len() == 36 && uuid.chars().all(|c| c == '-' || c.is_ascii_digit() || c.is_ascii_lowercase())
-    );
+    let protection = &child[..40];
+    assert!(protection.starts_with("_c_") && protection.ends_with('-'), "{child}");
+    let (_, number) = child.rsplit_once("-lock-").expect("a marker");
     assert!(number.len() == 10 && number.chars().all(|c| c.is_ascii_digit()), "{child}");
     jvm.says("other", "participants plain @", &format!("/{}/{child}", stage.name())).await;
     jvm.says("other", "is-held plain @", "false").await;
@@ -112,7 +110,7 @@ async fn tenure_is_forced_out(stage: Stage) {
     let child = stage.queued("@", 1).await.remove(0);
     let waiting = jvm.spawn("waiter", "lock plain @");
     stage.queued("@", 2).await;
-    jvm.call("other", &format!("node.delete @/{child}")).await;
+    stage.look().delete(&stage.child(&child), None).expect("deleted");
     granted(waiting).await;
     tokio::time::timeout(PATIENCE, guard.lost()).await.expect("the loss is told");
     assert!(guard.release().await.is_err());
@@ -143,10 +141,7 @@ async fn a_name_with_folders(stage: Stage) {
 async fn fences_grow(stage: Stage) {
     let (jvm, client) = (stage.jvm(0).await, stage.client().await);
     let lock = client.lock(stage.name());
-    let born = |child: &str| {
-        let stat = stage.look().exists(&stage.path(&format!("@/{child}"))).expect("an answer");
-        stat.expect("a node").czxid.cast_unsigned()
-    };
+    let born = |child: &str| stage.stat(child).czxid.cast_unsigned();
     let mut last = 0;
     for _ in 0..3 {
         let guard = lock.acquire().await.unwrap();

@@ -72,7 +72,7 @@ impl Words {
 
     /// Waits until one is in and so many wait.
     pub(crate) async fn waiting(&self, stage: &Stage, n: usize) {
-        stage.queued(self.queue, n + usize::from(self.holder_queues)).await;
+        stage.lined_up(self.queue, n + usize::from(self.holder_queues)).await;
     }
 
     /// Waits until nothing is left of anybody.

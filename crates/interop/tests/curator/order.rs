@@ -48,11 +48,12 @@ async fn served(mut order: mpsc::UnboundedReceiver<usize>, n: usize) -> Vec<usiz
 
 async fn order(stage: Stage, words: Words) {
     let jvms = [words.jvm(&stage, 0).await, words.jvm(&stage, 1).await];
-    let rusts = [words.rust(&stage, 0).await, words.rust(&stage, 1).await];
+    // Those of one process that wait for the same stand in the queue as one, unless it is a fair lock.
+    let rusts = [words.rust(&stage, 0).await, words.rust(&stage, 1).await, words.rust(&stage, 2).await];
     jvms[0].enter("holder").await;
     words.waiting(&stage, 0).await;
     let (entered, order) = mpsc::unbounded_channel();
-    let all = [&jvms[1], &rusts[0], &rusts[1], &jvms[0], &rusts[0], &jvms[1]];
+    let all = [&jvms[1], &rusts[0], &rusts[1], &jvms[0], &rusts[2], &jvms[1]];
     for (n, side) in all.into_iter().enumerate() {
         pass_through(side, n, &entered);
         words.waiting(&stage, n + 1).await;
@@ -66,15 +67,16 @@ async fn order(stage: Stage, words: Words) {
 
 /// One of each side gives up in the middle of the queue.
 async fn leaving_early(stage: Stage, words: Words) {
-    let (jvm, rust) = (words.jvm(&stage, 0).await, words.rust(&stage, 0).await);
-    rust.enter("holder").await;
+    let jvm = words.jvm(&stage, 0).await;
+    let rusts = [words.rust(&stage, 0).await, words.rust(&stage, 1).await, words.rust(&stage, 2).await];
+    rusts[0].enter("holder").await;
     words.waiting(&stage, 0).await;
     let (entered, order) = mpsc::unbounded_channel();
     pass_through(&jvm, 0, &entered);
     words.waiting(&stage, 1).await;
-    let leaving = [(&rust, rust.wait("leaving")), (&jvm, jvm.wait("leaving"))];
+    let leaving = [(&rusts[1], rusts[1].wait("leaving")), (&jvm, jvm.wait("leaving"))];
     words.waiting(&stage, 3).await;
-    pass_through(&rust, 1, &entered);
+    pass_through(&rusts[2], 1, &entered);
     words.waiting(&stage, 4).await;
     pass_through(&jvm, 2, &entered);
     words.waiting(&stage, 5).await;
@@ -84,7 +86,7 @@ async fn leaving_early(stage: Stage, words: Words) {
     }
     words.waiting(&stage, 3).await;
     let begin = Instant::now();
-    rust.leave("holder").await;
+    rusts[0].leave("holder").await;
     assert_eq!(served(order, 3).await, [0, 1, 2]);
     assert_soon(begin, "three hand-overs");
     words.nobody(&stage).await;

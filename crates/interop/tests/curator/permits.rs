@@ -32,22 +32,22 @@ async fn both_count(stage: Stage) {
     assert!(semaphore.try_acquire().await.unwrap().is_none());
     stage.queued(LEASES, 2).await;
     stage.queued(LOCKS, 0).await;
+    let theirs = jvm.spawn("second", "lock permit:2 @");
+    stage.lined_up(LOCKS, 1).await;
     let ours = tokio::spawn({
         let semaphore = semaphore.clone();
         async move { semaphore.acquire().await }
     });
-    stage.queued(LOCKS, 1).await;
-    let theirs = jvm.spawn("second", "lock permit:2 @");
-    stage.queued(LOCKS, 2).await;
-    let begin = Instant::now();
-    jvm.call("first", "unlock permit:2 @").await;
-    let second = ours.await.unwrap().expect("granted");
-    assert_soon(begin, "the hand-over to Tenure");
-    assert!(theirs.is_open(), "three are in");
+    stage.lined_up(LOCKS, 2).await;
     let begin = Instant::now();
     guard.release().await.unwrap();
     granted(theirs).await;
     assert_soon(begin, "the hand-over to Curator");
+    assert!(!ours.is_finished(), "three are in");
+    let begin = Instant::now();
+    jvm.call("first", "unlock permit:2 @").await;
+    let second = ours.await.unwrap().expect("granted");
+    assert_soon(begin, "the hand-over to Tenure");
     jvm.call("second", "unlock permit:2 @").await;
     second.release().await.unwrap();
     assert_eq!(semaphore.available().await.unwrap(), 2);
@@ -62,9 +62,9 @@ async fn curator_takes_two(stage: Stage) {
     rust.call("holder", "lock permit:2 @").await;
     stage.queued(LOCKS, 0).await;
     let two = jvm.spawn("two", "lock permit:2:2 @");
-    stage.queued(LOCKS, 1).await;
+    stage.lined_up(LOCKS, 1).await;
     let one = rust.spawn("one", "lock permit:2 @");
-    stage.queued(LOCKS, 2).await;
+    stage.lined_up(LOCKS, 2).await;
     let begin = Instant::now();
     jvm.call("holder", "unlock permit:2 @").await;
     rust.call("holder", "unlock permit:2 @").await;
@@ -86,14 +86,19 @@ async fn tenure_takes_two(stage: Stage) {
     jvm.call("holder", "lock permit:2 @").await;
     rust.call("holder", "lock permit:2 @").await;
     stage.queued(LOCKS, 0).await;
+    let first = jvm.spawn("first", "lock permit:2 @");
+    stage.lined_up(LOCKS, 1).await;
     let two = rust.spawn("two", "lock permit:2:2 @");
-    stage.queued(LOCKS, 1).await;
+    stage.lined_up(LOCKS, 2).await;
     let one = jvm.spawn("one", "lock permit:2 @");
-    stage.queued(LOCKS, 2).await;
+    stage.lined_up(LOCKS, 3).await;
     jvm.call("holder", "unlock permit:2 @").await;
+    granted(first).await;
+    rust.call("holder", "unlock permit:2 @").await;
+    jvm.says("other", "try permit:2 @ 300", "false").await;
     assert!(two.is_open() && one.is_open());
     let begin = Instant::now();
-    rust.call("holder", "unlock permit:2 @").await;
+    jvm.call("first", "unlock permit:2 @").await;
     granted(two).await;
     assert_soon(begin, "the hand-over of two");
     assert!(one.is_open(), "three are in");
@@ -126,19 +131,22 @@ async fn three_under_one_guard(stage: Stage) {
     assert_eq!(semaphore.available().await.unwrap(), 4);
 }
 
-/// Which says the same as Tenure is told.
+/// Tenure keeps the size at its first use, and both are told when it changes.
 async fn shared_count(stage: Stage) {
     let (jvm, client) = (stage.jvm(0).await, stage.client().await);
     jvm.call("setter", "shared.set @.size 2").await;
-    let guard = client.semaphore(stage.name(), 2).acquire().await.unwrap();
+    let semaphore = client.semaphore(stage.name(), 2);
+    let guard = semaphore.acquire().await.unwrap();
     jvm.call("first", "lock permit:=@.size @").await;
     let waiting = jvm.spawn("second", "lock permit:=@.size @");
     stage.queued(LEASES, 3).await;
+    assert!(waiting.is_open(), "three are in");
+    semaphore.resize(3).await.unwrap();
     jvm.call("setter", "shared.set @.size 3").await;
     granted(waiting).await;
-    assert!(client.semaphore(stage.name(), 3).try_acquire().await.unwrap().is_none(), "four are in");
+    assert!(semaphore.try_acquire().await.unwrap().is_none(), "four are in");
     guard.release().await.unwrap();
-    client.semaphore(stage.name(), 3).acquire().await.unwrap().release().await.unwrap();
+    semaphore.try_acquire().await.unwrap().expect("free again").release().await.unwrap();
     for thread in ["first", "second"] {
         jvm.call(thread, "unlock permit:=@.size @").await;
     }

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use interop::trials::Party;
 use tenure::Guard;
 use tokio::time::timeout;
 
@@ -18,13 +17,6 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("read/write", "tenure_asks_all_readers_to_give_way", Way::Both, all_readers),
         Case::new("read/write", "curator_asks_a_reader_of_tenure", Way::FromTenure, one_reader),
     ]
-}
-
-/// As Curator's users do: the participants, in order, and the path of one of them.
-async fn curator_revokes(jvm: &Party, kind: &str, n: usize) {
-    let all = jvm.call("revoker", &format!("participants {kind} @")).await;
-    let path = all.split(',').nth(n).and_then(|path| path.strip_prefix('/')).expect("a participant");
-    jvm.call("revoker", &format!("revoke {path}")).await;
 }
 
 async fn asked(guard: &Guard) {
@@ -64,7 +56,7 @@ async fn curator_asks(stage: Stage) {
     let waiting = jvm.spawn("waiter", "lock plain @");
     stage.queued("@", 2).await;
     let asking = timeout(PATIENCE, guard.revoked());
-    let (told, ()) = tokio::join!(asking, curator_revokes(&jvm, "plain", 0));
+    let (told, _) = tokio::join!(asking, jvm.call("revoker", "revoke plain @ 0"));
     told.expect("asked").unwrap();
     // Whoever listens later hears it, too.
     asked(&guard).await;
@@ -76,7 +68,7 @@ async fn curator_asks(stage: Stage) {
     jvm.call("waiter", "unlock plain @").await;
     // The next hold was not asked.
     let guard = client.lock(stage.name()).acquire().await.unwrap();
-    curator_revokes(&jvm, "plain", 0).await;
+    jvm.call("revoker", "revoke plain @ 0").await;
     asked(&guard).await;
     guard.release().await.unwrap();
 }
@@ -116,10 +108,10 @@ async fn one_reader(stage: Stage) {
     let first = first.acquire().await.unwrap();
     let second = second.acquire().await.unwrap();
     stage.queued("@", 2).await;
-    curator_revokes(&jvm, "read", 1).await;
+    jvm.call("revoker", "revoke read @ 1").await;
     asked(&second).await;
     second.release().await.unwrap();
-    curator_revokes(&jvm, "read", 0).await;
+    jvm.call("revoker", "revoke read @ 0").await;
     asked(&first).await;
     first.release().await.unwrap();
     jvm.says("writer", "try write @ 5000", "true").await;

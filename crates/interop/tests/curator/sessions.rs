@@ -14,12 +14,6 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// The session that a child of the trial's lock belongs to.
-fn session_of(stage: &Stage, child: &str) -> i64 {
-    let stat = stage.look().exists(&stage.path(&format!("@/{child}"))).expect("an answer");
-    stat.expect("a node").ephemeral_owner
-}
-
 async fn curators(stage: Stage) {
     let (jvm, client) = (stage.own_jvm(LONG).await, stage.client().await);
     jvm.call("holder", "lock plain @").await;
@@ -28,7 +22,7 @@ async fn curators(stage: Stage) {
     let waiting = tokio::spawn(async move { lock.acquire().await });
     stage.queued("@", 2).await;
     let begin = Instant::now();
-    stage.world().server().expire(session_of(&stage, &child)).expect("expired");
+    stage.world().server().expire(stage.stat(&child).ephemeral_owner).expect("expired");
     let guard = waiting.await.unwrap().expect("granted");
     assert_soon(begin, "the hand-over");
     // Curator goes on with another session, and queues like everybody.
@@ -48,7 +42,7 @@ async fn tenures(stage: Stage) {
     let waiting = jvm.spawn("waiter", "lock plain @");
     stage.queued("@", 2).await;
     let begin = Instant::now();
-    stage.world().server().expire(session_of(&stage, &child)).expect("expired");
+    stage.world().server().expire(stage.stat(&child).ephemeral_owner).expect("expired");
     granted(waiting).await;
     assert_soon(begin, "the hand-over");
     tokio::time::timeout(PATIENCE, guard.lost()).await.expect("the loss is told");

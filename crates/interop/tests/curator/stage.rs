@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use interop::trials::{Party, Shared};
 use tenure::Client;
-use testbed::ZkClient;
+use testbed::{ZkClient, ZkStat};
 
 use crate::world::{LONG, World, options};
 
@@ -69,6 +69,17 @@ impl Stage {
         format!("{}/{}", self.world.root(), name.replace('@', &self.name))
     }
 
+    /// What is known of a child of the trial's own node.
+    pub(crate) fn stat(&self, child: &str) -> ZkStat {
+        let stat = self.look().exists(&self.child(child)).expect("an answer");
+        stat.unwrap_or_else(|| panic!("there is no {child}"))
+    }
+
+    /// The path of such a child. It may have an `@` in it.
+    pub(crate) fn child(&self, child: &str) -> String {
+        format!("{}/{child}", self.path("@"))
+    }
+
     pub(crate) fn look(&self) -> ZkClient {
         self.world.look().expect("a connection")
     }
@@ -93,6 +104,30 @@ impl Stage {
         })
         .await;
         all
+    }
+
+    /// Waits until so many stand in a queue, each watching the one before it. Tenure tries before it queues, and what
+    /// it tries with goes again.
+    pub(crate) async fn lined_up(&self, name: &str, n: usize) {
+        self.until(&format!("{n} in the queue {name}"), || {
+            let queue = self.children(name);
+            queue.len() == n && queue.windows(2).all(|pair| self.watches(name, &pair[1], &pair[0]))
+        })
+        .await;
+    }
+
+    /// Whether the client that has made `child` watches `other`.
+    fn watches(&self, name: &str, child: &str, other: &str) -> bool {
+        let folder = self.path(name);
+        let stat = self.look().exists(&format!("{folder}/{child}")).expect("an answer");
+        let Some(owner) = stat.map(|stat| format!("{:#x}", stat.ephemeral_owner)) else { return false };
+        // Paths as the server has them, and behind each the sessions that watch it.
+        let other = format!("{folder}/{other}");
+        self.world.servers().iter().any(|server| {
+            let said = server.word("wchp").expect("an answer");
+            let mut behind = said.lines().skip_while(|line| line.trim() != other).skip(1);
+            behind.by_ref().take_while(|line| !line.starts_with('/')).any(|line| line.trim() == owner)
+        })
     }
 
     /// The number that everybody counts on.

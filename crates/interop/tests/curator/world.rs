@@ -106,6 +106,13 @@ impl World {
         }
     }
 
+    pub(crate) fn servers(&self) -> &[ZooKeeper] {
+        match &self.servers {
+            Servers::Single(server) => std::slice::from_ref(&**server),
+            Servers::Ensemble(all) => all.servers(),
+        }
+    }
+
     /// Past both libraries.
     pub(crate) fn look(&self) -> Result<ZkClient, testbed::Error> {
         self.server().client()

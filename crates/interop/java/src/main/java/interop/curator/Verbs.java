@@ -3,6 +3,7 @@ package interop.curator;
 import interop.Args;
 import interop.Library;
 import interop.Loops;
+import java.util.List;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.framework.recipes.shared.SharedCount;
@@ -44,10 +45,6 @@ final class Verbs implements Library.Owner {
             case "session" -> {
                 return nodes.session();
             }
-            case "revoke" -> {
-                Revoker.attemptRevoke(client, Doors.path(args.word()));
-                return null;
-            }
             case "count" -> {
                 FileNumber number = new FileNumber(options.number(args.word()));
                 return Loops.count(number, (int) args.number(), doors.of(args.word(), args.word()));
@@ -64,7 +61,7 @@ final class Verbs implements Library.Owner {
         }
     }
 
-    /** {@code VERB KIND NAME [WAIT]} */
+    /** {@code VERB KIND NAME [NUMBER]} */
     private Object door(String verb, String kind, String name, Args args) throws Exception {
         String lock = kind + " " + name;
         switch (verb) {
@@ -85,6 +82,10 @@ final class Verbs implements Library.Owner {
             case "participants" -> {
                 return String.join(",", doors.mutex(kind, name).getParticipantNodes());
             }
+            case "revoke" -> {
+                Revoker.attemptRevoke(client, participant(kind, name, (int) args.number()));
+                return null;
+            }
             case "revocable" -> {
                 revocations.listen(lock, doors.mutex(kind, name));
                 return null;
@@ -94,6 +95,11 @@ final class Verbs implements Library.Owner {
             }
             default -> throw new IllegalArgumentException("no verb " + verb);
         }
+    }
+
+    /** The path of one of those who hold or wait, counted from 0. */
+    private String participant(String kind, String name, int n) throws Exception {
+        return List.copyOf(doors.mutex(kind, name).getParticipantNodes()).get(n);
     }
 
     /** {@code leader.VERB NAME} */
