@@ -8,7 +8,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tenure::layers::Faults;
-use tenure::{Backend, Client, Result, Settings};
+use tenure::backend::Liveness;
+use tenure::{Backend, Client, Holder, Result, Settings};
 
 use crate::stores::World;
 use crate::worker::Worker;
@@ -86,6 +87,18 @@ impl Bench {
     /// The address of the world for other processes.
     pub fn url(&self) -> String {
         self.world.url().expect("only cases marked so ask for an address")
+    }
+
+    /// Whether holds live as long as a session here: nobody can see when they end, a lease is kept by its client, and
+    /// all kinds have a queue.
+    pub fn has_sessions(&self) -> bool {
+        self.bare().info().liveness == Liveness::Session
+    }
+
+    /// How long a holder has left as the store shows it, or `None` where it cannot.
+    pub fn left(&self, holder: &Holder) -> Option<Duration> {
+        assert_eq!(holder.left.is_none(), self.has_sessions(), "{holder:?}");
+        holder.left
     }
 
     /// Whether a name that is good elsewhere is refused here.

@@ -9,7 +9,7 @@ use zookeeper_client::CreateMode;
 
 use crate::fault::Fault;
 use crate::node::{self, Child, Marker};
-use crate::place::{Armed, Hold, Node, Place, Stay};
+use crate::place::{Armed, Hold, Node, Place, Queued, Stay};
 use crate::queue::Queue;
 use crate::session::{Answer, Session};
 use crate::store::Store;
@@ -34,7 +34,7 @@ impl Store {
             return Ok(Attempt::Gone);
         }
         place.seen().hold = None;
-        let mut tries = 0;
+        let (doubts, mut tries) = (self.doubt.times(), 0);
         let answer = loop {
             tries += 1;
             match self.try_once(&mut stay, place, claim).await {
@@ -43,7 +43,12 @@ impl Store {
                 answer => break answer,
             }
         };
-        place.seen().queued = stay.session.clone().filter(|_| stay.node.is_some());
+        place.seen().queued = match (&stay.session, &stay.node) {
+            (Some(session), Some(node)) => {
+                Some(Queued { session: session.clone(), path: node.path.clone(), seen_at: doubts })
+            }
+            _ => None,
+        };
         match answer {
             Ok(Step::Granted { fence, paths }) => {
                 let Some(session) = stay.session.clone() else { return Ok(Attempt::Gone) };
@@ -79,6 +84,7 @@ impl Store {
     async fn try_once(self: &Arc<Self>, stay: &mut Stay, place: &Arc<Place>, claim: &Claim) -> Answer<Step> {
         let session = self.link.session().await?;
         stay.in_session(&session);
+        let stood = stay.node.is_some();
         let step = match claim.kind {
             Kind::Permit { n, limit } => self.permits(stay, &session, place, claim, n, limit).await,
             Kind::Read { under_write: Some(writer) } => match self.under_write(&session, place, claim, writer).await {
@@ -94,7 +100,7 @@ impl Store {
         };
         let keeps = match &step {
             Ok(Step::Granted { .. }) => true,
-            Ok(Step::Busy { .. }) => claim.wait.is_some(),
+            Ok(Step::Busy { .. }) => claim.wait.is_some() || stood,
             // What is not certain is left to the release that follows, or to the next attempt.
             Err(fault) => !matches!(fault, Fault::Config(_) | Fault::Refused(_)),
         };
@@ -123,12 +129,18 @@ impl Store {
                 }
                 Some(child) => {
                     if claim.wait.is_none() || self.wait_for(stay, session, place, &folder, child).await? {
-                        return Ok(Step::Busy { behind: child.id });
+                        return Ok(Step::Busy { behind: self.ours_before(&queue, at, place) });
                     }
                 }
             }
         }
         Err(too_quick())
+    }
+
+    /// The first of this client that waits ahead: it goes in before, whether or not it has seen yet that it may.
+    pub(crate) fn ours_before(&self, queue: &Queue, at: usize, place: &Place) -> Option<HoldId> {
+        let holds = |id: &HoldId| self.places.get(*id).is_some_and(|place| place.seen().hold.is_some());
+        queue.before(at, place.id.client).find(|id| !holds(id))
     }
 
     /// Has a node of its own in `folder`, and sees who else stands there.

@@ -83,7 +83,8 @@ fn collision(depth: usize, segment: &str) -> Option<&'static str> {
         (Some(text), _) if text.as_bytes().first().is_none_or(|c| *c <= b'9') => {
             Some("looks like the place of somebody who waits for the name above")
         }
-        (None, Some(first)) if *first < b'0' => {
+        // What is escaped as a whole begins with a `~`, behind all numbers.
+        (None, Some(first)) if *first < b'0' && segment != "." && segment != ".." && !is_refused(char::from(*first)) => {
             Some("sorts before all numbers: whoever shares a lock on the name above with Curator would wait for it")
         }
         _ => None,

@@ -64,7 +64,7 @@ impl Store {
             let (queue, at) = self.stand(stay, session, place, &folder, Marker::Lock, claim).await?;
             let Some(child) = queue.in_the_way(at, &Kind::Lock) else { return Ok(None) };
             if claim.wait.is_none() || self.wait_for(stay, session, place, &folder, child).await? {
-                return Ok(Some(child.id));
+                return Ok(Some(self.ours_before(&queue, at, place)));
             }
         }
         Err(too_quick())

@@ -48,8 +48,16 @@ pub(crate) struct Place {
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) hold: Option<Hold>,
-    /// The session in which it has a place in a queue.
-    pub(crate) queued: Option<Arc<Session>>,
+    /// Its place in a queue.
+    pub(crate) queued: Option<Queued>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Queued {
+    pub(crate) session: Arc<Session>,
+    pub(crate) path: String,
+    /// How many doubts there were when it was seen.
+    pub(crate) seen_at: u64,
 }
 
 /// What is held.

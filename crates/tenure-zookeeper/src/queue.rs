@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use tenure_core::ledger::admits;
-use tenure_core::{Error, Family, HoldId, Kind, Name, Result};
+use tenure_core::{ClientId, Error, Family, HoldId, Kind, Name, Result};
 
 use crate::node::{Child, Marker};
 
@@ -40,6 +40,11 @@ impl Queue {
             Kind::Read { .. } => ahead.iter().rev().find(|c| c.marker == Marker::Write),
             _ => ahead.last(),
         }
+    }
+
+    /// Those ahead of the one at `at` that belong to the same client, in order.
+    pub(crate) fn before(&self, at: usize, client: ClientId) -> impl Iterator<Item = HoldId> {
+        self.children[..at].iter().filter_map(|child| child.id).filter(move |id| id.client == client)
     }
 
     /// How many of the first are inside.

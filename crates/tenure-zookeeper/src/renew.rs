@@ -1,5 +1,6 @@
 //! Proofs: that the session lives, once for all of its holds, and that nobody has deleted their nodes.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ impl Store {
     pub(crate) async fn renew(self: &Arc<Self>, claims: &[Arc<Claim>]) -> Answer<Vec<Renewal>> {
         let places: Vec<Option<Arc<Place>>> = claims.iter().map(|claim| self.places.get(claim.id)).collect();
         self.prove(&places).await?;
+        self.look_for_queued(&places).await?;
         let answers = places.iter().map(async |place| match place {
             Some(place) => self.look_at(place).await,
             None => Renewal::Gone,
@@ -31,12 +33,40 @@ impl Store {
     async fn prove(&self, places: &[Option<Arc<Place>>]) -> Answer<()> {
         let session_of = |place: &Arc<Place>| {
             let seen = place.seen();
-            seen.hold.as_ref().map(|h| h.session.clone()).or_else(|| seen.queued.clone())
+            seen.hold.as_ref().map(|h| h.session.clone()).or_else(|| Some(seen.queued.as_ref()?.session.clone()))
         };
         let mut sessions: Vec<Arc<Session>> = places.iter().flatten().filter_map(session_of).collect();
         sessions.dedup_by(|a, b| Arc::ptr_eq(a, b));
         for session in sessions.iter().filter(|s| !s.is_over() && s.is_unproved()) {
             session.prove().await?;
+        }
+        Ok(())
+    }
+
+    /// Places in queues are looked for when there was reason to doubt since they were seen: once per queue.
+    async fn look_for_queued(&self, places: &[Option<Arc<Place>>]) -> Answer<()> {
+        let doubts = self.doubt.times();
+        let mut folders: HashMap<String, Vec<&Arc<Place>>> = HashMap::new();
+        for place in places.iter().flatten() {
+            if place.seen().queued.as_ref().is_some_and(|q| q.seen_at != doubts && !q.session.is_over()) {
+                folders.entry(place.folder()).or_default().push(place);
+            }
+        }
+        for (folder, places) in folders {
+            let Some(session) = self.link.standing().await else { return Ok(()) };
+            session.sync().await?;
+            let names = match session.list(&folder).await {
+                Err(fault) if fault.is_missing() => Vec::new(),
+                names => names?,
+            };
+            let names: HashSet<String> = names.into_iter().map(|name| format!("{folder}/{name}")).collect();
+            for place in places {
+                let mut seen = place.seen();
+                match &mut seen.queued {
+                    Some(queued) if names.contains(&queued.path) => queued.seen_at = doubts,
+                    queued => *queued = None,
+                }
+            }
         }
         Ok(())
     }
@@ -50,7 +80,7 @@ impl Store {
                     return Renewal::Held { until: hold.session.until() };
                 }
                 (Some(_), _) => {}
-                (None, Some(session)) if !session.is_over() => return Renewal::Queued,
+                (None, Some(queued)) if !queued.session.is_over() => return Renewal::Queued,
                 (None, _) => return Renewal::Gone,
             }
         }

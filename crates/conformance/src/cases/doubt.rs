@@ -66,7 +66,8 @@ async fn what_is_gone_is_told_at_once(bench: Arc<Bench>) {
     forget(&bench, renewed.id(), "a", Kind::Lock).await;
     forget(&bench, leased.id(), "b", Kind::Lock).await;
     tokio::time::sleep(A_WHILE).await;
-    assert!(renewed.is_held() && leased.is_held(), "without a doubt nobody asks");
+    // Where nodes are watched the holder hears of it by itself.
+    assert!(bench.has_sessions() || renewed.is_held() && leased.is_held(), "without a doubt nobody asks");
     raise(&client);
     told(&renewed).await;
     told(&leased).await;
@@ -97,8 +98,11 @@ async fn what_is_there_keeps_its_time(bench: Arc<Bench>) {
     tokio::time::sleep(A_WHILE).await;
     assert!(guard.is_held(), "a proof is not a loss");
     assert!(guard.remaining() < left, "longer than before: {:?} after {left:?}", guard.remaining());
-    let held = ok(bench.observer().lock("x").holder().await).expect("held").left.expect("a lease");
-    assert!(start.elapsed() + held <= end + A_WHILE, "the store has given it more time: {held:?}");
+    let held = bench.left(&ok(bench.observer().lock("x").holder().await).expect("held"));
+    assert!(
+        held.is_none_or(|held| start.elapsed() + held <= end + A_WHILE),
+        "the store has given it more time: {held:?}"
+    );
     let lost = within(LEASE, "the end of its lease", guard.lost()).await;
     assert_eq!(lost.reason, LostReason::Expired);
     assert!(start.elapsed() >= LEASE * 19 / 20, "cut short: {:?}", start.elapsed());

@@ -66,7 +66,9 @@ async fn an_owner_enters_again(bench: Arc<Bench>) {
     let inner = ok(lock.try_acquire().await).expect("its owner is inside");
     assert_eq!((outer.holds(), inner.holds()), (2, 2));
     assert_eq!(outer.fence(), inner.fence());
-    assert_eq!(ok(other.lock("x").holder().await).expect("held").holds, 2);
+    // A session knows nothing of how often its owners are inside.
+    let counted = if bench.has_sessions() { 1 } else { 2 };
+    assert_eq!(ok(other.lock("x").holder().await).expect("held").holds, counted);
     assert!(ok(client.lock("x").try_acquire().await).is_none(), "another owner is a stranger");
     ok(inner.release().await);
     assert_eq!(outer.holds(), 1);
@@ -96,7 +98,7 @@ async fn a_reentry_keeps_the_fence_and_never_shortens(bench: Arc<Bench>) {
     let left = outer.remaining();
     let inner = ok(lock.lease(LEASE / 10).acquire().await);
     assert_eq!(outer.fence(), inner.fence());
-    assert!(outer.remaining() > left - LEASE, "cut from {left:?} to {:?}", outer.remaining());
+    assert!(outer.remaining() > left.saturating_sub(LEASE), "cut from {left:?} to {:?}", outer.remaining());
     // Past the short lease the store still holds it.
     let start = Instant::now();
     while start.elapsed() < LEASE / 2 {
@@ -161,7 +163,7 @@ async fn a_stranger_can_neither_release_nor_renew(bench: Arc<Bench>) {
     assert_eq!(ok(backend.renew(std::slice::from_ref(&stranger)).await), [Renewal::Gone]);
     let holder = ok(bench.observer().lock("x").holder().await).expect("still held");
     assert_eq!(holder.hold_id(), Some(guard.id()));
-    assert!(holder.left.expect("a lease") <= LEASE, "its time is its own");
+    assert!(bench.left(&holder) <= Some(LEASE), "its time is its own");
     ok(guard.release().await);
 }
 
@@ -176,9 +178,9 @@ async fn who_holds_it_can_be_asked(bench: Arc<Bench>) {
     assert_eq!(holder.pid, Some(std::process::id()));
     assert_eq!(holder.fence, guard.fence());
     assert_eq!(holder.holds, 1);
-    assert!(holder.host.is_some_and(|h| !h.is_empty()));
+    assert!(holder.host.as_ref().is_some_and(|h| !h.is_empty()));
     assert!(holder.since.is_some());
-    assert!(holder.left.expect("a lease") <= LEASE);
+    assert!(bench.left(&holder) <= Some(LEASE));
     assert_eq!(ok(look.list("x", 10).await).len(), 1);
     ok(guard.release().await);
     assert!(!ok(look.lock("x").is_locked().await));
@@ -282,7 +284,7 @@ async fn a_release_after_the_lease_says_lost_and_leaves_the_next(bench: Arc<Benc
     assert!(ok_err(guard.release().await).is_lost());
     let holder = ok(bench.observer().lock("x").holder().await).expect("held");
     assert_eq!(holder.hold_id(), Some(next.id()));
-    assert!(holder.left.expect("a lease") > LEASE, "its time is untouched");
+    assert!(bench.left(&holder).is_none_or(|left| left > LEASE), "its time is untouched");
     ok(next.release().await);
 }
 
@@ -439,6 +441,10 @@ async fn a_lost_release_is_released(bench: Arc<Bench>) {
 }
 
 async fn a_grant_after_its_lease_does_not_count(bench: Arc<Bench>) {
+    if bench.has_sessions() {
+        // There a lease begins with the guard, and a late answer takes nothing from it.
+        return;
+    }
     let lease = LEASE / 6;
     let client = planned(&bench, move |call| match call {
         Call::TryAcquire(_) => Fate { late: lease * 2, ..Fate::default() },

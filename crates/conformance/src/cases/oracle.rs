@@ -46,6 +46,7 @@ fn plain(attempt: Attempt) -> String {
 
 async fn holds(bench: Arc<Bench>, kind: fn(u64) -> Kind) {
     let (store, memory) = (bench.bare(), Memory::new());
+    let queues = bench.has_sessions();
     let client = ClientId::new();
     let name = ok(Name::new("x"));
     let mut dice = Dice(42);
@@ -61,6 +62,15 @@ async fn holds(bench: Arc<Bench>, kind: fn(u64) -> Kind) {
             wait: (dice.below(3) > 0).then_some(Duration::MAX),
             ..Claim::of(HoldId { client, n }, name.clone(), kind(n))
         });
+        // Where every kind has a queue a lock is a fair lock, and nobody passes one who waits for permits.
+        let claim = match claim.kind {
+            Kind::Permit { .. } if queues => Arc::new(Claim { wait: None, ..(*claim).clone() }),
+            _ => claim,
+        };
+        let fair = match claim.kind {
+            Kind::Lock if queues => Arc::new(Claim { kind: Kind::FairLock, ..(*claim).clone() }),
+            _ => claim.clone(),
+        };
         let told = match dice.below(10) {
             0..5 => {
                 let mut a = ok(store.try_acquire(&claim).await);
@@ -71,13 +81,13 @@ async fn holds(bench: Arc<Bench>, kind: fn(u64) -> Kind) {
                     tokio::time::sleep(pause).await;
                     a = ok(store.try_acquire(&claim).await);
                 }
-                let b = ok(memory.try_acquire(&claim).await);
+                let b = ok(memory.try_acquire(&fair).await);
                 (plain(a), plain(b), "acquire")
             }
             5..9 => {
                 ids[at] = next;
                 next += 1;
-                let (a, b) = (store.release(&claim, 0).await, memory.release(&claim, 0).await);
+                let (a, b) = (store.release(&claim, 0).await, memory.release(&fair, 0).await);
                 (format!("{:?}", ok(a)), format!("{:?}", ok(b)), "release")
             }
             _ => {

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{Gate, Waiter, Want, leave_place};
 use crate::acquire::{Tried, Trouble, admit, enter_into};
-use crate::backend::{Attempt, CountOp, Counter, Interest, Renewal, Watch};
+use crate::backend::{Attempt, CountOp, Counter, Interest, Liveness, Renewal, Watch};
 use crate::client::Core;
 use crate::count::Taken;
 use crate::mailbox::{Grant, Letter};
@@ -167,7 +167,9 @@ impl Run {
     }
 
     async fn subscribe(&mut self, first: &Waiter) {
-        let wanted = first.want.id().filter(|_| first.want.is_queued());
+        // A store that goes by sessions has queues for all kinds, and each waiter there waits for the one before it.
+        let session = self.core.backend.info().liveness == Liveness::Session;
+        let wanted = first.want.id().filter(|_| first.want.is_queued() || session);
         if self.watch.is_some() && self.watch_for == wanted {
             return;
         }
