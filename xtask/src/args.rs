@@ -15,7 +15,7 @@ pub(crate) const STORES: &[&str] = &[
 ];
 
 /// Other libraries that locks are shared with. Each has a test of the crate `interop`.
-pub(crate) const PEERS: &[&str] = &["redisson", "redsync", "node-redlock", "redis-py"];
+pub(crate) const PEERS: &[&str] = &["redisson", "redsync", "node-redlock", "redis-py", "curator"];
 
 /// The parts of the benchmarks.
 const BENCHES: &[&str] = &["embedded", "redlock", "redis"];
@@ -26,7 +26,8 @@ cargo xtask test                     all tests
     --quick                          only crates and stores that need no servers, and no benchmarks
     --backend STORE                  only the conformance suite on this store
     -- FILTER                        only tests whose name contains FILTER
-cargo xtask interop PEER             only the locks shared with PEER: redisson, redsync, node-redlock or redis-py
+cargo xtask interop PEER             only the locks shared with PEER: redisson, redsync, node-redlock, redis-py or
+                                     curator
     -- FILTER                        only tests whose name contains FILTER
 cargo xtask bench                    benchmarks, each beside its peer; fails if a bar is missed
     --only embedded                  only memory and SQLite
@@ -178,7 +179,7 @@ mod tests {
             ("test --backend", "needs one of memory"),
             ("test --backend mysql", "knows no `mysql`"),
             ("interop", "needs one of redisson"),
-            ("interop curator", "knows no `curator`"),
+            ("interop jedis", "knows no `jedis`"),
             ("interop redisson fair", "after `--`"),
             ("bench --only servers", "only embedded"),
             ("bench 3", "takes no `3`"),

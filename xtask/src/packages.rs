@@ -33,7 +33,7 @@ pub(crate) const FLOCK: Need = Need { program: "flock", package: "util-linux" };
 /// All of Redis. Only the programs: the services of these packages are not started.
 pub(crate) const REDIS: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV];
 
-/// What the tests of single crates start: all kinds of servers, and Redisson.
+/// What the tests of single crates start: all kinds of servers, Redisson and Curator.
 pub(crate) const UNIT: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN, ZOOKEEPER];
 
 /// Redis, and what Redisson runs on.
@@ -47,6 +47,9 @@ pub(crate) const NODE_REDLOCK: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV, NODE,
 
 /// Redis, and what redis-py runs on.
 pub(crate) const REDIS_PY: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV, PYTHON, PIP];
+
+/// ZooKeeper, and what Curator runs on.
+pub(crate) const CURATOR: &[Need] = &[SETPRIV, JAVA, ZOOKEEPER, MAVEN];
 
 /// The benchmarks with all their peers.
 pub(crate) const BENCH: &[Need] = &[FLOCK, SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN];

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::args::{PEERS, STORES, Wanted};
-use crate::packages::{BENCH, NODE_REDLOCK, Need, REDIS, REDIS_PY, REDISSON, REDSYNC, UNIT};
+use crate::packages::{BENCH, CURATOR, NODE_REDLOCK, Need, REDIS, REDIS_PY, REDISSON, REDSYNC, UNIT};
 use crate::{cargo, root};
 
 /// The crates whose own tests start servers: all that use the testbed, and the testbed. `--quick` leaves them out.
@@ -187,6 +187,7 @@ fn needs_of_peer(peer: &str) -> &'static [Need] {
         "redsync" => REDSYNC,
         "node-redlock" => NODE_REDLOCK,
         "redis-py" => REDIS_PY,
+        "curator" => CURATOR,
         _ => REDISSON,
     }
 }
@@ -236,7 +237,8 @@ mod tests {
         let all = parts(&Wanted::default(), Path::new("bin"));
         let served = |name: &str| name == "unit" || name.contains("redis") || name.starts_with("interop");
         for served in all.iter().filter(|part| served(&part.name)) {
-            assert!(REDIS.iter().all(|need| served.needs.contains(need)), "{served:?}");
+            let needs = if served.name == "interop curator" { CURATOR } else { REDIS };
+            assert!(needs.iter().all(|need| served.needs.contains(need)), "{served:?}");
         }
     }
 

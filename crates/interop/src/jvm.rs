@@ -1,36 +1,24 @@
-//! Redisson, in a Java process of its own.
-
-use std::ops::Deref;
+//! Java processes.
 
 use tokio::process::Command;
 
-use crate::driver::java;
-use crate::{Address, Error, Options, Peer, Result};
+use crate::driver::Recipe;
+use crate::{Error, Peer, Result};
 
-/// A Java process with a Redisson client in it. Dropping it kills it.
-#[derive(Debug)]
-pub struct Jvm(Peer);
-
-impl Jvm {
-    /// Starts one, connected to the servers at `address`. Builds the driver first if need be.
-    ///
-    /// # Errors
-    /// `Build` and `Io` when that fails; `Thrown` when it cannot connect.
-    pub async fn start(address: &Address, options: &Options) -> Result<Self> {
-        let class_path = tokio::task::spawn_blocking(|| java::CLASS_PATH.made()).await;
-        let class_path = class_path.map_err(|e| Error::Build(e.to_string()))??;
-        let mut command = Command::new("java");
-        command.args(options.machine());
-        command.args(["-cp", &class_path, "interop.Driver"]);
-        command.args(options.words(address));
-        Peer::start(command).await.map(Self)
+/// Starts the driver with this main class. Builds it first if need be. Optimised code takes its time to start.
+pub(crate) async fn start(
+    driver: &'static Recipe<String>,
+    main: &str,
+    optimised: bool,
+    words: Vec<String>,
+) -> Result<Peer> {
+    let class_path = tokio::task::spawn_blocking(|| driver.made()).await;
+    let class_path = class_path.map_err(|e| Error::Build(e.to_string()))??;
+    let mut command = Command::new("java");
+    command.arg("-Xshare:auto");
+    if !optimised {
+        command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]);
     }
-}
-
-impl Deref for Jvm {
-    type Target = Peer;
-
-    fn deref(&self) -> &Peer {
-        &self.0
-    }
+    command.args(["-cp", &class_path, main]).args(words);
+    Peer::start(command).await
 }

@@ -1,18 +1,21 @@
 //! The same locks shared with other libraries: processes of both sides, steered from here in the same words.
 
+mod curator;
 mod driver;
 mod jvm;
 mod options;
 mod peer;
 mod plain;
+mod redisson;
 pub mod trials;
 mod worker;
 
-pub use jvm::Jvm;
+pub use curator::{Curator, CuratorOptions};
 pub use options::{Address, Options};
 pub use peer::{PATIENCE, Peer, Pending};
 pub use plain::Plain;
-pub use worker::{Worker, serve};
+pub use redisson::Jvm;
+pub use worker::{Numbers, Worker, serve};
 
 /// What can go wrong with a peer.
 #[derive(Debug, thiserror::Error)]

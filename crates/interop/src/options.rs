@@ -47,15 +47,6 @@ impl Options {
         self
     }
 
-    /// For the Java virtual machine itself.
-    pub(crate) fn machine(&self) -> &'static [&'static str] {
-        if self.optimised {
-            &["-Xshare:auto"]
-        } else {
-            &["-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
-        }
-    }
-
     /// For the driver.
     pub(crate) fn words(&self, address: &Address) -> Vec<String> {
         let mut words = match address {

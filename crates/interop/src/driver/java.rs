@@ -1,4 +1,5 @@
-//! The Java driver: classes of its own, and libraries where Maven keeps them.
+//! The Java drivers: classes of their own, and libraries where Maven keeps them. They have their sources in common, and
+//! each has a project file that says what it is made of.
 
 use std::fs;
 use std::path::Path;
@@ -7,8 +8,21 @@ use std::process::Command;
 use super::{Recipe, offline_first, run};
 use crate::Result;
 
-/// The class path with which `java` finds it.
-pub(crate) const CLASS_PATH: Recipe<String> = Recipe { folder: "java", build, kept };
+/// The class path with which `java` finds the one around Redisson.
+pub(crate) const REDISSON: Recipe<String> = Recipe {
+    name: "redisson",
+    folder: "java",
+    build: |sources, into| build(&sources.join("redisson.xml"), into),
+    kept,
+};
+
+/// The same for the one around Curator.
+pub(crate) const CURATOR: Recipe<String> = Recipe {
+    name: "curator",
+    folder: "java",
+    build: |sources, into| build(&sources.join("curator.xml"), into),
+    kept,
+};
 
 /// Of a finished build whose libraries are still there.
 fn kept(built: &Path) -> Option<String> {
@@ -18,11 +32,11 @@ fn kept(built: &Path) -> Option<String> {
     all_there.then(|| format!("{}:{libraries}", built.join("classes").display()))
 }
 
-fn build(sources: &Path, into: &Path) -> Result<()> {
+fn build(project: &Path, into: &Path) -> Result<()> {
     offline_first(|offline| {
         let mut maven = Command::new("mvn");
         maven.args(["-q", "-B"]).args(offline.then_some("-o"));
-        maven.arg("-f").arg(sources.join("pom.xml"));
+        maven.arg("-f").arg(project);
         maven.arg(format!("-Dout={}", into.display()));
         maven.arg(format!("-Dmdep.outputFile={}", into.join("class-path").display()));
         run(maven.args(["compiler:compile", "dependency:build-classpath"]))
@@ -50,8 +64,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let sources = folder.path().join("sources");
         fs::create_dir_all(&sources).unwrap();
-        fs::write(sources.join("pom.xml"), "<project>").unwrap();
-        let said = CLASS_PATH.made_in(&sources, &folder.path().join("out")).unwrap_err().to_string();
-        assert!(said.contains("pom.xml"), "{said}");
+        fs::write(sources.join("redisson.xml"), "<project>").unwrap();
+        let said = REDISSON.made_in(&sources, &folder.path().join("out")).unwrap_err().to_string();
+        assert!(said.contains("redisson.xml"), "{said}");
     }
 }

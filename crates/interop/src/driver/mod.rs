@@ -17,6 +17,8 @@ use crate::{Error, Result};
 
 /// How a driver is built, and what is used of it.
 pub(crate) struct Recipe<T> {
+    /// What it is known by.
+    name: &'static str,
     /// Where its sources are, in this crate.
     folder: &'static str,
     /// From the sources into an empty folder, which is put in its place afterwards.
@@ -29,7 +31,7 @@ impl<T> Recipe<T> {
     /// What is used of the driver. Builds it if that has not been done.
     pub(crate) fn made(&self) -> Result<T> {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join(self.folder);
-        self.made_in(&sources, &target_folder()?.join(format!("interop-{}", self.folder)))
+        self.made_in(&sources, &target_folder()?.join(format!("interop-{}", self.name)))
     }
 
     fn made_in(&self, sources: &Path, folder: &Path) -> Result<T> {
@@ -140,10 +142,10 @@ mod tests {
             copy(sources, into)?;
             run(Command::new("sh").args(["-c", "echo this; echo and that >&2; exit 1"]))
         };
-        let failing = Recipe { folder: "", build: fails, kept };
+        let failing = Recipe { name: "", folder: "", build: fails, kept };
         let said = failing.made_in(&sources, &out).unwrap_err().to_string();
         assert!(said.contains("this") && said.contains("and that"), "{said}");
-        let good = Recipe { folder: "", build: copy, kept };
+        let good = Recipe { name: "", folder: "", build: copy, kept };
         assert_eq!(good.made_in(&sources, &out).unwrap(), "a driver");
         assert_eq!(failing.made_in(&sources, &out).unwrap(), "a driver");
     }

@@ -65,6 +65,14 @@ impl Party {
         }
     }
 
+    /// Ends what a thread is doing: it is answered with an error.
+    ///
+    /// # Panics
+    /// When the process does not answer.
+    pub async fn interrupt(&self, thread: &str) {
+        self.call(thread, "interrupt").await;
+    }
+
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.peer.pid()

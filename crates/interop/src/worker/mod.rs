@@ -1,16 +1,19 @@
 //! Tenure, in a process of its own: understands the same requests as the driver of the other library.
 
 mod counter;
+mod template;
 mod verbs;
 
 use std::collections::HashMap;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::{Peer, Result};
+pub use counter::Numbers;
 use verbs::Verbs;
 
 /// A process with a client of Tenure in it. Dropping it kills it.
@@ -18,14 +21,13 @@ use verbs::Verbs;
 pub struct Worker(Peer);
 
 impl Worker {
-    /// Starts `binary`, which is this crate's `interop-worker`, with a client of the store at `url`. The numbers that
-    /// `count` counts are on the Redis server at `port` of this machine, or where that one says.
+    /// Starts `binary`, which is this crate's `interop-worker`, with a client of the store at `url`.
     ///
     /// # Errors
     /// `Io` when it does not start; `Thrown` when it cannot connect.
-    pub async fn start(binary: &str, url: &str, port: u16) -> Result<Self> {
+    pub async fn start(binary: &str, url: &str, numbers: &Numbers) -> Result<Self> {
         let mut command = Command::new(binary);
-        command.args([url, &port.to_string()]);
+        command.args([url, &numbers.to_string()]);
         Peer::start(command).await.map(Self)
     }
 }
@@ -41,8 +43,8 @@ impl Deref for Worker {
 /// The main loop of `interop-worker`: until its input ends.
 pub async fn serve() {
     let args: Vec<String> = std::env::args().collect();
-    let [_, url, port] = &args[..] else { panic!("interop-worker URL PORT") };
-    let port = port.parse().expect("a port");
+    let [_, url, numbers] = &args[..] else { panic!("interop-worker URL NUMBERS") };
+    let numbers = Numbers::parse(numbers);
     let client = match tenure::connect(url).await {
         Ok(client) => client,
         Err(wrong) => return say("0", Err(wrong.into())),
@@ -60,22 +62,40 @@ pub async fn serve() {
             say(&id, Ok("true".to_owned()));
             continue;
         }
-        let thread = threads.entry(thread).or_insert_with(|| work(Verbs::new(client.clone(), port)));
-        thread.send((id, request)).expect("it works until this end closes");
+        let thread =
+            threads.entry(thread).or_insert_with(|| work(Verbs::new(client.clone(), numbers.clone())));
+        if request == "interrupt" {
+            thread.interrupted.notify_waiters();
+            say(&id, Ok(String::new()));
+            continue;
+        }
+        thread.requests.send((id, request)).expect("it works until this end closes");
     }
     // Whoever steers this has gone: what is held is left to its lease, as after a crash.
     std::process::exit(0);
 }
 
+struct Thread {
+    requests: mpsc::UnboundedSender<(String, String)>,
+    /// Drops what is under way.
+    interrupted: Arc<Notify>,
+}
+
 /// A task that does the requests of one thread.
-fn work(mut verbs: Verbs) -> mpsc::UnboundedSender<(String, String)> {
+fn work(mut verbs: Verbs) -> Thread {
     let (requests, mut next) = mpsc::unbounded_channel::<(String, String)>();
+    let interrupted = Arc::new(Notify::new());
+    let stop = interrupted.clone();
     tokio::spawn(async move {
         while let Some((id, request)) = next.recv().await {
-            say(&id, verbs.perform(&request).await);
+            let outcome = tokio::select! {
+                outcome = verbs.perform(&request) => outcome,
+                () = stop.notified() => Err(Wrong("Interrupted".into(), request.clone())),
+            };
+            say(&id, outcome);
         }
     });
-    requests
+    Thread { requests, interrupted }
 }
 
 /// Why a request failed: what stands for the class, and the words.

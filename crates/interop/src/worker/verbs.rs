@@ -3,33 +3,18 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tenure::{Client, CountingSemaphore, Guard, Lock, MultiGuard, Owner};
+use tenure::{Client, Owner};
 
-use super::Wrong;
 use super::counter::Counter;
+use super::template::{Held, Template};
+use super::{Numbers, Wrong};
 
 /// One thread: an owner, and what it holds.
 pub(super) struct Verbs {
     client: Client,
-    port: u16,
+    numbers: Numbers,
     owner: Owner,
     held: HashMap<String, Vec<Held>>,
-}
-
-enum Held {
-    One(Guard),
-    All(MultiGuard),
-    Counted(CountingSemaphore),
-}
-
-impl Held {
-    async fn release(self) -> tenure::Result<()> {
-        match self {
-            Held::One(guard) => guard.release().await,
-            Held::All(guards) => guards.release().await,
-            Held::Counted(semaphore) => semaphore.release(1).await,
-        }
-    }
 }
 
 type Answer = Result<String, Wrong>;
@@ -39,8 +24,8 @@ fn nothing(_: ()) -> String {
 }
 
 impl Verbs {
-    pub(super) fn new(client: Client, port: u16) -> Self {
-        Self { client, port, owner: Owner::new(), held: HashMap::new() }
+    pub(super) fn new(client: Client, numbers: Numbers) -> Self {
+        Self { client, numbers, owner: Owner::new(), held: HashMap::new() }
     }
 
     pub(super) async fn perform(&mut self, request: &str) -> Answer {
@@ -53,44 +38,16 @@ impl Verbs {
                 let words = [&[verb, "multi"], &words[1..]].concat();
                 self.lock(&words).await
             }
+            Some(("leader", "who")) => self.leader(&words[1..]).await,
             _ if words[0] == "count" => self.count(&words[1..]).await,
+            _ if words[0] == "close" => Ok(self.client.close().await.map(nothing)?),
             _ => self.lock(&words).await,
         }
     }
 
-    fn template(&self, kind: &str, name: &str) -> Result<Lock, Wrong> {
-        let lock = match kind {
-            // Which fence a lock has is a matter of the address.
-            "plain" | "fenced" => self.client.lock(name),
-            "fair" => self.client.lock(name).fair(),
-            "read" => self.client.rwlock(name).read(),
-            "write" => self.client.rwlock(name).write(),
-            "permit" => self.client.semaphore(name, 1).permits(1),
-            _ => return Err(unknown(kind)),
-        };
-        Ok(lock.owner(&self.owner))
-    }
-
-    /// The parts of a multi-lock.
-    fn templates(&self, names: &str) -> Result<Vec<Lock>, Wrong> {
-        names.split(',').map(|name| self.template("plain", name)).collect()
-    }
-
-    /// Waits until it is in.
-    async fn enter(&self, kind: &str, name: &str, lease: Option<Duration>) -> Result<Held, Wrong> {
-        let with = |lock: Lock| lease.map_or(lock.clone(), |lease| lock.lease(lease));
-        Ok(match kind {
-            "multi" => {
-                let locks = self.templates(name)?.into_iter().map(with);
-                Held::All(tenure::multi(locks).acquire().await?)
-            }
-            "semaphore" => {
-                let semaphore = self.client.counting_semaphore(name);
-                semaphore.acquire(1).await?;
-                Held::Counted(semaphore)
-            }
-            _ => Held::One(with(self.template(kind, name)?).acquire().await?),
-        })
+    fn template(&self, kind: &str, name: &str, lease: Duration) -> Result<Template, Wrong> {
+        let lease = Some(lease).filter(|lease| !lease.is_zero());
+        Template::new(&self.client, &self.owner, kind, name, lease)
     }
 
     /// `VERB KIND NAME [TIMES]`
@@ -100,30 +57,14 @@ impl Verbs {
         let key = format!("{kind} {name}");
         match *verb {
             "lock" => {
-                let lease = Some(time(0)?).filter(|lease| !lease.is_zero());
-                let held = self.enter(kind, name, lease).await?;
+                let held = self.template(kind, name, time(0)?)?.enter().await?;
                 self.held.entry(key).or_default().push(held);
                 Ok(String::new())
             }
-            "try" if *kind == "multi" => {
-                let guards = tenure::multi(self.templates(name)?).try_acquire().await?;
-                let got = guards.is_some();
-                self.held.entry(key).or_default().extend(guards.map(Held::All));
-                Ok(got.to_string())
-            }
             "try" => {
-                let mut lock = self.template(kind, name)?;
-                let (wait, lease) = (time(0)?, time(1)?);
-                if !lease.is_zero() {
-                    lock = lock.lease(lease);
-                }
-                let guard = if wait.is_zero() {
-                    lock.try_acquire().await?
-                } else {
-                    lock.try_acquire_for(wait).await?
-                };
-                let got = guard.is_some();
-                self.held.entry(key).or_default().extend(guard.map(Held::One));
+                let held = self.template(kind, name, time(1)?)?.attempt(time(0)?).await?;
+                let got = held.is_some();
+                self.held.entry(key).or_default().extend(held);
                 Ok(got.to_string())
             }
             "unlock" => match self.held.get_mut(&key).and_then(Vec::pop) {
@@ -132,13 +73,7 @@ impl Verbs {
             },
             "is-held" => {
                 let last = self.held.get(&key).and_then(|held| held.last());
-                Ok(match last {
-                    Some(Held::One(guard)) => guard.is_held(),
-                    Some(Held::All(guards)) => guards.is_held(),
-                    Some(Held::Counted(_)) => true,
-                    None => false,
-                }
-                .to_string())
+                Ok(last.is_some_and(Held::is_held).to_string())
             }
             _ => Err(unknown(verb)),
         }
@@ -196,24 +131,31 @@ impl Verbs {
         })
     }
 
+    /// `leader.who NAME`: what whoever leads says of itself.
+    async fn leader(&mut self, words: &[&str]) -> Answer {
+        let leader = self.client.election(words[0]).leader().await?;
+        Ok(leader.and_then(|leader| leader.note).unwrap_or_default())
+    }
+
     /// `count KEY N KIND NAME`: adds 1 to a number, N times, by reading it and writing it back.
     async fn count(&mut self, words: &[&str]) -> Answer {
         let [key, n, kind, name] = words else { return Err(unknown("count")) };
-        let mut counter = Counter::open(self.port, key)?;
+        let template = self.template(kind, name, Duration::ZERO)?;
+        let mut counter = Counter::open(&self.numbers, key)?;
         for _ in 0..number(n)? {
-            let held = self.enter(kind, name, None).await?;
-            counter.add_one()?;
+            let held = template.enter().await?;
+            counter.add_one().await?;
             held.release().await?;
         }
         Ok((*n).to_owned())
     }
 }
 
-fn unknown(what: &str) -> Wrong {
+pub(super) fn unknown(what: &str) -> Wrong {
     Wrong("Unknown".into(), format!("nobody knows {what:?} here"))
 }
 
-fn number(word: &str) -> Result<u64, Wrong> {
+pub(super) fn number(word: &str) -> Result<u64, Wrong> {
     word.parse().map_err(|_| Wrong("NoNumber".into(), word.to_owned()))
 }
 

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use interop::trials::Shared;
-use interop::{Plain, Worker};
+use interop::{Numbers, Plain, Worker};
 use testbed::{Redis, RedisOptions};
 use tokio::sync::{Mutex, OnceCell};
 
@@ -117,8 +117,8 @@ impl World {
 
     pub(crate) async fn new_worker(&self, options: &str) -> Shared {
         let binary = env!("CARGO_BIN_EXE_interop-worker");
-        let port = self.servers[0].port();
-        Arc::new(Worker::start(binary, &self.url(options), port).await.expect("a worker"))
+        let numbers = Numbers::Redis(self.servers[0].port());
+        Arc::new(Worker::start(binary, &self.url(options), &numbers).await.expect("a worker"))
     }
 
     /// The n-th process of the library that all share.

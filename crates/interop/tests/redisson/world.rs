@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use interop::trials::Shared;
-use interop::{Address, Jvm, Options, Worker};
+use interop::{Address, Jvm, Numbers, Options, Worker};
 use testbed::{Cluster, Redis, RedisOptions, Sentinels};
 use tokio::sync::{Mutex, OnceCell};
 
@@ -131,8 +131,8 @@ impl World {
 
     pub(crate) async fn new_worker(&self, options: &str) -> Shared {
         let binary = env!("CARGO_BIN_EXE_interop-worker");
-        let port = self.node_of("any").port();
-        Arc::new(Worker::start(binary, &self.url(options), port).await.expect("a worker"))
+        let numbers = Numbers::Redis(self.node_of("any").port());
+        Arc::new(Worker::start(binary, &self.url(options), &numbers).await.expect("a worker"))
     }
 
     /// The n-th of the Java processes that all share.

@@ -1,20 +1,20 @@
 package interop;
 
-import java.util.Arrays;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
-import org.redisson.api.RedissonClient;
 
-/** A thread that lives on between requests, since Redisson knows an owner by its thread. */
+/** A thread that lives on between requests, since an owner is known by its thread. */
 final class Worker {
     private record Request(String id, String[] words) {}
 
     private final BlockingQueue<Request> requests = new LinkedBlockingQueue<>();
+    private final Library library;
     private final Thread thread;
 
-    Worker(String name, RedissonClient client) {
-        Verbs verbs = new Verbs(client);
-        thread = new Thread(() -> run(verbs), name);
+    Worker(String name, Library library) {
+        this.library = library;
+        Library.Owner owner = library.owner();
+        thread = new Thread(() -> run(owner), name);
         thread.setDaemon(true);
         thread.start();
     }
@@ -23,31 +23,32 @@ final class Worker {
         requests.add(new Request(id, words));
     }
 
-    /** Whether it sleeps until a message comes: Redisson parks waiters on local semaphores and gates. */
     boolean isParked() {
-        boolean waits = thread.getState() == Thread.State.WAITING || thread.getState() == Thread.State.TIMED_WAITING;
-        return waits && Arrays.stream(thread.getStackTrace()).anyMatch(Worker::isGate);
+        return library.isParked(thread);
     }
 
-    private static boolean isGate(StackTraceElement frame) {
-        return frame.getClassName().equals("java.util.concurrent.Semaphore")
-                || frame.getClassName().startsWith("org.redisson.misc.ReclosableLatch");
+    /** What it does at the moment fails. */
+    void interrupt() {
+        thread.interrupt();
     }
 
-    private void run(Verbs verbs) {
+    private void run(Library.Owner owner) {
         while (true) {
             try {
                 Request request = requests.take();
-                Driver.say(request.id() + " " + answer(verbs, request.words()));
-            } catch (InterruptedException nobodyDoesThat) {
-                return;
+                String answer = answer(owner, request.words());
+                // Meant for that request, whether it noticed or not.
+                Thread.interrupted();
+                Driver.say(request.id() + " " + answer);
+            } catch (InterruptedException nothingWasUnderWay) {
+                continue;
             }
         }
     }
 
-    private static String answer(Verbs verbs, String[] words) {
+    private static String answer(Library.Owner owner, String[] words) {
         try {
-            Object value = verbs.perform(words);
+            Object value = owner.perform(new Args(words));
             return value == null ? "ok" : "ok " + value;
         } catch (Throwable wrong) {
             return error(wrong);

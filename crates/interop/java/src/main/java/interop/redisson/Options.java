@@ -1,4 +1,4 @@
-package interop;
+package interop.redisson;
 
 import java.util.Arrays;
 import org.redisson.config.BaseMasterSlaveServersConfig;

@@ -1,29 +1,31 @@
-package interop;
+package interop.redisson;
 
-import java.util.Arrays;
+import interop.Args;
+import interop.Library;
+import interop.Loops;
 import java.util.concurrent.TimeUnit;
 import org.redisson.api.RLock;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RedissonClient;
 
 /** What can be asked for. Times are in milliseconds; a lease of 0 or none means the watchdog. */
-final class Verbs {
+final class Verbs implements Library.Owner {
     private static final TimeUnit MS = TimeUnit.MILLISECONDS;
 
     private final RedissonClient client;
     private final Locks locks;
     private final Counts counts;
-    private final Loops loops;
+    private final Gates gates;
 
     Verbs(RedissonClient client) {
         this.client = client;
         locks = new Locks(client);
         counts = new Counts(client);
-        loops = new Loops(client);
+        gates = new Gates(client);
     }
 
-    Object perform(String[] words) throws InterruptedException {
-        Args args = new Args(words);
+    @Override
+    public Object perform(Args args) throws Exception {
         String verb = args.word();
         int dot = verb.indexOf('.');
         switch (dot < 0 ? "" : verb.substring(0, dot)) {
@@ -42,9 +44,14 @@ final class Verbs {
         return switch (verb) {
             case "owner" -> client.getId() + ":" + Thread.currentThread().getId();
             case "echo" -> args.rest();
-            case "count" -> loops.count(args.word(), (int) args.number(), args.word(), args.word());
-            case "bench" -> loops.bench(
-                    args.word(), args.word(), args.number(), (int) args.number(), args.word().equals("shared"));
+            case "count" ->
+                Loops.count(gates.number(args.word()), (int) args.number(), gates.of(args.word(), args.word()));
+            case "bench" -> {
+                String kind = args.word();
+                yield Loops.bench(
+                        name -> gates.of(kind, name),
+                        args.word(), args.number(), (int) args.number(), args.word().equals("shared"));
+            }
             default -> lock(verb, locks.of(args.word(), args.word()), args);
         };
     }
@@ -103,34 +110,5 @@ final class Verbs {
             case "token" -> lock.getToken();
             default -> throw new IllegalArgumentException("no verb fenced." + verb);
         };
-    }
-
-    /** The words of a request, one after the other. */
-    static final class Args {
-        private final String[] words;
-        private int next;
-
-        Args(String[] words) {
-            this.words = words;
-        }
-
-        String word() {
-            if (next == words.length) {
-                throw new IllegalArgumentException("more words are needed after " + String.join(" ", words));
-            }
-            return words[next++];
-        }
-
-        long number() {
-            return Long.parseLong(word());
-        }
-
-        long number(long otherwise) {
-            return next < words.length ? number() : otherwise;
-        }
-
-        String rest() {
-            return String.join(" ", Arrays.copyOfRange(words, next, words.length));
-        }
     }
 }

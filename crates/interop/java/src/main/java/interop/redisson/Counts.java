@@ -1,5 +1,6 @@
-package interop;
+package interop.redisson;
 
+import interop.Args;
 import java.util.Arrays;
 import java.util.concurrent.TimeUnit;
 import org.redisson.api.RCountDownLatch;
@@ -18,7 +19,7 @@ final class Counts {
     }
 
     /** {@code sem.VERB NAME [N [WAIT]]} */
-    Object semaphore(String verb, Verbs.Args args) throws InterruptedException {
+    Object semaphore(String verb, Args args) throws InterruptedException {
         RSemaphore semaphore = client.getSemaphore(args.word());
         switch (verb) {
             case "set" -> {
@@ -55,7 +56,7 @@ final class Counts {
     }
 
     /** {@code permit.VERB NAME …}; ids are words, several of them separated by commas, {@code none} when there is none. */
-    Object permits(String verb, Verbs.Args args) throws InterruptedException {
+    Object permits(String verb, Args args) throws InterruptedException {
         RPermitExpirableSemaphore semaphore = client.getPermitExpirableSemaphore(args.word());
         switch (verb) {
             case "set" -> {
@@ -104,7 +105,7 @@ final class Counts {
     }
 
     /** {@code latch.VERB NAME [N]} */
-    Object latch(String verb, Verbs.Args args) throws InterruptedException {
+    Object latch(String verb, Args args) throws InterruptedException {
         RCountDownLatch latch = client.getCountDownLatch(args.word());
         switch (verb) {
             case "set" -> {
