@@ -165,6 +165,13 @@ impl Session {
         self.ask(async |client| client.get_data(path).await).await
     }
 
+    /// The same, not older than this call: the server that we speak to may be behind the leader. Both are sent at once.
+    pub(crate) async fn read_latest(&self, path: &str) -> Answer<(Vec<u8>, Stat)> {
+        let (synced, read) = futures_util::join!(self.sync(), self.read(path));
+        synced?;
+        read
+    }
+
     pub(crate) async fn read_and_watch(&self, path: &str) -> Answer<(Vec<u8>, Stat, OneshotWatcher)> {
         self.ask(async |client| client.get_and_watch_data(path).await).await
     }
