@@ -1,8 +1,18 @@
 //! The command line, as data.
 
 /// The stores of the conformance suite, by the names that it gives them.
-pub(crate) const STORES: &[&str] =
-    &["memory", "sqlite", "redis", "redis-sentinel", "redis-cluster", "redis-plain", "redlock", "redlock-3"];
+pub(crate) const STORES: &[&str] = &[
+    "memory",
+    "sqlite",
+    "redis",
+    "redis-sentinel",
+    "redis-cluster",
+    "redis-plain",
+    "redlock",
+    "redlock-3",
+    "zookeeper",
+    "zookeeper-ensemble",
+];
 
 /// Other libraries that locks are shared with. Each has a test of the crate `interop`.
 pub(crate) const PEERS: &[&str] = &["redisson", "redsync", "node-redlock", "redis-py", "curator"];

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use tenure::layers::Faults;
 use tenure::backend::Liveness;
+use tenure::layers::Faults;
 use tenure::{Backend, Client, Holder, Result, Settings};
 
 use crate::stores::World;

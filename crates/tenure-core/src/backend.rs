@@ -190,7 +190,8 @@ impl Info {
             Liveness::Session => Err(Error::Unsupported {
                 backend: self.scheme,
                 what: format!("extending a hold of {name} by its id"),
-                reason: "a hold lives there as long as the session that took it, and needs no renewal".to_owned(),
+                reason: "a hold lives there as long as the session that took it, and needs no renewal"
+                    .to_owned(),
             }),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
 
 use tenure_core::backend::Attempt;
 use tenure_core::{Claim, Fence, HoldId, Kind};
@@ -16,6 +17,9 @@ use crate::store::Store;
 
 /// How often in one attempt what it stands on may vanish: its folder, its own node, its session.
 pub(crate) const TRIES: usize = 8;
+
+/// How soon one who waits behind another of the same client looks again.
+const ON_ITS_WAY: Duration = Duration::from_millis(50);
 
 /// What an attempt came to.
 pub(crate) enum Step {
@@ -70,7 +74,8 @@ impl Store {
                 if stay.is_nothing() {
                     self.places.forget(place.id);
                 }
-                Ok(Attempt::Busy { retry_after: None, behind })
+                // Whoever goes in before may be on its way to where it waits: its turn must not be missed until then.
+                Ok(Attempt::Busy { retry_after: behind.map(|_| ON_ITS_WAY), behind })
             }
             Err(fault) => {
                 if stay.is_nothing() {
@@ -87,15 +92,17 @@ impl Store {
         let stood = stay.node.is_some();
         let step = match claim.kind {
             Kind::Permit { n, limit } => self.permits(stay, &session, place, claim, n, limit).await,
-            Kind::Read { under_write: Some(writer) } => match self.under_write(&session, place, claim, writer).await {
-                None => self.queue(stay, &session, place, claim).await,
-                Some(answer) => {
-                    if answer.as_ref().is_err_and(Fault::is_unknown) {
-                        stay.doubt();
+            Kind::Read { under_write: Some(writer) } => {
+                match self.under_write(&session, place, claim, writer).await {
+                    None => self.queue(stay, &session, place, claim).await,
+                    Some(answer) => {
+                        if answer.as_ref().is_err_and(Fault::is_unknown) {
+                            stay.doubt();
+                        }
+                        answer
                     }
-                    answer
                 }
-            },
+            }
             _ => self.queue(stay, &session, place, claim).await,
         };
         let keeps = match &step {
@@ -125,7 +132,10 @@ impl Store {
             match queue.in_the_way(at, &claim.kind) {
                 None => {
                     let Some(node) = &stay.node else { continue };
-                    return Ok(Step::Granted { fence: Fence(node.born as u64), paths: vec![node.path.clone()] });
+                    return Ok(Step::Granted {
+                        fence: Fence(node.born as u64),
+                        paths: vec![node.path.clone()],
+                    });
                 }
                 Some(child) => {
                     if claim.wait.is_none() || self.wait_for(stay, session, place, &folder, child).await? {
@@ -139,8 +149,8 @@ impl Store {
 
     /// The first of this client that waits ahead: it goes in before, whether or not it has seen yet that it may.
     pub(crate) fn ours_before(&self, queue: &Queue, at: usize, place: &Place) -> Option<HoldId> {
-        let holds = |id: &HoldId| self.places.get(*id).is_some_and(|place| place.seen().hold.is_some());
-        queue.before(at, place.id.client).find(|id| !holds(id))
+        let waits = |id: &HoldId| self.places.get(*id).is_some_and(|place| place.seen().hold.is_none());
+        queue.before(at, place.id.client).find(waits)
     }
 
     /// Has a node of its own in `folder`, and sees who else stands there.
@@ -183,7 +193,7 @@ impl Store {
                     names?
                 }
             };
-            let queue = Queue::new(&names);
+            let queue = Queue::new(names);
             match stay.node.as_ref().and_then(|node| queue.position(node.name())) {
                 Some(at) => return Ok((queue, at)),
                 // Somebody has deleted it.
@@ -202,7 +212,11 @@ impl Store {
             names => names?,
         };
         let prefix = node::prefix(place.id);
-        let mut mine: Vec<_> = names.iter().filter(|n| n.starts_with(&prefix)).filter_map(|n| Child::parse(n)).collect();
+        let mut mine: Vec<_> = names
+            .iter()
+            .filter(|n| n.starts_with(&prefix))
+            .filter_map(|n| Child::parse(n.as_str()))
+            .collect();
         mine.sort_by_key(|child| child.sequence);
         let mut found = None;
         for child in mine {
@@ -230,7 +244,10 @@ impl Store {
             return Ok(());
         }
         session.end();
-        Err(Fault::Ended(format!("the server has made it for session {owner:#x}, not for ours, {:#x}", session.id)))
+        Err(Fault::Ended(format!(
+            "the server has made it for session {owner:#x}, not for ours, {:#x}",
+            session.id
+        )))
     }
 
     pub(crate) async fn make_folders(&self, session: &Session, folder: &str) -> Answer<()> {
@@ -249,7 +266,9 @@ impl Store {
         folder: &str,
         child: &Child,
     ) -> Answer<bool> {
-        let Some(ear) = self.ears.of(place.id) else { return Ok(true) };
+        if !self.ears.hears(place.id) {
+            return Ok(true);
+        }
         let path = format!("{folder}/{}", child.name);
         if stay.armed.as_ref().is_some_and(|armed| armed.is_for(&path)) {
             return Ok(true);
@@ -260,17 +279,26 @@ impl Store {
             Err(fault) if fault.is_missing() => return Ok(false),
             Err(fault) => return Err(fault),
         };
-        let (fired, ear) = (Arc::new(AtomicBool::new(false)), Arc::downgrade(&ear));
+        self.arm(stay, place, path, async move { drop(watcher.changed().await) });
+        Ok(true)
+    }
+
+    /// Whoever listens for this claim then is told when `change` comes.
+    pub(crate) fn arm(
+        &self,
+        stay: &mut Stay,
+        place: &Place,
+        path: String,
+        change: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let (ears, id, fired) = (self.ears.clone(), place.id, Arc::new(AtomicBool::new(false)));
         let done = fired.clone();
         let task = tokio::spawn(async move {
-            watcher.changed().await;
+            change.await;
             done.store(true, SeqCst);
-            if let Some(ear) = ear.upgrade() {
-                ear.tell();
-            }
+            ears.tell(id);
         });
         stay.armed = Some(Armed { path, fired, task: task.abort_handle() });
-        Ok(true)
     }
 
     /// A read under the owner's own write stands in the writer's place. `None` when there is no such writer.
@@ -294,7 +322,9 @@ impl Store {
         Some(match session.create(&path, note, CreateMode::Ephemeral).await {
             Ok(_) => Ok(Step::Granted { fence, paths: vec![path] }),
             // No other has a node of this name.
-            Err(fault) if fault.is(&zookeeper_client::Error::NodeExists) => Ok(Step::Granted { fence, paths: vec![path] }),
+            Err(fault) if fault.is(&zookeeper_client::Error::NodeExists) => {
+                Ok(Step::Granted { fence, paths: vec![path] })
+            }
             Err(fault) => Err(fault),
         })
     }

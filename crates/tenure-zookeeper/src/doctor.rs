@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::{Claim, ClientId, Finding, HoldId, Kind, Name};
 use tenure_core::backend::Attempt;
+use tenure_core::{Claim, ClientId, Finding, HoldId, Kind, Name};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -44,7 +44,11 @@ impl Store {
                     read(&said)
                 }
                 Ok(Err(e)) => Finding::error("server", format!("it does not answer: {e}"), "start it"),
-                Err(_) => Finding::error("server", format!("it does not answer within {ASKING:?}"), "look at its log"),
+                Err(_) => Finding::error(
+                    "server",
+                    format!("it does not answer within {ASKING:?}"),
+                    "look at its log",
+                ),
             };
             findings.push(finding.at(server));
         }
@@ -102,7 +106,8 @@ impl Store {
         let Ok(name) = Name::new(format!("tenure-doctor-{}", id.client)) else {
             return Finding::unknown("trial", "no name for it", "try again");
         };
-        let failed = |what: String| Finding::error("trial", what, "see what the message says about rights and paths");
+        let failed =
+            |what: String| Finding::error("trial", what, "see what the message says about rights and paths");
         let path = match self.paths.path(&name) {
             Ok(path) => path,
             Err(error) => return failed(error.to_string()),
@@ -114,7 +119,9 @@ impl Store {
         match (tried, left) {
             (Ok(Attempt::Granted { .. }), Ok(_)) => Finding::ok("trial", "a lock was taken and given back"),
             (Ok(other), Ok(_)) => failed(format!("a lock that nobody else knows was not granted: {other:?}")),
-            (Err(fault), _) | (_, Err(fault)) => failed(fault.into_error("take and give back a lock", &path).to_string()),
+            (Err(fault), _) | (_, Err(fault)) => {
+                failed(fault.into_error("take and give back a lock", &path).to_string())
+            }
         }
     }
 }

@@ -44,9 +44,17 @@ impl Ears {
         ear
     }
 
-    /// Who listens for this claim.
-    pub(crate) fn of(&self, id: HoldId) -> Option<Arc<Ear>> {
-        self.claims.lock().unwrap().get(&id)?.upgrade()
+    /// Whether somebody listens for this claim.
+    pub(crate) fn hears(&self, id: HoldId) -> bool {
+        self.claims.lock().unwrap().contains_key(&id)
+    }
+
+    /// Tells whoever listens for this claim.
+    pub(crate) fn tell(&self, id: HoldId) {
+        let ear = self.claims.lock().unwrap().get(&id).and_then(Weak::upgrade);
+        if let Some(ear) = ear {
+            ear.tell();
+        }
     }
 
     pub(crate) fn tell_all(&self) {

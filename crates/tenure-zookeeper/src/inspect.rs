@@ -62,7 +62,9 @@ impl Store {
                 {
                     found.push(seen);
                 }
-                let deeper = children.iter().filter(|c| !is_of_a_recipe(c) && !(folder.is_empty() && *c == "zookeeper"));
+                let deeper = children
+                    .iter()
+                    .filter(|c| !is_of_a_recipe(c) && !(folder.is_empty() && *c == "zookeeper"));
                 folders.extend(deeper.map(|child| format!("{folder}/{child}")));
             }
         }
@@ -78,7 +80,7 @@ impl Store {
         path: &str,
         children: &[String],
     ) -> Answer<Option<Snapshot>> {
-        let queue = Queue::new(children);
+        let queue = Queue::new(children.iter().cloned());
         let ledger = match children.iter().any(|c| c == NUMBERS) {
             true => self.ledger(session, path).await?,
             false => None,
@@ -103,7 +105,7 @@ impl Store {
             seen.family = Family::Permit;
             let (locks, leases) = (format!("{path}/{LOCKS}"), format!("{path}/{LEASES}"));
             let folder = async |folder: &str| match session.list(folder).await {
-                Ok(names) => read(session, folder, Queue::new(&names)).await,
+                Ok(names) => read(session, folder, Queue::new(names)).await,
                 Err(fault) if fault.is_missing() => Ok(Vec::new()),
                 Err(fault) => Err(fault),
             };
@@ -164,7 +166,7 @@ fn permits(taken: &[Read]) -> Vec<Holder> {
     let mut at = HashMap::new();
     for read in taken {
         let holder = read.holder();
-        let known = read.child.id.map(|_| *at.entry(holder.id.clone()).or_insert(holders.len()));
+        let known = read.child.id().map(|_| *at.entry(holder.id.clone()).or_insert(holders.len()));
         match known.and_then(|at| holders.get_mut(at)) {
             Some(same) => {
                 same.holds += 1;
@@ -187,7 +189,7 @@ impl Read {
 
     /// For one of another library, the name of its node.
     fn id(&self) -> String {
-        self.child.id.map_or_else(|| self.child.name.clone(), |id| id.to_string())
+        self.child.id().map_or_else(|| self.child.name.clone(), |id| id.to_string())
     }
 
     fn note(&self) -> Option<String> {
@@ -201,7 +203,7 @@ impl Read {
     }
 
     fn holder(&self) -> Holder {
-        let process = self.child.process.as_ref();
+        let process = self.child.process();
         Holder {
             id: self.id(),
             mode: self.mode(),
@@ -210,22 +212,22 @@ impl Read {
             left: None,
             since: self.since(),
             note: self.note(),
-            host: process.map(|p| p.host.clone()),
+            host: process.as_ref().map(|p| p.host.clone()),
             pid: process.map(|p| p.pid),
-            foreign: self.child.id.is_none(),
+            foreign: self.child.id().is_none(),
         }
     }
 
     fn waiter(&self) -> Waiter {
-        let process = self.child.process.as_ref();
+        let process = self.child.process();
         Waiter {
             id: self.id(),
             mode: self.mode(),
             since: self.since(),
             note: self.note(),
-            host: process.map(|p| p.host.clone()),
+            host: process.as_ref().map(|p| p.host.clone()),
             pid: process.map(|p| p.pid),
-            foreign: self.child.id.is_none(),
+            foreign: self.child.id().is_none(),
         }
     }
 }

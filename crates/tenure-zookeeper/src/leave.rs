@@ -41,7 +41,12 @@ impl Store {
     }
 
     /// Deletes whatever stands there by this id, whoever made it.
-    pub(crate) async fn leave_by_id(self: &Arc<Self>, path: &str, kind: Kind, id: HoldId) -> Answer<Released> {
+    pub(crate) async fn leave_by_id(
+        self: &Arc<Self>,
+        path: &str,
+        kind: Kind,
+        id: HoldId,
+    ) -> Answer<Released> {
         let session = self.link.session().await?;
         session.sync().await?;
         let paths = self.of_id(&session, path, kind, id).await?;
@@ -49,7 +54,12 @@ impl Store {
     }
 
     /// Deletes a child of another library.
-    pub(crate) async fn leave_by_name(self: &Arc<Self>, path: &str, kind: Kind, child: &str) -> Answer<Released> {
+    pub(crate) async fn leave_by_name(
+        self: &Arc<Self>,
+        path: &str,
+        kind: Kind,
+        child: &str,
+    ) -> Answer<Released> {
         let session = self.link.session().await?;
         let folder = folders(path, kind).pop().unwrap_or_default();
         if child.contains('/') || node::Child::parse(child).is_none() {
@@ -131,7 +141,9 @@ impl Store {
                             found.into_iter().for_each(|path| store.owe(&session, path));
                             break;
                         }
-                        Err(fault) if fault.is_unknown() => tokio::time::sleep(Duration::from_millis(100)).await,
+                        Err(fault) if fault.is_unknown() => {
+                            tokio::time::sleep(Duration::from_millis(100)).await
+                        }
                         Err(_) => return,
                     }
                 }
@@ -144,4 +156,3 @@ impl Store {
         Error::Config(format!("{SCHEME}: the chroot {chroot} does not exist on these servers: make it first"))
     }
 }
-

@@ -126,7 +126,9 @@ impl Link {
 /// Proves, again and again, that the session lives.
 async fn pulse(session: Weak<Session>) {
     loop {
-        let Some(every) = session.upgrade().filter(|s| !s.is_over()).map(|s| s.proves_every()) else { return };
+        let Some(every) = session.upgrade().filter(|s| !s.is_over()).map(|s| s.proves_every()) else {
+            return;
+        };
         tokio::time::sleep(every).await;
         let Some(session) = session.upgrade() else { return };
         // No answer is no proof; the next may have one.

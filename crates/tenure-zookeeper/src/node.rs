@@ -3,7 +3,7 @@
 //! `_c_<client uuid>-<n>-<pid>@<host>-lock-<sequence>`. Curator's protection id is the client's own, what stands behind
 //! it tells the hold and the process, and Curator ranks by what follows the marker alone.
 
-use tenure_core::{ClientId, HoldId, Process};
+use tenure_core::{HoldId, Process};
 
 /// What a child is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,31 +29,45 @@ impl Marker {
     }
 }
 
-/// A child as its name tells it.
+/// A child as its name tells it. Cheap to make: of a thousand that are listed, few are looked at.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Child {
     pub(crate) name: String,
     pub(crate) marker: Marker,
     pub(crate) sequence: i32,
-    /// The hold, if it is one of this library.
-    pub(crate) id: Option<HoldId>,
-    pub(crate) process: Option<Process>,
 }
 
 impl Child {
     /// `None` for what no recipe makes.
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        let (marker, at) = last_marker(name)?;
-        let sequence = sequence(&name[at + marker.text().len()..])?;
-        let ours = ours(&name[..at]);
-        let (id, process) = ours.map_or((None, None), |(id, process)| (Some(id), process));
-        Some(Self { name: name.to_owned(), marker, sequence, id, process })
+    pub(crate) fn parse(name: impl Into<String>) -> Option<Self> {
+        let name = name.into();
+        let (stem, sequence) = sequence(&name)?;
+        let marker = MARKERS.into_iter().find(|marker| stem.ends_with(marker.text()))?;
+        Some(Self { marker, sequence, name })
     }
 
-    /// What Curator calls it: the ten digits.
+    /// What the server has added to its name.
     pub(crate) fn digits(&self) -> &str {
-        let at = last_marker(&self.name).map_or(0, |(marker, at)| at + marker.text().len());
-        &self.name[at..]
+        sequence(&self.name).map_or("", |(stem, _)| &self.name[stem.len()..])
+    }
+
+    /// The hold, if it is one of this library.
+    pub(crate) fn id(&self) -> Option<HoldId> {
+        Some(self.ours()?.0)
+    }
+
+    /// The process that made it, if it is one of this library.
+    pub(crate) fn process(&self) -> Option<Process> {
+        let (pid, host) = self.ours()?.1.split_once('@')?;
+        let host = host.strip_suffix(self.marker.text())?.strip_suffix('-')?;
+        Some(Process { host: host.to_owned(), pid: pid.parse().ok()? })
+    }
+
+    fn ours(&self) -> Option<(HoldId, &str)> {
+        let rest = sequence(&self.name)?.0.strip_prefix("_c_")?;
+        let (n, process) = rest.get(36..)?.strip_prefix('-')?.split_once('-')?;
+        let n = n.parse().ok()?;
+        Some((HoldId { client: rest.get(..36)?.parse().ok()?, n }, process))
     }
 }
 
@@ -82,21 +96,20 @@ fn last_marker(name: &str) -> Option<(Marker, usize)> {
     MARKERS.iter().filter_map(|m| Some((*m, name.rfind(m.text())?))).max_by_key(|(m, at)| at + m.text().len())
 }
 
-/// Ten digits, or eleven characters once the counter has gone round.
-fn sequence(text: &str) -> Option<i32> {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    (digits.len() == 10 && digits.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok())?
-}
-
-fn ours(text: &str) -> Option<(HoldId, Option<Process>)> {
-    let rest = text.strip_prefix("_c_")?;
-    let client: ClientId = rest.get(..36)?.parse().ok()?;
-    let (n, process) = rest.get(36..)?.strip_prefix('-')?.split_once('-')?;
-    let id = HoldId { client, n: n.parse().ok()? };
-    let process = process.split_once('@').and_then(|(pid, host)| {
-        Some(Process { host: host.strip_suffix('-').unwrap_or(host).to_owned(), pid: pid.parse().ok()? })
-    });
-    Some((id, process))
+/// What the server has added, and what comes before: ten digits, or eleven characters once the counter has gone round.
+fn sequence(name: &str) -> Option<(&str, i32)> {
+    let at = name.len().checked_sub(10).filter(|at| name.is_char_boundary(*at))?;
+    let (stem, digits) = name.split_at(at);
+    if !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    // Of the two that end in a dash, only a number below zero has one more.
+    match stem.strip_suffix('-') {
+        Some(stem) if MARKERS.iter().any(|marker| stem.ends_with(marker.text())) => {
+            Some((stem, name[at - 1..].parse().ok()?))
+        }
+        _ => Some((stem, digits.parse().ok()?)),
+    }
 }
 
 #[cfg(test)]
@@ -109,20 +122,21 @@ mod tests {
         let process = Process { host: "web-1.lock-x".into(), pid: 77 };
         let name = format!("{}0000000003", stem(id, Marker::Lock, &process));
         assert_eq!(name, "_c_4f3c2b1a-0000-4000-8000-000000000001-42-77@web-1.lock-x-lock-0000000003");
-        let child = Child::parse(&name).unwrap();
-        assert_eq!((child.marker, child.sequence, child.id), (Marker::Lock, 3, Some(id)));
-        assert_eq!((child.process, child.name.starts_with(&prefix(id))), (Some(process), true));
+        let child = Child::parse(&*name).unwrap();
+        assert_eq!((child.marker, child.sequence, child.id()), (Marker::Lock, 3, Some(id)));
+        assert_eq!((child.process(), child.name.starts_with(&prefix(id))), (Some(process), true));
         assert!(!child.name.starts_with(&prefix(HoldId { n: 4, ..id })));
     }
 
     #[test]
     fn one_of_curator_is_known_and_a_stray_is_not() {
         let child = Child::parse("_c_4f3c2b1a-0000-4000-8000-000000000001-__WRIT__0000000012").unwrap();
-        assert_eq!((child.marker, child.sequence, child.id), (Marker::Write, 12, None));
+        assert_eq!((child.marker, child.sequence, child.id()), (Marker::Write, 12, None));
         assert_eq!(child.digits(), "0000000012");
         let gone_round = Child::parse("x-lock--2147483648").unwrap();
         assert_eq!((gone_round.sequence, gone_round.digits()), (i32::MIN, "-2147483648"));
-        for stray in ["", "foo", "lock-", "lock-9", "lock-zzz", "007", "lock-99999999999", "lock-ü", "locks"] {
+        for stray in ["", "foo", "lock-", "lock-9", "lock-zzz", "007", "lock-99999999999", "lock-ü", "locks"]
+        {
             assert_eq!(Child::parse(stray), None, "{stray}");
         }
     }

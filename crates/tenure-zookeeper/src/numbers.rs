@@ -51,7 +51,7 @@ impl Store {
 
     /// Reads the ledger of a name, without changing it.
     pub(crate) async fn ledger(&self, session: &Session, path: &str) -> Answer<Option<Ledger>> {
-        match session.read(&format!("{path}/{NUMBERS}")).await {
+        match session.read_latest(&format!("{path}/{NUMBERS}")).await {
             Ok((data, _)) => parse(&data, path).map(Some),
             Err(fault) if fault.is_missing() => Ok(None),
             Err(fault) => Err(fault),
@@ -68,7 +68,7 @@ impl Store {
         let node = format!("{path}/{NUMBERS}");
         let mut pause = Duration::from_millis(1);
         loop {
-            let (mut ledger, version) = match session.read(&node).await {
+            let (mut ledger, version) = match session.read_latest(&node).await {
                 Ok((data, stat)) => (parse(&data, path)?, Some(stat.version)),
                 Err(fault) if fault.is_missing() => (Ledger::default(), None),
                 Err(fault) => return Err(fault),
@@ -143,7 +143,9 @@ fn only_remembers(ledger: &Ledger) -> bool {
 
 fn parse(data: &[u8], path: &str) -> Answer<Ledger> {
     serde_json::from_slice(data).map_err(|e| {
-        Fault::Config(Error::Config(format!("{SCHEME}: {path}/{NUMBERS} was not written by this library: {e}")))
+        Fault::Config(Error::Config(format!(
+            "{SCHEME}: {path}/{NUMBERS} was not written by this library: {e}"
+        )))
     })
 }
 

@@ -84,8 +84,12 @@ fn collision(depth: usize, segment: &str) -> Option<&'static str> {
             Some("looks like the place of somebody who waits for the name above")
         }
         // What is escaped as a whole begins with a `~`, behind all numbers.
-        (None, Some(first)) if *first < b'0' && segment != "." && segment != ".." && !is_refused(char::from(*first)) => {
-            Some("sorts before all numbers: whoever shares a lock on the name above with Curator would wait for it")
+        (None, Some(first))
+            if *first < b'0' && segment != "." && segment != ".." && !is_refused(char::from(*first)) =>
+        {
+            Some(
+                "sorts before all numbers: whoever shares a lock on the name above with Curator would wait for it",
+            )
         }
         _ => None,
     }

@@ -2,7 +2,6 @@
 //! before anybody else.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use futures_util::future::join_all;
 use tenure_core::{Claim, Fence, HoldId, Kind};
@@ -12,7 +11,7 @@ use crate::attempt::{Step, TRIES, too_quick};
 use crate::fault::Fault;
 use crate::node::{self, Marker};
 use crate::path::{LEASES, NUMBERS};
-use crate::place::{Armed, Place, Stay};
+use crate::place::{Place, Stay};
 use crate::session::{Answer, Session};
 use crate::store::Store;
 
@@ -36,7 +35,8 @@ impl Store {
             return Ok(Step::Busy { behind });
         }
         let fits = async || {
-            let (size, used) = futures_util::join!(self.size(session, place, limit), self.used(session, &leases));
+            let (size, used) =
+                futures_util::join!(self.size(session, place, limit), self.used(session, &leases));
             Answer::Ok(used? + u64::from(n) <= size?)
         };
         let mut free = fits().await?;
@@ -93,7 +93,8 @@ impl Store {
         let note = claim.note.as_deref().unwrap_or("").as_bytes();
         let mut made = Vec::new();
         for _ in 0..3 {
-            let creates = join_all((0..n).map(|_| session.create(&stem, note, CreateMode::EphemeralSequential)));
+            let creates =
+                join_all((0..n).map(|_| session.create(&stem, note, CreateMode::EphemeralSequential)));
             let (created, used, size) =
                 futures_util::join!(creates, self.used(session, leases), self.size(session, place, limit));
             let missing = created.iter().any(|c| c.as_ref().is_err_and(Fault::is_missing));
@@ -163,12 +164,15 @@ impl Store {
         place: &Place,
         leases: &str,
     ) -> Answer<()> {
-        let Some(ear) = self.ears.of(place.id) else { return Ok(()) };
+        if !self.ears.hears(place.id) {
+            return Ok(());
+        }
         if stay.armed.as_ref().is_some_and(|armed| armed.is_for(leases)) {
             return Ok(());
         }
         let numbers = format!("{}/{NUMBERS}", place.path);
-        let (returns, sizes) = futures_util::join!(session.list_and_watch(leases), session.stat_and_watch(&numbers));
+        let (returns, sizes) =
+            futures_util::join!(session.list_and_watch(leases), session.stat_and_watch(&numbers));
         let returns = match returns {
             Err(fault) if fault.is_missing() => {
                 self.make_folders(session, leases).await?;
@@ -177,19 +181,12 @@ impl Store {
             returns => returns?,
         };
         let (returns, sizes) = (returns.1, sizes?.1);
-        let (fired, ear) = (Arc::new(AtomicBool::new(false)), Arc::downgrade(&ear));
-        let done = fired.clone();
-        let task = tokio::spawn(async move {
+        self.arm(stay, place, leases.to_owned(), async move {
             tokio::select! {
                 _ = returns.changed() => {}
                 _ = sizes.changed() => {}
             }
-            done.store(true, SeqCst);
-            if let Some(ear) = ear.upgrade() {
-                ear.tell();
-            }
         });
-        stay.armed = Some(Armed { path: leases.to_owned(), fired, task: task.abort_handle() });
         Ok(())
     }
 }

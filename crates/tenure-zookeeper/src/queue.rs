@@ -17,8 +17,8 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn new<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
-        let mut children: Vec<Child> = names.into_iter().filter_map(|name| Child::parse(name.as_ref())).collect();
+    pub(crate) fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
+        let mut children: Vec<Child> = names.into_iter().filter_map(Child::parse).collect();
         children.sort_by(order);
         Self { children }
     }
@@ -33,7 +33,8 @@ impl Queue {
     pub(crate) fn in_the_way(&self, at: usize, kind: &Kind) -> Option<&Child> {
         let ahead = &self.children[..at];
         let placed = |i: usize| HoldId { n: i as u64, ..HoldId::NONE };
-        let seen: Vec<(HoldId, Kind)> = ahead.iter().enumerate().map(|(i, c)| (placed(i), c.kind())).collect();
+        let seen: Vec<(HoldId, Kind)> =
+            ahead.iter().enumerate().map(|(i, c)| (placed(i), c.kind())).collect();
         let holders = seen.iter().map(|(id, kind)| (id, kind));
         admits(kind, 0, holders, std::iter::empty()).err()?;
         match kind {
@@ -44,7 +45,7 @@ impl Queue {
 
     /// Those ahead of the one at `at` that belong to the same client, in order.
     pub(crate) fn before(&self, at: usize, client: ClientId) -> impl Iterator<Item = HoldId> {
-        self.children[..at].iter().filter_map(|child| child.id).filter(move |id| id.client == client)
+        self.children[..at].iter().filter_map(Child::id).filter(move |id| id.client == client)
     }
 
     /// How many of the first are inside.
@@ -67,7 +68,9 @@ impl Queue {
         let wanted = kin(family);
         match self.children.iter().map(Child::family).find(|f| kin(*f) != wanted) {
             None => Ok(()),
-            Some(used) => Err(Error::Config(format!("{name} is in use as a {used} and cannot be a {family} too"))),
+            Some(used) => {
+                Err(Error::Config(format!("{name} is in use as a {used} and cannot be a {family} too")))
+            }
         }
     }
 }
@@ -114,7 +117,7 @@ mod tests {
     use super::*;
 
     fn queue(names: &[&str]) -> Queue {
-        Queue::new(names)
+        Queue::new(names.iter().copied())
     }
 
     fn behind(queue: &Queue, name: &str, kind: Kind) -> Option<String> {

@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tenure_core::backend::Renewal;
 use tenure_core::Claim;
+use tenure_core::backend::Renewal;
 use zookeeper_client::{EventType, OneshotWatcher};
 
 use crate::place::{Place, Watches};
@@ -33,7 +33,10 @@ impl Store {
     async fn prove(&self, places: &[Option<Arc<Place>>]) -> Answer<()> {
         let session_of = |place: &Arc<Place>| {
             let seen = place.seen();
-            seen.hold.as_ref().map(|h| h.session.clone()).or_else(|| Some(seen.queued.as_ref()?.session.clone()))
+            seen.hold
+                .as_ref()
+                .map(|h| h.session.clone())
+                .or_else(|| Some(seen.queued.as_ref()?.session.clone()))
         };
         let mut sessions: Vec<Arc<Session>> = places.iter().flatten().filter_map(session_of).collect();
         sessions.dedup_by(|a, b| Arc::ptr_eq(a, b));
@@ -110,7 +113,13 @@ impl Store {
             match answer {
                 Ok((data, stat, watcher)) if stat.ephemeral_owner == session.id => {
                     place.hear(&data);
-                    let minding = mind(Arc::downgrade(self), Arc::downgrade(place), session.clone(), path.clone(), watcher);
+                    let minding = mind(
+                        Arc::downgrade(self),
+                        Arc::downgrade(place),
+                        session.clone(),
+                        path.clone(),
+                        watcher,
+                    );
                     watches.0.push(tokio::spawn(minding).abort_handle());
                 }
                 Ok(_) => there = false,

@@ -36,7 +36,7 @@ impl Store {
         session.sync().await?;
         let queue = match session.list(path).await {
             Err(fault) if fault.is_missing() => return Ok(false),
-            names => Queue::new(&names?),
+            names => Queue::new(names?),
         };
         let inside = &queue.children[..queue.inside()];
         let in_the_way = inside.iter().filter(|child| !child.shares_with(&kind));

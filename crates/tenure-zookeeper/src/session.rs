@@ -1,8 +1,8 @@
 //! One session with the servers: its requests, and until when it is certain to live.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use tenure_core::{Clock, Drift, Time};
@@ -165,6 +165,13 @@ impl Session {
         self.ask(async |client| client.get_data(path).await).await
     }
 
+    /// The same, not older than this call: the server that we speak to may be behind the leader. Both are sent at once.
+    pub(crate) async fn read_latest(&self, path: &str) -> Answer<(Vec<u8>, Stat)> {
+        let (synced, read) = futures_util::join!(self.sync(), self.read(path));
+        synced?;
+        read
+    }
+
     pub(crate) async fn read_and_watch(&self, path: &str) -> Answer<(Vec<u8>, Stat, OneshotWatcher)> {
         self.ask(async |client| client.get_and_watch_data(path).await).await
     }
@@ -202,4 +209,3 @@ impl Drop for Session {
         self.end();
     }
 }
-

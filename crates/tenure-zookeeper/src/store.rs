@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tenure_core::backend::{
-    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released, Renewal, Snapshot,
-    Watch,
+    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released, Renewal,
+    Snapshot, Watch,
 };
 use tenure_core::{
     Claim, ClientId, Clock, Doubt, Drift, Error, Family, Finding, HoldId, Kind, Name, OpId, Process, Result,
@@ -70,7 +70,9 @@ impl ZooKeeper {
     /// `Config` when there is no server to ask.
     pub fn new(options: Options) -> Result<Self> {
         if options.servers.is_empty() {
-            return Err(Error::Config(format!("{SCHEME}: at least one server must be named, as in {SCHEME}://host")));
+            return Err(Error::Config(format!(
+                "{SCHEME}: at least one server must be named, as in {SCHEME}://host"
+            )));
         }
         let (clock, drift, doubt) = (Clock::boot(), Drift::default(), Doubt::new());
         let ears = Arc::new(Ears::default());
@@ -192,7 +194,8 @@ impl Backend for ZooKeeper {
     async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply> {
         let path = self.store.paths.path(name)?;
         let (store, to, at) = (self.store.clone(), name.clone(), path.clone());
-        self.run(format!("count {name}"), path, async move { store.count(&to, &at, counter, op, id).await }).await
+        self.run(format!("count {name}"), path, async move { store.count(&to, &at, counter, op, id).await })
+            .await
     }
 
     async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
@@ -252,6 +255,8 @@ impl Backend for ZooKeeper {
 
 impl fmt::Debug for ZooKeeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ZooKeeper").field("servers", &self.store.link.options().servers).finish_non_exhaustive()
+        f.debug_struct("ZooKeeper")
+            .field("servers", &self.store.link.options().servers)
+            .finish_non_exhaustive()
     }
 }

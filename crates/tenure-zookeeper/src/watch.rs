@@ -40,7 +40,7 @@ impl Store {
         }
     }
 
-    async fn arm(self: Arc<Self>, subject: &Subject) -> Answer<OneshotWatcher> {
+    async fn watcher(self: Arc<Self>, subject: &Subject) -> Answer<OneshotWatcher> {
         let session = self.link.session().await?;
         match subject {
             Subject::Numbers(path) => Ok(session.stat_and_watch(path).await?.1),
@@ -54,7 +54,7 @@ impl Store {
 
 /// Tells an ear of each change, for as long as it listens.
 async fn follow(store: Weak<Store>, subject: Subject, ear: Weak<Ear>, armed: oneshot::Sender<Answer<()>>) {
-    let arm = async || Some(store.upgrade()?.arm(&subject).await);
+    let arm = async || Some(store.upgrade()?.watcher(&subject).await);
     let mut watcher = match arm().await {
         Some(Ok(watcher)) => watcher,
         Some(Err(fault)) => return drop(armed.send(Err(fault))),

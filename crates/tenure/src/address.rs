@@ -235,7 +235,11 @@ const REDIS: &[&str] = &[
 ];
 
 fn schemes() -> Vec<&'static str> {
-    ["memory", "sqlite"].into_iter().chain(REDIS.iter().copied()).chain(["redlock", "zookeeper", "zookeeper+tls"]).collect()
+    ["memory", "sqlite"]
+        .into_iter()
+        .chain(REDIS.iter().copied())
+        .chain(["redlock", "zookeeper", "zookeeper+tls"])
+        .collect()
 }
 
 /// The one that differs least, if that is little.

@@ -28,7 +28,9 @@ impl Address {
             (Some(cert), Some(key)) => Some((cert, key)),
             (None, None) => None,
             _ => {
-                return Err(Error::Config(format!("{scheme}: cert and key are given together or not at all")));
+                return Err(Error::Config(format!(
+                    "{scheme}: cert and key are given together or not at all"
+                )));
             }
         };
         Ok(Some(Files { ca, identity }))

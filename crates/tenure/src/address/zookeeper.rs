@@ -29,7 +29,11 @@ impl Address {
         let mut named = Vec::new();
         for server in servers.split(',') {
             let (host, port) = host_and_port(server, PORT).map_err(wrong)?;
-            named.push(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") });
+            named.push(if host.contains(':') {
+                format!("[{host}]:{port}")
+            } else {
+                format!("{host}:{port}")
+            });
         }
         let mut options = Options::new(named);
         options.login = login;
@@ -83,7 +87,8 @@ mod tests {
 
     #[test]
     fn they_are_understood() {
-        let all = options("zookeeper://me:p%40ss@a,b:2182,[::1]/app/locks?session=10s&prefix=x/&tick=1s").unwrap();
+        let all =
+            options("zookeeper://me:p%40ss@a,b:2182,[::1]/app/locks?session=10s&prefix=x/&tick=1s").unwrap();
         assert_eq!(all.servers, ["a:2181", "b:2182", "[::1]:2181"]);
         assert_eq!((all.chroot.as_deref(), &*all.prefix), (Some("/app/locks"), "x/"));
         assert_eq!((all.session, all.tick), (Duration::from_secs(10), Duration::from_secs(1)));
