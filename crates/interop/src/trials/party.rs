@@ -78,6 +78,15 @@ impl Party {
         self.peer.pid()
     }
 
+    /// Any signal, by its name without `SIG`.
+    ///
+    /// # Panics
+    /// When it cannot be sent.
+    pub fn signal(&self, signal: &str) {
+        let sent = std::process::Command::new("kill").args(["-s", signal, &self.pid().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "{signal} is not sent");
+    }
+
     /// SIGKILL, and waits until it is gone.
     pub async fn kill(&self) {
         self.peer.kill().await;

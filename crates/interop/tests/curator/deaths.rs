@@ -1,15 +1,12 @@
 //! Processes of either side killed while they hold and while they wait, and clients that are closed.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::mutual::Words;
 use crate::side::{Side, granted};
 use crate::stage::{SOON, Stage, assert_soon};
-use crate::world::LONG;
+use crate::world::{LONG, SHORT};
 use crate::{Case, Way};
-
-/// What the dead leave behind lives this long.
-const SHORT: Duration = Duration::from_secs(3);
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();

@@ -1,11 +1,12 @@
 //! Elections, and who says what of itself.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::time::timeout;
 
 use crate::side::granted;
 use crate::stage::{PATIENCE, Stage, assert_soon};
+use crate::world::SHORT;
 use crate::{Case, Way};
 
 const KIND: &str = "leader";
@@ -83,8 +84,7 @@ async fn tenure_follows(stage: Stage) {
 }
 
 async fn curator_dies(stage: Stage) {
-    let session = Duration::from_secs(3);
-    let (jvm, other) = (stage.own_jvm(session).await, stage.jvm(0).await);
+    let (jvm, other) = (stage.own_jvm(SHORT).await, stage.jvm(0).await);
     let client = stage.client().await;
     jvm.call("jvm", "lock leader:victim @").await;
     let election = client.election(stage.name()).note("heir");

@@ -1,58 +1,58 @@
-//! Sessions that end on the server while their clients live on.
+//! Sessions that end while their clients live on: a process that stood still for too long.
 
 use std::time::Instant;
 
-use crate::side::granted;
-use crate::stage::{PATIENCE, Stage, assert_soon};
-use crate::world::LONG;
+use crate::mutual::Words;
+use crate::side::{Side, granted};
+use crate::stage::{SOON, Stage, assert_soon};
+use crate::world::SHORT;
 use crate::{Case, Way};
 
 pub(crate) fn cases() -> Vec<Case> {
+    let words = Words::of("lock");
     vec![
-        Case::new("lock", "the_session_of_curator_ends", Way::FromPeer, curators).one_server(),
-        Case::new("lock", "the_session_of_tenure_ends", Way::FromTenure, tenures).one_server(),
+        Case::new("lock", "curator_stands_still", Way::FromPeer, move |stage| async move {
+            let (sleeper, other) = (words.own_jvm(&stage, SHORT).await, words.rust(&stage, 0).await);
+            stands_still(&stage, words, &sleeper, &other).await;
+            comes_back(&stage, words, &sleeper, &other).await;
+        }),
+        Case::new("lock", "tenure_stands_still", Way::FromTenure, move |stage| async move {
+            let (sleeper, other) = (words.own_rust(&stage, SHORT).await, words.jvm(&stage, 0).await);
+            stands_still(&stage, words, &sleeper, &other).await;
+            // Whoever held it knows by its own clock.
+            assert!(!sleeper.is_in("sleeper").await);
+            let late = sleeper
+                .party
+                .try_call("sleeper", "unlock plain @")
+                .await
+                .expect_err("it was not in any more");
+            assert_eq!(late.class(), Some("Lost"), "{late}");
+            comes_back(&stage, words, &sleeper, &other).await;
+        }),
     ]
 }
 
-async fn curators(stage: Stage) {
-    let (jvm, client) = (stage.own_jvm(LONG).await, stage.client().await);
-    jvm.call("holder", "lock plain @").await;
-    let child = stage.queued("@", 1).await.remove(0);
-    let lock = client.lock(stage.name());
-    let waiting = tokio::spawn(async move { lock.acquire().await });
-    stage.queued("@", 2).await;
+/// The other one gets in when the session has ended.
+async fn stands_still(stage: &Stage, words: Words, sleeper: &Side, other: &Side) {
+    sleeper.enter("sleeper").await;
+    let waiting = other.wait("other");
+    words.waiting(stage, 1).await;
+    sleeper.party.signal("STOP");
     let begin = Instant::now();
-    stage.world().server().expire(stage.stat(&child).ephemeral_owner).expect("expired");
-    let guard = waiting.await.unwrap().expect("granted");
-    assert_soon(begin, "the hand-over");
-    // Curator goes on with another session, and queues like everybody.
-    let again = jvm.spawn("waiter", "lock plain @");
-    stage.queued("@", 2).await;
-    assert!(guard.is_held());
-    guard.release().await.unwrap();
-    granted(again).await;
-    jvm.call("waiter", "unlock plain @").await;
+    granted(waiting).await;
+    assert!(begin.elapsed() < SHORT + SOON, "only after {:?}", begin.elapsed());
+    sleeper.party.signal("CONT");
 }
 
-/// Whoever held it is told.
-async fn tenures(stage: Stage) {
-    let (jvm, client) = (stage.jvm(0).await, stage.client().await);
-    let guard = client.lock(stage.name()).acquire().await.unwrap();
-    let child = stage.queued("@", 1).await.remove(0);
-    let waiting = jvm.spawn("waiter", "lock plain @");
-    stage.queued("@", 2).await;
+/// It goes on with another session, and queues like everybody.
+async fn comes_back(stage: &Stage, words: Words, sleeper: &Side, other: &Side) {
+    let again = sleeper.wait("again");
+    words.waiting(stage, 1).await;
+    assert!(other.is_in("other").await && again.is_open(), "two are in");
     let begin = Instant::now();
-    stage.world().server().expire(stage.stat(&child).ephemeral_owner).expect("expired");
-    granted(waiting).await;
+    other.leave("other").await;
+    granted(again).await;
     assert_soon(begin, "the hand-over");
-    tokio::time::timeout(PATIENCE, guard.lost()).await.expect("the loss is told");
-    assert!(!guard.is_held());
-    assert!(guard.release().await.is_err());
-    // It goes on with another session, and queues like everybody.
-    let lock = client.lock(stage.name());
-    assert!(lock.try_acquire().await.unwrap().is_none());
-    let again = tokio::spawn(async move { lock.acquire().await });
-    stage.queued("@", 2).await;
-    jvm.call("waiter", "unlock plain @").await;
-    again.await.unwrap().expect("granted").release().await.unwrap();
+    sleeper.leave("again").await;
+    words.nobody(stage).await;
 }

@@ -31,10 +31,6 @@ impl Stage {
         &self.name
     }
 
-    pub(crate) fn world(&self) -> &World {
-        &self.world
-    }
-
     fn party(&self, peer: Shared) -> Party {
         Party::new(peer, &self.name)
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use interop::trials::Shared;
 use interop::{Curator, CuratorOptions, Numbers, Worker};
@@ -11,8 +11,13 @@ use tempfile::TempDir;
 use testbed::{Ensemble, ZkClient, ZkMode, ZooKeeper, ZooKeeperOptions};
 use tokio::sync::{Mutex, OnceCell};
 
+use crate::stage::PATIENCE;
+
 /// The session of whoever is not meant to lose it: what is handed over sooner was not handed over by its end.
 pub(crate) const LONG: Duration = Duration::from_secs(40);
+
+/// The session of whoever is to lose it.
+pub(crate) const SHORT: Duration = Duration::from_secs(4);
 
 /// All that the trials on several servers do is below this node.
 const ROOT: &str = "/app";
@@ -127,8 +132,14 @@ impl World {
     pub(crate) async fn new_worker(&self, session: Duration) -> Shared {
         let binary = env!("CARGO_BIN_EXE_interop-worker");
         let numbers = Numbers::Folder(self.numbers.path().to_owned());
-        let worker = Worker::start(binary, &self.url(&options(session)), &numbers).await;
-        Arc::new(worker.expect("a worker"))
+        let begin = Instant::now();
+        loop {
+            match Worker::start(binary, &self.url(&options(session)), &numbers).await {
+                // With a short session it waits for a short time only: not enough on a machine under load.
+                Err(e) if e.class() == Some("Unavailable") && begin.elapsed() < PATIENCE => {}
+                worker => return Arc::new(worker.expect("a worker")),
+            }
+        }
     }
 
     /// The n-th of the Java processes that all share.
@@ -154,7 +165,7 @@ impl World {
     }
 }
 
-/// Of the address of Tenure.
+/// Of the address of Tenure. Its waiters hardly ever look by themselves, so that it is the message that wakes them.
 pub(crate) fn options(session: Duration) -> String {
-    format!("session={}ms", session.as_millis())
+    format!("session={}ms&poll=120s", session.as_millis())
 }

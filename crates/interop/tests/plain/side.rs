@@ -84,9 +84,7 @@ impl Side {
 
     /// Any other signal.
     pub(crate) fn signal(&self, signal: &str) {
-        let pid = self.party.pid().to_string();
-        let sent = std::process::Command::new("kill").args(["-s", signal, &pid]).status();
-        assert!(sent.is_ok_and(|status| status.success()), "{signal} is not sent");
+        self.party.signal(signal);
     }
 }
 
