@@ -164,7 +164,9 @@ mod tests {
         let mut ending = Ending::new(START, s(5.0), s(30.0), true, None).with_session(s(3.6));
         assert_eq!(ending.step(at(0.0), s(3.6), None), Step::Wait(s(1.0)));
         assert_eq!(ending.step(at(9.0), s(2.2), None), Step::Wait(s(1.0)));
-        assert!(matches!(ending.step(at(10.0), s(1.2), None), Step::Term(why) if why.contains("its session ends")));
+        assert!(
+            matches!(ending.step(at(10.0), s(1.2), None), Step::Term(why) if why.contains("its session ends"))
+        );
         assert_eq!(ending.step(at(10.9), s(0.3), None), Step::Kill);
     }
 

@@ -33,6 +33,8 @@ pub(crate) struct Keeper {
     wake: Notify,
     stop: AtomicBool,
     leaving: Arc<Leaving>,
+    /// Held by nobody until their time is over, where the store would not end them.
+    alone: Mutex<HashMap<u64, Arc<Claim>>>,
 }
 
 /// What is held, and what may be without anybody's knowing.
@@ -278,6 +280,8 @@ impl Core {
                 }
             }
         }
+        let alone = std::mem::take(&mut *self.keeper.alone.lock().unwrap());
+        alone.into_values().for_each(|claim| drop(self.leave_in_background(claim, None)));
         let limit = self.settings.close_timeout;
         let _ = timeout(limit, self.keeper.leaving.until(|l| l.any.load(SeqCst) == 0)).await;
     }
@@ -480,13 +484,18 @@ impl Core {
         Some(self.runtime().ok()?.spawn(job))
     }
 
-    /// Releases a claim when its time is over.
+    /// Releases a claim when its time is over, or when the client ends.
     pub(crate) fn leave_at(self: &Arc<Self>, claim: Arc<Claim>, end: Time) {
         let core = self.clone();
         if let Ok(runtime) = self.runtime() {
+            let key = claim.id.n;
+            self.keeper.alone.lock().unwrap().insert(key, claim);
             runtime.spawn(async move {
                 core.clock.sleep_until(end).await;
-                core.leave_in_background(claim, None);
+                let claim = core.keeper.alone.lock().unwrap().remove(&key);
+                if let Some(claim) = claim {
+                    core.leave_in_background(claim, None);
+                }
             });
         }
     }

@@ -31,8 +31,10 @@ impl Store {
     /// One attempt of `claim`, at its place.
     pub(crate) async fn attempt(self: &Arc<Self>, place: &Arc<Place>, claim: &Claim) -> Answer<Attempt> {
         let mut stay = place.stay.lock().await;
-        if let Some(hold) = place.seen().hold.as_ref().filter(|h| h.is_good()) {
-            return Ok(Attempt::Granted { fence: Some(hold.fence), until: hold.session.until() });
+        let held = place.seen().hold.as_ref().filter(|h| h.is_good()).map(|h| (h.fence, h.session.clone()));
+        if let Some((fence, session)) = held {
+            let until = session.prove_for_now().await.map_err(|fault| unsettled(&stay, fault, true))?;
+            return Ok(Attempt::Granted { fence: Some(fence), until });
         }
         if claim.holds > 1 || stay.left {
             return Ok(Attempt::Gone);
@@ -56,11 +58,10 @@ impl Store {
         match answer {
             Ok(Step::Granted { fence, paths }) => {
                 let Some(session) = stay.session.clone() else { return Ok(Attempt::Gone) };
-                let until = session.until();
                 place.seen().queued = None;
                 stay.armed = None;
                 place.seen().hold = Some(Hold {
-                    session,
+                    session: session.clone(),
                     paths,
                     fence,
                     watched_on: 0,
@@ -68,7 +69,12 @@ impl Store {
                     gone: false,
                 });
                 self.watch_soon(place);
-                Ok(Attempt::Granted { fence: Some(fence), until })
+                // After a long silence the session lives, but it takes two proofs until that is certain. What is held
+                // meanwhile is found by whoever asks again.
+                match session.prove_for_now().await {
+                    Ok(until) => Ok(Attempt::Granted { fence: Some(fence), until }),
+                    Err(fault) => Err(unsettled(&stay, fault, true)),
+                }
             }
             Ok(Step::Busy { behind }) => {
                 if stay.is_nothing() {
@@ -84,7 +90,7 @@ impl Store {
                 if stay.is_nothing() {
                     self.places.forget(place.id);
                 }
-                Err(fault)
+                Err(unsettled(&stay, fault, false))
             }
         }
     }
@@ -229,6 +235,9 @@ impl Store {
         let mut found = None;
         for child in mine {
             let path = format!("{folder}/{}", child.name);
+            if self.is_owed(&path) {
+                continue;
+            }
             let known = stay.node.as_ref().is_some_and(|node| node.path == path);
             match session.read(&path).await {
                 Ok((_, stat)) if stat.ephemeral_owner == session.id && (found.is_none() || known) => {
@@ -281,14 +290,23 @@ impl Store {
         if stay.armed.as_ref().is_some_and(|armed| armed.is_for(&path)) {
             return Ok(true);
         }
+        // Beyond the budget it is looked at again at the next poll.
+        let Some(ticket) = self.budget.watch(&path, self.chroot()) else { return Ok(true) };
         // By a read: a look at whether it is there would leave a watch behind when it is not.
         let watcher = match session.read_and_watch(&path).await {
             Ok((_, _, watcher)) => watcher,
             Err(fault) if fault.is_missing() => return Ok(false),
             Err(fault) => return Err(fault),
         };
-        self.arm(stay, place, path, async move { drop(watcher.changed().await) });
+        self.arm(stay, place, path, async move {
+            watcher.changed().await;
+            drop(ticket);
+        });
         Ok(true)
+    }
+
+    pub(crate) fn chroot(&self) -> usize {
+        self.link.options().chroot.as_ref().map_or(0, String::len)
     }
 
     /// Whoever listens for this claim then is told when `change` comes.
@@ -335,6 +353,15 @@ impl Store {
             }
             Err(fault) => Err(fault),
         })
+    }
+}
+
+/// While something of it stands, an attempt that failed is not one that did nothing: whoever gives it up must undo it.
+fn unsettled(stay: &Stay, fault: Fault, stands: bool) -> Fault {
+    match fault {
+        Fault::Unsent(why) | Fault::Ended(why) if stands || !stay.is_nothing() => Fault::Unknown(why),
+        Fault::Refused(refusal) if stands || !stay.is_nothing() => Fault::Unknown(refusal.to_string()),
+        fault => fault,
     }
 }
 

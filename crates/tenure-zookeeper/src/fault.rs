@@ -82,9 +82,7 @@ impl From<Answer> for Fault {
             | Answer::Throttled
             | Answer::Unimplemented
             | Answer::BadArguments(_) => Self::Refused(answer),
-            Answer::SessionExpired | Answer::SessionMoved | Answer::ClientClosed => {
-                Self::Ended(answer.to_string())
-            }
+            Answer::SessionExpired | Answer::ClientClosed => Self::Ended(answer.to_string()),
             Answer::AuthFailed => {
                 Self::Config(Error::Config(format!("{SCHEME}: the server refuses the login")))
             }

@@ -10,6 +10,7 @@ use tenure_core::{Family, Fence, Name};
 use zookeeper_client::Stat;
 
 use crate::node::{Child, Marker};
+use crate::numbers::only_remembers;
 use crate::path::{LEASES, LOCKS, NUMBERS};
 use crate::queue::Queue;
 use crate::revoke::REVOKE;
@@ -64,7 +65,7 @@ impl Store {
                 }
                 let deeper = children
                     .iter()
-                    .filter(|c| !is_of_a_recipe(c) && !(folder.is_empty() && *c == "zookeeper"));
+                    .filter(|c| !(is_of_a_recipe(c) || folder.is_empty() && *c == "zookeeper"));
                 folders.extend(deeper.map(|child| format!("{folder}/{child}")));
             }
         }
@@ -94,6 +95,10 @@ impl Store {
             size: None,
             count: None,
         };
+        // Whoever opened it may be gone, and who would think of it then?
+        if ledger.as_ref().is_some_and(only_remembers) {
+            self.tidy(path).await?;
+        }
         let family = numbers(&mut seen, ledger.as_ref());
         if let Some(first) = queue.children.first() {
             seen.family = first.family();

@@ -106,21 +106,30 @@ impl Store {
 
     /// Deletes a node that is certain to be there; later if not now.
     pub(crate) async fn remove(self: &Arc<Self>, session: &Arc<Session>, path: String) {
-        if session.delete(&path, None).await.is_err_and(|fault| fault.is_unknown()) {
+        if session.delete(&path, None).await.is_err_and(|fault| may_stand(&fault)) {
             self.owe(session, path);
         }
     }
 
-    /// Deletes a node in the background, however long that takes while the session lives: nobody else would.
-    pub(crate) fn owe(&self, session: &Arc<Session>, path: String) {
-        let session = session.clone();
+    /// Deletes a node in the background, however long that takes while the session lives: nobody else would. Until then
+    /// it is nobody's, though it has the id of one who may come back.
+    pub(crate) fn owe(self: &Arc<Self>, session: &Arc<Session>, path: String) {
+        if !self.owed.lock().unwrap().insert(path.clone()) {
+            return;
+        }
+        let (store, session) = (self.clone(), session.clone());
         tokio::spawn(async move {
             let mut pause = Duration::from_millis(20);
-            while session.delete(&path, None).await.is_err_and(|fault| fault.is_unknown()) {
+            while session.delete(&path, None).await.is_err_and(|fault| may_stand(&fault)) {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(2));
             }
+            store.owed.lock().unwrap().remove(&path);
         });
+    }
+
+    pub(crate) fn is_owed(&self, path: &str) -> bool {
+        self.owed.lock().unwrap().contains(path)
     }
 
     /// Looks for nodes of an id that may have been made without an answer, and deletes them. More than once: what was
@@ -154,5 +163,16 @@ impl Store {
     pub(crate) fn no_chroot(&self) -> Error {
         let chroot = self.link.options().chroot.as_deref().unwrap_or("/");
         Error::Config(format!("{SCHEME}: the chroot {chroot} does not exist on these servers: make it first"))
+    }
+}
+
+/// Whether a delete that failed in this way is to be repeated: no answer, or a server that is too busy.
+fn may_stand(fault: &Fault) -> bool {
+    match fault {
+        Fault::Unknown(_) => true,
+        Fault::Refused(refusal) => {
+            !matches!(refusal, zookeeper_client::Error::NoNode | zookeeper_client::Error::NoAuth)
+        }
+        Fault::Ended(_) | Fault::Unsent(_) | Fault::Config(_) => false,
     }
 }

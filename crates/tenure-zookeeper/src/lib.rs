@@ -15,6 +15,7 @@
 //! the session's timeout, and the guards turn lost before that, by this machine's own clock.
 
 mod attempt;
+mod budget;
 mod doctor;
 mod ears;
 mod fault;

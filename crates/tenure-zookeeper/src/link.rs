@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use tenure_core::{Clock, Doubt, Drift, Error};
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 use zookeeper_client::{Client, SessionState};
 
 use crate::ears::Ears;
@@ -19,7 +20,15 @@ pub(crate) struct Link {
     /// Raised when what is held is to be looked at again.
     doubt: Doubt,
     ears: Arc<Ears>,
-    current: Mutex<Option<Arc<Session>>>,
+    current: Mutex<Current>,
+}
+
+#[derive(Debug, Default)]
+struct Current {
+    session: Option<Arc<Session>>,
+    /// Why the last connect failed, and when: those who waited for it need not try themselves.
+    failed: Option<(Instant, Fault)>,
+    closed: bool,
 }
 
 impl Link {
@@ -33,12 +42,25 @@ impl Link {
 
     /// The session of the moment, or a new one.
     pub(crate) async fn session(self: &Arc<Self>) -> Answer<Arc<Session>> {
+        let asked = Instant::now();
         let mut current = self.current.lock().await;
-        if let Some(session) = current.as_ref().filter(|s| !s.is_over()) {
+        if let Some(session) = current.session.as_ref().filter(|s| !s.is_over()) {
             return Ok(session.clone());
         }
-        let session = Arc::new(self.connect().await?);
-        *current = Some(session.clone());
+        if current.closed {
+            return Err(Fault::Unsent("the store is closed".into()));
+        }
+        if let Some((_, fault)) = current.failed.as_ref().filter(|(at, _)| *at >= asked) {
+            return Err(fault.clone());
+        }
+        let session = match self.connect().await {
+            Ok(session) => Arc::new(session),
+            Err(fault) => {
+                current.failed = Some((Instant::now(), fault.clone()));
+                return Err(fault);
+            }
+        };
+        current.session = Some(session.clone());
         drop(current);
         tokio::spawn(pulse(Arc::downgrade(&session)));
         tokio::spawn(follow(self.clone(), Arc::downgrade(&session)));
@@ -47,12 +69,18 @@ impl Link {
 
     /// The session of the moment, if there is one.
     pub(crate) async fn standing(&self) -> Option<Arc<Session>> {
-        self.current.lock().await.clone().filter(|session| !session.is_over())
+        self.current.lock().await.session.clone().filter(|session| !session.is_over())
     }
 
     async fn connect(&self) -> Answer<Session> {
         let Options { servers, timeout, session, .. } = &self.options;
-        let mut connector = Client::connector().with_session_timeout(*session).with_fail_eagerly();
+        // Each server has its time: one that is silent must not be taken for all of them.
+        let limit = *timeout * u32::try_from(servers.len()).unwrap_or(1);
+        let each = (*timeout).min(*session * 2 / 5);
+        let mut connector = Client::connector()
+            .with_session_timeout(*session)
+            .with_connection_timeout(each)
+            .with_fail_eagerly();
         if let Some(login) = &self.options.login {
             let word = format!("{}:{}", login.user, login.password);
             connector = connector.with_auth("digest", word.as_bytes());
@@ -65,13 +93,13 @@ impl Link {
                 servers.join(",")
             ))
         };
-        let client = match tokio::time::timeout(*timeout, connecting).await {
+        let client = match tokio::time::timeout(limit, connecting).await {
             Ok(Ok(client)) => client,
             Ok(Err(zookeeper_client::Error::AuthFailed)) => {
                 return Err(Fault::Config(Error::Config(format!("{SCHEME}: the servers refuse the login"))));
             }
             Ok(Err(error)) => return Err(nobody(error.to_string())),
-            Err(_) => return Err(nobody(format!("nothing was heard within {timeout:?}"))),
+            Err(_) => return Err(nobody(format!("nothing was heard within {limit:?}"))),
         };
         Ok(Session::new(client, &self.options, &self.clock, self.drift, sent))
     }
@@ -115,9 +143,12 @@ impl Link {
 
     /// Ends the session in order: its nodes go at once.
     pub(crate) async fn close(&self) {
-        if let Some(session) = self.current.lock().await.take()
-            && let Some(states) = session.close()
-        {
+        let session = {
+            let mut current = self.current.lock().await;
+            current.closed = true;
+            current.session.take()
+        };
+        if let Some(states) = session.and_then(|session| session.close()) {
             closed(states).await;
         }
     }

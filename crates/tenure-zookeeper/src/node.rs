@@ -100,7 +100,7 @@ fn last_marker(name: &str) -> Option<(Marker, usize)> {
 fn sequence(name: &str) -> Option<(&str, i32)> {
     let at = name.len().checked_sub(10).filter(|at| name.is_char_boundary(*at))?;
     let (stem, digits) = name.split_at(at);
-    if !digits.bytes().all(|b| b.is_ascii_digit()) {
+    if !digits.strip_prefix('-').unwrap_or(digits).bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
     // Of the two that end in a dash, only a number below zero has one more.
@@ -135,6 +135,7 @@ mod tests {
         assert_eq!(child.digits(), "0000000012");
         let gone_round = Child::parse("x-lock--2147483648").unwrap();
         assert_eq!((gone_round.sequence, gone_round.digits()), (i32::MIN, "-2147483648"));
+        assert_eq!(Child::parse("x-lock--000000001").unwrap().sequence, -1);
         for stray in ["", "foo", "lock-", "lock-9", "lock-zzz", "007", "lock-99999999999", "lock-ü", "locks"]
         {
             assert_eq!(Child::parse(stray), None, "{stray}");

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::backend::{CountOp, CountReply, Counter, Released};
+use tenure_core::backend::{CountOp, CountReply, Counter};
 use tenure_core::ledger::{Ledger, Now};
-use tenure_core::{ClientId, Error, Name, OpId, wall_micros};
+use tenure_core::{Error, Name, OpId, wall_micros};
 use zookeeper_client::{CreateMode, Error as Refusal};
 
 use crate::fault::{Fault, SCHEME};
@@ -32,7 +32,7 @@ impl Store {
         let change = |ledger: &mut Ledger| ledger.count(name, counter, op, id, now()).map_err(Fault::Config);
         let (reply, ledger) = self.update(&session, path, change).await?;
         if only_remembers(&ledger) {
-            self.tidy_later(path, id.client);
+            self.tidy_later(path);
         }
         Ok(reply)
     }
@@ -103,41 +103,37 @@ impl Store {
         }
     }
 
-    /// A latch that has opened is remembered for a while, and then nobody would think of it any more.
-    fn tidy_later(self: &Arc<Self>, path: &str, client: ClientId) {
-        let mut untidy = self.untidy.lock().unwrap();
-        if untidy.insert(path.to_owned(), client).is_some() {
+    /// A latch that has opened is remembered for a while, and then nobody would think of it any more. Never sooner: whoever
+    /// has read the node must have written or died before another one of that name can have its version.
+    fn tidy_later(self: &Arc<Self>, path: &str) {
+        if !self.untidy.lock().unwrap().insert(path.to_owned()) {
             return;
         }
         let (store, path) = (Arc::downgrade(self), path.to_owned());
         tokio::spawn(async move {
-            tokio::time::sleep(REMEMBERED).await;
-            if let Some(store) = store.upgrade() {
-                store.untidy.lock().unwrap().remove(&path);
-                let _ = store.tidy(&path, |ledger| ledger.prune(now())).await;
+            loop {
+                tokio::time::sleep(REMEMBERED).await;
+                let Some(store) = store.upgrade() else { return };
+                if !matches!(store.tidy(&path).await, Ok(ledger) if only_remembers(&ledger)) {
+                    store.untidy.lock().unwrap().remove(&path);
+                    return;
+                }
             }
         });
     }
 
-    /// The store is closed: none of its changes comes again.
-    pub(crate) async fn tidy_all(&self) {
-        let untidy = std::mem::take(&mut *self.untidy.lock().unwrap());
-        for (path, client) in untidy {
-            let _ = self.tidy(&path, |ledger| ledger.forget_ops(client)).await;
-        }
-    }
-
-    async fn tidy(&self, path: &str, forget: impl Fn(&mut Ledger)) -> Answer<Released> {
-        let Some(session) = self.link.standing().await else { return Ok(Released::Gone) };
-        let forgotten = |ledger: &mut Ledger| {
-            forget(ledger);
+    /// Deletes the ledger of a name if it only remembers what nobody repeats any more.
+    pub(crate) async fn tidy(&self, path: &str) -> Answer<Ledger> {
+        let Some(session) = self.link.standing().await else { return Ok(Ledger::default()) };
+        let prune = |ledger: &mut Ledger| {
+            ledger.prune(now());
             Ok(())
         };
-        self.update(&session, path, forgotten).await.map(|_| Released::Freed)
+        Ok(self.update(&session, path, prune).await?.1)
     }
 }
 
-fn only_remembers(ledger: &Ledger) -> bool {
+pub(crate) fn only_remembers(ledger: &Ledger) -> bool {
     ledger.count.is_none() && ledger.size.is_none() && !ledger.ops.is_empty()
 }
 

@@ -17,6 +17,7 @@ use crate::store::Store;
 
 impl Store {
     /// `n` permits, all or nothing.
+    #[allow(clippy::too_many_arguments)]
     pub(crate) async fn permits(
         self: &Arc<Self>,
         stay: &mut Stay,
@@ -31,24 +32,35 @@ impl Store {
             // Permits that may have been taken without an answer are given back first.
             self.give_back(session, place, &leases).await?;
         }
-        if let Some(behind) = self.become_first(stay, session, place, claim).await? {
-            return Ok(Step::Busy { behind });
-        }
-        let fits = async || {
+        let look = async || {
             let (size, used) =
                 futures_util::join!(self.size(session, place, limit), self.used(session, &leases));
-            Answer::Ok(used? + u64::from(n) <= size?)
+            Answer::Ok((size?, used? + u64::from(n)))
         };
-        let mut free = fits().await?;
-        if !free && claim.wait.is_some() {
-            // Watched first, then looked at again: what came back in between is seen.
-            self.wait_for_permits(stay, session, place, &leases).await?;
-            free = fits().await?;
+        for _ in 0..TRIES {
+            if let Some(behind) = self.become_first(stay, session, place, claim).await? {
+                return Ok(Step::Busy { behind });
+            }
+            let (mut size, mut wanted) = look().await?;
+            if wanted > size && claim.wait.is_some() {
+                // Watched first, then looked at again: what came back in between is seen.
+                self.wait_for_permits(stay, session, place, &leases).await?;
+                (size, wanted) = look().await?;
+            }
+            // Whoever wants more than there is at all holds nobody up.
+            if u64::from(n) > size
+                && let Some(node) = stay.node.take()
+            {
+                self.remove(session, node.path).await;
+            }
+            if wanted > size {
+                return Ok(Step::Busy { behind: None });
+            }
+            if let Some(step) = self.take(stay, session, place, claim, &leases, n, limit).await? {
+                return Ok(step);
+            }
         }
-        if !free {
-            return Ok(Step::Busy { behind: None });
-        }
-        self.take(stay, session, place, claim, &leases, n, limit).await
+        Err(too_quick())
     }
 
     /// Whoever is first in the queue may take. `Some` with who is ahead when it is not.
@@ -79,6 +91,7 @@ impl Store {
         }
     }
 
+    /// `None` when somebody else was quicker.
     #[allow(clippy::too_many_arguments)]
     async fn take(
         self: &Arc<Self>,
@@ -89,7 +102,7 @@ impl Store {
         leases: &str,
         n: u32,
         limit: u32,
-    ) -> Answer<Step> {
+    ) -> Answer<Option<Step>> {
         let stem = format!("{leases}/{}", node::stem(place.id, Marker::Lease, &self.process));
         let note = claim.note.as_deref().unwrap_or("").as_bytes();
         let creates = join_all((0..n).map(|_| session.create(&stem, note, CreateMode::EphemeralSequential)));
@@ -117,7 +130,10 @@ impl Store {
         let (used, size) = match verdict {
             Ok(verdict) => verdict,
             Err(fault) => {
-                stay.doubt();
+                if fault.is_unknown() {
+                    stay.doubt();
+                }
+                made.into_iter().for_each(|(_, path)| self.owe(session, path));
                 return Err(fault);
             }
         };
@@ -129,11 +145,11 @@ impl Store {
             for (_, path) in made {
                 self.remove(session, path).await;
             }
-            return Ok(Step::Busy { behind: None });
+            return Ok(None);
         }
         let fence = made.iter().map(|(stat, _)| stat.czxid).max().unwrap_or(0);
         let paths = made.into_iter().map(|(_, path)| path).collect();
-        Ok(Step::Granted { fence: Fence(fence as u64), paths })
+        Ok(Some(Step::Granted { fence: Fence(fence as u64), paths }))
     }
 
     async fn let_next_in(self: &Arc<Self>, session: &Arc<Session>, first: Option<Node>) {
@@ -173,6 +189,9 @@ impl Store {
             return Ok(());
         }
         let numbers = format!("{}/{NUMBERS}", place.path);
+        let Some(ticket) = self.budget.watch(&format!("{leases}{numbers}"), self.chroot() * 2) else {
+            return Ok(());
+        };
         let (returns, sizes) =
             futures_util::join!(session.list_and_watch(leases), session.stat_and_watch(&numbers));
         let returns = match returns {
@@ -188,6 +207,7 @@ impl Store {
                 _ = returns.changed() => {}
                 _ = sizes.changed() => {}
             }
+            drop(ticket);
         });
         Ok(())
     }

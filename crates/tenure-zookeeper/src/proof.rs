@@ -1,8 +1,9 @@
 //! Until when a session is certain to live.
 //!
 //! The leader ends a session when it has heard nothing of it for the timeout. What a client sends to another server
-//! reaches the leader with that server's next sign of life, half a tick later at most. So a request counts from its
-//! sending, but only once a later one, sent at least that much later, has come back from the leader.
+//! reaches the leader with that server's next sign of life, half a tick later at most. And a leader that is cut off from
+//! the others goes on answering for a tick longer than they wait for it. So a request counts from its sending, but only
+//! once a later one, sent at least that much later, has come back from the leader.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,7 +25,7 @@ impl Proof {
     /// Of a session that was asked for at `sent`: the leader itself has made it after that.
     pub(crate) fn new(timeout: Duration, tick: Duration, drift: Drift, sent: Time) -> Self {
         // The shortest timeout that servers grant is two ticks.
-        let lag = (tick / 2 + tick / 20).min(timeout / 4);
+        let lag = (tick * 8 / 5).min(timeout / 2);
         Self { timeout, lag, drift, answered: VecDeque::from([sent]), until: drift.until(sent, timeout) }
     }
 
@@ -71,26 +72,26 @@ mod tests {
     #[test]
     fn what_the_leader_may_not_have_heard_of_does_not_count() {
         let drift = Drift { factor: 0.0, plus: Duration::ZERO };
-        let mut proof = Proof::new(10 * S, 2 * S, drift, at(0));
+        let mut proof = Proof::new(10 * S, S, drift, at(0));
         assert_eq!(proof.until(), at(10_000));
-        proof.answered(at(600));
+        proof.answered(at(900));
         assert_eq!(proof.until(), at(10_000), "the first one was sent too late to be heard of");
-        proof.answered(at(1200));
-        assert_eq!(proof.until(), at(10_000), "0.6 s are less than half a tick");
         proof.answered(at(1800));
-        assert_eq!(proof.until(), at(10_600), "by now the leader has heard of what was sent at 0.6 s");
+        assert_eq!(proof.until(), at(10_000), "0.9 s are less than 1.6 ticks");
+        proof.answered(at(2700));
+        assert_eq!(proof.until(), at(10_900), "by now all have heard of what was sent at 0.9 s");
         proof.answered(at(9000));
-        assert_eq!(proof.until(), at(11_800));
+        assert_eq!(proof.until(), at(12_700));
         proof.answered(at(9000));
         proof.answered(at(8000));
-        assert_eq!(proof.until(), at(11_800), "what comes late changes nothing");
+        assert_eq!(proof.until(), at(12_700), "what comes late changes nothing");
     }
 
     #[test]
-    fn with_short_sessions_a_quarter_is_lag() {
+    fn of_short_sessions_half_is_lag() {
         let mut proof = Proof::new(4 * S, 2 * S, Drift::default(), at(0));
         proof.answered(at(500));
-        proof.answered(at(1500));
+        proof.answered(at(2500));
         assert_eq!(proof.until(), Drift::default().until(at(500), 4 * S));
     }
 }

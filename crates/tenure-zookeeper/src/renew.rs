@@ -9,6 +9,8 @@ use tenure_core::Claim;
 use tenure_core::backend::Renewal;
 use zookeeper_client::{EventType, OneshotWatcher};
 
+use crate::budget::Ticket;
+use crate::fault::Fault;
 use crate::place::{Place, Watches};
 use crate::revoke::REVOKE;
 use crate::session::{Answer, Session};
@@ -93,8 +95,8 @@ impl Store {
                 _ => Renewal::Gone,
             },
             Ok(false) => Renewal::Gone,
-            Err(fault) if fault.is_unknown() => Renewal::Unanswered,
-            Err(_) => Renewal::Gone,
+            Err(Fault::Ended(_)) => Renewal::Gone,
+            Err(_) => Renewal::Unanswered,
         }
     }
 
@@ -106,20 +108,18 @@ impl Store {
         }) else {
             return Ok(false);
         };
+        let tickets: Option<Vec<Ticket>> =
+            paths.iter().map(|path| self.budget.watch(path, self.chroot())).collect();
+        let Some(tickets) = tickets else { return self.only_look(place, &session, &paths).await };
         let link = session.link();
         let answers = join_all(paths.iter().map(|path| session.read_and_watch(path))).await;
         let (mut watches, mut there) = (Watches::default(), true);
-        for (path, answer) in paths.iter().zip(answers) {
+        for ((path, answer), ticket) in paths.iter().zip(answers).zip(tickets) {
             match answer {
                 Ok((data, stat, watcher)) if stat.ephemeral_owner == session.id => {
                     place.hear(&data);
-                    let minding = mind(
-                        Arc::downgrade(self),
-                        Arc::downgrade(place),
-                        session.clone(),
-                        path.clone(),
-                        watcher,
-                    );
+                    let (store, of) = (Arc::downgrade(self), Arc::downgrade(place));
+                    let minding = mind(store, of, session.clone(), path.clone(), watcher, ticket);
                     watches.0.push(tokio::spawn(minding).abort_handle());
                 }
                 Ok(_) => there = false,
@@ -130,6 +130,25 @@ impl Store {
         if let Some(hold) = place.seen().hold.as_mut().filter(|hold| hold.paths == paths) {
             hold.watched_on = link;
             hold.watches = watches;
+            hold.gone |= !there;
+        }
+        Ok(there)
+    }
+
+    /// The same where too much is watched already: it is looked at anew with each renewal.
+    async fn only_look(&self, place: &Place, session: &Session, paths: &[String]) -> Answer<bool> {
+        let mut there = true;
+        for answer in join_all(paths.iter().map(|path| session.read(path))).await {
+            match answer {
+                Ok((data, stat)) => {
+                    place.hear(&data);
+                    there &= stat.ephemeral_owner == session.id;
+                }
+                Err(fault) if fault.is_missing() => there = false,
+                Err(fault) => return Err(fault),
+            }
+        }
+        if let Some(hold) = place.seen().hold.as_mut().filter(|hold| hold.paths == paths) {
             hold.gone |= !there;
         }
         Ok(there)
@@ -159,7 +178,8 @@ pub(crate) async fn watch_the_grown(store: Weak<Store>, grown: Arc<tokio::sync::
             .collect();
         for some in held.chunks(100) {
             let answers = join_all(some.iter().map(|place| store.watch_nodes(place))).await;
-            if answers.iter().any(|answer| matches!(answer, Ok(false))) {
+            let gone = |place: &Arc<Place>| place.seen().hold.as_ref().is_some_and(|hold| hold.gone);
+            if answers.iter().zip(some).any(|(answer, place)| matches!(answer, Ok(false)) && gone(place)) {
                 store.doubt.raise();
             }
         }
@@ -173,6 +193,7 @@ async fn mind(
     session: Arc<Session>,
     path: String,
     mut watcher: OneshotWatcher,
+    _within: Ticket,
 ) {
     loop {
         let event = watcher.changed().await;

@@ -99,6 +99,22 @@ impl Session {
         Ok(())
     }
 
+    /// Until when it is certain to live: later than now, which after a long silence has to be proved first.
+    pub(crate) async fn prove_for_now(&self) -> Answer<Time> {
+        let (every, begin) = (self.proves_every(), self.clock.now());
+        loop {
+            let (now, until) = (self.clock.now(), self.until());
+            if until > now {
+                return Ok(until);
+            }
+            if now.since(begin) > self.limit + self.granted {
+                return Err(Fault::Unknown("the session is not proved".into()));
+            }
+            self.prove().await?;
+            tokio::time::sleep(every).await;
+        }
+    }
+
     fn client(&self) -> Answer<Client> {
         let client = self.client.lock().unwrap().clone();
         client.ok_or_else(|| Fault::Ended("the session is over".into()))

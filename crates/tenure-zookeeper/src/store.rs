@@ -1,7 +1,7 @@
 //! The store: seven verbs, each a task on the store's own thread, so that what was begun is brought to an end whoever
 //! stops waiting for it.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, Weak};
@@ -13,10 +13,11 @@ use tenure_core::backend::{
     Snapshot, Watch,
 };
 use tenure_core::{
-    Claim, ClientId, Clock, Doubt, Drift, Error, Family, Finding, HoldId, Kind, Name, OpId, Process, Result,
+    Claim, Clock, Doubt, Drift, Error, Family, Finding, HoldId, Kind, Name, OpId, Process, Result,
 };
 use tokio::sync::Notify;
 
+use crate::budget::Budget;
 use crate::ears::Ears;
 use crate::fault::{Fault, SCHEME};
 use crate::link::Link;
@@ -49,8 +50,12 @@ pub(crate) struct Store {
     /// Held since a moment ago, their nodes not watched yet.
     pub(crate) young: Mutex<Vec<Weak<Place>>>,
     pub(crate) grown: Arc<Notify>,
-    /// Ledgers that only remember, and of which client.
-    pub(crate) untidy: Mutex<HashMap<String, ClientId>>,
+    /// Nodes that are about to be deleted.
+    pub(crate) owed: Mutex<HashSet<String>>,
+    /// Ledgers that only remember.
+    pub(crate) untidy: Mutex<HashSet<String>>,
+    /// How much may be watched.
+    pub(crate) budget: Arc<Budget>,
 }
 
 impl ZooKeeper {
@@ -87,13 +92,12 @@ impl ZooKeeper {
             process: Process::current().clone(),
             young: Mutex::default(),
             grown: Arc::new(Notify::new()),
+            owed: Mutex::default(),
             untidy: Mutex::default(),
+            budget: Arc::default(),
         });
         let last = store.clone();
-        let thread = Thread::start(move || async move {
-            last.tidy_all().await;
-            last.link.close().await;
-        })?;
+        let thread = Thread::start(move || async move { last.link.close().await })?;
         thread.spawn(watch_the_grown(Arc::downgrade(&store), store.grown.clone()));
         let info = Info {
             scheme: SCHEME,

@@ -44,9 +44,15 @@ impl Store {
         let session = self.link.session().await?;
         match subject {
             Subject::Numbers(path) => Ok(session.stat_and_watch(path).await?.1),
-            Subject::Queue(path) => match session.list_and_watch(path).await {
-                Err(fault) if fault.is_missing() => Ok(session.stat_and_watch(path).await?.1),
-                watched => Ok(watched?.1),
+            Subject::Queue(path) => loop {
+                match session.list_and_watch(path).await {
+                    Err(fault) if fault.is_missing() => {}
+                    watched => break Ok(watched?.1),
+                }
+                // Unless it was made meanwhile: that watch would hear nothing of its children.
+                if let (None, watcher) = session.stat_and_watch(path).await? {
+                    break Ok(watcher);
+                }
             },
         }
     }

@@ -163,13 +163,6 @@ impl Ledger {
         at
     }
 
-    /// None of the operations of this client comes again.
-    pub fn forget_ops(&mut self, client: ClientId) {
-        let before = self.ops.len();
-        self.ops.retain(|o| o.client != client);
-        self.effects.dirty |= self.ops.len() < before;
-    }
-
     pub(super) fn prune_ops(&mut self, now: Now) -> bool {
         let mut dirty = false;
         self.ops.retain_mut(|o| {
