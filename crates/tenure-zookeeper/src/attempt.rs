@@ -75,7 +75,10 @@ impl Store {
                     self.places.forget(place.id);
                 }
                 // Whoever goes in before may be on its way to where it waits: its turn must not be missed until then.
-                Ok(Attempt::Busy { retry_after: behind.map(|_| ON_ITS_WAY), behind })
+                Ok(Attempt::Busy {
+                    retry_after: behind.filter(|id| self.waits(*id)).map(|_| ON_ITS_WAY),
+                    behind,
+                })
             }
             Err(fault) => {
                 if stay.is_nothing() {
@@ -147,10 +150,15 @@ impl Store {
         Err(too_quick())
     }
 
-    /// The first of this client that waits ahead: it goes in before, whether or not it has seen yet that it may.
+    /// The first of this client that waits ahead: it goes in before, whether or not it has seen yet that it may. If
+    /// none does, one that holds: who asked for it may not have heard.
     pub(crate) fn ours_before(&self, queue: &Queue, at: usize, place: &Place) -> Option<HoldId> {
-        let waits = |id: &HoldId| self.places.get(*id).is_some_and(|place| place.seen().hold.is_none());
-        queue.before(at, place.id.client).find(waits)
+        let ours = || queue.before(at, place.id.client);
+        ours().find(|id| self.waits(*id)).or_else(|| ours().find(|id| self.places.get(*id).is_some()))
+    }
+
+    fn waits(&self, id: HoldId) -> bool {
+        self.places.get(id).is_some_and(|place| place.seen().hold.is_none())
     }
 
     /// Has a node of its own in `folder`, and sees who else stands there.

@@ -11,7 +11,7 @@ use crate::attempt::{Step, TRIES, too_quick};
 use crate::fault::Fault;
 use crate::node::{self, Marker};
 use crate::path::{LEASES, NUMBERS};
-use crate::place::{Place, Stay};
+use crate::place::{Node, Place, Stay};
 use crate::session::{Answer, Session};
 use crate::store::Store;
 
@@ -70,10 +70,11 @@ impl Store {
         Err(too_quick())
     }
 
+    /// How many are in use. There is a place for more afterwards.
     async fn used(&self, session: &Session, leases: &str) -> Answer<u64> {
         match session.list(leases).await {
             Ok(names) => Ok(names.len() as u64),
-            Err(fault) if fault.is_missing() => Ok(0),
+            Err(fault) if fault.is_missing() => self.make_folders(session, leases).await.map(|()| 0),
             Err(fault) => Err(fault),
         }
     }
@@ -91,53 +92,54 @@ impl Store {
     ) -> Answer<Step> {
         let stem = format!("{leases}/{}", node::stem(place.id, Marker::Lease, &self.process));
         let note = claim.note.as_deref().unwrap_or("").as_bytes();
-        let mut made = Vec::new();
-        for _ in 0..3 {
-            let creates =
-                join_all((0..n).map(|_| session.create(&stem, note, CreateMode::EphemeralSequential)));
-            let (created, used, size) =
-                futures_util::join!(creates, self.used(session, leases), self.size(session, place, limit));
-            let missing = created.iter().any(|c| c.as_ref().is_err_and(Fault::is_missing));
-            let mut failed = None;
-            for one in created {
-                match one {
-                    Ok(one) => made.push(one),
-                    Err(fault) if fault.is_missing() => {}
-                    Err(fault) => failed = Some(fault),
+        let creates = join_all((0..n).map(|_| session.create(&stem, note, CreateMode::EphemeralSequential)));
+        // Sent at once, and executed in this order: who is first next sees what was taken here.
+        let (created, used, size, ()) = futures_util::join!(
+            creates,
+            self.used(session, leases),
+            self.size(session, place, limit),
+            self.let_next_in(session, stay.node.take()),
+        );
+        let (mut made, mut failed) = (Vec::new(), None);
+        for one in created {
+            match one {
+                Ok(one) => made.push(one),
+                Err(fault) if fault.is_missing() => {
+                    failed = Some(Fault::Unsent(format!("{leases} was deleted")))
                 }
+                Err(fault) => failed = Some(fault),
             }
-            let verdict = match failed {
-                Some(fault) => Err(fault),
-                None => used.and_then(|used| Ok((used, size?))),
-            };
-            let fits = match verdict {
-                // Nobody else takes while we are first, unless somebody has deleted our place.
-                Ok((used, size)) => used <= size && !missing,
-                Err(fault) => {
-                    stay.doubt();
-                    return Err(fault);
-                }
-            };
-            if fits {
-                for (stat, _) in &made {
-                    self.check_owner(session, stat.ephemeral_owner)?;
-                }
-                if let Some(node) = stay.node.take() {
-                    self.owe(session, node.path);
-                }
-                let fence = made.iter().map(|(stat, _)| stat.czxid).max().unwrap_or(0);
-                let paths = made.into_iter().map(|(_, path)| path).collect();
-                return Ok(Step::Granted { fence: Fence(fence as u64), paths });
+        }
+        let verdict = match failed {
+            Some(fault) => Err(fault),
+            None => used.and_then(|used| Ok((used, size?))),
+        };
+        let (used, size) = match verdict {
+            Ok(verdict) => verdict,
+            Err(fault) => {
+                stay.doubt();
+                return Err(fault);
             }
-            for (_, path) in made.drain(..) {
+        };
+        for (stat, _) in &made {
+            self.check_owner(session, stat.ephemeral_owner)?;
+        }
+        // Nobody else takes while we are first, unless somebody has deleted our place.
+        if used > size {
+            for (_, path) in made {
                 self.remove(session, path).await;
             }
-            if !missing {
-                return Ok(Step::Busy { behind: None });
-            }
-            self.make_folders(session, leases).await?;
+            return Ok(Step::Busy { behind: None });
         }
-        Err(Fault::Unsent(format!("{leases} was deleted each time")))
+        let fence = made.iter().map(|(stat, _)| stat.czxid).max().unwrap_or(0);
+        let paths = made.into_iter().map(|(_, path)| path).collect();
+        Ok(Step::Granted { fence: Fence(fence as u64), paths })
+    }
+
+    async fn let_next_in(self: &Arc<Self>, session: &Arc<Session>, first: Option<Node>) {
+        if let Some(node) = first {
+            self.remove(session, node.path).await;
+        }
     }
 
     async fn give_back(&self, session: &Arc<Session>, place: &Place, leases: &str) -> Answer<()> {

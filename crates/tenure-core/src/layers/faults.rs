@@ -17,7 +17,8 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 
 use crate::backend::{
-    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Snapshot, Watch,
+    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released, Renewal,
+    Snapshot, Watch,
 };
 use crate::{Claim, Error, Finding, HoldId, Kind, Name, OpId, Result};
 
@@ -94,6 +95,7 @@ impl Faults {
         name: &Name,
         fate: Fate,
         lane: Option<Lane>,
+        once: impl Fn(&Result<R>) -> bool + Send + 'static,
         effect: impl Fn(Arc<dyn Backend>) -> F + Send + 'static,
     ) -> Result<R>
     where
@@ -117,6 +119,7 @@ impl Faults {
                 return;
             }
             let result = effect(inner.clone()).await;
+            let fate = Fate { again: fate.again.filter(|_| !once(&result)), ..fate };
             let in_lane = lane.as_ref().is_some_and(|l| l.attempt);
             if let Some(later) = fate.again
                 && in_lane
@@ -214,7 +217,10 @@ impl Backend for Faults {
         let lane = Lane::attempt(&self.lanes, claim.id);
         let claim = claim.clone();
         let name = claim.name.clone();
-        self.send("acquire", &name, fate, Some(lane), move |b| {
+        // A session executes once what it is sent. What nobody waits for would be held by nobody until its end.
+        let once = self.inner.info().liveness == Liveness::Session && claim.wait.is_none();
+        let once = move |answer: &Result<Attempt>| once && matches!(answer, Ok(Attempt::Busy { .. }));
+        self.send("acquire", &name, fate, Some(lane), once, move |b| {
             let claim = claim.clone();
             async move { b.try_acquire(&claim).await }
         })
@@ -230,10 +236,17 @@ impl Backend for Faults {
         let Some(first) = claims.first() else { return Ok(Vec::new()) };
         let name = first.name.clone();
         let claims = claims.to_vec();
-        self.send("renew", &name, fate, None, move |b| {
-            let claims = claims.clone();
-            async move { b.renew(&claims).await }
-        })
+        self.send(
+            "renew",
+            &name,
+            fate,
+            None,
+            |_| false,
+            move |b| {
+                let claims = claims.clone();
+                async move { b.renew(&claims).await }
+            },
+        )
         .await
     }
 
@@ -242,20 +255,34 @@ impl Backend for Faults {
         let lane = Lane::behind(&self.lanes, claim.id);
         let claim = claim.clone();
         let name = claim.name.clone();
-        self.send("release", &name, fate, Some(lane), move |b| {
-            let claim = claim.clone();
-            async move { b.release(&claim, left).await }
-        })
+        self.send(
+            "release",
+            &name,
+            fate,
+            Some(lane),
+            |_| false,
+            move |b| {
+                let claim = claim.clone();
+                async move { b.release(&claim, left).await }
+            },
+        )
         .await
     }
 
     async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply> {
         let fate = (self.plan)(Call::Count(name, op));
         let to = name.clone();
-        self.send("count", name, fate, None, move |b| {
-            let name = to.clone();
-            async move { b.count(&name, counter, op, id).await }
-        })
+        self.send(
+            "count",
+            name,
+            fate,
+            None,
+            |_| false,
+            move |b| {
+                let name = to.clone();
+                async move { b.count(&name, counter, op, id).await }
+            },
+        )
         .await
     }
 
