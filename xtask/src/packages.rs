@@ -33,6 +33,9 @@ pub(crate) const FLOCK: Need = Need { program: "flock", package: "util-linux" };
 /// All of Redis. Only the programs: the services of these packages are not started.
 pub(crate) const REDIS: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV];
 
+/// ZooKeeper, for Java to run.
+pub(crate) const KEEPER: &[Need] = &[SETPRIV, JAVA, ZOOKEEPER];
+
 /// What the tests of single crates start: all kinds of servers, Redisson and Curator.
 pub(crate) const UNIT: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN, ZOOKEEPER];
 

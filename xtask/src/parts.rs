@@ -5,11 +5,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::args::{PEERS, STORES, Wanted};
-use crate::packages::{BENCH, CURATOR, NODE_REDLOCK, Need, REDIS, REDIS_PY, REDISSON, REDSYNC, UNIT};
+use crate::packages::{BENCH, CURATOR, KEEPER, NODE_REDLOCK, Need, REDIS, REDIS_PY, REDISSON, REDSYNC, UNIT};
 use crate::{cargo, root};
 
 /// The crates whose own tests start servers: all that use the testbed, and the testbed. `--quick` leaves them out.
-const WITH_SERVERS: &[&str] = &["interop", "tenure-redis", "testbed"];
+const WITH_SERVERS: &[&str] = &["interop", "tenure-redis", "tenure-zookeeper", "testbed"];
 
 /// Tests of other crates that do: crate and file. `--quick` leaves these out, too.
 const SERVER_TESTS: &[(&str, &str)] = &[("tenure-cli", "redis"), ("tenure", "redlock"), ("tenure", "multi")];
@@ -49,7 +49,11 @@ fn seconds(n: u64) -> Duration {
 
 /// What the conformance suite needs for this store. Nothing means that it is embedded.
 fn needs_of(store: &str) -> &'static [Need] {
-    if store.starts_with("red") { REDIS } else { &[] }
+    match store {
+        _ if store.starts_with("red") => REDIS,
+        _ if store.starts_with("zookeeper") => KEEPER,
+        _ => &[],
+    }
 }
 
 /// All that was asked for. `bin` is where the programs of the workspace are built to.

@@ -93,23 +93,32 @@ impl Stage {
 
     /// Waits until a node has so many children, and says which.
     pub(crate) async fn queued(&self, name: &str, n: usize) -> Vec<String> {
-        let mut all = Vec::new();
-        self.until(&format!("{n} children of {name}"), || {
-            all = self.children(name);
-            all.len() == n
-        })
-        .await;
-        all
+        let begin = Instant::now();
+        loop {
+            let all = self.children(name);
+            if all.len() == n {
+                return all;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{n} children of {name}: not within {PATIENCE:?}: {all:?}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// Waits until so many stand in a queue, each watching the one before it. Tenure tries before it queues, and what
     /// it tries with goes again.
     pub(crate) async fn lined_up(&self, name: &str, n: usize) {
-        self.until(&format!("{n} in the queue {name}"), || {
+        let begin = Instant::now();
+        loop {
             let queue = self.children(name);
-            queue.len() == n && queue.windows(2).all(|pair| self.watches(name, &pair[1], &pair[0]))
-        })
-        .await;
+            if queue.len() == n && queue.windows(2).all(|pair| self.watches(name, &pair[1], &pair[0])) {
+                return;
+            }
+            assert!(
+                begin.elapsed() < PATIENCE,
+                "{n} in the queue {name}: not within {PATIENCE:?}: {queue:?}"
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// Whether the client that has made `child` watches `other`.
@@ -130,15 +139,6 @@ impl Stage {
     pub(crate) fn number(&self) -> i64 {
         let file = self.world.numbers.path().join(format!("{}.number", self.name));
         std::fs::read_to_string(file).expect("a file").parse().expect("a number")
-    }
-
-    /// Waits until `holds`.
-    pub(crate) async fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
-        let begin = Instant::now();
-        while !holds() {
-            assert!(begin.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
     }
 }
 
