@@ -18,6 +18,8 @@ mod attempt;
 mod doctor;
 mod ears;
 mod fault;
+#[cfg(feature = "tls")]
+mod handshake;
 mod inspect;
 mod leave;
 mod link;
