@@ -1,0 +1,13 @@
+//! What goes wrong around a lock on ZooKeeper, made to happen on real servers. Each test names the row of
+//! `docs/failure-modes.md` or the scenario of `docs/scenarios.md` that it shows.
+
+mod answers;
+mod bench;
+mod counter;
+mod crowd;
+mod ensemble;
+mod leaving;
+mod revocation;
+mod rights;
+mod session;
+mod worker;

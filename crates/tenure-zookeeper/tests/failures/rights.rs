@@ -1,0 +1,197 @@
+//! Doors that are closed: logins, rights, paths, ports and certificates that are wrong. Each is told in words, soon.
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use tenure_core::{Error, Kind};
+use tenure_zookeeper::{Login, Options, Tls, ZooKeeper};
+use testbed::{Certificates, ZkAcl, ZkMode, ZooKeeperOptions};
+
+use crate::bench::{Bench, LONG, PATIENCE, claim, client, done, options, wait_for, waiting, within};
+
+const LIMIT: Duration = Duration::from_secs(1);
+
+fn as_user(bench: &Bench, user: &str) -> Options {
+    let mut options = options(bench.zk.port(), LONG);
+    options.login = Some(Login { user: user.into(), password: "secret".into() });
+    options
+}
+
+/// Tries to open it, and says why not.
+async fn refused(mut options: Options) -> Error {
+    options.timeout = LIMIT;
+    let begin = Instant::now();
+    let error =
+        within(PATIENCE, "an answer", ZooKeeper::open(options)).await.expect_err("it is not to be opened");
+    let took = begin.elapsed();
+    assert!(took < LIMIT * 5, "{took:?}: {error}");
+    error
+}
+
+fn is_config(error: &Error, words: &[&str]) {
+    let text = error.to_string();
+    assert!(matches!(error, Error::Config(_)), "{error:?}");
+    assert!(words.iter().all(|word| text.contains(word)), "{words:?} in: {text}");
+}
+
+/// B9. With a login the same user shares locks, and no other user sees, takes or frees them.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_user_neither_sees_nor_frees_a_lock() {
+    let bench = Bench::start();
+    let (anna, same, otto) = (
+        client(as_user(&bench, "anna")).await,
+        client(as_user(&bench, "anna")).await,
+        client(as_user(&bench, "otto")).await,
+    );
+    let guard = anna.lock("x").acquire().await.unwrap();
+    let next = wait_for(same.lock("x"));
+    waiting(&anna, "x", 1).await;
+    is_config(&otto.lock("x").acquire().await.unwrap_err(), &["acquire x", "/x", "no right"]);
+    is_config(&otto.lock("x").try_acquire().await.unwrap_err(), &["/x", "no right"]);
+    is_config(&otto.show("x").await.unwrap_err(), &["inspect x", "/x", "no right"]);
+    is_config(&otto.lock("x").revoke().await.unwrap_err(), &["/x", "no right"]);
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    done("the same user", next).await.unwrap().release().await.unwrap();
+    // What nobody has taken yet is anybody's.
+    otto.lock("y").acquire().await.unwrap().release().await.unwrap();
+}
+
+/// B9. Who may look but not delete is told who does not own it.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_not_delete_is_told_so() {
+    let bench = Bench::start();
+    let anna = client(as_user(&bench, "anna")).await;
+    let mut raw = bench.raw();
+    raw.add_auth("digest", "anna:secret").unwrap();
+    let everything = ZkAcl { rights: 31, scheme: "auth".into(), id: String::new() };
+    let look = ZkAcl { rights: 1, scheme: "world".into(), id: "anyone".into() };
+    raw.create_with("/x", b"", ZkMode::Persistent, &[everything, look]).unwrap();
+    let guard = anna.lock("x").acquire().await.unwrap();
+    let otto = crate::bench::open(as_user(&bench, "otto")).await;
+    let theirs = tenure_core::Claim { id: guard.id(), ..claim("x", Kind::Lock) };
+    let error = tenure_core::Backend::release(&*otto, &theirs, 0).await.unwrap_err();
+    is_config(&error, &["not the owner of /x/_c_", "no right to delete"]);
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+}
+
+/// B9. A folder in which nobody may create: the message names it.
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_rights_are_named() {
+    let bench = Bench::start();
+    let mine = bench.client().await;
+    let look = ZkAcl { rights: 1, scheme: "world".into(), id: "anyone".into() };
+    bench.raw().create_with("/shut", b"", ZkMode::Persistent, std::slice::from_ref(&look)).unwrap();
+    for name in ["shut", "shut/below"] {
+        let begin = Instant::now();
+        let error = mine.lock(name).acquire().await.unwrap_err();
+        is_config(&error, &[&format!("acquire {name}"), &format!("/{name}"), "no right"]);
+        assert!(begin.elapsed() < LONG / 4, "{:?}", begin.elapsed());
+    }
+    let error = mine.semaphore("shut", 3).permits(1).acquire().await.unwrap_err();
+    is_config(&error, &["/shut", "no right"]);
+    let error = mine.latch("shut").try_set_count(1).await.unwrap_err();
+    is_config(&error, &["/shut", "no right"]);
+}
+
+/// B9. A chroot that does not exist is named, and not made.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chroot_that_is_not_there_is_named() {
+    let bench = Bench::start();
+    let mut wrong = options(bench.zk.port(), LONG);
+    wrong.chroot = Some("/no/such".into());
+    is_config(&refused(wrong.clone()).await, &["/no/such", "does not exist"]);
+    let late = tenure_core::Client::new(ZooKeeper::new(wrong).unwrap());
+    is_config(&late.lock("x").acquire().await.unwrap_err(), &["/no/such", "does not exist"]);
+    assert!(!bench.children("/").contains(&"no".to_owned()));
+}
+
+/// B9. Ports where nobody listens, where somebody says nothing, and where somebody speaks of other things.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_without_a_server_is_told_soon() {
+    let nobody = testbed::free_port().unwrap();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let strange = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (silent_port, strange_port) =
+        (silent.local_addr().unwrap().port(), strange.local_addr().unwrap().port());
+    std::thread::spawn(move || {
+        for stream in strange.incoming() {
+            let _ = stream
+                .and_then(|mut s| s.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"));
+        }
+    });
+    for port in [nobody, silent_port, strange_port] {
+        let error = refused(options(port, LONG)).await;
+        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains(&format!("127.0.0.1:{port}")) && text.contains("client port"), "{text}");
+        println!("{text}");
+    }
+    drop(silent);
+}
+
+fn secure(bench: &Bench, tls: Tls) -> Options {
+    let mut options = options(bench.zk.secure_port(), LONG);
+    options.tls = Some(tls);
+    options
+}
+
+/// B9. A certificate by an unknown authority is refused in words, and nothing is sent to such a server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_nobody_vouches_for_is_refused() {
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let files = Certificates::generate(folder.path()).unwrap();
+    let other = Certificates::generate(elsewhere.path()).unwrap();
+    let bench = Bench::with(ZooKeeperOptions { tls: Some(files.clone()), ..ZooKeeperOptions::default() });
+    let known = |ca: &std::path::Path| {
+        let mut tls = Tls::default();
+        tls.ca = Some(ca.to_owned());
+        tls
+    };
+    let mine = client(secure(&bench, known(&files.ca))).await;
+    let guard = mine.lock("x").acquire().await.unwrap();
+    let next = wait_for(bench.client().await.lock("x"));
+    waiting(&mine, "x", 1).await;
+    guard.release().await.unwrap();
+    done("the other", next).await.unwrap().release().await.unwrap();
+    let error = refused(secure(&bench, known(&other.ca))).await;
+    println!("{error}");
+    is_config(&error, &["certificate"]);
+    // TLS spoken to a port that does not.
+    let mut plain = options(bench.zk.port(), LONG);
+    plain.tls = Some(known(&files.ca));
+    let error = refused(plain).await;
+    println!("{error}");
+    assert!(matches!(error, Error::Config(_) | Error::Unavailable { .. }), "{error}");
+    // And no TLS to one that does.
+    let error = refused(options(bench.zk.secure_port(), LONG)).await;
+    println!("{error}");
+    assert!(matches!(error, Error::Config(_) | Error::Unavailable { .. }), "{error}");
+    let none = refused(secure(&bench, Tls::default())).await;
+    is_config(&none, &["ca=FILE"]);
+    let missing = refused(secure(&bench, known(&folder.path().join("missing.pem")))).await;
+    is_config(&missing, &["missing.pem"]);
+}
+
+/// B9. Where the servers want a certificate of clients, one without is refused in words.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_without_a_certificate_is_refused_where_one_is_needed() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = Certificates::generate(folder.path()).unwrap();
+    let bench = Bench::with(ZooKeeperOptions {
+        tls: Some(files.clone()),
+        client_certificates: true,
+        ..ZooKeeperOptions::default()
+    });
+    let mut with = Tls::default();
+    with.ca = Some(files.ca.clone());
+    let without = with.clone();
+    with.identity = Some((files.certificate.clone(), files.key.clone()));
+    let mine = client(secure(&bench, with)).await;
+    mine.lock("x").acquire().await.unwrap().release().await.unwrap();
+    let error = refused(secure(&bench, without)).await;
+    println!("{error}");
+    is_config(&error, &["certificate"]);
+}
