@@ -39,6 +39,8 @@ impl Span {
 pub(crate) struct Ending {
     grace: Duration,
     lease: Span,
+    /// What ends, for people.
+    what: String,
     renewed: bool,
     max_hold: Option<(Span, Time)>,
     phase: Phase,
@@ -61,7 +63,17 @@ impl Ending {
         max_hold: Option<Duration>,
     ) -> Self {
         let max_hold = max_hold.map(|limit| (Span::new(limit, grace), now.after(limit)));
-        Self { grace, lease: Span::new(lease, grace), renewed, max_hold, phase: Phase::Held }
+        let what = format!("lease of {lease:?}");
+        Self { grace, lease: Span::new(lease, grace), what, renewed, max_hold, phase: Phase::Held }
+    }
+
+    /// The same where a session keeps the hold alive, which is certain for this long at a time.
+    pub(crate) fn with_session(mut self, certain: Duration) -> Self {
+        if certain < self.lease.length {
+            self.lease = Span::new(certain, self.grace);
+            self.what = "session".into();
+        }
+        self
     }
 
     /// Whether the command was told to end.
@@ -98,10 +110,9 @@ impl Ending {
     fn while_held(&mut self, now: Time, left: Duration) -> Step {
         let mut look = LOOK;
         if left <= self.lease.grace {
-            let length = self.lease.length;
             let why = match self.renewed {
-                true => format!("it could not be renewed, and its lease of {length:?} ends"),
-                false => format!("its lease of {length:?} ends"),
+                true => format!("it could not be renewed, and its {} ends", self.what),
+                false => format!("its {} ends", self.what),
             };
             return self.begin(now.after(left.saturating_sub(self.lease.margin)), why);
         }
@@ -146,6 +157,15 @@ mod tests {
         assert_eq!(ending.step(at(2.0), s(0.9), None), Step::Wait(s(0.6)));
         assert_eq!(ending.step(at(2.6), s(0.3), None), Step::Kill);
         assert_eq!(ending.step(at(2.7), s(0.2), None), Step::Wait(s(1.0)), "KILL is sent once");
+    }
+
+    #[test]
+    fn a_session_may_be_shorter_than_the_lease() {
+        let mut ending = Ending::new(START, s(5.0), s(30.0), true, None).with_session(s(3.6));
+        assert_eq!(ending.step(at(0.0), s(3.6), None), Step::Wait(s(1.0)));
+        assert_eq!(ending.step(at(9.0), s(2.2), None), Step::Wait(s(1.0)));
+        assert!(matches!(ending.step(at(10.0), s(1.2), None), Step::Term(why) if why.contains("its session ends")));
+        assert_eq!(ending.step(at(10.9), s(0.3), None), Step::Kill);
     }
 
     #[test]

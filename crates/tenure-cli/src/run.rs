@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use tenure::backend::Liveness;
 use tenure::{Client, Clock, Error, Guard, Result};
 use tokio::time::{sleep, timeout};
 
@@ -47,7 +48,10 @@ async fn held(client: &Client, run: &Run, guard: Guard, report: Report, signals:
     let name = run.name.as_str();
     let lease = run.lease.unwrap_or(client.settings().lease);
     let clock = Clock::boot();
-    let ending = Ending::new(clock.now(), run.grace, lease, run.lease.is_none(), run.max_hold);
+    let mut ending = Ending::new(clock.now(), run.grace, lease, run.lease.is_none(), run.max_hold);
+    if client.backend().info().liveness == Liveness::Session {
+        ending = ending.with_session(guard.remaining());
+    }
     let end = match Job::spawn(command(run, &guard)) {
         Ok(job) => supervise(job, &guard, ending, &clock, name, report, signals).await,
         Err(error) => End::NotStarted(error),

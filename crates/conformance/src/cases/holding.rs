@@ -1,15 +1,16 @@
 //! What a guard knows and does: entering again, leases, loss, the end of a client.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use tenure::backend::Renewal;
-use tenure::layers::{Call, Fate, Faults};
-use tenure::{Claim, Client, ClientId, Durability, Error, Family, HoldId, Kind, LostReason, Name, Owner};
+use tenure::layers::Fate;
+use tenure::{Claim, ClientId, Durability, Error, Family, HoldId, Kind, LostReason, Name, Owner};
 
 use super::Case;
-use crate::bench::{Bench, LEASE, PATIENCE, eventually, ok, poll_once, within};
+use super::replies::planned;
+use crate::bench::{Bench, LEASE, PATIENCE, eventually, ok, within};
 
 pub(super) fn cases() -> Vec<Case> {
     const NEEDS: &[Family] = &[Family::Lock];
@@ -33,29 +34,6 @@ pub(super) fn cases() -> Vec<Case> {
         bad_options_are_named,
     ];
     all.extend(cases!["holding"; NEEDS; copies_that_are_not_there_are_refused].into_iter().map(Case::calm));
-    all.extend(
-        cases!["renewal"; NEEDS;
-            one_for_two_guards_and_none_after_the_release,
-            failing_twice_keeps_the_guard,
-            failing_for_good_loses_it_within_its_validity,
-            answered_too_late_frees_the_name,
-            found_gone_is_told_at_once,
-        ]
-        .into_iter()
-        .chain(cases!["replies"; NEEDS;
-            a_lost_grant_is_found_again_with_its_fence,
-            a_lost_release_is_released,
-            a_grant_after_its_lease_does_not_count,
-            close_says_what_it_could_not_release,
-            close_waits_for_what_is_under_way,
-            an_inner_release_that_comes_last_is_released,
-            a_wait_ends_in_time_though_the_store_is_slow,
-            a_release_dropped_half_way_goes_on,
-            a_reentry_that_fails_changes_nothing,
-            those_who_only_wait_send_nothing,
-        ])
-        .map(Case::calm),
-    );
     all
 }
 
@@ -66,9 +44,8 @@ async fn an_owner_enters_again(bench: Arc<Bench>) {
     let inner = ok(lock.try_acquire().await).expect("its owner is inside");
     assert_eq!((outer.holds(), inner.holds()), (2, 2));
     assert_eq!(outer.fence(), inner.fence());
-    // A session knows nothing of how often its owners are inside.
-    let counted = if bench.has_sessions() { 1 } else { 2 };
-    assert_eq!(ok(other.lock("x").holder().await).expect("held").holds, counted);
+    let seen = ok(other.lock("x").holder().await).expect("held").holds;
+    assert_eq!(seen, if bench.has_sessions() { 1 } else { 2 }, "a session does not tell how often");
     assert!(ok(client.lock("x").try_acquire().await).is_none(), "another owner is a stranger");
     ok(inner.release().await);
     assert_eq!(outer.holds(), 1);
@@ -330,273 +307,4 @@ async fn copies_that_are_not_there_are_refused(bench: Arc<Bench>) {
     }
     assert_eq!(sent.load(SeqCst), 0, "nothing was sent");
     ok(ok(client.lock("x").durability(Durability::Master).acquire().await).release().await);
-}
-
-/// A client whose network does what `plan` says.
-fn planned(bench: &Bench, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
-    Client::with(Arc::new(Faults::new(bench.bare(), plan)), Bench::settings())
-}
-
-async fn one_for_two_guards_and_none_after_the_release(bench: Arc<Bench>) {
-    let renewed = Arc::new(AtomicUsize::new(0));
-    let client = planned(&bench, {
-        let renewed = renewed.clone();
-        move |call| {
-            if let Call::Renew(claims) = call {
-                renewed.fetch_add(claims.len(), SeqCst);
-            }
-            Fate::default()
-        }
-    });
-    let lock = client.lock("x").owner(&Owner::new());
-    let (outer, inner) = (ok(lock.acquire().await), ok(lock.acquire().await));
-    assert!(ok(client.lock("x").try_acquire().await).is_none());
-    let start = Instant::now();
-    eventually("three renewals", || async { renewed.load(SeqCst) >= 3 }).await;
-    let periods = start.elapsed().as_secs_f64() / (LEASE.as_secs_f64() / 3.0);
-    assert!(periods > 2.0, "two guards are renewed twice: 3 in {periods:.1} periods");
-    ok(inner.release().await);
-    ok(outer.release().await);
-    let then = renewed.load(SeqCst);
-    tokio::time::sleep(LEASE * 3 / 4).await;
-    assert!(renewed.load(SeqCst) <= then + 1, "renewed after the release");
-    let then = renewed.load(SeqCst);
-    tokio::time::sleep(LEASE / 2).await;
-    assert_eq!(renewed.load(SeqCst), then, "renewed after the release");
-}
-
-async fn failing_twice_keeps_the_guard(bench: Arc<Bench>) {
-    let calls = Arc::new(AtomicUsize::new(0));
-    let client = planned(&bench, {
-        let calls = calls.clone();
-        move |call| match call {
-            Call::Renew(_) => Fate { refused: calls.fetch_add(1, SeqCst) < 2, ..Fate::default() },
-            _ => Fate::default(),
-        }
-    });
-    let guard = ok(client.lock("x").acquire().await);
-    eventually("a renewal after two that failed", || async { calls.load(SeqCst) >= 4 }).await;
-    assert!(guard.is_held());
-    ok(guard.release().await);
-}
-
-async fn failing_for_good_loses_it_within_its_validity(bench: Arc<Bench>) {
-    let client =
-        planned(&bench, |call| Fate { request_lost: matches!(call, Call::Renew(_)), ..Fate::default() });
-    let guard = ok(client.lock("x").acquire().await);
-    let other = bench.client();
-    let taken = tokio::spawn(async move { ok(other.lock("x").acquire().await) });
-    let lost = within(LEASE * 2, "told", guard.lost()).await;
-    assert_eq!(lost.reason, LostReason::Expired);
-    assert!(!taken.is_finished(), "told before another could have it");
-    ok(within(LEASE * 2, "the next", taken).await.expect("no panic").release().await);
-}
-
-async fn answered_too_late_frees_the_name(bench: Arc<Bench>) {
-    // The renewal runs late in the store, and its answer comes after the guard gave up: the store believes in a fresh
-    // lease that nobody holds.
-    let client = planned(&bench, |call| match call {
-        Call::Renew(_) => Fate { delay: LEASE / 2, late: LEASE, ..Fate::default() },
-        _ => Fate::default(),
-    });
-    let guard = ok(client.lock("x").acquire().await);
-    within(LEASE * 2, "told", guard.lost()).await;
-    let other = bench.client();
-    let next = ok(within(LEASE / 2, "freed at once", other.lock("x").acquire()).await);
-    tokio::time::sleep(LEASE / 2).await;
-    assert!(!guard.is_held(), "a late answer does not revive it");
-    ok(next.release().await);
-}
-
-async fn found_gone_is_told_at_once(bench: Arc<Bench>) {
-    let client = bench.client();
-    let guard = ok(client.lock("x").acquire().await);
-    let backend = bench.bare();
-    ok(backend.release(&Claim::of(guard.id(), guard.name().clone(), Kind::Lock), 0).await);
-    let lost = within(LEASE * 2 / 3, "the next renewal", guard.lost()).await;
-    assert_eq!(lost.reason, LostReason::Gone);
-}
-
-async fn a_lost_grant_is_found_again_with_its_fence(bench: Arc<Bench>) {
-    let first = AtomicBool::new(true);
-    let client = planned(&bench, move |call| match call {
-        Call::TryAcquire(_) => Fate { reply_lost: first.swap(false, SeqCst), ..Fate::default() },
-        _ => Fate::default(),
-    });
-    let guard = ok(client.lock("x").acquire().await);
-    let holder = ok(bench.observer().lock("x").holder().await).expect("held");
-    assert_eq!((holder.hold_id(), holder.fence), (Some(guard.id()), guard.fence()));
-    ok(guard.release().await);
-    assert!(!ok(bench.observer().lock("x").is_locked().await));
-}
-
-async fn a_lost_release_is_released(bench: Arc<Bench>) {
-    let first = AtomicBool::new(true);
-    let client = planned(&bench, move |call| match call {
-        Call::Release(_) => Fate { reply_lost: first.swap(false, SeqCst), ..Fate::default() },
-        _ => Fate::default(),
-    });
-    let guard = ok(client.lock("x").acquire().await);
-    ok(guard.release().await);
-}
-
-async fn a_grant_after_its_lease_does_not_count(bench: Arc<Bench>) {
-    if bench.has_sessions() {
-        // There a lease begins with the guard, and a late answer takes nothing from it.
-        return;
-    }
-    let lease = LEASE / 6;
-    let client = planned(&bench, move |call| match call {
-        Call::TryAcquire(_) => Fate { late: lease * 2, ..Fate::default() },
-        _ => Fate::default(),
-    });
-    let tried = client.lock("x").lease(lease).try_acquire().await;
-    assert!(matches!(tried, Err(Error::Unavailable { .. })), "{tried:?}");
-    eventually("nothing stays", || async { !ok(bench.observer().lock("x").is_locked().await) }).await;
-}
-
-async fn close_says_what_it_could_not_release(bench: Arc<Bench>) {
-    let mut settings = Bench::settings();
-    settings.close_timeout = Duration::from_millis(300);
-    let deaf = Faults::new(bench.bare(), |call| Fate {
-        request_lost: matches!(call, Call::Release(_)),
-        ..Fate::default()
-    });
-    let client = Client::with(Arc::new(deaf), settings);
-    let _guard = ok(client.lock("stuck").acquire().await);
-    let start = Instant::now();
-    let error = client.close().await.expect_err("it cannot release").to_string();
-    assert!(error.contains("stuck"), "{error}");
-    assert!(start.elapsed() < LEASE, "{:?}", start.elapsed());
-}
-
-async fn close_waits_for_what_is_under_way(bench: Arc<Bench>) {
-    // The third attempt, which the gate makes when it is woken, takes long.
-    let (attempts, sent) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
-    let counted = sent.clone();
-    let client = planned(&bench, move |call| {
-        counted.fetch_add(1, SeqCst);
-        match call {
-            Call::TryAcquire(_) if attempts.fetch_add(1, SeqCst) == 2 => {
-                Fate { delay: LEASE / 10, ..Fate::default() }
-            }
-            _ => Fate::default(),
-        }
-    });
-    let other = bench.client();
-    let held = ok(other.lock("x").acquire().await);
-    let waiting = tokio::spawn({
-        let client = client.clone();
-        async move { client.lock("x").acquire().await }
-    });
-    eventually("it waits", || async { !ok(other.lock("x").waiters().await).is_empty() }).await;
-    let before = sent.load(SeqCst);
-    ok(held.release().await);
-    eventually("the late attempt is sent", || async { sent.load(SeqCst) > before }).await;
-    ok(client.close().await);
-    // All was said to be released: a process may end here, so nothing may be left to be sent.
-    let then = sent.load(SeqCst);
-    tokio::time::sleep(LEASE / 5).await;
-    assert_eq!(sent.load(SeqCst), then, "something was sent after close");
-    assert!(!ok(other.lock("x").is_locked().await));
-    drop(waiting);
-}
-
-async fn an_inner_release_that_comes_last_is_released(bench: Arc<Bench>) {
-    let releases = AtomicUsize::new(0);
-    let client = planned(&bench, move |call| match call {
-        Call::Release(_) if releases.fetch_add(1, SeqCst) == 0 => {
-            Fate { delay: LEASE / 20, ..Fate::default() }
-        }
-        _ => Fate::default(),
-    });
-    let lock = client.lock("x").owner(&Owner::new());
-    let (a, b) = (ok(lock.acquire().await), ok(lock.acquire().await));
-    let (a, b) = tokio::join!(a.release(), b.release());
-    ok(a);
-    ok(b);
-}
-
-async fn a_wait_ends_in_time_though_the_store_is_slow(bench: Arc<Bench>) {
-    let attempts = AtomicUsize::new(0);
-    let client = planned(&bench, move |call| match call {
-        Call::TryAcquire(_) if attempts.fetch_add(1, SeqCst) >= 2 => Fate { delay: LEASE, ..Fate::default() },
-        _ => Fate::default(),
-    });
-    let held = ok(client.lock("x").acquire().await);
-    let start = Instant::now();
-    assert!(ok(client.lock("x").try_acquire_for(LEASE / 10).await).is_none());
-    assert!(start.elapsed() < LEASE / 2, "{:?}", start.elapsed());
-    ok(held.release().await);
-    ok(client.close().await);
-}
-
-async fn a_release_dropped_half_way_goes_on(bench: Arc<Bench>) {
-    let client = planned(&bench, |call| match call {
-        Call::Release(_) => Fate { delay: LEASE / 20, ..Fate::default() },
-        _ => Fate::default(),
-    });
-    let guard = ok(client.lock("x").acquire().await);
-    let mut release = Box::pin(guard.release());
-    assert!(poll_once(release.as_mut()).is_pending());
-    drop(release);
-    ok(within(LEASE / 2, "free", bench.client().lock("x").acquire()).await.map(drop));
-}
-
-async fn a_reentry_that_fails_changes_nothing(bench: Arc<Bench>) {
-    let refuses = Arc::new(AtomicBool::new(true));
-    let plan = refuses.clone();
-    let faults = Faults::new(bench.bare(), move |call| match call {
-        Call::TryAcquire(claim) if claim.holds > 1 => Fate { refused: plan.load(SeqCst), ..Fate::default() },
-        _ => Fate::default(),
-    });
-    let mut settings = Bench::settings();
-    settings.call_timeout = Duration::from_millis(50);
-    let client = Client::with(Arc::new(faults), settings);
-    let lock = client.lock("x").owner(&Owner::new());
-    let outer = ok(lock.acquire().await);
-    let (fence, left) = (outer.fence(), outer.remaining());
-    assert!(matches!(lock.acquire().await, Err(Error::Unavailable { .. })));
-    assert_eq!((outer.holds(), outer.fence()), (1, fence));
-    assert!(outer.is_held() && outer.remaining() <= left);
-    refuses.store(false, SeqCst);
-    let inner = ok(lock.acquire().await);
-    assert_eq!(inner.holds(), 2);
-    ok(inner.release().await);
-    ok(outer.release().await);
-}
-
-async fn those_who_only_wait_send_nothing(bench: Arc<Bench>) {
-    const WAITERS: usize = 200;
-    let attempts = Arc::new(AtomicUsize::new(0));
-    let counted = attempts.clone();
-    let client = planned(&bench, move |call| {
-        counted.fetch_add(usize::from(matches!(call, Call::TryAcquire(_))), SeqCst);
-        Fate::default()
-    });
-    let held = ok(bench.client().lock("x").acquire().await);
-    let waiting: Vec<_> = (0..WAITERS)
-        .map(|_| {
-            let lock = client.lock("x");
-            tokio::spawn(async move { ok(ok(lock.acquire().await).release().await) })
-        })
-        .collect();
-    eventually("all have tried once", || async { attempts.load(SeqCst) > WAITERS }).await;
-    let tried = attempts.load(SeqCst);
-    tokio::time::sleep(LEASE / 6).await;
-    // One look of the gate at most: its poll comes every two seconds. A quorum looks again and again.
-    let looks = if bench.bare().info().scheme == "redlock" { 120 } else { 1 };
-    assert!(
-        attempts.load(SeqCst) <= tried + looks,
-        "{} attempts while nothing happens",
-        attempts.load(SeqCst) - tried
-    );
-    let tried = attempts.load(SeqCst);
-    ok(held.release().await);
-    for task in waiting {
-        within(PATIENCE, "its turn", task).await.expect("no panic");
-    }
-    let each = (attempts.load(SeqCst) - tried) as f64 / WAITERS as f64;
-    assert!(each < 4.0, "{each} attempts for each hand-over");
-    ok(client.close().await);
 }

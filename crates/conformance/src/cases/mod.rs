@@ -73,6 +73,7 @@ mod oracle;
 mod owned;
 mod permits;
 mod processes;
+mod replies;
 mod runtimes;
 mod rwlock;
 mod scenarios;
@@ -94,6 +95,7 @@ pub fn all() -> Vec<Case> {
     all.extend(owned::cases());
     all.extend(permits::cases());
     all.extend(processes::cases());
+    all.extend(replies::cases());
     all.extend(runtimes::cases());
     all.extend(rwlock::cases());
     all.extend(scenarios::cases());
