@@ -5,8 +5,12 @@ mod answers;
 mod bench;
 mod counter;
 mod crowd;
+mod documents;
+#[cfg(feature = "tls")]
+mod encryption;
 mod ensemble;
 mod leaving;
+mod naming;
 mod revocation;
 mod rights;
 mod session;

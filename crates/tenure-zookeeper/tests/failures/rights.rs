@@ -1,12 +1,12 @@
-//! Doors that are closed: logins, rights, paths, ports and certificates that are wrong. Each is told in words, soon.
+//! Doors that are closed: logins, rights, paths and ports that are wrong. Each is told in words, soon.
 
 use std::io::Write;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use tenure_core::{Error, Kind};
-use tenure_zookeeper::{Login, Options, Tls, ZooKeeper};
-use testbed::{Certificates, ZkAcl, ZkMode, ZooKeeperOptions};
+use tenure_zookeeper::{Login, Options, ZooKeeper};
+use testbed::{ZkAcl, ZkMode};
 
 use crate::bench::{Bench, LONG, PATIENCE, claim, client, done, options, wait_for, waiting, within};
 
@@ -19,7 +19,7 @@ fn as_user(bench: &Bench, user: &str) -> Options {
 }
 
 /// Tries to open it, and says why not.
-async fn refused(mut options: Options) -> Error {
+pub(crate) async fn refused(mut options: Options) -> Error {
     options.timeout = LIMIT;
     let begin = Instant::now();
     let error =
@@ -29,7 +29,7 @@ async fn refused(mut options: Options) -> Error {
     error
 }
 
-fn is_config(error: &Error, words: &[&str]) {
+pub(crate) fn is_config(error: &Error, words: &[&str]) {
     let text = error.to_string();
     assert!(matches!(error, Error::Config(_)), "{error:?}");
     assert!(words.iter().all(|word| text.contains(word)), "{words:?} in: {text}");
@@ -130,68 +130,4 @@ async fn a_port_without_a_server_is_told_soon() {
         println!("{text}");
     }
     drop(silent);
-}
-
-fn secure(bench: &Bench, tls: Tls) -> Options {
-    let mut options = options(bench.zk.secure_port(), LONG);
-    options.tls = Some(tls);
-    options
-}
-
-/// B9. A certificate by an unknown authority is refused in words, and nothing is sent to such a server.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_that_nobody_vouches_for_is_refused() {
-    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let files = Certificates::generate(folder.path()).unwrap();
-    let other = Certificates::generate(elsewhere.path()).unwrap();
-    let bench = Bench::with(ZooKeeperOptions { tls: Some(files.clone()), ..ZooKeeperOptions::default() });
-    let known = |ca: &std::path::Path| {
-        let mut tls = Tls::default();
-        tls.ca = Some(ca.to_owned());
-        tls
-    };
-    let mine = client(secure(&bench, known(&files.ca))).await;
-    let guard = mine.lock("x").acquire().await.unwrap();
-    let next = wait_for(bench.client().await.lock("x"));
-    waiting(&mine, "x", 1).await;
-    guard.release().await.unwrap();
-    done("the other", next).await.unwrap().release().await.unwrap();
-    let error = refused(secure(&bench, known(&other.ca))).await;
-    println!("{error}");
-    is_config(&error, &["certificate"]);
-    // TLS spoken to a port that does not.
-    let mut plain = options(bench.zk.port(), LONG);
-    plain.tls = Some(known(&files.ca));
-    let error = refused(plain).await;
-    println!("{error}");
-    assert!(matches!(error, Error::Config(_) | Error::Unavailable { .. }), "{error}");
-    // And no TLS to one that does.
-    let error = refused(options(bench.zk.secure_port(), LONG)).await;
-    println!("{error}");
-    assert!(matches!(error, Error::Config(_) | Error::Unavailable { .. }), "{error}");
-    let none = refused(secure(&bench, Tls::default())).await;
-    is_config(&none, &["ca=FILE"]);
-    let missing = refused(secure(&bench, known(&folder.path().join("missing.pem")))).await;
-    is_config(&missing, &["missing.pem"]);
-}
-
-/// B9. Where the servers want a certificate of clients, one without is refused in words.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_client_without_a_certificate_is_refused_where_one_is_needed() {
-    let folder = tempfile::tempdir().unwrap();
-    let files = Certificates::generate(folder.path()).unwrap();
-    let bench = Bench::with(ZooKeeperOptions {
-        tls: Some(files.clone()),
-        client_certificates: true,
-        ..ZooKeeperOptions::default()
-    });
-    let mut with = Tls::default();
-    with.ca = Some(files.ca.clone());
-    let without = with.clone();
-    with.identity = Some((files.certificate.clone(), files.key.clone()));
-    let mine = client(secure(&bench, with)).await;
-    mine.lock("x").acquire().await.unwrap().release().await.unwrap();
-    let error = refused(secure(&bench, without)).await;
-    println!("{error}");
-    is_config(&error, &["certificate"]);
 }
