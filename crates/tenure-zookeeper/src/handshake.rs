@@ -17,9 +17,10 @@ use crate::options::Tls;
 /// How long a server may take to refuse after the handshake: with TLS 1.3 it looks at our certificate only then.
 const SECOND_THOUGHTS: Duration = Duration::from_secs(1);
 
-/// What is wrong with the certificates of the first server that says so. Blocks.
+/// What is wrong with the certificates of the first server that says so. Blocks, for about `limit` in all.
 pub(crate) fn why_not(files: &Tls, servers: &[String], limit: Duration) -> Option<Error> {
     let config = Arc::new(config(files)?);
+    let limit = limit / u32::try_from(servers.len()).ok()?.max(1);
     let said = |server: &String| match shake(&config, server, limit)
         .err()?
         .downcast::<rustls::Error>()
@@ -56,6 +57,6 @@ fn shake(config: &Arc<ClientConfig>, server: &str, limit: Duration) -> io::Resul
     while tls.is_handshaking() {
         tls.complete_io(&mut stream)?;
     }
-    stream.set_read_timeout(Some(SECOND_THOUGHTS))?;
+    stream.set_read_timeout(Some(SECOND_THOUGHTS.min(limit)))?;
     tls.complete_io(&mut stream).map(drop)
 }

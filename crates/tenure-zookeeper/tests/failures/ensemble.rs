@@ -131,11 +131,13 @@ async fn the_death_of_a_server_is_borne() {
     }
 }
 
-/// E9. Without a majority nobody gets in, holders have ended by their own clocks before a majority is back that might
-/// give their locks away, and then all goes on.
+/// E9. Without a majority nobody gets in, not even where a server is left that only reads. Holders have ended by their
+/// own clocks before a majority is back that might give their locks away, and then all goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_majority_nobody_gets_in() {
-    let ensemble = Ensemble::start().unwrap();
+    // The one that is left lets people read.
+    let jvm = vec!["-Dreadonlymode.enabled=true".to_owned()];
+    let ensemble = Ensemble::start_with(ZooKeeperOptions { jvm, ..ZooKeeperOptions::default() }).unwrap();
     let (mine, other) = (at_all(&ensemble).await, at_all(&ensemble).await);
     let guard = mine.lock("x").acquire().await.unwrap();
     let next = wait_for(other.lock("x"));
@@ -146,7 +148,13 @@ async fn without_a_majority_nobody_gets_in() {
     leader.kill().unwrap();
     within(LONG, "its own clock", guard.lost()).await;
     assert!(!next.is_finished());
+    let left = ensemble.servers().iter().find(|server| server.is_running()).unwrap();
+    eventually("it is read-only", async || left.mode().is_ok_and(|mode| mode == "read-only")).await;
     assert!(other.lock("y").try_acquire().await.is_err());
+    assert!(
+        tenure_zookeeper::ZooKeeper::open(options(left.port(), LONG)).await.is_err(),
+        "no session for reading"
+    );
     std::thread::scope(|scope| {
         let starts = [leader, follower].map(|server| scope.spawn(move || server.restart()));
         starts.into_iter().for_each(|start| start.join().unwrap().unwrap());
