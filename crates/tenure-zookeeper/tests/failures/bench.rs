@@ -118,8 +118,15 @@ pub(crate) fn options(port: u16, session: Duration) -> Options {
     options
 }
 
+/// On a busy machine a server that has just been started may need more than one call to answer.
 pub(crate) async fn open(options: Options) -> Arc<tenure_zookeeper::ZooKeeper> {
-    Arc::new(tenure_zookeeper::ZooKeeper::open(options).await.expect("the store opens"))
+    let begin = Instant::now();
+    loop {
+        match tenure_zookeeper::ZooKeeper::open(options.clone()).await {
+            Ok(store) => return Arc::new(store),
+            Err(error) => assert!(error.is_transient() && begin.elapsed() < PATIENCE, "{error}"),
+        }
+    }
 }
 
 pub(crate) async fn client(options: Options) -> Client {

@@ -1,11 +1,16 @@
 //! Encrypted connections, and certificates that are wrong or not there. Each is told in words, soon.
 
+use std::time::Duration;
+
 use tenure_core::Error;
 use tenure_zookeeper::{Options, Tls};
 use testbed::{Certificates, ZooKeeperOptions};
 
 use crate::bench::{Bench, LONG, client, done, options, wait_for, waiting};
 use crate::rights::{is_config, refused};
+
+/// A JVM takes its time for a handshake on a busy machine.
+const LIMIT: Duration = Duration::from_secs(8);
 
 fn secure(bench: &Bench, tls: Tls) -> Options {
     let mut options = options(bench.zk.secure_port(), LONG);
@@ -31,22 +36,22 @@ async fn a_certificate_that_nobody_vouches_for_is_refused() {
     waiting(&mine, "x", 1).await;
     guard.release().await.unwrap();
     done("the other", next).await.unwrap().release().await.unwrap();
-    let error = refused(secure(&bench, known(&other.ca))).await;
+    let error = refused(secure(&bench, known(&other.ca)), LIMIT).await;
     println!("{error}");
     is_config(&error, &["certificate"]);
     // TLS spoken to a port that does not.
     let mut plain = options(bench.zk.port(), LONG);
     plain.tls = Some(known(&files.ca));
-    let error = refused(plain).await;
+    let error = refused(plain, LIMIT).await;
     println!("{error}");
     assert!(matches!(error, Error::Config(_) | Error::Unavailable { .. }), "{error}");
     // And no TLS to one that does.
-    let error = refused(options(bench.zk.secure_port(), LONG)).await;
+    let error = refused(options(bench.zk.secure_port(), LONG), LIMIT).await;
     println!("{error}");
     assert!(matches!(error, Error::Config(_) | Error::Unavailable { .. }), "{error}");
-    let none = refused(secure(&bench, Tls::default())).await;
+    let none = refused(secure(&bench, Tls::default()), LIMIT).await;
     is_config(&none, &["ca=FILE"]);
-    let missing = refused(secure(&bench, known(&folder.path().join("missing.pem")))).await;
+    let missing = refused(secure(&bench, known(&folder.path().join("missing.pem"))), LIMIT).await;
     is_config(&missing, &["missing.pem"]);
 }
 
@@ -66,7 +71,7 @@ async fn a_client_without_a_certificate_is_refused_where_one_is_needed() {
     with.identity = Some((files.certificate.clone(), files.key.clone()));
     let mine = client(secure(&bench, with)).await;
     mine.lock("x").acquire().await.unwrap().release().await.unwrap();
-    let error = refused(secure(&bench, without)).await;
+    let error = refused(secure(&bench, without), LIMIT).await;
     println!("{error}");
     is_config(&error, &["certificate"]);
 }
