@@ -209,6 +209,15 @@ impl Store {
             };
             let queue = Queue::new(names);
             match stay.node.as_ref().and_then(|node| queue.position(node.name())) {
+                Some(at) if queue.children[at].is_last_number() => {
+                    if let Some(node) = stay.node.take() {
+                        self.remove(session, node.path).await;
+                    }
+                    return Err(Fault::Unsent(format!(
+                        "{folder} has given out all its numbers: it is to be deleted when it is empty, which the \
+                         server does within a minute if it is a container"
+                    )));
+                }
                 Some(at) => return Ok((queue, at)),
                 // Somebody has deleted it.
                 None => stay.node = None,

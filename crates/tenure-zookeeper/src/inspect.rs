@@ -63,9 +63,11 @@ impl Store {
                 {
                     found.push(seen);
                 }
-                let deeper = children
-                    .iter()
-                    .filter(|c| !(is_of_a_recipe(c) || folder.is_empty() && *c == "zookeeper"));
+                // At the top there are no recipes: whatever is there is a name, or a folder of names.
+                let deeper = children.iter().filter(|c| match folder.is_empty() {
+                    true => *c != "zookeeper",
+                    false => !is_of_a_recipe(c),
+                });
                 folders.extend(deeper.map(|child| format!("{folder}/{child}")));
             }
         }

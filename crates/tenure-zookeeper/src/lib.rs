@@ -19,6 +19,8 @@ mod budget;
 mod doctor;
 mod ears;
 mod fault;
+#[cfg(feature = "tls")]
+mod handshake;
 mod inspect;
 mod leave;
 mod link;

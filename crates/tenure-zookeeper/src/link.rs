@@ -98,8 +98,15 @@ impl Link {
             Ok(Err(zookeeper_client::Error::AuthFailed)) => {
                 return Err(Fault::Config(Error::Config(format!("{SCHEME}: the servers refuse the login"))));
             }
-            Ok(Err(error)) => return Err(nobody(error.to_string())),
-            Err(_) => return Err(nobody(format!("nothing was heard within {limit:?}"))),
+            failed => {
+                if let Some(wrong) = self.distrust().await {
+                    return Err(Fault::Config(wrong));
+                }
+                return Err(nobody(match failed {
+                    Ok(Err(error)) => error.to_string(),
+                    _ => format!("nothing was heard within {limit:?}"),
+                }));
+            }
         };
         Ok(Session::new(client, &self.options, &self.clock, self.drift, sent))
     }
@@ -118,6 +125,20 @@ impl Link {
         Ok(async move {
             if secure { connector.secure_connect(&servers).await } else { connector.connect(&servers).await }
         })
+    }
+
+    /// What is wrong with the certificates, if that is why there is no connection.
+    #[cfg(feature = "tls")]
+    async fn distrust(&self) -> Option<Error> {
+        let Options { servers, timeout, tls, .. } = self.options.clone();
+        let files = tls?;
+        let asked = tokio::task::spawn_blocking(move || crate::handshake::why_not(&files, &servers, timeout));
+        asked.await.ok().flatten()
+    }
+
+    #[cfg(not(feature = "tls"))]
+    async fn distrust(&self) -> Option<Error> {
+        None
     }
 
     #[cfg(not(feature = "tls"))]

@@ -46,6 +46,12 @@ impl Child {
         Some(Self { marker, sequence, name })
     }
 
+    /// Whether its number says nothing about who came first: from the largest one on, the server gives out that one
+    /// again and again.
+    pub(crate) fn is_last_number(&self) -> bool {
+        self.sequence == i32::MAX || self.sequence < 0
+    }
+
     /// What the server has added to its name.
     pub(crate) fn digits(&self) -> &str {
         sequence(&self.name).map_or("", |(stem, _)| &self.name[stem.len()..])

@@ -17,8 +17,8 @@ pub(super) struct Servers {
     running: Mutex<Option<std::result::Result<Running, String>>>,
 }
 
-/// A holder that died is gone after about as long as a lease of these tests lasts.
-const SESSION: &str = "&session=3s&tick=500ms";
+/// A holder that died is gone after a while that a case still waits for, and a busy machine does not kill the living.
+const SESSION: &str = "&session=6s&tick=500ms";
 
 /// What was started, and its address. Stopped when dropped.
 struct Running {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Member, ZooKeeper, ZooKeeperOptions};
 use crate::server::{Failure, on_free_ports};
-use crate::{Error, PATIENCE, Result, eventually};
+use crate::{Error, PATIENCE, Proxy, Result, eventually};
 
 const MEMBERS: usize = 3;
 
@@ -12,7 +12,11 @@ const MEMBERS: usize = 3;
 #[derive(Debug)]
 pub struct Ensemble {
     servers: Vec<ZooKeeper>,
+    /// From each to each, if there are any.
+    links: Links,
 }
+
+type Links = Vec<Vec<Option<Proxy>>>;
 
 impl Ensemble {
     /// Starts all servers, and waits until all of them serve.
@@ -28,14 +32,37 @@ impl Ensemble {
     /// # Errors
     /// When that does not happen.
     pub fn start_with(options: ZooKeeperOptions) -> Result<Self> {
+        Self::start_linked_if(false, &options)
+    }
+
+    /// The same with links between them that can fail: see [`Ensemble::link`].
+    ///
+    /// # Errors
+    /// When that does not happen.
+    pub fn start_linked(options: ZooKeeperOptions) -> Result<Self> {
+        Self::start_linked_if(true, &options)
+    }
+
+    fn start_linked_if(linked: bool, options: &ZooKeeperOptions) -> Result<Self> {
         let each = options.ports(true);
-        let servers = on_free_ports(MEMBERS * each, |ports| {
+        let (servers, links) = on_free_ports(MEMBERS * each, |ports| {
             let ports: Vec<_> = ports.chunks(each).map(<[u16]>::to_vec).collect();
-            start_members(&options, &ports)
+            let links = if linked { start_links(&ports)? } else { Links::new() };
+            Ok((start_members(options, &ports, &links)?, links))
         })?;
-        let ensemble = Self { servers };
+        let ensemble = Self { servers, links };
         ensemble.wait_until_whole(PATIENCE)?;
         Ok(ensemble)
+    }
+
+    /// What `from` reaches `to` by, when that one leads. Only elections go another way.
+    ///
+    /// # Panics
+    /// When it was not started with [`Ensemble::start_linked`], or they are the same.
+    pub fn link(&self, from: &ZooKeeper, to: &ZooKeeper) -> &Proxy {
+        let place = |server: &ZooKeeper| self.servers.iter().position(|s| s.port() == server.port());
+        let (from, to) = (place(from).expect("one of these"), place(to).expect("one of these"));
+        self.links[from][to].as_ref().expect("two of them")
     }
 
     /// All servers.
@@ -117,15 +144,24 @@ impl Ensemble {
 fn start_members(
     options: &ZooKeeperOptions,
     ports: &[Vec<u16>],
+    links: &Links,
 ) -> std::result::Result<Vec<ZooKeeper>, Failure> {
     std::thread::scope(|scope| {
         let start = |n: usize| {
-            let member = Member { id: n + 1, ports: ports.to_vec() };
+            let link = |to: usize| links.get(n)?[to].as_ref().map(Proxy::port);
+            let reach = ports.iter().enumerate().map(|(to, ports)| link(to).unwrap_or(ports[1])).collect();
+            let member = Member { id: n + 1, ports: ports.to_vec(), reach };
             ZooKeeper::start_in(options.clone(), member, ports[n].clone())
         };
         let starts: Vec<_> = (0..ports.len()).map(|n| scope.spawn(move || start(n))).collect();
         starts.into_iter().map(|start| start.join().unwrap_or_else(|_| Err(panicked().into()))).collect()
     })
+}
+
+fn start_links(ports: &[Vec<u16>]) -> Result<Links> {
+    let link = |from: usize, to: usize| (from != to).then(|| Proxy::start_raw(ports[to][1])).transpose();
+    let links = |from: usize| (0..ports.len()).map(|to| link(from, to)).collect();
+    (0..ports.len()).map(links).collect()
 }
 
 fn panicked() -> Error {

@@ -66,6 +66,8 @@ pub(super) struct Member {
     pub(super) id: usize,
     /// All ports of all members, in their order.
     pub(super) ports: Vec<Vec<u16>>,
+    /// Where this one reaches each of them, itself included, when they lead.
+    pub(super) reach: Vec<u16>,
 }
 
 /// One server, alone or not.
@@ -153,7 +155,7 @@ impl Node {
 
 fn in_ensemble(member: &Member) -> Vec<String> {
     let server = |(n, ports): (usize, &Vec<u16>)| {
-        let [peers, election] = [ports[1], ports[2]];
+        let [peers, election] = [member.reach[n], ports[2]];
         format!("server.{}=127.0.0.1:{peers}:{election}", n + 1)
     };
     let limits = ["initLimit=10", "syncLimit=4"].map(str::to_owned);

@@ -1,0 +1,17 @@
+//! What goes wrong around a lock on ZooKeeper, made to happen on real servers. Each test names the row of
+//! `docs/failure-modes.md` or the scenario of `docs/scenarios.md` that it shows.
+
+mod answers;
+mod bench;
+mod counter;
+mod crowd;
+mod documents;
+#[cfg(feature = "tls")]
+mod encryption;
+mod ensemble;
+mod leaving;
+mod naming;
+mod revocation;
+mod rights;
+mod session;
+mod worker;

@@ -1,0 +1,188 @@
+//! The connection, and the session that it carries: lost for a while, lost for good, ended by the server.
+
+use tenure_core::{Kind, LostReason};
+use testbed::{Rule, ZkClient};
+
+use crate::bench::{
+    Bench, LONG, PATIENCE, SESSION, done, end_of, eventually, heirs, now, templates, wait_for, waiting,
+    within,
+};
+
+/// E1. Silence for half a session: what is held is held for a shorter time, and then proved again; those who waited at
+/// either end get in, and all in the same session.
+#[tokio::test(flavor = "multi_thread")]
+async fn silence_for_half_a_session_shortens_a_hold_and_no_more() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let (away, near) = (network.client(SESSION * 2).await, bench.client().await);
+    let guard = away.lock("x").acquire().await.unwrap();
+    let of_near = near.lock("y").acquire().await.unwrap();
+    let (to_x, to_y) = (wait_for(near.lock("x")), wait_for(away.lock("y")));
+    waiting(&near, "x", 1).await;
+    waiting(&near, "y", 1).await;
+    let session = bench.owners("/x")[0];
+    network.proxy.set_both(Rule::Stall);
+    eventually("it shrinks", async || guard.remaining() < SESSION).await;
+    assert!(guard.is_held() && !to_x.is_finished());
+    network.proxy.heal();
+    eventually("it is proved again", async || guard.remaining() > SESSION * 3 / 2).await;
+    assert_eq!((bench.owners("/x")[0], bench.owners("/y")[1]), (session, session));
+    guard.release().await.unwrap();
+    done("the next of x", to_x).await.unwrap().release().await.unwrap();
+    of_near.release().await.unwrap();
+    done("the next of y", to_y).await.unwrap().release().await.unwrap();
+}
+
+/// E2. Silence for good: each hold has ended by its own clock before the next one enters, on the same clock. When the
+/// network is back the same client works in a new session, and what waited waits anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_session_loses_its_holds_before_others_enter() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let (away, near) = (network.client(SESSION).await, bench.client().await);
+    let of_near = near.lock("y").acquire().await.unwrap();
+    let mut held = Vec::new();
+    for (name, lock) in templates(&away, "silent") {
+        held.push((name, lock.acquire().await.unwrap()));
+    }
+    let to_y = wait_for(away.lock("y"));
+    waiting(&near, "y", 1).await;
+    let old = bench.owners("/y")[1];
+    let next: Vec<_> = heirs(&near, "silent")
+        .into_iter()
+        .map(|(_, lock)| {
+            let near = near.clone();
+            tokio::spawn(async move {
+                let guard = lock.acquire().await.unwrap();
+                (now(&near), guard)
+            })
+        })
+        .collect();
+    for (name, _) in &held {
+        waiting(&near, name, 1).await;
+    }
+    network.proxy.set_both(Rule::Stall);
+    eventually("no proof comes any more", async || held[0].1.remaining() < SESSION / 2).await;
+    let ends: Vec<_> = held.iter().map(|(_, guard)| end_of(&away, guard)).collect();
+    for (((name, guard), end), next) in held.iter().zip(ends).zip(next) {
+        let (entered, new) = done(name, next).await;
+        assert!(entered > end, "{name}: two holders for {:?}", end.since(entered));
+        assert!(!guard.is_held(), "{name}");
+        assert_eq!(guard.lost().await.reason, LostReason::Expired, "{name}");
+        assert!(new.fence() > guard.fence(), "{name}");
+        println!("{name}: entered {:?} after the end of the one before", entered.since(end));
+        new.release().await.unwrap();
+    }
+    network.proxy.heal();
+    eventually("it waits in a new session", async || bench.owners("/y").iter().skip(1).any(|s| *s != old))
+        .await;
+    for (name, lock) in templates(&away, "silent") {
+        within(PATIENCE, &name, lock.acquire()).await.unwrap().release().await.unwrap();
+    }
+    of_near.release().await.unwrap();
+    done("the one that waited anew", to_y).await.unwrap().release().await.unwrap();
+    bench.is_empty("y").await;
+}
+
+/// E2. A session that a server ends, for whatever reason: the holder is told at once, long before its own clock, what
+/// waited waits anew, and the same client goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_the_server_ends_is_noticed_at_once() {
+    let bench = Bench::start();
+    let (mine, other) = (bench.client().await, bench.client().await);
+    let guard = mine.lock("x").acquire().await.unwrap();
+    let of_other = other.lock("y").acquire().await.unwrap();
+    let (to_x, to_y) = (wait_for(other.lock("x")), wait_for(mine.lock("y")));
+    waiting(&other, "x", 1).await;
+    waiting(&other, "y", 1).await;
+    let session = bench.owners("/x")[0];
+    bench.zk.expire(session).unwrap();
+    within(LONG / 2, "it is told", guard.lost()).await;
+    let next = done("the next of x", to_x).await.unwrap();
+    assert!(next.fence() > guard.fence());
+    eventually("it waits anew", async || bench.owners("/y").get(1).is_some_and(|s| *s != session)).await;
+    of_other.release().await.unwrap();
+    let again = done("the next of y", to_y).await.unwrap();
+    next.release().await.unwrap();
+    within(PATIENCE, "the same client", mine.lock("x").acquire()).await.unwrap().release().await.unwrap();
+    again.release().await.unwrap();
+}
+
+/// E4, L10. What stands there of the client's own old session is not its own: neither what it held nor where it waited.
+/// Here somebody else keeps the old session alive while the client has another.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_of_the_old_session_is_not_taken_for_its_own() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let (away, near) = (network.client(SESSION).await, bench.client().await);
+    let guard = away.lock("x").acquire().await.unwrap();
+    let of_near = near.lock("y").acquire().await.unwrap();
+    let to_y = wait_for(away.lock("y"));
+    waiting(&near, "y", 1).await;
+    let old = bench.owners("/x")[0];
+    network.down();
+    // Whoever has its number has the session.
+    let mut kept = ZkClient::attach(bench.zk.port(), old, LONG).unwrap();
+    let begin = now(&near);
+    guard.lost().await;
+    eventually("the client gives its session up", async || now(&near).since(begin) > SESSION * 2).await;
+    network.up();
+    eventually("it waits in a new session", async || bench.owners("/y").len() == 3).await;
+    let owners = bench.owners("/y");
+    assert!(owners[1] == old && owners[2] != old, "{owners:?}");
+    of_near.release().await.unwrap();
+    let to_x = wait_for(away.lock("x"));
+    eventually("it queues for x", async || bench.owners("/x") == [old, owners[2]]).await;
+    assert!(!to_y.is_finished() && !to_x.is_finished(), "a node of the old session was taken for its own");
+    kept.ping().unwrap();
+    kept.close().unwrap();
+    for (name, waiter) in [("x", to_x), ("y", to_y)] {
+        let guard = done(name, waiter).await.unwrap();
+        assert_eq!(bench.owners(&format!("/{name}")), [owners[2]]);
+        guard.release().await.unwrap();
+    }
+}
+
+/// E4, L10. The same one step below: a claim that is repeated in a new session makes a node there, and the answer is
+/// for that one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_repeated_in_a_new_session_has_a_new_node() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let store = crate::bench::open(crate::bench::options(network.proxy.port(), SESSION)).await;
+    let claim = crate::bench::claim("x", Kind::Lock);
+    let first = crate::bench::fence(&*store, &claim).await.unwrap();
+    let old = bench.owners("/x")[0];
+    bench.zk.expire(old).unwrap();
+    let mut second = None;
+    eventually("another grant", async || {
+        second = crate::bench::fence(&*store, &claim).await;
+        second.is_some_and(|fence| fence > first)
+    })
+    .await;
+    let owners = bench.owners("/x");
+    assert!(owners.len() == 1 && owners[0] != old, "{owners:?}");
+}
+
+/// E1, E4. A hold that has ended by its own clock does not come back when its session has not: its node is deleted, and
+/// the next one enters.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_that_has_ended_is_freed_although_its_session_goes_on() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let (away, near) = (network.client(SESSION).await, bench.client().await);
+    let guard = away.lock("x").acquire().await.unwrap();
+    let to_x = wait_for(near.lock("x"));
+    waiting(&near, "x", 1).await;
+    let session = bench.owners("/x")[0];
+    network.down();
+    let kept = ZkClient::attach(bench.zk.port(), session, LONG).unwrap();
+    let lost = guard.lost().await;
+    assert_eq!(lost.reason, LostReason::Expired);
+    network.up();
+    let next = done("the next one", to_x).await.unwrap();
+    assert!(!guard.is_held());
+    next.release().await.unwrap();
+    bench.is_empty("x").await;
+    drop(kept);
+}
