@@ -77,7 +77,7 @@ impl Store {
                 }
             }
             Ok(Step::Busy { behind }) => {
-                if stay.is_nothing() {
+                if stay.is_over() {
                     self.places.forget(place.id);
                 }
                 // Whoever goes in before may be on its way to where it waits: its turn must not be missed until then.

@@ -189,4 +189,9 @@ impl Stay {
     pub(crate) fn is_nothing(&self) -> bool {
         self.node.is_none() && !self.hunt
     }
+
+    /// Whether it is not even waited for.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_nothing() && self.armed.is_none()
+    }
 }
