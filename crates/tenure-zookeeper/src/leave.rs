@@ -50,7 +50,14 @@ impl Store {
         let session = self.link.session().await?;
         session.sync().await?;
         let paths = self.of_id(&session, path, kind, id).await?;
-        self.delete_all(&session, paths).await
+        let released = self.delete_all(&session, paths).await?;
+        // Nobody is told any more that it stands there.
+        if let Some(place) = self.places.get(id) {
+            let mut seen = place.seen();
+            seen.queued = None;
+            seen.hold.iter_mut().for_each(|hold| hold.gone = true);
+        }
+        Ok(released)
     }
 
     /// Deletes a child of another library.
