@@ -31,6 +31,9 @@ impl Store {
         self.places.forget(place.id);
         let mut paths: Vec<String> = stay.node.take().into_iter().map(|node| node.path).collect();
         paths.extend(hold.map(|hold| hold.paths.clone()).into_iter().flatten());
+        // What is held is most often the place in the queue itself, and one delete is enough for it.
+        paths.sort_unstable();
+        paths.dedup();
         let Some(session) = stay.session.take().filter(|session| !session.is_over()) else {
             return Ok(Released::Gone);
         };
