@@ -18,7 +18,7 @@ pub(crate) const STORES: &[&str] = &[
 pub(crate) const PEERS: &[&str] = &["redisson", "redsync", "node-redlock", "redis-py", "curator"];
 
 /// The parts of the benchmarks.
-const BENCHES: &[&str] = &["embedded", "redlock", "redis"];
+const BENCHES: &[&str] = &["embedded", "redlock", "redis", "zookeeper"];
 
 pub(crate) const HELP: &str = "\
 cargo xtask check                    format, lints, documentation, tidiness
@@ -33,6 +33,7 @@ cargo xtask bench                    benchmarks, each beside its peer; fails if 
     --only embedded                  only memory and SQLite
     --only redis                     only Redis, beside a bare socket and Redisson
     --only redlock                   only five servers, beside five bare sockets
+    --only zookeeper                 only ZooKeeper, beside a bare client and Curator
     --quick                          shorter, and bars do not decide
     --json                           the result as JSON on standard output
 cargo xtask docs                     the API documentation, and where it is

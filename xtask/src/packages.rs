@@ -55,7 +55,7 @@ pub(crate) const REDIS_PY: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV, PYTHON, P
 pub(crate) const CURATOR: &[Need] = &[SETPRIV, JAVA, ZOOKEEPER, MAVEN];
 
 /// The benchmarks with all their peers.
-pub(crate) const BENCH: &[Need] = &[FLOCK, SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN];
+pub(crate) const BENCH: &[Need] = &[FLOCK, SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN, ZOOKEEPER];
 
 /// How the missing packages can be got.
 #[derive(Debug, PartialEq)]

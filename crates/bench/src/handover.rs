@@ -14,17 +14,14 @@ use crate::worker::Worker;
 use crate::{Result, Scale};
 
 /// So long after it was told to acquire, the other one is asleep.
-const ASLEEP: Duration = Duration::from_millis(20);
+pub(crate) const ASLEEP: Duration = Duration::from_millis(20);
 const BAR_MS: f64 = 20.0;
 
 /// The 99th percentile counts.
 pub(crate) async fn between_processes(scale: Scale) -> Result<Row> {
     let folder = tempfile::tempdir()?;
     let url = format!("sqlite:{}", folder.path().join("locks.db").display());
-    let mut pair = [Worker::lock(&url, "bench")?, Worker::lock(&url, "bench")?];
-    for worker in &mut pair {
-        worker.answer("ready").await?;
-    }
+    let mut pair = pair(&url).await?;
     let (mut ours, mut peer, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..scale.turns {
         let mine = ours_once(&mut pair, scale.handovers).await?;
@@ -48,7 +45,16 @@ pub(crate) async fn between_processes(scale: Scale) -> Result<Row> {
     })
 }
 
-fn values(ours: &[f64], peer: &[f64]) -> Vec<(&'static str, f64)> {
+/// Two processes that are connected.
+pub(crate) async fn pair(url: &str) -> Result<[Worker; 2]> {
+    let mut pair = [Worker::lock(url, "bench")?, Worker::lock(url, "bench")?];
+    for worker in &mut pair {
+        worker.answer("ready").await?;
+    }
+    Ok(pair)
+}
+
+pub(crate) fn values(ours: &[f64], peer: &[f64]) -> Vec<(&'static str, f64)> {
     vec![
         ("ours_p50_ms", percentile(ours, 0.5)),
         ("ours_p99_ms", percentile(ours, 0.99)),
@@ -60,7 +66,7 @@ fn values(ours: &[f64], peer: &[f64]) -> Vec<(&'static str, f64)> {
 }
 
 /// Milliseconds of each hand-over.
-async fn ours_once(pair: &mut [Worker; 2], times: usize) -> Result<Vec<f64>> {
+pub(crate) async fn ours_once(pair: &mut [Worker; 2], times: usize) -> Result<Vec<f64>> {
     let mut took = Vec::new();
     let [holder, waiter] = pair;
     let (mut holder, mut waiter) = (holder, waiter);
@@ -95,6 +101,6 @@ async fn flock_once(folder: &Path, times: usize) -> Result<Vec<f64>> {
     Ok(took)
 }
 
-fn between(released: u64, granted: u64) -> f64 {
+pub(crate) fn between(released: u64, granted: u64) -> f64 {
     granted.saturating_sub(released) as f64 / 1e6
 }

@@ -1,9 +1,12 @@
 //! Benchmarks, each beside a peer that does the least that could be called the same. Ours and the peer's rounds
 //! alternate, so that a machine that slows down slows down both; what counts is the median of the rounds' ratios.
 
+mod contended;
 mod cpu;
 mod handover;
+mod jvms;
 mod memory;
+mod pairs;
 mod redis;
 mod report;
 mod rounds;
@@ -11,6 +14,7 @@ mod sqlite;
 mod stats;
 mod waiting;
 mod worker;
+mod zookeeper;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -35,9 +39,9 @@ pub(crate) struct Scale {
     /// Waiting processes, and how long they are watched.
     pub(crate) waiters: usize,
     pub(crate) watched: Duration,
-    /// How long a round on Redis takes.
+    /// How long a round on Redis takes, and one of a bare client on ZooKeeper.
     pub(crate) redis: Duration,
-    /// Rounds beside Redisson, and how long one takes.
+    /// Rounds beside Redisson and Curator, and how long one takes.
     pub(crate) peer_rounds: usize,
     pub(crate) peer: Duration,
     /// Locks held at once, and pairs that came before.
@@ -77,7 +81,7 @@ const QUICK: Scale = Scale {
 };
 
 /// What can be measured alone.
-const PARTS: [&str; 3] = ["embedded", "redlock", "redis"];
+const PARTS: [&str; 4] = ["embedded", "redlock", "redis", "zookeeper"];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -139,6 +143,9 @@ fn bench(scale: Scale, only: Option<&str>, json: bool) -> Result<bool> {
         }
         if wanted("redis") {
             rows.extend(redis::rows(scale, workers.handle()).await?);
+        }
+        if wanted("zookeeper") {
+            rows.extend(zookeeper::rows(scale, workers.handle()).await?);
         }
         Ok::<_, Box<dyn std::error::Error>>(rows)
     })?;

@@ -14,6 +14,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::Result;
+use crate::stats::percentile;
 
 /// No answer takes longer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -105,7 +106,8 @@ fn held() -> Result<u8> {
     Ok(0)
 }
 
-/// Each line `contend MILLIS` lets all tasks take turns for so long: how many they had, and the longest wait in µs.
+/// Each line `contend MILLIS` lets all tasks take turns for so long: how many they had, the longest wait in µs, and the
+/// one in the middle.
 async fn contend(url: &str, name: &str, tasks: usize) -> Result<u8> {
     let client = tenure::connect(url).await?;
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
@@ -115,25 +117,23 @@ async fn contend(url: &str, name: &str, tasks: usize) -> Result<u8> {
         let turns = (0..tasks).map(|_| {
             let lock = client.lock(name);
             tokio::spawn(async move {
-                let (mut pairs, mut longest) = (0, Duration::ZERO);
+                let mut waits = Vec::new();
                 while begin.elapsed() < time {
                     let asked = std::time::Instant::now();
                     let guard = lock.acquire().await?;
-                    longest = longest.max(asked.elapsed());
+                    waits.push(asked.elapsed().as_secs_f64() * 1e6);
                     guard.release().await?;
-                    pairs += 1;
                 }
-                Ok::<_, tenure::Error>((pairs, longest))
+                Ok::<_, tenure::Error>(waits)
             })
         });
-        let (mut pairs, mut longest) = (0, Duration::ZERO);
+        let mut waits = Vec::new();
         for task in turns.collect::<Vec<_>>() {
-            let (had, waited) = task.await??;
-            pairs += had;
-            longest = longest.max(waited);
+            waits.extend(task.await??);
         }
-        println!("pairs {pairs}");
-        println!("longest {}", longest.as_micros());
+        println!("pairs {}", waits.len());
+        println!("longest {:.0}", percentile(&waits, 1.0));
+        println!("p50 {:.0}", percentile(&waits, 0.5));
     }
     client.close().await?;
     Ok(0)

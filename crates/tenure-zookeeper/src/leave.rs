@@ -31,6 +31,9 @@ impl Store {
         self.places.forget(place.id);
         let mut paths: Vec<String> = stay.node.take().into_iter().map(|node| node.path).collect();
         paths.extend(hold.map(|hold| hold.paths.clone()).into_iter().flatten());
+        // What is held is most often the place in the queue itself, and one delete is enough for it.
+        paths.sort_unstable();
+        paths.dedup();
         let Some(session) = stay.session.take().filter(|session| !session.is_over()) else {
             return Ok(Released::Gone);
         };
@@ -50,7 +53,14 @@ impl Store {
         let session = self.link.session().await?;
         session.sync().await?;
         let paths = self.of_id(&session, path, kind, id).await?;
-        self.delete_all(&session, paths).await
+        let released = self.delete_all(&session, paths).await?;
+        // Nobody is told any more that it stands there.
+        if let Some(place) = self.places.get(id) {
+            let mut seen = place.seen();
+            seen.queued = None;
+            seen.hold.iter_mut().for_each(|hold| hold.gone = true);
+        }
+        Ok(released)
     }
 
     /// Deletes a child of another library.

@@ -13,21 +13,58 @@ use crate::session::Session;
 
 /// All that may stand in the store by way of this client.
 #[derive(Debug, Default)]
-pub(crate) struct Places(Mutex<HashMap<HoldId, Arc<Place>>>);
+pub(crate) struct Places(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    by_id: HashMap<HoldId, Arc<Place>>,
+    by_path: HashMap<String, Vec<Arc<Place>>>,
+}
 
 impl Places {
     pub(crate) fn get(&self, id: HoldId) -> Option<Arc<Place>> {
-        self.0.lock().unwrap().get(&id).cloned()
+        self.0.lock().unwrap().by_id.get(&id).cloned()
     }
 
     /// The place of this claim, made when it is new.
     pub(crate) fn of(&self, claim: &Claim, path: &str) -> Arc<Place> {
-        let mut places = self.0.lock().unwrap();
-        places.entry(claim.id).or_insert_with(|| Arc::new(Place::new(claim, path))).clone()
+        let mut known = self.0.lock().unwrap();
+        if let Some(place) = known.by_id.get(&claim.id) {
+            return place.clone();
+        }
+        let place = Arc::new(Place::new(claim, path));
+        known.by_id.insert(claim.id, place.clone());
+        known.by_path.entry(path.to_owned()).or_default().push(place.clone());
+        place
     }
 
     pub(crate) fn forget(&self, id: HoldId) {
-        self.0.lock().unwrap().remove(&id);
+        let mut known = self.0.lock().unwrap();
+        let Some(place) = known.by_id.remove(&id) else { return };
+        if let Some(there) = known.by_path.get_mut(&place.path) {
+            there.retain(|other| other.id != id);
+            if there.is_empty() {
+                known.by_path.remove(&place.path);
+            }
+        }
+    }
+
+    /// One whose node is certain to stand before any that `claim` could make now: who only asks needs no server to hear
+    /// that it is busy. A claim that has a place itself is never told so.
+    pub(crate) fn before(&self, claim: &Claim, path: &str) -> Option<HoldId> {
+        let exclusive = |kind: &Kind| matches!(kind, Kind::Lock | Kind::FairLock | Kind::Write);
+        if claim.wait.is_some() || claim.holds > 1 || !exclusive(&claim.kind) {
+            return None;
+        }
+        let known = self.0.lock().unwrap();
+        if known.by_id.contains_key(&claim.id) {
+            return None;
+        }
+        let writes = |kind: &Kind| *kind == Kind::Write;
+        let stands = |place: &&Arc<Place>| {
+            exclusive(&place.kind) && writes(&place.kind) == writes(&claim.kind) && place.stands()
+        };
+        known.by_path.get(path)?.iter().find(stands).map(|place| place.id)
     }
 }
 
@@ -152,6 +189,13 @@ impl Place {
 
     pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap()
+    }
+
+    /// Whether it has a node, as far as this process can know.
+    fn stands(&self) -> bool {
+        let seen = self.seen();
+        let held = seen.hold.as_ref().is_some_and(|hold| !hold.gone && hold.session.is_certain());
+        held || seen.queued.as_ref().is_some_and(|queued| queued.session.is_certain())
     }
 
     /// Where it queues.

@@ -81,6 +81,11 @@ impl Session {
         self.proof.lock().unwrap().until()
     }
 
+    /// Whether it lives, by what is known here.
+    pub(crate) fn is_certain(&self) -> bool {
+        !self.is_over() && self.clock.now() < self.until()
+    }
+
     pub(crate) fn proves_every(&self) -> Duration {
         self.proof.lock().unwrap().every()
     }

@@ -155,6 +155,9 @@ impl Backend for ZooKeeper {
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         let path = self.store.paths.path(&claim.name)?;
+        if let Some(id) = self.store.places.before(claim, &path) {
+            return Ok(Attempt::Busy { retry_after: None, behind: Some(id) });
+        }
         // Before anything is awaited: a release that comes next finds it.
         let place = match claim.holds {
             1 => self.store.places.of(claim, &path),

@@ -1,11 +1,12 @@
 //! 64 tasks on 64 names, through one connection.
 
+use interop::Jvm;
 use testbed::Redis;
 use tokio::runtime::Handle;
 
 use super::bare::{Bare, record};
-use super::redisson::Peers;
-use super::{on, own_names, row, runtime_name};
+use crate::jvms::Jvms;
+use crate::pairs::{on, own_names, row, runtime_name};
 use crate::report::Row;
 use crate::rounds::alternate;
 use crate::{Result, Scale};
@@ -32,7 +33,7 @@ pub(crate) async fn beside_bare(server: &Redis, scale: Scale, workers: Option<&H
 pub(crate) async fn beside_redisson(
     server: &Redis,
     scale: Scale,
-    peers: &Peers,
+    peers: &Jvms<Jvm>,
     workers: &Handle,
 ) -> Result<Row> {
     let client = tenure::connect(&server.url()).await?;
@@ -40,7 +41,6 @@ pub(crate) async fn beside_redisson(
         let client = client.clone();
         on(Some(workers), async move { own_names(&client, TASKS, scale.peer).await })
     };
-
     let peer = || peers.own_names("jmany", TASKS, scale.peer);
     let rates = alternate(scale.peer_rounds, ours, peer).await?;
     client.close().await?;

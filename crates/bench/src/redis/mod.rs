@@ -1,21 +1,20 @@
 //! Redis: beside a bare socket that sends the same scripts, and beside Redisson.
 
 mod bare;
-mod contended;
 mod many;
 pub(crate) mod quorum;
-mod redisson;
 mod watchdog;
 
-use std::time::Duration;
-
-use tenure::Client;
+use interop::{Address, Jvm, Options};
 use testbed::{Redis, RedisOptions};
 use tokio::runtime::Handle;
 
 use self::bare::Bare;
-use crate::report::{Row, per_second};
-use crate::rounds::{Rates, alternate, rate};
+use crate::contended::{self, Contest};
+use crate::jvms::Jvms;
+use crate::pairs::{on, row, runtime_name};
+use crate::report::Row;
+use crate::rounds::{alternate, rate};
 use crate::{Result, Scale};
 
 /// All rows.
@@ -31,25 +30,17 @@ pub(crate) async fn rows(scale: Scale, workers: &Handle) -> Result<Vec<Row>> {
     eprintln!("redis: 10,000 held …");
     rows.push(watchdog::cost(&server, scale).await?);
     eprintln!("redis: beside Redisson …");
-    let peers = redisson::Peers::start(&server).await?;
+    let peers = redisson(&server).await?;
     rows.push(many::beside_redisson(&server, scale, &peers, workers).await?);
-    rows.extend(contended::rows(&server, scale, &peers).await?);
+    let contest = Contest { store: "redis", url: &server.url(), peer: "Redisson", bar: 2.0 };
+    rows.extend(contended::rows(contest, scale, &peers).await?);
     Ok(rows)
 }
 
-/// Runs `work` on these workers, or right here.
-pub(crate) async fn on<T: Send + 'static>(
-    workers: Option<&Handle>,
-    work: impl Future<Output = std::result::Result<T, tenure::Error>> + Send + 'static,
-) -> Result<T> {
-    match workers {
-        Some(workers) => Ok(workers.spawn(work).await??),
-        None => Ok(work.await?),
-    }
-}
-
-pub(crate) fn runtime_name(workers: Option<&Handle>) -> &'static str {
-    if workers.is_some() { "2 worker threads" } else { "current thread" }
+async fn redisson(server: &Redis) -> Result<Jvms<Jvm>> {
+    let address = Address::Single(format!("127.0.0.1:{}", server.port()));
+    let options = Options { optimised: true, ..Options::default() };
+    Ok(Jvms([Jvm::start(&address, &options).await?, Jvm::start(&address, &options).await?]))
 }
 
 /// One task on its own key.
@@ -75,39 +66,4 @@ async fn lone(server: &Redis, scale: Scale, workers: Option<&Handle>) -> Result<
     client.close().await?;
     let bar = if workers.is_some() { 0.75 } else { 0.85 };
     Ok(row(format!("redis: one task, {}", runtime_name(workers)), rates, "bare socket", bar))
-}
-
-fn row(what: String, rates: Rates, peer: &str, bar: f64) -> Row {
-    Row {
-        what,
-        ours: per_second(rates.ours),
-        peer: format!("{} {peer}", per_second(rates.peer)),
-        ratio: Some(rates.ratio),
-        bar: format!("ratio ≥ {bar}"),
-        met: rates.ratio.median >= bar,
-        values: vec![("ours_per_second", rates.ours), ("peer_per_second", rates.peer)],
-    }
-}
-
-/// Pairs per second of `tasks` tasks, each on its own name, for `time`.
-pub(crate) async fn own_names(client: &Client, tasks: usize, time: Duration) -> tenure::Result<f64> {
-    let begin = std::time::Instant::now();
-    let all: Vec<_> = (0..tasks)
-        .map(|i| {
-            let lock = client.lock(format!("many{i}"));
-            tokio::spawn(async move {
-                let mut done = 0.0;
-                while begin.elapsed() < time {
-                    lock.acquire().await?.release().await?;
-                    done += 1.0;
-                }
-                Ok::<f64, tenure::Error>(done)
-            })
-        })
-        .collect();
-    let mut done = 0.0;
-    for task in all {
-        done += task.await.map_err(|e| tenure::Error::Config(e.to_string()))??;
-    }
-    Ok(done / begin.elapsed().as_secs_f64())
 }

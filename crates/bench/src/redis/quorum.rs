@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use testbed::{Redis, RedisOptions};
 
 use super::bare::{Bare, Pair, record};
-use super::row;
+use crate::pairs::row;
 use crate::report::{Row, millis};
 use crate::rounds::{alternate, rate};
 use crate::stats::{Spread, median};

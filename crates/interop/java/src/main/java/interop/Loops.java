@@ -8,6 +8,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.LongStream;
 
 /** Locks taken over and over: a counter that must lose nothing, and a closed loop that is timed. */
 public final class Loops {
@@ -44,42 +45,44 @@ public final class Loops {
         return n;
     }
 
-    private record Done(long pairs, long longestWait) {}
-
-    /** Pairs of enter and leave by {@code tasks} threads for {@code seconds}: how many, and the longest wait in µs. */
+    /**
+     * Pairs of enter and leave by {@code tasks} threads for {@code seconds}: how many, the longest wait in µs, and the
+     * one in the middle.
+     */
     public static String bench(Gates gates, String name, long seconds, int tasks, boolean shared)
             throws InterruptedException {
         ExecutorService threads = Executors.newFixedThreadPool(tasks);
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
-        List<Callable<Done>> loops = new ArrayList<>();
+        List<Callable<LongStream>> loops = new ArrayList<>();
         for (int i = 0; i < tasks; i++) {
             String key = shared ? name : name + i;
             loops.add(() -> loop(gates.of(key), end));
         }
-        long pairs = 0;
-        long longest = 0;
+        LongStream waits = LongStream.empty();
         try {
-            for (Future<Done> one : threads.invokeAll(loops)) {
-                pairs += one.get().pairs();
-                longest = Math.max(longest, one.get().longestWait());
+            for (Future<LongStream> one : threads.invokeAll(loops)) {
+                waits = LongStream.concat(waits, one.get());
             }
         } catch (ExecutionException wrong) {
             throw new IllegalStateException(wrong.getCause());
         } finally {
             threads.shutdown();
         }
-        return pairs + " " + TimeUnit.NANOSECONDS.toMicros(longest);
+        long[] all = waits.sorted().toArray();
+        long longest = all[all.length - 1] / 1000;
+        return all.length + " " + longest + " " + all[all.length / 2] / 1000;
     }
 
-    private static Done loop(Gate gate, long end) throws Exception {
-        long pairs = 0;
-        long longest = 0;
-        for (long begin = System.nanoTime(); begin < end; begin = System.nanoTime()) {
+    /** The nanoseconds of each wait. */
+    private static LongStream loop(Gate gate, long end) throws Exception {
+        LongStream.Builder waits = LongStream.builder();
+        // At least one: on a busy machine a thread may begin when the time is over.
+        do {
+            long begin = System.nanoTime();
             gate.enter();
-            longest = Math.max(longest, System.nanoTime() - begin);
+            waits.add(System.nanoTime() - begin);
             gate.leave();
-            pairs++;
-        }
-        return new Done(pairs, longest);
+        } while (System.nanoTime() < end);
+        return waits.build();
     }
 }

@@ -61,7 +61,7 @@ final class Verbs implements Library.Owner {
         }
     }
 
-    /** {@code VERB KIND NAME [NUMBER]} */
+    /** {@code VERB KIND NAME [NUMBER]}. Those with {@code -at} say when: after going in, and before going out. */
     private Object door(String verb, String kind, String name, Args args) throws Exception {
         String lock = kind + " " + name;
         switch (verb) {
@@ -75,6 +75,15 @@ final class Verbs implements Library.Owner {
             case "unlock" -> {
                 doors.of(kind, name).leave();
                 return null;
+            }
+            case "enter-at" -> {
+                doors.of(kind, name).enter();
+                return System.nanoTime();
+            }
+            case "leave-at" -> {
+                long begin = System.nanoTime();
+                doors.of(kind, name).leave();
+                return begin;
             }
             case "is-held" -> {
                 return doors.of(kind, name).isIn();

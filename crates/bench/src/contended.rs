@@ -1,0 +1,99 @@
+//! 16 tasks in 2 processes on one name, beside 16 threads in 2 JVMs.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use interop::Peer;
+
+use crate::jvms::{Done, Jvms};
+use crate::report::{Row, per_second};
+use crate::stats::{Spread, median};
+use crate::worker::Worker;
+use crate::{Result, Scale};
+
+const TASKS: usize = 16;
+
+/// Where, beside whom, and how many times as many as there.
+pub(crate) struct Contest<'a> {
+    pub(crate) store: &'a str,
+    pub(crate) url: &'a str,
+    pub(crate) peer: &'a str,
+    pub(crate) bar: f64,
+}
+
+pub(crate) async fn rows<J: Deref<Target = Peer>>(
+    contest: Contest<'_>,
+    scale: Scale,
+    jvms: &Jvms<J>,
+) -> Result<Vec<Row>> {
+    let Contest { store, url, peer, bar } = contest;
+    let mut workers =
+        [Worker::contend(url, "shared", TASKS / 2)?, Worker::contend(url, "shared", TASKS / 2)?];
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for round in 0..=scale.peer_rounds {
+        let mine = contend(&mut workers, scale.peer).await?;
+        let peer = jvms.one_name("jshared", TASKS, scale.peer).await?;
+        // The first round warms up.
+        if round > 0 {
+            ours.push(mine);
+            theirs.push(peer);
+        }
+    }
+    for worker in workers {
+        worker.end().await?;
+    }
+    let all = |done: &[Done], of: fn(&Done) -> f64| done.iter().map(of).collect::<Vec<f64>>();
+    let ratios = |of: fn(&Done) -> f64| {
+        Spread::of(&ours.iter().zip(&theirs).map(|(a, b)| of(a) / of(b)).collect::<Vec<f64>>())
+    };
+    let pairs = |done: &[Done]| median(&all(done, |d| d.pairs));
+    let (p50, longest) = (|d: &Done| ms(d.p50), |d: &Done| ms(d.longest));
+    let most = |done: &[Done]| all(done, longest).into_iter().fold(0.0, f64::max);
+    let waits = |done: &[Done]| format!("p50 {:.2} max {:.2} ms", median(&all(done, p50)), most(done));
+    let rates = ratios(|d| d.pairs);
+    Ok(vec![
+        Row {
+            what: format!("{store}: {TASKS} tasks in 2 processes on one name"),
+            ours: per_second(pairs(&ours)),
+            peer: format!("{} {peer}", per_second(pairs(&theirs))),
+            ratio: Some(rates),
+            bar: format!("ratio ≥ {bar}"),
+            met: rates.median >= bar,
+            values: vec![("ours_per_second", pairs(&ours)), ("peer_per_second", pairs(&theirs))],
+        },
+        Row {
+            what: format!("{store}: the waits among them"),
+            ours: waits(&ours),
+            peer: format!("{} {peer}", waits(&theirs)),
+            ratio: Some(ratios(longest)),
+            bar: format!("the longest no longer than {peer}'s"),
+            met: most(&ours) <= most(&theirs),
+            values: vec![
+                ("ours_p50_ms", median(&all(&ours, p50))),
+                ("peer_p50_ms", median(&all(&theirs, p50))),
+                ("ours_longest_ms", most(&ours)),
+                ("peer_longest_ms", most(&theirs)),
+            ],
+        },
+    ])
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+async fn contend(workers: &mut [Worker; 2], time: Duration) -> Result<Done> {
+    for worker in &mut *workers {
+        worker.send(&format!("contend {}", time.as_millis())).await?;
+    }
+    let [a, b] = workers;
+    Ok(turns(a, time).await?.and(&turns(b, time).await?))
+}
+
+async fn turns(worker: &mut Worker, time: Duration) -> Result<Done> {
+    Ok(Done {
+        pairs: worker.answer("pairs").await? as f64 / time.as_secs_f64(),
+        longest: Duration::from_micros(worker.answer("longest").await?),
+        p50: Duration::from_micros(worker.answer("p50").await?),
+    })
+}
