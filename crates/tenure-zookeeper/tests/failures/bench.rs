@@ -195,10 +195,19 @@ pub(crate) async fn done<T>(what: &str, task: tokio::task::JoinHandle<T>) -> T {
     within(PATIENCE, what, task).await.expect("no panic")
 }
 
-/// Until so many wait for it, as the store says.
+/// Until so many wait for it, as the store says: the same ones at two looks, as a first attempt stands there for a
+/// moment, too.
 pub(crate) async fn waiting(look: &Client, name: &str, n: usize) {
+    let mut before = None;
     eventually(&format!("{n} wait for {name}"), async || {
-        look.show(name).await.expect("an answer").is_some_and(|s| s.waiters.len() == n)
+        let seen = look.show(name).await.expect("an answer");
+        let since: Vec<_> = seen.iter().flat_map(|s| &s.waiters).map(|w| (w.id.clone(), w.since)).collect();
+        if since.len() == n && before.as_ref() == Some(&since) {
+            return true;
+        }
+        before = Some(since);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        false
     })
     .await;
 }

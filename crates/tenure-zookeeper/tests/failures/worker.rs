@@ -8,6 +8,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+
 use crate::bench::{self, PATIENCE, SESSION};
 
 const PORT: &str = "TENURE_FAILURES_PORT";
@@ -93,7 +95,9 @@ fn run() {
                 Some(("wait", name)) => drop(bench::wait_for(client.lock(name))),
                 _ => {
                     let (client, guard) = (client.clone(), guards.remove(0));
-                    tokio::spawn(async move { mind(&client, guard).await });
+                    let (begun, begins) = oneshot::channel();
+                    tokio::spawn(async move { mind(&client, guard, begun).await });
+                    begins.await.unwrap();
                 }
             }
             say("ok");
@@ -108,11 +112,13 @@ fn say(what: &str) {
 }
 
 /// Says what is seen right after the process has stood still, by a thread and by work under the guard.
-async fn mind(client: &tenure_core::Client, guard: tenure_core::Guard) {
+async fn mind(client: &tenure_core::Client, guard: tenure_core::Guard, begun: oneshot::Sender<()>) {
     let guard = Arc::new(guard);
     let (clock, looked) = (client.backend().info().clock.clone(), guard.clone());
+    let (looks, looking) = oneshot::channel();
     let first_look = tokio::task::spawn_blocking(move || {
         let mut last = clock.now();
+        looks.send(()).unwrap();
         loop {
             std::thread::sleep(STEP);
             let now = clock.now();
@@ -122,8 +128,10 @@ async fn mind(client: &tenure_core::Client, guard: tenure_core::Guard) {
             last = now;
         }
     });
+    looking.await.unwrap();
     let (mut last, mut went_on) = (bench::now(client), false);
     let work = async {
+        begun.send(()).unwrap();
         loop {
             tokio::time::sleep(STEP).await;
             went_on |= bench::now(client).since(last) > STANDS_STILL;
