@@ -13,7 +13,10 @@ use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, Stream
 fn ask(port: u16, ca: &Certificates, own: Option<&Certificates>) -> Result<String> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(&ca.ca).unwrap()).unwrap();
-    let config = ClientConfig::builder().with_root_certificates(roots);
+    // Said in words: the workspace has more than one provider.
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_root_certificates(roots);
     let config = match own {
         None => config.with_no_client_auth(),
         Some(own) => {

@@ -59,7 +59,9 @@ async fn a_killed_holder_frees_after_its_lease(bench: Arc<Bench>) {
     slot(&a.ask("acquire x lock").await);
     let start = Instant::now();
     a.kill().await;
-    let next = ok(within(LEASE * 2, "free after one lease", bench.client().lock("x").acquire()).await);
+    // A session of these tests lasts for two leases.
+    let limit = if bench.has_sessions() { LEASE * 4 } else { LEASE * 2 };
+    let next = ok(within(limit, "free after one lease", bench.client().lock("x").acquire()).await);
     assert!(start.elapsed() > LEASE / 4, "a living lease was taken: {:?}", start.elapsed());
     ok(next.release().await);
 }
