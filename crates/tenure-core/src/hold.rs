@@ -363,7 +363,11 @@ impl Hold {
         if self.clock.now() >= self.until() {
             return false;
         }
-        self.until.fetch_max(until.as_nanos(), SeqCst);
+        match self.session {
+            // Servers may grant less time to a session that comes back.
+            true => self.until.store(until.as_nanos(), SeqCst),
+            false => drop(self.until.fetch_max(until.as_nanos(), SeqCst)),
+        }
         if self.renewing(&share) {
             let next = third(sent, share.renewal.lease, self.until());
             self.renew_at.store(next.as_nanos(), SeqCst);

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tenure_core::backend::Attempt;
 use tenure_core::{Claim, Fence, HoldId, Kind};
-use zookeeper_client::CreateMode;
 
 use crate::fault::Fault;
 use crate::node::{self, Child, Marker};
@@ -14,6 +13,7 @@ use crate::place::{Armed, Hold, Node, Place, Queued, Stay};
 use crate::queue::Queue;
 use crate::session::{Answer, Session};
 use crate::store::Store;
+use crate::wire::{Mode, Refusal};
 
 /// How often in one attempt what it stands on may vanish: its folder, its own node, its session.
 pub(crate) const TRIES: usize = 8;
@@ -189,7 +189,7 @@ impl Store {
                     let (created, names) = session.create_and_list(&stem, note, folder).await;
                     match created {
                         Ok((stat, path)) => {
-                            self.check_owner(session, stat.ephemeral_owner)?;
+                            self.check_owner(session, stat.owner)?;
                             stay.node = Some(Node { path, born: stat.czxid });
                         }
                         // It may have been empty, and gone, at any moment.
@@ -249,11 +249,11 @@ impl Store {
             }
             let known = stay.node.as_ref().is_some_and(|node| node.path == path);
             match session.read(&path).await {
-                Ok((_, stat)) if stat.ephemeral_owner == session.id && (found.is_none() || known) => {
+                Ok((_, stat)) if stat.owner == session.id && (found.is_none() || known) => {
                     found = Some(Node { path, born: stat.czxid });
                 }
                 // One too many: the answer to an earlier create was lost.
-                Ok((_, stat)) if stat.ephemeral_owner == session.id => session.delete(&path, None).await?,
+                Ok((_, stat)) if stat.owner == session.id => session.delete(&path, None).await?,
                 Ok(_) => {}
                 Err(fault) if fault.is_missing() => {}
                 Err(fault) => return Err(fault),
@@ -299,8 +299,6 @@ impl Store {
         if stay.armed.as_ref().is_some_and(|armed| armed.is_for(&path)) {
             return Ok(true);
         }
-        // Beyond the budget it is looked at again at the next poll.
-        let Some(ticket) = self.budget.watch(&path, self.chroot()) else { return Ok(true) };
         // By a read: a look at whether it is there would leave a watch behind when it is not.
         let watcher = match session.read_and_watch(&path).await {
             Ok((_, _, watcher)) => watcher,
@@ -309,13 +307,8 @@ impl Store {
         };
         self.arm(stay, place, path, async move {
             watcher.changed().await;
-            drop(ticket);
         });
         Ok(true)
-    }
-
-    pub(crate) fn chroot(&self) -> usize {
-        self.link.options().chroot.as_ref().map_or(0, String::len)
     }
 
     /// Whoever listens for this claim then is told when `change` comes.
@@ -354,12 +347,10 @@ impl Store {
         let stem = node::stem(place.id, Marker::Read, &self.process);
         let path = format!("{}/{stem}{digits}", place.path);
         let note = claim.note.as_deref().unwrap_or("").as_bytes();
-        Some(match session.create(&path, note, CreateMode::Ephemeral).await {
+        Some(match session.create(&path, note, Mode::Ephemeral).await {
             Ok(_) => Ok(Step::Granted { fence, paths: vec![path] }),
             // No other has a node of this name.
-            Err(fault) if fault.is(&zookeeper_client::Error::NodeExists) => {
-                Ok(Step::Granted { fence, paths: vec![path] })
-            }
+            Err(Fault::Refused(Refusal::NODE_EXISTS)) => Ok(Step::Granted { fence, paths: vec![path] }),
             Err(fault) => Err(fault),
         })
     }

@@ -74,7 +74,7 @@ impl Store {
     }
 
     fn time(&self, session: &Session) -> Finding {
-        let (asked, granted) = (self.link.options().session, session.granted);
+        let (asked, granted) = (self.link.options().session, session.granted());
         if asked == granted {
             return Finding::ok("session", format!("the timeout is {granted:?}, as asked for"));
         }
@@ -90,12 +90,12 @@ impl Store {
         let begin = std::time::Instant::now();
         session.sync().await?;
         let took = begin.elapsed();
-        if took < session.granted / 20 {
+        if took < session.granted() / 20 {
             return Ok(Finding::ok("leader", format!("it answers within {took:.1?}")));
         }
         Ok(Finding::warning(
             "leader",
-            format!("it takes {took:.1?} to answer, while a session of {:?} waits for it", session.granted),
+            format!("it takes {took:.1?} to answer, while a session of {:?} waits for it", session.granted()),
             "see whether its disk is slow, or give sessions more time",
         ))
     }

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use tenure_core::Error;
-use zookeeper_client::Error as Answer;
+
+use crate::wire::Refusal;
 
 pub(crate) const SCHEME: &str = "zookeeper";
 
@@ -11,7 +12,7 @@ pub(crate) const SCHEME: &str = "zookeeper";
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
     /// The server has answered, and done nothing.
-    Refused(Answer),
+    Refused(Refusal),
     /// The session is over, and with it all its nodes.
     Ended(String),
     /// It may or may not have been executed.
@@ -23,12 +24,8 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) fn is(&self, answer: &Answer) -> bool {
-        matches!(self, Self::Refused(refused) if refused == answer)
-    }
-
     pub(crate) fn is_missing(&self) -> bool {
-        self.is(&Answer::NoNode)
+        matches!(self, Self::Refused(Refusal::NO_NODE))
     }
 
     /// Whether it may have had an effect that outlives the session.
@@ -46,47 +43,35 @@ impl Fault {
                 Error::Unavailable { backend, what, reason, retry_after: None }
             }
             Self::Unknown(reason) => Error::Unknown { backend, what, reason },
-            Self::Refused(Answer::NoAuth) => Error::Config(format!(
+            Self::Refused(Refusal::NO_AUTH) => Error::Config(format!(
                 "{backend}: {what}: this login has no right to do that at {path}: see its ACL with getAcl, or give \
                  the user and password that made it"
             )),
-            Self::Refused(Answer::InvalidAcl) => Error::Config(format!(
+            Self::Refused(Refusal::INVALID_ACL) => Error::Config(format!(
                 "{backend}: {what}: the server does not take the ACL: is a user given, as in user:password@host?"
             )),
-            Self::Refused(Answer::NoChildrenForEphemerals) => Error::Config(format!(
+            Self::Refused(Refusal::NO_CHILDREN_FOR_EPHEMERALS) => Error::Config(format!(
                 "{backend}: {what}: {path} is an ephemeral node of another program, and has no room for a queue"
             )),
-            Self::Refused(answer) => Error::Unavailable {
+            Self::Refused(refusal) => Error::Unavailable {
                 backend,
                 what,
-                reason: format!("{path}: the server says: {answer}"),
+                reason: format!("{path}: the server says: {refusal}"),
                 retry_after: None,
             },
         }
     }
 }
 
-impl From<Answer> for Fault {
-    fn from(answer: Answer) -> Self {
-        match answer {
-            Answer::NoNode
-            | Answer::NoAuth
-            | Answer::BadVersion
-            | Answer::NoChildrenForEphemerals
-            | Answer::NodeExists
-            | Answer::NotEmpty
-            | Answer::InvalidAcl
-            | Answer::NotReadOnly
-            | Answer::NoWatcher
-            | Answer::QuotaExceeded
-            | Answer::Throttled
-            | Answer::Unimplemented
-            | Answer::BadArguments(_) => Self::Refused(answer),
-            Answer::SessionExpired | Answer::ClientClosed => Self::Ended(answer.to_string()),
-            Answer::AuthFailed => {
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::SESSION_EXPIRED => Self::Ended(refusal.to_string()),
+            Refusal::AUTH_FAILED => {
                 Self::Config(Error::Config(format!("{SCHEME}: the server refuses the login")))
             }
-            other => Self::Unknown(other.to_string()),
+            definite if definite.is_definite() => Self::Refused(definite),
+            other => Self::Unknown(format!("the server says: {other}")),
         }
     }
 }

@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use futures_util::stream::{self, StreamExt};
 use tenure_core::backend::{Counter, Holder, Mode, Snapshot, Waiter};
 use tenure_core::ledger::Ledger;
 use tenure_core::{Family, Fence, Name};
-use zookeeper_client::Stat;
 
 use crate::node::{Child, Marker};
 use crate::numbers::only_remembers;
@@ -16,6 +15,7 @@ use crate::queue::Queue;
 use crate::revoke::REVOKE;
 use crate::session::{Answer, Session};
 use crate::store::Store;
+use crate::wire::Stat;
 
 /// Of one name, no more children than this are read.
 const CHILDREN: usize = 1000;
@@ -116,7 +116,7 @@ impl Store {
                 Err(fault) if fault.is_missing() => Ok(Vec::new()),
                 Err(fault) => Err(fault),
             };
-            let (waiting, taken) = futures_util::join!(folder(&locks), folder(&leases));
+            let (waiting, taken) = join(folder(&locks), folder(&leases)).await;
             seen.waiters = waiting?.iter().map(Read::waiter).collect();
             seen.holders = permits(&taken?);
         } else {

@@ -12,6 +12,7 @@ use crate::node;
 use crate::place::{Place, folders};
 use crate::session::{Answer, Session};
 use crate::store::Store;
+use crate::wire::Refusal;
 
 impl Store {
     /// Leaves the place of a claim of this client; or, where the owner stays inside, only says whether it still is.
@@ -100,7 +101,7 @@ impl Store {
                 Ok(()) => released = Released::Freed,
                 Err(fault) if fault.is_missing() => {}
                 Err(Fault::Ended(_)) => {}
-                Err(Fault::Refused(zookeeper_client::Error::NoAuth)) => {
+                Err(Fault::Refused(Refusal::NO_AUTH)) => {
                     failed = Some(Fault::Config(Error::Config(format!(
                         "{SCHEME}: not the owner of {path}: this login has no right to delete it"
                     ))));
@@ -180,9 +181,7 @@ impl Store {
 fn may_stand(fault: &Fault) -> bool {
     match fault {
         Fault::Unknown(_) => true,
-        Fault::Refused(refusal) => {
-            !matches!(refusal, zookeeper_client::Error::NoNode | zookeeper_client::Error::NoAuth)
-        }
+        Fault::Refused(refusal) => !matches!(*refusal, Refusal::NO_NODE | Refusal::NO_AUTH),
         Fault::Ended(_) | Fault::Unsent(_) | Fault::Config(_) => false,
     }
 }

@@ -15,12 +15,9 @@
 //! the session's timeout, and the guards turn lost before that, by this machine's own clock.
 
 mod attempt;
-mod budget;
 mod doctor;
 mod ears;
 mod fault;
-#[cfg(feature = "tls")]
-mod handshake;
 mod inspect;
 mod leave;
 mod link;
@@ -37,9 +34,8 @@ mod revoke;
 mod session;
 mod store;
 mod thread;
-#[cfg(feature = "tls")]
-mod tls;
 mod watch;
+mod wire;
 
 pub use options::{Access, Login, Options, Tls};
 pub use store::ZooKeeper;

@@ -2,15 +2,15 @@
 
 use std::sync::{Arc, Weak};
 
-use tenure_core::{Clock, Doubt, Drift, Error};
+use tenure_core::{Clock, Doubt, Drift};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
-use zookeeper_client::{Client, SessionState};
 
 use crate::ears::Ears;
-use crate::fault::{Fault, SCHEME};
+use crate::fault::Fault;
 use crate::options::Options;
 use crate::session::{Answer, Session, closed};
+use crate::wire::{Client, Phase};
 
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -73,87 +73,8 @@ impl Link {
     }
 
     async fn connect(&self) -> Answer<Session> {
-        let Options { servers, timeout, session, .. } = &self.options;
-        // Each server has its time: one that is silent must not be taken for all of them.
-        let limit = *timeout * u32::try_from(servers.len()).unwrap_or(1);
-        let each = (*timeout).min(*session * 2 / 5);
-        let mut connector = Client::connector()
-            .with_session_timeout(*session)
-            .with_connection_timeout(each)
-            .with_fail_eagerly();
-        if let Some(login) = &self.options.login {
-            let word = format!("{}:{}", login.user, login.password);
-            connector = connector.with_auth("digest", word.as_bytes());
-        }
-        let sent = self.clock.now();
-        let connecting = self.dial(connector)?;
-        let nobody = |why: String| {
-            Fault::Unsent(format!(
-                "no ZooKeeper server answers at {}: {why}; is that its client port?",
-                servers.join(",")
-            ))
-        };
-        let client = match tokio::time::timeout(limit, connecting).await {
-            Ok(Ok(client)) => client,
-            Ok(Err(zookeeper_client::Error::AuthFailed)) => {
-                return Err(Fault::Config(Error::Config(format!("{SCHEME}: the servers refuse the login"))));
-            }
-            failed => {
-                if let Some(wrong) = self.distrust().await {
-                    return Err(Fault::Config(wrong));
-                }
-                return Err(nobody(match failed {
-                    Ok(Err(error)) => error.to_string(),
-                    _ => format!("nothing was heard within {limit:?}"),
-                }));
-            }
-        };
-        Ok(Session::new(client, &self.options, &self.clock, self.drift, sent))
-    }
-
-    #[cfg(feature = "tls")]
-    fn dial(
-        &self,
-        connector: zookeeper_client::Connector,
-    ) -> Answer<impl Future<Output = Result<Client, zookeeper_client::Error>> + Send + use<>> {
-        let secure = self.options.tls.is_some();
-        let connector = match &self.options.tls {
-            Some(files) => connector.with_tls(crate::tls::options(files).map_err(Fault::Config)?),
-            None => connector,
-        };
-        let servers = self.options.connection();
-        Ok(async move {
-            if secure { connector.secure_connect(&servers).await } else { connector.connect(&servers).await }
-        })
-    }
-
-    /// What is wrong with the certificates, if that is why there is no connection.
-    #[cfg(feature = "tls")]
-    async fn distrust(&self) -> Option<Error> {
-        let Options { servers, timeout, tls, .. } = self.options.clone();
-        let files = tls?;
-        let asked = tokio::task::spawn_blocking(move || crate::handshake::why_not(&files, &servers, timeout));
-        asked.await.ok().flatten()
-    }
-
-    #[cfg(not(feature = "tls"))]
-    async fn distrust(&self) -> Option<Error> {
-        None
-    }
-
-    #[cfg(not(feature = "tls"))]
-    fn dial(
-        &self,
-        connector: zookeeper_client::Connector,
-    ) -> Answer<impl Future<Output = Result<Client, zookeeper_client::Error>> + Send + use<>> {
-        if self.options.tls.is_some() {
-            return Err(Fault::Config(Error::Config(format!(
-                "{SCHEME}: encrypted connections are not compiled in: enable the cargo feature \"tls\" of \
-                 tenure-zookeeper, or \"zookeeper-tls\" of tenure"
-            ))));
-        }
-        let servers = self.options.connection();
-        Ok(async move { connector.connect(&servers).await })
+        let client = Client::connect(&self.options, &self.clock).await?;
+        Ok(Session::new(client, &self.options, &self.clock, self.drift))
     }
 
     /// Whatever was seen so far is to be looked at again.
@@ -169,8 +90,10 @@ impl Link {
             current.closed = true;
             current.session.take()
         };
-        if let Some(states) = session.and_then(|session| session.close()) {
-            closed(states).await;
+        if let Some(session) = session {
+            let links = session.links();
+            session.end();
+            closed(links).await;
         }
     }
 }
@@ -190,26 +113,25 @@ async fn pulse(session: Weak<Session>) {
 
 /// Tells of a new connection, and of the end.
 async fn follow(link: Arc<Link>, session: Weak<Session>) {
-    let Some(mut states) = session.upgrade().and_then(|s| s.states()) else { return };
+    let Some((mut links, mut times)) = session.upgrade().map(|s| (s.links(), s.link())) else { return };
     loop {
-        let state = states.changed().await;
+        let over = links.changed().await.is_err();
         let Some(session) = session.upgrade() else { return };
-        match state {
-            SessionState::SyncConnected | SessionState::ConnectedReadOnly => {
-                session.linked_again();
-                link.look_again();
+        let (phase, now) = {
+            let link = links.borrow_and_update();
+            (link.phase, link.times)
+        };
+        if over || phase == Phase::Over {
+            if !session.is_over() {
+                tracing::warn!(session = session.id, "the session with ZooKeeper is over");
             }
-            SessionState::Disconnected => {
-                tracing::debug!(session = session.id, "the connection to ZooKeeper is lost");
-            }
-            _ => {
-                if !session.is_over() {
-                    tracing::warn!(session = session.id, %state, "the session with ZooKeeper is over");
-                }
-                session.end();
-                link.look_again();
-                return;
-            }
+            session.end();
+            link.look_again();
+            return;
+        }
+        if now != times {
+            times = now;
+            link.look_again();
         }
     }
 }

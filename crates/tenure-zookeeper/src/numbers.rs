@@ -8,13 +8,13 @@ use std::time::Duration;
 use tenure_core::backend::{CountOp, CountReply, Counter};
 use tenure_core::ledger::{Ledger, Now};
 use tenure_core::{Error, Name, OpId, wall_micros};
-use zookeeper_client::{CreateMode, Error as Refusal};
 
 use crate::fault::{Fault, SCHEME};
 use crate::path::NUMBERS;
 use crate::place::Place;
 use crate::session::{Answer, Session};
 use crate::store::Store;
+use crate::wire::{Mode, Refusal};
 
 /// How long a change is known again, and a little: then what only remembers is deleted.
 const REMEMBERED: Duration = Duration::from_secs(602);
@@ -80,9 +80,9 @@ impl Store {
             let data = serde_json::to_vec(&ledger).map_err(|e| Fault::Unsent(e.to_string()))?;
             let written = match version {
                 Some(version) if ledger.is_idle() => session.delete(&node, Some(version)).await,
-                Some(version) => session.write(&node, &data, Some(version)).await.map(drop),
+                Some(version) => session.write(&node, &data, Some(version)).await,
                 None if ledger.is_idle() => Ok(()),
-                None => match session.create(&node, &data, CreateMode::Persistent).await {
+                None => match session.create(&node, &data, Mode::Persistent).await {
                     Err(fault) if fault.is_missing() => {
                         self.make_folders(session, path).await?;
                         continue;
@@ -92,7 +92,7 @@ impl Store {
             };
             match written {
                 Ok(()) => return Ok((out, ledger)),
-                Err(Fault::Refused(Refusal::BadVersion | Refusal::NodeExists | Refusal::NoNode)) => {
+                Err(Fault::Refused(Refusal::BAD_VERSION | Refusal::NODE_EXISTS | Refusal::NO_NODE)) => {
                     tokio::time::sleep(pause.mul_f64(fastrand::f64())).await;
                     pause = (pause * 2).min(Duration::from_millis(50));
                 }

@@ -44,11 +44,6 @@ impl Options {
             tls: None,
         }
     }
-
-    /// As ZooKeeper clients write it.
-    pub(crate) fn connection(&self) -> String {
-        format!("{}{}", self.servers.join(","), self.chroot.as_deref().unwrap_or(""))
-    }
 }
 
 /// User and password.

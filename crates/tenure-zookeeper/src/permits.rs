@@ -3,9 +3,8 @@
 
 use std::sync::Arc;
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all, join4};
 use tenure_core::{Claim, Fence, HoldId, Kind};
-use zookeeper_client::CreateMode;
 
 use crate::attempt::{Step, TRIES, too_quick};
 use crate::fault::Fault;
@@ -14,6 +13,7 @@ use crate::path::{LEASES, NUMBERS};
 use crate::place::{Node, Place, Stay};
 use crate::session::{Answer, Session};
 use crate::store::Store;
+use crate::wire::Mode;
 
 impl Store {
     /// `n` permits, all or nothing.
@@ -33,8 +33,7 @@ impl Store {
             self.give_back(session, place, &leases).await?;
         }
         let look = async || {
-            let (size, used) =
-                futures_util::join!(self.size(session, place, limit), self.used(session, &leases));
+            let (size, used) = join(self.size(session, place, limit), self.used(session, &leases)).await;
             Answer::Ok((size?, used? + u64::from(n)))
         };
         for _ in 0..TRIES {
@@ -105,14 +104,15 @@ impl Store {
     ) -> Answer<Option<Step>> {
         let stem = format!("{leases}/{}", node::stem(place.id, Marker::Lease, &self.process));
         let note = claim.note.as_deref().unwrap_or("").as_bytes();
-        let creates = join_all((0..n).map(|_| session.create(&stem, note, CreateMode::EphemeralSequential)));
+        let creates = join_all((0..n).map(|_| session.create(&stem, note, Mode::EphemeralSequential)));
         // Sent at once, and executed in this order: who is first next sees what was taken here.
-        let (created, used, size, ()) = futures_util::join!(
+        let (created, used, size, ()) = join4(
             creates,
             self.used(session, leases),
             self.size(session, place, limit),
             self.let_next_in(session, stay.node.take()),
-        );
+        )
+        .await;
         let (mut made, mut failed) = (Vec::new(), None);
         for one in created {
             match one {
@@ -138,7 +138,7 @@ impl Store {
             }
         };
         for (stat, _) in &made {
-            self.check_owner(session, stat.ephemeral_owner)?;
+            self.check_owner(session, stat.owner)?;
         }
         // Nobody else takes while we are first, unless somebody has deleted our place.
         if used > size {
@@ -189,11 +189,7 @@ impl Store {
             return Ok(());
         }
         let numbers = format!("{}/{NUMBERS}", place.path);
-        let Some(ticket) = self.budget.watch(&format!("{leases}{numbers}"), self.chroot() * 2) else {
-            return Ok(());
-        };
-        let (returns, sizes) =
-            futures_util::join!(session.list_and_watch(leases), session.stat_and_watch(&numbers));
+        let (returns, sizes) = join(session.list_and_watch(leases), session.stat_and_watch(&numbers)).await;
         let returns = match returns {
             Err(fault) if fault.is_missing() => {
                 self.make_folders(session, leases).await?;
@@ -207,7 +203,6 @@ impl Store {
                 _ = returns.changed() => {}
                 _ = sizes.changed() => {}
             }
-            drop(ticket);
         });
         Ok(())
     }

@@ -13,6 +13,7 @@ use tenure_core::{Drift, Time};
 #[derive(Debug)]
 pub(crate) struct Proof {
     timeout: Duration,
+    tick: Duration,
     /// How long it takes at most until the leader has heard.
     lag: Duration,
     drift: Drift,
@@ -24,9 +25,19 @@ pub(crate) struct Proof {
 impl Proof {
     /// Of a session that was asked for at `sent`: the leader itself has made it after that.
     pub(crate) fn new(timeout: Duration, tick: Duration, drift: Drift, sent: Time) -> Self {
-        // The shortest timeout that servers grant is two ticks.
-        let lag = (tick * 8 / 5).min(timeout / 2);
-        Self { timeout, lag, drift, answered: VecDeque::from([sent]), until: drift.until(sent, timeout) }
+        let (lag, until) = (lag(tick, timeout), drift.until(sent, timeout));
+        Self { timeout, tick, lag, drift, answered: VecDeque::from([sent]), until }
+    }
+
+    /// A connection that was asked for at `sent` has this timeout. If it is another one than before, a server has been
+    /// set up anew: what was proved by the old one no longer counts.
+    pub(crate) fn grant(&mut self, timeout: Duration, sent: Time) {
+        if timeout == self.timeout {
+            return;
+        }
+        self.until = self.until.min(self.drift.until(sent, timeout));
+        (self.timeout, self.lag) = (timeout, lag(self.tick, timeout));
+        self.answered = VecDeque::from([sent]);
     }
 
     pub(crate) fn until(&self) -> Time {
@@ -57,6 +68,11 @@ impl Proof {
             self.until = self.until.max(self.drift.until(*first, self.timeout));
         }
     }
+}
+
+/// The shortest timeout that servers grant is two ticks.
+fn lag(tick: Duration, timeout: Duration) -> Duration {
+    (tick * 8 / 5).min(timeout / 2)
 }
 
 #[cfg(test)]
@@ -93,5 +109,17 @@ mod tests {
         proof.answered(at(500));
         proof.answered(at(2500));
         assert_eq!(proof.until(), Drift::default().until(at(500), 4 * S));
+    }
+
+    #[test]
+    fn a_shorter_timeout_counts_at_once_and_a_longer_one_once_proved() {
+        let drift = Drift { factor: 0.0, plus: Duration::ZERO };
+        let mut proof = Proof::new(10 * S, S, drift, at(0));
+        proof.grant(4 * S, at(1000));
+        assert_eq!(proof.until(), at(5000));
+        proof.grant(20 * S, at(2000));
+        assert_eq!(proof.until(), at(5000), "what was sent before does not count for longer");
+        proof.answered(at(3600));
+        assert_eq!(proof.until(), at(22_000));
     }
 }

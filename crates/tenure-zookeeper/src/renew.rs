@@ -7,14 +7,13 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tenure_core::Claim;
 use tenure_core::backend::Renewal;
-use zookeeper_client::{EventType, OneshotWatcher};
 
-use crate::budget::Ticket;
 use crate::fault::Fault;
 use crate::place::{Place, Watches};
 use crate::revoke::REVOKE;
 use crate::session::{Answer, Session};
 use crate::store::Store;
+use crate::wire::{Change, Refusal, Watcher};
 
 /// How long something is held before its nodes are watched: what is held for a moment costs no request.
 const SOON: Duration = Duration::from_millis(50);
@@ -108,18 +107,15 @@ impl Store {
         }) else {
             return Ok(false);
         };
-        let tickets: Option<Vec<Ticket>> =
-            paths.iter().map(|path| self.budget.watch(path, self.chroot())).collect();
-        let Some(tickets) = tickets else { return self.only_look(place, &session, &paths).await };
         let link = session.link();
         let answers = join_all(paths.iter().map(|path| session.read_and_watch(path))).await;
         let (mut watches, mut there) = (Watches::default(), true);
-        for ((path, answer), ticket) in paths.iter().zip(answers).zip(tickets) {
+        for (path, answer) in paths.iter().zip(answers) {
             match answer {
-                Ok((data, stat, watcher)) if stat.ephemeral_owner == session.id => {
+                Ok((data, stat, watcher)) if stat.owner == session.id => {
                     place.hear(&data);
                     let (store, of) = (Arc::downgrade(self), Arc::downgrade(place));
-                    let minding = mind(store, of, session.clone(), path.clone(), watcher, ticket);
+                    let minding = mind(store, of, session.clone(), path.clone(), watcher);
                     watches.0.push(tokio::spawn(minding).abort_handle());
                 }
                 Ok(_) => there = false,
@@ -130,25 +126,6 @@ impl Store {
         if let Some(hold) = place.seen().hold.as_mut().filter(|hold| hold.paths == paths) {
             hold.watched_on = link;
             hold.watches = watches;
-            hold.gone |= !there;
-        }
-        Ok(there)
-    }
-
-    /// The same where too much is watched already: it is looked at anew with each renewal.
-    async fn only_look(&self, place: &Place, session: &Session, paths: &[String]) -> Answer<bool> {
-        let mut there = true;
-        for answer in join_all(paths.iter().map(|path| session.read(path))).await {
-            match answer {
-                Ok((data, stat)) => {
-                    place.hear(&data);
-                    there &= stat.ephemeral_owner == session.id;
-                }
-                Err(fault) if fault.is_missing() => there = false,
-                Err(fault) => return Err(fault),
-            }
-        }
-        if let Some(hold) = place.seen().hold.as_mut().filter(|hold| hold.paths == paths) {
             hold.gone |= !there;
         }
         Ok(there)
@@ -192,17 +169,16 @@ async fn mind(
     place: Weak<Place>,
     session: Arc<Session>,
     path: String,
-    mut watcher: OneshotWatcher,
-    _within: Ticket,
+    mut watcher: Watcher,
 ) {
     loop {
-        let event = watcher.changed().await;
+        let change = watcher.changed().await;
         let (Some(store), Some(place)) = (store.upgrade(), place.upgrade()) else { return };
-        let next = match event.event_type {
-            EventType::NodeDataChanged => session.read_and_watch(&path).await,
-            EventType::NodeDeleted => Err(zookeeper_client::Error::NoNode.into()),
-            // The session is over, and whoever follows it has told.
-            _ => return,
+        let next = match change {
+            Change::Deleted => Err(Refusal::NO_NODE.into()),
+            // Whoever follows the session has told.
+            Change::Over => return,
+            _ => session.read_and_watch(&path).await,
         };
         match next {
             Ok((data, _, next)) => {

@@ -1,49 +1,46 @@
 //! One session with the servers: its requests, and until when it is certain to live.
 
-use std::future::Future;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use futures_util::future::join;
 use tenure_core::{Clock, Drift, Time};
-use tokio::time::timeout;
-use zookeeper_client::{Acls, Client, CreateMode, OneshotWatcher, SessionState, Stat, StateWatcher};
+use tokio::sync::watch;
 
 use crate::fault::Fault;
 use crate::options::{Access, Options};
 use crate::proof::Proof;
+use crate::wire::{Acl, Client, Linked, Mode, Phase, Refusal, Stat, Watcher};
 
 pub(crate) type Answer<T> = Result<T, Fault>;
 
+/// How often in one go a folder may vanish while it is made: it goes as soon as it is empty.
+const TRIES: usize = 64;
+
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// Taken out to close it: the session ends with the last clone.
-    client: Mutex<Option<Client>>,
+    client: Client,
     pub(crate) id: i64,
-    /// What the servers granted.
-    pub(crate) granted: Duration,
     limit: Duration,
-    open: bool,
+    acl: Acl,
     clock: Clock,
     proof: Mutex<Proof>,
-    /// How many connections it has had.
-    links: AtomicU64,
     ended: AtomicBool,
 }
 
 impl Session {
-    pub(crate) fn new(client: Client, options: &Options, clock: &Clock, drift: Drift, sent: Time) -> Self {
-        let granted = client.session_timeout();
+    pub(crate) fn new(client: Client, options: &Options, clock: &Clock, drift: Drift) -> Self {
+        let Linked { timeout, asked, .. } = client.link();
+        let open = options.access == Access::Open || options.login.is_none();
         Self {
-            id: client.session_id().0,
-            granted,
+            id: client.id(),
             limit: options.timeout,
-            open: options.access == Access::Open || options.login.is_none(),
+            acl: if open { Acl::Anyone } else { Acl::Creator },
             clock: clock.clone(),
-            proof: Mutex::new(Proof::new(granted, options.tick, drift, sent)),
-            links: AtomicU64::new(1),
+            proof: Mutex::new(Proof::new(timeout, options.tick, drift, asked)),
             ended: AtomicBool::new(false),
-            client: Mutex::new(Some(client)),
+            client,
         }
     }
 
@@ -51,34 +48,37 @@ impl Session {
         self.ended.load(SeqCst)
     }
 
-    /// Nothing of it counts any more.
+    /// Nothing of it counts any more, and the servers are told.
     pub(crate) fn end(&self) {
         self.ended.store(true, SeqCst);
-        drop(self.client.lock().unwrap().take());
+        self.client.close();
     }
 
-    /// Tells the servers that it is over, as soon as the last request has been answered. What there is to watch.
-    pub(crate) fn close(&self) -> Option<StateWatcher> {
-        let client = self.client.lock().unwrap().take()?;
-        self.ended.store(true, SeqCst);
-        Some(client.state_watcher())
-    }
-
-    pub(crate) fn states(&self) -> Option<StateWatcher> {
-        Some(self.client.lock().unwrap().as_ref()?.state_watcher())
+    /// How its connection is from now on.
+    pub(crate) fn links(&self) -> watch::Receiver<Linked> {
+        self.client.links()
     }
 
     /// Which of its connections this is. Whatever was seen over an earlier one is to be looked at again.
     pub(crate) fn link(&self) -> u64 {
-        self.links.load(SeqCst)
+        self.client.link().times
     }
 
-    pub(crate) fn linked_again(&self) {
-        self.links.fetch_add(1, SeqCst);
+    /// What the servers have granted.
+    pub(crate) fn granted(&self) -> Duration {
+        self.client.link().timeout
+    }
+
+    /// What is proved, by the timeout of the connection of the moment.
+    fn proof(&self) -> MutexGuard<'_, Proof> {
+        let Linked { timeout, asked, .. } = self.client.link();
+        let mut proof = self.proof.lock().unwrap();
+        proof.grant(timeout, asked);
+        proof
     }
 
     pub(crate) fn until(&self) -> Time {
-        self.proof.lock().unwrap().until()
+        self.proof().until()
     }
 
     /// Whether it lives, by what is known here.
@@ -87,12 +87,12 @@ impl Session {
     }
 
     pub(crate) fn proves_every(&self) -> Duration {
-        self.proof.lock().unwrap().every()
+        self.proof().every()
     }
 
     /// Whether the leader has not been heard of for longer than it should take.
     pub(crate) fn is_unproved(&self) -> bool {
-        let proof = self.proof.lock().unwrap();
+        let proof = self.proof();
         self.clock.now().since(proof.last()) > proof.every() * 2
     }
 
@@ -100,7 +100,7 @@ impl Session {
     pub(crate) async fn prove(&self) -> Answer<()> {
         let sent = self.clock.now();
         self.sync().await?;
-        self.proof.lock().unwrap().answered(sent);
+        self.proof().answered(sent);
         Ok(())
     }
 
@@ -112,7 +112,7 @@ impl Session {
             if until > now {
                 return Ok(until);
             }
-            if now.since(begin) > self.limit + self.granted {
+            if now.since(begin) > self.limit + self.granted() {
                 return Err(Fault::Unknown("the session is not proved".into()));
             }
             self.prove().await?;
@@ -120,35 +120,13 @@ impl Session {
         }
     }
 
-    fn client(&self) -> Answer<Client> {
-        let client = self.client.lock().unwrap().clone();
-        client.ok_or_else(|| Fault::Ended("the session is over".into()))
-    }
-
-    /// An answer, within the time limit: a server that is silent gives none, and says no word of it.
-    async fn ask<T, F: Future<Output = Result<T, zookeeper_client::Error>>>(
-        &self,
-        request: impl FnOnce(Client) -> F,
-    ) -> Answer<T> {
-        let answer = timeout(self.limit, request(self.client()?)).await;
-        match answer {
-            Ok(answer) => answer.map_err(Fault::from),
-            Err(_) => Err(Fault::Unknown(format!("no answer within {:?}", self.limit))),
-        }
-    }
-
     /// What is read afterwards is not older than this call.
     pub(crate) async fn sync(&self) -> Answer<()> {
-        self.ask(async |client| client.sync("/").await).await
+        self.client.sync().await
     }
 
-    pub(crate) async fn create(&self, path: &str, data: &[u8], mode: CreateMode) -> Answer<(Stat, String)> {
-        self.ask(async |client| {
-            let sequential = matches!(mode, CreateMode::EphemeralSequential);
-            let (stat, sequence) = client.create(path, data, &mode.with_acls(self.acls())).await?;
-            Ok((stat, if sequential { format!("{path}{sequence}") } else { path.to_owned() }))
-        })
-        .await
+    pub(crate) async fn create(&self, path: &str, data: &[u8], mode: Mode) -> Answer<(Stat, String)> {
+        self.client.create(path, data, mode, self.acl).await
     }
 
     /// The same, and what stands in `folder` right after it: both are sent at once.
@@ -158,71 +136,76 @@ impl Session {
         data: &[u8],
         folder: &str,
     ) -> (Answer<(Stat, String)>, Answer<Vec<String>>) {
-        futures_util::join!(self.create(path, data, CreateMode::EphemeralSequential), self.list(folder))
+        join(self.create(path, data, Mode::EphemeralSequential), self.list(folder)).await
     }
 
     /// Makes `path` and all above it. They go by themselves when they are empty.
     pub(crate) async fn make_folders(&self, path: &str) -> Answer<()> {
-        self.ask(async |client| {
-            match client.mkdir(path, &CreateMode::Container.with_acls(self.acls())).await {
-                Err(zookeeper_client::Error::Unimplemented) => {
-                    client.mkdir(path, &CreateMode::Persistent.with_acls(self.acls())).await
-                }
-                answer => answer,
+        let mut path = path;
+        let mut below = Vec::new();
+        for _ in 0..TRIES {
+            match self.create(path, b"", Mode::Container).await {
+                Ok(_) | Err(Fault::Refused(Refusal::NODE_EXISTS)) => match below.pop() {
+                    Some(next) => path = next,
+                    None => return Ok(()),
+                },
+                Err(fault) if fault.is_missing() => match path.rsplit_once('/') {
+                    Some((above, _)) if !above.is_empty() => {
+                        below.push(path);
+                        path = above;
+                    }
+                    _ => return Err(fault),
+                },
+                Err(fault) => return Err(fault),
             }
-        })
-        .await
+        }
+        Err(Fault::Unsent(format!("{path} is deleted each time")))
     }
 
     pub(crate) async fn list(&self, folder: &str) -> Answer<Vec<String>> {
-        self.ask(async |client| client.list_children(folder).await).await
+        self.client.list(folder).await
     }
 
-    pub(crate) async fn list_and_watch(&self, folder: &str) -> Answer<(Vec<String>, OneshotWatcher)> {
-        self.ask(async |client| client.list_and_watch_children(folder).await).await
+    pub(crate) async fn list_and_watch(&self, folder: &str) -> Answer<(Vec<String>, Watcher)> {
+        self.client.list_and_watch(folder).await
     }
 
     pub(crate) async fn read(&self, path: &str) -> Answer<(Vec<u8>, Stat)> {
-        self.ask(async |client| client.get_data(path).await).await
+        self.client.read(path).await
     }
 
     /// The same, not older than this call: the server that we speak to may be behind the leader. Both are sent at once.
     pub(crate) async fn read_latest(&self, path: &str) -> Answer<(Vec<u8>, Stat)> {
-        let (synced, read) = futures_util::join!(self.sync(), self.read(path));
+        let (synced, read) = join(self.sync(), self.read(path)).await;
         synced?;
         read
     }
 
-    pub(crate) async fn read_and_watch(&self, path: &str) -> Answer<(Vec<u8>, Stat, OneshotWatcher)> {
-        self.ask(async |client| client.get_and_watch_data(path).await).await
+    pub(crate) async fn read_and_watch(&self, path: &str) -> Answer<(Vec<u8>, Stat, Watcher)> {
+        self.client.read_and_watch(path).await
     }
 
     pub(crate) async fn stat(&self, path: &str) -> Answer<Option<Stat>> {
-        self.ask(async |client| client.check_stat(path).await).await
+        self.client.stat(path).await
     }
 
-    pub(crate) async fn stat_and_watch(&self, path: &str) -> Answer<(Option<Stat>, OneshotWatcher)> {
-        self.ask(async |client| client.check_and_watch_stat(path).await).await
+    pub(crate) async fn stat_and_watch(&self, path: &str) -> Answer<(Option<Stat>, Watcher)> {
+        self.client.stat_and_watch(path).await
     }
 
-    pub(crate) async fn write(&self, path: &str, data: &[u8], version: Option<i32>) -> Answer<Stat> {
-        self.ask(async |client| client.set_data(path, data, version).await).await
+    pub(crate) async fn write(&self, path: &str, data: &[u8], version: Option<i32>) -> Answer<()> {
+        self.client.write(path, data, version).await
     }
 
     pub(crate) async fn delete(&self, path: &str, version: Option<i32>) -> Answer<()> {
-        self.ask(async |client| client.delete(path, version).await).await
-    }
-
-    fn acls(&self) -> Acls<'static> {
-        if self.open { Acls::anyone_all() } else { Acls::creator_all() }
+        self.client.delete(path, version).await
     }
 }
 
-/// Waits until the servers have been told, as far as that is possible.
-pub(crate) async fn closed(mut states: StateWatcher) {
-    while !matches!(states.state(), SessionState::Closed | SessionState::Expired | SessionState::AuthFailed) {
-        states.changed().await;
-    }
+/// Waits until the servers have been told.
+pub(crate) async fn closed(mut links: watch::Receiver<Linked>) {
+    // Nobody is left to tell of it otherwise.
+    let _ = links.wait_for(|link| link.phase == Phase::Over).await;
 }
 
 impl Drop for Session {

@@ -17,7 +17,6 @@ use tenure_core::{
 };
 use tokio::sync::Notify;
 
-use crate::budget::Budget;
 use crate::ears::Ears;
 use crate::fault::{Fault, SCHEME};
 use crate::link::Link;
@@ -54,8 +53,6 @@ pub(crate) struct Store {
     pub(crate) owed: Mutex<HashSet<String>>,
     /// Ledgers that only remember.
     pub(crate) untidy: Mutex<HashSet<String>>,
-    /// How much may be watched.
-    pub(crate) budget: Arc<Budget>,
 }
 
 impl ZooKeeper {
@@ -94,7 +91,6 @@ impl ZooKeeper {
             grown: Arc::new(Notify::new()),
             owed: Mutex::default(),
             untidy: Mutex::default(),
-            budget: Arc::default(),
         });
         let last = store.clone();
         let thread = Thread::start(move || async move { last.link.close().await })?;

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tenure_core::backend::{Interest, Watch};
 use tokio::sync::oneshot;
-use zookeeper_client::OneshotWatcher;
 
 use crate::ears::{Ear, Listening};
 use crate::path::NUMBERS;
 use crate::session::Answer;
 use crate::store::Store;
+use crate::wire::Watcher;
 
 /// What is watched.
 pub(crate) enum Subject {
@@ -40,7 +40,7 @@ impl Store {
         }
     }
 
-    async fn watcher(self: Arc<Self>, subject: &Subject) -> Answer<OneshotWatcher> {
+    async fn watcher(self: Arc<Self>, subject: &Subject) -> Answer<Watcher> {
         let session = self.link.session().await?;
         match subject {
             Subject::Numbers(path) => Ok(session.stat_and_watch(path).await?.1),

@@ -6,7 +6,6 @@ mod bench;
 mod counter;
 mod crowd;
 mod documents;
-#[cfg(feature = "tls")]
 mod encryption;
 mod ensemble;
 mod leaving;

@@ -1,0 +1,132 @@
+//! A session: whoever has it can ask, and see how its connection is.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tenure_core::{Clock, Error, Time};
+use tokio::sync::watch;
+
+use super::dial::{NoLink, Ticket};
+use super::driver::{Driver, Servers};
+use super::jute::Out;
+use super::lane::Lane;
+use super::tls;
+use super::watches::{Of, Watcher, Watches};
+use crate::fault::{Fault, SCHEME};
+use crate::options::Options;
+use crate::session::Answer;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Client(Arc<Shared>);
+
+/// What the driver shares with those who ask.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Without a slash at its end.
+    chroot: String,
+    limit: Duration,
+    pub(crate) id: i64,
+    pub(crate) lane: Lane,
+    pub(crate) watches: Arc<Watches>,
+    pub(crate) link: watch::Sender<Linked>,
+}
+
+/// The connection of the moment, or the last one.
+#[derive(Clone, Debug)]
+pub(crate) struct Linked {
+    /// How many there were.
+    pub(crate) times: u64,
+    /// What the servers have granted over it.
+    pub(crate) timeout: Duration,
+    /// When that was asked for.
+    pub(crate) asked: Time,
+    pub(crate) phase: Phase,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    Up,
+    Down,
+    /// The session is over.
+    Over,
+}
+
+impl Client {
+    /// Begins a session with the first server that answers.
+    pub(crate) async fn connect(options: &Options, clock: &Clock) -> Answer<Self> {
+        let tls = options.tls.as_ref().map(tls::connector).transpose().map_err(Fault::Config)?;
+        let mut servers = Servers::new(options, tls, clock.clone());
+        let (mut ticket, mut said) = (Ticket::new(options.session), Vec::new());
+        for _ in &options.servers {
+            match servers.dial_next(&ticket).await {
+                Ok(dialed) => {
+                    ticket = dialed.ticket.clone();
+                    let link =
+                        Linked { times: 1, timeout: ticket.timeout, asked: dialed.asked, phase: Phase::Up };
+                    let shared = Arc::new(Shared {
+                        chroot: options.chroot.as_deref().unwrap_or("").trim_end_matches('/').to_owned(),
+                        limit: options.timeout,
+                        id: ticket.id,
+                        lane: Lane::default(),
+                        watches: Arc::default(),
+                        link: watch::Sender::new(link),
+                    });
+                    tokio::spawn(Driver::new(shared.clone(), servers, options.login.as_ref()).drive(dialed));
+                    return Ok(Self(shared));
+                }
+                Err(NoLink::Never(wrong)) => return Err(Fault::Config(wrong)),
+                Err(NoLink::Now(why)) => said.push(why),
+                Err(NoLink::Expired) => {
+                    let why = format!("{SCHEME}: the servers grant no session of {:?}", options.session);
+                    return Err(Fault::Config(Error::Config(why)));
+                }
+            }
+        }
+        let (named, said) = (options.servers.join(","), said.join("; "));
+        Err(Fault::Unsent(format!(
+            "no ZooKeeper server answers at {named}: {said}; is that its client port?"
+        )))
+    }
+
+    pub(crate) fn id(&self) -> i64 {
+        self.0.id
+    }
+
+    pub(crate) fn link(&self) -> Linked {
+        self.0.link.borrow().clone()
+    }
+
+    /// How the connection is from now on.
+    pub(crate) fn links(&self) -> watch::Receiver<Linked> {
+        self.0.link.subscribe()
+    }
+
+    /// Ends the session as soon as the last request has been sent.
+    pub(crate) fn close(&self) {
+        self.0.lane.close();
+    }
+
+    pub(super) async fn call(&self, op: i32, write: impl FnOnce(Out) -> Out) -> Answer<BytesMut> {
+        self.0.lane.call(self.0.limit, op, write).await
+    }
+
+    pub(super) fn listen(&self, of: Of, path: &str, lasting: bool) -> Watcher {
+        self.0.watches.listen(of, self.full(path).into_owned(), lasting)
+    }
+
+    /// As the servers know it.
+    pub(super) fn full<'a>(&'a self, path: &'a str) -> Cow<'a, str> {
+        match (self.0.chroot.as_str(), path) {
+            ("", path) => path.into(),
+            (chroot, "/") => chroot.into(),
+            (chroot, path) => format!("{chroot}{path}").into(),
+        }
+    }
+
+    /// As we know it.
+    pub(super) fn below<'a>(&self, full: &'a str) -> Option<&'a str> {
+        full.strip_prefix(&self.0.chroot)
+    }
+}

@@ -1,0 +1,149 @@
+//! From the name of a server to a connection that belongs to a session.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use tenure_core::{Clock, Error, Time};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::{self, pki_types::ServerName};
+
+use super::jute::{In, Out, wrong};
+use crate::fault::SCHEME;
+
+/// More than any list of children that a server would make.
+const LARGEST: usize = 256 << 20;
+
+/// A connected socket, plain or encrypted.
+pub(crate) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Socket for S {}
+
+/// A session as it is told to servers. It is none yet when the id is 0.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ticket {
+    pub(crate) id: i64,
+    password: Vec<u8>,
+    /// What was asked for, then what was granted.
+    pub(crate) timeout: Duration,
+    /// The last change that was heard of: a server that knows less is not spoken to.
+    pub(crate) seen: i64,
+}
+
+impl Ticket {
+    pub(crate) fn new(timeout: Duration) -> Self {
+        Self { timeout, ..Self::default() }
+    }
+}
+
+/// A connection, and what the server said.
+pub(crate) struct Dialed {
+    pub(crate) socket: Box<dyn Socket>,
+    pub(crate) input: BytesMut,
+    pub(crate) ticket: Ticket,
+    /// When the session was asked for.
+    pub(crate) asked: Time,
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(crate) enum NoLink {
+    /// Another server, or another moment, may do better.
+    Now(String),
+    /// The servers know nothing of the session.
+    Expired,
+    /// It cannot be: a certificate that is not accepted.
+    Never(Error),
+}
+
+/// Connects to `server` with the session of `ticket`, or a new one.
+pub(crate) async fn dial(
+    server: &str,
+    tls: Option<&TlsConnector>,
+    ticket: &Ticket,
+    clock: &Clock,
+    limit: Duration,
+) -> Result<Dialed, NoLink> {
+    let connecting = async {
+        let mut socket = open(server, tls).await?;
+        let asked = clock.now();
+        socket.write_all(&hello(ticket)).await?;
+        socket.flush().await?;
+        let mut input = BytesMut::with_capacity(16 * 1024);
+        loop {
+            if let Some(frame) = next_frame(&mut input)? {
+                return Ok((socket, asked, welcome(&frame, ticket)?, input));
+            }
+            if socket.read_buf(&mut input).await? == 0 {
+                let why = "it closed the connection without an answer; has it a leader?";
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
+            }
+        }
+    };
+    match timeout(limit, connecting).await {
+        Ok(Ok((socket, asked, Some(ticket), input))) => Ok(Dialed { socket, input, ticket, asked }),
+        Ok(Ok(_)) => Err(NoLink::Expired),
+        Ok(Err(e)) => Err(trouble(server, &e)),
+        Err(_) => Err(NoLink::Now(format!("{server}: no answer within {limit:?}"))),
+    }
+}
+
+async fn open(server: &str, tls: Option<&TlsConnector>) -> io::Result<Box<dyn Socket>> {
+    let stream = TcpStream::connect(server).await?;
+    // Requests are small, and each is waited for.
+    stream.set_nodelay(true)?;
+    let Some(tls) = tls else { return Ok(Box::new(stream)) };
+    let host = server.rsplit_once(':').map_or(server, |(host, _)| host).trim_matches(['[', ']']);
+    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+    Ok(Box::new(tls.connect(name, stream).await?))
+}
+
+fn hello(ticket: &Ticket) -> Vec<u8> {
+    let timeout = i32::try_from(ticket.timeout.as_millis()).unwrap_or(i32::MAX);
+    let (version, read_only) = (0, false);
+    let password = if ticket.id == 0 { &[0; 16][..] } else { &ticket.password };
+    let hello = Out::new().int(version).long(ticket.seen).int(timeout).long(ticket.id);
+    hello.bytes(password).flag(read_only).frame()
+}
+
+/// `None` when the session is over.
+fn welcome(frame: &[u8], asked: &Ticket) -> io::Result<Option<Ticket>> {
+    let mut said = In(frame);
+    if said.int()? != 0 {
+        return Err(wrong("another version of it"));
+    }
+    let (timeout, id, password) = (said.int()?, said.long()?, said.bytes()?);
+    let timeout = Duration::from_millis(timeout.max(0) as u64);
+    let same = asked.id == 0 || asked.id == id;
+    let ticket = Ticket { id, password: password.to_vec(), timeout, seen: asked.seen };
+    Ok((same && id != 0 && !timeout.is_zero()).then_some(ticket))
+}
+
+/// The content of the next frame, once all of it is there.
+pub(crate) fn next_frame(input: &mut BytesMut) -> io::Result<Option<BytesMut>> {
+    let Some(length) = input.get(..4) else { return Ok(None) };
+    let length = usize::try_from(In(length).int()?).ok().filter(|n| *n <= LARGEST);
+    let length = length.ok_or_else(|| wrong("a frame of that length cannot be"))?;
+    if input.len() < 4 + length {
+        input.reserve(4 + length - input.len());
+        return Ok(None);
+    }
+    input.advance(4);
+    Ok(Some(input.split_to(length)))
+}
+
+/// Certificates that one end does not accept are no matter of time. Ours may be refused only after the handshake.
+fn trouble(server: &str, e: &io::Error) -> NoLink {
+    use rustls::Error::{AlertReceived, InvalidCertificate};
+    match e.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>()) {
+        Some(InvalidCertificate(_)) => NoLink::Never(Error::Config(format!(
+            "{SCHEME}: {server} is not trusted: {e}; is its certificate signed by the one of ca=FILE, and for this host?"
+        ))),
+        Some(AlertReceived(_)) => NoLink::Never(Error::Config(format!(
+            "{SCHEME}: {server} refuses the encryption: {e}; does it want a certificate of ours, cert=FILE and key=FILE?"
+        ))),
+        _ => NoLink::Now(format!("{server}: {e}")),
+    }
+}

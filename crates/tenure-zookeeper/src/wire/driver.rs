@@ -1,0 +1,280 @@
+//! The task that has the connection: it writes what is waiting in one go, hands out the answers, and connects again.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use tenure_core::{Clock, Error};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio_rustls::TlsConnector;
+
+use super::client::{Linked, Phase, Shared};
+use super::dial::{Dialed, NoLink, Ticket, dial, next_frame};
+use super::jute::{In, Out, wrong};
+use super::refusal::Refusal;
+use super::watches::{Again, Change, Of};
+use crate::fault::{Fault, SCHEME};
+use crate::options::{Login, Options};
+use crate::session::Answer;
+
+const REMOVE_WATCHES: i32 = 18;
+const PING: i32 = 11;
+const LOGIN: i32 = 100;
+const SET_WATCHES: i32 = 101;
+const CLOSE: i32 = -11;
+
+/// The numbers of what is no request, and of its answers.
+const EVENT: i32 = -1;
+const OF_PING: i32 = -2;
+const OF_LOGIN: i32 = -4;
+const OF_WATCHES: i32 = -8;
+
+/// How much may be set again by one request: servers refuse a megabyte.
+const WATCHES_AT_ONCE: usize = 128 * 1024;
+/// How much is written at once, and how much room there is to read into.
+const CHUNK: usize = 64 * 1024;
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Where to connect.
+pub(crate) struct Servers {
+    /// In an order of our own, so that the clients are spread over them.
+    names: Vec<String>,
+    next: usize,
+    limit: Duration,
+    tls: Option<TlsConnector>,
+    clock: Clock,
+}
+
+impl Servers {
+    pub(crate) fn new(options: &Options, tls: Option<TlsConnector>, clock: Clock) -> Self {
+        let mut names = options.servers.clone();
+        fastrand::shuffle(&mut names);
+        // One that is silent must leave time for the others.
+        let limit = options.timeout.min(options.session * 2 / 5);
+        Self { names, next: 0, limit, tls, clock }
+    }
+
+    pub(crate) async fn dial_next(&mut self, ticket: &Ticket) -> Result<Dialed, NoLink> {
+        let server = &self.names[self.next % self.names.len()];
+        self.next += 1;
+        dial(server, self.tls.as_ref(), ticket, &self.clock, self.limit).await
+    }
+}
+
+pub(crate) struct Driver {
+    shared: Arc<Shared>,
+    servers: Servers,
+    login: Option<Vec<u8>>,
+    /// Sent, and to be answered in this order. For some nobody waits.
+    sent: VecDeque<(i32, Option<oneshot::Sender<Answer<BytesMut>>>)>,
+    /// The number of the last request of all.
+    farewell: Option<i32>,
+}
+
+/// Why a connection is of no more use.
+enum Break {
+    Lost(io::Error),
+    /// The session is over.
+    Over(Fault),
+}
+
+impl From<io::Error> for Break {
+    fn from(e: io::Error) -> Self {
+        Self::Lost(e)
+    }
+}
+
+impl Driver {
+    pub(crate) fn new(shared: Arc<Shared>, servers: Servers, login: Option<&Login>) -> Self {
+        let login = login.map(|login| {
+            let word = format!("{}:{}", login.user, login.password);
+            Out::new().int(OF_LOGIN).int(LOGIN).int(0).bytes("digest").bytes(word).frame()
+        });
+        Self { shared, servers, login, sent: VecDeque::new(), farewell: None }
+    }
+
+    /// Until the session is over.
+    pub(crate) async fn drive(mut self, mut dialed: Dialed) {
+        let over = loop {
+            let mut ticket = dialed.ticket.clone();
+            let why = match self.serve(dialed, &mut ticket).await {
+                Err(Break::Lost(why)) => why,
+                Err(Break::Over(fault)) => break fault,
+            };
+            tracing::debug!(session = self.shared.id, %why, "the connection to ZooKeeper is lost");
+            for (_, reply) in self.sent.drain(..) {
+                reply.map(|reply| reply.send(Err(Fault::Unknown(format!("the connection was lost: {why}")))));
+            }
+            self.shared.link.send_modify(|link| link.phase = Phase::Down);
+            dialed = match self.dial_again(&ticket).await {
+                Some(dialed) => dialed,
+                None => break Fault::Ended("the session has expired".into()),
+            };
+            let Dialed { asked, ticket: Ticket { timeout, .. }, .. } = dialed;
+            self.shared.link.send_modify(|link| {
+                *link = Linked { times: link.times + 1, timeout, asked, phase: Phase::Up };
+            });
+        };
+        for (_, reply) in self.sent.drain(..) {
+            reply.map(|reply| reply.send(Err(over.clone())));
+        }
+        self.shared.lane.end(over);
+        self.shared.link.send_modify(|link| link.phase = Phase::Over);
+        self.shared.watches.end();
+    }
+
+    /// `None` when the servers know nothing of the session.
+    async fn dial_again(&mut self, ticket: &Ticket) -> Option<Dialed> {
+        let mut pause = Duration::from_millis(20);
+        loop {
+            for _ in 0..self.servers.names.len() {
+                match self.servers.dial_next(ticket).await {
+                    Ok(dialed) => return Some(dialed),
+                    Err(NoLink::Expired) => return None,
+                    Err(NoLink::Now(why)) => tracing::debug!(session = ticket.id, why, "no connection"),
+                    // A server that is being set up anew may say so.
+                    Err(NoLink::Never(why)) => tracing::warn!(session = ticket.id, %why, "no connection"),
+                }
+            }
+            sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// As long as the connection lasts.
+    async fn serve(&mut self, dialed: Dialed, ticket: &mut Ticket) -> Result<Infallible, Break> {
+        let Dialed { socket, mut input, .. } = dialed;
+        let (mut reader, mut writer) = tokio::io::split(socket);
+        let mut out = BytesMut::with_capacity(CHUNK);
+        self.begin(&mut out, ticket.seen);
+        let (mut unflushed, mut heard, mut spoke) = (false, Instant::now(), Instant::now());
+        let mut look = interval((ticket.timeout / 12).max(Duration::from_millis(5)));
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            while let Some(frame) = next_frame(&mut input)? {
+                self.hear(frame, ticket)?;
+            }
+            self.collect(&mut out);
+            tokio::select! {
+                biased;
+                written = push(&mut writer, &out), if unflushed || !out.is_empty() => {
+                    unflushed = !out.is_empty();
+                    out.advance(written?);
+                    spoke = Instant::now();
+                }
+                read = reader.read_buf(&mut input) => {
+                    if read? == 0 {
+                        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+                    }
+                    heard = Instant::now();
+                }
+                () = self.shared.lane.wake.notified() => {}
+                _ = look.tick() => {
+                    // What is left of the timeout is for another server.
+                    if heard.elapsed() > ticket.timeout / 2 {
+                        let silent = format!("nothing was heard for {:.1?}", heard.elapsed());
+                        return Err(io::Error::new(io::ErrorKind::TimedOut, silent).into());
+                    }
+                    if spoke.elapsed() > ticket.timeout / 4 && out.is_empty() {
+                        out.extend(Out::new().int(OF_PING).int(PING).frame());
+                    }
+                }
+            }
+            if input.capacity() - input.len() < CHUNK / 4 {
+                input.reserve(CHUNK);
+            }
+        }
+    }
+
+    /// What goes before all requests: who we are, and what is watched.
+    fn begin(&mut self, out: &mut BytesMut, seen: i64) {
+        self.farewell = None;
+        out.extend(self.login.iter().flatten());
+        for Again { data, absent, children, .. } in self.shared.watches.again(WATCHES_AT_ONCE) {
+            let set = Out::new().int(OF_WATCHES).int(SET_WATCHES).long(seen);
+            out.extend(set.texts(&data).texts(&absent).texts(&children).frame());
+        }
+    }
+
+    /// What is waiting, as far as there is room.
+    fn collect(&mut self, out: &mut BytesMut) {
+        while out.len() < CHUNK
+            && let Some(call) = self.shared.lane.take()
+        {
+            out.extend(call.frame);
+            self.sent.push_back((call.xid, Some(call.reply)));
+        }
+        for (of, path) in self.shared.watches.unwanted() {
+            let kind = if of == Of::Children { 1 } else { 2 };
+            let xid = self.shared.lane.number();
+            out.extend(Out::new().int(xid).int(REMOVE_WATCHES).bytes(path).int(kind).frame());
+            self.sent.push_back((xid, None));
+        }
+        if out.len() < CHUNK && self.farewell.is_none() && self.shared.lane.is_closing() {
+            let xid = self.shared.lane.number();
+            out.extend(Out::new().int(xid).int(CLOSE).frame());
+            self.sent.push_back((xid, None));
+            self.farewell = Some(xid);
+        }
+    }
+
+    fn hear(&mut self, mut frame: BytesMut, ticket: &mut Ticket) -> Result<(), Break> {
+        let mut head = In(&frame);
+        let (xid, zxid, code) = (head.int()?, head.long()?, head.int()?);
+        match xid {
+            EVENT => {
+                let (kind, _state, path) = (head.int()?, head.int()?, head.text()?);
+                if let Some(change) = Change::from_wire(kind) {
+                    self.shared.watches.tell(&path, change);
+                }
+                return Ok(());
+            }
+            OF_PING => return Ok(()),
+            OF_LOGIN if code == 0 => return Ok(()),
+            OF_LOGIN => {
+                let refused = Error::Config(format!("{SCHEME}: the servers refuse the login"));
+                return Err(Break::Over(Fault::Config(refused)));
+            }
+            OF_WATCHES if code == 0 => return Ok(()),
+            OF_WATCHES => return Err(wrong("watches are not set again").into()),
+            _ => {}
+        }
+        ticket.seen = ticket.seen.max(zxid);
+        let Some((sent, reply)) = self.sent.pop_front() else {
+            return Err(wrong("an answer to nothing").into());
+        };
+        if sent != xid {
+            reply.map(|reply| reply.send(Err(Fault::Unknown("another answer came".into()))));
+            return Err(wrong("answers come in another order").into());
+        }
+        if self.farewell == Some(xid) {
+            return Err(Break::Over(Fault::Ended("the session was closed".into())));
+        }
+        let answer = match code {
+            0 => {
+                frame.advance(16);
+                Ok(frame)
+            }
+            code => Err(Fault::from(Refusal(code))),
+        };
+        let expired = matches!(&answer, Err(Fault::Ended(_)));
+        reply.map(|reply| reply.send(answer));
+        match expired {
+            true => Err(Break::Over(Fault::Ended("the session has expired".into()))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Writes some of it; or, when there is nothing more, what encryption has kept back.
+async fn push(writer: &mut (impl AsyncWrite + Unpin), out: &[u8]) -> io::Result<usize> {
+    match out.is_empty() {
+        true => writer.flush().await.map(|()| 0),
+        false => writer.write(out).await,
+    }
+}

@@ -1,0 +1,118 @@
+//! How records are written as bytes: numbers in network order, texts and lists behind their length.
+
+use std::io::{Error, ErrorKind, Result};
+
+/// A frame that is being written: four bytes for its length, then its content.
+#[derive(Debug)]
+pub(crate) struct Out(Vec<u8>);
+
+impl Out {
+    pub(crate) fn new() -> Self {
+        Self(vec![0; 4])
+    }
+
+    pub(crate) fn int(mut self, n: i32) -> Self {
+        self.0.extend(n.to_be_bytes());
+        self
+    }
+
+    pub(crate) fn long(mut self, n: i64) -> Self {
+        self.0.extend(n.to_be_bytes());
+        self
+    }
+
+    pub(crate) fn flag(mut self, yes: bool) -> Self {
+        self.0.push(u8::from(yes));
+        self
+    }
+
+    /// Texts are the same.
+    pub(crate) fn bytes(self, bytes: impl AsRef<[u8]>) -> Self {
+        let bytes = bytes.as_ref();
+        let mut out = self.int(length(bytes.len()));
+        out.0.extend(bytes);
+        out
+    }
+
+    pub(crate) fn texts(self, texts: &[String]) -> Self {
+        texts.iter().fold(self.int(length(texts.len())), Self::bytes)
+    }
+
+    pub(crate) fn frame(mut self) -> Vec<u8> {
+        let content = length(self.0.len() - 4);
+        self.0[..4].copy_from_slice(&content.to_be_bytes());
+        self.0
+    }
+}
+
+/// Nothing that is sent comes near: servers take a megabyte at most.
+fn length(n: usize) -> i32 {
+    i32::try_from(n).unwrap_or(i32::MAX)
+}
+
+/// A frame that is being read.
+#[derive(Debug)]
+pub(crate) struct In<'a>(pub(crate) &'a [u8]);
+
+impl<'a> In<'a> {
+    fn take(&mut self, n: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(n).ok_or_else(|| wrong("a frame ends too early"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    pub(crate) fn int(&mut self) -> Result<i32> {
+        Ok(i32::from_be_bytes(self.take(4)?.try_into().map_err(|_| wrong("no number"))?))
+    }
+
+    pub(crate) fn long(&mut self) -> Result<i64> {
+        Ok(i64::from_be_bytes(self.take(8)?.try_into().map_err(|_| wrong("no number"))?))
+    }
+
+    /// No bytes at all are written as the length -1.
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
+        let n = self.int()?.max(0);
+        self.take(n as usize)
+    }
+
+    pub(crate) fn text(&mut self) -> Result<String> {
+        let text = std::str::from_utf8(self.bytes()?);
+        text.map(str::to_owned).map_err(|_| wrong("a text is not UTF-8"))
+    }
+
+    pub(crate) fn texts(&mut self) -> Result<Vec<String>> {
+        (0..self.int()?.max(0)).map(|_| self.text()).collect()
+    }
+}
+
+pub(crate) fn wrong(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidData, format!("that is not ZooKeeper's protocol: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let list = ["a".to_owned(), "🔒".to_owned()];
+        let frame = Out::new().int(-7).long(1 << 40).flag(true).bytes("text").texts(&list).frame();
+        let (length, content) = frame.split_at(4);
+        assert_eq!(length, (content.len() as i32).to_be_bytes());
+        let mut read = In(content);
+        assert_eq!((read.int().unwrap(), read.long().unwrap()), (-7, 1 << 40));
+        assert_eq!(read.take(1).unwrap(), [1]);
+        assert_eq!(read.text().unwrap(), "text");
+        assert_eq!(read.texts().unwrap(), list);
+        assert!(read.int().is_err());
+    }
+
+    #[test]
+    fn what_is_cut_off_is_no_record() {
+        let frame = Out::new().texts(&["abc".to_owned()]).frame();
+        for end in 4..frame.len() {
+            assert!(In(&frame[4..end]).texts().is_err(), "{end}");
+        }
+        assert_eq!(In(&(-1_i32).to_be_bytes()).bytes().unwrap(), b"");
+    }
+}

@@ -1,0 +1,169 @@
+//! What is waiting to be sent, in order. Whoever gives up before its turn has sent nothing.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::timeout;
+
+use super::jute::Out;
+use crate::fault::Fault;
+use crate::session::Answer;
+
+/// Numbers below are for what is no request of ours.
+const FIRST: i32 = 1;
+
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    state: Mutex<State>,
+    /// There is something to send.
+    pub(crate) wake: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<Call>,
+    last: i32,
+    /// No more is taken.
+    closing: bool,
+    over: Option<Fault>,
+}
+
+/// A request on its way.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) xid: i32,
+    pub(crate) frame: Vec<u8>,
+    pub(crate) reply: oneshot::Sender<Answer<BytesMut>>,
+}
+
+impl State {
+    fn next(&mut self) -> i32 {
+        self.last = if self.last == i32::MAX { FIRST } else { self.last + 1 };
+        self.last
+    }
+}
+
+impl Lane {
+    /// An answer within `limit`.
+    pub(crate) async fn call(
+        &self,
+        limit: Duration,
+        op: i32,
+        write: impl FnOnce(Out) -> Out,
+    ) -> Answer<BytesMut> {
+        let (reply, mut answer) = oneshot::channel();
+        let xid = {
+            let mut state = self.state.lock().unwrap();
+            if let Some(over) = &state.over {
+                return Err(over.clone());
+            }
+            if state.closing {
+                return Err(Fault::Ended("the session is over".into()));
+            }
+            let xid = state.next();
+            let frame = write(Out::new().int(xid).int(op)).frame();
+            state.waiting.push_back(Call { xid, frame, reply });
+            xid
+        };
+        self.wake.notify_one();
+        match timeout(limit, &mut answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(Fault::Unknown("the store was closed".into())),
+            Err(_) if self.give_up(xid) => {
+                Err(Fault::Unsent(format!("no connection to a server within {limit:?}")))
+            }
+            Err(_) => Err(Fault::Unknown(format!("no answer within {limit:?}"))),
+        }
+    }
+
+    /// Whether it was not sent, and never will be.
+    fn give_up(&self, xid: i32) -> bool {
+        let mut state = self.state.lock().unwrap();
+        let at = state.waiting.iter().position(|call| call.xid == xid);
+        at.and_then(|at| state.waiting.remove(at)).is_some()
+    }
+
+    /// The next one to send. Those that nobody waits for are not.
+    pub(crate) fn take(&self) -> Option<Call> {
+        let mut state = self.state.lock().unwrap();
+        loop {
+            match state.waiting.pop_front()? {
+                call if call.reply.is_closed() => {}
+                call => return Some(call),
+            }
+        }
+    }
+
+    /// A number for what nobody waits for.
+    pub(crate) fn number(&self) -> i32 {
+        self.state.lock().unwrap().next()
+    }
+
+    /// What was asked for so far is sent, and no more.
+    pub(crate) fn close(&self) {
+        self.state.lock().unwrap().closing = true;
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.state.lock().unwrap().closing
+    }
+
+    /// Nothing is sent any more, for this reason.
+    pub(crate) fn end(&self, over: Fault) {
+        let waiting = {
+            let mut state = self.state.lock().unwrap();
+            state.over.get_or_insert_with(|| over.clone());
+            std::mem::take(&mut state.waiting)
+        };
+        for call in waiting {
+            let _ = call.reply.send(Err(over.clone()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::join;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(20);
+
+    #[tokio::test]
+    async fn who_gives_up_before_its_turn_has_sent_nothing() {
+        let lane = Lane::default();
+        let answer = lane.call(SOON, 9, |out| out).await;
+        assert!(matches!(answer, Err(Fault::Unsent(_))), "{answer:?}");
+        assert!(lane.take().is_none());
+        let asked = lane.call(SOON, 9, |out| out);
+        let (answer, call) = join(asked, async { lane.take() }).await;
+        assert!(matches!(answer, Err(Fault::Unknown(_))), "{answer:?}");
+        drop(call);
+    }
+
+    #[tokio::test]
+    async fn what_was_dropped_is_not_sent() {
+        let lane = Lane::default();
+        drop(Box::pin(timeout(Duration::ZERO, lane.call(SOON, 9, |out| out))).await);
+        assert!(lane.take().is_none());
+    }
+
+    #[tokio::test]
+    async fn after_the_end_there_is_no_more() {
+        let lane = Lane::default();
+        lane.close();
+        assert!(matches!(lane.call(SOON, 9, |out| out).await, Err(Fault::Ended(_))));
+        lane.end(Fault::Ended("expired".into()));
+        assert!(matches!(lane.call(SOON, 9, |out| out).await, Err(Fault::Ended(why)) if why == "expired"));
+    }
+
+    #[test]
+    fn numbers_begin_again() {
+        let mut state = State { last: i32::MAX - 1, ..State::default() };
+        assert_eq!((state.next(), state.next()), (i32::MAX, FIRST));
+    }
+}

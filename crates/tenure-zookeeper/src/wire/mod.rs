@@ -1,0 +1,17 @@
+//! Our own connection to ZooKeeper: what a session asks goes out in one write and is answered in order; a connection
+//! that breaks is replaced, by one to another server if need be, for as long as the servers know the session.
+
+mod client;
+mod dial;
+mod driver;
+mod jute;
+mod lane;
+mod refusal;
+mod requests;
+mod tls;
+mod watches;
+
+pub(crate) use client::{Client, Linked, Phase};
+pub(crate) use refusal::Refusal;
+pub(crate) use requests::{Acl, Mode, Stat};
+pub(crate) use watches::{Change, Watcher};

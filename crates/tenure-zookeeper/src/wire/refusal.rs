@@ -1,0 +1,53 @@
+//! What a server answers to a request that it has not executed.
+
+use std::fmt;
+
+/// By its number on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Refusal(pub(crate) i32);
+
+impl Refusal {
+    pub(crate) const NO_NODE: Self = Self(-101);
+    pub(crate) const NO_AUTH: Self = Self(-102);
+    pub(crate) const BAD_VERSION: Self = Self(-103);
+    pub(crate) const NO_CHILDREN_FOR_EPHEMERALS: Self = Self(-108);
+    pub(crate) const NODE_EXISTS: Self = Self(-110);
+    pub(crate) const SESSION_EXPIRED: Self = Self(-112);
+    pub(crate) const INVALID_ACL: Self = Self(-114);
+    pub(crate) const AUTH_FAILED: Self = Self(-115);
+
+    /// Whether nothing was done. Of all others nobody knows.
+    pub(crate) fn is_definite(self) -> bool {
+        self.name().is_some() && !matches!(self, Self::SESSION_EXPIRED | Self::AUTH_FAILED)
+    }
+
+    fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Self(-6) => "it does not know this request",
+            Self(-8) => "bad arguments",
+            Self::NO_NODE => "no such node",
+            Self::NO_AUTH => "no right to do that",
+            Self::BAD_VERSION => "another version",
+            Self::NO_CHILDREN_FOR_EPHEMERALS => "ephemeral nodes have no children",
+            Self::NODE_EXISTS => "the node exists",
+            Self(-111) => "the node has children",
+            Self::SESSION_EXPIRED => "the session has expired",
+            Self::INVALID_ACL => "invalid ACL",
+            Self::AUTH_FAILED => "the login is refused",
+            Self(-119) => "it serves reads only",
+            Self(-121) => "no such watch",
+            Self(-125) => "the quota is used up",
+            Self(-127) => "it is too busy",
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "error {}", self.0),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The requests that we make, and their answers.
+
+use std::io;
+
+use super::client::Client;
+use super::jute::{In, Out, wrong};
+use super::watches::{Of, Watcher};
+use crate::fault::Fault;
+use crate::session::Answer;
+
+const DELETE: i32 = 2;
+const EXISTS: i32 = 3;
+const GET_DATA: i32 = 4;
+const SET_DATA: i32 = 5;
+const GET_CHILDREN: i32 = 8;
+const SYNC: i32 = 9;
+const CREATE: i32 = 15;
+const CREATE_CONTAINER: i32 = 19;
+
+/// All rights: read, write, create, delete, administer.
+const ALL: i32 = 31;
+const ANY_VERSION: i32 = -1;
+
+/// What becomes of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    Persistent = 0,
+    /// Goes with its session.
+    Ephemeral = 1,
+    /// The same, with a number behind its name.
+    EphemeralSequential = 3,
+    /// Goes when it has been emptied.
+    Container = 4,
+}
+
+/// Who may change a node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Acl {
+    Anyone,
+    /// Whoever has the same login.
+    Creator,
+}
+
+/// What is known of a node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stat {
+    /// Which transaction has made it.
+    pub(crate) czxid: i64,
+    /// When, in milliseconds, by the leader's clock.
+    pub(crate) ctime: i64,
+    pub(crate) version: i32,
+    /// Which session it goes with; 0 if with none.
+    pub(crate) owner: i64,
+}
+
+impl Stat {
+    fn read(from: &mut In<'_>) -> io::Result<Self> {
+        let (czxid, _mzxid, ctime, _mtime) = (from.long()?, from.long()?, from.long()?, from.long()?);
+        let (version, _cversion, _aversion) = (from.int()?, from.int()?, from.int()?);
+        let owner = from.long()?;
+        let (_length, _children, _pzxid) = (from.int()?, from.int()?, from.long()?);
+        Ok(Self { czxid, ctime, version, owner })
+    }
+}
+
+impl Client {
+    /// The node that was made.
+    pub(crate) async fn create(
+        &self,
+        path: &str,
+        data: &[u8],
+        mode: Mode,
+        acl: Acl,
+    ) -> Answer<(Stat, String)> {
+        let op = if mode == Mode::Container { CREATE_CONTAINER } else { CREATE };
+        let (scheme, id) = match acl {
+            Acl::Anyone => ("world", "anyone"),
+            Acl::Creator => ("auth", ""),
+        };
+        let full = self.full(path);
+        let write =
+            |out: Out| out.bytes(&*full).bytes(data).int(1).int(ALL).bytes(scheme).bytes(id).int(mode as i32);
+        let answer = self.call(op, write).await?;
+        read(&answer, |answer| {
+            let full = answer.text()?;
+            let path = self.below(&full).ok_or_else(|| wrong("another path"))?;
+            Ok((Stat::read(answer)?, path.to_owned()))
+        })
+    }
+
+    pub(crate) async fn delete(&self, path: &str, version: Option<i32>) -> Answer<()> {
+        let full = self.full(path);
+        let write = |out: Out| out.bytes(&*full).int(version.unwrap_or(ANY_VERSION));
+        self.call(DELETE, write).await.map(drop)
+    }
+
+    pub(crate) async fn read(&self, path: &str) -> Answer<(Vec<u8>, Stat)> {
+        self.get(path, false).await
+    }
+
+    /// There is no watch on a node that is not there.
+    pub(crate) async fn read_and_watch(&self, path: &str) -> Answer<(Vec<u8>, Stat, Watcher)> {
+        let watcher = self.listen(Of::Node, path, false);
+        let (data, stat) = self.get(path, true).await?;
+        watcher.stands(false);
+        Ok((data, stat, watcher))
+    }
+
+    async fn get(&self, path: &str, watch: bool) -> Answer<(Vec<u8>, Stat)> {
+        let answer = self.ask(GET_DATA, path, watch).await?;
+        read(&answer, |answer| Ok((answer.bytes()?.to_vec(), Stat::read(answer)?)))
+    }
+
+    pub(crate) async fn stat(&self, path: &str) -> Answer<Option<Stat>> {
+        self.exists(path, false).await
+    }
+
+    pub(crate) async fn stat_and_watch(&self, path: &str) -> Answer<(Option<Stat>, Watcher)> {
+        let watcher = self.listen(Of::Node, path, true);
+        let stat = self.exists(path, true).await?;
+        watcher.stands(stat.is_none());
+        Ok((stat, watcher))
+    }
+
+    async fn exists(&self, path: &str, watch: bool) -> Answer<Option<Stat>> {
+        match self.ask(EXISTS, path, watch).await {
+            Ok(answer) => read(&answer, |answer| Stat::read(answer).map(Some)),
+            Err(fault) if fault.is_missing() => Ok(None),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    pub(crate) async fn list(&self, folder: &str) -> Answer<Vec<String>> {
+        let answer = self.ask(GET_CHILDREN, folder, false).await?;
+        read(&answer, |answer| answer.texts())
+    }
+
+    pub(crate) async fn list_and_watch(&self, folder: &str) -> Answer<(Vec<String>, Watcher)> {
+        let watcher = self.listen(Of::Children, folder, true);
+        let answer = self.ask(GET_CHILDREN, folder, true).await?;
+        watcher.stands(false);
+        Ok((read(&answer, |answer| answer.texts())?, watcher))
+    }
+
+    pub(crate) async fn write(&self, path: &str, data: &[u8], version: Option<i32>) -> Answer<()> {
+        let full = self.full(path);
+        let write = |out: Out| out.bytes(&*full).bytes(data).int(version.unwrap_or(ANY_VERSION));
+        self.call(SET_DATA, write).await.map(drop)
+    }
+
+    /// The leader has answered.
+    pub(crate) async fn sync(&self) -> Answer<()> {
+        let full = self.full("/");
+        self.call(SYNC, |out| out.bytes(&*full)).await.map(drop)
+    }
+
+    async fn ask(&self, op: i32, path: &str, watch: bool) -> Answer<bytes::BytesMut> {
+        let full = self.full(path);
+        self.call(op, |out| out.bytes(&*full).flag(watch)).await
+    }
+}
+
+/// What cannot be read was answered all the same, but nobody knows what.
+fn read<T>(answer: &[u8], how: impl FnOnce(&mut In<'_>) -> io::Result<T>) -> Answer<T> {
+    how(&mut In(answer)).map_err(|e| Fault::Unknown(e.to_string()))
+}
