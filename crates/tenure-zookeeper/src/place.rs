@@ -49,9 +49,8 @@ impl Places {
         }
     }
 
-    /// One whose node is certain to stand before any that `claim` could make now: who only asks needs no server to hear
-    /// that it is busy. A claim that has a place itself is never told so.
-    pub(crate) fn before(&self, claim: &Claim, path: &str) -> Option<HoldId> {
+    /// Who of this client is in the way of a claim that only asks, and has no place of its own yet.
+    pub(crate) fn in_the_way(&self, claim: &Claim, path: &str) -> Option<InTheWay> {
         let exclusive = |kind: &Kind| matches!(kind, Kind::Lock | Kind::FairLock | Kind::Write);
         if claim.wait.is_some() || claim.holds > 1 || !exclusive(&claim.kind) {
             return None;
@@ -61,11 +60,22 @@ impl Places {
             return None;
         }
         let writes = |kind: &Kind| *kind == Kind::Write;
-        let stands = |place: &&Arc<Place>| {
-            exclusive(&place.kind) && writes(&place.kind) == writes(&claim.kind) && place.stands()
+        let alike = |place: &&Arc<Place>| {
+            exclusive(&place.kind) && writes(&place.kind) == writes(&claim.kind)
         };
-        known.by_path.get(path)?.iter().find(stands).map(|place| place.id)
+        let there = || known.by_path.get(path).into_iter().flatten().filter(alike);
+        match there().find(|place| place.stands()) {
+            Some(place) => Some(InTheWay::Stands(place.id)),
+            None => there().next().cloned().map(InTheWay::Comes),
+        }
     }
+}
+
+pub(crate) enum InTheWay {
+    /// Its node is certain to stand before any that is made now: no server is needed to hear that it is busy.
+    Stands(HoldId),
+    /// It may, once its attempt is answered.
+    Comes(Arc<Place>),
 }
 
 #[derive(Debug)]
