@@ -10,6 +10,7 @@ mod encryption;
 mod ensemble;
 mod leaving;
 mod naming;
+mod reconnect;
 mod revocation;
 mod rights;
 mod session;
