@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
 use std::sync::LazyLock;
 
 use tokio::runtime::Handle;
@@ -30,10 +31,11 @@ pub(super) fn wait<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
         retry_after: None,
     })?;
     let begun = Cell::new(false);
-    let call = async {
+    // Pinned here: it has nearly two kilobytes, which would be moved at each step down.
+    let call = pin!(async {
         begun.set(true);
         call.await
-    };
+    });
     // Tokio knows whether this thread drives tasks, but tells only by a panic.
     let done = catch_unwind(AssertUnwindSafe(|| ME.with(|me| runtime.block_on(me.scope(call)))));
     match done {
