@@ -96,7 +96,10 @@ async fn the_one_that_closes_the_circle_is_told_and_the_other_goes_on() {
     );
     assert_eq!(deadlock.cycle[0].owner, y);
     let message = deadlock.to_string();
-    assert!(message.starts_with(&format!("memory: waiting for a would never end: {}, ", links[0])), "{message}");
+    assert!(
+        message.starts_with(&format!("memory: waiting for a would never end: {}, ", links[0])),
+        "{message}"
+    );
     one.end().await.unwrap();
 }
 
@@ -151,7 +154,10 @@ async fn nobody_is_told(client: &Client, one: Lock, one_then: Lock, two: Lock, t
     one.wait_for(&client.lock("b"), 1).await;
     two.go();
     let mut tasks = (one.task, two.task);
-    let ended = timeout(WHILE, async { tokio::select! { r = &mut tasks.0 => r, r = &mut tasks.1 => r } }).await;
+    let ended = timeout(WHILE, async {
+        tokio::select! { r = &mut tasks.0 => r, r = &mut tasks.1 => r }
+    })
+    .await;
     assert!(ended.is_err(), "{ended:?}");
     for task in [tasks.0, tasks.1] {
         task.abort();
@@ -185,8 +191,10 @@ async fn what_ends_by_itself_is_no_deadlock() {
         let client = client(Deadlocks::Report);
         let (x, y) = (Owner::new(), Owner::new());
         let lock = |name: &str, owner| client.lock(name).owner(owner);
-        nobody_is_told(&client, ends(lock("a", &x), minute), lock("b", &x), lock("b", &y), lock("a", &y)).await;
-        nobody_is_told(&client, lock("a", &x), lock("b", &x), ends(lock("b", &y), minute), lock("a", &y)).await;
+        nobody_is_told(&client, ends(lock("a", &x), minute), lock("b", &x), lock("b", &y), lock("a", &y))
+            .await;
+        nobody_is_told(&client, lock("a", &x), lock("b", &x), ends(lock("b", &y), minute), lock("a", &y))
+            .await;
     }
 }
 

@@ -184,7 +184,8 @@ async fn the_other_outcomes_of_an_acquire() {
     assert!(lock.lease(Duration::ZERO).try_acquire().await.is_err());
     let told = events("taken");
     assert_eq!(words(&told), ["acquired", "busy", "waiting", "timed out", "waiting", "cancelled", "failed"]);
-    let outcomes: Vec<_> = spans("taken").into_iter().filter_map(|s| s.fields.get("outcome").cloned()).collect();
+    let outcomes: Vec<_> =
+        spans("taken").into_iter().filter_map(|s| s.fields.get("outcome").cloned()).collect();
     assert_eq!(outcomes, ["acquired", "busy", "timed out", "cancelled", "failed"]);
     let failed = &told[6].fields;
     assert_eq!(failed["error"], "a lease of 0ns is too short: 10ms at least");

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
-use tenure_core::layers::{Call, Fate, Faults};
-use tenure_core::{Backend, Client, Clock, Deadlocks, Guard, Memory, Owner, Settings};
+use tenure::layers::{Call, Fate, Faults};
+use tenure::{Backend, Client, Clock, Deadlocks, Guard, Memory, Owner, Settings};
 use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -114,7 +114,9 @@ async fn waits_renewals_and_losses() {
     });
     recorder.until("it waits", |s| s.contains_key("tenure_waiting{store=memory,kind=lock}")).await;
     clock.advance(10 * SECOND);
-    recorder.until("it is renewed", |s| s.contains_key("tenure_renewals_total{store=memory,kind=lock}")).await;
+    recorder
+        .until("it is renewed", |s| s.contains_key("tenure_renewals_total{store=memory,kind=lock}"))
+        .await;
     guard.release().await.unwrap();
     let second = soon(waiting).await.unwrap().unwrap();
     let all = recorder.read();
@@ -272,7 +274,11 @@ async fn end(client: &Client, clock: &Clock, mut guards: Vec<Guard>, how: u8) {
             }
         }
         1 => drop(guards),
-        2 => guards.into_iter().for_each(|guard| drop(guard.detach())),
+        2 => {
+            for guard in guards {
+                guard.detach();
+            }
+        }
         3 => {
             let task = tokio::spawn(async move {
                 let _held = guards;
