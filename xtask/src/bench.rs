@@ -6,8 +6,12 @@ use crate::packages::{self, BENCH, FLOCK, Need};
 use crate::{FAILED, MISSING, cargo};
 
 pub(crate) fn bench(words: &[String]) -> ExitCode {
-    let embedded = words.windows(2).any(|pair| pair == ["--only", "embedded"]);
-    let needs: &[Need] = if embedded { &[FLOCK] } else { BENCH };
+    let only = |part| words.windows(2).any(|pair| pair == ["--only", part]);
+    let needs: &[Need] = match () {
+        () if only("embedded") => &[FLOCK],
+        () if only("signs") => &[],
+        () => BENCH,
+    };
     if let Err(why) = packages::provide(needs) {
         eprintln!("{why}");
         return MISSING.into();

@@ -10,6 +10,7 @@ mod pairs;
 mod redis;
 mod report;
 mod rounds;
+mod signs;
 mod sqlite;
 mod stats;
 mod waiting;
@@ -81,7 +82,7 @@ const QUICK: Scale = Scale {
 };
 
 /// What can be measured alone.
-const PARTS: [&str; 4] = ["embedded", "redlock", "redis", "zookeeper"];
+const PARTS: [&str; 5] = ["embedded", "signs", "redlock", "redis", "zookeeper"];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -136,6 +137,10 @@ fn bench(scale: Scale, only: Option<&str>, json: bool) -> Result<bool> {
             rows.push(handover::between_processes(scale).await?);
             eprintln!("waiting processes …");
             rows.push(waiting::cpu_of_waiting(scale).await?);
+        }
+        if wanted("signs") {
+            eprintln!("signs …");
+            rows.push(signs::unwatched(scale).await?);
         }
         if wanted("redlock") {
             eprintln!("redlock …");

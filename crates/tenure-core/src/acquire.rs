@@ -5,13 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::backend::Attempt;
 use crate::client::{Client, Core, Inner, MIN_LEASE};
 use crate::driver::{self, Waiter, Want};
+use crate::flow::{Caller, Flow};
 use crate::hold::{Hold, Terms};
 use crate::mailbox::Grant;
 use crate::owner::{Slot, SlotUse};
+use crate::signs::{Asking, Outcome};
 use crate::unanswered::{Unanswered, Undo};
 use crate::{Claim, Durability, Error, Fence, Guard, Kind, Name, Owner, Result, Time};
 
@@ -131,6 +134,26 @@ impl Request {
         let core = self.core();
         core.check_open()?;
         let name = self.name()?;
+        let owner = self.owner();
+        let asking = Asking::begin(core, self.kind.into(), name, owner);
+        let got = self.take(name, wait, owner, &asking).instrument(asking.span()).await;
+        asking.end(match &got {
+            Ok(Some(guard)) => Outcome::Acquired(Some(guard)),
+            Ok(None) if wait == Wait::No => Outcome::Busy,
+            Ok(None) => Outcome::TimedOut,
+            Err(error) => Outcome::Failed(error),
+        });
+        got
+    }
+
+    async fn take(
+        &self,
+        name: &Name,
+        wait: Wait,
+        owner: Option<u64>,
+        asking: &Asking<'_>,
+    ) -> Result<Option<Guard>> {
+        let core = self.core();
         let terms = self.terms()?;
         core.backend.info().require(self.kind.family())?;
         core.backend.info().require_durability(terms.durability)?;
@@ -142,14 +165,14 @@ impl Request {
         let waits = wait.as_duration();
         // Only the queued kinds take a place at once; of the others one per process does, in the driver.
         let place = waits.filter(|_| self.kind.is_queued());
-        let owner = self.owner();
+        let caller = Caller { owner, flow: Flow::current(&core.settings), tally: &asking.tally };
         let (mut claim, doubtful) = loop {
             core.settle(name).await;
             core.check_open()?;
             let claim = self.claim(name, self.kind, terms, place);
             let tried = match owner {
-                None => first(&self.client.inner, &claim, terms, None).await,
-                Some(owner) => enter_or_first(&self.client.inner, &claim, terms, owner).await,
+                None => first(&self.client.inner, &claim, terms, caller).await,
+                Some(owner) => enter_or_first(&self.client.inner, &claim, terms, owner, caller).await,
             };
             match tried {
                 Ok(Tried::Granted(guard)) => return Ok(Some(guard)),
@@ -179,7 +202,7 @@ impl Request {
             if doubtful {
                 waiting.place();
             }
-            match driver::wait(core, name, waiting).await? {
+            match driver::wait(core, name, waiting, asking).await? {
                 driver::Waited::Granted(Grant::Guard(guard)) => return Ok(Some(guard)),
                 driver::Waited::TimedOut => return Ok(None),
                 // A new wait is a new claim: the old one's release has been sent.
@@ -196,21 +219,25 @@ impl Undo for Arc<Claim> {
 }
 
 /// One attempt. Left alone it is taken back after a third of its lease, as a grant that lies in a mailbox is.
-async fn first(inner: &Arc<Inner>, claim: &Arc<Claim>, terms: Terms, owner: Option<u64>) -> Result<Tried> {
+async fn first(inner: &Arc<Inner>, claim: &Arc<Claim>, terms: Terms, caller: Caller<'_>) -> Result<Tried> {
     let core = &inner.core;
     let seen = core.doubts();
     let mut attempt = Unanswered::new(core, claim);
-    let Some((answer, unknown)) = attempt.run(core.patience(claim.lease), answer(core, claim)).await else {
+    let Some((answer, unknown)) = attempt.run(core.patience(claim.lease), answer(core, claim, caller)).await
+    else {
         return Ok(Tried::Revoked);
     };
     match answer {
         Ok(Attempt::Granted { fence, until }) => {
             attempt.keep();
-            let guard = admit(inner, claim, fence, until, terms, owner, tokio::task::try_id())?;
+            let guard = admit(inner, claim, fence, until, terms, caller)?;
             core.doubt_since(seen, guard.hold());
             Ok(Tried::Granted(guard))
         }
-        Ok(_) => {
+        Ok(other) => {
+            if let Attempt::Busy { behind, .. } = other {
+                caller.tally.busy(behind);
+            }
             // What waits in a queue now belongs to whoever calls the driver next, without an await in between.
             attempt.keep();
             Ok(Tried::Busy { doubtful: unknown })
@@ -226,9 +253,10 @@ async fn first(inner: &Arc<Inner>, claim: &Arc<Claim>, terms: Terms, owner: Opti
 
 /// The answer to an attempt, which is repeated with the same id until there is one; and whether one of those that
 /// failed may have been executed.
-async fn answer(core: &Arc<Core>, claim: &Claim) -> (Result<Attempt>, bool) {
+async fn answer(core: &Arc<Core>, claim: &Claim, caller: Caller<'_>) -> (Result<Attempt>, bool) {
     let mut trouble: Option<Trouble> = None;
     loop {
+        caller.tally.attempt();
         let error = match core.backend.try_acquire(claim).await {
             Ok(answer) => return (Ok(answer), trouble.is_some_and(|t| t.unknown)),
             Err(error) => error,
@@ -309,8 +337,7 @@ pub(crate) fn admit(
     fence: Option<Fence>,
     until: Time,
     terms: Terms,
-    owner: Option<u64>,
-    task: Option<tokio::task::Id>,
+    caller: Caller<'_>,
 ) -> Result<Guard> {
     let core = &inner.core;
     let now = core.clock.now();
@@ -324,8 +351,13 @@ pub(crate) fn admit(
             .unavailable(what, format!("the answer took longer than the lease of {lease:?}")));
     }
     let info = core.backend.info();
-    let hold = Arc::new(Hold::new(claim.clone(), fence, until, terms, owner, info, now, task));
+    let mut hold = Hold::new(claim.clone(), fence, until, terms, caller.owner, info, now, caller.flow);
+    if let Some(limit) = core.settings.warn_held {
+        hold.warn_at(now.after(limit));
+    }
+    let hold = Arc::new(hold);
     core.keeper.register(&hold);
+    core.signs.held(&hold);
     core.prove_shared(&hold, now);
     let part = hold.first();
     let guard = Guard::new(inner.clone(), hold, part);
@@ -335,7 +367,13 @@ pub(crate) fn admit(
 }
 
 /// For a named owner: enters what it holds already, or makes a first attempt.
-async fn enter_or_first(inner: &Arc<Inner>, claim: &Arc<Claim>, terms: Terms, owner: u64) -> Result<Tried> {
+async fn enter_or_first(
+    inner: &Arc<Inner>,
+    claim: &Arc<Claim>,
+    terms: Terms,
+    owner: u64,
+    caller: Caller<'_>,
+) -> Result<Tried> {
     // Another task of this owner may wait for what it could enter afterwards.
     let slot = SlotUse::new(&inner.core, owner, &claim.name, true);
     // Tasks of one owner take turns, but not behind one that nobody polls any more.
@@ -349,7 +387,7 @@ async fn enter_or_first(inner: &Arc<Inner>, claim: &Arc<Claim>, terms: Terms, ow
             }
         }
     };
-    enter_into(inner, &slot, claim, terms, owner).await
+    enter_into(inner, &slot, claim, terms, caller).await
 }
 
 /// The same, for whoever is entering already.
@@ -358,19 +396,19 @@ pub(crate) async fn enter_into(
     slot: &Slot,
     claim: &Arc<Claim>,
     terms: Terms,
-    owner: u64,
+    caller: Caller<'_>,
 ) -> Result<Tried> {
     let tried = match standing(&slot.held(), claim)? {
-        Standing::Inside(hold) => match reenter(inner, &hold, terms).await? {
+        Standing::Inside(hold) => match reenter(inner, &hold, terms, caller).await? {
             Some(guard) => return Ok(Tried::Granted(guard)),
-            None => first(inner, claim, terms, Some(owner)).await?,
+            None => first(inner, claim, terms, caller).await?,
         },
         Standing::UnderWrite(write) => {
             let kind = Kind::Read { under_write: Some(write) };
             let under = Arc::new(Claim { kind, ..(**claim).clone() });
-            first(inner, &under, terms, Some(owner)).await?
+            first(inner, &under, terms, caller).await?
         }
-        Standing::Outside => first(inner, claim, terms, Some(owner)).await?,
+        Standing::Outside => first(inner, claim, terms, caller).await?,
     };
     if let Tried::Granted(guard) = &tried {
         slot.add(guard.hold());
@@ -409,7 +447,12 @@ fn standing(holds: &[Arc<Hold>], claim: &Claim) -> Result<Standing> {
 }
 
 /// Enters a hold once more. `None` when it turned out to be gone.
-pub(crate) async fn reenter(inner: &Arc<Inner>, hold: &Arc<Hold>, terms: Terms) -> Result<Option<Guard>> {
+async fn reenter(
+    inner: &Arc<Inner>,
+    hold: &Arc<Hold>,
+    terms: Terms,
+    caller: Caller<'_>,
+) -> Result<Option<Guard>> {
     let core = &inner.core;
     let durability = hold.durability().max(terms.durability);
     // Never 1, which might make a hold whose last guard has just gone.
@@ -417,6 +460,7 @@ pub(crate) async fn reenter(inner: &Arc<Inner>, hold: &Arc<Hold>, terms: Terms) 
     let claim = Claim { holds, lease: terms.lease, durability, ..(*hold.claim).clone() };
     let answer = loop {
         let seen = core.doubts();
+        caller.tally.attempt();
         let answer = core.ask(|| core.backend.try_acquire(&claim)).await?;
         // What the store extended before a doubt it may have forgotten, though it has the hold itself.
         if core.doubts() == seen {
@@ -426,6 +470,7 @@ pub(crate) async fn reenter(inner: &Arc<Inner>, hold: &Arc<Hold>, terms: Terms) 
     match answer {
         Attempt::Granted { until, .. } => {
             let Some(part) = hold.enter(terms, until) else { return Ok(None) };
+            hold.entered_from(caller.flow);
             core.keeper.sooner(hold);
             Ok(Some(Guard::new(inner.clone(), hold.clone(), part)))
         }

@@ -7,12 +7,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::backend::{Backend, Query, Snapshot};
+use crate::deadlock::Waits;
 use crate::driver::Gates;
 use crate::keeper::Keeper;
 use crate::owner::Slots;
+use crate::signs::Signs;
 use crate::{
-    ClientId, Clock, CountingSemaphore, Durability, Election, Error, Finding, HoldId, Kind, Latch, Lock,
-    LostReason, Name, Result, RwLock, Semaphore,
+    ClientId, Clock, CountingSemaphore, Deadlocks, Durability, Election, Error, Finding, HoldId, Kind, Latch,
+    Lock, LostReason, Name, Result, RwLock, Semaphore,
 };
 
 /// Numbers that a client goes by.
@@ -32,6 +34,10 @@ pub struct Settings {
     pub durability: Durability,
     /// The longest sleep of a waiter that hears nothing; the store's own default if `None`.
     pub poll: Option<Duration>,
+    /// A hold that is older than this is logged, once, as a warning. Never if `None`.
+    pub warn_held: Option<Duration>,
+    /// Whether an acquire that would wait in a circle of owners is told so. They wait.
+    pub deadlocks: Deadlocks,
 }
 
 impl Default for Settings {
@@ -43,6 +49,8 @@ impl Default for Settings {
             close_timeout: Duration::from_secs(5),
             poll: None,
             durability: Durability::Master,
+            warn_held: None,
+            deadlocks: Deadlocks::Ignore,
         }
     }
 }
@@ -83,6 +91,8 @@ pub(crate) struct Core {
     pub(crate) keeper: Keeper,
     pub(crate) gates: Gates,
     pub(crate) slots: Slots,
+    pub(crate) waits: Waits,
+    pub(crate) signs: Signs,
     pub(crate) unsettled: Mutex<BTreeSet<u64>>,
     next: AtomicU64,
     closed: AtomicBool,
@@ -105,11 +115,13 @@ impl Client {
         let core = Core {
             id: ClientId::new(),
             clock: backend.info().clock.clone(),
+            signs: Signs::new(backend.info().scheme),
             backend,
             settings,
             keeper: Keeper::default(),
             gates: Gates::default(),
             slots: Slots::default(),
+            waits: Waits::default(),
             unsettled: Mutex::default(),
             next: AtomicU64::new(1),
             closed: AtomicBool::new(false),
@@ -285,7 +297,9 @@ mod tests {
     /// Nothing of what is over stays in memory.
     #[tokio::test]
     async fn maps_are_empty_when_all_is_over() {
-        let client = Client::new(Memory::new());
+        let mut settings = Settings::default();
+        settings.deadlocks = Deadlocks::Report;
+        let client = Client::with(Arc::new(Memory::new()), settings);
         let core = client.inner.core.clone();
         let held = client.lock("x").acquire().await.unwrap();
         for i in 0..50 {
@@ -304,8 +318,13 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert_eq!(
-            (core.slots.len(), core.keeper.all().len(), core.unsettled.lock().unwrap().len()),
-            (0, 0, 0)
+            (
+                core.slots.len(),
+                core.keeper.all().len(),
+                core.waits.len(),
+                core.unsettled.lock().unwrap().len()
+            ),
+            (0, 0, 0, 0)
         );
     }
 }

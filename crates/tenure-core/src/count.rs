@@ -4,11 +4,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Instrument;
+
 use crate::acquire::Wait;
 use crate::backend::{CountOp, CountReply, Counter};
 use crate::client::{Client, Core, Inner};
 use crate::driver::{self, Waited, Waiter, Want};
 use crate::mailbox::Grant;
+use crate::signs::{Asking, Outcome, Sort};
 use crate::unanswered::{Unanswered, Undo};
 use crate::{Error, Family, Name, OpId, Result};
 
@@ -297,6 +300,25 @@ impl CountingSemaphore {
 
     async fn take(&self, n: u64, wait: Wait) -> Result<bool> {
         let (core, name) = self.parts()?;
+        let asking = Asking::begin(core, Sort::Count, name, None);
+        let got = self.take_of(core, name, n, wait, &asking).instrument(asking.span()).await;
+        asking.end(match &got {
+            Ok(true) => Outcome::Acquired(None),
+            Ok(false) if wait == Wait::No => Outcome::Busy,
+            Ok(false) => Outcome::TimedOut,
+            Err(error) => Outcome::Failed(error),
+        });
+        got
+    }
+
+    async fn take_of(
+        &self,
+        core: &Arc<Core>,
+        name: &Name,
+        n: u64,
+        wait: Wait,
+        asking: &Asking<'_>,
+    ) -> Result<bool> {
         let deadline = wait.deadline();
         core.ensure_keeper()?;
         loop {
@@ -304,6 +326,7 @@ impl CountingSemaphore {
             core.check_open()?;
             // Dropped before it is answered, it is undone.
             let take = Take::new(core, name);
+            asking.tally.attempt();
             let mut attempt = Unanswered::new(core, &take);
             let asked = core.count(name, Counter::Semaphore, CountOp::TakeIfAtLeast(n), &take.op);
             match attempt.run(core.patience(core.settings.lease), asked).await {
@@ -324,7 +347,7 @@ impl CountingSemaphore {
         }
         loop {
             let waiter = Waiter::new(&self.client.inner, Want::Take { n }, deadline, None);
-            match driver::wait(core, name, waiter).await? {
+            match driver::wait(core, name, waiter, asking).await? {
                 Waited::Granted(Grant::Taken(taken)) => {
                     taken.keep();
                     return Ok(true);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{HoldId, Name};
+use crate::{Deadlock, HoldId, Name};
 
 /// The result of every fallible call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -71,6 +71,10 @@ pub enum Error {
         /// How often it was tried, and what was said the last time.
         reason: String,
     },
+    /// Waiting would never end: the owners of this client wait for each other. Only told where
+    /// [`Settings::deadlocks`](crate::Settings::deadlocks) says so, and to one of them.
+    #[error(transparent)]
+    Deadlock(#[from] Deadlock),
     /// The client was closed.
     #[error("the client is closed")]
     Closed,
@@ -134,4 +138,16 @@ pub enum LostReason {
     /// The client was closed while it was held.
     #[error("the client was closed")]
     Closed,
+}
+
+impl LostReason {
+    /// One word, for those who count.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Gone => "gone",
+            Self::MaxHold => "max_hold",
+            Self::Closed => "closed",
+        }
+    }
 }

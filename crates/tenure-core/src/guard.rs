@@ -7,9 +7,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tracing::Instrument;
+
 use crate::backend::Released;
 use crate::client::{Core, Inner};
 use crate::hold::{Hold, Leave, Part};
+use crate::signs::End;
 use crate::{Claim, Error, Fence, HoldId, Lost, LostReason, Name, Result};
 
 /// Something held. Releasing or dropping it lets the next one in.
@@ -139,13 +142,16 @@ impl Guard {
             }
             Leave::Inner(left) => return self.unnest(left).await,
             Leave::Last => {
-                core.forget(&self.hold);
+                core.forget(&self.hold, End::Released);
                 Leaving { core, claim: Some(&self.hold.claim) }
             }
         };
-        match last.send().await {
+        match last.send().instrument(core.signs.release_span(&self.hold.claim)).await {
             Ok(Released::Freed) => Ok(()),
-            Ok(Released::Gone) => Err(self.hold.as_lost(LostReason::Gone).into()),
+            Ok(Released::Gone) => {
+                core.signs.was_gone(&self.hold);
+                Err(self.hold.as_lost(LostReason::Gone).into())
+            }
             Err(error) => Err(error),
         }
     }
@@ -172,7 +178,7 @@ impl Guard {
     pub fn detach(mut self) -> HoldId {
         self.done = true;
         if let Leave::Last = self.hold.leave(self.part) {
-            self.inner.core.forget(&self.hold);
+            self.inner.core.forget(&self.hold, End::Detached);
             if let Some(end) = self.hold.left_alone() {
                 self.inner.core.leave_at(self.hold.claim.clone(), end);
             }
@@ -220,6 +226,9 @@ impl Leaving<'_> {
             }
             answer => {
                 self.claim = None;
+                if let Err(error) = &answer {
+                    self.core.signs.release_failed(claim, error);
+                }
                 answer
             }
         }
@@ -246,7 +255,7 @@ impl Drop for Guard {
                 core.unnest_in_background(self.hold.claim.clone(), left);
             }
             Leave::Last => {
-                core.forget(&self.hold);
+                core.forget(&self.hold, End::Dropped);
                 core.leave_in_background(self.hold.claim.clone(), None);
             }
         }

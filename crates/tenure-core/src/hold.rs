@@ -1,12 +1,13 @@
 //! One hold as this process knows it, shared by its guards, the keeper and the driver.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use crate::backend::{Info, Liveness};
+use crate::flow::Flow;
 use crate::mailbox::{Grant, Mailbox};
 use crate::{Claim, Clock, Durability, Fence, Lost, LostReason, Time};
 
@@ -15,9 +16,12 @@ pub(crate) struct Hold {
     pub(crate) claim: Arc<Claim>,
     pub(crate) fence: Option<Fence>,
     pub(crate) backend: &'static str,
-    /// The task that took it, to tell one that waits for itself.
-    pub(crate) task: Option<tokio::task::Id>,
+    /// What took it, to tell those that wait for themselves or for each other.
+    pub(crate) flow: Flow,
+    /// Its owner entered it from elsewhere, too.
+    shared: AtomicBool,
     pub(crate) owner: Option<u64>,
+    pub(crate) since: Time,
     /// Where it was put when it was granted to waiters, until they collect it.
     mailboxes: Mutex<Vec<Weak<Mailbox>>>,
     clock: Clock,
@@ -28,6 +32,8 @@ pub(crate) struct Hold {
     /// When it has to be proved, renewed or not: the store may have forgotten it.
     prove_at: AtomicU64,
     collect_by: AtomicU64,
+    /// When it is to be said that it is held for long.
+    warn_at: AtomicU64,
     phase: AtomicU8,
     share: Mutex<Share>,
     lost: Notify,
@@ -126,15 +132,17 @@ impl Hold {
         owner: Option<u64>,
         info: &Info,
         now: Time,
-        task: Option<tokio::task::Id>,
+        flow: Flow,
     ) -> Self {
         let session = info.liveness == Liveness::Session;
         let renew_at = if terms.renewed || session { third(now, claim.lease, until) } else { Time::MAX };
         Self {
             fence,
             backend: info.scheme,
-            task,
+            flow,
+            shared: AtomicBool::new(false),
             owner,
+            since: now,
             mailboxes: Mutex::default(),
             clock: info.clock.clone(),
             session,
@@ -142,6 +150,7 @@ impl Hold {
             renew_at: AtomicU64::new(renew_at.as_nanos()),
             prove_at: AtomicU64::new(u64::MAX),
             collect_by: AtomicU64::new(u64::MAX),
+            warn_at: AtomicU64::new(u64::MAX),
             phase: AtomicU8::new(HELD),
             share: Mutex::new(Share {
                 guards: 1,
@@ -313,7 +322,42 @@ impl Hold {
             share.max_at().min(share.lease_at())
         };
         let at = |a: &AtomicU64| Time::from_nanos(a.load(SeqCst));
-        at(&self.until).min(at(&self.renew_at)).min(at(&self.prove_at)).min(at(&self.collect_by)).min(asked)
+        let ours = at(&self.collect_by).min(at(&self.warn_at));
+        at(&self.until).min(at(&self.renew_at)).min(at(&self.prove_at)).min(ours).min(asked)
+    }
+
+    /// From then on it is held for long.
+    pub(crate) fn warn_at(&mut self, at: Time) {
+        *self.warn_at.get_mut() = at.as_nanos();
+    }
+
+    /// Whether it is to be said now, once, that it is held for long.
+    pub(crate) fn warns(&self, now: Time) -> bool {
+        let due = |at| (now.as_nanos() >= at && at != u64::MAX).then_some(u64::MAX);
+        self.warn_at.fetch_update(SeqCst, SeqCst, due).is_ok()
+    }
+
+    /// Its owner has entered it from this flow.
+    pub(crate) fn entered_from(&self, flow: Flow) {
+        self.shared.fetch_or(flow != self.flow, SeqCst);
+    }
+
+    pub(crate) fn is_of(&self, owner: u64, flow: Flow) -> bool {
+        self.owner == Some(owner) && self.flow == flow
+    }
+
+    /// Whether it lasts until its owner releases it, from where it was taken, as far as is known here.
+    pub(crate) fn is_lasting(&self) -> bool {
+        let far = |at: &AtomicU64| at.load(SeqCst) == u64::MAX;
+        let asked_for = {
+            let share = self.share.lock().unwrap();
+            share.renewing > 0 && share.limits.is_empty()
+        };
+        asked_for
+            && self.is_held()
+            && !self.shared.load(SeqCst)
+            && far(&self.prove_at)
+            && far(&self.collect_by)
     }
 
     /// Whether renewals come at least this often.

@@ -13,10 +13,12 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
+use tracing::Instrument;
 
 use crate::backend::{Released, Renewal};
 use crate::client::Core;
 use crate::hold::{Due, Hold};
+use crate::signs::End;
 use crate::unanswered::{Begun, Look, Supervised};
 use crate::{Claim, Error, Kind, LostReason, Name, Result, Time};
 
@@ -149,8 +151,9 @@ impl Keeper {
         }
     }
 
-    pub(crate) fn deregister(&self, hold: &Hold) {
-        self.held.lock().unwrap().holds.remove(&hold.claim.id.n);
+    /// Whether it was registered.
+    pub(crate) fn deregister(&self, hold: &Hold) -> bool {
+        self.held.lock().unwrap().holds.remove(&hold.claim.id.n).is_some()
     }
 
     /// Looks after something unanswered that may be left alone for `patience`. Wakes the keeper as a hold does.
@@ -183,7 +186,7 @@ impl Keeper {
     /// The holds of this client on `name` taken by this task.
     pub(crate) fn held_by_task(&self, name: &Name, task: tokio::task::Id) -> bool {
         let held = self.held.lock().unwrap();
-        held.holds.values().any(|h| h.task == Some(task) && h.claim.name == *name)
+        held.holds.values().any(|h| h.flow.task == Some(task) && h.claim.name == *name)
     }
 
     /// Counts one more release of `name` under way, until it is dropped.
@@ -295,11 +298,7 @@ impl Core {
     fn doubt_all(&self) {
         let now = self.clock.now();
         let holds = self.keeper.all();
-        tracing::warn!(
-            store = self.backend.info().scheme,
-            holds = holds.len(),
-            "the store may have forgotten what is held: it is asked again"
-        );
+        self.signs.doubted(holds.len());
         holds.iter().for_each(|hold| hold.doubt(now));
         self.gates.look_again();
     }
@@ -317,7 +316,7 @@ impl Core {
     fn look(self: &Arc<Self>) -> Time {
         let now = self.clock.now();
         let (mut renew, mut lose, mut reclaim) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut wake, mut undo) = (Vec::new(), Vec::new());
+        let (mut wake, mut undo, mut warn) = (Vec::new(), Vec::new(), Vec::new());
         let next = {
             let mut held = self.keeper.held.lock().unwrap();
             let idle = held.holds.is_empty() && held.unanswered.is_empty() && !held.touched;
@@ -335,6 +334,9 @@ impl Core {
             });
             let renewing = held.holds.values().any(|hold| hold.renews(now));
             for hold in held.holds.values() {
+                if hold.warns(now) {
+                    warn.push(hold.clone());
+                }
                 match hold.due(now, renewing) {
                     Due::Nothing => {}
                     Due::Renew(claim) => renew.push(Proof { hold: hold.clone(), claim, doubt: false }),
@@ -350,6 +352,7 @@ impl Core {
         for (hold, reason) in lose {
             self.lose(&hold, reason);
         }
+        warn.iter().for_each(|hold| self.signs.held_long(hold, now));
         wake.iter().for_each(|begun| begun.wake());
         undo.iter().for_each(|begun| begun.undo(self));
         for hold in reclaim {
@@ -364,7 +367,8 @@ impl Core {
         for mut due in shards.into_values() {
             while !due.is_empty() {
                 let batch = due.split_off(due.len().saturating_sub(BATCH));
-                tokio::spawn(self.clone().renew(batch));
+                let span = self.signs.renew_span(batch.len());
+                tokio::spawn(self.clone().renew(batch).instrument(span));
             }
         }
         next
@@ -391,6 +395,7 @@ impl Core {
                         Renewal::Held { .. } if claim.lease.is_zero() => {}
                         Renewal::Held { until } => {
                             if hold.renewed(sent, until) {
+                                self.signs.renewed(hold);
                                 self.keeper.sooner(hold);
                             } else {
                                 self.lose(hold, LostReason::Expired);
@@ -410,7 +415,7 @@ impl Core {
 
     fn renew_again(&self, proof: &Proof, error: &str) {
         let Proof { hold, claim, doubt } = proof;
-        tracing::warn!(name = %claim.name, hold = %claim.id, error, "renewal failed, trying again");
+        self.signs.renewal_failed(claim, error);
         let pause = (proof.lease() / 20).clamp(Duration::from_millis(10), LOOK);
         let again = self.clock.now().after(pause);
         if *doubt {
@@ -444,14 +449,15 @@ impl Core {
         if !hold.lose(reason) {
             return;
         }
-        self.forget(hold);
-        tracing::warn!(name = %hold.claim.name, hold = %hold.claim.id, %reason, "lost");
+        self.forget(hold, End::Lost(reason));
         self.leave_in_background(hold.claim.clone(), None);
     }
 
     /// The hold has ended: neither the keeper nor its owner knows it any more.
-    pub(crate) fn forget(&self, hold: &Hold) {
-        self.keeper.deregister(hold);
+    pub(crate) fn forget(&self, hold: &Hold, end: End) {
+        if self.keeper.deregister(hold) {
+            self.signs.ended(hold, end, &self.clock);
+        }
         if let Some(owner) = hold.owner {
             self.slots.tidy(owner, &hold.claim.name);
         }
@@ -466,22 +472,17 @@ impl Core {
     ) -> Option<JoinHandle<Result<Released>>> {
         let departure = Departure::new(&self.keeper.leaving, &claim.name);
         let core = self.clone();
+        let span = self.signs.release_span(&claim);
         let job = async move {
             let released = core.leave(&claim, unanswered).await;
-            let (name, hold) = (&claim.name, &claim.id);
-            match &released {
-                Ok(_) => {}
-                // It was repeated until its time was over: whatever came of it, nothing of it is left.
-                Err(error) if error.is_transient() => {
-                    tracing::debug!(%name, %hold, %error, "the release was not confirmed, but its time is over");
-                }
-                Err(error) => tracing::warn!(%name, %hold, %error, "not released; it ends with its lease"),
+            if let Err(error) = &released {
+                core.signs.release_failed(&claim, error);
             }
             drop(departure);
             released
         };
         // Without a thread nothing can be released; it ends with its lease.
-        Some(self.runtime().ok()?.spawn(job))
+        Some(self.runtime().ok()?.spawn(job.instrument(span)))
     }
 
     /// Releases a claim when its time is over, or when the client ends.

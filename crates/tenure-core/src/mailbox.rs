@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
 use crate::count::Taken;
+use crate::signs::Tally;
 use crate::{Error, Guard};
 
 /// What a waiter gets. Dropping it gives it back.
@@ -34,11 +35,16 @@ pub(crate) struct Mailbox {
     state: Mutex<State>,
     /// Its claim may have a place among the store's waiters.
     placed: AtomicBool,
+    pub(crate) tally: Tally,
 }
 
 impl Mailbox {
     pub(crate) fn new(placed: bool) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::new(State::Waiting(None)), placed: AtomicBool::new(placed) })
+        Arc::new(Self {
+            state: Mutex::new(State::Waiting(None)),
+            placed: AtomicBool::new(placed),
+            tally: Tally::default(),
+        })
     }
 
     pub(crate) fn place(&self) {

@@ -47,6 +47,10 @@ impl Owner {
         AMBIENT.scope(self.0, work).await
     }
 
+    pub(crate) fn from_id(id: u64) -> Self {
+        Self(id)
+    }
+
     pub(crate) fn id(&self) -> u64 {
         self.0
     }

@@ -118,6 +118,15 @@ impl Address {
         if !poll.is_zero() {
             settings.poll = Some(poll);
         }
+        let mut warn_held = Duration::ZERO;
+        self.duration("warn_held", &mut warn_held)?;
+        if !warn_held.is_zero() {
+            settings.warn_held = Some(warn_held);
+        }
+        if let Some(text) = self.take("deadlocks") {
+            settings.deadlocks =
+                text.parse().map_err(|e| Error::Config(format!("option deadlocks={text}: {e}")))?;
+        }
         if let Some(text) = self.take("durability") {
             let durability = text.parse();
             settings.durability =
@@ -298,6 +307,7 @@ pub fn parse_duration(text: &str) -> std::result::Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tenure_core::Deadlocks;
 
     #[test]
     fn durations() {
@@ -328,6 +338,9 @@ mod tests {
             ("memory:?durability=replicas:0", "expected master, or replicas:N"),
             ("memory:?durability=replicas:2", "durability replicas:2 is not supported"),
             ("memory:?durabilty=master", "did you mean durability?"),
+            ("memory:?warn_held=30", "option warn_held=30: \"30\" is not a duration"),
+            ("memory:?deadlocks=yes", "option deadlocks=yes: \"yes\" is no way to treat deadlocks"),
+            ("memory:?deadlock=report", "did you mean deadlocks?"),
         ] {
             let error = connect(address).await.unwrap_err().to_string();
             assert!(error.contains(says), "{address}: {error}");
@@ -336,7 +349,10 @@ mod tests {
 
     #[tokio::test]
     async fn settings_in_the_address_win() {
-        let client = connect("memory:?lease=3s&poll=100ms&durability=master").await.unwrap();
+        let client = connect("memory:?lease=3s&poll=100ms&durability=master&warn_held=1m&deadlocks=report");
+        let client = client.await.unwrap();
+        assert_eq!(client.settings().warn_held, Some(Duration::from_secs(60)));
+        assert_eq!(client.settings().deadlocks, Deadlocks::Report);
         assert_eq!(client.settings().lease, Duration::from_secs(3));
         assert_eq!(client.settings().poll, Some(Duration::from_millis(100)));
     }

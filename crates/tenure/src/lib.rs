@@ -27,7 +27,11 @@
 //! `zookeeper://` takes `?session=30s`, `?timeout=3s`, `?tick=2s`, `?prefix=` and `?acl=open`.
 //!
 //! Each takes `?lease=30s`, `?poll=2s`, `?call_timeout=5s`, `?outage=30s` and `?close_timeout=5s`; a store with replicas
-//! also `?durability=replicas:2`.
+//! also `?durability=replicas:2`. Off unless asked for: `?warn_held=30s` logs what is held for longer, and
+//! `?deadlocks=report` tells an owner that would wait in a circle.
+//!
+//! What is told through `tracing`, and with the cargo feature `metrics` through the crate of that name, is promised in
+//! `docs/observability.md`.
 //!
 //! For code without a runtime there is the same in [`blocking`].
 

@@ -13,9 +13,12 @@ use tokio::time::Instant;
 
 use self::run::Run;
 use crate::client::{Core, Inner};
+use crate::deadlock::{Seen, Wait};
+use crate::flow::{Caller, Flow};
 use crate::hold::Terms;
 use crate::mailbox::{Grant, Letter, Mailbox};
-use crate::{Claim, Error, HoldId, Kind, Name, Result};
+use crate::signs::{Asking, Sort};
+use crate::{Claim, Deadlocks, Error, HoldId, Kind, Name, Result};
 
 /// What someone waits for.
 #[derive(Clone)]
@@ -39,6 +42,13 @@ impl Want {
         }
     }
 
+    fn sort(&self) -> Sort {
+        match self {
+            Self::Claim { claim, .. } => claim.kind.into(),
+            Self::Take { .. } => Sort::Count,
+        }
+    }
+
     fn is_queued(&self) -> bool {
         matches!(self, Self::Claim { claim, .. } if claim.kind.is_queued())
     }
@@ -52,21 +62,42 @@ pub(crate) struct Waiter {
     want: Want,
     deadline: Option<Instant>,
     owner: Option<u64>,
-    task: Option<tokio::task::Id>,
+    flow: Flow,
     warn_at: Option<Instant>,
 }
 
 impl Waiter {
     pub(crate) fn new(inner: &Arc<Inner>, want: Want, deadline: Option<Instant>, owner: Option<u64>) -> Self {
-        let task = tokio::task::try_id();
-        let warn_at = task.map(|_| Instant::now() + Duration::from_secs(1));
+        let flow = Flow::current(&inner.core.settings);
+        let warn_at = flow.task.map(|_| Instant::now() + Duration::from_secs(1));
         let mailbox = Mailbox::new(want.is_queued());
-        Self { inner: inner.clone(), mailbox, want, deadline, owner, task, warn_at }
+        Self { inner: inner.clone(), mailbox, want, deadline, owner, flow, warn_at }
     }
 
     /// Whoever gives it up must undo what may stand in the store.
     pub(crate) fn place(&self) {
         self.mailbox.place();
+    }
+
+    fn caller(&self) -> Caller<'_> {
+        Caller { owner: self.owner, flow: self.flow, tally: &self.mailbox.tally }
+    }
+
+    /// Shows it to others whom it might wait for in a circle. `None` if that cannot be, or is not asked for.
+    fn show<'a>(&self, core: &'a Core, name: &Name) -> Result<Option<Seen<'a>>> {
+        let (Deadlocks::Report, Some(owner), None, Want::Claim { claim, .. }) =
+            (core.settings.deadlocks, self.owner, self.deadline, &self.want)
+        else {
+            return Ok(None);
+        };
+        let (name, kind, mailbox) = (name.clone(), claim.kind, self.mailbox.clone());
+        match core.waits.join(core, Wait { owner, flow: self.flow, name, kind, mailbox }) {
+            Ok(seen) => Ok(Some(seen)),
+            Err(deadlock) => {
+                core.signs.deadlock(kind, &deadlock);
+                Err(deadlock.into())
+            }
+        }
     }
 
     fn times(&self) -> impl Iterator<Item = Instant> + use<> {
@@ -83,7 +114,12 @@ pub(crate) enum Waited {
 }
 
 /// Waits in the gate of `name`.
-pub(crate) async fn wait(core: &Arc<Core>, name: &Name, waiter: Waiter) -> Result<Waited> {
+pub(crate) async fn wait(
+    core: &Arc<Core>,
+    name: &Name,
+    waiter: Waiter,
+    asking: &Asking<'_>,
+) -> Result<Waited> {
     struct Abandon {
         mailbox: Arc<Mailbox>,
         gate: Arc<Gate>,
@@ -101,6 +137,13 @@ pub(crate) async fn wait(core: &Arc<Core>, name: &Name, waiter: Waiter) -> Resul
     let mailbox = waiter.mailbox.clone();
     // The gate tells whose time is over, but may itself be waiting for the store at that moment.
     let timer = waiter.deadline.map(|at| core.timer(at)).transpose()?;
+    let _seen = waiter.show(core, name).inspect_err(|_| {
+        if waiter.mailbox.is_placed() {
+            leave_place(core, &waiter.want);
+        }
+    })?;
+    let _counted = core.signs.waiting(waiter.want.sort());
+    asking.waits();
     let gate = core.gates.join(core, name, waiter)?;
     let mut waiting = Abandon { mailbox: mailbox.clone(), gate, collected: false };
     let over = async {
@@ -112,8 +155,12 @@ pub(crate) async fn wait(core: &Arc<Core>, name: &Name, waiter: Waiter) -> Resul
     let letter = tokio::select! {
         biased;
         letter = mailbox.collect() => letter,
-        () = over => return Ok(Waited::TimedOut),
+        () = over => {
+            asking.tally.add(&mailbox.tally);
+            return Ok(Waited::TimedOut);
+        }
     };
+    asking.tally.add(&mailbox.tally);
     waiting.collected = true;
     match letter {
         Letter::Grant(grant) => {

@@ -116,7 +116,7 @@ impl Run {
         queue.waiters.retain_mut(|waiter| {
             if waiter.warn_at.is_some_and(|at| at <= now) {
                 waiter.warn_at = None;
-                warn.extend(waiter.task);
+                warn.extend(waiter.flow.task);
             }
             let waits = waiter.mailbox.is_waiting() && waiter.deadline.is_none_or(|d| d > now);
             if !waits {
@@ -181,7 +181,7 @@ impl Run {
         self.watch = match self.core.backend.watch(&self.name, interest).await {
             Ok(watch) => Some(watch),
             Err(error) => {
-                tracing::warn!(name = %self.name, %error, "cannot watch, polling instead");
+                self.core.signs.cannot_watch(&self.name, &error);
                 None
             }
         };
@@ -267,11 +267,12 @@ impl Run {
         if place {
             waiter.mailbox.place();
         }
+        waiter.mailbox.tally.attempt();
         let seen = self.core.doubts();
         let letter = match &waiter.want {
             Want::Claim { claim, terms } => match self.attempt(claim, place).await {
                 Ok(Attempt::Granted { fence, until }) => {
-                    match admit(&waiter.inner, claim, fence, until, *terms, waiter.owner, waiter.task) {
+                    match admit(&waiter.inner, claim, fence, until, *terms, waiter.caller()) {
                         Ok(guard) => {
                             self.core.doubt_since(seen, guard.hold());
                             self.settle_owner(waiter, &guard);
@@ -282,11 +283,14 @@ impl Run {
                         Err(error) => Letter::Failed(error),
                     }
                 }
-                Ok(Attempt::Busy { retry_after, behind }) => return Try::Busy { retry_after, behind },
+                Ok(Attempt::Busy { retry_after, behind }) => {
+                    waiter.mailbox.tally.busy(behind);
+                    return Try::Busy { retry_after, behind };
+                }
                 Ok(Attempt::Gone) => return Try::Busy { retry_after: None, behind: None },
                 Err(error) if error.retry_after().is_some() => {
                     if !self.gate.told.swap(true, SeqCst) {
-                        tracing::warn!(name = %self.name, %error, "waiting for the store");
+                        self.core.signs.not_ready(&self.name, &error);
                     }
                     return Try::Busy { retry_after: error.retry_after(), behind: None };
                 }
@@ -390,7 +394,7 @@ impl Run {
             }
             // Its own place in the queue is not needed any more: it enters under a claim of its own.
             let fresh = Arc::new(Claim { id: self.core.fresh_id(), wait: None, ..(**claim).clone() });
-            let letter = match enter_into(&waiter.inner, &slot, &fresh, *terms, owner).await {
+            let letter = match enter_into(&waiter.inner, &slot, &fresh, *terms, waiter.caller()).await {
                 Ok(Tried::Granted(guard)) => Letter::Grant(Grant::Guard(guard)),
                 Ok(Tried::Busy { doubtful }) => {
                     if doubtful {
@@ -477,11 +481,7 @@ fn claim_of(waiter: &Waiter) -> Option<&Arc<Claim>> {
 
 fn warn_of_self(core: &Core, name: &Name, task: tokio::task::Id) {
     if core.keeper.held_by_task(name, task) {
-        tracing::warn!(
-            %name,
-            "this task waits for a name that it holds itself under another owner: name one owner with .owner(&me) \
-             on both, or run both inside me.scope(..), to enter again"
-        );
+        core.signs.waits_for_itself(name);
     }
 }
 
