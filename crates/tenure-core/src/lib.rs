@@ -32,6 +32,7 @@ mod owner;
 mod quorum;
 mod rwlock;
 mod semaphore;
+pub mod testing;
 mod unanswered;
 
 pub use backend::{Backend, Holder, Snapshot, Waiter};

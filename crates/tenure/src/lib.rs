@@ -28,6 +28,8 @@
 //!
 //! Each takes `?lease=30s`, `?poll=2s`, `?call_timeout=5s`, `?outage=30s` and `?close_timeout=5s`; a store with replicas
 //! also `?durability=replicas:2`.
+//!
+//! For tests of what is built on this there is [`testing`].
 
 mod address;
 
