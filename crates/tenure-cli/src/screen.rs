@@ -59,7 +59,7 @@ impl Screen {
     /// Draws these lines over what is there, in one write.
     pub(crate) fn draw(&self, lines: &[String]) -> io::Result<()> {
         let lines: Vec<String> = lines.iter().map(|line| format!("{line}\x1b[K")).collect();
-        (&self.tty).write_all(format!("\x1b[H{}\x1b[J", lines.join("\r\n")).as_bytes())
+        (&self.tty).write_all(format!("\x1b[H{}\x1b[J", lines.join("\n")).as_bytes())
     }
 }
 
