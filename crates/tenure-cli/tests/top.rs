@@ -129,15 +129,12 @@ fn ctrl_z_stops_it_and_it_draws_again_when_continued() {
 fn a_signal_ends_it() {
     let bench = Bench::new();
     let pty = Pty::new();
-    let script = "\"$0\" top & echo $! > pid; fg %1 2>/dev/null || wait $!; echo code-$?";
-    let session = session(&bench, &pty, &format!("set -m; {script}"));
-    let pid = bench.number("pid");
+    let session = session(&bench, &pty, "echo $$ > pid; exec \"$0\" top");
+    let pid = i32::try_from(bench.number("pid")).unwrap();
     pty.until_seen("0 names in use");
-    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    rustix::process::kill_process(pid, Signal::TERM).unwrap();
-    pty.until_seen("code-143");
-    assert!(pty.seen().contains(LEAVE));
-    session.done().code(0);
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
+    session.done().code(143);
+    until("the page that was there before", || pty.seen().ends_with(LEAVE).then_some(()));
 }
 
 #[test]
