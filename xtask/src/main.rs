@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod check;
+mod examples;
 mod packages;
 mod parts;
 mod run;

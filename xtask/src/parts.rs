@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::args::{PEERS, STORES, Wanted};
 use crate::packages::{BENCH, CURATOR, KEEPER, NODE_REDLOCK, Need, REDIS, REDIS_PY, REDISSON, REDSYNC, UNIT};
-use crate::{cargo, root};
+use crate::{cargo, examples, root};
 
 /// The crates whose own tests start servers: all that use the testbed, and the testbed. `--quick` leaves them out.
 const WITH_SERVERS: &[&str] = &["interop", "tenure-redis", "tenure-zookeeper", "testbed"];
@@ -31,6 +31,8 @@ pub(crate) struct Step {
     pub(crate) command: Command,
     pub(crate) limit: Duration,
     pub(crate) counts: Count,
+    /// Lines that it must print, where `…` stands for anything.
+    pub(crate) prints: Vec<String>,
 }
 
 /// What a step adds to the counts.
@@ -76,7 +78,7 @@ pub(crate) fn parts(wanted: &Wanted, bin: &Path) -> Vec<Part> {
     // A filter names tests, and these have no names.
     let all = filter.is_empty();
     if all {
-        parts.push(examples(bin));
+        parts.push(examples::part(bin, quick));
     }
     parts.extend(conformance);
     if !quick {
@@ -105,7 +107,7 @@ fn build(only: &[&str], quick: bool) -> Part {
     let step = |verb: &str, words: &[&str]| {
         let mut command = cargo(&[verb]);
         command.args(crates(quick)).args(words);
-        Step { command, limit, counts: Count::None }
+        Step { command, limit, counts: Count::None, prints: Vec::new() }
     };
     let steps = match only {
         [] => vec![step("test", &["--no-run", "--tests"]), step("build", &["--bins", "--examples"])],
@@ -117,7 +119,7 @@ fn build(only: &[&str], quick: bool) -> Part {
 fn tests(words: &[&str], quick: bool, filter: &[String], limit: Duration) -> Step {
     let mut command = cargo(&["test", "--no-fail-fast"]);
     command.args(crates(quick)).args(words).arg("--").args(filter);
-    Step { command, limit, counts: Count::Tests }
+    Step { command, limit, counts: Count::Tests, prints: Vec::new() }
 }
 
 fn unit(quick: bool, filter: &[String]) -> Part {
@@ -158,24 +160,6 @@ fn doc(quick: bool, filter: &[String]) -> Part {
     part("doc", vec![tests(&["--doc"], quick, filter, seconds(900))])
 }
 
-/// Each on the memory store, which needs nothing.
-fn examples(bin: &Path) -> Part {
-    let step = |name: &String| {
-        let mut command = Command::new(bin.join("examples").join(name));
-        command.arg("memory:").current_dir(root());
-        Step { command, limit: seconds(20), counts: Count::One }
-    };
-    part("examples", example_names(&root()).iter().map(step).collect())
-}
-
-fn example_names(root: &Path) -> Vec<String> {
-    let files = files(&root.join("examples"));
-    let names = files.iter().filter_map(|f| f.file_name()?.to_str()?.strip_suffix(".rs").map(str::to_owned));
-    let mut names: Vec<_> = names.collect();
-    names.sort();
-    names
-}
-
 fn conformance(store: &str, quick: bool, filter: &[String]) -> Part {
     let mut step = tests(&["--test=matrix"], quick, filter, seconds(1200));
     step.command.env("TENURE_STORES", store);
@@ -204,7 +188,7 @@ fn bench(bin: &Path) -> Part {
     Part {
         needs: BENCH,
         alone: true,
-        ..part("bench", vec![Step { command, limit: seconds(300), counts: Count::One }])
+        ..part("bench", vec![Step { command, limit: seconds(300), counts: Count::One, prints: Vec::new() }])
     }
 }
 
@@ -288,6 +272,5 @@ mod tests {
         assert!(!unit.contains(&"matrix".to_owned()));
         assert!(PEERS.iter().all(|peer| !unit.contains(&(*peer).to_owned())));
         assert!(PEERS.iter().all(|peer| root().join("crates/interop/tests").join(peer).exists()));
-        assert!(example_names(&root()).contains(&"lock".to_owned()));
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crate::args::Wanted;
+use crate::examples::is_like;
 use crate::packages::{self, Need};
 use crate::parts::{Count, Part, Step, parts};
 use crate::run::{Ended, Show, run};
@@ -97,20 +98,25 @@ fn shown(step: &Step) -> String {
 }
 
 fn perform(step: Step, show: Show, text: &mut String) -> (Counts, Option<String>) {
-    let said = Arc::new(Mutex::new((Counts::default(), String::new())));
+    let said = Arc::new(Mutex::new((Counts::default(), String::new(), step.prints)));
     let to = said.clone();
     let ended = run(step.command, step.limit, show, move |line| {
-        let (counts, text) = &mut *to.lock().unwrap();
+        let (counts, text, missing) = &mut *to.lock().unwrap();
         if let Some(more) = Counts::of_line(line) {
             *counts += more;
         }
+        missing.retain(|wanted| !is_like(line, wanted));
         if show == Show::Later {
             text.push_str(line);
             text.push('\n');
         }
     });
-    let (counts, more) = &*said.lock().unwrap();
+    let (counts, more, missing) = &*said.lock().unwrap();
     text.push_str(more);
+    let ended = match (ended, &missing[..]) {
+        (Ended::Well, [first, ..]) => Ended::Badly(format!("it did not print {first:?}")),
+        (ended, _) => ended,
+    };
     judge(step.counts, *counts, ended)
 }
 
@@ -141,7 +147,7 @@ mod tests {
         let step = |&(script, counts): &(&str, Count)| {
             let mut command = Command::new("sh");
             command.args(["-c", script]);
-            Step { command, limit: Duration::from_secs(10), counts }
+            Step { command, limit: Duration::from_secs(10), counts, prints: Vec::new() }
         };
         Part { name: "a part".into(), needs: &[], alone: true, steps: scripts.iter().map(step).collect() }
     }
@@ -168,6 +174,18 @@ mod tests {
         );
         assert_eq!(outcome.counts, Counts { passed: 2, failed: 2, ignored: 0 });
         assert!(outcome.troubles[0].contains("status: 7"), "{:?}", outcome.troubles);
+    }
+
+    #[test]
+    fn what_is_not_printed_is_missed() {
+        let mut says = part(&[("echo one 1; echo two", Count::One)]);
+        says.steps[0].prints = vec!["two".into(), "one …".into()];
+        assert!(outcome(says, Show::Now, false).is_good());
+        let mut silent = part(&[("echo one", Count::One)]);
+        silent.steps[0].prints = vec!["one".into(), "two".into()];
+        let outcome = outcome(silent, Show::Later, false);
+        assert_eq!(outcome.counts, Counts { passed: 0, failed: 1, ignored: 0 });
+        assert!(outcome.troubles[0].contains("did not print \"two\""), "{:?}", outcome.troubles);
     }
 
     #[test]

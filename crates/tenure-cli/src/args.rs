@@ -1,11 +1,18 @@
 //! The command line: what can be said, and what cannot be said together.
 
+mod elect;
+mod top;
+
 use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 use tenure::Durability;
+
+pub(crate) use elect::Elect;
+pub(crate) use top::{Column, Top};
 
 /// Run commands under distributed locks, and see who holds what.
 #[derive(Debug, Parser)]
@@ -43,14 +50,20 @@ impl Global {
 pub(crate) enum Command {
     /// Run a command while holding a name
     Run(Box<Run>),
+    /// Run a command while leading, and again when elected again
+    Elect(Box<Elect>),
     /// List the names in use
     Ls(Ls),
     /// Show who holds a name and who waits for it
     Show(Show),
+    /// Watch who holds what
+    Top(Top),
     /// Take a name away from whoever holds it
     Release(Release),
     /// Look whether the store is set up such that locks are safe
     Doctor(Doctor),
+    /// Print what makes a shell complete this command
+    Completions(Completions),
 }
 
 #[derive(Debug, Args)]
@@ -172,6 +185,13 @@ pub(crate) struct Release {
 #[command(after_help = DOCTOR_HELP)]
 pub(crate) struct Doctor {}
 
+#[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS_HELP)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: Shell,
+}
+
 fn some_time(text: &str) -> Result<Duration, String> {
     match tenure::parse_duration(text)? {
         Duration::ZERO => Err("must be more than nothing".into()),
@@ -184,8 +204,10 @@ Examples:
   tenure run backup -- /usr/local/bin/backup --full      wait for the lock, then run
   tenure run backup --no-wait -- ./backup                skip this time if it runs already
   tenure run api --limit 4 -- ./fetch                    at most four at once
+  tenure elect cron -- ./scheduler                       lead, or stand by
   tenure ls
   tenure show backup
+  tenure top
   tenure doctor --url redis://localhost                  is that server good for locks?
 
 `tenure help run` has more, and the exit codes.";
@@ -234,6 +256,12 @@ Exit codes:
    1  there are warnings or errors
   69  the store cannot be reached";
 
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  tenure completions bash > ~/.local/share/bash-completion/completions/tenure
+  tenure completions zsh > ~/.zfunc/_tenure              where fpath has ~/.zfunc
+  tenure completions fish > ~/.config/fish/completions/tenure.fish";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,6 +286,11 @@ mod tests {
             "tenure ls --url memory: a/",
             "tenure release n --force --hold 4f3c:-5 --yes",
             "tenure doctor --json --url redis://h",
+            "tenure elect n -- true -x",
+            "tenure elect n --once --note a --max-hold 1h --grace 1s -c true",
+            "tenure top",
+            "tenure top orders/ --once --json --sort waiters --every 500ms",
+            "tenure completions zsh",
         ] {
             assert!(parse(good).is_ok(), "{good}: {:?}", parse(good).err().map(|e| e.to_string()));
         }
@@ -275,6 +308,12 @@ mod tests {
             "tenure run n --durability 2 -- true",
             "tenure run n --durability replicas:0 -- true",
             "tenure run n --busy-code 256 -- true",
+            "tenure elect n",
+            "tenure elect n -c true -- true",
+            "tenure elect n --max-hold 0s -- true",
+            "tenure top --sort holder",
+            "tenure top --every 0s",
+            "tenure completions csh",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }

@@ -6,6 +6,8 @@ use tenure::{LostReason, Time};
 
 /// A hold is looked at this often at least, since timers stand still while the machine sleeps.
 const LOOK: Duration = Duration::from_secs(1);
+/// Two ends that are less than this apart are one.
+const SAME: Duration = Duration::from_millis(100);
 
 /// What to do now.
 #[derive(Debug, PartialEq, Eq)]
@@ -109,16 +111,21 @@ impl Ending {
 
     fn while_held(&mut self, now: Time, left: Duration) -> Step {
         let mut look = LOOK;
-        if left <= self.lease.grace {
-            let why = match self.renewed {
-                true => format!("it could not be renewed, and its {} ends", self.what),
-                false => format!("its {} ends", self.what),
-            };
-            return self.begin(now.after(left.saturating_sub(self.lease.margin)), why);
+        let limit = self.max_hold.map(|(span, end)| (span, end.since(now)));
+        // What a guard has left ends with its limit too, which was counted from a moment earlier. The lease has more.
+        let limited = limit.is_some_and(|(_, limit)| left + SAME >= limit);
+        if !limited {
+            if left <= self.lease.grace {
+                let why = match self.renewed {
+                    true => format!("it could not be renewed, and its {} ends", self.what),
+                    false => format!("its {} ends", self.what),
+                };
+                return self.begin(now.after(left.saturating_sub(self.lease.margin)), why);
+            }
+            look = look.min(left - self.lease.grace);
         }
-        look = look.min(left - self.lease.grace);
-        if let Some((span, end)) = self.max_hold {
-            let left = end.since(now);
+        if let Some((span, limit)) = limit {
+            let left = if limited { left.min(limit) } else { limit };
             if left <= span.grace {
                 let why = format!("it was held for as long as --max-hold {:?} allows", span.length);
                 return self.begin(now.after(left.saturating_sub(span.margin)), why);
@@ -193,6 +200,18 @@ mod tests {
             matches!(ending.step(at(55.0), s(29.0), None), Step::Term(why) if why.contains("--max-hold 60s"))
         );
         assert_eq!(ending.step(at(59.5), s(29.0), None), Step::Kill);
+    }
+
+    #[test]
+    fn max_hold_may_be_shorter_than_what_a_lease_sets_aside() {
+        let mut ending = Ending::new(START, s(5.0), s(30.0), true, Some(s(3.0)));
+        // The guard knows of the limit, and began a little earlier.
+        assert_eq!(ending.step(at(0.0), s(2.99), None), Step::Wait(s(1.0)));
+        assert_eq!(ending.step(at(1.5), s(1.49), None), Step::Wait(s(0.49)));
+        assert!(
+            matches!(ending.step(at(2.0), s(0.99), None), Step::Term(why) if why.contains("--max-hold 3s"))
+        );
+        assert_eq!(ending.step(at(2.7), s(0.29), None), Step::Kill);
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! `tenure ls` and `tenure show`: what is in use, and by whom.
 
-use tenure::backend::Mode;
+use std::time::Duration;
+
+use tenure::backend::{Liveness, Mode};
 use tenure::{Client, Family, Holder, Result, Snapshot, Waiter};
 
 use crate::args::{Ls, Show};
 use crate::output;
-use crate::people::{place, printable, waiter_place};
+use crate::people::{end, ends, place, printable, waiter_place};
 use crate::report::Report;
 use crate::table::{Look, Table, coloured, paint};
 use crate::times::{ago, human, utc};
@@ -18,7 +20,7 @@ pub(crate) async fn ls(client: &Client, ls: &Ls, report: Report) -> Result<u8> {
     if report.json {
         output(&json(&found))?;
     } else if !found.is_empty() {
-        output(&list(&found).text(coloured()))?;
+        output(&list(&found, liveness(client)).text(coloured()))?;
     } else if report.is_watched() {
         report.warn("no such name is in use");
     }
@@ -36,11 +38,15 @@ pub(crate) async fn show(client: &Client, show: &Show, report: Report) -> Result
         output(&json(&found))?;
     } else {
         match &found {
-            Some(snapshot) => output(&describe(snapshot, coloured()))?,
+            Some(snapshot) => output(&describe(snapshot, liveness(client), coloured()))?,
             None => output(&format!("{}: not in use\n", printable(&show.name)))?,
         }
     }
     Ok(if used { 0 } else { 1 })
+}
+
+pub(crate) fn liveness(client: &Client) -> Liveness {
+    client.backend().info().liveness
 }
 
 pub(crate) fn json(what: &impl serde::Serialize) -> String {
@@ -53,7 +59,7 @@ fn is_used(snapshot: &Snapshot) -> bool {
     !snapshot.holders.is_empty() || !snapshot.waiters.is_empty() || snapshot.count.is_some()
 }
 
-fn list(found: &[Snapshot]) -> Table<6> {
+fn list(found: &[Snapshot], liveness: Liveness) -> Table<6> {
     let mut table = Table::new(
         ["NAME", "KIND", "HOLDERS", "WAITERS", "LEFT", "NOTE"],
         [Look::Bold, Look::Plain, Look::Plain, Look::Plain, Look::Plain, Look::Dim],
@@ -61,14 +67,14 @@ fn list(found: &[Snapshot]) -> Table<6> {
     for snapshot in found {
         let waiters = snapshot.waiters.len();
         // The one that goes first.
-        let left = snapshot.holders.iter().filter_map(|h| h.left).min();
+        let first = snapshot.holders.iter().min_by_key(|h| h.left.unwrap_or(Duration::MAX));
         let note = snapshot.holders.iter().find_map(|h| h.note.as_deref());
         table.row([
             printable(snapshot.name.as_str()),
             snapshot.family.to_string(),
             holders(snapshot),
             if waiters == 0 { "-".into() } else { waiters.to_string() },
-            left.map_or_else(|| "-".into(), human),
+            first.map_or_else(|| "-".into(), |holder| end(holder, liveness)),
             note.map(printable).unwrap_or_default(),
         ]);
     }
@@ -92,7 +98,7 @@ fn holders(snapshot: &Snapshot) -> String {
     }
 }
 
-fn describe(snapshot: &Snapshot, coloured: bool) -> String {
+fn describe(snapshot: &Snapshot, liveness: Liveness, coloured: bool) -> String {
     let state = match (snapshot.holders.is_empty(), snapshot.count) {
         (_, Some(count)) => format!("count {count}"),
         (true, _) => "not held".into(),
@@ -113,11 +119,8 @@ fn describe(snapshot: &Snapshot, coloured: bool) -> String {
     for holder in &snapshot.holders {
         line("holder", format!("{}{}", place(holder), how(holder)));
         holder.note.iter().for_each(|note| line("", format!("note {}", printable(note))));
-        let left = match holder.left {
-            Some(left) => format!("{} left unless renewed", human(left)),
-            None => "does not end by itself".into(),
-        };
-        line("", since(holder.since).map_or_else(|| left.clone(), |since| format!("{since}, {left}")));
+        let ends = ends(holder, liveness);
+        line("", since(holder.since).map_or_else(|| ends.clone(), |since| format!("{since}, {ends}")));
         line("", format!("hold {}", printable(&holder.id)));
     }
     for waiter in &snapshot.waiters {
@@ -131,7 +134,7 @@ fn describe(snapshot: &Snapshot, coloured: bool) -> String {
 }
 
 /// How a holder shares, and how often it is inside.
-fn how(holder: &Holder) -> String {
+pub(crate) fn how(holder: &Holder) -> String {
     match (holder.mode, holder.holds) {
         (Mode::Permits, 1) => ", 1 permit".into(),
         (Mode::Permits, n) => format!(", {n} permits"),

@@ -5,6 +5,7 @@
 
 mod args;
 mod doctor;
+mod elect;
 mod ending;
 mod inspect;
 mod job;
@@ -12,16 +13,19 @@ mod people;
 mod release;
 mod report;
 mod run;
+mod screen;
 mod signals;
 mod table;
 mod terminal;
 mod times;
+mod top;
 mod wait;
+mod work;
 
 use clap::{CommandFactory, Parser};
 use tenure::{Client, Error, Result};
 
-use crate::args::{Cli, Command, Global};
+use crate::args::{Cli, Command, Completions, Global};
 use crate::report::Report;
 
 /// Wrong usage, address or option.
@@ -57,16 +61,21 @@ async fn dispatch(cli: &Cli, report: Report) -> u8 {
         Command::Run(run) => {
             (with(cli, report, async |c| run::run(c, run, report).await).await, run.unavailable_code)
         }
+        Command::Elect(elect) => {
+            (with(cli, report, async |c| elect::elect(c, elect, report).await).await, elect.unavailable_code)
+        }
         Command::Ls(ls) => (with(cli, report, async |c| inspect::ls(c, ls, report).await).await, UNAVAILABLE),
         Command::Show(show) => {
             (with(cli, report, async |c| inspect::show(c, show, report).await).await, UNAVAILABLE)
         }
+        Command::Top(top) => (with(cli, report, async |c| top::top(c, top, report).await).await, UNAVAILABLE),
         Command::Release(release) => {
             (with(cli, report, async |c| release::release(c, release, report).await).await, UNAVAILABLE)
         }
         Command::Doctor(doctor) => {
             (with(cli, report, async |c| doctor::doctor(c, doctor, report).await).await, UNAVAILABLE)
         }
+        Command::Completions(completions) => (complete(completions), USAGE),
     };
     result.unwrap_or_else(|error| {
         report.error(&error);
@@ -79,6 +88,13 @@ async fn dispatch(cli: &Cli, report: Report) -> u8 {
 
 async fn with(cli: &Cli, report: Report, work: impl AsyncFnOnce(&Client) -> Result<u8>) -> Result<u8> {
     work(&connect(&cli.global, report).await?).await
+}
+
+fn complete(completions: &Completions) -> Result<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(completions.shell, &mut Cli::command(), "tenure", &mut script);
+    output(&String::from_utf8_lossy(&script))?;
+    Ok(0)
 }
 
 async fn connect(global: &Global, report: Report) -> Result<Client> {

@@ -1,5 +1,6 @@
 //! Holders and waiters in words.
 
+use tenure::backend::Liveness;
 use tenure::{Holder, Waiter};
 
 use crate::times::{ago, human, utc};
@@ -26,12 +27,30 @@ fn place_of(host: Option<&str>, pid: Option<u32>, id: &str, foreign: bool) -> St
 }
 
 /// Of `<uuid>:<thread>` what people can tell apart; anything else as it is.
-fn short(id: &str) -> String {
+pub(crate) fn short(id: &str) -> String {
     match id.split_once('-').zip(id.split_once(':')) {
         Some(((first, _), (uuid, thread))) if uuid.len() == 36 => {
             format!("{}…:{}", printable(first), printable(thread))
         }
         _ => printable(id),
+    }
+}
+
+/// When a hold ends unless it is renewed, for a cell.
+pub(crate) fn end(holder: &Holder, liveness: Liveness) -> String {
+    match (holder.left, liveness) {
+        (Some(left), _) => human(left),
+        (None, Liveness::Session) => "session".into(),
+        (None, Liveness::Lease) => "never".into(),
+    }
+}
+
+/// The same in a sentence.
+pub(crate) fn ends(holder: &Holder, liveness: Liveness) -> String {
+    match (holder.left, liveness) {
+        (Some(left), _) => format!("{} left unless renewed", human(left)),
+        (None, Liveness::Session) => "ends with its session".into(),
+        (None, Liveness::Lease) => "does not end by itself".into(),
     }
 }
 

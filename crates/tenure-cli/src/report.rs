@@ -114,7 +114,7 @@ impl Drop for Line {
 }
 
 /// Cut to leave one column free: a full line would wrap, and a wrapped one cannot be written anew.
-fn fit(text: &str, width: usize) -> String {
+pub(crate) fn fit(text: &str, width: usize) -> String {
     if text.chars().count() < width {
         return text.to_owned();
     }

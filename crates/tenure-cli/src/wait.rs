@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use tenure::{Client, Guard, Lock, Result};
+use tenure::{Client, Error, Guard, Lock, Result};
 use tokio::time::sleep;
 
 use crate::args::Run;
@@ -23,7 +23,7 @@ pub(crate) enum Got {
 }
 
 /// What the options ask for.
-pub(crate) fn template(client: &Client, run: &Run) -> Lock {
+fn template(client: &Client, run: &Run) -> Lock {
     let name = &run.name;
     let mut lock = match run.limit {
         Some(limit) => client.semaphore(name, limit).permits(run.permits),
@@ -48,7 +48,13 @@ pub(crate) fn template(client: &Client, run: &Run) -> Lock {
 }
 
 /// Waits for as long as the options say. Whatever the end, nothing is left in the queue once the client is closed.
-pub(crate) async fn acquire(lock: &Lock, run: &Run, report: Report, signals: &mut Signals) -> Result<Got> {
+pub(crate) async fn acquire(
+    client: &Client,
+    run: &Run,
+    report: Report,
+    signals: &mut Signals,
+) -> Result<Got> {
+    let lock = template(client, run);
     let begun = Instant::now();
     let acquire = async {
         if run.no_wait {
@@ -69,7 +75,7 @@ pub(crate) async fn acquire(lock: &Lock, run: &Run, report: Report, signals: &mu
         biased;
         got = acquire => got?,
         signal = signals.next_end() => return Ok(Got::Signal(signal)),
-        () = tell(lock, &run.name, report, begun), if !run.no_wait => None,
+        () = tell(client, &run.name, report, begun), if !run.no_wait => None,
     };
     let waited_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     let name = run.name.as_str();
@@ -88,11 +94,15 @@ pub(crate) async fn acquire(lock: &Lock, run: &Run, report: Report, signals: &mu
 }
 
 /// Says who is in the way: on a terminal again each second, else once. Never returns.
-async fn tell(lock: &Lock, name: &str, report: Report, begun: Instant) {
+pub(crate) async fn tell(client: &Client, name: &str, report: Report, begun: Instant) {
+    let holders = async || {
+        let snapshot = client.show(name).await?;
+        Ok::<_, Error>(snapshot.map_or_else(Vec::new, |s| s.holders))
+    };
     sleep(UNNOTICED).await;
     if !report.is_watched() {
         if !report.quiet
-            && let Ok(holders) = lock.holders().await
+            && let Ok(holders) = holders().await
             && !holders.is_empty()
         {
             report.event(&Event::Waiting { name, holders: &holders });
@@ -101,7 +111,7 @@ async fn tell(lock: &Lock, name: &str, report: Report, begun: Instant) {
     }
     let mut line = Line::default();
     loop {
-        let held = match lock.holders().await {
+        let held = match holders().await {
             Ok(holders) => format!("held by {}", holders_now(&holders)),
             Err(_) => "the store does not answer".into(),
         };

@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{Bench, until};
+use common::pty::{Pty, session};
+use common::{Bench, until, until_dead};
 use serde_json::Value;
 use testbed::{PATIENCE, Redis, RedisOptions};
 
@@ -191,4 +192,42 @@ fn what_may_not_be_seen_is_no_reason_for_a_bad_code() {
     server.kill().unwrap();
     until("the end of the server", || (!server.is_running()).then_some(()));
     Bench::at(url).run(&["doctor"]).code(69).says("not executed");
+}
+
+#[test]
+fn top_bears_an_outage_and_goes_on() {
+    let server = server();
+    let bench = bench(&server);
+    let pty = Pty::new();
+    let session = session(&bench, &pty, "\"$0\" top --every 100ms; echo code-$?");
+    pty.until_seen("0 names in use");
+    server.kill().unwrap();
+    pty.until_seen("no answer for ");
+    server.restart().unwrap();
+    until("the end of the outage", || {
+        let seen = pty.seen();
+        let frame = seen.rsplit("\x1b[H").next()?;
+        (frame.contains("q quit") && !frame.contains("no answer")).then_some(())
+    });
+    pty.write("q");
+    pty.until_seen("code-0");
+    session.done().code(0);
+}
+
+#[test]
+fn a_leader_whose_store_fails_ends_its_command_and_leads_again_later() {
+    let server = server();
+    let bench = Bench::at(format!("{}?lease=3s", server.url()));
+    let script = "echo $$ >> terms; until [ -e end ]; do sleep 0.02; done; exit 7";
+    let leader = bench.start(&["elect", "cron", "-c", script]);
+    let term = |n: usize| {
+        until("a term", || bench.read("terms")?.split_inclusive('\n').nth(n)?.trim_end().parse::<u64>().ok())
+    };
+    let first = term(0);
+    server.kill().unwrap();
+    until_dead(first);
+    server.restart().unwrap();
+    assert_ne!(term(1), first);
+    bench.touch("end");
+    leader.done().code(7).says("could not be renewed");
 }

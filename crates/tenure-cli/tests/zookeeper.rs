@@ -39,7 +39,9 @@ fn run_ls_show_and_release() {
     let shown = bench.show("demo");
     let held = &shown["holders"][0];
     assert_eq!((&held["pid"], &held["foreign"]), (&holder.id().into(), &false.into()));
-    assert!(bench.run(&["show", "demo"]).code(0).out.contains("note nightly import"));
+    let words = bench.run(&["show", "demo"]).code(0).out.clone();
+    assert!(words.contains("note nightly import") && words.contains("ends with its session"), "{words}");
+    assert!(bench.run(&["ls"]).out.contains("  session  "));
 
     let released = bench.run(&["release", "demo", "--force", "--yes"]);
     assert!(released.code(0).out.contains("(nightly import)"), "{released:?}");

@@ -360,6 +360,13 @@ impl Hold {
             && far(&self.collect_by)
     }
 
+    /// Whether nothing about it is due or under way.
+    pub(crate) fn is_settled(&self, now: Time) -> bool {
+        let renewing = self.renewing(&self.share.lock().unwrap());
+        let unanswered = renewing && self.renew_at.load(SeqCst) == u64::MAX;
+        !unanswered && self.next_event() > now
+    }
+
     /// Whether renewals come at least this often.
     pub(crate) fn is_renewed_within(&self, every: Duration) -> bool {
         let share = self.share.lock().unwrap();

@@ -183,6 +183,11 @@ impl Keeper {
         self.held.lock().unwrap().holds.values().cloned().collect()
     }
 
+    /// Whether all that was due at `now` has been done, and, where the store is `up`, all releases with it.
+    pub(crate) fn is_settled(&self, now: Time, up: bool) -> bool {
+        self.all().iter().all(|hold| hold.is_settled(now)) && !(up && self.leaving.any.load(SeqCst) > 0)
+    }
+
     /// The holds of this client on `name` taken by this task.
     pub(crate) fn held_by_task(&self, name: &Name, task: tokio::task::Id) -> bool {
         let held = self.held.lock().unwrap();
@@ -449,8 +454,9 @@ impl Core {
         if !hold.lose(reason) {
             return;
         }
-        self.forget(hold, End::Lost(reason));
+        // Before it is forgotten: whoever finds the keeper without it finds its release under way.
         self.leave_in_background(hold.claim.clone(), None);
+        self.forget(hold, End::Lost(reason));
     }
 
     /// The hold has ended: neither the keeper nor its owner knows it any more.

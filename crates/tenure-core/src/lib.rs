@@ -35,6 +35,7 @@ mod quorum;
 mod rwlock;
 mod semaphore;
 mod signs;
+pub mod testing;
 mod unanswered;
 
 pub use backend::{Backend, Holder, Snapshot, Waiter};

@@ -72,7 +72,7 @@ impl MemoryStore {
         Now { clock: 0, tick: self.info.clock.now().as_nanos() / 1000, wall: wall_micros() }
     }
 
-    fn change<R>(&self, name: &Name, change: impl FnOnce(&mut Ledger, Now) -> R) -> R {
+    pub(crate) fn change<R>(&self, name: &Name, change: impl FnOnce(&mut Ledger, Now) -> R) -> R {
         let mut table = self.table.lock().unwrap();
         let now = self.now();
         let (result, effects) = match table.ledgers.get_mut(name) {
@@ -91,6 +91,24 @@ impl MemoryStore {
         drop(table);
         self.watched.tell(name, &effects);
         result
+    }
+}
+
+impl MemoryStore {
+    /// The names that somebody holds now.
+    pub(crate) fn held(&self) -> Vec<Name> {
+        let table = self.table.lock().unwrap();
+        let now = self.now();
+        let held = |ledger: &Ledger| {
+            // Of a copy: what is taken out of the ledger itself has to be told to those who wait.
+            let mut ledger = ledger.clone();
+            ledger.prune(now);
+            !ledger.holders.is_empty()
+        };
+        let mut names: Vec<_> =
+            table.ledgers.iter().filter(|(_, l)| held(l)).map(|(name, _)| name.clone()).collect();
+        names.sort();
+        names
     }
 }
 

@@ -34,6 +34,7 @@
 //! `docs/observability.md`.
 //!
 //! For code without a runtime there is the same in [`blocking`].
+//! For tests of what is built on this there is [`testing`].
 
 mod address;
 pub mod blocking;

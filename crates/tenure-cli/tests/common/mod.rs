@@ -1,6 +1,8 @@
 //! The real binary on a store of its own, processes that do not outlive their test, and waiting for events.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod pty;
+
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};

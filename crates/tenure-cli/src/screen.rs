@@ -1,0 +1,134 @@
+//! The whole terminal for one command: keys come one by one, on a page of its own. All is as it was when this is
+//! dropped, and before a panic says why.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal, Read, Write, stdout};
+use std::sync::{Mutex, Once};
+
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use tokio::sync::mpsc;
+
+/// Another page, without a cursor.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+
+/// What is to be put back, for whoever comes first: the drop or a panic.
+static BEFORE: Mutex<Option<(File, Termios)>> = Mutex::new(None);
+
+#[derive(Debug)]
+pub(crate) struct Screen {
+    tty: File,
+}
+
+/// The terminal to draw on, if people look at it.
+pub(crate) fn terminal() -> Option<File> {
+    let tty = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
+    stdout().is_terminal().then_some(tty)
+}
+
+impl Screen {
+    /// Takes the terminal over. There is one at a time.
+    pub(crate) fn enter(tty: &File) -> io::Result<Self> {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let before = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                restore();
+                before(panic);
+            }));
+        });
+        let modes = tcgetattr(tty)?;
+        // Signals by Ctrl-C and Ctrl-Z stay, and so does what a new line does.
+        let mut ours = modes.clone();
+        ours.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+        tcsetattr(tty, OptionalActions::Now, &ours)?;
+        *before() = Some((tty.try_clone()?, modes));
+        let screen = Self { tty: tty.try_clone()? };
+        (&screen.tty).write_all(ENTER.as_bytes())?;
+        Ok(screen)
+    }
+
+    /// Columns and lines. Some terminals do not know.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        match tcgetwinsize(&self.tty) {
+            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
+            _ => (80, 24),
+        }
+    }
+
+    /// Draws these lines over what is there, in one write.
+    pub(crate) fn draw(&self, lines: &[String]) -> io::Result<()> {
+        let lines: Vec<String> = lines.iter().map(|line| format!("{line}\x1b[K")).collect();
+        (&self.tty).write_all(format!("\x1b[H{}\x1b[J", lines.join("\n")).as_bytes())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+fn before() -> std::sync::MutexGuard<'static, Option<(File, Termios)>> {
+    BEFORE.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+fn restore() {
+    if let Some((mut tty, modes)) = before().take() {
+        // Nothing can be done about a terminal that is gone.
+        let _ = tty.write_all(LEAVE.as_bytes());
+        let _ = tcsetattr(&tty, OptionalActions::Now, &modes);
+    }
+}
+
+/// The keys that are pressed, until the terminal is gone. A thread waits for them: it ends with the process.
+pub(crate) fn keys(mut tty: File) -> mpsc::UnboundedReceiver<u8> {
+    let (pressed, keys) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        let mut key = [0];
+        while matches!(tty.read(&mut key), Ok(1)) && pressed.send(key[0]).is_ok() {}
+    });
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+    /// One test, since there is one screen at a time.
+    #[test]
+    fn the_terminal_is_as_it_was_after_the_drop_and_after_a_panic() {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let path = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        let flags = rustix::fs::OFlags::NOCTTY.bits() as i32;
+        let mut options = OpenOptions::new();
+        std::os::unix::fs::OpenOptionsExt::custom_flags(options.read(true).write(true), flags);
+        let tty = options.open(path).unwrap();
+        let mut master = File::from(master);
+        let mut written = || {
+            let mut some = [0; 256];
+            let n = master.read(&mut some).unwrap();
+            String::from_utf8_lossy(&some[..n]).into_owned()
+        };
+        let echoes = || tcgetattr(&tty).unwrap().local_modes.contains(LocalModes::ECHO | LocalModes::ICANON);
+        assert!(echoes());
+
+        let screen = Screen::enter(&tty).unwrap();
+        assert!(!echoes());
+        assert_eq!(written(), ENTER);
+        drop(screen);
+        assert!(echoes());
+        assert_eq!(written(), LEAVE);
+
+        let screen = Screen::enter(&tty).unwrap();
+        assert_eq!(written(), ENTER);
+        // On another thread, so that only the hook can have restored it: the screen lives on.
+        std::thread::spawn(|| panic!("to be seen on the page that was there before")).join().unwrap_err();
+        assert!(echoes());
+        assert_eq!(written(), LEAVE);
+        drop(screen);
+    }
+}

@@ -1,0 +1,175 @@
+//! `tenure top`: who holds what, looked at again and again.
+
+mod rows;
+
+use std::fs::File;
+use std::io;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, getpid, kill_process};
+use tenure::{Client, Error, Result, Snapshot};
+use tokio::time::{sleep, timeout};
+
+use crate::args::Top;
+use crate::inspect::json;
+use crate::output;
+use crate::people::printable;
+use crate::report::{Report, fit};
+use crate::screen::{Screen, keys, terminal};
+use crate::signals::{Disposition, Signals, listen};
+use crate::table::{Look, coloured, paint};
+use crate::times::{human, utc};
+use rows::{Frame, Order};
+
+const KEYS: &str = "sort by: n name  k kind  p place  h held  l left  w waiters  f fence   q quit";
+
+/// The exit code.
+pub(crate) async fn top(client: &Client, top: &Top, report: Report) -> Result<u8> {
+    if top.once {
+        let frame = Frame::new(client, look(client, top, Duration::ZERO).await?, top.limit);
+        let order = Order::by(top.sort);
+        return match report.json {
+            true => output(&json(&frame.sorted(order))),
+            false => output(&format!("{}\n{}", frame.title(), frame.sorted(order).table().text(coloured()))),
+        }
+        .map(|()| 0);
+    }
+    if report.json {
+        return Err(Error::Config("--json prints one frame: say --once as well".into()));
+    }
+    let tty = terminal()
+        .ok_or_else(|| Error::Config("there is no terminal to draw on: say --once for one frame".into()))?;
+    match live(client, top, &tty).await {
+        Ok(ended) => ended,
+        Err(error) => Err(Error::Config(format!("cannot draw on the terminal: {error}"))),
+    }
+}
+
+async fn look(client: &Client, top: &Top, after: Duration) -> Result<Vec<Snapshot>> {
+    sleep(after).await;
+    client.list(top.prefix.as_str(), top.limit.saturating_add(1)).await
+}
+
+/// What is on the screen.
+struct View {
+    frame: Frame,
+    order: Order,
+    /// Since when the store has not answered, and what it said.
+    trouble: Option<(Instant, String)>,
+}
+
+async fn live(client: &Client, top: &Top, tty: &File) -> io::Result<Result<u8>> {
+    let mut signals = Signals::listen()?;
+    let (mut resized, mut stops) = (listen(Signal::WINCH)?, listen(Signal::TSTP)?);
+    let mut continued = listen(Signal::CONT)?;
+    let mut keys = keys(tty.try_clone()?);
+    let mut screen = Screen::enter(tty)?;
+    let mut view =
+        View { frame: Frame::new(client, Vec::new(), top.limit), order: Order::by(top.sort), trouble: None };
+    let mut looking = pin!(look(client, top, Duration::ZERO));
+    loop {
+        screen.draw(&view.lines(screen.size()))?;
+        tokio::select! {
+            found = &mut looking => {
+                match found {
+                    Ok(found) => {
+                        view.frame = Frame::new(client, found, top.limit);
+                        view.trouble = None;
+                    }
+                    Err(error) if error.is_transient() => {
+                        let since = view.trouble.take().map_or_else(Instant::now, |(since, _)| since);
+                        view.trouble = Some((since, error.to_string()));
+                    }
+                    Err(error) => return Ok(Err(error)),
+                }
+                looking.set(look(client, top, top.every));
+            }
+            key = keys.recv() => match key {
+                None | Some(b'q') => return Ok(Ok(0)),
+                Some(key) => view.order.press(key),
+            },
+            signal = signals.next_end() => return Ok(Ok(128 + signal.as_raw() as u8)),
+            _ = resized.recv() => {}
+            _ = stops.recv() => {
+                drop(screen);
+                {
+                    let _default = Disposition::default(Signal::TSTP);
+                    kill_process(getpid(), Signal::TSTP)?;
+                    // Where nobody could continue it the system does not stop it: then go on after a moment.
+                    let _ = timeout(Duration::from_millis(100), continued.recv()).await;
+                }
+                screen = Screen::enter(tty)?;
+            }
+        }
+    }
+}
+
+impl View {
+    /// No more lines and columns than there are.
+    fn lines(&self, (columns, rows): (usize, usize)) -> Vec<String> {
+        let painted = |text: &str, look| paint(&fit(text, columns), look, coloured());
+        let title = format!("{}  {}", self.frame.title(), utc(tenure::wall_micros()));
+        let trouble = self.trouble.as_ref().map_or_else(String::new, |(since, why)| {
+            let since = human(Duration::from_secs(since.elapsed().as_secs()));
+            format!("no answer for {since}, this is what was seen before: {}", printable(why))
+        });
+        let table = self.frame.sorted(self.order).table().text(false);
+        let mut lines = table.lines();
+        let head = lines.next().unwrap_or_default();
+        // Title, trouble, heading, and the keys below a free line.
+        let room = rows.saturating_sub(5).max(1);
+        let n = lines.clone().count();
+        let shown = if n > room { room - 1 } else { n };
+        let mut text =
+            vec![painted(&title, Look::Plain), painted(&trouble, Look::Red), painted(head, Look::Bold)];
+        text.extend(lines.take(shown).map(|line| fit(line, columns)));
+        if n > shown {
+            text.push(painted(&format!("… and {} more", n - shown), Look::Dim));
+        }
+        text.extend([String::new(), painted(KEYS, Look::Dim)]);
+        text.truncate(rows);
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Column;
+    use tenure::testing::Store;
+
+    async fn view(n: usize) -> (View, Vec<tenure::Guard>) {
+        let client = Store::new().client();
+        let mut guards = Vec::new();
+        for i in 0..n {
+            guards.push(client.lock(format!("orders/{i}")).acquire().await.unwrap());
+        }
+        let found = client.list("", 1000).await.unwrap();
+        let frame = Frame::new(&client, found, 1000);
+        (View { frame, order: Order::by(Column::Name), trouble: None }, guards)
+    }
+
+    #[tokio::test]
+    async fn a_frame_fits_its_terminal() {
+        let (mut view, _guards) = view(30).await;
+        view.trouble = Some((Instant::now(), "the store\x1b[2J is gone".repeat(20)));
+        for size in [(80, 24), (40, 10), (10, 6), (1, 1)] {
+            let lines = view.lines(size);
+            assert!(lines.len() <= size.1, "{size:?}: {lines:?}");
+            assert!(lines.iter().all(|l| l.chars().count() <= size.0), "{size:?}: {lines:?}");
+            assert!(!lines.concat().contains('\x1b'), "{lines:?}");
+        }
+        assert!(view.lines((80, 24)).contains(&"… and 12 more".to_owned()), "{:?}", view.lines((80, 24)));
+        assert!(view.lines((80, 40)).iter().any(|l| l.starts_with("orders/29")));
+    }
+
+    #[tokio::test]
+    async fn an_outage_is_a_line_above_what_was_seen_before() {
+        let (mut view, _guards) = view(1).await;
+        view.trouble = Some((Instant::now(), "connection refused".into()));
+        let lines = view.lines((120, 24));
+        assert!(lines[1].contains("no answer for") && lines[1].contains("connection refused"), "{lines:?}");
+        assert!(lines[3].starts_with("orders/0"), "{lines:?}");
+    }
+}

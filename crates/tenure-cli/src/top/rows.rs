@@ -1,0 +1,236 @@
+//! A frame: one row for each holder, as cells or as data, in the order that was asked for.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use serde::Serialize;
+use tenure::backend::Liveness;
+use tenure::{Client, Family, Fence, Holder, Name, Snapshot};
+
+use crate::args::Column;
+use crate::inspect::{how, liveness};
+use crate::people::{end, place, printable, short};
+use crate::table::{Look, Table};
+use crate::times::{ago, human};
+
+/// All that was seen at one time.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Frame {
+    store: &'static str,
+    names: usize,
+    waiters: usize,
+    /// There are more names than were asked for.
+    more: bool,
+    rows: Vec<Row>,
+    #[serde(skip)]
+    liveness: Liveness,
+}
+
+/// A holder of a name; or a name that nobody holds, but somebody waits for or counts with.
+#[derive(Debug, Clone, Serialize)]
+struct Row {
+    name: Name,
+    family: Family,
+    waiters: usize,
+    count: Option<i64>,
+    size: Option<u32>,
+    #[serde(flatten)]
+    holder: Option<Holder>,
+}
+
+/// By what rows are sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Order {
+    column: Column,
+    reversed: bool,
+}
+
+impl Order {
+    pub(crate) fn by(column: Column) -> Self {
+        Self { column, reversed: false }
+    }
+
+    /// Another column, or the same the other way round. Keys that mean nothing do nothing.
+    pub(crate) fn press(&mut self, key: u8) {
+        let column = match key {
+            b'n' => Column::Name,
+            b'k' => Column::Kind,
+            b'p' => Column::Place,
+            b'h' => Column::Held,
+            b'l' => Column::Left,
+            b'w' => Column::Waiters,
+            b'f' => Column::Fence,
+            _ => return,
+        };
+        *self = Self { column, reversed: self.column == column && !self.reversed };
+    }
+}
+
+impl Frame {
+    pub(crate) fn new(client: &Client, mut found: Vec<Snapshot>, limit: usize) -> Self {
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let waiters = found.iter().map(|s| s.waiters.len()).sum();
+        let names = found.len();
+        let store = client.backend().info().scheme;
+        let rows = found.into_iter().flat_map(rows).collect();
+        Self { store, names, waiters, more, rows, liveness: liveness(client) }
+    }
+
+    pub(crate) fn title(&self) -> String {
+        let Self { store, names, waiters, .. } = self;
+        let more = if self.more { "more than " } else { "" };
+        let s = if *names == 1 { "" } else { "s" };
+        format!("tenure top  {store}  {more}{names} name{s} in use, {waiters} waiting")
+    }
+
+    /// The same in this order; rows that are equal go by name.
+    pub(crate) fn sorted(&self, order: Order) -> Self {
+        let mut frame = self.clone();
+        let rows = &mut frame.rows;
+        rows.sort_by(|a, b| a.name.cmp(&b.name));
+        match order.column {
+            Column::Name => {}
+            Column::Kind => rows.sort_by_key(|row| row.family.to_string()),
+            Column::Place => rows.sort_by_key(Row::place),
+            // What is most likely looked for comes first.
+            Column::Held => rows.sort_by_key(|row| Reverse(row.held())),
+            Column::Left => rows.sort_by_key(Row::left),
+            Column::Waiters => rows.sort_by_key(|row| Reverse(row.waiters)),
+            Column::Fence => rows.sort_by_key(|row| Reverse(row.fence())),
+        }
+        if order.reversed {
+            rows.reverse();
+        }
+        frame
+    }
+
+    pub(crate) fn table(&self) -> Table<8> {
+        let mut table = Table::new(
+            ["NAME", "KIND", "HOLDER", "PLACE", "HELD", "LEFT", "WAITERS", "FENCE"],
+            [
+                Look::Bold,
+                Look::Plain,
+                Look::Dim,
+                Look::Plain,
+                Look::Plain,
+                Look::Plain,
+                Look::Plain,
+                Look::Dim,
+            ],
+        );
+        for row in &self.rows {
+            let cell = |text: Option<String>| text.unwrap_or_else(|| "-".into());
+            table.row([
+                printable(row.name.as_str()),
+                row.kind(),
+                cell(row.holder.as_ref().map(|h| short(&h.id))),
+                row.place(),
+                cell(row.held().map(human)),
+                cell(row.holder.as_ref().map(|h| end(h, self.liveness))),
+                if row.waiters == 0 { "-".into() } else { row.waiters.to_string() },
+                cell(row.fence().map(|f| f.to_string())),
+            ]);
+        }
+        table
+    }
+}
+
+fn rows(snapshot: Snapshot) -> Vec<Row> {
+    let Snapshot { name, family, holders, waiters, count, size, .. } = snapshot;
+    let waiters = waiters.len();
+    let row = |holder| Row { name: name.clone(), family, waiters, count, size, holder };
+    match holders.is_empty() {
+        true => vec![row(None)],
+        false => holders.into_iter().map(|holder| row(Some(holder))).collect(),
+    }
+}
+
+impl Row {
+    fn kind(&self) -> String {
+        let more = match (&self.holder, self.count, self.size) {
+            (Some(holder), ..) => how(holder),
+            (None, Some(count), _) => format!(", {count}"),
+            (None, None, Some(size)) => format!(", {size} free"),
+            (None, None, None) => String::new(),
+        };
+        format!("{}{more}", self.family)
+    }
+
+    fn place(&self) -> String {
+        match &self.holder {
+            Some(holder) if holder.foreign => "foreign".into(),
+            Some(holder) if holder.host.is_some() || holder.pid.is_some() => place(holder),
+            _ => "-".into(),
+        }
+    }
+
+    fn held(&self) -> Option<Duration> {
+        self.holder.as_ref()?.since.map(ago)
+    }
+
+    /// Those that do not end come last, and names without holders after them.
+    fn left(&self) -> (bool, Duration) {
+        (self.holder.is_none(), self.holder.as_ref().and_then(|h| h.left).unwrap_or(Duration::MAX))
+    }
+
+    fn fence(&self) -> Option<Fence> {
+        self.holder.as_ref()?.fence
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tenure::testing::Store;
+
+    fn names(frame: &Frame, order: Order) -> Vec<String> {
+        frame.sorted(order).rows.iter().map(|row| row.name.to_string()).collect()
+    }
+
+    #[tokio::test]
+    async fn each_column_sorts_and_sorts_back() {
+        let store = Store::new();
+        let (client, other) = (store.client(), store.client());
+        let seconds = Duration::from_secs;
+        let _b = client.lock("b").lease(seconds(60)).acquire().await.unwrap();
+        let _c = client.rwlock("c").write().lease(seconds(10)).acquire().await.unwrap();
+        let _a = client.lock("a").lease(seconds(30)).acquire().await.unwrap();
+        client.latch("z").try_set_count(3).await.unwrap();
+        let waiting = tokio::spawn(async move { other.lock("b").acquire().await });
+        while client.lock("b").waiters().await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let frame = Frame::new(&client, client.list("", 10).await.unwrap(), 10);
+        for (key, sorted) in [
+            (b'n', ["a", "b", "c", "z"]),
+            (b'k', ["z", "a", "b", "c"]),
+            (b'h', ["b", "c", "a", "z"]),
+            (b'l', ["c", "a", "b", "z"]),
+            (b'w', ["b", "a", "c", "z"]),
+            (b'f', ["a", "c", "b", "z"]),
+        ] {
+            let mut order = Order::by(Column::Place);
+            order.press(key);
+            assert_eq!(names(&frame, order), sorted, "{}", key as char);
+            order.press(b'?');
+            assert_eq!(names(&frame, order), sorted, "a key that means nothing");
+            order.press(key);
+            let back: Vec<_> = sorted.into_iter().rev().collect();
+            assert_eq!(names(&frame, order), back, "{} again", key as char);
+        }
+        waiting.abort();
+    }
+
+    #[tokio::test]
+    async fn a_frame_that_is_cut_says_so() {
+        let client = Store::new().client();
+        let _one = client.lock("a").acquire().await.unwrap();
+        let _two = client.lock("b").acquire().await.unwrap();
+        let found = client.list("", 10).await.unwrap();
+        let frame = Frame::new(&client, found.clone(), 1);
+        assert_eq!((frame.rows.len(), frame.more), (1, true));
+        assert!(frame.title().contains("more than 1 name in use"), "{}", frame.title());
+        assert!(!Frame::new(&client, found, 2).more);
+    }
+}

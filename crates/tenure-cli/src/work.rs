@@ -1,0 +1,174 @@
+//! A command that runs under a hold: started with what it should know, watched, and ended before the hold is.
+
+use std::ffi::OsString;
+use std::io;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tenure::backend::Liveness;
+use tenure::{Client, Clock, Error, Guard};
+use tokio::time::{sleep, timeout};
+
+use crate::ending::{Ending, Step};
+use crate::job::{Change, Job};
+use crate::report::{Event, Report};
+use crate::signals::Signals;
+
+/// What is to run, and how it is to end.
+pub(crate) struct Work<'a> {
+    pub(crate) name: &'a str,
+    /// The program and its arguments, unless there is a script.
+    pub(crate) cmd: &'a [OsString],
+    pub(crate) script: Option<&'a OsString>,
+    /// A lease that is not renewed.
+    pub(crate) lease: Option<Duration>,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) grace: Duration,
+}
+
+/// How a command ended.
+pub(crate) enum End {
+    /// By itself, with this code; also one that could not be started.
+    Itself(u8),
+    /// It was ended, because the hold was about to end. What may still be held is freed by dropping the guard.
+    Lost,
+}
+
+impl Work<'_> {
+    /// Runs it to its end.
+    pub(crate) async fn run(
+        &self,
+        client: &Client,
+        guard: &Guard,
+        report: Report,
+        signals: &mut Signals,
+    ) -> End {
+        let lease = self.lease.unwrap_or(client.settings().lease);
+        let clock = Clock::boot();
+        let mut ending = Ending::new(clock.now(), self.grace, lease, self.lease.is_none(), self.max_hold);
+        if client.backend().info().liveness == Liveness::Session {
+            ending = ending.with_session(guard.remaining());
+        }
+        match Job::spawn(self.command(guard)) {
+            Ok(job) => supervise(job, guard, ending, &clock, self.name, report, signals).await,
+            Err(error) => {
+                let what = self.cmd.first().map_or_else(|| "/bin/sh".into(), |cmd| cmd.to_string_lossy());
+                report.error(format!("cannot run {what}: {error}"));
+                End::Itself(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
+            }
+        }
+    }
+
+    fn command(&self, guard: &Guard) -> Command {
+        let mut command = match (self.script, self.cmd.split_first()) {
+            (None, Some((program, arguments))) => {
+                let mut command = Command::new(program);
+                command.args(arguments);
+                command
+            }
+            (script, _) => {
+                let mut command = Command::new("/bin/sh");
+                command.arg("-c").args(script);
+                command
+            }
+        };
+        command.env("TENURE_NAME", self.name).env("TENURE_HOLD", guard.id().to_string());
+        match guard.fence() {
+            Some(fence) => command.env("TENURE_FENCE", fence.to_string()),
+            // An outer tenure may have set one.
+            None => command.env_remove("TENURE_FENCE"),
+        };
+        command
+    }
+}
+
+/// Gives back what a command has run under, and says whether it was held until then.
+pub(crate) async fn release(
+    guard: Guard,
+    name: &str,
+    code: u8,
+    report: Report,
+    signals: &mut Signals,
+) -> bool {
+    let released = tokio::select! {
+        released = guard.release() => released,
+        _ = signals.next_end() => return true,
+    };
+    match released {
+        Ok(()) => report.event(&Event::Released { name, code }),
+        Err(Error::Lost(lost)) => {
+            report.event(&Event::Lost { name, reason: &lost.reason.to_string() });
+            return false;
+        }
+        // The command was alone to its end: only the next one has to wait.
+        Err(error) => report.warn(format!("{name} may stay held until its lease ends: {error}")),
+    }
+    true
+}
+
+async fn supervise(
+    mut job: Job,
+    guard: &Guard,
+    mut ending: Ending,
+    clock: &Clock,
+    name: &str,
+    report: Report,
+    signals: &mut Signals,
+) -> End {
+    let mut stopped = false;
+    loop {
+        let lost = match guard.ensure(Duration::ZERO) {
+            Err(Error::Lost(lost)) => Some(lost.reason),
+            _ => None,
+        };
+        let pause = match ending.step(clock.now(), guard.remaining(), lost) {
+            Step::Wait(pause) => pause,
+            Step::Term(why) => {
+                report.event(&Event::Lost { name, reason: &why });
+                job.end();
+                continue;
+            }
+            Step::Kill => {
+                job.send(Signal::KILL);
+                continue;
+            }
+        };
+        // Only after the look: one that slept through its lease must not go on.
+        if std::mem::take(&mut stopped) {
+            job.resume();
+        }
+        tokio::select! {
+            change = job.change() => match change {
+                Change::Ended(code) if !ending.begun() => return End::Itself(code),
+                Change::Ended(_) => break,
+                change => {
+                    if report.is_watched() {
+                        report.warn(format!("stopped, and {name} is not renewed until continued"));
+                    }
+                    job.stop_too(change == Change::Stopped).await;
+                    stopped = true;
+                }
+            },
+            signal = signals.next() => job.send(signal),
+            _ = guard.lost(), if !ending.begun() => {}
+            () = sleep(pause) => {}
+        }
+    }
+    // The command is gone; those that it left behind have the rest of the grace.
+    loop {
+        match ending.step(clock.now(), Duration::ZERO, None) {
+            Step::Wait(pause) if ending.is_over() => {
+                // One that was an orphan before, and that nobody reaps, stays in its group: this is not waited for long.
+                let _ = timeout(pause.min(Duration::from_millis(200)), job.emptied()).await;
+                return End::Lost;
+            }
+            Step::Wait(pause) => {
+                if timeout(pause, job.emptied()).await.is_ok() {
+                    return End::Lost;
+                }
+            }
+            Step::Kill | Step::Term(_) => job.send(Signal::KILL),
+        }
+    }
+}
