@@ -6,14 +6,16 @@ use std::process::Command;
 use tenure::{Config, Error};
 use testbed::{Cluster, Ensemble, Redis, RedisOptions, Sentinels};
 
-/// The example, which cargo builds beside the tests.
+/// The example. `cargo test` builds it when it is asked for all tests, but not when for some.
 fn program() -> PathBuf {
     let me = std::env::current_exe().expect("a path");
-    me.ancestors().nth(2).expect("the folder of the build").join("examples/config")
+    let program = me.ancestors().nth(2).expect("the folder of the build").join("examples/config");
+    assert!(program.exists(), "build it first: cargo build -p tenure --example config");
+    program
 }
 
 fn says(file: &Path) -> String {
-    let done = Command::new(program()).arg(file).output().expect("the example config is built");
+    let done = Command::new(program()).arg(file).output().expect("it starts");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(done.status.success(), "{}: {}", file.display(), text(&done.stderr));
     text(&done.stdout)
