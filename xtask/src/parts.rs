@@ -12,8 +12,13 @@ use crate::{cargo, examples, root};
 const WITH_SERVERS: &[&str] = &["interop", "tenure-redis", "tenure-zookeeper", "testbed"];
 
 /// Tests of other crates that do: crate and file. `--quick` leaves these out, too.
-const SERVER_TESTS: &[(&str, &str)] =
-    &[("tenure-cli", "redis"), ("tenure-cli", "zookeeper"), ("tenure", "redlock"), ("tenure", "multi")];
+const SERVER_TESTS: &[(&str, &str)] = &[
+    ("tenure-cli", "redis"),
+    ("tenure-cli", "zookeeper"),
+    ("tenure", "config"),
+    ("tenure", "redlock"),
+    ("tenure", "multi"),
+];
 
 /// One line of the summary.
 #[derive(Debug)]

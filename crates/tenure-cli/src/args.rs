@@ -4,12 +4,13 @@ mod elect;
 mod top;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use tenure::Durability;
+use tenure::{Config, Durability, Result};
 
 pub(crate) use elect::Elect;
 pub(crate) use top::{Column, Top};
@@ -29,9 +30,13 @@ pub(crate) struct Cli {
 pub(crate) struct Global {
     /// The store, such as sqlite:/var/lib/app/locks.db?lease=10s or redis://host [default: sqlite:, a file in your
     /// state directory]
-    // Not clap's default: an empty variable means the same as none. Values are hidden, they may hold a password.
-    #[arg(long, global = true, env = "TENURE_URL", hide_env_values = true, value_name = "URL")]
+    ///
+    /// TENURE_URL says the same; both are stronger than a file.
+    #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
+    /// A TOML file that says which store. Variables such as TENURE_NODES, and --url, are stronger [env: TENURE_CONFIG]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Speak JSON: results on standard output, events of `run` one per line on standard error
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -41,8 +46,18 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    pub(crate) fn url(&self) -> &str {
-        self.url.as_deref().filter(|url| !url.is_empty()).unwrap_or("sqlite:")
+    /// What file, environment and address say together. Without a word about the store it is a file in the state
+    /// directory; an empty address is none.
+    pub(crate) fn config(&self) -> Result<Config> {
+        let said = match &self.config {
+            Some(file) => Config::from_file(file)?.env()?,
+            None => Config::load()?,
+        };
+        match self.url.as_deref().filter(|url| !url.is_empty()) {
+            Some(url) => said.url(url),
+            None if said.has_store() => Ok(said),
+            None => said.url("sqlite:"),
+        }
     }
 }
 
@@ -64,6 +79,18 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// Print what makes a shell complete this command
     Completions(Completions),
+    /// Look at the configuration itself, without asking the store
+    #[command(subcommand)]
+    Config(ConfigCommand),
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+#[command(after_help = "Exit codes:\n  0  it is right\n  2  it is wrong, and standard error says where")]
+pub(crate) enum ConfigCommand {
+    /// Say whether it is right
+    Check,
+    /// Show what it says and where each thing was said; passwords are masked
+    Show,
 }
 
 #[derive(Debug, Args)]
@@ -192,7 +219,7 @@ pub(crate) struct Completions {
     pub(crate) shell: Shell,
 }
 
-fn some_time(text: &str) -> Result<Duration, String> {
+fn some_time(text: &str) -> std::result::Result<Duration, String> {
     match tenure::parse_duration(text)? {
         Duration::ZERO => Err("must be more than nothing".into()),
         d => Ok(d),
@@ -209,6 +236,7 @@ Examples:
   tenure show backup
   tenure top
   tenure doctor --url redis://localhost                  is that server good for locks?
+  tenure config check --config app.toml                  does that file say something wrong?
 
 `tenure help run` has more, and the exit codes.";
 
@@ -291,6 +319,8 @@ mod tests {
             "tenure top",
             "tenure top orders/ --once --json --sort waiters --every 500ms",
             "tenure completions zsh",
+            "tenure config show --json --config app.toml",
+            "tenure --config app.toml config check",
         ] {
             assert!(parse(good).is_ok(), "{good}: {:?}", parse(good).err().map(|e| e.to_string()));
         }
@@ -314,15 +344,9 @@ mod tests {
             "tenure top --sort holder",
             "tenure top --every 0s",
             "tenure completions csh",
+            "tenure config",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn an_empty_address_is_none() {
-        let url = |line: &[&str]| Cli::try_parse_from(line).unwrap().global.url().to_owned();
-        assert_eq!(url(&["tenure", "--url", "", "ls"]), "sqlite:");
-        assert_eq!(url(&["tenure", "--url", "memory:", "ls"]), "memory:");
     }
 }

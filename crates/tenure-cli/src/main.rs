@@ -4,6 +4,7 @@
 //! thread that started it.
 
 mod args;
+mod config;
 mod doctor;
 mod elect;
 mod ending;
@@ -34,7 +35,6 @@ const USAGE: u8 = 2;
 const UNAVAILABLE: u8 = 69;
 
 fn main() {
-    // To clap an address in the environment is an argument, and help would not be shown.
     if std::env::args_os().len() < 2 {
         let _ = Cli::command().print_help();
         std::process::exit(i32::from(USAGE));
@@ -72,6 +72,7 @@ async fn dispatch(cli: &Cli, report: Report) -> u8 {
         Command::Release(release) => {
             (with(cli, report, async |c| release::release(c, release, report).await).await, UNAVAILABLE)
         }
+        Command::Config(command) => (config::config(&cli.global, *command, report), UNAVAILABLE),
         Command::Doctor(doctor) => {
             (with(cli, report, async |c| doctor::doctor(c, doctor, report).await).await, UNAVAILABLE)
         }
@@ -98,17 +99,16 @@ fn complete(completions: &Completions) -> Result<u8> {
 }
 
 async fn connect(global: &Global, report: Report) -> Result<Client> {
-    let url = global.url();
-    if let Some(rest) = url.strip_prefix("sqlite:") {
-        let path = rest.split('?').next().unwrap_or_default();
-        if matches!(path, "" | "//") {
-            let default = tenure::sqlite::default_path();
-            if default.fallback && !global.quiet {
-                report.warn(format!("HOME is not set: using {}", default.path.display()));
-            }
+    let config = global.config()?;
+    let entries = config.entries();
+    let is_sqlite = entries.iter().any(|e| e.key == "type" && e.value == "sqlite");
+    if is_sqlite && !entries.iter().any(|e| e.key == "path") {
+        let default = tenure::sqlite::default_path();
+        if default.fallback && !global.quiet {
+            report.warn(format!("HOME is not set: using {}", default.path.display()));
         }
     }
-    tenure::connect(url).await
+    config.connect().await
 }
 
 /// Writes a result to standard output.

@@ -20,3 +20,4 @@ mod who;
 
 pub use options::{Address, Fences, Layout, Options, Secret, Sentinels, Siblings, Tls, Topology};
 pub use store::Redis;
+pub use transport::{Deployment, deployment};

@@ -38,8 +38,16 @@
 
 mod address;
 pub mod blocking;
+mod config;
+mod duration;
+mod given;
+mod keys;
+mod place;
+mod spelling;
 
-pub use address::{Address, connect, connect_with, open, parse_duration};
+pub use address::{Address, connect, connect_with, open};
+pub use config::{Config, Entry};
+pub use duration::parse_duration;
 pub use tenure_core::*;
 #[cfg(feature = "redis")]
 pub use tenure_redis as redis;

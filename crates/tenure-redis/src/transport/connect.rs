@@ -40,6 +40,8 @@ pub(crate) struct Hello {
     /// New at each start of a server. `None` where the user may not ask for it.
     pub(crate) run_id: Option<String>,
     pub(crate) role: Option<String>,
+    /// What kind of server it is, as it says itself.
+    pub(crate) mode: Option<String>,
     /// For how long the server had been up, and when that was asked.
     pub(crate) up: Option<(Duration, Instant)>,
 }
@@ -65,6 +67,11 @@ impl Connector {
             ask_role: false,
             ..Self::new(options)?
         })
+    }
+
+    /// The same without a log-in.
+    pub(crate) fn anonymous(&self) -> Self {
+        Self { user: None, password: None, db: 0, ..self.clone() }
     }
 
     /// Connects and logs in. Whatever goes wrong, nothing was executed.
@@ -148,6 +155,8 @@ impl Connector {
                     let text = value.text().unwrap_or_default();
                     let line = |name: &str| text.lines().find_map(|l| l.strip_prefix(name));
                     hello.run_id = line("run_id:").map(str::to_owned);
+                    // Valkey has a word of its own for it.
+                    hello.mode = line("redis_mode:").or_else(|| line("server_mode:")).map(str::to_owned);
                     // Of a server whose clock was set back it may be less than nothing.
                     let seconds = line("uptime_in_seconds:").and_then(|s| s.parse::<i64>().ok());
                     let up = seconds.map(|s| Duration::from_secs(s.max(0).unsigned_abs()));

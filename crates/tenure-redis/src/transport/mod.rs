@@ -9,6 +9,7 @@ mod batch;
 mod calls;
 mod cluster;
 mod connect;
+mod deployment;
 mod driver;
 mod ear;
 mod failure;
@@ -39,6 +40,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 pub(crate) use calls::Placed;
+pub use deployment::{Deployment, deployment};
 pub(crate) use failure::{Failure, Reply};
 pub(crate) use join::join;
 pub(crate) use mailbox::Heard;

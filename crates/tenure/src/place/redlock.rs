@@ -1,4 +1,4 @@
-//! Addresses of a quorum of Redis servers.
+//! A quorum of Redis servers.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -8,7 +8,11 @@ use futures_util::future::join_all;
 use tenure_core::{Backend, Drift, Error, Node, Quorum, QuorumOptions, Result};
 use tenure_redis::{Options, Redis, Siblings, Topology};
 
-use super::{Address, Place, parse_duration};
+use super::Place;
+use crate::address::Parts;
+use crate::duration::parse_duration;
+use crate::given::{Given, Setting};
+use crate::keys::{Key, Type};
 
 /// What nodes that were restarted keep out for longer than.
 const LONGER: Duration = Duration::from_secs(1);
@@ -19,80 +23,106 @@ pub(super) struct Nodes {
     options: QuorumOptions,
 }
 
-impl Address {
-    /// `//h1,h2,h3[/db]`, or a list of whole addresses.
-    pub(super) fn redlock(&mut self) -> Result<Place> {
-        let wrong = |what: String| Error::Config(format!("redlock: {what}"));
-        let Some(rest) = self.rest.strip_prefix("//").filter(|rest| !rest.is_empty()) else {
-            return Err(wrong("expected redlock://host,host,host".to_owned()));
-        };
-        let addresses = each(rest);
+impl Given {
+    /// Nodes are named by their hosts, or each by a whole address. What is said beside them goes for all: what one says
+    /// itself goes before.
+    pub(super) fn redlock(&mut self, setting: &Setting) -> Result<Place> {
+        let all = self.nodes(setting)?;
         let options = self.quorum_options()?;
         let restart_delay = self.restart_delay(options.max_lease)?;
+        let common = std::mem::take(self);
+        let each: Vec<&str> = all.text.split(',').map(str::trim).collect();
         let mut nodes: Vec<Options> = Vec::new();
-        let mut left = self.options.clone();
-        for (address, siblings) in addresses.iter().zip(Siblings::new(addresses.len())) {
-            let (scheme, rest) = address.split_once(':').unwrap_or((address, ""));
-            let mut node = Self { scheme: scheme.to_owned(), rest: rest.to_owned(), ..self.clone() };
-            let Place::Redis(mut parsed) = node.place()? else {
-                return Err(wrong(format!(
-                    "{scheme}: is no store that a quorum can be made of; redis:// is"
-                )));
-            };
+        for (node, siblings) in each.iter().zip(Siblings::new(each.len())) {
+            let mut parsed = common.node(node, &all)?;
             if nodes.iter().any(|other| label(other) == label(&parsed)) {
-                return Err(wrong(format!(
+                return Err(all.wrong(format!(
                     "{} is named twice: each node must be a server of its own",
                     label(&parsed)
                 )));
             }
             parsed.restart_delay = restart_delay;
             parsed.siblings = Some(siblings);
-            nodes.push(*parsed);
-            (left, self.known) = (node.options, node.known);
+            nodes.push(parsed);
         }
-        self.options = left;
-        Ok(Place::Redlock(Box::new(Nodes { nodes, options })))
+        let any_sentinel = nodes.iter().any(|n| matches!(n.topology, Topology::Sentinel(_)));
+        let unused = ["sentinel_user", "sentinel_password"].into_iter().find_map(|key| common.get(key));
+        match unused {
+            Some(unused) if !any_sentinel => Err(unused.wrong("no node is behind sentinels")),
+            _ => Ok(Place::Redlock(Box::new(Nodes { nodes, options }))),
+        }
+    }
+
+    /// One of `all`, with what goes for all of them.
+    fn node(&self, node: &str, all: &Setting) -> Result<Options> {
+        if node.contains('?') {
+            return Err(all.wrong("a node has no options of its own: they go for all"));
+        }
+        let own = if node.contains("://") {
+            // Where a node has several hosts itself, its own commas are written `%2C`.
+            let address = node.replace("%2C", ",").replace("%2c", ",");
+            Parts::of(&address, &all.from)?.given()?
+        } else {
+            let mut own = Given::default();
+            own.say(Key::named("type").expect("a key"), Type::Redis.name(), &all.from)?;
+            own.say(all.key, node, &all.from)?;
+            own
+        };
+        let mut mine = self.clone();
+        // A login is taken as a whole.
+        if own.get("user").or(own.get("password")).is_some() {
+            mine.forget(&["user", "password"]);
+        }
+        if own.get("type").is_some_and(|t| t.text != Type::RedisSentinel.name()) {
+            mine.forget(&["sentinel_user", "sentinel_password"]);
+        }
+        mine.replace(own);
+        let (kind, setting) = mine.kind()?;
+        match kind {
+            Type::Redis | Type::RedisSentinel | Type::RedisCluster => {}
+            other => {
+                return Err(all.wrong(format!(
+                    "{}: is no store that a quorum can be made of; redis:// is",
+                    other.name()
+                )));
+            }
+        }
+        match mine.redis(kind, &setting)? {
+            Place::Redis(options) => Ok(*options),
+            _ => {
+                Err(all
+                    .wrong("a node is one server; behind sentinels, or a cluster, it says so in its address"))
+            }
+        }
     }
 
     fn quorum_options(&mut self) -> Result<QuorumOptions> {
         let mut options = QuorumOptions::default();
-        let wrong = |key: &str, text: &str, why: &str| Error::Config(format!("option {key}={text}: {why}"));
-        if let Some(text) = self.take("tries") {
-            let tries = text.parse().map_err(|_| wrong("tries", &text, "expected a number, 0 for no limit"));
-            options.tries = tries?;
+        if let Some(tries) = self.take("tries") {
+            options.tries = tries.number("a number, 0 for no limit")?;
         }
-        if let Some(text) = self.take("retry_delay") {
-            let range =
-                range(&text).ok_or_else(|| wrong("retry_delay", &text, "expected 50ms-250ms, or 100ms"));
-            options.retry_delay = range?;
+        if let Some(delay) = self.take("retry_delay") {
+            options.retry_delay =
+                range(&delay.text).ok_or_else(|| delay.wrong("expected 50ms-250ms, or 100ms"))?;
         }
         if let Some(text) = self.take("drift") {
-            options.drift =
-                drift(&text).ok_or_else(|| wrong("drift", &text, "expected 1%+2ms, 1% or 2ms"))?;
+            options.drift = drift(&text.text).ok_or_else(|| text.wrong("expected 1%+2ms, 1% or 2ms"))?;
         }
         self.duration("max_lease", &mut options.max_lease)?;
-        let mut node_timeout = Duration::ZERO;
-        if self.options.contains_key("node_timeout") {
-            self.duration("node_timeout", &mut node_timeout)?;
-            options.node_timeout = Some(node_timeout);
-        } else {
-            self.known.push("node_timeout");
-        }
+        options.node_timeout = self.take("node_timeout").map(|time| time.duration()).transpose()?;
         Ok(options)
     }
 
     /// For how long a node that was restarted keeps out; `None` if it does not.
     fn restart_delay(&mut self, max_lease: Duration) -> Result<Option<Duration>> {
-        let Some(text) = self.take("restart_delay") else { return Ok(Some(max_lease + LONGER)) };
-        if text == "off" {
+        let Some(setting) = self.take("restart_delay") else { return Ok(Some(max_lease + LONGER)) };
+        if setting.text == "off" {
             return Ok(None);
         }
-        let delay = parse_duration(&text)
-            .map_err(|e| Error::Config(format!("option restart_delay={text}: {e}, or off")))?;
+        let delay = parse_duration(&setting.text).map_err(|e| setting.wrong(format!("{e}, or off")))?;
         if delay <= max_lease {
-            return Err(Error::Config(format!(
-                "option restart_delay={text}: a node that was restarted must keep out for longer than max_lease, \
-                 {max_lease:?}; or off"
+            return Err(setting.wrong(format!(
+                "a node that was restarted must keep out for longer than max_lease, {max_lease:?}; or off"
             )));
         }
         Ok(Some(delay))
@@ -135,21 +165,6 @@ impl Nodes {
     }
 }
 
-/// The address of each node. A login and a database number stand for all that are named by their hosts alone.
-fn each(rest: &str) -> Vec<String> {
-    if rest.contains("://") {
-        // Where a node has several hosts itself, its own commas are written `%2C`.
-        let whole = |node: &str| node.replace("%2C", ",").replace("%2c", ",");
-        return rest
-            .split(',')
-            .map(|node| if node.contains("://") { whole(node) } else { format!("redis://{node}") })
-            .collect();
-    }
-    let (hosts, path) = rest.split_once('/').map_or((rest, String::new()), |(h, p)| (h, format!("/{p}")));
-    let (login, hosts) = hosts.rsplit_once('@').map_or((String::new(), hosts), |(l, h)| (format!("{l}@"), h));
-    hosts.split(',').map(|host| format!("redis://{login}{host}{path}")).collect()
-}
-
 /// What a node is called, without what is secret.
 fn label(options: &Options) -> String {
     match &options.topology {
@@ -182,11 +197,12 @@ fn drift(text: &str) -> Option<Drift> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Address;
+    use tenure_core::Settings;
 
     fn nodes(address: &str) -> Result<Nodes> {
-        let mut address = Address::parse(address)?;
-        let Place::Redlock(nodes) = address.place()? else { panic!("not redlock") };
-        address.finish()?;
+        let plan = Address::parse(address)?.given.plan(Settings::default())?;
+        let Place::Redlock(nodes) = plan.place else { panic!("not redlock") };
         Ok(*nodes)
     }
 

@@ -1,0 +1,54 @@
+//! Configuration from the environment: one variable for each key.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use tenure_core::Result;
+
+use crate::address::Parts;
+use crate::given::{Given, Origin, variable};
+use crate::keys::{self, KEYS, Key};
+
+const FILE: &str = "TENURE_CONFIG";
+
+/// What `tenure run` tells the command that it runs.
+const TOLD: &[&str] = &["NAME", "FENCE", "HOLD"];
+
+/// The file that the environment names.
+pub(super) fn file() -> Option<PathBuf> {
+    std::env::var_os(FILE).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+pub(super) fn read(variables: impl Iterator<Item = (OsString, OsString)>) -> Result<Given> {
+    let (mut given, mut url) = (Given::default(), None);
+    for (name, value) in variables {
+        let Some(name) = name.to_str() else { continue };
+        let Some(short) = name.strip_prefix("TENURE_") else { continue };
+        if value.is_empty() || name == FILE || TOLD.contains(&short) || is_of_a_service(short) {
+            continue;
+        }
+        let from = Origin::Variable(name.to_owned());
+        let key = short.to_ascii_lowercase();
+        let text = value.into_string().map_err(|_| from.wrong(&key, "is not UTF-8"))?;
+        if name == variable(keys::URL) {
+            url = Some(Parts::of(&text, &from)?.given()?);
+            continue;
+        }
+        match Key::named(&key) {
+            // On Unix `tenure_lease` would be another variable, and so is `TENURE_Lease`.
+            Some(key) if name == variable(key.name) => given.say(key, text, &from)?,
+            _ => {
+                let known = KEYS.iter().map(|key| key.name).chain([keys::URL, "config"]);
+                let hint = keys::meant(&key, known).map(|key| format!("; did you mean {}?", variable(key)));
+                return Err(from.wrong(&key, format!("unknown variable{}", hint.unwrap_or_default())));
+            }
+        }
+    }
+    url.map_or(Ok(()), |url| given.say_all(url))?;
+    Ok(given)
+}
+
+/// Where a service is called tenure, or tenure-something, Kubernetes says by such variables where it is.
+fn is_of_a_service(short: &str) -> bool {
+    short.ends_with("SERVICE_HOST") || short.split('_').any(|word| word == "PORT")
+}

@@ -1,0 +1,71 @@
+//! A configuration as it may be shown: without what is secret, and with where each thing was said.
+
+use std::fmt;
+
+use super::Config;
+use crate::keys::Form;
+
+/// One thing that a [`Config`] says, as it may be shown.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Entry {
+    /// The key, such as `nodes`.
+    pub key: &'static str,
+    /// Its value; `***` in the place of a password. Nodes have commas between them.
+    pub value: String,
+    /// Where it was said: a file with the line, a variable, or `address`.
+    pub from: String,
+}
+
+impl Config {
+    /// All that it says. What it does not say is as by default.
+    ///
+    /// ```
+    /// # fn main() -> tenure::Result<()> {
+    /// let config = tenure::Config::default().url("redis://:secret@cache-1?lease=10s")?;
+    /// let password = config.entries().into_iter().find(|entry| entry.key == "password").unwrap();
+    /// assert_eq!((password.value.as_str(), password.from.as_str()), ("***", "address"));
+    /// # Ok(()) }
+    /// ```
+    pub fn entries(&self) -> Vec<Entry> {
+        let entry =
+            |s: &crate::given::Setting| Entry { key: s.key.name, value: s.shown(), from: s.from.to_string() };
+        self.given.iter().map(entry).collect()
+    }
+}
+
+/// As a file says it, each line with where it comes from.
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = |s: &crate::given::Setting| match s.key.form {
+            Form::Number | Form::Flag => format!("{} = {}", s.key.name, s.shown()),
+            _ => format!("{} = {}", s.key.name, quoted(&s.shown())),
+        };
+        let lines: Vec<_> = self.given.iter().map(|s| (line(s), &s.from)).collect();
+        let width = lines.iter().map(|(line, _)| line.chars().count()).max().unwrap_or(0);
+        lines.iter().try_for_each(|(line, from)| writeln!(f, "{line:<width$}  # {from}"))
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Config");
+        for entry in self.entries() {
+            shown.field(entry.key, &entry.value);
+        }
+        shown.finish()
+    }
+}
+
+/// A text of TOML.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted + "\""
+}

@@ -1,0 +1,314 @@
+//! What files, variables and addresses say, alone and over each other.
+
+use std::ffi::OsString;
+
+use super::*;
+use crate::keys::{KEYS, Type};
+
+fn toml(text: &str) -> Result<Config> {
+    Config::from_toml(text)
+}
+
+fn env(over: Config, variables: &[(&str, &str)]) -> Result<Config> {
+    let variables = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    Ok(Config { given: over.given.under(env::read(variables)?) })
+}
+
+/// Keys and values, without where they come from.
+fn says(config: &Config) -> String {
+    let each = config.given.iter().map(|s| format!("{}={}", s.key.name, s.text));
+    each.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_key_of_a_stronger_source_wins() {
+    let file = toml("type = 'redis'\nnodes = 'a'\npassword = 'x'\nlease = '10s'\npoll = '1s'").unwrap();
+    let both = env(file, &[("TENURE_PASSWORD", "y"), ("TENURE_LEASE", "5s"), ("TENURE_POLL", "")]).unwrap();
+    assert_eq!(says(&both), "type=redis nodes=a password=y lease=5s poll=1s");
+    let all = both.url("redis://b?poll=2s").unwrap();
+    assert_eq!(says(&all), "type=redis nodes=b lease=5s poll=2s", "no password goes to another server");
+}
+
+#[test]
+fn an_address_replaces_the_store_wherever_it_stands() {
+    let file = || toml("type = 'redis'\nnodes = 'a'\nprefix = 'app:'\nlease = '10s'").unwrap();
+    let over = env(file(), &[("TENURE_URL", "zookeeper://b/app"), ("TENURE_USER", "me")]).unwrap();
+    assert_eq!(says(&over), "type=zookeeper nodes=b chroot=/app user=me lease=10s");
+    let under = toml("url = 'redis://a/2'").unwrap();
+    let over = env(under, &[("TENURE_PASSWORD", "p")]).unwrap();
+    assert_eq!(says(&over), "type=redis nodes=a password=p db=2");
+}
+
+#[test]
+fn a_store_moves_by_its_type_and_addresses() {
+    let rest = "user = 'me'\npassword = 'pw'\nprefix = 'app/'\ntimeout = '1s'\nlease = '10s'";
+    for store in [
+        "type = 'redis'\nnodes = 'a'",
+        "type = 'redis'\nnodes = ['a', 'b']",
+        "type = 'redis-cluster'\nnodes = 'a,b'",
+        "type = 'redlock'\nnodes = 'a,b,c'",
+        "type = 'zookeeper'\nnodes = ['a', 'b']",
+    ] {
+        toml(&format!("{store}\n{rest}")).unwrap().check().unwrap();
+    }
+}
+
+#[test]
+fn lines_of_java_services_are_understood() {
+    for (kind, nodes) in [
+        ("redis", "'redis://a:7000'"),
+        ("redis", "'rediss://a:7000/'"),
+        ("redis", "'redis://a:7000, redis://b:7001 ,redis://c'"),
+        ("redis", "['redis://a:7000', 'redis://b:7001']"),
+        ("redlock", "'redis://a:1,redis://b:1,redis://c:1'"),
+        ("zookeeper", "'a:2181,b:2181/app'"),
+        ("zookeeper", "'a:2181, b:2181, c'"),
+    ] {
+        toml(&format!("type = '{kind}'\nnodes = {nodes}")).unwrap().check().unwrap();
+    }
+}
+
+/// Every odd character stays what it is.
+#[test]
+fn passwords_are_taken_as_they_are() {
+    let odd = r#"p%40@:/?#&= "'\ü,"#;
+    let password = |config: &Config| config.given.get("password").unwrap().text.clone();
+    let file = toml(&format!("type = 'redis'\nnodes = 'a'\npassword = '''{odd}'''")).unwrap();
+    assert_eq!(password(&file), odd);
+    assert_eq!(password(&env(file, &[("TENURE_PASSWORD", odd)]).unwrap()), odd);
+    let url = Config::default().url("redis://:p%2540%40%3A%2F%3F@a").unwrap();
+    assert_eq!(password(&url), "p%40@:/?");
+}
+
+#[test]
+fn wrong_files_say_where_and_what() {
+    for (text, says) in [
+        ("type = 'redis'\nnode = 'a'", "line 2: node: unknown key; did you mean nodes?"),
+        ("type = 'redis'\nhosts = 'a'", "line 2: hosts: unknown key; did you mean nodes?"),
+        ("type = 'reddis'\nnodes = 'a'", "line 1: type: \"reddis\" is unknown"),
+        ("type = 'redis-clutser'", "did you mean redis-cluster?"),
+        ("lease = '1s'", "type is missing"),
+        ("\nnodes = 'a'", "line 2: nodes: says nothing without a type"),
+        ("type = 'redis'", "line 1: nodes: missing"),
+        ("type = 'redis'\nnodes = []", "line 2: nodes: is empty"),
+        ("type = 'redis'\nnodes = 'a,'", "line 2: nodes: an address is empty"),
+        ("type = 'redis'\nnodes = 5", "line 2: nodes: expected a list"),
+        ("type = 'redis'\nnodes = [5]", "line 2: nodes: expected a list"),
+        ("type = 'redis'\nnodes = 'zookeeper://a'", "zookeeper:// is not the address of such a store"),
+        ("type = 'redis'\nnodes = 'a/2'", "db sets the number"),
+        ("type = 'redis'\nnodes = 'a'\ndb = 'x'", "line 3: db: \"x\": expected the number"),
+        ("type = 'redis'\nnodes = 'a,b'\ndb = 2", "line 3: db: a cluster has no database 2"),
+        (
+            "type = 'redis'\nnodes = 'a'\nchroot = '/x'",
+            "line 3: chroot: only zookeeper has it, and type is redis",
+        ),
+        ("type = 'redis'\nnodes = 'a'\nmaster = 'm'", "line 3: master: only redis-sentinel has it"),
+        ("type = 'redis-sentinel'\nnodes = 'a'", "line 1: master: missing"),
+        ("type = 'redis'\nnodes = 'a'\nuser = 'me'", "line 3: user: given without a password"),
+        ("type = 'redis'\nnodes = 'a'\nsocket = '/s'", "by its socket or by its address"),
+        ("type = 'redis'\nsocket = '/s'\ntls = true", "line 3: tls: a socket"),
+        ("type = 'redis'\nnodes = 'a'\nca = '/x'", "line 3: ca: for encrypted connections only"),
+        (
+            "type = 'redis'\nnodes = 'a'\ntls = true\ncert = '/x'",
+            "line 4: cert: cert and key are given together",
+        ),
+        ("type = 'redis'\nnodes = 'rediss://a'\ntls = false", "line 3: tls: false, but nodes say rediss://"),
+        ("type = 'redis'\nnodes = 'a'\ntls = 'yes'", "line 3: tls: \"yes\": expected true or false"),
+        ("type = 'redis'\nnodes = 'a'\nlayout = 'plian'", "expected redisson or plain; did you mean plain?"),
+        (
+            "type = 'redis'\nnodes = 'a'\nlayout = 'plain'\nfence = 'tenure'",
+            "line 4: fence: the plain layout",
+        ),
+        ("type = 'zookeeper'\nnodes = 'a/x'\nchroot = '/y'", "line 3: chroot: is given twice"),
+        ("type = 'zookeeper'\nnodes = 'a/x,b'", "only the last address"),
+        ("type = 'zookeeper'\nnodes = 'a'\nchroot = 'y'", "line 3: chroot: \"y\" is not a path"),
+        ("type = 'zookeeper'\nnodes = 'a'\npassword = 'p'", "line 3: password: a login is user and password"),
+        ("type = 'redlock'\nnodes = 'a,b,c'\nsentinel_user = 'x'", "no node is behind sentinels"),
+        ("type = 'redlock'\nnodes = 'a,redis://b?db=1,c'", "no options of its own"),
+        ("type = 'memory'\nlease = 10", "line 2: lease: \"10\" is not a duration"),
+        ("type = 'memory'\nlease = 1.5", "line 2: lease: expected a duration in quotes"),
+        ("type = 'sqlite'\npath = ''", "line 2: path: is empty"),
+        ("type = 'memory'\nurl = 'memory:'", "line 1: type: is given twice"),
+        ("lease = '1s'\nurl = 'memory:?lease=1s'", "line 1: lease: is given twice, here and by line 2"),
+        ("url = 'memory:?leese=1s'", "line 1: url: unknown option \"leese\"; did you mean lease?"),
+        ("url = 'orders'", "line 1: url: no scheme"),
+        ("url = 5", "line 1: url: expected a text"),
+        ("[redis]\nnodes = 'a'", "line 1: redis: unknown key: keys stand at the top"),
+        ("type = 'memory'\ntype = 'memory'", "line 2: TOML: duplicate key"),
+        ("type = memory", "line 1: TOML: "),
+    ] {
+        let error = toml(text).and_then(|config| config.check()).unwrap_err().to_string();
+        assert!(error.contains(says), "{text}\n{error}");
+    }
+}
+
+#[test]
+fn wrong_variables_are_named() {
+    for (variables, says) in [
+        (&[("TENURE_LEESE", "1s")][..], "TENURE_LEESE: unknown variable; did you mean TENURE_LEASE?"),
+        (&[("TENURE_HOSTS", "a")], "did you mean TENURE_NODES?"),
+        (&[("TENURE_Lease", "1s")], "did you mean TENURE_LEASE?"),
+        (&[("TENURE_TYPE", "memory"), ("TENURE_LEASE", "1")], "TENURE_LEASE: \"1\" is not a duration"),
+        (&[("TENURE_URL", "memory:?lease=1")], "TENURE_URL: lease: \"1\" is not a duration"),
+        (
+            &[("TENURE_URL", "memory:"), ("TENURE_TYPE", "memory")],
+            "TENURE_TYPE: is given twice, here and by TENURE_URL",
+        ),
+        (&[("TENURE_TYPE", "zookeeper")], "TENURE_TYPE: nodes: missing"),
+    ] {
+        let error = env(Config::default(), variables).and_then(|c| c.check()).unwrap_err().to_string();
+        assert!(error.contains(says), "{variables:?}\n{error}");
+    }
+    let file = toml("type = 'redis'\nnodes = 'a'\nlayout = 'plain'").unwrap();
+    let error = env(file, &[("TENURE_TYPE", "zookeeper")]).unwrap().check().unwrap_err().to_string();
+    assert!(error.starts_with("line 3: layout: only redis"), "{error}");
+    assert!(error.ends_with("type is zookeeper (TENURE_TYPE)"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_variable_that_is_no_text_is_named() {
+    use std::os::unix::ffi::OsStringExt;
+    let variable = ("TENURE_LEASE".into(), OsString::from_vec(vec![0xff]));
+    let error = env::read([variable].into_iter()).err().unwrap().to_string();
+    assert_eq!(error, "TENURE_LEASE: is not UTF-8");
+}
+
+#[test]
+fn variables_of_others_are_left_alone() {
+    let others = [
+        ("TENURE_NAME", "x"),
+        ("TENURE_FENCE", "1"),
+        ("TENURE_HOLD", "x"),
+        ("TENURE_CONFIG", "x"),
+        ("TENURE_PORT", "tcp://10.0.0.1:80"),
+        ("TENURE_REDIS_SERVICE_HOST", "10.0.0.1"),
+        ("TENURE_REDIS_PORT_6379_TCP_ADDR", "10.0.0.1"),
+        ("LEASE", "x"),
+    ];
+    assert_eq!(env(Config::default(), &others).unwrap(), Config::default());
+}
+
+/// A secret in every place where one could be written, also by mistake.
+#[test]
+fn secrets_are_not_shown() {
+    for text in [
+        "type = 'redis'\nnodes = 'a'\npassword = 'hunter2'",
+        "type = 'redis'\nnodes = 'a'\nuser = 'me'\npassword = 'hunter2'\nlease = 'x'",
+        "type = 'redis-sentinel'\nnodes = 'a'\nmaster = 'm'\nsentinel_password = 'hunter2'",
+        "type = 'memory'\npassword = 'hunter2'",
+        "password = 'hunter2'",
+        "type = 'redis'\nnodes = 'redis://:hunter2@a'",
+        "type = 'redis'\nnodes = 'me:hunter2@a:x,b'",
+        "type = 'redlock'\nnodes = 'redis://me:hunter2@a,redis://b,redis://me:hunter2@c'",
+        "type = 'redlock'\nnodes = 'redis://me:hunter2@a,redis://me:hunter2@a'",
+        "type = 'redlock'\nnodes = 'redis://me:hunter2@a:x'",
+        "type = 'zookeeper'\nnodes = 'a'\nuser = 'me'\npassword = 'hunter2'",
+        "url = 'redis://:hunter2@a'",
+        "url = 'redis://:hunter2@a?x'",
+        "url = 'redis://:hunter2@a'\npassword = 'hunter2'",
+        "url = 'redis+sentinel://a/m?sentinel_password=hunter2'",
+        "password = 'hunter2",
+        "password = \"hunter2\\q\"",
+        "password = hunter2",
+        "password = ['hunter2']",
+        "password = { a = 'hunter2' }",
+        "password = 'hunter2'\npassword = 'hunter2'",
+    ] {
+        let said = match toml(text) {
+            Ok(config) => {
+                let checked = config.check().err().map(|e| e.to_string());
+                format!("{config} {config:?} {:?} {checked:?}", config.entries())
+            }
+            Err(error) => format!("{error} {error:?}"),
+        };
+        assert!(!said.contains("hunter"), "{text}\n{said}");
+    }
+}
+
+#[test]
+fn files_are_beside_the_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("app.toml");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(&file, "type = 'sqlite'\npath = 'locks.db'").unwrap();
+    assert_eq!(says(&Config::from_file(&file).unwrap()), format!("type=sqlite path={}", at("locks.db")));
+    std::fs::write(&file, "url = 'sqlite:locks.db'").unwrap();
+    assert_eq!(says(&Config::from_file(&file).unwrap()), format!("type=sqlite path={}", at("locks.db")));
+    std::fs::write(&file, "url = 'sqlite:/locks.db'").unwrap();
+    assert_eq!(says(&Config::from_file(&file).unwrap()), "type=sqlite path=/locks.db");
+    std::fs::write(&file, "type = 'redis'\nnodes = 'a'\ntls = true\nca = 'ca.pem'").unwrap();
+    let config = Config::from_file(&file).unwrap();
+    let error = config.check().unwrap_err().to_string();
+    assert!(error.starts_with(&format!("{}:4: ca: {}: ", file.display(), at("ca.pem"))), "{error}");
+    std::fs::write(at("ca.pem"), "").unwrap();
+    config.check().unwrap();
+    let missing = Config::from_file(at("none.toml")).unwrap_err().to_string();
+    assert!(missing.contains("none.toml: cannot be read"), "{missing}");
+}
+
+#[test]
+fn it_is_shown_as_a_file_that_says_the_same() {
+    let config = toml("type = 'redis'\nnodes = ['a', 'b:1']\ntls = true\nprefix = 'a\"\\'\ndb = 0").unwrap();
+    let shown = config.to_string();
+    assert!(shown.contains("nodes = \"a,b:1\"   # line 2\n"), "{shown}");
+    assert_eq!(says(&toml(&shown).unwrap()), says(&config));
+}
+
+/// The table and the code that reads the keys say the same.
+#[test]
+fn what_a_type_has_it_reads() {
+    for kind in Type::ALL {
+        for key in KEYS.iter().filter(|key| key.of.contains(kind) && key.name != "type") {
+            let also = |name: &str, value: &str| match key.name == name {
+                true => String::new(),
+                false => format!("{name} = '{value}'\n"),
+            };
+            let mut text = format!("type = '{}'\n{} = '{}'\n", kind.name(), key.name, example(key.name));
+            if !matches!(kind, Type::Memory | Type::Sqlite) && key.name != "socket" {
+                text += &also("nodes", "redis+sentinel://a/m").replace(
+                    "redis+sentinel://a/m",
+                    if *kind == Type::Redlock { "redis+sentinel://a/m" } else { "a" },
+                );
+            }
+            if *kind == Type::RedisSentinel {
+                text += &also("master", "m");
+            }
+            if key.name.ends_with("user") || *kind == Type::ZooKeeper && key.name == "password" {
+                text += &also("password", "p");
+                text += &also("user", "u");
+            }
+            if key.name == "sentinel_user" {
+                text += "sentinel_password = 'p'\n";
+            }
+            if ["ca", "cert", "key"].contains(&key.name) {
+                text += "tls = true\n";
+            }
+            if ["cert", "key"].contains(&key.name) {
+                text += &(also("cert", "/x") + &also("key", "/x"));
+            }
+            // Whoever does not read a key fails an assertion in there.
+            let plan = toml(&text).unwrap().given.plan(Settings::default());
+            assert!(plan.is_ok(), "{text}{}", plan.err().unwrap());
+        }
+    }
+}
+
+fn example(key: &str) -> &'static str {
+    match key {
+        "tls" => "true",
+        "chroot" | "path" | "socket" | "ca" | "cert" | "key" => "/x",
+        "layout" => "plain",
+        "fence" => "redisson",
+        "acl" => "open",
+        "network_fs" => "allow",
+        "durability" => "replicas:2",
+        "drift" => "1%+2ms",
+        "retry_delay" => "1ms-2ms",
+        "db" | "tries" => "0",
+        "restart_delay" => "70s",
+        "nodes" | "user" | "password" | "master" | "prefix" | "client_name" => "a",
+        "sentinel_user" | "sentinel_password" => "a",
+        _ => "5s",
+    }
+}

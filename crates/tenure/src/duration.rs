@@ -1,0 +1,56 @@
+//! Durations as people write them.
+
+use std::time::Duration;
+
+/// A duration as people write it: `300ms`, `30s`, `5m`, `2h`, `1d`, or sums such as `1m30s`.
+///
+/// # Errors
+/// A sentence that says what is wrong.
+pub fn parse_duration(text: &str) -> std::result::Result<Duration, String> {
+    let wrong = || {
+        format!("{text:?} is not a duration: expected a number with a unit, such as 300ms, 30s, 5m or 1h30m")
+    };
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Err(wrong());
+    }
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+        let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
+        rest = &rest[digits..];
+        let unit = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let seconds = match &rest[..unit] {
+            "us" | "µs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" | "min" => 60.0,
+            "h" => 3600.0,
+            "d" => 86_400.0,
+            _ => return Err(wrong()),
+        };
+        total += Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())?;
+        rest = &rest[unit..];
+    }
+    Ok(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        for (text, ms) in
+            [("300ms", 300), ("30s", 30_000), ("1.5s", 1500), ("1h30m", 5_400_000), ("1m 30s", 0)]
+        {
+            match parse_duration(text) {
+                Ok(d) => assert_eq!(d.as_millis(), ms, "{text}"),
+                Err(_) => assert_eq!(ms, 0, "{text}"),
+            }
+        }
+        for bad in ["", "5", "s", "5x", "-1s", "1e9d"] {
+            assert!(parse_duration(bad).unwrap_err().contains("not a duration"), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! What was said about a store, key by key, and where each was said: what addresses, files and variables become before
+//! they become a store.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_core::{Error, Result, Settings};
+
+use crate::duration::parse_duration;
+use crate::keys::{About, Form, KEYS, Key, Type};
+use crate::spelling::hint;
+
+/// Where something was said.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    /// In an address of this scheme, that a program or a command line gave.
+    Address(String),
+    /// In a line of a file, or of a text that has no name.
+    Line { file: Option<Arc<str>>, line: usize },
+    /// In a variable of the environment.
+    Variable(String),
+}
+
+impl Origin {
+    pub(crate) fn wrong(&self, key: &str, why: impl fmt::Display) -> Error {
+        Error::Config(match self {
+            Self::Address(scheme) => format!("{scheme}: {key}: {why}"),
+            Self::Variable(name) if *name == variable(key) => format!("{name}: {why}"),
+            here => format!("{here}: {key}: {why}"),
+        })
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(_) => f.write_str("address"),
+            Self::Line { file: Some(file), line } => write!(f, "{file}:{line}"),
+            Self::Line { file: None, line } => write!(f, "line {line}"),
+            Self::Variable(name) => f.write_str(name),
+        }
+    }
+}
+
+/// The variable that a key is read from.
+pub(crate) fn variable(key: &str) -> String {
+    format!("TENURE_{}", key.to_ascii_uppercase())
+}
+
+/// One thing that was said.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Setting {
+    pub(crate) key: &'static Key,
+    pub(crate) text: String,
+    pub(crate) from: Origin,
+}
+
+impl Setting {
+    pub(crate) fn wrong(&self, why: impl fmt::Display) -> Error {
+        self.from.wrong(self.key.name, why)
+    }
+
+    pub(crate) fn duration(&self) -> Result<Duration> {
+        parse_duration(&self.text).map_err(|e| self.wrong(e))
+    }
+
+    pub(crate) fn number<N: std::str::FromStr>(&self, expected: &str) -> Result<N> {
+        self.text.parse().map_err(|_| self.wrong(format!("{:?}: expected {expected}", self.text)))
+    }
+
+    pub(crate) fn flag(&self) -> Result<bool> {
+        self.number("true or false")
+    }
+
+    /// The choice that was made. The first is the default.
+    pub(crate) fn choice<T: Copy>(&self, choices: &[(&'static str, T)]) -> Result<T> {
+        let names = || choices.iter().map(|(name, _)| *name);
+        let found = choices.iter().find(|(name, _)| *name == self.text);
+        found.map(|(_, choice)| *choice).ok_or_else(|| {
+            let expected: Vec<&str> = names().collect();
+            self.wrong(format!(
+                "{:?}: expected {}{}",
+                self.text,
+                expected.join(" or "),
+                hint(&self.text, names())
+            ))
+        })
+    }
+
+    /// As it may be shown.
+    pub(crate) fn shown(&self) -> String {
+        match self.key.form {
+            Form::Secret => MASK.to_owned(),
+            Form::Nodes => self.text.split(',').map(without_login).collect::<Vec<_>>().join(","),
+            _ => self.text.clone(),
+        }
+    }
+}
+
+const MASK: &str = "***";
+
+/// Nodes of a quorum may have logins of their own.
+fn without_login(node: &str) -> String {
+    let Some((login, host)) = node.rsplit_once('@') else { return node.to_owned() };
+    let scheme = login.split_once("://").map(|(scheme, _)| format!("{scheme}://")).unwrap_or_default();
+    format!("{scheme}{MASK}@{host}")
+}
+
+/// All that was said.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub(crate) struct Given {
+    all: BTreeMap<&'static str, Setting>,
+    /// Whether an address named the store.
+    whole: bool,
+}
+
+impl Given {
+    /// Adds what one source says. Saying a thing twice is a contradiction, even if it is the same.
+    pub(crate) fn say(&mut self, key: &'static Key, text: impl Into<String>, from: &Origin) -> Result<()> {
+        let setting = Setting { key, text: text.into(), from: from.clone() };
+        match self.all.get(key.name) {
+            Some(before) => Err(setting.wrong(twice(before, &setting))),
+            None => {
+                self.all.insert(key.name, setting);
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes paths that begin nowhere begin at this folder.
+    pub(crate) fn relative_to(&mut self, folder: &Path) -> Result<()> {
+        for setting in self.all.values_mut().filter(|s| s.key.form == Form::File) {
+            let path = folder.join(&setting.text).into_os_string().into_string();
+            setting.text = path.map_err(|path| {
+                setting.wrong(format!("{} is not UTF-8: give the whole path", Path::new(&path).display()))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Adds what an address in the same source says.
+    pub(crate) fn say_all(&mut self, address: Self) -> Result<()> {
+        self.whole |= address.whole;
+        address.all.into_values().try_for_each(|s| match self.all.get(s.key.name) {
+            // The key is told, not the address, since it is what can be left out.
+            Some(own) => Err(own.wrong(twice(&s, own))),
+            None => self.say(s.key, s.text, &s.from),
+        })
+    }
+
+    pub(crate) fn named_by_address(mut self) -> Self {
+        self.whole = true;
+        self
+    }
+
+    /// Puts what a stronger source says over this. If that names a store by its address, nothing of the store here is
+    /// left: a password goes to nobody else than it was meant for.
+    pub(crate) fn under(mut self, stronger: Self) -> Self {
+        if stronger.whole {
+            self.all.retain(|_, s| s.key.about == About::Client);
+        }
+        self.all.extend(stronger.all);
+        self.whole |= stronger.whole;
+        self
+    }
+
+    /// Puts other things in the place of these.
+    #[cfg(feature = "redis")]
+    pub(crate) fn replace(&mut self, settings: Self) {
+        self.all.extend(settings.all);
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn forget(&mut self, keys: &[&str]) {
+        self.all.retain(|key, _| !keys.contains(key));
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Setting> {
+        self.all.get(key)
+    }
+
+    pub(crate) fn take(&mut self, key: &str) -> Option<Setting> {
+        debug_assert!(Key::named(key).is_some(), "{key} is in the table");
+        self.all.remove(key)
+    }
+
+    pub(crate) fn duration(&mut self, key: &str, into: &mut Duration) -> Result<()> {
+        if let Some(setting) = self.take(key) {
+            *into = setting.duration()?;
+        }
+        Ok(())
+    }
+
+    /// The same where less than `least` makes no sense.
+    #[cfg(any(feature = "redis", feature = "zookeeper"))]
+    pub(crate) fn at_least(&mut self, key: &str, least: Duration, into: &mut Duration) -> Result<()> {
+        let Some(setting) = self.take(key) else { return Ok(()) };
+        *into = setting.duration()?;
+        if *into < least {
+            return Err(setting.wrong(format!("{:?} is too short: {least:?} at least", *into)));
+        }
+        Ok(())
+    }
+
+    /// In the order of the table.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Setting> {
+        KEYS.iter().filter_map(|key| self.all.get(key.name))
+    }
+
+    /// Whether anything is said about the store.
+    pub(crate) fn has_store(&self) -> bool {
+        self.iter().any(|s| s.key.about != About::Client)
+    }
+
+    /// Which type of store it is, once nothing is left that others have only.
+    pub(crate) fn kind(&mut self) -> Result<(Type, Setting)> {
+        let names = || Type::ALL.iter().map(|t| t.name());
+        let expected = || names().collect::<Vec<_>>().join(", ");
+        let Some(setting) = self.take("type") else {
+            let missing = format!("missing: expected one of {}, or a url", expected());
+            let first = self.iter().find(|s| s.key.about != About::Client);
+            return Err(match first {
+                Some(said) => said.wrong(format!("says nothing without a type; type is {missing}")),
+                None => Error::Config(format!("type is {missing}; {} sets it", variable("type"))),
+            });
+        };
+        let Some(kind) = Type::named(&setting.text) else {
+            return Err(setting.wrong(format!(
+                "{:?} is unknown: expected one of {}{}",
+                setting.text,
+                expected(),
+                hint(&setting.text, names())
+            )));
+        };
+        match self.iter().find(|s| !s.key.of.contains(&kind)) {
+            Some(stranger) => Err(stranger.wrong(format!(
+                "{}, and type is {} ({})",
+                stranger.key.owners(),
+                kind.name(),
+                setting.from
+            ))),
+            None => Ok((kind, setting)),
+        }
+    }
+
+    /// What is about the client.
+    pub(crate) fn settings(&mut self, mut settings: Settings) -> Result<Settings> {
+        self.duration("lease", &mut settings.lease)?;
+        self.duration("call_timeout", &mut settings.call_timeout)?;
+        self.duration("outage", &mut settings.outage)?;
+        self.duration("close_timeout", &mut settings.close_timeout)?;
+        let mut poll = Duration::ZERO;
+        self.duration("poll", &mut poll)?;
+        if !poll.is_zero() {
+            settings.poll = Some(poll);
+        }
+        let mut warn_held = Duration::ZERO;
+        self.duration("warn_held", &mut warn_held)?;
+        if !warn_held.is_zero() {
+            settings.warn_held = Some(warn_held);
+        }
+        if let Some(deadlocks) = self.take("deadlocks") {
+            settings.deadlocks = deadlocks.text.parse().map_err(|e| deadlocks.wrong(e))?;
+        }
+        if let Some(durability) = self.take("durability") {
+            settings.durability = durability.text.parse().map_err(|e| durability.wrong(e))?;
+        }
+        Ok(settings)
+    }
+}
+
+fn twice(before: &Setting, now: &Setting) -> String {
+    if before.from == now.from {
+        return "is given twice".to_owned();
+    }
+    format!("is given twice, here and by {}", before.from)
+}
