@@ -71,6 +71,16 @@ pub enum Error {
         /// How often it was tried, and what was said the last time.
         reason: String,
     },
+    /// Others held it for as long as was to be waited. Calls that can say `None` say that instead.
+    #[error("{backend}: {what}: busy: {}", match *waited { Duration::ZERO => "held by others".into(), d => format!("still held by others after {d:?}") })]
+    Busy {
+        /// Scheme of the store.
+        backend: &'static str,
+        /// The call and the name it was for.
+        what: String,
+        /// How long was waited.
+        waited: Duration,
+    },
     /// The client was closed.
     #[error("the client is closed")]
     Closed,
@@ -101,6 +111,11 @@ impl Error {
     /// Whether this says that something held was lost.
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost(_))
+    }
+
+    /// Whether this says that others held it all the time.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Busy { .. })
     }
 }
 

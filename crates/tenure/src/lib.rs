@@ -30,9 +30,15 @@
 //! also `?durability=replicas:2`.
 
 mod address;
+#[cfg(feature = "macros")]
+mod attribute;
 
 pub use address::{Address, connect, connect_with, open, parse_duration};
+#[cfg(feature = "macros")]
+pub use attribute::{Current, current, generated as __private, install};
 pub use tenure_core::*;
+#[cfg(feature = "macros")]
+pub use tenure_macros::distributed_lock;
 #[cfg(feature = "redis")]
 pub use tenure_redis as redis;
 #[cfg(feature = "sqlite")]

@@ -1,0 +1,23 @@
+//! The attribute `#[distributed_lock]`. Use it by way of the crate `tenure`, which re-exports it.
+
+mod args;
+mod duration;
+mod expand;
+mod function;
+mod key;
+
+use proc_macro::TokenStream;
+
+/// Holds a lock while the function runs.
+#[proc_macro_attribute]
+pub fn distributed_lock(args: TokenStream, item: TokenStream) -> TokenStream {
+    let item = proc_macro2::TokenStream::from(item);
+    let expanded = syn::parse(args)
+        .and_then(|args| expand::expand(&args, function::Function::parse(item.clone())?))
+        // The function as it stands is left, so that nothing else is reported about it.
+        .unwrap_or_else(|error| {
+            let error = error.to_compile_error();
+            quote::quote!(#error #item)
+        });
+    expanded.into()
+}
