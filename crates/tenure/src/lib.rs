@@ -28,10 +28,13 @@
 //!
 //! Each takes `?lease=30s`, `?poll=2s`, `?call_timeout=5s`, `?outage=30s` and `?close_timeout=5s`; a store with replicas
 //! also `?durability=replicas:2`.
+//!
+//! For code without a runtime there is the same in [`blocking`].
 
 mod address;
 #[cfg(feature = "macros")]
 mod attribute;
+pub mod blocking;
 
 pub use address::{Address, connect, connect_with, open, parse_duration};
 #[cfg(feature = "macros")]

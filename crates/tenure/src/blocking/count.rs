@@ -1,0 +1,88 @@
+//! The counting semaphore, for threads.
+
+use std::time::Duration;
+
+use super::thread::waits;
+
+/// A counting semaphore: a shared number of permits, not tied to whoever took them.
+///
+/// A process that dies with permits taken does not give them back: use [`super::Semaphore`] unless that is wanted.
+///
+/// ```
+/// # fn main() -> tenure::Result<()> {
+/// # let client = tenure::blocking::connect("memory:")?;
+/// let seats = client.counting_semaphore("seats");
+/// seats.try_set(10)?;
+/// seats.acquire(3)?;
+/// assert_eq!(seats.available()?, 7);
+/// seats.release(3)
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct CountingSemaphore {
+    inner: crate::CountingSemaphore,
+}
+
+impl From<crate::CountingSemaphore> for CountingSemaphore {
+    fn from(semaphore: crate::CountingSemaphore) -> Self {
+        Self { inner: semaphore }
+    }
+}
+
+impl CountingSemaphore {
+    waits! {
+        /// Sets the number of permits if there is none yet. Whether it did.
+        ///
+        /// # Errors
+        /// `Unavailable` or `Unknown` when the store does not answer; `Config` for a bad or otherwise used name.
+        fn try_set(&self, permits: u64) -> bool;
+
+        /// Takes `n` permits, waiting as long as it takes.
+        ///
+        /// # Errors
+        /// As [`CountingSemaphore::try_set`].
+        fn acquire(&self, n: u64) -> ();
+
+        /// Takes `n` permits if they are there. Whether it did.
+        ///
+        /// # Errors
+        /// As [`CountingSemaphore::try_set`].
+        fn try_acquire(&self, n: u64) -> bool;
+
+        /// Takes `n` permits, waiting for at most `limit`. Whether it did.
+        ///
+        /// # Errors
+        /// As [`CountingSemaphore::try_set`].
+        fn try_acquire_for(&self, n: u64, limit: Duration) -> bool;
+
+        /// Gives `n` permits back; makes the semaphore if there is none.
+        ///
+        /// # Errors
+        /// As [`CountingSemaphore::try_set`].
+        fn release(&self, n: u64) -> ();
+
+        /// Adds to the number of permits, or takes away from it; it may become negative.
+        ///
+        /// # Errors
+        /// As [`CountingSemaphore::try_set`].
+        fn add(&self, n: i64) -> ();
+
+        /// Takes all permits that are there, and says how many.
+        ///
+        /// # Errors
+        /// As [`CountingSemaphore::try_set`].
+        fn drain(&self) -> u64;
+
+        /// How many permits are there; 0 when the semaphore does not exist.
+        ///
+        /// # Errors
+        /// As [`CountingSemaphore::try_set`].
+        fn available(&self) -> i64;
+
+        /// Removes the semaphore. Whether there was one.
+        ///
+        /// # Errors
+        /// As [`CountingSemaphore::try_set`].
+        fn delete(&self) -> bool;
+    }
+}

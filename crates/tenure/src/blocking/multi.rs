@@ -1,0 +1,113 @@
+//! Several locks, all or nothing, for threads.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::Lock;
+use super::guard::Bound;
+use super::thread::wait;
+use crate::{Fence, Lost, Name, Result};
+
+/// Several locks as one: any kinds, from one client or several. No order is needed.
+///
+/// ```
+/// # fn main() -> tenure::Result<()> {
+/// # let client = tenure::blocking::connect("memory:")?;
+/// let both = tenure::blocking::multi([client.lock("from"), client.lock("to")]);
+/// let guard = both.acquire()?;
+/// assert_eq!(guard.fences().len(), 2);
+/// guard.release()
+/// # }
+/// ```
+pub fn multi(locks: impl IntoIterator<Item = Lock>) -> MultiLock {
+    MultiLock { inner: crate::multi(locks.into_iter().map(Lock::into_async)) }
+}
+
+/// See [`multi`].
+#[derive(Clone, Debug)]
+#[must_use = "a template does nothing until it is acquired"]
+pub struct MultiLock {
+    inner: crate::MultiLock,
+}
+
+impl MultiLock {
+    /// Waits until all are held.
+    ///
+    /// # Errors
+    /// As [`tenure::MultiLock::acquire`](crate::MultiLock::acquire).
+    #[track_caller]
+    pub fn acquire(&self) -> Result<MultiGuard> {
+        wait(self.inner.acquire()).map(MultiGuard::new)
+    }
+
+    /// Takes all if all are free.
+    ///
+    /// # Errors
+    /// As [`MultiLock::acquire`].
+    #[track_caller]
+    pub fn try_acquire(&self) -> Result<Option<MultiGuard>> {
+        Ok(wait(self.inner.try_acquire())?.map(MultiGuard::new))
+    }
+
+    /// Waits for at most `limit` until all are held.
+    ///
+    /// # Errors
+    /// As [`MultiLock::acquire`].
+    #[track_caller]
+    pub fn try_acquire_for(&self, limit: Duration) -> Result<Option<MultiGuard>> {
+        Ok(wait(self.inner.try_acquire_for(limit))?.map(MultiGuard::new))
+    }
+}
+
+/// Several holds as one, bound to the thread as [`Guard`](super::Guard) is.
+#[derive(Debug)]
+#[must_use = "dropping a guard releases what it holds"]
+pub struct MultiGuard {
+    inner: crate::MultiGuard,
+    thread: Bound,
+}
+
+impl MultiGuard {
+    fn new(guard: crate::MultiGuard) -> Self {
+        Self { inner: guard, thread: PhantomData }
+    }
+
+    /// The fence of each lock.
+    pub fn fences(&self) -> Vec<(&Name, Option<Fence>)> {
+        self.inner.fences()
+    }
+
+    /// Whether all are certain to be held at this moment.
+    pub fn is_held(&self) -> bool {
+        self.inner.is_held()
+    }
+
+    /// For how long all are certain to be held.
+    pub fn remaining(&self) -> Duration {
+        self.inner.remaining()
+    }
+
+    /// Waits until one of them is lost.
+    #[track_caller]
+    pub fn lost(&self) -> Lost {
+        wait(async { Ok(self.inner.lost().await) }).expect("the thread that it was acquired with")
+    }
+
+    /// Waits for at most `limit` until one of them is lost. `None` while all are held.
+    #[track_caller]
+    pub fn lost_for(&self, limit: Duration) -> Option<Lost> {
+        wait(async { Ok(timeout(limit, self.inner.lost()).await.ok()) })
+            .expect("the thread that it was acquired with")
+    }
+
+    /// Releases all, also when one fails.
+    ///
+    /// # Errors
+    /// The one error there was, or `Several`.
+    #[track_caller]
+    pub fn release(self) -> Result<()> {
+        wait(self.inner.release())
+    }
+}
