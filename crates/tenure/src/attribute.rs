@@ -14,7 +14,7 @@ pub use install::install;
 #[doc(hidden)]
 pub mod generated {
     pub use super::answer::{Answer, Otherwise, Outcome, never, refuse};
-    pub use super::call::{Call, Ended, Entered, Inside, OnLost, enter};
+    pub use super::call::{Call, Ended, Entered, Inside, OnLost, enter, enter_blocking};
     pub use super::install::{AsClient, given, installed};
     pub use super::names::{key, names, parts};
 }

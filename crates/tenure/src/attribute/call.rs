@@ -7,6 +7,7 @@ use std::time::Duration;
 use tenure_core::{Client, Error, Guard, Kind, Lock, MultiGuard, Name, Owner, Result, multi};
 
 use super::enclosing::{Enclosed, Entry, Frame, innermost, inside};
+use crate::blocking::wait;
 
 /// What a call asks for.
 #[derive(Debug)]
@@ -119,6 +120,15 @@ pub async fn enter(call: Option<Call>) -> Entered {
     }
 }
 
+/// The same for a thread, which waits.
+///
+/// # Panics
+/// On a thread that drives async tasks.
+#[track_caller]
+pub fn enter_blocking(call: Option<Call>) -> Entered {
+    wait(async { Ok(enter(call).await) }).unwrap_or_else(Entered::Failed)
+}
+
 /// A call that got in.
 pub struct Inside(Option<(Guards, Arc<Frame>)>);
 
@@ -135,6 +145,14 @@ impl Inside {
             },
         };
         Ended { value: Some(value), error: told(guards.release().await) }
+    }
+
+    /// The same for a thread, which cannot be stopped: the body runs to its end.
+    #[track_caller]
+    pub fn run_blocking<R>(self, body: impl FnOnce() -> R) -> Ended<R> {
+        let Some((guards, frame)) = self.0 else { return Ended { value: Some(body()), error: None } };
+        let value = inside(&frame, body);
+        Ended { value: Some(value), error: told(wait(guards.release())) }
     }
 }
 

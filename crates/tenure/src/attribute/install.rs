@@ -60,6 +60,12 @@ impl AsClient for Client {
     }
 }
 
+impl AsClient for crate::blocking::Client {
+    fn as_client(&self) -> &Client {
+        self.async_client()
+    }
+}
+
 impl<C: AsClient + ?Sized> AsClient for &C {
     fn as_client(&self) -> &Client {
         (**self).as_client()
