@@ -2,7 +2,7 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::{Block, Error, Result, parse_quote};
+use syn::{Block, Error, Expr, Local, Pat, Result, Stmt, parse_quote};
 
 use crate::args::{Args, OnBusy, OnFail, OnLost};
 use crate::function::{Function, Output, Runs, boxed_body_mut};
@@ -49,7 +49,7 @@ fn locked(args: &Args, runs: Runs, output: &Output, body: &Block) -> Block {
     // The type of the result is known to the function, but not to the block that its body becomes.
     let typed = (!output.is_hidden())
         .then(|| quote_spanned!(output.span=> if false { return ::tenure::__private::never::<#ty>(); }));
-    let stmts = &body.stmts;
+    let stmts = if runs == Runs::Boxed { used(&body.stmts) } else { body.stmts.clone() };
     let (enter, run) = match runs {
         Runs::Plain => (
             quote!(::tenure::__private::enter_blocking(#asked)),
@@ -71,6 +71,21 @@ fn locked(args: &Args, runs: Runs, output: &Output, body: &Block) -> Block {
             ::tenure::__private::Entered::Failed(#error) => #failed,
         }
     })
+}
+
+/// What `async_trait` has made of arguments, `let id = id;`, made use of: one that only the key needs is not unused.
+fn used(stmts: &[Stmt]) -> Vec<Stmt> {
+    let mut all = Vec::new();
+    for stmt in stmts {
+        all.push(stmt.clone());
+        if let Stmt::Local(Local { pat: Pat::Ident(name), init: Some(init), .. }) = stmt
+            && matches!(&*init.expr, Expr::Path(argument) if argument.path.is_ident(&name.ident))
+        {
+            let name = &name.ident;
+            all.push(parse_quote!(let _ = &#name;));
+        }
+    }
+    all
 }
 
 /// What is asked for. Keys are made here, before the body can move what they are made of.
@@ -126,6 +141,7 @@ impl Answers<'_> {
     fn on_lost(&self) -> TokenStream {
         match self.args.on_lost {
             Some((OnLost::Finish, _)) => quote!(::tenure::__private::OnLost::Finish),
+            None if self.by_type() && self.output.is_hidden() => quote!(::tenure::__private::OnLost::Finish),
             None if self.by_type() => self.answer("on_lost", TokenStream::new()),
             _ => quote!(::tenure::__private::OnLost::Cancel),
         }

@@ -61,7 +61,7 @@ async fn a_list_with_a_name_that_is_held(client: Client) {
         Ok(fences)
     }
     #[distributed_lock(key = ["b", "a"], client = client)]
-    async fn both(_client: &Client) -> Result<Vec<Option<Fence>>> {
+    async fn both(client: &Client) -> Result<Vec<Option<Fence>>> {
         Ok(tenure::current().unwrap().fences().into_iter().map(|(_, fence)| fence).collect())
     }
     let fences = one(&client).await.unwrap();
