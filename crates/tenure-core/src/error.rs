@@ -1,4 +1,5 @@
-//! Errors, named by what a caller can do about them. Busy and timed out are not errors but `None`.
+//! Errors, named by what a caller can do about them. Busy and timed out are not errors but `None`,
+//! wherever a call can say that.
 
 use std::time::Duration;
 

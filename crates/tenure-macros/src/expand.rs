@@ -101,7 +101,13 @@ fn call(args: &Args) -> TokenStream {
     let options = &args.options;
     let call = quote!(::core::option::Option::Some(::tenure::__private::Call::new(#client, #names)#options));
     match &args.condition {
-        Some(condition) => quote!(if #condition { #call } else { ::core::option::Option::None }),
+        Some(condition) => {
+            let locks = Ident::new("locks", Span::mixed_site());
+            quote!({
+                let #locks: bool = #condition;
+                if #locks { #call } else { ::core::option::Option::None }
+            })
+        }
         None => call,
     }
 }

@@ -29,7 +29,16 @@
 //! Each takes `?lease=30s`, `?poll=2s`, `?call_timeout=5s`, `?outage=30s` and `?close_timeout=5s`; a store with replicas
 //! also `?durability=replicas:2`.
 //!
-//! For code without a runtime there is the same in [`blocking`].
+//! For code without a runtime there is the same in [`blocking`]. A function that holds a lock while it runs can say so:
+//!
+//! ```
+//! # #[cfg(feature = "macros")]
+//! #[tenure::distributed_lock(key = order, prefix = "orders", wait = "5s")]
+//! async fn ship(order: u64) -> tenure::Result<()> {
+//!     // nobody else ships this order
+//!     Ok(())
+//! }
+//! ```
 
 mod address;
 #[cfg(feature = "macros")]
@@ -38,7 +47,10 @@ pub mod blocking;
 
 pub use address::{Address, connect, connect_with, open, parse_duration};
 #[cfg(feature = "macros")]
-pub use attribute::{Current, current, generated as __private, install};
+#[doc(hidden)]
+pub use attribute::generated as __private;
+#[cfg(feature = "macros")]
+pub use attribute::{Current, current, install};
 pub use tenure_core::*;
 #[cfg(feature = "macros")]
 pub use tenure_macros::distributed_lock;

@@ -102,7 +102,13 @@ async fn a_key_is_made_once() {
     async fn call(client: &Client, count: &std::cell::Cell<u32>, lock: bool) -> Result<bool> {
         Ok(tenure::current().is_some())
     }
+    /// Names of ours are not in the way of names of theirs.
+    #[distributed_lock(key = (locks, asked, error), condition = locks > 0, client = inside)]
+    async fn names(inside: &Client, locks: u32, asked: u32, error: u32) -> Result<(String, u32)> {
+        Ok((held(), locks + asked + error))
+    }
     let (client, count) = (memory().await, std::cell::Cell::new(0));
+    assert_eq!(names(&client, 1, 2, 3).await.unwrap(), ("1:2:3".into(), 6));
     assert!(call(&client, &count, true).await.unwrap());
     assert_eq!(count.get(), 1);
     assert!(!call(&client, &count, false).await.unwrap(), "nothing is held");
