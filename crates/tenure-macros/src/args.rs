@@ -136,19 +136,18 @@ fn word(input: ParseStream<'_>, seen: &[Ident]) -> Result<Ident> {
     Ok(word)
 }
 
-/// The word that begins alike, or has the same letters.
+/// The word with the same letters, or the one that means the same elsewhere.
 fn nearest(word: &str) -> String {
     let letters = |w: &str| {
         let mut letters: Vec<char> = w.to_lowercase().chars().filter(char::is_ascii_alphabetic).collect();
         letters.sort_unstable();
         letters
     };
-    let near = WORDS.iter().find(|known| letters(known) == letters(word));
-    let near = near.or_else(|| match word {
-        "timeout" | "wait_time" | "waitTime" => Some(&"wait"),
-        "lease_time" | "leaseTime" | "ttl" => Some(&"lease"),
-        _ => None,
-    });
+    let near = match word {
+        "timeout" | "wait_time" | "waitTime" => Some("wait"),
+        "ttl" | "lease_time" | "leaseTime" => Some("lease"),
+        word => WORDS.iter().copied().find(|known| letters(known) == letters(word)),
+    };
     near.map_or_else(String::new, |known| format!("; did you mean `{known}`?"))
 }
 

@@ -131,7 +131,7 @@ impl Answers<'_> {
     }
 
     fn answer(&self, method: &str, with: TokenStream) -> TokenStream {
-        let (ty, method) = (&self.output.ty, Ident::new(method, Span::call_site()));
+        let (ty, method) = (&self.output.ty, Ident::new(method, self.output.span));
         if self.output.is_hidden() {
             quote!(::tenure::__private::Otherwise::#method(&::tenure::__private::Answer::<#ty>::new(), #with))
         } else {
@@ -140,7 +140,7 @@ impl Answers<'_> {
     }
 
     fn outcome(&self, method: &str, with: TokenStream) -> TokenStream {
-        let (ty, method) = (&self.output.ty, Ident::new(method, Span::call_site()));
+        let (ty, method) = (&self.output.ty, Ident::new(method, self.output.span));
         quote_spanned!(self.output.span=> <#ty as ::tenure::__private::Outcome>::#method(#with))
     }
 

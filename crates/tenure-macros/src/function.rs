@@ -5,7 +5,7 @@ use syn::spanned::Spanned;
 use syn::visit_mut::{VisitMut, visit_type_mut};
 use syn::{
     Block, Error, Expr, ExprAsync, GenericArgument, ItemFn, PathArguments, Result, ReturnType, Stmt,
-    TraitItemFn, Type, TypeParamBound, parse_quote,
+    TraitItemFn, Type, TypeParamBound, parse_quote_spanned,
 };
 
 /// How a function runs.
@@ -65,13 +65,9 @@ impl Function {
                 "an `extern fn` cannot be locked: annotate a Rust function that it calls",
             );
         }
-        let returned = match &sig.output {
-            ReturnType::Default => parse_quote!(()),
-            ReturnType::Type(_, ty) => (**ty).clone(),
-        };
-        let span = match &sig.output {
-            ReturnType::Default => sig.ident.span(),
-            ReturnType::Type(_, ty) => ty.span(),
+        let (returned, span) = match &sig.output {
+            ReturnType::Default => (parse_quote_spanned!(sig.ident.span()=> ()), sig.ident.span()),
+            ReturnType::Type(_, ty) => ((**ty).clone(), ty.span()),
         };
         let (runs, ty) = match future_output(&returned) {
             _ if sig.asyncness.is_some() => (Runs::Async, returned),
@@ -106,7 +102,7 @@ fn without_impl(mut ty: Type) -> Type {
     impl VisitMut for Hide {
         fn visit_type_mut(&mut self, ty: &mut Type) {
             if let Type::ImplTrait(hidden) = ty {
-                *ty = syn::parse_quote_spanned!(hidden.span()=> _);
+                *ty = parse_quote_spanned!(hidden.span()=> _);
             } else {
                 visit_type_mut(self, ty);
             }

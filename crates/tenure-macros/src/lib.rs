@@ -102,10 +102,10 @@ pub fn distributed_lock(args: TokenStream, item: TokenStream) -> TokenStream {
     let item = proc_macro2::TokenStream::from(item);
     let expanded = syn::parse(args)
         .and_then(|args| expand::expand(&args, function::Function::parse(item.clone())?))
-        // The function as it stands is left, so that nothing else is reported about it.
+        // The function is left as it stands, so that nothing else is reported about it or its callers.
         .unwrap_or_else(|error| {
             let error = error.to_compile_error();
-            quote::quote!(#error #item)
+            quote::quote!(#error #[allow(unused)] #item)
         });
     expanded.into()
 }

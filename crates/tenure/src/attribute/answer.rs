@@ -12,7 +12,7 @@ use super::call::{Ended, OnLost};
     message = "`{Self}` cannot tell the caller that the lock was busy or lost",
     label = "not a `Result`",
     note = "return a `Result` whose error type is `From<tenure::Error>`",
-    note = "or say `on_busy = skip(value)`, `on_busy = call(function)` or `on_fail = panic`"
+    note = "or say `on_fail = panic`, or `on_busy = skip(value)` or `call(function)` without `on_lost = cancel`"
 )]
 pub trait Outcome: Sized {
     /// The body did not run.
