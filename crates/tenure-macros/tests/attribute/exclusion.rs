@@ -19,7 +19,7 @@ async fn branches_exclude_each_other(client: Client) {
     let room = Room::default();
     for _ in 0..3 {
         let (a, b) = tokio::join!(visit(&client, 1, &room), visit(&client, 1, &room));
-        (a.unwrap(), b.unwrap());
+        a.and(b).unwrap();
     }
     assert_eq!((room.most(), room.visits()), (1, 6));
 }
@@ -77,7 +77,7 @@ async fn lists_exclude_each_other(client: Client) {
 async fn other_keys_do_not_exclude() {
     let (client, room) = (memory().await, Room::default());
     let (a, b) = tokio::join!(visit(&client, 1, &room), visit(&client, 2, &room));
-    (a.unwrap(), b.unwrap());
+    a.and(b).unwrap();
     assert_eq!(room.most(), 2);
 }
 
@@ -136,9 +136,9 @@ async fn readers_share_and_a_writer_does_not() {
     let client = memory().await;
     let (readers, writers) = (Room::default(), Room::default());
     let (a, b) = tokio::join!(read(&client, &readers), read(&client, &readers));
-    (a.unwrap(), b.unwrap());
+    a.and(b).unwrap();
     assert_eq!(readers.most(), 2);
     let (a, b, c) = tokio::join!(write(&client, &writers), read(&client, &writers), write(&client, &writers));
-    (a.unwrap(), b.unwrap(), c.unwrap());
+    a.and(b).and(c).unwrap();
     assert_eq!((writers.most(), writers.visits()), (1, 3));
 }
