@@ -1,4 +1,5 @@
-//! Errors, named by what a caller can do about them. Busy and timed out are not errors but `None`.
+//! Errors, named by what a caller can do about them. Busy and timed out are not errors but `None`,
+//! wherever a call can say that.
 
 use std::time::Duration;
 
@@ -75,6 +76,16 @@ pub enum Error {
     /// [`Settings::deadlocks`](crate::Settings::deadlocks) says so, and to one of them.
     #[error(transparent)]
     Deadlock(#[from] Deadlock),
+    /// Others held it for as long as was to be waited. Calls that can say `None` say that instead.
+    #[error("{backend}: {what}: busy: {}", match *waited { Duration::ZERO => "held by others".into(), d => format!("still held by others after {d:?}") })]
+    Busy {
+        /// Scheme of the store.
+        backend: &'static str,
+        /// The call and the name it was for.
+        what: String,
+        /// How long was waited.
+        waited: Duration,
+    },
     /// The client was closed.
     #[error("the client is closed")]
     Closed,
@@ -105,6 +116,11 @@ impl Error {
     /// Whether this says that something held was lost.
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost(_))
+    }
+
+    /// Whether this says that others held it all the time.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Busy { .. })
     }
 }
 

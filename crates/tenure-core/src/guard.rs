@@ -13,7 +13,7 @@ use crate::backend::Released;
 use crate::client::{Core, Inner};
 use crate::hold::{Hold, Leave, Part};
 use crate::signs::End;
-use crate::{Claim, Error, Fence, HoldId, Lost, LostReason, Name, Result};
+use crate::{Claim, Error, Fence, Held, HoldId, Lost, LostReason, Name, Result};
 
 /// Something held. Releasing or dropping it lets the next one in.
 ///
@@ -81,11 +81,12 @@ impl Guard {
     /// # Errors
     /// `Lost` when it is lost already or would be before then.
     pub fn ensure(&self, d: Duration) -> Result<()> {
-        match self.hold.lost() {
-            Some(lost) => Err(lost.into()),
-            None if self.remaining() < d => Err(self.hold.as_lost(LostReason::Expired).into()),
-            None => Ok(()),
-        }
+        self.hold.ensure(d)
+    }
+
+    /// What is held, to be asked by those who do not hold it.
+    pub fn held(&self) -> Held {
+        Held(self.hold.clone())
     }
 
     /// Waits until it is lost. Never returns while it is held.

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use crate::backend::{Info, Liveness};
 use crate::flow::Flow;
 use crate::mailbox::{Grant, Mailbox};
-use crate::{Claim, Clock, Durability, Fence, Lost, LostReason, Time};
+use crate::{Claim, Clock, Durability, Fence, Lost, LostReason, Result, Time};
 
 #[derive(Debug)]
 pub(crate) struct Hold {
@@ -178,6 +178,15 @@ impl Hold {
 
     pub(crate) fn is_held(&self) -> bool {
         !self.remaining().is_zero()
+    }
+
+    /// Fails unless it is certain to be held for another `d`.
+    pub(crate) fn ensure(&self, d: Duration) -> Result<()> {
+        match self.lost() {
+            Some(lost) => Err(lost.into()),
+            None if self.remaining() < d => Err(self.as_lost(LostReason::Expired).into()),
+            None => Ok(()),
+        }
     }
 
     /// What its renewals ask for.

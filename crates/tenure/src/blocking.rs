@@ -59,6 +59,8 @@ pub use lock::Lock;
 pub use multi::{MultiGuard, MultiLock, multi};
 pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
+#[cfg(feature = "macros")]
+pub(crate) use thread::wait;
 
 use crate::{Backend, Result, Settings};
 

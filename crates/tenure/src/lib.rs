@@ -33,10 +33,22 @@
 //! What is told through `tracing`, and with the cargo feature `metrics` through the crate of that name, is promised in
 //! `docs/observability.md`.
 //!
-//! For code without a runtime there is the same in [`blocking`].
+//! For code without a runtime there is the same in [`blocking`]. A function that holds a lock while it runs can say so:
+//!
+//! ```
+//! # #[cfg(feature = "macros")]
+//! #[tenure::distributed_lock(key = order, prefix = "orders", wait = "5s")]
+//! async fn ship(order: u64) -> tenure::Result<()> {
+//!     // nobody else ships this order
+//!     Ok(())
+//! }
+//! ```
+//!
 //! For tests of what is built on this there is [`testing`].
 
 mod address;
+#[cfg(feature = "macros")]
+mod attribute;
 pub mod blocking;
 mod config;
 mod duration;
@@ -46,9 +58,16 @@ mod place;
 mod spelling;
 
 pub use address::{Address, connect, connect_with, open};
+#[cfg(feature = "macros")]
+#[doc(hidden)]
+pub use attribute::generated as __private;
+#[cfg(feature = "macros")]
+pub use attribute::{Current, current, install};
 pub use config::{Config, Entry};
 pub use duration::parse_duration;
 pub use tenure_core::*;
+#[cfg(feature = "macros")]
+pub use tenure_macros::distributed_lock;
 #[cfg(feature = "redis")]
 pub use tenure_redis as redis;
 #[cfg(feature = "sqlite")]

@@ -23,7 +23,7 @@ thread_local! {
 /// # Panics
 /// On a thread that drives async tasks.
 #[track_caller]
-pub(super) fn wait<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
+pub(crate) fn wait<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = BACKGROUND.handle().map_err(|e| Error::Unavailable {
         backend: "blocking",
         what: "start a thread".into(),

@@ -1,0 +1,244 @@
+//! What stands in the parentheses of `#[distributed_lock(…)]`.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream};
+use syn::spanned::Spanned;
+use syn::{Error, Expr, ExprLit, Ident, Lit, LitInt, Result, Token, parenthesized};
+
+use crate::duration;
+use crate::key::Keys;
+
+pub(crate) struct Args {
+    pub(crate) keys: Keys,
+    pub(crate) prefix: Option<Expr>,
+    /// `.kind(…)`, `.wait(…)` and the like, to be appended to a call.
+    pub(crate) options: TokenStream,
+    pub(crate) condition: Option<Expr>,
+    pub(crate) client: Option<Expr>,
+    pub(crate) on_busy: OnBusy,
+    pub(crate) on_fail: Option<OnFail>,
+    pub(crate) on_lost: Option<(OnLost, Span)>,
+}
+
+pub(crate) enum OnBusy {
+    Error,
+    Skip(Expr),
+    Call(Expr),
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum OnFail {
+    Error,
+    Panic,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum OnLost {
+    Cancel,
+    Finish,
+}
+
+const WORDS: &[&str] = &[
+    "key",
+    "keys",
+    "prefix",
+    "name",
+    "wait",
+    "lease",
+    "max_hold",
+    "kind",
+    "condition",
+    "client",
+    "on_busy",
+    "on_fail",
+    "on_lost",
+];
+
+impl Parse for Args {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let (mut key, mut keys, mut name) = (None, None, None);
+        let (mut prefix, mut condition, mut client) = (None, None, None);
+        let (mut on_busy, mut on_fail, mut on_lost) = (OnBusy::Error, None, None);
+        let mut options = TokenStream::new();
+        let mut seen: Vec<Ident> = Vec::new();
+        while !input.is_empty() {
+            let word = word(input, &seen)?;
+            match word.to_string().as_str() {
+                "key" => key = Some(Keys::of_key(input.parse()?)?),
+                "keys" => keys = Some(Keys::Each(input.parse()?)),
+                "name" => name = Some(Keys::of_name(input.parse()?)?),
+                "prefix" => prefix = Some(input.parse()?),
+                "condition" => condition = Some(input.parse()?),
+                "client" => client = Some(input.parse()?),
+                "kind" => options.extend(kind(input)?),
+                "on_busy" => on_busy = busy(input)?,
+                "on_fail" => {
+                    on_fail = Some(
+                        choice(input, "on_fail", &[("error", OnFail::Error), ("panic", OnFail::Panic)])?.0,
+                    );
+                }
+                "on_lost" => {
+                    let choices = [("cancel", OnLost::Cancel), ("finish", OnLost::Finish)];
+                    on_lost = Some(choice(input, "on_lost", &choices)?);
+                }
+                _ => options.extend(limit(&word, input)?),
+            }
+            seen.push(word);
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        let at = |word: &str| seen.iter().find(|w| *w == word).map_or_else(Span::call_site, Ident::span);
+        let keys = match (key, keys, name) {
+            (Some(keys), None, None) | (None, Some(keys), None) => keys,
+            (None, None, Some(_)) if prefix.is_some() => {
+                let help = "`name` is the whole name: a prefix goes with `key`";
+                return Err(Error::new(at("prefix"), help));
+            }
+            (None, None, Some(name)) => name,
+            (None, None, None) => {
+                let help = "what is to be held? Say `key = user.user_id`, or `name = \"…\"` for a name fixed elsewhere";
+                return Err(Error::new(Span::call_site(), help));
+            }
+            _ => {
+                let last = seen.iter().rev().find(|w| *w == "key" || *w == "keys" || *w == "name");
+                let help = "one of `key`, `keys` and `name`: several keys are a list, `key = [from, to]`";
+                return Err(Error::new(last.map_or_else(Span::call_site, Ident::span), help));
+            }
+        };
+        Ok(Self { keys, prefix, options, condition, client, on_busy, on_fail, on_lost })
+    }
+}
+
+/// One of the words that are known, and not for the second time.
+fn word(input: ParseStream<'_>, seen: &[Ident]) -> Result<Ident> {
+    let Ok(word) = input.call(Ident::parse_any) else {
+        return Err(input.error("expected an argument with a name, such as `key = user.user_id`"));
+    };
+    if !WORDS.iter().any(|known| word == known) {
+        return Err(Error::new(
+            word.span(),
+            format!(
+                "there is no argument `{word}`{} (known: {})",
+                nearest(&word.to_string()),
+                WORDS.join(", ")
+            ),
+        ));
+    }
+    if seen.contains(&word) {
+        return Err(Error::new(word.span(), format!("`{word}` is given twice")));
+    }
+    if input.parse::<Token![=]>().is_err() {
+        return Err(Error::new(word.span(), format!("`{word}` needs a value: `{word} = …`")));
+    }
+    Ok(word)
+}
+
+/// The word with the same letters, or the one that means the same elsewhere.
+fn nearest(word: &str) -> String {
+    let letters = |w: &str| {
+        let mut letters: Vec<char> = w.to_lowercase().chars().filter(char::is_ascii_alphabetic).collect();
+        letters.sort_unstable();
+        letters
+    };
+    let near = match word {
+        "timeout" | "wait_time" | "waitTime" => Some("wait"),
+        "ttl" | "lease_time" | "leaseTime" => Some("lease"),
+        word => WORDS.iter().copied().find(|known| letters(known) == letters(word)),
+    };
+    near.map_or_else(String::new, |known| format!("; did you mean `{known}`?"))
+}
+
+/// `wait`, `lease` or `max_hold`: a text that is read now, or an expression.
+fn limit(word: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
+    let expr: Expr = input.parse()?;
+    let duration = match &expr {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
+            let value = text.value();
+            let Some(duration) = duration::parse(&value) else {
+                let help = format!(
+                    "{value:?} is not a duration: expected numbers with units, such as \"300ms\", \"30s\" or \"1h30m\""
+                );
+                return Err(Error::new(text.span(), help));
+            };
+            let (seconds, nanos) = (duration.as_secs(), duration.subsec_nanos());
+            quote!(::core::time::Duration::new(#seconds, #nanos))
+        }
+        Expr::Lit(ExprLit { lit: Lit::Int(_) | Lit::Float(_), .. }) => {
+            let help = format!("a number has no unit: write `{word} = \"5s\"` or a `Duration`");
+            return Err(Error::new(expr.span(), help));
+        }
+        expr => quote!(#expr),
+    };
+    Ok(quote_spanned!(expr.span()=> .#word(#duration)))
+}
+
+fn kind(input: ParseStream<'_>) -> Result<TokenStream> {
+    let help = "`kind` is one of lock, fair, read, write, permits(n, limit)";
+    let word = input.call(Ident::parse_any).map_err(|e| Error::new(e.span(), help))?;
+    let kind = match word.to_string().as_str() {
+        "lock" => quote!(Lock),
+        "fair" => quote!(FairLock),
+        "read" => quote!(Read { under_write: ::core::option::Option::None }),
+        "write" => quote!(Write),
+        "permits" => {
+            let (n, limit) = permits(&word, input)?;
+            quote!(Permit { n: #n, limit: #limit })
+        }
+        _ => return Err(Error::new(word.span(), help)),
+    };
+    Ok(quote!(.kind(::tenure::Kind::#kind)))
+}
+
+fn permits(word: &Ident, input: ParseStream<'_>) -> Result<(Expr, Expr)> {
+    let help = "permits need two numbers, how many and of how many: `permits(1, 10)`";
+    let wrong = || Error::new(word.span(), help);
+    if !input.peek(syn::token::Paren) {
+        return Err(wrong());
+    }
+    let inner;
+    parenthesized!(inner in input);
+    let both = inner.parse_terminated(Expr::parse, Token![,])?;
+    let mut both = both.into_iter();
+    let (Some(n), Some(limit), None) = (both.next(), both.next(), both.next()) else { return Err(wrong()) };
+    let number = |expr: &Expr| match expr {
+        Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) => LitInt::base10_parse::<u32>(int).ok(),
+        _ => None,
+    };
+    match (number(&n), number(&limit)) {
+        (Some(0), _) => Err(Error::new(n.span(), "at least one permit must be asked for")),
+        (Some(n), Some(limit)) if n > limit => {
+            Err(Error::new(word.span(), format!("{n} permits of {limit} can never be had")))
+        }
+        _ => Ok((n, limit)),
+    }
+}
+
+fn busy(input: ParseStream<'_>) -> Result<OnBusy> {
+    let help = "`on_busy` is one of error, skip(value), call(function)";
+    let word = input.call(Ident::parse_any).map_err(|e| Error::new(e.span(), help))?;
+    let value = |example: &str| {
+        if !input.peek(syn::token::Paren) {
+            return Err(Error::new(word.span(), format!("`{word}` needs to know what: `{example}`")));
+        }
+        let inner;
+        parenthesized!(inner in input);
+        inner.parse::<Expr>()
+    };
+    match word.to_string().as_str() {
+        "error" => Ok(OnBusy::Error),
+        "skip" => Ok(OnBusy::Skip(value("skip(Ok(None))")?)),
+        "call" => Ok(OnBusy::Call(value("call(when_busy)")?)),
+        _ => Err(Error::new(word.span(), help)),
+    }
+}
+
+fn choice<T: Copy>(input: ParseStream<'_>, of: &str, choices: &[(&str, T)]) -> Result<(T, Span)> {
+    let help =
+        format!("`{of}` is one of {}", choices.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", "));
+    let word = input.call(Ident::parse_any).map_err(|e| Error::new(e.span(), &help))?;
+    let found = choices.iter().find(|(choice, _)| word == choice);
+    found.map(|(_, choice)| (*choice, word.span())).ok_or_else(|| Error::new(word.span(), help))
+}

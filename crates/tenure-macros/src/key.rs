@@ -1,0 +1,161 @@
+//! Keys: expressions, texts with placeholders, parts and lists of these.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Error, Expr, ExprLit, Lit, LitStr, Result};
+
+/// What is to be held.
+pub(crate) enum Keys {
+    /// One, or as many as were written down.
+    These(Vec<Key>),
+    /// As many as there are when the function is called.
+    Each(Expr),
+}
+
+/// One of them.
+pub(crate) enum Key {
+    Text(LitStr),
+    Value(Expr),
+    Parts(Vec<Key>),
+}
+
+impl Keys {
+    /// What `key = …` says.
+    pub(crate) fn of_key(expr: Expr) -> Result<Self> {
+        Self::of(expr, &mut Key::of)
+    }
+
+    /// What `name = …` says: taken as it stands, so there are no parts that would have to be joined.
+    pub(crate) fn of_name(expr: Expr) -> Result<Self> {
+        Self::of(expr, &mut |expr| match expr {
+            Expr::Tuple(parts) => {
+                let help = "a name is one text, not several parts: write `name = \"{a}:{b}\"`, or use `key`";
+                Err(Error::new_spanned(parts, help))
+            }
+            expr => Key::of(expr),
+        })
+    }
+
+    fn of(expr: Expr, one: &mut dyn FnMut(Expr) -> Result<Key>) -> Result<Self> {
+        match expr {
+            Expr::Array(list) if list.elems.is_empty() => {
+                Err(Error::new_spanned(list, "an empty list holds nothing: name at least one key"))
+            }
+            Expr::Array(list) => Ok(Self::These(list.elems.into_iter().map(one).collect::<Result<_>>()?)),
+            expr => Ok(Self::These(vec![one(expr)?])),
+        }
+    }
+
+    /// An expression for the names, or why there are none.
+    pub(crate) fn names(&self, prefix: Option<&Expr>) -> TokenStream {
+        let prefix = match prefix {
+            Some(prefix) => {
+                let prefix = borrowed(prefix);
+                quote!(::core::option::Option::Some(#prefix))
+            }
+            None => quote!(::core::option::Option::None),
+        };
+        match self {
+            Self::These(keys) => quote!(::tenure::__private::names(#prefix, [#(#keys),*])),
+            Self::Each(keys) => {
+                quote_spanned!(keys.span()=> ::tenure::__private::names(#prefix, #keys))
+            }
+        }
+    }
+}
+
+impl Key {
+    fn of(expr: Expr) -> Result<Self> {
+        match expr {
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
+                refuse_spring(&text)?;
+                Ok(Self::Text(text))
+            }
+            Expr::Tuple(parts) if parts.elems.is_empty() => {
+                Err(Error::new_spanned(parts, "a key needs at least one part, such as `key = user.user_id`"))
+            }
+            Expr::Tuple(parts) => {
+                Ok(Self::Parts(parts.elems.into_iter().map(Self::of).collect::<Result<_>>()?))
+            }
+            Expr::Array(list) => Err(Error::new_spanned(
+                list,
+                "a list inside a list: several keys are `[a, b]`, several parts of one key `(a, b)`",
+            )),
+            expr => Ok(Self::Value(expr)),
+        }
+    }
+}
+
+impl ToTokens for Key {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        tokens.extend(match self {
+            Self::Text(text) if text.value().contains(['{', '}']) => {
+                quote_spanned!(text.span()=> ::std::format!(#text))
+            }
+            Self::Text(text) => quote_spanned!(text.span()=> ::std::string::String::from(#text)),
+            Self::Value(expr) => {
+                let expr = borrowed(expr);
+                quote!(::tenure::__private::key(#expr))
+            }
+            Self::Parts(parts) => {
+                let parts = parts.iter().map(|part| match part {
+                    Self::Value(expr) => borrowed(expr),
+                    other => quote!(&#other),
+                });
+                quote!(::tenure::__private::parts(&[#(#parts),*]))
+            }
+        });
+    }
+}
+
+/// `&expr`, such that an error about it is shown at the whole expression.
+pub(crate) fn borrowed(expr: &Expr) -> TokenStream {
+    let binds_tighter = matches!(
+        expr,
+        Expr::Path(_)
+            | Expr::Field(_)
+            | Expr::MethodCall(_)
+            | Expr::Call(_)
+            | Expr::Index(_)
+            | Expr::Lit(_)
+            | Expr::Macro(_)
+            | Expr::Paren(_)
+            | Expr::Tuple(_)
+            | Expr::Block(_)
+            | Expr::Reference(_)
+    );
+    let and = quote_spanned!(expr.span()=> &);
+    if binds_tighter { quote!(#and #expr) } else { quote!(#and (#expr)) }
+}
+
+/// `"#user.userId"` is how Spring names an argument. As a text it would be one lock for all users.
+fn refuse_spring(text: &LitStr) -> Result<()> {
+    let value = text.value();
+    let spring = value.starts_with('#') || value.contains("+ #") || value.contains("+#");
+    if !spring {
+        return Ok(());
+    }
+    let path = value.strip_prefix('#').unwrap_or_default();
+    let is_path = path.split('.').all(|word| syn::parse_str::<syn::Ident>(word).is_ok());
+    let help = if is_path {
+        format!("`{value}` is Spring's form; here a key is an expression: `key = {}`", snake_case(path))
+    } else {
+        format!(
+            "`{value}` looks like an expression of Spring; here a key is an expression over the arguments, such as \
+             `key = user.user_id`, or a text with placeholders, such as `key = \"{{id}}\"`"
+        )
+    };
+    Err(Error::new(text.span(), help))
+}
+
+fn snake_case(path: &str) -> String {
+    let mut snake = String::new();
+    for c in path.chars() {
+        if c.is_uppercase() && !snake.is_empty() && !snake.ends_with(['_', '.']) {
+            snake.push('_');
+        }
+        snake.extend(c.to_lowercase());
+    }
+    snake
+}

@@ -1,0 +1,10 @@
+use tenure::distributed_lock;
+
+struct AppError;
+
+#[distributed_lock(key = id)]
+async fn error(id: u64) -> Result<(), AppError> {
+    Ok(())
+}
+
+fn main() {}

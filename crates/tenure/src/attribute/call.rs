@@ -1,0 +1,229 @@
+//! One call of an annotated function: what it asks for, how it gets in, and how it ends.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_core::{Client, Error, Guard, Kind, Lock, MultiGuard, Name, Owner, Result, multi};
+
+use super::enclosing::{Enclosed, Entry, Frame, innermost, inside};
+use crate::blocking::wait;
+
+/// What a call asks for.
+#[derive(Debug)]
+pub struct Call {
+    client: Result<Client>,
+    names: Result<Vec<Name>>,
+    kind: Kind,
+    wait: Option<Duration>,
+    lease: Option<Duration>,
+    max_hold: Option<Duration>,
+}
+
+/// What came of it.
+pub enum Entered {
+    /// The body may run.
+    In(Inside),
+    /// Others held it for as long as was to be waited.
+    Busy(Error),
+    /// Nobody can say whether it is free: the store failed, or something was asked for that cannot be right.
+    Failed(Error),
+}
+
+/// What becomes of a body whose lock is lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OnLost {
+    /// It is dropped.
+    Cancel,
+    /// It runs to its end.
+    Finish,
+}
+
+impl Call {
+    /// These names, of this client.
+    pub fn new(client: Result<Client>, names: Result<Vec<Name>>) -> Self {
+        Self { client, names, kind: Kind::Lock, wait: None, lease: None, max_hold: None }
+    }
+
+    /// As what they are held.
+    pub fn kind(self, kind: Kind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// How long to wait; for ever if it is not said.
+    pub fn wait(self, wait: Duration) -> Self {
+        Self { wait: Some(wait), ..self }
+    }
+
+    /// See [`Lock::lease`].
+    pub fn lease(self, lease: Duration) -> Self {
+        Self { lease: Some(lease), ..self }
+    }
+
+    /// See [`Lock::max_hold`].
+    pub fn max_hold(self, limit: Duration) -> Self {
+        Self { max_hold: Some(limit), ..self }
+    }
+
+    fn lock(&self, client: &Client, name: &Name, owner: &Owner) -> Lock {
+        let name = name.as_str();
+        let mut lock = match self.kind {
+            Kind::FairLock => client.lock(name).fair(),
+            Kind::Read { .. } => client.rwlock(name).read(),
+            Kind::Write => client.rwlock(name).write(),
+            Kind::Permit { n, limit } => client.semaphore(name, limit).permits(n),
+            _ => client.lock(name),
+        };
+        if let Some(lease) = self.lease {
+            lock = lock.lease(lease);
+        }
+        if let Some(limit) = self.max_hold {
+            lock = lock.max_hold(limit);
+        }
+        lock.owner(owner)
+    }
+
+    /// Takes all names, or none. A name that an enclosing call holds is entered again; all others are taken by
+    /// somebody new, so that calls side by side exclude each other.
+    async fn acquire(&self) -> Result<Option<Inside>> {
+        let client = self.client.as_ref().map_err(Clone::clone)?;
+        let names = self.names.as_ref().map_err(Clone::clone)?;
+        let outer = innermost();
+        let owner = |name| outer.as_ref().and_then(|o| o.owner(client.id(), name).cloned());
+        let owners: Vec<Owner> = names.iter().map(|name| owner(name).unwrap_or_else(Owner::new)).collect();
+        let locks = names.iter().zip(&owners).map(|(name, owner)| self.lock(client, name, owner)).collect();
+        let Some(guards) = Guards::acquire(locks, self.wait).await? else { return Ok(None) };
+        let held = guards.each().iter().map(Guard::held);
+        let entries =
+            owners.into_iter().zip(held).map(|(owner, held)| Entry { client: client.id(), owner, held });
+        let frame = Arc::new(Frame { entries: entries.collect(), outer });
+        Ok(Some(Inside(Some((guards, frame)))))
+    }
+
+    fn busy(&self) -> Error {
+        let names = self.names.iter().flatten().map(Name::as_str).collect::<Vec<_>>().join(", ");
+        Error::Busy {
+            backend: self.client.as_ref().map_or("tenure", |c| c.backend().info().scheme),
+            what: format!("acquire {names}"),
+            waited: self.wait.unwrap_or_default(),
+        }
+    }
+}
+
+/// Gets in, or says why not. Without a call there is nothing to hold.
+pub async fn enter(call: Option<Call>) -> Entered {
+    let Some(call) = call else { return Entered::In(Inside(None)) };
+    match call.acquire().await {
+        Ok(Some(inside)) => Entered::In(inside),
+        Ok(None) => Entered::Busy(call.busy()),
+        Err(error) => Entered::Failed(error),
+    }
+}
+
+/// The same for a thread, which waits.
+///
+/// # Panics
+/// On a thread that drives async tasks.
+#[track_caller]
+pub fn enter_blocking(call: Option<Call>) -> Entered {
+    wait(async { Ok(enter(call).await) }).unwrap_or_else(Entered::Failed)
+}
+
+/// A call that got in.
+pub struct Inside(Option<(Guards, Arc<Frame>)>);
+
+impl Inside {
+    /// Runs the body, and then releases. The body is gone before anything is released, however it ends.
+    pub async fn run<F: Future + Unpin>(self, on_lost: OnLost, body: F) -> Ended<F::Output> {
+        let Some((guards, frame)) = self.0 else { return Ended { value: Some(body.await), error: None } };
+        let body = Enclosed { frame, body };
+        let value = match on_lost {
+            OnLost::Finish => body.await,
+            OnLost::Cancel => match guards.while_held(body).await {
+                Ok(value) => value,
+                Err(lost) => return Ended { value: None, error: Some(lost) },
+            },
+        };
+        Ended { value: Some(value), error: told(guards.release().await) }
+    }
+
+    /// The same for a thread, which cannot be stopped: the body runs to its end.
+    #[track_caller]
+    pub fn run_blocking<R>(self, body: impl FnOnce() -> R) -> Ended<R> {
+        let Some((guards, frame)) = self.0 else { return Ended { value: Some(body()), error: None } };
+        let value = inside(&frame, body);
+        Ended { value: Some(value), error: told(wait(guards.release())) }
+    }
+}
+
+/// What became of a body.
+#[derive(Debug)]
+pub struct Ended<R> {
+    /// What it returned, unless it was dropped.
+    pub(super) value: Option<R>,
+    /// That it was not alone all the time.
+    pub(super) error: Option<Error>,
+}
+
+/// What the caller has to hear of a release. The body was done while the lock was certainly held, unless it says
+/// *lost*; that the store could not be told does not undo that, and the lease frees the name.
+fn told(released: Result<()>) -> Option<Error> {
+    let error = released.err()?;
+    let unanswered = match &error {
+        Error::Several(each) => each.iter().all(Error::is_transient),
+        error => error.is_transient(),
+    };
+    if unanswered {
+        tracing::warn!(%error, "done, but not released: the name is free when its lease ends");
+        return None;
+    }
+    Some(error)
+}
+
+/// What one call holds.
+enum Guards {
+    One(Guard),
+    Several(MultiGuard),
+}
+
+impl Guards {
+    async fn acquire(mut locks: Vec<Lock>, wait: Option<Duration>) -> Result<Option<Self>> {
+        if locks.len() == 1 {
+            let lock = locks.remove(0);
+            let guard = match wait {
+                None => Some(lock.acquire().await?),
+                Some(Duration::ZERO) => lock.try_acquire().await?,
+                Some(wait) => lock.try_acquire_for(wait).await?,
+            };
+            return Ok(guard.map(Self::One));
+        }
+        let all = multi(locks);
+        let guard = match wait {
+            None => Some(all.acquire().await?),
+            Some(Duration::ZERO) => all.try_acquire().await?,
+            Some(wait) => all.try_acquire_for(wait).await?,
+        };
+        Ok(guard.map(Self::Several))
+    }
+
+    fn each(&self) -> &[Guard] {
+        match self {
+            Self::One(guard) => std::slice::from_ref(guard),
+            Self::Several(guards) => guards.guards(),
+        }
+    }
+
+    async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
+        match self {
+            Self::One(guard) => guard.while_held(work).await,
+            Self::Several(guards) => guards.while_held(work).await,
+        }
+    }
+
+    async fn release(self) -> Result<()> {
+        match self {
+            Self::One(guard) => guard.release().await,
+            Self::Several(guards) => guards.release().await,
+        }
+    }
+}

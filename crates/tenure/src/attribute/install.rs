@@ -1,0 +1,79 @@
+//! The client of functions that name none.
+
+use std::sync::{Arc, OnceLock};
+
+use tenure_core::{Client, Error, Result};
+
+static INSTALLED: OnceLock<Client> = OnceLock::new();
+
+/// Makes this the client of every function that is annotated with [`distributed_lock`](crate::distributed_lock) and
+/// names no other. Once in a process: were it replaced, calls before and after would not exclude each other.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+/// tenure::install(tenure::connect("memory:").await?)?;
+/// # assert!(tenure::install(tenure::connect("memory:").await?).is_err()); Ok(()) }
+/// ```
+///
+/// It is never dropped. [`Client::close`] it, by a clone, before the process ends.
+///
+/// # Errors
+/// `Config` when there is one already.
+pub fn install(client: Client) -> Result<()> {
+    INSTALLED.set(client).map_err(|client| {
+        let installed = INSTALLED.get().unwrap_or(&client);
+        Error::Config(format!(
+            "a client is installed already, {installed:?}: install one in a process, and name others by client = …"
+        ))
+    })
+}
+
+/// The installed client.
+pub fn installed() -> Result<Client> {
+    INSTALLED.get().cloned().ok_or_else(|| {
+        Error::Config(
+            "no client is installed: call tenure::install(client) when the program starts, or name one by client = …"
+                .into(),
+        )
+    })
+}
+
+/// The client that a function names.
+pub fn given(client: &(impl AsClient + ?Sized)) -> Result<Client> {
+    Ok(client.as_client().clone())
+}
+
+/// What can be named as a client.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a client",
+    label = "expected a `tenure::Client`",
+    note = "`client = …` takes a `tenure::Client`, a reference to one, or an `Arc` of one"
+)]
+pub trait AsClient {
+    /// The client.
+    fn as_client(&self) -> &Client;
+}
+
+impl AsClient for Client {
+    fn as_client(&self) -> &Client {
+        self
+    }
+}
+
+impl AsClient for crate::blocking::Client {
+    fn as_client(&self) -> &Client {
+        self.async_client()
+    }
+}
+
+impl<C: AsClient + ?Sized> AsClient for &C {
+    fn as_client(&self) -> &Client {
+        (**self).as_client()
+    }
+}
+
+impl<C: AsClient + ?Sized> AsClient for Arc<C> {
+    fn as_client(&self) -> &Client {
+        (**self).as_client()
+    }
+}

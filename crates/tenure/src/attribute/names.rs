@@ -1,0 +1,94 @@
+//! Names of locks from keys, byte for byte as other languages would write them.
+
+use std::fmt::{Display, Write};
+
+use tenure_core::{Error, Name, Result};
+
+/// A key of one part, as it is displayed.
+pub fn key(key: &(impl Display + ?Sized)) -> String {
+    key.to_string()
+}
+
+/// A key of several parts, joined by `:`. What would look like a joint inside a part is escaped, so that `a:b` and `c`
+/// is not `a` and `b:c`.
+pub fn parts(parts: &[&dyn Display]) -> String {
+    let mut key = String::new();
+    for (i, part) in parts.iter().enumerate() {
+        if i > 0 {
+            key.push(':');
+        }
+        let written = write!(Escaped(&mut key), "{part}");
+        written.expect("a string takes all that is written");
+    }
+    key
+}
+
+struct Escaped<'a>(&'a mut String);
+
+impl Write for Escaped<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        for c in text.chars() {
+            match c {
+                '%' => self.0.push_str("%25"),
+                ':' => self.0.push_str("%3A"),
+                c => self.0.push(c),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The names for these keys. Each once: who asks for an account twice wants it once.
+pub fn names<K: Display>(
+    prefix: Option<&dyn Display>,
+    keys: impl IntoIterator<Item = K>,
+) -> Result<Vec<Name>> {
+    let mut names = Vec::new();
+    for key in keys {
+        let name = match prefix {
+            Some(prefix) => Name::new(format!("{prefix}:{key}"))?,
+            None => Name::new(key.to_string())?,
+        };
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    if names.is_empty() {
+        return Err(Error::Config(
+            "the list of keys is empty: use condition = … where nothing is to be held".into(),
+        ));
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_prefix_colon_key() {
+        let prefix = "ACCOUNT:DISTRIBUTEDLOCK:USER";
+        let of = |keys: &[String]| names(Some(&prefix), keys).unwrap();
+        assert_eq!(of(&[key(&42)])[0].as_str(), "ACCOUNT:DISTRIBUTEDLOCK:USER:42");
+        assert_eq!(of(&[key("a:b%c")])[0].as_str(), "ACCOUNT:DISTRIBUTEDLOCK:USER:a:b%c");
+        assert_eq!(names(None, ["x"]).unwrap()[0].as_str(), "x");
+        assert_eq!(of(&[key(&2), key(&1), key(&2)]).len(), 2);
+    }
+
+    #[test]
+    fn parts_are_told_apart() {
+        assert_eq!(parts(&[&"eu", &42]), "eu:42");
+        assert_eq!(parts(&[&"a:b", &"c"]), "a%3Ab:c");
+        assert_eq!(parts(&[&"a", &"b:c"]), "a:b%3Ac");
+        assert_eq!(parts(&[&"a%3Ab", &"ü"]), "a%253Ab:ü");
+        assert_eq!(parts(&[&"", &""]), ":");
+    }
+
+    #[test]
+    fn what_cannot_be_a_name_is_an_error() {
+        let none: [&str; 0] = [];
+        assert!(names(Some(&"p"), none).unwrap_err().to_string().contains("empty"));
+        assert!(names(None, [""]).unwrap_err().to_string().contains("empty"));
+        assert!(names(Some(&"p"), ["x".repeat(600)]).unwrap_err().to_string().contains("512"));
+    }
+}
