@@ -1,5 +1,10 @@
 //! A counting semaphore: a plain number. Whoever takes may be another than who gives back, and nothing comes back by
 //! itself.
+//!
+//! Prints:
+//!     both taken
+//!     one was given back, and went to the one who waited
+//!     five more: 5 available
 
 use std::time::Duration;
 

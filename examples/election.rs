@@ -1,4 +1,9 @@
 //! An election: one leads, the others stand by, and everybody can see who it is.
+//!
+//! Prints:
+//!     Some("first") leads, term …
+//!     it ran 3 jobs and resigns
+//!     Some("second") leads, term …
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> tenure::Result<()> {

@@ -1,4 +1,9 @@
 //! Fencing: a lock cannot stop a holder that was paused; the resource can, if it refuses an older token.
+//!
+//! Prints:
+//!     "slow, in time" with fence …
+//!     "quick" with fence …
+//!     "slow, too late" refused: a later holder has been here
 
 use std::time::Duration;
 

@@ -1,4 +1,10 @@
 //! A count-down latch: wait until three others are ready.
+//!
+//! Prints:
+//!     worker 1 is ready
+//!     worker 2 is ready
+//!     worker 3 is ready
+//!     all are ready
 
 use std::time::Duration;
 

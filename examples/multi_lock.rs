@@ -1,4 +1,8 @@
 //! Several locks as one, all or nothing: no order of names is needed, and nobody waits while holding.
+//!
+//! Prints:
+//!     fifteen transfers in a ring: [100, 100, 100]
+//!     one fence each: …
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};

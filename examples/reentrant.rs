@@ -1,4 +1,8 @@
 //! Re-entrance: an owner enters again what it holds. Without one, each acquire is somebody else.
+//!
+//! Prints:
+//!     entered 2 times, fence … both times
+//!     a function that locks by itself was entry number 2
 
 use tenure::{Client, Owner, Result};
 

@@ -1,4 +1,10 @@
 //! A read/write lock: readers share it, a writer has it alone, and a writer may become a reader.
+//!
+//! Prints:
+//!     2 readers at once
+//!     no writer while they read
+//!     no reader while one writes
+//!     the writer became a reader, without letting another writer in between
 
 use std::time::Duration;
 

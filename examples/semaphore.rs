@@ -1,5 +1,9 @@
 //! A semaphore: never more than three at once, however many processes take part. Permits have leases, so those of a
 //! process that died come back.
+//!
+//! Prints:
+//!     nine downloads, 3 at once at most
+//!     two taken, 1 left
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};

@@ -22,6 +22,10 @@ use crate::table::{Look, coloured, paint};
 use crate::times::{human, utc};
 use rows::{Frame, Order};
 
+/// How long an answer may take before the view says so.
+const LATE: Duration = Duration::from_secs(2);
+/// How often it is drawn while nothing happens.
+const REDRAW: Duration = Duration::from_secs(1);
 const KEYS: &str = "sort by: n name  k kind  p place  h held  l left  w waiters  f fence   q quit";
 
 /// The exit code.
@@ -55,8 +59,11 @@ async fn look(client: &Client, top: &Top, after: Duration) -> Result<Vec<Snapsho
 struct View {
     frame: Frame,
     order: Order,
-    /// Since when the store has not answered, and what it said.
-    trouble: Option<(Instant, String)>,
+    /// When the store answered last, and after how long it is late with the next answer.
+    answered: Instant,
+    patience: Duration,
+    /// What came instead of an answer.
+    trouble: Option<String>,
 }
 
 async fn live(client: &Client, top: &Top, tty: &File) -> io::Result<Result<u8>> {
@@ -65,8 +72,7 @@ async fn live(client: &Client, top: &Top, tty: &File) -> io::Result<Result<u8>> 
     let mut continued = listen(Signal::CONT)?;
     let mut keys = keys(tty.try_clone()?);
     let mut screen = Screen::enter(tty)?;
-    let mut view =
-        View { frame: Frame::new(client, Vec::new(), top.limit), order: Order::by(top.sort), trouble: None };
+    let mut view = View::new(Frame::new(client, Vec::new(), top.limit), top);
     let mut looking = pin!(look(client, top, Duration::ZERO));
     loop {
         screen.draw(&view.lines(screen.size()))?;
@@ -74,13 +80,10 @@ async fn live(client: &Client, top: &Top, tty: &File) -> io::Result<Result<u8>> 
             found = &mut looking => {
                 match found {
                     Ok(found) => {
-                        view.frame = Frame::new(client, found, top.limit);
-                        view.trouble = None;
+                        let order = view.order;
+                        view = View { order, ..View::new(Frame::new(client, found, top.limit), top) };
                     }
-                    Err(error) if error.is_transient() => {
-                        let since = view.trouble.take().map_or_else(Instant::now, |(since, _)| since);
-                        view.trouble = Some((since, error.to_string()));
-                    }
+                    Err(error) if error.is_transient() => view.trouble = Some(error.to_string()),
                     Err(error) => return Ok(Err(error)),
                 }
                 looking.set(look(client, top, top.every));
@@ -91,6 +94,7 @@ async fn live(client: &Client, top: &Top, tty: &File) -> io::Result<Result<u8>> 
             },
             signal = signals.next_end() => return Ok(Ok(128 + signal.as_raw() as u8)),
             _ = resized.recv() => {}
+            () = sleep(REDRAW) => {}
             _ = stops.recv() => {
                 drop(screen);
                 {
@@ -106,14 +110,26 @@ async fn live(client: &Client, top: &Top, tty: &File) -> io::Result<Result<u8>> 
 }
 
 impl View {
+    /// Of what was just seen.
+    fn new(frame: Frame, top: &Top) -> Self {
+        let patience = top.every.saturating_add(LATE);
+        Self { frame, order: Order::by(top.sort), answered: Instant::now(), patience, trouble: None }
+    }
+
+    /// What is wrong with the store, if anything.
+    fn trouble(&self) -> String {
+        if self.trouble.is_none() && self.answered.elapsed() < self.patience {
+            return String::new();
+        }
+        let silent = human(Duration::from_secs(self.answered.elapsed().as_secs().max(1)));
+        let why = self.trouble.as_ref().map_or_else(String::new, |why| format!(": {}", printable(why)));
+        format!("no answer for {silent}, this is what was seen before{why}")
+    }
+
     /// No more lines and columns than there are.
     fn lines(&self, (columns, rows): (usize, usize)) -> Vec<String> {
         let painted = |text: &str, look| paint(&fit(text, columns), look, coloured());
         let title = format!("{}  {}", self.frame.title(), utc(tenure::wall_micros()));
-        let trouble = self.trouble.as_ref().map_or_else(String::new, |(since, why)| {
-            let since = human(Duration::from_secs(since.elapsed().as_secs()));
-            format!("no answer for {since}, this is what was seen before: {}", printable(why))
-        });
         let table = self.frame.sorted(self.order).table().text(false);
         let mut lines = table.lines();
         let head = lines.next().unwrap_or_default();
@@ -121,8 +137,11 @@ impl View {
         let room = rows.saturating_sub(5).max(1);
         let n = lines.clone().count();
         let shown = if n > room { room - 1 } else { n };
-        let mut text =
-            vec![painted(&title, Look::Plain), painted(&trouble, Look::Red), painted(head, Look::Bold)];
+        let mut text = vec![
+            painted(&title, Look::Plain),
+            painted(&self.trouble(), Look::Red),
+            painted(head, Look::Bold),
+        ];
         text.extend(lines.take(shown).map(|line| fit(line, columns)));
         if n > shown {
             text.push(painted(&format!("… and {} more", n - shown), Look::Dim));
@@ -139,6 +158,11 @@ mod tests {
     use crate::args::Column;
     use tenure::testing::Store;
 
+    fn top() -> Top {
+        let (prefix, every) = (String::new(), Duration::from_secs(1));
+        Top { prefix, once: false, sort: Column::Name, every, limit: 1000 }
+    }
+
     async fn view(n: usize) -> (View, Vec<tenure::Guard>) {
         let client = Store::new().client();
         let mut guards = Vec::new();
@@ -147,13 +171,13 @@ mod tests {
         }
         let found = client.list("", 1000).await.unwrap();
         let frame = Frame::new(&client, found, 1000);
-        (View { frame, order: Order::by(Column::Name), trouble: None }, guards)
+        (View::new(frame, &top()), guards)
     }
 
     #[tokio::test]
     async fn a_frame_fits_its_terminal() {
         let (mut view, _guards) = view(30).await;
-        view.trouble = Some((Instant::now(), "the store\x1b[2J is gone".repeat(20)));
+        view.trouble = Some("the store\x1b[2J is gone".repeat(20));
         for size in [(80, 24), (40, 10), (10, 6), (1, 1)] {
             let lines = view.lines(size);
             assert!(lines.len() <= size.1, "{size:?}: {lines:?}");
@@ -167,7 +191,10 @@ mod tests {
     #[tokio::test]
     async fn an_outage_is_a_line_above_what_was_seen_before() {
         let (mut view, _guards) = view(1).await;
-        view.trouble = Some((Instant::now(), "connection refused".into()));
+        assert_eq!(view.lines((120, 24))[1], "");
+        view.patience = Duration::ZERO;
+        assert_eq!(view.lines((120, 24))[1], "no answer for 1 s, this is what was seen before");
+        view.trouble = Some("connection refused".into());
         let lines = view.lines((120, 24));
         assert!(lines[1].contains("no answer for") && lines[1].contains("connection refused"), "{lines:?}");
         assert!(lines[3].starts_with("orders/0"), "{lines:?}");

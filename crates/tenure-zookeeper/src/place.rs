@@ -60,9 +60,8 @@ impl Places {
             return None;
         }
         let writes = |kind: &Kind| *kind == Kind::Write;
-        let alike = |place: &&Arc<Place>| {
-            exclusive(&place.kind) && writes(&place.kind) == writes(&claim.kind)
-        };
+        let alike =
+            |place: &&Arc<Place>| exclusive(&place.kind) && writes(&place.kind) == writes(&claim.kind);
         let there = || known.by_path.get(path).into_iter().flatten().filter(alike);
         match there().find(|place| place.stands()) {
             Some(place) => Some(InTheWay::Stands(place.id)),

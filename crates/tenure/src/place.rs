@@ -83,17 +83,6 @@ impl Given {
 }
 
 impl Plan {
-    /// The cargo feature that it needs and that was not compiled in.
-    pub(crate) fn missing_feature(&self) -> Option<&'static str> {
-        match &self.place {
-            #[cfg(feature = "zookeeper")]
-            Place::ZooKeeper(options) if options.tls.is_some() && !cfg!(feature = "zookeeper-tls") => {
-                Some("zookeeper-tls")
-            }
-            _ => None,
-        }
-    }
-
     pub(crate) async fn connect(self) -> Result<Client> {
         let settings = self.settings.clone();
         let backend = self.open().await?;
