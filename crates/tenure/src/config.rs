@@ -8,7 +8,7 @@ mod tests;
 
 use std::path::Path;
 
-use tenure_core::{Client, Error, Result, Settings};
+use tenure_core::{Client, Result, Settings};
 
 pub use show::Entry;
 
