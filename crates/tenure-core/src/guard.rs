@@ -178,11 +178,15 @@ impl Guard {
     /// Where holds live as long as a session, it ends with the client at the latest.
     pub fn detach(mut self) -> HoldId {
         self.done = true;
-        if let Leave::Last = self.hold.leave(self.part) {
-            self.inner.core.forget(&self.hold, End::Detached);
-            if let Some(end) = self.hold.left_alone() {
-                self.inner.core.leave_at(self.hold.claim.clone(), end);
+        match self.hold.leave(self.part) {
+            Leave::Last => {
+                self.inner.core.forget(&self.hold, End::Detached);
+                if let Some(end) = self.hold.left_alone() {
+                    self.inner.core.leave_at(self.hold.claim.clone(), end);
+                }
             }
+            Leave::Lost(lost) => self.inner.core.lose(&self.hold, lost.reason),
+            Leave::Inner(_) => {}
         }
         self.id()
     }
