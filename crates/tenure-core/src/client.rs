@@ -297,8 +297,7 @@ mod tests {
     /// Nothing of what is over stays in memory.
     #[tokio::test]
     async fn maps_are_empty_when_all_is_over() {
-        let mut settings = Settings::default();
-        settings.deadlocks = Deadlocks::Report;
+        let settings = Settings { deadlocks: Deadlocks::Report, ..Settings::default() };
         let client = Client::with(Arc::new(Memory::new()), settings);
         let core = client.inner.core.clone();
         let held = client.lock("x").acquire().await.unwrap();
