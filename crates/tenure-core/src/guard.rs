@@ -7,12 +7,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tracing::Instrument;
-
 use crate::backend::Released;
 use crate::client::{Core, Inner};
 use crate::hold::{Hold, Leave, Part};
-use crate::signs::End;
+use crate::signs::{self, End};
 use crate::{Claim, Error, Fence, Held, HoldId, Lost, LostReason, Name, Result};
 
 /// Something held. Releasing or dropping it lets the next one in.
@@ -147,7 +145,8 @@ impl Guard {
                 Leaving { core, claim: Some(&self.hold.claim) }
             }
         };
-        match last.send().instrument(core.signs.release_span(&self.hold.claim)).await {
+        let span = core.signs.release_span(&self.hold.claim);
+        match signs::inside(&span, pin!(last.send())).await {
             Ok(Released::Freed) => Ok(()),
             Ok(Released::Gone) => {
                 core.signs.was_gone(&self.hold);
