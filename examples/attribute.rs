@@ -1,4 +1,10 @@
 //! The attribute: a function says what it holds while it runs.
+//!
+//!     cargo run -p tenure --example attribute -- redis://localhost
+//!
+//! Prints:
+//!     three transfers in a ring: Some("[100, 100, 100], as of fence …")
+//!     while somebody else reports: None
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 

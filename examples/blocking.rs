@@ -1,6 +1,11 @@
 //! Without a runtime: threads that wait, and enter again what they hold.
 //!
 //!     cargo run --example blocking -- sqlite:/tmp/locks.db
+//!
+//! Prints:
+//!     entry number 2 of this thread
+//!     another thread is let in: false
+//!     step 3, fence …
 
 use std::thread;
 use std::time::Duration;

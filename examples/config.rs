@@ -1,13 +1,20 @@
-//! One program for every store: which one it is stands in a file.
+//! One program for every store: which one it is stands in a file, or in an address.
 //!
 //!     cargo run -p tenure --example config -- app.toml
+//!
+//! Prints:
+//!     held, with a fence: true
+//!     a second one: busy
+//!     one of two permits: held
+//!     locked: false
 
 use tenure::{Config, Result};
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let config = match std::env::args().nth(1) {
-        Some(file) => Config::from_file(file)?,
+        Some(file) if file.ends_with(".toml") => Config::from_file(file)?,
+        Some(address) => Config::default().url(&address)?,
         None => Config::from_toml("type = 'memory'")?,
     };
     let client = config.connect().await?;

@@ -9,7 +9,7 @@ use crate::packages::{BENCH, CURATOR, KEEPER, NODE_REDLOCK, Need, REDIS, REDIS_P
 use crate::{cargo, examples, root};
 
 /// The crates whose own tests start servers: all that use the testbed, and the testbed. `--quick` leaves them out.
-const WITH_SERVERS: &[&str] = &["interop", "tenure-redis", "tenure-zookeeper", "testbed"];
+const WITH_SERVERS: &[&str] = &["interop", "tenure-macros", "tenure-redis", "tenure-zookeeper", "testbed"];
 
 /// Tests of other crates that do: crate and file. `--quick` leaves these out, too.
 const SERVER_TESTS: &[(&str, &str)] = &[

@@ -48,6 +48,8 @@ pub(crate) struct Scale {
     /// Locks held at once, and pairs that came before.
     pub(crate) held: usize,
     pub(crate) earlier: usize,
+    /// Whether to measure what has to be built for it, twice.
+    pub(crate) builds: bool,
 }
 
 const FULL: Scale = Scale {
@@ -63,6 +65,7 @@ const FULL: Scale = Scale {
     peer: Duration::from_secs(2),
     held: 10_000,
     earlier: 5_000,
+    builds: true,
 };
 
 /// Shows that the benchmarks work, and roughly where things stand.
@@ -79,6 +82,7 @@ const QUICK: Scale = Scale {
     peer: Duration::from_secs(1),
     held: 1_000,
     earlier: 500,
+    builds: false,
 };
 
 /// What can be measured alone.
@@ -138,7 +142,7 @@ fn bench(scale: Scale, only: Option<&str>, json: bool) -> Result<bool> {
             eprintln!("waiting processes …");
             rows.push(waiting::cpu_of_waiting(scale).await?);
         }
-        if wanted("signs") {
+        if wanted("signs") && (scale.builds || only.is_some()) {
             eprintln!("signs …");
             rows.push(signs::unwatched(scale).await?);
         }

@@ -61,7 +61,9 @@ async fn terms(client: &Client, elect: &Elect, report: Report, signals: &mut Sig
             waited_ms,
         });
         match work.run(client, &guard, report, signals).await {
-            End::Lost if !elect.once => begun = Instant::now(),
+            // Whoever was told to go away does not stand again.
+            End::Lost { told: Some(signal) } => return Ok(ended_by(signal)),
+            End::Lost { told: None } if !elect.once => begun = Instant::now(),
             End::Itself(code) if release(guard, &elect.name, code, report, signals).await => {
                 return Ok(code);
             }

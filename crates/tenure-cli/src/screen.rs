@@ -41,9 +41,9 @@ impl Screen {
         // Signals by Ctrl-C and Ctrl-Z stay, and so does what a new line does.
         let mut ours = modes.clone();
         ours.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-        tcsetattr(tty, OptionalActions::Now, &ours)?;
-        *before() = Some((tty.try_clone()?, modes));
         let screen = Self { tty: tty.try_clone()? };
+        *before() = Some((tty.try_clone()?, modes));
+        tcsetattr(tty, OptionalActions::Now, &ours)?;
         (&screen.tty).write_all(ENTER.as_bytes())?;
         Ok(screen)
     }

@@ -40,11 +40,16 @@ impl Signals {
     pub(crate) async fn next_end(&mut self) -> Signal {
         loop {
             let signal = self.next().await;
-            if signal != Signal::USR1 && signal != Signal::USR2 {
+            if means_end(signal) {
                 return signal;
             }
         }
     }
+}
+
+/// Whether it means "go away".
+pub(crate) fn means_end(signal: Signal) -> bool {
+    signal != Signal::USR1 && signal != Signal::USR2
 }
 
 pub(crate) fn listen(signal: Signal) -> io::Result<unix::Signal> {

@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use crate::ending::{Ending, Step};
 use crate::job::{Change, Job};
 use crate::report::{Event, Report};
-use crate::signals::Signals;
+use crate::signals::{Signals, means_end};
 
 /// What is to run, and how it is to end.
 pub(crate) struct Work<'a> {
@@ -32,7 +32,10 @@ pub(crate) enum End {
     /// By itself, with this code; also one that could not be started.
     Itself(u8),
     /// It was ended, because the hold was about to end. What may still be held is freed by dropping the guard.
-    Lost,
+    Lost {
+        /// The signal by which somebody wanted it to end before, or meanwhile.
+        told: Option<Signal>,
+    },
 }
 
 impl Work<'_> {
@@ -116,7 +119,7 @@ async fn supervise(
     report: Report,
     signals: &mut Signals,
 ) -> End {
-    let mut stopped = false;
+    let (mut stopped, mut told) = (false, None);
     loop {
         let lost = match guard.ensure(Duration::ZERO) {
             Err(Error::Lost(lost)) => Some(lost.reason),
@@ -150,7 +153,12 @@ async fn supervise(
                     stopped = true;
                 }
             },
-            signal = signals.next() => job.send(signal),
+            signal = signals.next() => {
+                if means_end(signal) {
+                    told.get_or_insert(signal);
+                }
+                job.send(signal);
+            }
             _ = guard.lost(), if !ending.begun() => {}
             () = sleep(pause) => {}
         }
@@ -161,11 +169,11 @@ async fn supervise(
             Step::Wait(pause) if ending.is_over() => {
                 // One that was an orphan before, and that nobody reaps, stays in its group: this is not waited for long.
                 let _ = timeout(pause.min(Duration::from_millis(200)), job.emptied()).await;
-                return End::Lost;
+                return End::Lost { told };
             }
             Step::Wait(pause) => {
                 if timeout(pause, job.emptied()).await.is_ok() {
-                    return End::Lost;
+                    return End::Lost { told };
                 }
             }
             Step::Kill | Step::Term(_) => job.send(Signal::KILL),

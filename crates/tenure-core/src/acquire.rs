@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tracing::Instrument;
 
 use crate::backend::Attempt;
 use crate::client::{Client, Core, Inner, MIN_LEASE};
@@ -14,7 +13,7 @@ use crate::flow::{Caller, Flow};
 use crate::hold::{Hold, Terms};
 use crate::mailbox::Grant;
 use crate::owner::{Slot, SlotUse};
-use crate::signs::{Asking, Outcome};
+use crate::signs::Asking;
 use crate::unanswered::{Unanswered, Undo};
 use crate::{Claim, Durability, Error, Fence, Guard, Kind, Name, Owner, Result, Time};
 
@@ -129,31 +128,17 @@ impl Request {
         })
     }
 
-    /// The one way in. `None`: busy, or the time to wait is over.
-    pub(crate) async fn acquire(&self, wait: Wait) -> Result<Option<Guard>> {
+    /// From here on those who watch see that it is asked for.
+    pub(crate) fn ask(&self) -> Result<Asking<'_>> {
         let core = self.core();
         core.check_open()?;
-        let name = self.name()?;
-        let owner = self.owner();
-        let asking = Asking::begin(core, self.kind.into(), name, owner);
-        let got = self.take(name, wait, owner, &asking).instrument(asking.span()).await;
-        asking.end(match &got {
-            Ok(Some(guard)) => Outcome::Acquired(Some(guard)),
-            Ok(None) if wait == Wait::No => Outcome::Busy,
-            Ok(None) => Outcome::TimedOut,
-            Err(error) => Outcome::Failed(error),
-        });
-        got
+        Ok(Asking::begin(core, self.kind.into(), self.name()?, self.owner()))
     }
 
-    async fn take(
-        &self,
-        name: &Name,
-        wait: Wait,
-        owner: Option<u64>,
-        asking: &Asking<'_>,
-    ) -> Result<Option<Guard>> {
+    /// The one way in. `None`: busy, or the time to wait is over.
+    pub(crate) async fn acquire(&self, wait: Wait, asking: &Asking<'_>) -> Result<Option<Guard>> {
         let core = self.core();
+        let (name, owner) = (asking.name, asking.owner);
         let terms = self.terms()?;
         core.backend.info().require(self.kind.family())?;
         core.backend.info().require_durability(terms.durability)?;

@@ -1,17 +1,16 @@
 //! The counting semaphore: a plain number without holders. What is taken stays taken until someone gives it back.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-
-use tracing::Instrument;
 
 use crate::acquire::Wait;
 use crate::backend::{CountOp, CountReply, Counter};
 use crate::client::{Client, Core, Inner};
 use crate::driver::{self, Waited, Waiter, Want};
 use crate::mailbox::Grant;
-use crate::signs::{Asking, Outcome, Sort};
+use crate::signs::{self, Asking, Outcome, Sort};
 use crate::unanswered::{Unanswered, Undo};
 use crate::{Error, Family, Name, OpId, Result};
 
@@ -300,8 +299,8 @@ impl CountingSemaphore {
 
     async fn take(&self, n: u64, wait: Wait) -> Result<bool> {
         let (core, name) = self.parts()?;
-        let asking = Asking::begin(core, Sort::Count, name, None);
-        let got = self.take_of(core, name, n, wait, &asking).instrument(asking.span()).await;
+        let mut asking = Asking::begin(core, Sort::Count, name, None);
+        let got = signs::inside(asking.span(), pin!(self.take_of(core, name, n, wait, &asking))).await;
         asking.end(match &got {
             Ok(true) => Outcome::Acquired(None),
             Ok(false) if wait == Wait::No => Outcome::Busy,

@@ -7,12 +7,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tracing::Instrument;
-
 use crate::backend::Released;
 use crate::client::{Core, Inner};
 use crate::hold::{Hold, Leave, Part};
-use crate::signs::End;
+use crate::signs::{self, End};
 use crate::{Claim, Error, Fence, Held, HoldId, Lost, LostReason, Name, Result};
 
 /// Something held. Releasing or dropping it lets the next one in.
@@ -147,7 +145,8 @@ impl Guard {
                 Leaving { core, claim: Some(&self.hold.claim) }
             }
         };
-        match last.send().instrument(core.signs.release_span(&self.hold.claim)).await {
+        let span = core.signs.release_span(&self.hold.claim);
+        match signs::inside(&span, pin!(last.send())).await {
             Ok(Released::Freed) => Ok(()),
             Ok(Released::Gone) => {
                 core.signs.was_gone(&self.hold);
@@ -178,11 +177,15 @@ impl Guard {
     /// Where holds live as long as a session, it ends with the client at the latest.
     pub fn detach(mut self) -> HoldId {
         self.done = true;
-        if let Leave::Last = self.hold.leave(self.part) {
-            self.inner.core.forget(&self.hold, End::Detached);
-            if let Some(end) = self.hold.left_alone() {
-                self.inner.core.leave_at(self.hold.claim.clone(), end);
+        match self.hold.leave(self.part) {
+            Leave::Last => {
+                self.inner.core.forget(&self.hold, End::Detached);
+                if let Some(end) = self.hold.left_alone() {
+                    self.inner.core.leave_at(self.hold.claim.clone(), end);
+                }
             }
+            Leave::Lost(lost) => self.inner.core.lose(&self.hold, lost.reason),
+            Leave::Inner(_) => {}
         }
         self.id()
     }

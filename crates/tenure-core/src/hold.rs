@@ -182,9 +182,11 @@ impl Hold {
 
     /// Fails unless it is certain to be held for another `d`.
     pub(crate) fn ensure(&self, d: Duration) -> Result<()> {
+        // Read once: it may end in between, and what was released has nothing left but was not lost.
+        let left = self.remaining();
         match self.lost() {
             Some(lost) => Err(lost.into()),
-            None if self.remaining() < d => Err(self.as_lost(LostReason::Expired).into()),
+            None if left.is_zero() || left < d => Err(self.as_lost(LostReason::Expired).into()),
             None => Ok(()),
         }
     }

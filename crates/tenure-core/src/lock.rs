@@ -1,6 +1,7 @@
 //! The template of everything that is held: a name, a kind and options.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use crate::acquire::{Request, Wait};
 use crate::backend::{Holder, Mode, Released, Renewal, Waiter};
 use crate::client::{Client, Core};
+use crate::signs;
 use crate::{Claim, Durability, Family, Guard, HeldBy, Kind, Name, Owner, Result};
 
 /// A lock, or what behaves like one: the halves of a read/write lock, permits of a semaphore. A template: cheap,
@@ -100,8 +102,10 @@ impl Lock {
     /// Safe: dropping the future leaves nothing behind, neither a hold nor a place in a queue. A future that is not
     /// polled holds nobody up.
     pub async fn acquire(&self) -> Result<Guard> {
+        let mut asking = self.request.ask()?;
         loop {
-            if let Some(guard) = self.request.acquire(Wait::Forever).await? {
+            let got = signs::inside(asking.span(), pin!(self.request.acquire(Wait::Forever, &asking))).await;
+            if let Some(guard) = asking.guard(Wait::Forever, got)? {
                 return Ok(guard);
             }
         }
@@ -115,7 +119,9 @@ impl Lock {
     /// # Cancel safety
     /// Safe: dropping the future leaves nothing behind.
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
-        self.request.acquire(Wait::No).await
+        let mut asking = self.request.ask()?;
+        let got = signs::inside(asking.span(), pin!(self.request.acquire(Wait::No, &asking))).await;
+        asking.guard(Wait::No, got)
     }
 
     /// Waits for at most `wait`. `None` if it was not free by then.
@@ -126,7 +132,9 @@ impl Lock {
     /// # Cancel safety
     /// Safe: dropping the future leaves nothing behind.
     pub async fn try_acquire_for(&self, wait: Duration) -> Result<Option<Guard>> {
-        self.request.acquire(Wait::For(wait)).await
+        let (wait, mut asking) = (Wait::For(wait), self.request.ask()?);
+        let got = signs::inside(asking.span(), pin!(self.request.acquire(wait, &asking))).await;
+        asking.guard(wait, got)
     }
 
     /// Whether anybody holds it, as the store says.

@@ -159,8 +159,10 @@ async fn nobody_is_told(client: &Client, one: Lock, one_then: Lock, two: Lock, t
     })
     .await;
     assert!(ended.is_err(), "{ended:?}");
+    // Both, before one is waited for: what the first held would let the second go on.
+    tasks.0.abort();
+    tasks.1.abort();
     for task in [tasks.0, tasks.1] {
-        task.abort();
         assert!(soon("it is cancelled", task).await.unwrap_err().is_cancelled());
     }
     // What was cancelled has left the graph: the same names are taken in turn, by others.

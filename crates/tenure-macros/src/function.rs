@@ -121,9 +121,15 @@ fn future_output(ty: &Type) -> Option<Option<Type>> {
             if last.ident == "BoxFuture" || last.ident == "LocalBoxFuture" {
                 return Some(None);
             }
-            let inner = argument(ty, "Pin").and_then(|pinned| argument(pinned, "Box"))?;
-            let Type::TraitObject(object) = inner else { return None };
-            object.bounds.iter().find_map(output_of).map(Some)
+            let pinned = argument(ty, "Pin");
+            match argument(pinned.unwrap_or(ty), "Box")? {
+                Type::TraitObject(object) => {
+                    let output = object.bounds.iter().find_map(output_of)?;
+                    Some(pinned.map(|_| output))
+                }
+                Type::ImplTrait(hidden) => hidden.bounds.iter().find_map(output_of).map(|_| None),
+                _ => None,
+            }
         }
         _ => None,
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
+use futures_util::future::join;
 use tenure_core::backend::Attempt;
 use tenure_core::{Claim, Fence, HoldId, Kind};
 
@@ -338,21 +339,31 @@ impl Store {
         writer: HoldId,
     ) -> Option<Answer<Step>> {
         let writer = self.places.get(writer)?;
-        let (fence, digits) = {
+        let (fence, name, digits) = {
             let seen = writer.seen();
             let hold = seen.hold.as_ref().filter(|h| h.is_good() && Arc::ptr_eq(&h.session, session))?;
             let name = hold.paths.first()?.rsplit_once('/')?.1;
-            (hold.fence, Child::parse(name)?.digits().to_owned())
+            (hold.fence, name.to_owned(), Child::parse(name)?.digits().to_owned())
         };
         let stem = node::stem(place.id, Marker::Read, &self.process);
         let path = format!("{}/{stem}{digits}", place.path);
         let note = claim.note.as_deref().unwrap_or("").as_bytes();
-        Some(match session.create(&path, note, Mode::Ephemeral).await {
-            Ok(_) => Ok(Step::Granted { fence, paths: vec![path] }),
-            // No other has a node of this name.
-            Err(Fault::Refused(Refusal::NODE_EXISTS)) => Ok(Step::Granted { fence, paths: vec![path] }),
-            Err(fault) => Err(fault),
-        })
+        let (created, names) =
+            join(session.create(&path, note, Mode::Ephemeral), session.list(&place.path)).await;
+        match (created, names) {
+            // No other has a node of this name. The writer may have been put out, and another let in.
+            (Ok(_) | Err(Fault::Refused(Refusal::NODE_EXISTS)), Ok(names)) if names.contains(&name) => {
+                Some(Ok(Step::Granted { fence, paths: vec![path] }))
+            }
+            (Ok(_) | Err(Fault::Refused(Refusal::NODE_EXISTS)), Ok(_)) => {
+                self.remove(session, path).await;
+                None
+            }
+            (Ok(_) | Err(Fault::Refused(Refusal::NODE_EXISTS)), Err(fault)) => {
+                Some(Err(Fault::Unknown(format!("{fault:?}"))))
+            }
+            (Err(fault), _) => Some(Err(fault)),
+        }
     }
 }
 

@@ -54,7 +54,7 @@ impl Store {
         let session = self.link.session().await?;
         session.sync().await?;
         let paths = self.of_id(&session, path, kind, id).await?;
-        let released = self.delete_all(&session, paths).await?;
+        let released = self.delete_others(&session, paths).await?;
         // Nobody is told any more that it stands there.
         if let Some(place) = self.places.get(id) {
             let mut seen = place.seen();
@@ -76,7 +76,15 @@ impl Store {
         if child.contains('/') || node::Child::parse(child).is_none() {
             return Ok(Released::Gone);
         }
-        self.delete_all(&session, vec![format!("{folder}/{child}")]).await
+        self.delete_others(&session, vec![format!("{folder}/{child}")]).await
+    }
+
+    /// Those of another session do not go with ours.
+    async fn delete_others(self: &Arc<Self>, session: &Arc<Session>, paths: Vec<String>) -> Answer<Released> {
+        match self.delete_all(session, paths).await? {
+            Released::Gone if session.is_over() => Err(Fault::Unknown("the session ended meanwhile".into())),
+            released => Ok(released),
+        }
     }
 
     async fn of_id(&self, session: &Session, path: &str, kind: Kind, id: HoldId) -> Answer<Vec<String>> {
@@ -161,7 +169,7 @@ impl Store {
                             found.into_iter().for_each(|path| store.owe(&session, path));
                             break;
                         }
-                        Err(fault) if fault.is_unknown() => {
+                        Err(Fault::Unknown(_) | Fault::Unsent(_)) => {
                             tokio::time::sleep(Duration::from_millis(100)).await
                         }
                         Err(_) => return,
@@ -177,11 +185,11 @@ impl Store {
     }
 }
 
-/// Whether a delete that failed in this way is to be repeated: no answer, or a server that is too busy.
+/// Whether a delete that failed in this way is to be repeated: no answer, no connection, or a server that is too busy.
 fn may_stand(fault: &Fault) -> bool {
     match fault {
-        Fault::Unknown(_) => true,
+        Fault::Unknown(_) | Fault::Unsent(_) => true,
         Fault::Refused(refusal) => !matches!(*refusal, Refusal::NO_NODE | Refusal::NO_AUTH),
-        Fault::Ended(_) | Fault::Unsent(_) | Fault::Config(_) => false,
+        Fault::Ended(_) | Fault::Config(_) => false,
     }
 }

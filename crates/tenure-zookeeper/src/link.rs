@@ -113,25 +113,28 @@ async fn pulse(session: Weak<Session>) {
 
 /// Tells of a new connection, and of the end.
 async fn follow(link: Arc<Link>, session: Weak<Session>) {
-    let Some((mut links, mut times)) = session.upgrade().map(|s| (s.links(), s.link())) else { return };
+    let Some(mut links) = session.upgrade().map(|session| session.links()) else { return };
+    let mut times = 1;
     loop {
-        let over = links.changed().await.is_err();
-        let Some(session) = session.upgrade() else { return };
         let (phase, now) = {
             let link = links.borrow_and_update();
             (link.phase, link.times)
         };
-        if over || phase == Phase::Over {
-            if !session.is_over() {
+        let Some(session) = session.upgrade() else { return };
+        if phase == Phase::Over {
+            if session.end() {
                 tracing::warn!(session = session.id, "the session with ZooKeeper is over");
             }
-            session.end();
             link.look_again();
             return;
         }
         if now != times {
             times = now;
             link.look_again();
+        }
+        drop(session);
+        if links.changed().await.is_err() {
+            return;
         }
     }
 }

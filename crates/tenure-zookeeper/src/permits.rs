@@ -117,6 +117,8 @@ impl Store {
         for one in created {
             match one {
                 Ok(one) => made.push(one),
+                // One that may have been made is not to be forgotten over another that was not.
+                Err(_) if failed.as_ref().is_some_and(Fault::is_unknown) => {}
                 Err(fault) if fault.is_missing() => {
                     failed = Some(Fault::Unsent(format!("{leases} was deleted")))
                 }

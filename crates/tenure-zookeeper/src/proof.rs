@@ -13,6 +13,8 @@ use tenure_core::{Drift, Time};
 #[derive(Debug)]
 pub(crate) struct Proof {
     timeout: Duration,
+    /// What was granted at first: a new leader goes by that, whatever was granted later.
+    first: Duration,
     tick: Duration,
     /// How long it takes at most until the leader has heard.
     lag: Duration,
@@ -26,12 +28,13 @@ impl Proof {
     /// Of a session that was asked for at `sent`: the leader itself has made it after that.
     pub(crate) fn new(timeout: Duration, tick: Duration, drift: Drift, sent: Time) -> Self {
         let (lag, until) = (lag(tick, timeout), drift.until(sent, timeout));
-        Self { timeout, tick, lag, drift, answered: VecDeque::from([sent]), until }
+        Self { timeout, first: timeout, tick, lag, drift, answered: VecDeque::from([sent]), until }
     }
 
     /// A connection that was asked for at `sent` has this timeout. If it is another one than before, a server has been
     /// set up anew: what was proved by the old one no longer counts.
     pub(crate) fn grant(&mut self, timeout: Duration, sent: Time) {
+        let timeout = timeout.min(self.first);
         if timeout == self.timeout {
             return;
         }
@@ -112,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_timeout_counts_at_once_and_a_longer_one_once_proved() {
+    fn a_shorter_timeout_counts_at_once_and_a_longer_one_never() {
         let drift = Drift { factor: 0.0, plus: Duration::ZERO };
         let mut proof = Proof::new(10 * S, S, drift, at(0));
         proof.grant(4 * S, at(1000));
@@ -120,6 +123,6 @@ mod tests {
         proof.grant(20 * S, at(2000));
         assert_eq!(proof.until(), at(5000), "what was sent before does not count for longer");
         proof.answered(at(3600));
-        assert_eq!(proof.until(), at(22_000));
+        assert_eq!(proof.until(), at(12_000), "no longer than at first");
     }
 }

@@ -45,13 +45,13 @@ impl Session {
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.ended.load(SeqCst)
+        self.ended.load(SeqCst) || self.client.link().phase == Phase::Over
     }
 
-    /// Nothing of it counts any more, and the servers are told.
-    pub(crate) fn end(&self) {
-        self.ended.store(true, SeqCst);
+    /// Nothing of it counts any more, and the servers are told. Whether it counted until now.
+    pub(crate) fn end(&self) -> bool {
         self.client.close();
+        !self.ended.swap(true, SeqCst)
     }
 
     /// How its connection is from now on.

@@ -137,7 +137,10 @@ impl ZooKeeper {
         };
         match self.store.places.in_the_way(claim, path)? {
             InTheWay::Comes(place) => {
-                drop(place.stay.lock().await);
+                let limit = self.store.link.options().timeout;
+                // Not in this task: who is given a lock while nobody polls it keeps it from the others.
+                let settled = async move { drop(tokio::time::timeout(limit, place.stay.lock()).await) };
+                let _ = self.thread.spawn(settled).await;
                 self.store.places.in_the_way(claim, path).and_then(stands)
             }
             there => stands(there),

@@ -298,9 +298,16 @@ mod tests {
     /// A password that should have been percent-encoded, in every way that takes an address apart differently.
     #[test]
     fn no_part_of_a_password_is_told() {
-        for password in
-            ["hun%ter2", "hun/ter2", "hun?ter2", "hun?t=er2", "1/hunter2", "1?hun=ter2", "hun#ter2"]
-        {
+        for password in [
+            "hun%ter2",
+            "hun/ter2",
+            "hun?ter2",
+            "hun?t=er2",
+            "1/hunter2",
+            "1?hun=ter2",
+            "hun#ter2",
+            "hun,ter2",
+        ] {
             for scheme in ["redis", "redis+sentinel", "redis+cluster", "redlock", "zookeeper"] {
                 for rest in ["h:1", "h:x", "h?leese=1s", "h?lease", "h/1/2/3", "h?lease=5"] {
                     let text = format!("{scheme}://me:{password}@{rest}");

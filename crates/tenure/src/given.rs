@@ -94,7 +94,7 @@ impl Setting {
     pub(crate) fn shown(&self) -> String {
         match self.key.form {
             Form::Secret => MASK.to_owned(),
-            Form::Nodes => self.text.split(',').map(without_login).collect::<Vec<_>>().join(","),
+            Form::Nodes => without_logins(&self.text),
             _ => self.text.clone(),
         }
     }
@@ -102,11 +102,28 @@ impl Setting {
 
 const MASK: &str = "***";
 
-/// Nodes of a quorum may have logins of their own.
-fn without_login(node: &str) -> String {
-    let Some((login, host)) = node.rsplit_once('@') else { return node.to_owned() };
-    let scheme = login.split_once("://").map(|(scheme, _)| format!("{scheme}://")).unwrap_or_default();
-    format!("{scheme}{MASK}@{host}")
+/// Nodes of a quorum may have logins of their own, with commas in them, and options.
+fn without_logins(nodes: &str) -> String {
+    let mut shown: Vec<String> = Vec::new();
+    for node in nodes.split(',') {
+        let Some((login, host)) = node.rsplit_once('@') else {
+            shown.push(node.split('?').next().unwrap_or_default().to_owned());
+            continue;
+        };
+        let mut scheme = scheme(login);
+        // What came before may be the beginning of this login.
+        while scheme.is_empty() && shown.iter().any(|before| before.contains("://") && !before.contains(MASK))
+        {
+            let before = shown.pop().unwrap_or_default();
+            scheme = self::scheme(&before);
+        }
+        shown.push(format!("{scheme}{MASK}@{}", host.split('?').next().unwrap_or_default()));
+    }
+    shown.join(",")
+}
+
+fn scheme(node: &str) -> String {
+    node.split_once("://").map(|(scheme, _)| format!("{scheme}://")).unwrap_or_default()
 }
 
 /// All that was said.

@@ -8,8 +8,9 @@ use tracing::field::{Empty, display};
 use tracing::{Level, Span};
 
 use super::{Call, Sort, TARGET};
+use crate::acquire::Wait;
 use crate::client::Core;
-use crate::{Error, Guard, HoldId, Name, Time};
+use crate::{Error, Guard, HoldId, Name, Result, Time};
 
 /// How often the store was asked, and who was in the way.
 #[derive(Debug, Default)]
@@ -53,7 +54,8 @@ pub(crate) enum Outcome<'a> {
 pub(crate) struct Asking<'a> {
     core: &'a Core,
     sort: Sort,
-    name: &'a Name,
+    pub(crate) name: &'a Name,
+    pub(crate) owner: Option<u64>,
     /// `None` when nobody listens.
     began: Option<Time>,
     span: Span,
@@ -80,11 +82,11 @@ impl<'a> Asking<'a> {
             error = Empty
         );
         let began = listened_to.then(|| core.clock.now());
-        Self { core, sort, name, began, span, tally: Tally::default() }
+        Self { core, sort, name, owner, began, span, tally: Tally::default() }
     }
 
-    pub(crate) fn span(&self) -> Span {
-        self.span.clone()
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
     }
 
     /// It found others in the way, and waits.
@@ -99,7 +101,18 @@ impl<'a> Asking<'a> {
         );
     }
 
-    pub(crate) fn end(mut self, outcome: Outcome<'_>) {
+    /// What came of asking for a guard, passed on.
+    pub(crate) fn guard(&mut self, wait: Wait, got: Result<Option<Guard>>) -> Result<Option<Guard>> {
+        self.end(match &got {
+            Ok(Some(guard)) => Outcome::Acquired(Some(guard)),
+            Ok(None) if wait == Wait::No => Outcome::Busy,
+            Ok(None) => Outcome::TimedOut,
+            Err(error) => Outcome::Failed(error),
+        });
+        got
+    }
+
+    pub(crate) fn end(&mut self, outcome: Outcome<'_>) {
         if let Some(began) = self.began.take() {
             self.tell(began, &outcome);
         }

@@ -7,6 +7,9 @@ mod asking;
 #[cfg_attr(not(feature = "metrics"), path = "no_meters.rs")]
 mod meters;
 
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+
 use tracing::{Level, Span};
 
 pub(crate) use self::asking::{Asking, Outcome, Tally};
@@ -298,6 +301,12 @@ impl Signs {
     fn kind(&self, claim: &Claim) -> &'static str {
         Sort::from(claim.kind).word()
     }
+}
+
+/// Polls `work` inside `span`. Where it lies: the future of an acquire is large, and to move it costs more than all that
+/// is told.
+pub(crate) async fn inside<F: Future>(span: &Span, mut work: Pin<&mut F>) -> F::Output {
+    poll_fn(|cx| span.in_scope(|| work.as_mut().poll(cx))).await
 }
 
 /// One who waits, counted until it is dropped.

@@ -1,5 +1,6 @@
 //! Calls inside calls enter again what those around them hold, and nothing else.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::{Client, Error, Fence, Result, distributed_lock};
@@ -115,6 +116,57 @@ async fn what_counts_is_where_it_runs() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert!(in_time(tokio::spawn(later)).await.unwrap().unwrap());
+}
+
+/// Bodies that were begun inside a call and go on elsewhere, two of them, are not inside that call any more: neither
+/// enters what it held, nor beside the other what they then take.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_moves_away_leaves_the_calls_around_it() {
+    type Moved = std::pin::Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+    #[derive(Default)]
+    struct Inside(std::sync::atomic::AtomicUsize);
+    #[distributed_lock(key = "x", client = client)]
+    async fn outer(client: Client, inside: Arc<Inside>) -> Result<Vec<Moved>> {
+        let mut begun: Vec<Moved> = Vec::new();
+        for key in ["a", "b"] {
+            let (gate, open) = tokio::sync::oneshot::channel();
+            let mut moved: Moved = Box::pin(middle(client.clone(), inside.clone(), key, gate));
+            tokio::select! {
+                _ = &mut moved => unreachable!("it waits"),
+                is_inside = open => is_inside.unwrap(),
+            }
+            begun.push(moved);
+        }
+        Ok(begun)
+    }
+    #[distributed_lock(key = key, client = client)]
+    async fn middle(
+        client: Client,
+        inside: Arc<Inside>,
+        key: &'static str,
+        gate: tokio::sync::oneshot::Sender<()>,
+    ) -> Result<()> {
+        gate.send(()).unwrap();
+        tokio::task::yield_now().await;
+        for _ in 0..50 {
+            inner(&client, &inside).await?;
+        }
+        Ok(())
+    }
+    #[distributed_lock(key = "x", client = client)]
+    async fn inner(client: &Client, inside: &Inside) -> Result<()> {
+        use std::sync::atomic::Ordering::SeqCst;
+        assert_eq!(inside.0.fetch_add(1, SeqCst), 0, "two at once");
+        tokio::task::yield_now().await;
+        inside.0.fetch_sub(1, SeqCst);
+        Ok(())
+    }
+    let client = memory().await;
+    let moved = in_time(outer(client.clone(), Arc::default())).await.unwrap();
+    let tasks: Vec<_> = moved.into_iter().map(tokio::spawn).collect();
+    for task in tasks {
+        in_time(task).await.unwrap().unwrap();
+    }
 }
 
 #[tokio::test]

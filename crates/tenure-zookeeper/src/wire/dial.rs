@@ -22,19 +22,21 @@ pub(crate) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Socket for S {}
 
 /// A session as it is told to servers. It is none yet when the id is 0.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Ticket {
     pub(crate) id: i64,
     password: Vec<u8>,
-    /// What was asked for, then what was granted.
+    /// What is asked for.
+    wanted: Duration,
+    /// What was granted.
     pub(crate) timeout: Duration,
     /// The last change that was heard of: a server that knows less is not spoken to.
     pub(crate) seen: i64,
 }
 
 impl Ticket {
-    pub(crate) fn new(timeout: Duration) -> Self {
-        Self { timeout, ..Self::default() }
+    pub(crate) fn new(wanted: Duration) -> Self {
+        Self { wanted, ..Self::default() }
     }
 }
 
@@ -101,7 +103,7 @@ async fn open(server: &str, tls: Option<&TlsConnector>) -> io::Result<Box<dyn So
 }
 
 fn hello(ticket: &Ticket) -> Vec<u8> {
-    let timeout = i32::try_from(ticket.timeout.as_millis()).unwrap_or(i32::MAX);
+    let timeout = i32::try_from(ticket.wanted.as_millis()).unwrap_or(i32::MAX);
     let (version, read_only) = (0, false);
     let password = if ticket.id == 0 { &[0; 16][..] } else { &ticket.password };
     let hello = Out::new().int(version).long(ticket.seen).int(timeout).long(ticket.id);
@@ -117,7 +119,7 @@ fn welcome(frame: &[u8], asked: &Ticket) -> io::Result<Option<Ticket>> {
     let (timeout, id, password) = (said.int()?, said.long()?, said.bytes()?);
     let timeout = Duration::from_millis(timeout.max(0) as u64);
     let same = asked.id == 0 || asked.id == id;
-    let ticket = Ticket { id, password: password.to_vec(), timeout, seen: asked.seen };
+    let ticket = Ticket { id, password: password.to_vec(), timeout, wanted: asked.wanted, seen: asked.seen };
     Ok((same && id != 0 && !timeout.is_zero()).then_some(ticket))
 }
 

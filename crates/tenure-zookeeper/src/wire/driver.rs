@@ -38,7 +38,10 @@ const OF_WATCHES: i32 = -8;
 const WATCHES_AT_ONCE: usize = 128 * 1024;
 /// How much is written at once, and how much room there is to read into.
 const CHUNK: usize = 64 * 1024;
+const PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// A connection that lasts so long was a good one.
+const STEADY: Duration = Duration::from_secs(1);
 
 /// Where to connect.
 pub(crate) struct Servers {
@@ -74,6 +77,8 @@ pub(crate) struct Driver {
     sent: VecDeque<(i32, Option<oneshot::Sender<Answer<BytesMut>>>)>,
     /// The number of the last request of all.
     farewell: Option<i32>,
+    /// How long to wait before the next connection that comes too soon.
+    pause: Duration,
 }
 
 /// Why a connection is of no more use.
@@ -95,13 +100,13 @@ impl Driver {
             let word = format!("{}:{}", login.user, login.password);
             Out::new().int(OF_LOGIN).int(LOGIN).int(0).bytes("digest").bytes(word).frame()
         });
-        Self { shared, servers, login, sent: VecDeque::new(), farewell: None }
+        Self { shared, servers, login, sent: VecDeque::new(), farewell: None, pause: PAUSE }
     }
 
     /// Until the session is over.
     pub(crate) async fn drive(mut self, mut dialed: Dialed) {
         let over = loop {
-            let mut ticket = dialed.ticket.clone();
+            let (mut ticket, begun) = (dialed.ticket.clone(), Instant::now());
             let why = match self.serve(dialed, &mut ticket).await {
                 Err(Break::Lost(why)) => why,
                 Err(Break::Over(fault)) => break fault,
@@ -111,6 +116,10 @@ impl Driver {
                 reply.map(|reply| reply.send(Err(Fault::Unknown(format!("the connection was lost: {why}")))));
             }
             self.shared.link.send_modify(|link| link.phase = Phase::Down);
+            match begun.elapsed() < STEADY {
+                true => self.rest().await,
+                false => self.pause = PAUSE,
+            }
             dialed = match self.dial_again(&ticket).await {
                 Some(dialed) => dialed,
                 None => break Fault::Ended("the session has expired".into()),
@@ -130,7 +139,6 @@ impl Driver {
 
     /// `None` when the servers know nothing of the session.
     async fn dial_again(&mut self, ticket: &Ticket) -> Option<Dialed> {
-        let mut pause = Duration::from_millis(20);
         loop {
             for _ in 0..self.servers.names.len() {
                 match self.servers.dial_next(ticket).await {
@@ -141,9 +149,13 @@ impl Driver {
                     Err(NoLink::Never(why)) => tracing::warn!(session = ticket.id, %why, "no connection"),
                 }
             }
-            sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            self.rest().await;
         }
+    }
+
+    async fn rest(&mut self) {
+        sleep(self.pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
     /// As long as the connection lasts.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use testbed::{Cut, ZkRequest};
 
 use crate::bench::{
-    Bench, LONG, PATIENCE, done, eventually, heirs, templates, wait_for, waiting, within, without_poll,
+    Bench, LONG, PATIENCE, client, done, eventually, heirs, now, options, templates, wait_for, waiting,
+    within, without_poll,
 };
 
 /// Where claims of a kind make nodes.
@@ -75,6 +76,41 @@ async fn a_create_without_an_answer_given_up_leaves_nothing() {
     }
     // The same session all the time: it is not its end that has freed them.
     kept.release().await.unwrap();
+}
+
+/// E3, E5. The same while there is no connection for longer than a request is waited for: what only asked and what was given
+/// up are deleted all the same, though the session goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_could_not_be_deleted_during_an_outage_is_deleted_after_it() {
+    const LIMIT: Duration = Duration::from_millis(200);
+    let bench = Bench::start();
+    let network = bench.network();
+    let near = bench.client().await;
+    let mut short = options(network.proxy.port(), LONG);
+    short.timeout = LIMIT;
+    let away = client(short).await;
+    let outage = async |request, cut| {
+        // Whoever is connected stays so until the cut.
+        network.proxy.refuse();
+        network.proxy.cut_once_at(request, "/x/", cut);
+        let asked = tokio::spawn({
+            let lock = away.lock("x");
+            async move { lock.try_acquire().await }
+        });
+        eventually("it is cut", async || network.proxy.cuts_left() == 0).await;
+        let begin = now(&near);
+        eventually("it takes long", async || now(&near).since(begin) > LIMIT * 5).await;
+        asked.abort();
+        network.up();
+    };
+    let held = near.lock("x").acquire().await.unwrap();
+    outage(ZkRequest::Delete, Cut::BeforeRequest).await;
+    eventually("only the holder stands there", async || bench.children("/x").len() == 1).await;
+    outage(ZkRequest::Create, Cut::AfterRequest).await;
+    eventually("only the holder stands there", async || bench.children("/x").len() == 1).await;
+    held.release().await.unwrap();
+    bench.is_empty("x").await;
+    away.lock("x").acquire().await.unwrap().release().await.unwrap();
 }
 
 /// E5. A delete that does not come, or whose answer does not: the release is a release, nothing stays, and the next one

@@ -96,7 +96,7 @@ impl Call {
         let held = guards.each().iter().map(Guard::held);
         let entries =
             owners.into_iter().zip(held).map(|(owner, held)| Entry { client: client.id(), owner, held });
-        let frame = Arc::new(Frame { entries: entries.collect(), outer });
+        let frame = Arc::new(Frame { entries: entries.collect() });
         Ok(Some(Inside(Some((guards, frame)))))
     }
 

@@ -1,7 +1,8 @@
 //! Which annotated calls enclose the code that runs now, so that a call re-enters what those hold and nothing else.
 //!
-//! Each call is a frame that points to the frame of the call around it. The innermost one is known to the thread, but
-//! only while the body is polled: branches of `join!` do not see each other's frames, whatever thread polls them.
+//! Each call is a frame. Which frames enclose the code that runs is known to the thread, and only while bodies are
+//! polled: branches of `join!` do not see each other's, whatever thread polls them, and a body that was moved elsewhere
+//! has left the calls that were around it.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -20,17 +21,25 @@ pub(super) struct Entry {
     pub(super) held: Held,
 }
 
-/// What one call holds, and the call around it. At least one entry.
+/// What one call holds. At least one entry.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) entries: Vec<Entry>,
-    pub(super) outer: Option<Arc<Frame>>,
 }
 
-impl Frame {
+/// A call whose body runs now, inside another.
+pub(super) struct Running {
+    frame: Arc<Frame>,
+    outer: Option<Arc<Running>>,
+    /// The task that runs the body. A body that drives other tasks itself, by a `LocalSet` or a runtime of its own,
+    /// does so on the same thread; those are not inside.
+    task: Option<tokio::task::Id>,
+}
+
+impl Running {
     /// Under whom an enclosing call holds this name.
     pub(super) fn owner(&self, client: ClientId, name: &Name) -> Option<&Owner> {
-        let mine = self.entries.iter().find(|e| e.client == client && e.held.name() == name);
+        let mine = self.frame.entries.iter().find(|e| e.client == client && e.held.name() == name);
         match mine {
             Some(entry) => Some(&entry.owner),
             None => self.outer.as_ref()?.owner(client, name),
@@ -38,35 +47,27 @@ impl Frame {
     }
 }
 
-#[derive(Clone)]
-struct Running {
-    frame: Arc<Frame>,
-    /// The task that runs the body. A body that drives other tasks itself, by a `LocalSet` or a runtime of its own,
-    /// does so on the same thread; those are not inside.
-    task: Option<tokio::task::Id>,
-}
-
 thread_local! {
-    static INNERMOST: RefCell<Option<Running>> = const { RefCell::new(None) };
+    static INNERMOST: RefCell<Option<Arc<Running>>> = const { RefCell::new(None) };
 }
 
-/// The frame of the innermost call around the code that runs now.
-pub(super) fn innermost() -> Option<Arc<Frame>> {
+/// The innermost call around the code that runs now.
+pub(super) fn innermost() -> Option<Arc<Running>> {
     let running = INNERMOST.try_with(|innermost| innermost.borrow().clone()).ok()??;
-    (running.task == tokio::task::try_id()).then_some(running.frame)
+    (running.task == tokio::task::try_id()).then_some(running)
 }
 
 /// Runs `work` as what this call encloses.
 pub(super) fn inside<R>(frame: &Arc<Frame>, work: impl FnOnce() -> R) -> R {
     /// Puts back what was there, also when `work` panics.
-    struct Before(Option<Running>);
+    struct Before(Option<Arc<Running>>);
     impl Drop for Before {
         fn drop(&mut self) {
             INNERMOST.set(self.0.take());
         }
     }
-    let running = Running { frame: frame.clone(), task: tokio::task::try_id() };
-    let _before = Before(INNERMOST.replace(Some(running)));
+    let running = Running { frame: frame.clone(), outer: innermost(), task: tokio::task::try_id() };
+    let _before = Before(INNERMOST.replace(Some(Arc::new(running))));
     work()
 }
 
@@ -100,7 +101,7 @@ impl<F: Future + Unpin> Future for Enclosed<F> {
 /// # Ok(()) }
 /// ```
 pub fn current() -> Option<Current> {
-    innermost().map(Current)
+    innermost().map(|running| Current(running.frame.clone()))
 }
 
 /// What an annotated call holds. It may be kept and handed on; it holds nothing itself.

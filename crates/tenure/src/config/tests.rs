@@ -303,6 +303,7 @@ fn example(key: &str) -> &'static str {
         "acl" => "open",
         "network_fs" => "allow",
         "durability" => "replicas:2",
+        "deadlocks" => "report",
         "drift" => "1%+2ms",
         "retry_delay" => "1ms-2ms",
         "db" | "tries" => "0",
