@@ -250,9 +250,9 @@ mod tests {
         drop(dropped);
         let again = watches.again(1000);
         assert_eq!(again.len(), 1);
-        let mut data = again[0].data.clone();
-        data.sort();
-        assert_eq!(data, ["/d", "/u"]);
+        let mut nodes = again[0].data.clone();
+        nodes.sort();
+        assert_eq!(nodes, ["/d", "/u"]);
         assert_eq!(again[0].absent, ["/n"]);
         assert_eq!(again[0].children, ["/c"]);
         assert_eq!(watches.again(6).len(), 4);
