@@ -156,8 +156,10 @@ async fn nobody_is_told(client: &Client, one: Lock, one_then: Lock, two: Lock, t
     })
     .await;
     assert!(ended.is_err(), "{ended:?}");
+    // Both before either is awaited, or the one that is left would get in.
+    tasks.0.abort();
+    tasks.1.abort();
     for task in [tasks.0, tasks.1] {
-        task.abort();
         assert!(soon("it is cancelled", task).await.unwrap_err().is_cancelled());
     }
     // What was cancelled has left the graph: the same names are taken in turn, by others.
