@@ -24,6 +24,12 @@ async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
     timeout(PATIENCE, work).await.unwrap_or_else(|_| panic!("never: {what}"))
 }
 
+async fn seen(what: impl AsyncFn() -> bool) {
+    while !what().await {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
 /// A task that holds one thing, and waits for another when it is told to.
 struct Party {
     go: Option<oneshot::Sender<()>>,
@@ -50,12 +56,8 @@ impl Party {
     /// Lets it wait, and returns once that is seen in the store.
     async fn wait_for(&mut self, lock: &Lock, waiters: usize) {
         self.go.take().unwrap().send(()).unwrap();
-        let seen = async {
-            while lock.waiters().await.unwrap().len() < waiters {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        soon("it is seen to wait", seen).await;
+        let waits = seen(async || lock.waiters().await.unwrap().len() >= waiters);
+        soon("it is seen to wait", waits).await;
     }
 
     fn go(&mut self) {
@@ -139,12 +141,7 @@ async fn a_writer_and_a_reader_can_stand_in_a_circle_and_queued_places_are_given
     // A writer that was told stands in nobody's way.
     let reader = soon("a reader gets in", stock.read().acquire()).await.unwrap();
     reader.release().await.unwrap();
-    let nobody = async {
-        while !stock.waiters().await.unwrap().is_empty() {
-            tokio::task::yield_now().await;
-        }
-    };
-    soon("its place is given up", nobody).await;
+    soon("its place is given up", seen(async || stock.waiters().await.unwrap().is_empty())).await;
 }
 
 /// `one` holds "a" and waits for "b"; `two` holds "b", waits for "a", and is not told.
@@ -159,7 +156,7 @@ async fn nobody_is_told(client: &Client, one: Lock, one_then: Lock, two: Lock, t
     })
     .await;
     assert!(ended.is_err(), "{ended:?}");
-    // Both, before one is waited for: what the first held would let the second go on.
+    // Both before either is awaited, or the one that is left would get in.
     tasks.0.abort();
     tasks.1.abort();
     for task in [tasks.0, tasks.1] {
@@ -259,26 +256,37 @@ async fn a_wait_for_a_permit_is_no_wait_for_one_holder() {
     let (x, y) = (Owner::new(), Owner::new());
     let seats = client.semaphore("seats", 2);
     let other = seats.acquire().await.unwrap();
-    let waits = tokio::spawn({
-        let (seats, lock, x) = (seats.clone(), client.lock("a").owner(&x), x.clone());
-        async move {
-            let held = lock.acquire().await?;
-            let seat = x.scope(seats.acquire()).await?;
-            seat.release().await?;
-            held.release().await
-        }
-    });
+    let (taken, seat_taken) = oneshot::channel();
+    let (go, told) = oneshot::channel::<()>();
     let holds = tokio::spawn({
-        let (seats, lock, y) = (seats.clone(), client.lock("a").owner(&y), y.clone());
+        let (seats, a) = (seats.clone(), client.lock("a"));
         async move {
-            let seat = y.scope(seats.acquire()).await?;
-            let held = lock.acquire().await?;
-            held.release().await?;
-            seat.release().await
+            let work = async {
+                let seat = seats.acquire().await?;
+                taken.send(()).unwrap();
+                told.await.unwrap();
+                a.acquire().await?.release().await?;
+                seat.release().await
+            };
+            y.scope(work).await
         }
     });
-    tokio::time::sleep(WHILE).await;
-    assert!(!waits.is_finished() || !holds.is_finished() || other.is_held());
+    soon("the last seat is taken", seat_taken).await.unwrap();
+    let waits = tokio::spawn({
+        let (seats, a) = (seats.clone(), client.lock("a"));
+        async move {
+            let work = async {
+                let held = a.acquire().await?;
+                seats.acquire().await?.release().await?;
+                held.release().await
+            };
+            x.scope(work).await
+        }
+    });
+    soon("it waits for a seat", seen(async || !seats.waiters().await.unwrap().is_empty())).await;
+    go.send(()).unwrap();
+    let a = client.lock("a");
+    soon("and the other for it", seen(async || !a.waiters().await.unwrap().is_empty())).await;
     other.release().await.unwrap();
     soon("both go on", waits).await.unwrap().unwrap();
     soon("both go on", holds).await.unwrap().unwrap();
@@ -315,12 +323,8 @@ fn threads_that_block_are_told_too() {
         let me = Owner::new();
         let one = runtime.block_on(client.lock(first).owner(&me).acquire())?;
         meet.wait();
-        let two = runtime.block_on(client.lock(then).owner(&me).acquire());
-        if two.is_ok() {
-            runtime.block_on(two?.release())?;
-        } else {
-            drop(two?);
-        }
+        let two = runtime.block_on(client.lock(then).owner(&me).acquire())?;
+        runtime.block_on(two.release())?;
         runtime.block_on(one.release())
     };
     std::thread::scope(|threads| {
