@@ -75,8 +75,9 @@ async fn one_busy_leaves_none_held(bench: Arc<Bench>) {
         assert!(guards.is_held());
         assert_eq!(guards.guards().iter().map(|g| g.name().as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
         ok(guards.release().await);
+        // Of several nodes one may be behind, and still show who waited.
+        frees(&look, ["a", "b", "c"]).await;
     }
-    frees(&look, ["a", "b", "c"]).await;
 }
 
 async fn crossing_orders_do_not_deadlock(bench: Arc<Bench>) {
