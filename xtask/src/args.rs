@@ -18,7 +18,7 @@ pub(crate) const STORES: &[&str] = &[
 pub(crate) const PEERS: &[&str] = &["redisson", "redsync", "node-redlock", "redis-py", "curator"];
 
 /// The parts of the benchmarks.
-const BENCHES: &[&str] = &["embedded", "redlock", "redis", "zookeeper"];
+const BENCHES: &[&str] = &["embedded", "signs", "redlock", "redis", "zookeeper"];
 
 pub(crate) const HELP: &str = "\
 cargo xtask check                    format, lints, documentation, tidiness
