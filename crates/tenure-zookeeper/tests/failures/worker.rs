@@ -78,7 +78,9 @@ impl Drop for Worker {
     }
 }
 
-/// The other process itself.
+/// The other process itself: no test, but this very program started again with only this in it. A test of a library crate
+/// has no other program to start, and this one needs what the tests use. Left out of a run, since alone it would do nothing
+/// and show nothing; that it works is shown by the tests in `leaving.rs`, which fail without it.
 #[test]
 #[ignore = "run by other tests, as a process of its own"]
 fn run() {
