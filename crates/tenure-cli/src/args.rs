@@ -103,12 +103,8 @@ pub(crate) struct Run {
     /// What to hold
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) name: String,
-    /// The command and its arguments, run without a shell
-    #[arg(last = true, value_name = "CMD")]
-    pub(crate) cmd: Vec<OsString>,
-    /// Run SCRIPT with sh -c instead of a command
-    #[arg(short = 'c', value_name = "SCRIPT")]
-    pub(crate) script: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) what: What,
 
     /// Give up when it is not held after DUR [default: wait for ever]
     #[arg(long, value_name = "DUR", value_parser = tenure::parse_duration, help_heading = "Waiting")]
@@ -173,6 +169,17 @@ pub(crate) struct Run {
     /// Exit code when the store cannot be reached
     #[arg(long, value_name = "CODE", default_value_t = 69, help_heading = "Exit codes")]
     pub(crate) unavailable_code: u8,
+}
+
+/// What runs while something is held.
+#[derive(Debug, Args)]
+pub(crate) struct What {
+    /// The command and its arguments, run without a shell
+    #[arg(last = true, value_name = "CMD")]
+    pub(crate) cmd: Vec<OsString>,
+    /// Run SCRIPT with sh -c instead of a command
+    #[arg(short = 'c', value_name = "SCRIPT")]
+    pub(crate) script: Option<OsString>,
 }
 
 #[derive(Debug, Args)]

@@ -30,8 +30,7 @@ async fn terms(client: &Client, elect: &Elect, report: Report, signals: &mut Sig
     let election = template(client, elect);
     let work = Work {
         name: &elect.name,
-        cmd: &elect.cmd,
-        script: elect.script.as_ref(),
+        what: &elect.what,
         lease: None,
         max_hold: elect.max_hold,
         grace: elect.grace,

@@ -35,14 +35,8 @@ pub(crate) async fn close(client: &Client, report: Report, signals: &mut Signals
 }
 
 async fn held(client: &Client, run: &Run, guard: Guard, report: Report, signals: &mut Signals) -> u8 {
-    let work = Work {
-        name: &run.name,
-        cmd: &run.cmd,
-        script: run.script.as_ref(),
-        lease: run.lease,
-        max_hold: run.max_hold,
-        grace: run.grace,
-    };
+    let work =
+        Work { name: &run.name, what: &run.what, lease: run.lease, max_hold: run.max_hold, grace: run.grace };
     match work.run(client, &guard, report, signals).await {
         End::Itself(code) if release(guard, &run.name, code, report, signals).await => code,
         _ => run.lost_code,

@@ -1,6 +1,5 @@
 //! A command that runs under a hold: started with what it should know, watched, and ended before the hold is.
 
-use std::ffi::OsString;
 use std::io;
 use std::process::Command;
 use std::time::Duration;
@@ -10,6 +9,7 @@ use tenure::backend::Liveness;
 use tenure::{Client, Clock, Error, Guard};
 use tokio::time::{sleep, timeout};
 
+use crate::args::What;
 use crate::ending::{Ending, Step};
 use crate::job::{Change, Job};
 use crate::report::{Event, Report};
@@ -18,9 +18,7 @@ use crate::signals::{Signals, means_end};
 /// What is to run, and how it is to end.
 pub(crate) struct Work<'a> {
     pub(crate) name: &'a str,
-    /// The program and its arguments, unless there is a script.
-    pub(crate) cmd: &'a [OsString],
-    pub(crate) script: Option<&'a OsString>,
+    pub(crate) what: &'a What,
     /// A lease that is not renewed.
     pub(crate) lease: Option<Duration>,
     pub(crate) max_hold: Option<Duration>,
@@ -56,7 +54,8 @@ impl Work<'_> {
         match Job::spawn(self.command(guard)) {
             Ok(job) => supervise(job, guard, ending, &clock, self.name, report, signals).await,
             Err(error) => {
-                let what = self.cmd.first().map_or_else(|| "/bin/sh".into(), |cmd| cmd.to_string_lossy());
+                let what =
+                    self.what.cmd.first().map_or_else(|| "/bin/sh".into(), |cmd| cmd.to_string_lossy());
                 report.error(format!("cannot run {what}: {error}"));
                 End::Itself(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
             }
@@ -64,7 +63,7 @@ impl Work<'_> {
     }
 
     fn command(&self, guard: &Guard) -> Command {
-        let mut command = match (self.script, self.cmd.split_first()) {
+        let mut command = match (&self.what.script, self.what.cmd.split_first()) {
             (None, Some((program, arguments))) => {
                 let mut command = Command::new(program);
                 command.args(arguments);

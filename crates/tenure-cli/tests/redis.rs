@@ -25,12 +25,6 @@ fn hold(server: &Redis, name: &str, owner: &str) {
     server.cmd(&["PEXPIRE", name, "60000"]).unwrap();
 }
 
-#[track_caller]
-fn json(bench: &Bench, line: &[&str], code: i32) -> Value {
-    let done = bench.run(&[line, &["--json"]].concat());
-    serde_json::from_str(&done.code(code).out).unwrap_or_else(|e| panic!("{e}: {done:?}"))
-}
-
 #[test]
 fn run_ls_show_and_release() {
     let server = server();
@@ -42,7 +36,7 @@ fn run_ls_show_and_release() {
     let waiter = bench.start(&["run", "demo", "--", "true"]);
     bench.until_waiters("demo", 1);
 
-    let listed = json(&bench, &["ls"], 0);
+    let listed = bench.json(&["ls"], 0);
     assert_eq!((&listed[0]["name"], &listed[0]["family"]), (&"demo".into(), &"lock".into()));
     let shown = bench.show("demo");
     let held = &shown["holders"][0];
@@ -66,23 +60,7 @@ fn run_ls_show_and_release() {
 #[test]
 fn every_kind_is_held_listed_and_released() {
     let server = server();
-    let bench = bench(&server);
-    let kinds: [(&str, &[&str], &str); 4] = [
-        ("fair", &["--fair"], "fair"),
-        ("readers", &["--shared"], "read_write"),
-        ("writer", &["--exclusive"], "read_write"),
-        ("seats", &["--limit", "3", "--permits", "2"], "permit"),
-    ];
-    let holders: Vec<_> = kinds.iter().map(|(name, options, _)| bench.hold(name, options)).collect();
-    for (name, _, family) in kinds {
-        assert_eq!(bench.show(name)["family"], family);
-        json(&bench, &["release", name, "--force", "--yes"], 0);
-        assert!(bench.show(name)["holders"].as_array().is_none_or(Vec::is_empty), "{name}");
-    }
-    bench.touch("end");
-    for holder in holders {
-        holder.done().code(76);
-    }
+    bench(&server).holds_every_kind("fair");
 }
 
 #[test]
@@ -92,7 +70,7 @@ fn a_foreign_holder_is_called_so() {
     hold(&server, "jvm", CALL);
     let listed = bench.run(&["ls"]).code(0).out.clone();
     assert!(listed.contains("  foreign 4f3c2b1a…:-5  -  "), "{listed}");
-    assert_eq!(json(&bench, &["ls"], 0)[0]["holders"][0]["foreign"], true);
+    assert_eq!(bench.json(&["ls"], 0)[0]["holders"][0]["foreign"], true);
     let shown = bench.run(&["show", "jvm"]).code(0).out.clone();
     assert!(shown.contains("holder   foreign 4f3c2b1a…:-5\n"), "{shown}");
     assert!(shown.contains(&format!("hold {CALL}\n")), "{shown}");
@@ -138,7 +116,7 @@ fn one_of_several_holders_is_released_by_its_words() {
         .run(&["release", "seats", "--force", "--yes", "--hold", "nobody"])
         .code(1)
         .says("no nobody holds seats");
-    let released = json(&bench, &["release", "seats", "--force", "--yes", "--hold", &mine], 0);
+    let released = bench.json(&["release", "seats", "--force", "--yes", "--hold", &mine], 0);
     assert_eq!(released["released"][0]["id"], mine.as_str());
     assert_eq!(server.cmd(&["GET", "seats"]).unwrap().text(), "2");
     let left = bench.show("seats");
@@ -172,7 +150,7 @@ fn doctor_finds_what_is_wrong_and_says_so_by_its_code() {
     let quiet = bench.run(&["doctor", "--quiet"]).code(1).out.clone();
     assert_eq!(quiet.lines().count(), 3, "{quiet}");
 
-    let found = json(&bench, &["doctor"], 1);
+    let found = bench.json(&["doctor"], 1);
     let warnings: Vec<&Value> =
         found.as_array().unwrap().iter().filter(|f| f["level"] == "warning").collect();
     assert_eq!((warnings.len(), &warnings[0]["check"]), (1, &"eviction".into()), "{found}");

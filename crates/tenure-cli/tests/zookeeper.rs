@@ -3,7 +3,6 @@
 mod common;
 
 use common::Bench;
-use serde_json::Value;
 use testbed::{ZkMode, ZooKeeper, ZooKeeperOptions};
 
 /// As Curator names a place in a queue.
@@ -17,12 +16,6 @@ fn bench(server: &ZooKeeper) -> Bench {
     Bench::at(format!("{}?session=10s&tick=500ms", server.url()))
 }
 
-#[track_caller]
-fn json(bench: &Bench, line: &[&str], code: i32) -> Value {
-    let done = bench.run(&[line, &["--json"]].concat());
-    serde_json::from_str(&done.code(code).out).unwrap_or_else(|e| panic!("{e}: {done:?}"))
-}
-
 #[test]
 fn run_ls_show_and_release() {
     let server = server();
@@ -34,7 +27,7 @@ fn run_ls_show_and_release() {
     let waiter = bench.start(&["run", "demo", "--", "true"]);
     bench.until_waiters("demo", 1);
 
-    let listed = json(&bench, &["ls"], 0);
+    let listed = bench.json(&["ls"], 0);
     assert_eq!((&listed[0]["name"], &listed[0]["family"]), (&"demo".into(), &"lock".into()));
     let shown = bench.show("demo");
     let held = &shown["holders"][0];
@@ -54,23 +47,7 @@ fn run_ls_show_and_release() {
 #[test]
 fn every_kind_is_held_listed_and_released() {
     let server = server();
-    let bench = bench(&server);
-    let kinds: [(&str, &[&str], &str); 4] = [
-        ("fair", &["--fair"], "lock"),
-        ("readers", &["--shared"], "read_write"),
-        ("writer", &["--exclusive"], "read_write"),
-        ("seats", &["--limit", "3", "--permits", "2"], "permit"),
-    ];
-    let holders: Vec<_> = kinds.iter().map(|(name, options, _)| bench.hold(name, options)).collect();
-    for (name, _, family) in kinds {
-        assert_eq!(bench.show(name)["family"], family);
-        json(&bench, &["release", name, "--force", "--yes"], 0);
-        assert!(bench.show(name)["holders"].as_array().is_none_or(Vec::is_empty), "{name}");
-    }
-    bench.touch("end");
-    for holder in holders {
-        holder.done().code(76);
-    }
+    bench(&server).holds_every_kind("lock");
 }
 
 #[test]
@@ -80,11 +57,11 @@ fn a_foreign_holder_is_called_so_and_released_by_force() {
     let mut jvm = server.client().unwrap();
     jvm.create("/jvm", b"", ZkMode::Persistent).unwrap();
     jvm.create(&format!("/jvm/{CURATOR}"), b"10.0.0.7", ZkMode::EphemeralSequential).unwrap();
-    assert_eq!(json(&bench, &["ls"], 0)[0]["holders"][0]["foreign"], true);
+    assert_eq!(bench.json(&["ls"], 0)[0]["holders"][0]["foreign"], true);
     bench.run(&["run", "jvm", "--no-wait", "--", "true"]).code(75).says("held by another library");
     let waiter = bench.start(&["run", "jvm", "--", "true"]);
     bench.until_waiters("jvm", 1);
-    let released = json(&bench, &["release", "jvm", "--force", "--yes"], 0);
+    let released = bench.json(&["release", "jvm", "--force", "--yes"], 0);
     assert_eq!(released["released"][0]["id"], format!("{CURATOR}0000000000"));
     waiter.done().code(0);
 }

@@ -1,13 +1,12 @@
 //! What can be said to `tenure elect`.
 
-use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use tenure::Durability;
 
-use super::some_time;
+use super::{What, some_time};
 
 #[derive(Debug, Args)]
 #[command(
@@ -19,12 +18,8 @@ pub(crate) struct Elect {
     /// The election
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) name: String,
-    /// The command and its arguments, run without a shell
-    #[arg(last = true, value_name = "CMD")]
-    pub(crate) cmd: Vec<OsString>,
-    /// Run SCRIPT with sh -c instead of a command
-    #[arg(short = 'c', value_name = "SCRIPT")]
-    pub(crate) script: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) what: What,
 
     /// Do not stand again after leadership was lost: exit instead
     #[arg(long, help_heading = "Standing")]

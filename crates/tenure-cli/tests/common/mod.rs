@@ -37,6 +37,35 @@ pub struct Bench {
 }
 
 impl Bench {
+    /// What a command prints with `--json`, when it ends with this code.
+    #[track_caller]
+    pub fn json(&self, line: &[&str], code: i32) -> Value {
+        let done = self.run(&[line, &["--json"]].concat());
+        serde_json::from_str(&done.code(code).out).unwrap_or_else(|e| panic!("{e}: {done:?}"))
+    }
+
+    /// Each kind but the plain lock is held, shown as what it is, and taken away. A fair lock is a `fair` one only where
+    /// others are not.
+    #[track_caller]
+    pub fn holds_every_kind(&self, fair: &str) {
+        let kinds: [(&str, &[&str], &str); 4] = [
+            ("fair", &["--fair"], fair),
+            ("readers", &["--shared"], "read_write"),
+            ("writer", &["--exclusive"], "read_write"),
+            ("seats", &["--limit", "3", "--permits", "2"], "permit"),
+        ];
+        let holders: Vec<_> = kinds.iter().map(|(name, options, _)| self.hold(name, options)).collect();
+        for (name, _, family) in kinds {
+            assert_eq!(self.show(name)["family"], family);
+            self.json(&["release", name, "--force", "--yes"], 0);
+            assert!(self.show(name)["holders"].as_array().is_none_or(Vec::is_empty), "{name}");
+        }
+        self.touch("end");
+        for holder in holders {
+            holder.done().code(76);
+        }
+    }
+
     pub fn new() -> Self {
         Self::with("")
     }
