@@ -1,4 +1,8 @@
-//! What a case works with: a fresh world, clients of it, and waiting with a deadline.
+//! What a case works with: a fresh world and clients of it.
+//!
+//! Times in cases are far apart, so that a slow machine never decides. What must end has [`SHORT`], what must last has
+//! [`FAR`], and what is seen to be renewed has [`RENEWED`]. Clients poll after [`FAR`] as well: whoever gets in within
+//! the patience of a case was woken by a signal.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,6 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+pub use testbed::{FAR, PATIENCE, done, until, within};
+
 use tenure::backend::Liveness;
 use tenure::layers::Faults;
 use tenure::{Backend, Client, Holder, Result, Settings};
@@ -14,11 +20,17 @@ use tenure::{Backend, Client, Holder, Result, Settings};
 use crate::stores::World;
 use crate::worker::Worker;
 
-/// No case waits longer than this for anything that must happen.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// The lease of what must end. Nothing is said of it while it lasts: it may be over at any moment.
+pub const SHORT: Duration = Duration::from_secs(1);
 
-/// The default lease of clients here. Renewed every third of it.
-pub const LEASE: Duration = Duration::from_secs(3);
+/// The lease of what is seen to be renewed, every three seconds. A machine would have to stand still for six.
+pub const RENEWED: Duration = Duration::from_secs(9);
+
+/// What a process that will die leaves behind is over after this: its lease, its queue position, its session.
+pub const VICTIM: Duration = Duration::from_secs(3);
+
+/// Long enough for what must not happen to happen.
+pub const A_WHILE: Duration = Duration::from_millis(150);
 
 /// What a case works with.
 pub struct Bench {
@@ -54,16 +66,27 @@ impl Bench {
         self.world.backend().expect("the store opens")
     }
 
-    /// Settings with the short default lease.
-    pub fn settings() -> Settings {
+    /// Settings in which nothing ends by itself. A bad network may swallow a signal, so there the store is polled.
+    pub fn settings(&self) -> Settings {
         let mut settings = Settings::default();
-        settings.lease = LEASE;
+        settings.lease = FAR;
+        settings.poll = if self.is_chaotic() { None } else { Some(FAR) };
+        settings.call_timeout = PATIENCE;
+        settings.outage = PATIENCE;
+        settings.close_timeout = PATIENCE;
+        settings
+    }
+
+    /// Settings with the lease of what is renewed while a case looks on.
+    pub fn renewing(&self) -> Settings {
+        let mut settings = self.settings();
+        settings.lease = RENEWED;
         settings
     }
 
     /// A client of its own.
     pub fn client(&self) -> Client {
-        self.client_with(Self::settings())
+        self.client_with(self.settings())
     }
 
     /// A client of its own with these settings.
@@ -75,13 +98,18 @@ impl Bench {
 
     /// A client without the bad network.
     pub fn observer(&self) -> Client {
-        Client::with(self.bare(), Self::settings())
+        Client::with(self.bare(), self.settings())
     }
 
     /// Another process on the same world.
     pub async fn process(&self) -> Worker {
-        let url = self.world.url().expect("only cases marked so ask for processes");
-        Worker::start(self.worker, &url, LEASE).await
+        Worker::start(self.worker, &self.url(), FAR, FAR).await
+    }
+
+    /// One that will die or stand still: what it has in the store ends soon after.
+    pub async fn victim(&self) -> Worker {
+        let url = self.world.victims_url().expect("only cases marked so ask for processes");
+        Worker::start(self.worker, &url, VICTIM, VICTIM / 3).await
     }
 
     /// The address of the world for other processes.
@@ -113,28 +141,11 @@ impl Bench {
             let _ = client.close().await;
         }
         let look = self.observer();
-        eventually("nothing is left behind", || async {
+        until("nothing is left behind", || async {
             let left = look.list("", 1000).await.unwrap();
             left.iter().all(|s| s.holders.is_empty() && s.waiters.is_empty())
         })
         .await;
-    }
-}
-
-/// Fails unless `work` ends in time.
-pub async fn within<F: Future>(limit: Duration, what: &str, work: F) -> F::Output {
-    match tokio::time::timeout(limit, work).await {
-        Ok(out) => out,
-        Err(_) => panic!("{what}: not within {limit:?}"),
-    }
-}
-
-/// Waits until `holds` says yes; fails after [`PATIENCE`].
-pub async fn eventually<F: Future<Output = bool>>(what: &str, holds: impl Fn() -> F) {
-    let start = Instant::now();
-    while !holds().await {
-        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

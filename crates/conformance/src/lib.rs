@@ -7,6 +7,6 @@ pub mod mutex;
 pub mod stores;
 pub mod worker;
 
-pub use bench::{Bench, eventually, poll_times, within};
+pub use bench::{Bench, poll_times, until, within};
 pub use cases::{Case, all};
 pub use stores::{Store, stores};

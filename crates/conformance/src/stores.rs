@@ -4,7 +4,7 @@ mod servers;
 
 use std::sync::Arc;
 
-use tenure::{Backend, Memory, Result};
+use tenure::{Backend, Family, Memory, Result};
 
 use self::servers::Servers;
 
@@ -12,6 +12,16 @@ use self::servers::Servers;
 pub trait Store: Send + Sync {
     /// Its name in the names of trials.
     fn name(&self) -> &'static str;
+
+    /// What it serves, known before anything is started: the trial `store::serves_what_was_said` compares.
+    fn serves(&self) -> &'static [Family] {
+        Family::ALL
+    }
+
+    /// Whether other processes can use it.
+    fn is_shared(&self) -> bool {
+        true
+    }
 
     /// A fresh, empty world.
     fn world(&self) -> Result<Box<dyn World>>;
@@ -24,6 +34,11 @@ pub trait World: Send + Sync {
 
     /// An address for other processes; `None` when the world is inside this process.
     fn url(&self) -> Option<String>;
+
+    /// The same for processes that will die: where holds live as long as a session, theirs is short.
+    fn victims_url(&self) -> Option<String> {
+        self.url()
+    }
 
     /// Whether this name, good as it is elsewhere, cannot be one here.
     fn refuses(&self, _name: &str) -> bool {
@@ -68,6 +83,10 @@ struct OneProcess(Arc<Memory>);
 impl Store for InMemory {
     fn name(&self) -> &'static str {
         "memory"
+    }
+
+    fn is_shared(&self) -> bool {
+        false
     }
 
     fn world(&self) -> Result<Box<dyn World>> {

@@ -22,9 +22,9 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub(crate) async fn start(binary: &str, url: &str, lease: Duration) -> Self {
+    pub(crate) async fn start(binary: &str, url: &str, lease: Duration, poll: Duration) -> Self {
         let mut child = Command::new(binary)
-            .args([url, &lease.as_millis().to_string()])
+            .args([url, &lease.as_millis().to_string(), &poll.as_millis().to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -42,7 +42,7 @@ impl Worker {
 
     /// The next answer.
     pub async fn answer(&mut self) -> String {
-        let line = within(PATIENCE, "an answer of the worker", self.from.next_line()).await;
+        let line = within("an answer of the worker", self.from.next_line()).await;
         line.expect("the worker writes").expect("the worker lives")
     }
 
@@ -80,8 +80,12 @@ pub fn template(client: &Client, name: &str, kind: &str) -> Lock {
 /// The worker's own main loop.
 pub async fn serve() {
     let args: Vec<String> = std::env::args().collect();
+    let ms = |at: usize| Duration::from_millis(args[at].parse().expect("milliseconds"));
     let mut settings = Settings::default();
-    settings.lease = Duration::from_millis(args[2].parse().expect("milliseconds"));
+    settings.lease = ms(2);
+    settings.poll = Some(ms(3));
+    settings.call_timeout = PATIENCE;
+    settings.outage = PATIENCE;
     let client = tenure::connect_with(&args[1], settings).await.expect("the store opens");
     let mut held: HashMap<u64, Guard> = HashMap::new();
     let mut next = 0;

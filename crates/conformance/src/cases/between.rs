@@ -10,14 +10,14 @@ use tenure::backend::{
 use tenure::layers::{Call, Fate, Faults};
 use tenure::{Claim, Client, Name, OpId, Result};
 
-use crate::bench::{Bench, eventually};
+use crate::bench::{Bench, until};
 
 /// A client whose store cannot be reached while the switch is on.
 pub(super) fn switched(bench: &Bench) -> (Client, Arc<AtomicBool>) {
     let away = Arc::new(AtomicBool::new(false));
     let switch = away.clone();
     let plan = move |_: Call<'_>| Fate { refused: switch.load(SeqCst), ..Fate::default() };
-    (Client::with(Arc::new(Faults::new(bench.bare(), plan)), Bench::settings()), away)
+    (Client::with(Arc::new(Faults::new(bench.bare(), plan)), bench.settings()), away)
 }
 
 /// A store that counts the looks at its numbers: it tells when somebody has begun to wait.
@@ -39,7 +39,7 @@ impl Looked {
 
     /// Waits until more than `before` were.
     pub(super) async fn looks_above(&self, before: u64) {
-        eventually("somebody looks", || async { self.looks() > before }).await;
+        until("somebody looks", || async { self.looks() > before }).await;
     }
 }
 

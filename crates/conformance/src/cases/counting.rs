@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use tenure::{Client, CountingSemaphore, Family};
 
+use super::Case;
 use super::between::{Looked, switched};
-use super::{A_WHILE, Case, done, woken};
-use crate::bench::{Bench, PATIENCE, eventually, ok, poll_times};
+use crate::bench::{A_WHILE, Bench, PATIENCE, done, ok, poll_times, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     let mut all = cases![
@@ -42,7 +42,7 @@ async fn available(semaphore: &CountingSemaphore, n: i64) {
 
 /// What was given up comes back, and nothing comes after it.
 async fn settles_at(semaphore: &CountingSemaphore, n: i64) {
-    eventually("the number is back", || async { ok(semaphore.available().await) == n }).await;
+    until("the number is back", || async { ok(semaphore.available().await) == n }).await;
     tokio::time::sleep(A_WHILE).await;
     available(semaphore, n).await;
 }
@@ -61,7 +61,7 @@ async fn set_once_only(bench: Arc<Bench>) {
 
 async fn acquire_waits_for_a_release(bench: Arc<Bench>) {
     let (a, store) = (of(&bench.client()), Looked::at(bench.backend()));
-    let b = of(&Client::with(store.clone(), Bench::settings()));
+    let b = of(&Client::with(store.clone(), bench.settings()));
     assert!(ok(a.try_set(1).await));
     ok(a.acquire(1).await);
     assert!(!ok(a.try_acquire(1).await));
@@ -74,7 +74,7 @@ async fn acquire_waits_for_a_release(bench: Arc<Bench>) {
     assert!(!waiting.is_finished(), "it took one of two");
     available(&a, 1).await;
     ok(a.release(1).await);
-    woken("the waiter gets in", waiting).await;
+    done("the waiter gets in", waiting).await;
     available(&a, 0).await;
 }
 
@@ -88,7 +88,7 @@ async fn acquire_dropped_after_every_poll(bench: Arc<Bench>) {
             ok(a.release(2).await);
             break;
         }
-        eventually("it is given back", || async { ok(look.available().await) == 3 }).await;
+        until("it is given back", || async { ok(look.available().await) == 3 }).await;
     }
     settles_at(&look, 3).await;
 }
@@ -104,7 +104,7 @@ async fn acquire_that_waits_given_up_at_any_moment(bench: Arc<Bench>) {
         tokio::time::sleep(Duration::from_millis(10)).await;
         ok(b.release(1).await);
         let took = done("it gives up", waiting).await;
-        eventually("what it did not take is there", || async {
+        until("what it did not take is there", || async {
             ok(look.available().await) == if took { 0 } else { 2 }
         })
         .await;
@@ -117,9 +117,8 @@ async fn a_wait_that_times_out_leaves_the_number(bench: Arc<Bench>) {
     let a = of(&bench.client());
     assert!(ok(a.try_set(1).await));
     let start = Instant::now();
-    assert!(!ok(a.try_acquire_for(2, A_WHILE).await));
+    assert!(!ok(within("it gives up", a.try_acquire_for(2, A_WHILE)).await));
     assert!(start.elapsed() >= A_WHILE, "it waited for {:?} only", start.elapsed());
-    assert!(start.elapsed() < A_WHILE * 10, "it waited for {:?}", start.elapsed());
     available(&a, 1).await;
     assert!(ok(a.try_acquire_for(1, PATIENCE).await), "one is there");
     available(&a, 0).await;
@@ -132,7 +131,7 @@ async fn a_wait_that_times_out_takes_nothing_later(bench: Arc<Bench>) {
         ok(b.release(1).await);
         if bench.has_sessions() {
             // A change takes longer there: what was on its way for the one that gave up may take it, and gives it back.
-            eventually("the one that gave up took it", || async { ok(b.try_acquire(1).await) }).await;
+            until("the one that gave up took it", || async { ok(b.try_acquire(1).await) }).await;
             continue;
         }
         tokio::time::sleep(Duration::from_millis(30)).await;
@@ -155,7 +154,7 @@ async fn release_once_begun_happens_once(bench: Arc<Bench>) {
     for k in 0..10 {
         let _ = poll_times(a.release(1), k).await;
         let n = k as i64;
-        eventually("it happens", || async { ok(look.available().await) == n }).await;
+        until("it happens", || async { ok(look.available().await) == n }).await;
     }
     settles_at(&look, 9).await;
 }
@@ -199,7 +198,7 @@ async fn drained(bench: Arc<Bench>) {
 
 async fn deleted(bench: Arc<Bench>) {
     let (a, store) = (of(&bench.client()), Looked::at(bench.backend()));
-    let b = of(&Client::with(store.clone(), Bench::settings()));
+    let b = of(&Client::with(store.clone(), bench.settings()));
     assert!(!ok(a.delete().await));
     assert!(ok(a.try_set(1).await));
     let before = store.looks();
@@ -210,7 +209,7 @@ async fn deleted(bench: Arc<Bench>) {
     tokio::time::sleep(A_WHILE).await;
     assert!(!waiting.is_finished(), "there is nothing to take");
     assert!(ok(a.try_set(3).await), "it is another one now");
-    woken("the waiter gets in", waiting).await;
+    done("the waiter gets in", waiting).await;
     available(&a, 1).await;
     assert!(ok(a.delete().await));
     assert!(!ok(a.delete().await));

@@ -10,7 +10,7 @@ use tenure::{Claim, ClientId, Durability, Error, Family, HoldId, Kind, LostReaso
 
 use super::Case;
 use super::replies::planned;
-use crate::bench::{Bench, LEASE, PATIENCE, eventually, ok, within};
+use crate::bench::{A_WHILE, Bench, FAR, RENEWED, SHORT, done, ok, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     const NEEDS: &[Family] = &[Family::Lock];
@@ -71,20 +71,15 @@ async fn an_inner_guard_dropped_keeps_the_outer(bench: Arc<Bench>) {
 async fn a_reentry_keeps_the_fence_and_never_shortens(bench: Arc<Bench>) {
     let client = bench.client();
     let lock = client.lock("x").owner(&Owner::new());
-    let outer = ok(lock.clone().lease(LEASE * 2).acquire().await);
-    let left = outer.remaining();
-    let inner = ok(lock.lease(LEASE / 10).acquire().await);
+    let outer = ok(lock.clone().lease(FAR).acquire().await);
+    let inner = ok(lock.lease(SHORT).acquire().await);
     assert_eq!(outer.fence(), inner.fence());
-    assert!(outer.remaining() > left.saturating_sub(LEASE), "cut from {left:?} to {:?}", outer.remaining());
+    assert!(outer.remaining() > FAR / 2, "cut to {:?}", outer.remaining());
     // Past the short lease the store still holds it.
-    let start = Instant::now();
-    while start.elapsed() < LEASE / 2 {
-        assert!(
-            ok(bench.observer().lock("x").try_acquire().await).is_none(),
-            "taken after {:?}",
-            start.elapsed()
-        );
-        tokio::time::sleep(LEASE / 20).await;
+    let (start, look) = (Instant::now(), bench.observer());
+    while start.elapsed() < SHORT * 3 / 2 {
+        assert!(ok(look.lock("x").try_acquire().await).is_none(), "taken after {:?}", start.elapsed());
+        tokio::time::sleep(A_WHILE).await;
     }
     assert!(outer.is_held() && inner.is_held());
     ok(inner.release().await);
@@ -92,18 +87,18 @@ async fn a_reentry_keeps_the_fence_and_never_shortens(bench: Arc<Bench>) {
 }
 
 async fn one_unleased_guard_keeps_the_hold_renewed(bench: Arc<Bench>) {
-    let client = bench.client();
+    let client = bench.client_with(bench.renewing());
     let lock = client.lock("x").owner(&Owner::new());
-    let outer = ok(lock.clone().lease(LEASE).acquire().await);
+    let outer = ok(lock.clone().lease(RENEWED).acquire().await);
     let inner = ok(lock.acquire().await);
     let start = Instant::now();
-    while start.elapsed() < LEASE * 3 / 2 {
+    while start.elapsed() < RENEWED * 4 / 3 {
         assert!(outer.is_held() && inner.is_held(), "lost after {:?}", start.elapsed());
-        tokio::time::sleep(LEASE / 20).await;
+        tokio::time::sleep(A_WHILE).await;
     }
     ok(inner.release().await);
     // From here on nobody renews.
-    let lost = within(LEASE * 2, "the end of the lease", outer.lost()).await;
+    let lost = within("the end of the lease", outer.lost()).await;
     assert_eq!(lost.reason, LostReason::Expired);
 }
 
@@ -121,26 +116,26 @@ async fn branches_of_one_scope_enter_again_and_others_do_not(bench: Arc<Bench>) 
     let lock = client.lock("x");
     let me = Owner::new();
     let both = me.scope(async { tokio::join!(lock.acquire(), lock.acquire()) });
-    let (a, b) = within(PATIENCE, "both branches", both).await;
+    let (a, b) = within("both branches", both).await;
     let (a, b) = (ok(a), ok(b));
     assert_eq!(a.fence(), b.fence());
     ok(a.release().await);
     ok(b.release().await);
-    let wait = LEASE / 10;
+    let wait = A_WHILE * 2;
     let (a, b) = tokio::join!(lock.try_acquire_for(wait), lock.try_acquire_for(wait));
     assert_eq!([ok(a).is_some(), ok(b).is_some()].iter().filter(|in_| **in_).count(), 1);
 }
 
 async fn a_stranger_can_neither_release_nor_renew(bench: Arc<Bench>) {
-    let guard = ok(bench.client().lock("x").lease(LEASE).acquire().await);
+    let guard = ok(bench.client().lock("x").lease(FAR).acquire().await);
     let backend = bench.bare();
     let id = HoldId { client: ClientId::new(), n: 1 };
-    let stranger = Arc::new(Claim { lease: LEASE * 100, ..Claim::of(id, ok(Name::new("x")), Kind::Lock) });
+    let stranger = Arc::new(Claim { lease: FAR * 100, ..Claim::of(id, ok(Name::new("x")), Kind::Lock) });
     assert_eq!(ok(backend.release(&stranger, 0).await), tenure::backend::Released::Gone);
     assert_eq!(ok(backend.renew(std::slice::from_ref(&stranger)).await), [Renewal::Gone]);
     let holder = ok(bench.observer().lock("x").holder().await).expect("still held");
     assert_eq!(holder.hold_id(), Some(guard.id()));
-    assert!(bench.left(&holder) <= Some(LEASE), "its time is its own");
+    assert!(bench.left(&holder) <= Some(FAR), "its time is its own");
     ok(guard.release().await);
 }
 
@@ -157,7 +152,7 @@ async fn who_holds_it_can_be_asked(bench: Arc<Bench>) {
     assert_eq!(holder.holds, 1);
     assert!(holder.host.as_ref().is_some_and(|h| !h.is_empty()));
     assert!(holder.since.is_some());
-    assert!(bench.left(&holder) <= Some(LEASE));
+    assert!(bench.left(&holder) <= Some(FAR));
     assert_eq!(ok(look.list("x", 10).await).len(), 1);
     ok(guard.release().await);
     assert!(!ok(look.lock("x").is_locked().await));
@@ -165,13 +160,13 @@ async fn who_holds_it_can_be_asked(bench: Arc<Bench>) {
 }
 
 async fn a_forced_release_is_told_and_the_fence_moves_on(bench: Arc<Bench>) {
-    let (client, other) = (bench.client(), bench.client());
+    let (client, other) = (bench.client_with(bench.renewing()), bench.client());
     let guard = ok(client.lock("x").acquire().await);
     assert!(ok(other.lock("x").force_release().await));
     assert!(!ok(other.lock("x").force_release().await), "nobody holds it any more");
     let next = ok(other.lock("x").try_acquire().await).expect("free");
     assert!(next.fence() > guard.fence() || next.fence().is_none());
-    let lost = within(LEASE, "the next renewal", guard.lost()).await;
+    let lost = within("the next renewal", guard.lost()).await;
     assert_eq!(lost.reason, LostReason::Gone);
     assert!(!guard.is_held());
     assert!(ok_err(guard.release().await).is_lost());
@@ -193,8 +188,8 @@ async fn fences_grow_over_expiry_force_and_reopening(bench: Arc<Bench>) {
         let client = bench.client();
         let lock = client.lock("x");
         let guard = match round {
-            0 => ok(lock.clone().lease(LEASE / 6).acquire().await),
-            _ => ok(within(LEASE * 2, "free again", lock.acquire()).await),
+            0 => ok(lock.clone().lease(SHORT).acquire().await),
+            _ => ok(within("free again", lock.acquire()).await),
         };
         assert!(guard.fence() > last, "{:?} after {last:?}", guard.fence());
         last = guard.fence();
@@ -213,31 +208,32 @@ async fn fences_grow_over_expiry_force_and_reopening(bench: Arc<Bench>) {
 async fn max_hold_ends_a_hold(bench: Arc<Bench>) {
     let (client, other) = (bench.client(), bench.client());
     let start = Instant::now();
-    let guard = ok(client.lock("x").max_hold(LEASE / 2).acquire().await);
-    let worked = within(LEASE * 2, "max_hold", guard.while_held(std::future::pending::<()>())).await;
+    let guard = ok(client.lock("x").max_hold(SHORT).acquire().await);
+    let worked = within("max_hold", guard.while_held(std::future::pending::<()>())).await;
     assert!(matches!(worked, Err(Error::Lost(lost)) if lost.reason == LostReason::MaxHold));
-    assert!(start.elapsed() >= LEASE / 2);
+    assert!(start.elapsed() >= SHORT);
     // Freed at once, not at the end of the lease.
-    let next = within(LEASE / 2, "the name is freed", other.lock("x").acquire()).await;
+    let next = within("the name is freed", other.lock("x").acquire()).await;
     ok(ok(next).release().await);
     assert!(ok_err(guard.release().await).is_lost());
 }
 
 async fn max_hold_ends_a_forgotten_guard(bench: Arc<Bench>) {
     let (client, other) = (bench.client(), bench.client());
-    std::mem::forget(ok(client.lock("x").max_hold(LEASE / 3).acquire().await));
-    ok(ok(within(LEASE * 2, "the name is freed", other.lock("x").acquire()).await).release().await);
+    std::mem::forget(ok(client.lock("x").max_hold(SHORT).acquire().await));
+    ok(ok(within("the name is freed", other.lock("x").acquire()).await).release().await);
 }
 
 async fn an_inner_max_hold_ends_with_its_guard(bench: Arc<Bench>) {
     let lock = bench.client().lock("x").owner(&Owner::new());
     let outer = ok(lock.acquire().await);
-    let inner = ok(lock.max_hold(LEASE / 6).acquire().await);
+    // Long enough that it is not over before its guard is.
+    let inner = ok(lock.max_hold(RENEWED).acquire().await);
     ok(inner.release().await);
     let start = Instant::now();
-    while start.elapsed() < LEASE / 2 {
+    while start.elapsed() < RENEWED + SHORT {
         assert!(outer.is_held(), "lost after {:?}", start.elapsed());
-        tokio::time::sleep(LEASE / 30).await;
+        tokio::time::sleep(A_WHILE).await;
     }
     ok(outer.release().await);
 }
@@ -245,23 +241,23 @@ async fn an_inner_max_hold_ends_with_its_guard(bench: Arc<Bench>) {
 async fn a_fixed_lease_is_not_renewed(bench: Arc<Bench>) {
     let (client, other) = (bench.client(), bench.client());
     let start = Instant::now();
-    let guard = ok(client.lock("x").lease(LEASE / 2).acquire().await);
-    let next = ok(within(LEASE * 2, "the lease ends", other.lock("x").acquire()).await);
+    let guard = ok(client.lock("x").lease(SHORT).acquire().await);
+    let next = ok(within("the lease ends", other.lock("x").acquire()).await);
     assert!(!guard.is_held(), "two believe that they hold it");
     // The guard gives up a little before the store does, and then frees it.
-    assert!(start.elapsed() >= LEASE * 9 / 20, "taken within the lease");
+    assert!(start.elapsed() >= SHORT * 9 / 10, "taken within the lease");
     assert_eq!(guard.remaining(), Duration::ZERO);
     ok(next.release().await);
 }
 
 async fn a_release_after_the_lease_says_lost_and_leaves_the_next(bench: Arc<Bench>) {
     let (client, other) = (bench.client(), bench.client());
-    let guard = ok(client.lock("x").lease(LEASE / 3).acquire().await);
-    let next = ok(within(LEASE * 2, "the lease ends", other.lock("x").lease(LEASE * 3).acquire()).await);
+    let guard = ok(client.lock("x").lease(SHORT).acquire().await);
+    let next = ok(within("the lease ends", other.lock("x").lease(FAR).acquire()).await);
     assert!(ok_err(guard.release().await).is_lost());
     let holder = ok(bench.observer().lock("x").holder().await).expect("held");
     assert_eq!(holder.hold_id(), Some(next.id()));
-    assert!(bench.left(&holder).is_none_or(|left| left > LEASE), "its time is untouched");
+    assert!(bench.left(&holder).is_none_or(|left| left > FAR / 2), "its time is untouched");
     ok(next.release().await);
 }
 
@@ -274,11 +270,11 @@ async fn close_frees_all_and_tells_guards_and_waiters(bench: Arc<Bench>) {
         async move { client.lock("z").acquire().await }
     });
     let look = bench.observer();
-    eventually("it waits", || async { !ok(look.lock("z").waiters().await).is_empty() }).await;
-    ok(within(PATIENCE, "close", client.close()).await);
+    until("it waits", || async { !ok(look.lock("z").waiters().await).is_empty() }).await;
+    ok(within("close", client.close()).await);
     assert_eq!(guards[0].lost().await.reason, LostReason::Closed);
     assert!(!ok(look.lock("x").is_locked().await) && !ok(look.lock("y").is_locked().await));
-    let waited = within(PATIENCE, "the waiter", waiting).await.expect("no panic");
+    let waited = done("the waiter", waiting).await;
     assert!(matches!(waited, Err(Error::Closed)), "{waited:?}");
     assert!(matches!(client.lock("x").acquire().await, Err(Error::Closed)));
     ok(client.close().await);

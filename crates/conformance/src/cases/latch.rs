@@ -8,9 +8,9 @@ use tenure::backend::Backend;
 use tenure::{Client, Error, Family, Latch};
 use tokio::task::JoinHandle;
 
+use super::Case;
 use super::between::{Looked, switched};
-use super::{A_WHILE, Case, done, woken};
-use crate::bench::{Bench, PATIENCE, eventually, ok, poll_times, within};
+use crate::bench::{A_WHILE, Bench, PATIENCE, done, ok, poll_times, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     let mut all = cases![
@@ -41,7 +41,7 @@ struct Waiting {
 impl Waiting {
     fn on(bench: &Bench) -> Self {
         let store = Looked::at(bench.backend());
-        Self { client: Client::with(store.clone(), Bench::settings()), store }
+        Self { client: Client::with(store.clone(), bench.settings()), store }
     }
 
     /// Tasks that have looked and found the latch closed.
@@ -68,7 +68,7 @@ async fn count(latch: &Latch, n: u64) {
 async fn an_absent_one_is_open(bench: Arc<Bench>) {
     let latch = of(&bench.client());
     count(&latch, 0).await;
-    ok(within(PATIENCE, "it is open", latch.wait()).await);
+    ok(within("it is open", latch.wait()).await);
     assert!(ok(latch.wait_for(Duration::from_secs(5)).await));
 }
 
@@ -85,7 +85,7 @@ async fn counted_down_it_opens_for_all(bench: Arc<Bench>) {
     assert!(waiting.iter().all(|w| !w.is_finished()), "it opened early");
     ok(of(&a.client).count_down().await);
     for task in waiting {
-        woken("it opens for each", task).await;
+        done("it opens for each", task).await;
     }
     count(&c, 0).await;
 }
@@ -94,9 +94,8 @@ async fn a_wait_times_out(bench: Arc<Bench>) {
     let latch = of(&bench.client());
     assert!(ok(latch.try_set_count(1).await));
     let start = Instant::now();
-    assert!(!ok(latch.wait_for(A_WHILE).await));
+    assert!(!ok(within("it gives up", latch.wait_for(A_WHILE)).await));
     assert!(start.elapsed() >= A_WHILE, "it waited for {:?} only", start.elapsed());
-    assert!(start.elapsed() < A_WHILE * 10, "it waited for {:?}", start.elapsed());
     count(&latch, 1).await;
     ok(latch.count_down().await);
     assert!(ok(latch.wait_for(PATIENCE).await));
@@ -142,7 +141,7 @@ async fn deleting_wakes_the_waiters(bench: Arc<Bench>) {
     waiting.extend(b.start(5).await);
     assert!(ok(c.delete().await));
     for task in waiting {
-        woken("it opens for each", task).await;
+        done("it opens for each", task).await;
     }
     assert!(!ok(c.delete().await));
 }
@@ -196,7 +195,7 @@ async fn count_down_once_begun_happens_once(bench: Arc<Bench>) {
     for k in 0..10 {
         let _ = poll_times(a.count_down(), k).await;
         let left = 20 - k as u64;
-        eventually("it happens", || async { ok(look.count().await) == left }).await;
+        until("it happens", || async { ok(look.count().await) == left }).await;
     }
     tokio::time::sleep(A_WHILE).await;
     count(&look, 11).await;
@@ -210,7 +209,7 @@ async fn count_down_dropped_while_the_store_is_away_happens_once(bench: Arc<Benc
     assert!(poll_times(a.count_down(), 2).await.is_none());
     count(&look, 2).await;
     away.store(false, SeqCst);
-    eventually("it happens", || async { ok(look.count().await) == 1 }).await;
+    until("it happens", || async { ok(look.count().await) == 1 }).await;
     assert!(!ok(look.wait_for(A_WHILE).await), "it happened twice");
     ok(a.count_down().await);
     count(&look, 0).await;
@@ -230,6 +229,6 @@ async fn a_wait_dropped_leaves_nothing(bench: Arc<Bench>) {
     let Waiting { store, client } = waiting;
     drop(client);
     let store = Arc::downgrade(&(store as Arc<dyn Backend>));
-    eventually("nobody uses the store any more", || async { store.strong_count() == 0 }).await;
+    until("nobody uses the store any more", || async { store.strong_count() == 0 }).await;
     count(&c, 1).await;
 }

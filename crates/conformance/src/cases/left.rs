@@ -9,11 +9,8 @@ use tenure::layers::{Call, Fate, Faults};
 use tenure::{Client, Family};
 
 use super::Case;
-use crate::bench::{Bench, LEASE, PATIENCE, eventually, ok, poll_once, within};
+use crate::bench::{Bench, RENEWED, ok, poll_once, until, within};
 use crate::mutex::{ADAPTERS, Make};
-
-/// A third of the lease and some more, but well within the lease.
-const SOON: Duration = Duration::from_secs(2);
 
 pub(super) fn cases() -> Vec<Case> {
     let mut all = Vec::new();
@@ -35,7 +32,8 @@ pub(super) fn cases() -> Vec<Case> {
     all.into_iter().map(Case::calm).collect()
 }
 
-/// A client behind a network, so that no answer comes in the first poll; and how many calls `counts` has seen.
+/// A client behind a network, so that no answer comes in the first poll; and how many calls `counts` has seen. What
+/// nobody collects goes back after a third of its lease.
 fn distant(
     bench: &Bench,
     counts: impl Fn(Call<'_>) -> bool + Send + Sync + 'static,
@@ -46,7 +44,7 @@ fn distant(
         counted.fetch_add(usize::from(counts(call)), SeqCst);
         Fate::default()
     });
-    (Client::with(Arc::new(network), Bench::settings()), seen)
+    (Client::with(Arc::new(network), bench.renewing()), seen)
 }
 
 async fn blocks_nobody(bench: Arc<Bench>, make: Make) {
@@ -55,12 +53,12 @@ async fn blocks_nobody(bench: Arc<Bench>, make: Make) {
     let mutex = make(&client, "x");
     let mut left = Box::pin(mutex.acquire());
     assert!(poll_once(left.as_mut()).is_pending());
-    eventually("it is granted", || async { ok(look.lock("x").is_locked().await) }).await;
-    let next = ok(within(SOON, "the next one gets in", make(&other, "x").acquire()).await);
+    until("it is granted", || async { ok(look.lock("x").is_locked().await) }).await;
+    let next = ok(within("the next one gets in", make(&other, "x").acquire()).await);
     assert!(poll_once(left.as_mut()).is_pending(), "two are inside");
     let fence = next.fence();
     ok(next.release().await);
-    let held = ok(within(PATIENCE, "begun anew", left).await);
+    let held = ok(within("begun anew", left).await);
     assert!(held.is_held());
     assert!(held.fence() > fence || fence.is_none());
     ok(held.release().await);
@@ -77,12 +75,12 @@ async fn half_taken_and_left_blocks_nobody(bench: Arc<Bench>) {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     // The one has its guard, the other is granted to nobody.
-    eventually("it is granted", || async { ok(look.lock("y").is_locked().await) }).await;
+    until("it is granted", || async { ok(look.lock("y").is_locked().await) }).await;
     assert!(ok(look.lock("x").is_locked().await));
     for name in ["x", "y"] {
-        ok(ok(within(SOON, "the next one gets in", other.lock(name).acquire()).await).release().await);
+        ok(ok(within("the next one gets in", other.lock(name).acquire()).await).release().await);
     }
-    let all = ok(within(PATIENCE, "begun anew", left).await);
+    let all = ok(within("begun anew", left).await);
     assert!(all.is_held());
     ok(all.release().await);
 }
@@ -93,11 +91,11 @@ async fn a_late_grant_to_one_that_waits_for_it_counts(bench: Arc<Bench>) {
     let network = Faults::new(bench.bare(), move |call| match call {
         Call::TryAcquire(_) => {
             counted.fetch_add(1, SeqCst);
-            Fate { late: LEASE * 2 / 3, ..Fate::default() }
+            Fate { late: RENEWED / 2, ..Fate::default() }
         }
         _ => Fate::default(),
     });
-    let client = Client::with(Arc::new(network), Bench::settings());
+    let client = Client::with(Arc::new(network), bench.renewing());
     // A third of the lease is over long before the answer is there.
     let guard = ok(client.lock("x").acquire().await);
     assert!(guard.is_held());
@@ -112,13 +110,13 @@ async fn a_place_that_nobody_knows_of_is_given_up(bench: Arc<Bench>) {
     let lock = client.lock("x").fair();
     let mut left = Box::pin(lock.acquire());
     assert!(poll_once(left.as_mut()).is_pending());
-    eventually("it has a place", || async { !ok(look.lock("x").waiters().await).is_empty() }).await;
+    until("it has a place", || async { !ok(look.lock("x").waiters().await).is_empty() }).await;
     ok(held.release().await);
     // Sooner than a place without a sign of life ends.
-    let next = ok(within(SOON, "the next one gets in", other.lock("x").fair().acquire()).await);
+    let next = ok(within("the next one gets in", other.lock("x").fair().acquire()).await);
     assert!(poll_once(left.as_mut()).is_pending(), "two are inside");
     ok(next.release().await);
-    ok(ok(within(PATIENCE, "begun anew", left).await).release().await);
+    ok(ok(within("begun anew", left).await).release().await);
 }
 
 async fn permits_that_nobody_collects_come_back(bench: Arc<Bench>) {
@@ -128,9 +126,9 @@ async fn permits_that_nobody_collects_come_back(bench: Arc<Bench>) {
     let mut left = Box::pin(seats.acquire(2));
     assert!(poll_once(left.as_mut()).is_pending());
     assert_eq!(sent.load(SeqCst), 1);
-    eventually("they are taken", || async { ok(look.available().await) == 1 }).await;
-    eventually("they come back", || async { ok(look.available().await) == 3 }).await;
-    ok(within(PATIENCE, "begun anew", left).await);
+    until("they are taken", || async { ok(look.available().await) == 1 }).await;
+    until("they come back", || async { ok(look.available().await) == 3 }).await;
+    ok(within("begun anew", left).await);
     assert_eq!(ok(look.available().await), 1);
     ok(seats.release(2).await);
 }

@@ -3,13 +3,10 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tenure::Family;
-use tokio::task::JoinHandle;
 
 use crate::Bench;
-use crate::bench::{PATIENCE, within};
 
 type Run = Box<dyn Fn(Arc<Bench>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
@@ -100,20 +97,4 @@ pub fn all() -> Vec<Case> {
     all.extend(rwlock::cases());
     all.extend(scenarios::cases());
     all
-}
-
-/// A wait that a signal ends takes less than this; one that the poll ends takes two seconds.
-const WOKEN: Duration = Duration::from_millis(1500);
-
-/// Long enough for what must not happen to happen.
-const A_WHILE: Duration = Duration::from_millis(150);
-
-/// What a task comes to, in time.
-async fn done<T>(what: &str, task: JoinHandle<T>) -> T {
-    within(PATIENCE, what, task).await.expect("no panic")
-}
-
-/// The same for a task that a signal wakes.
-async fn woken<T>(what: &str, task: JoinHandle<T>) -> T {
-    within(WOKEN, what, task).await.expect("no panic")
 }

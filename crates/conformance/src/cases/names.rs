@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tenure::{Error, Family};
 
-use super::{Case, done};
-use crate::bench::{Bench, ok};
+use super::Case;
+use crate::bench::{Bench, done, ok};
 
 pub(super) fn cases() -> Vec<Case> {
     let mut all = cases![
@@ -198,7 +198,7 @@ async fn each_name_waits_for_its_own_release(bench: Arc<Bench>) {
         waiting.push(tokio::spawn(async move { ok(lock.acquire().await) }));
     }
     for name in names {
-        crate::eventually("each waits", || async { ok(look.lock(name).waiters().await).len() == 1 }).await;
+        crate::until("each waits", || async { ok(look.lock(name).waiters().await).len() == 1 }).await;
     }
     while let (Some(guard), Some(waits)) = (held.pop(), waiting.pop()) {
         assert!(!waits.is_finished(), "{:?} is held twice", guard.name());

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tenure::{Error, Family, Lock, Owner};
 use tokio::sync::Barrier;
 
+use super::Case;
 use super::rwlock::{read, waits, write};
-use super::{A_WHILE, Case, done, woken};
-use crate::bench::{Bench, LEASE, ok, poll_once, within};
+use crate::bench::{A_WHILE, Bench, done, ok, poll_once, within};
 
 pub(super) fn cases() -> Vec<Case> {
     cases![
@@ -26,7 +26,7 @@ async fn a_writer_reads_under_its_write_and_downgrades(bench: Arc<Bench>) {
     let (a, b) = (bench.client(), bench.client());
     let me = Owner::new();
     let writer = ok(write(&a).owner(&me).acquire().await);
-    let own = within(LEASE, "it waits for itself", read(&a).owner(&me).acquire()).await;
+    let own = within("it waits for itself", read(&a).owner(&me).acquire()).await;
     let own = ok(own);
     assert_eq!(own.fence(), writer.fence(), "one stay, one fence");
     assert!(ok(read(&b).try_acquire().await).is_none(), "the write is still held");
@@ -38,17 +38,17 @@ async fn a_writer_reads_under_its_write_and_downgrades(bench: Arc<Bench>) {
     let waiting = tokio::spawn(async move { ok(write(&b).acquire().await) });
     waits(&bench.observer(), 1).await;
     ok(own.release().await);
-    ok(woken("the writer gets in", waiting).await.release().await);
+    ok(done("the writer gets in", waiting).await.release().await);
 }
 
 async fn a_reader_cannot_become_a_writer(bench: Arc<Bench>) {
     let (a, b) = (bench.client(), bench.client());
     let me = Owner::new();
     let own = ok(read(&a).owner(&me).acquire().await);
-    let refused = within(LEASE, "the answer", write(&a).owner(&me).acquire()).await;
+    let refused = within("the answer", write(&a).owner(&me).acquire()).await;
     let Err(Error::Config(reason)) = refused else { panic!("{refused:?}") };
     assert!(reason.contains("cannot become its writer"), "{reason}");
-    let refused = within(LEASE, "the answer", write(&a).owner(&me).try_acquire()).await;
+    let refused = within("the answer", write(&a).owner(&me).try_acquire()).await;
     assert!(matches!(refused, Err(Error::Config(_))), "{refused:?}");
     assert!(own.is_held());
     assert!(ok(write(&b).try_acquire().await).is_none(), "the read is gone");
@@ -88,7 +88,7 @@ async fn tasks_of_one_owner_with_a_stranger_between_them(bench: Arc<Bench>) {
             assert!(!between.is_finished(), "the stranger is inside too");
             ok(first.release().await);
             ok(second.release().await);
-            ok(woken("the stranger gets in", between).await.release().await);
+            ok(done("the stranger gets in", between).await.release().await);
         }
     }
 }
@@ -101,17 +101,17 @@ async fn an_own_read_passes_a_waiting_writer(bench: Arc<Bench>) {
         let stranger = write(stranger);
         let waiting = tokio::spawn(async move { ok(stranger.acquire().await) });
         waits(&look, 1).await;
-        let own = ok(within(LEASE, "it waits for the stranger", read(&client).owner(&me).acquire()).await);
+        let own = ok(within("it waits for the stranger", read(&client).owner(&me).acquire()).await);
         ok(writer.release().await);
         tokio::time::sleep(A_WHILE / 3).await;
         assert!(!waiting.is_finished(), "the stranger is inside with a reader");
         ok(own.release().await);
-        ok(woken("the stranger gets in", waiting).await.release().await);
+        ok(done("the stranger gets in", waiting).await.release().await);
     }
 }
 
 async fn an_owners_acquire_that_nobody_polls_blocks_nobody(bench: Arc<Bench>) {
-    let client = bench.client();
+    let client = bench.client_with(bench.renewing());
     let me = Owner::new();
     let lock = read(&client).owner(&me);
     let mut asleep = Box::pin(lock.acquire());
@@ -126,7 +126,7 @@ async fn an_owners_acquire_that_nobody_polls_blocks_nobody(bench: Arc<Bench>) {
 }
 
 async fn an_owners_acquire_that_nobody_polls_does_not_stop_the_queue(bench: Arc<Bench>) {
-    let (client, other, look) = (bench.client(), bench.client(), bench.observer());
+    let (client, other, look) = (bench.client_with(bench.renewing()), bench.client(), bench.observer());
     for half in [read, write] {
         let me = Owner::new();
         let held = ok(write(&other).acquire().await);
@@ -146,7 +146,7 @@ async fn an_owners_acquire_that_nobody_polls_does_not_stop_the_queue(bench: Arc<
 }
 
 async fn an_owners_acquire_that_nobody_polls_does_not_part_its_tasks(bench: Arc<Bench>) {
-    let (client, other, look) = (bench.client(), bench.client(), bench.observer());
+    let (client, other, look) = (bench.client_with(bench.renewing()), bench.client(), bench.observer());
     for half in [read, write] {
         let me = Owner::new();
         let held = ok(write(&other).acquire().await);

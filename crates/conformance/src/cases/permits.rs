@@ -7,8 +7,8 @@ use std::time::Instant;
 use tenure::{Client, ClientId, Error, Family, HoldId, Semaphore};
 use tokio::sync::Barrier;
 
-use super::{A_WHILE, Case, done, woken};
-use crate::bench::{Bench, LEASE, eventually, ok, within};
+use super::Case;
+use crate::bench::{A_WHILE, Bench, FAR, RENEWED, SHORT, done, ok, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     cases![
@@ -40,7 +40,7 @@ async fn available(semaphore: &Semaphore, n: i64) {
 }
 
 async fn waits(look: &Client) {
-    eventually("they wait", || async { !ok(look.semaphore("x", 1).waiters().await).is_empty() }).await;
+    until("they wait", || async { !ok(look.semaphore("x", 1).waiters().await).is_empty() }).await;
 }
 
 async fn many_are_all_or_nothing(bench: Arc<Bench>) {
@@ -59,7 +59,7 @@ async fn many_are_all_or_nothing(bench: Arc<Bench>) {
     assert!(!waiting.is_finished(), "only three are free");
     available(&b, 3).await;
     ok(two.release().await);
-    let four = woken("four are free", waiting).await;
+    let four = done("four are free", waiting).await;
     available(&a, 1).await;
     let holder = ok(a.holder().await).expect("one");
     assert_eq!((holder.id, holder.holds), (four.id().to_string(), 4));
@@ -111,7 +111,7 @@ async fn a_larger_size_lets_waiters_in(bench: Arc<Bench>) {
     tokio::time::sleep(A_WHILE).await;
     assert!(!waiting.is_finished(), "only one is free");
     ok(a.resize(3).await);
-    let two = woken("the waiter gets in", waiting).await;
+    let two = done("the waiter gets in", waiting).await;
     available(&b, 0).await;
     ok(one.release().await);
     ok(two.release().await);
@@ -160,10 +160,9 @@ async fn permits_of_the_dead_come_back(bench: Arc<Bench>) {
     let (a, b) = (of(&bench.client(), 3), of(&bench.client(), 3));
     let alive = ok(b.acquire().await);
     let start = Instant::now();
-    ok(a.permits(2).lease(LEASE / 3).acquire().await).detach();
-    available(&b, 0).await;
-    let next = ok(within(LEASE * 3, "the dead one's permits", b.acquire_many(2)).await);
-    assert!(start.elapsed() >= LEASE / 3, "free after {:?}", start.elapsed());
+    ok(a.permits(2).lease(SHORT).acquire().await).detach();
+    let next = ok(within("the dead one's permits", b.acquire_many(2)).await);
+    assert!(start.elapsed() >= SHORT, "free after {:?}", start.elapsed());
     assert!(alive.is_held());
     ok(next.release().await);
     available(&b, 2).await;
@@ -171,7 +170,8 @@ async fn permits_of_the_dead_come_back(bench: Arc<Bench>) {
 }
 
 async fn released_by_its_id_from_elsewhere(bench: Arc<Bench>) {
-    let (a, b, look) = (of(&bench.client(), 2), of(&bench.client(), 2), of(&bench.observer(), 2));
+    let (a, b) = (of(&bench.client_with(bench.renewing()), 2), of(&bench.client(), 2));
+    let look = of(&bench.observer(), 2);
     let (one, two) = (ok(a.acquire().await), ok(a.acquire().await));
     assert!(ok(b.release_by(one.id()).await));
     available(&look, 1).await;
@@ -179,7 +179,7 @@ async fn released_by_its_id_from_elsewhere(bench: Arc<Bench>) {
     let next = ok(a.try_acquire().await).expect("one is free");
     if bench.is_chaotic() {
         // Where an answer is lost a release cannot tell who freed it, unless the loss is known before.
-        within(LEASE, "the loss is told", one.lost()).await;
+        within("the loss is told", one.lost()).await;
     }
     let lost = one.release().await.expect_err("it is gone");
     assert!(lost.is_lost(), "{lost}");
@@ -193,21 +193,21 @@ async fn released_by_its_id_from_elsewhere(bench: Arc<Bench>) {
 
 async fn renewed_by_its_id_it_outlives_its_lease(bench: Arc<Bench>) {
     let (a, b, look) = (of(&bench.client(), 1), of(&bench.client(), 1), of(&bench.observer(), 1));
-    let id = ok(a.permits(1).lease(LEASE).acquire().await).detach();
+    let id = ok(a.permits(1).lease(RENEWED).acquire().await).detach();
     if bench.has_sessions() {
-        let refused = b.renew_by(id, LEASE * 4).await;
+        let refused = b.renew_by(id, FAR).await;
         assert!(matches!(refused, Err(Error::Unsupported { .. })), "{refused:?}");
         assert!(ok(b.release_by(id).await));
         return;
     }
     let start = Instant::now();
-    assert!(ok(b.renew_by(id, LEASE * 4).await));
-    assert!(ok(b.renew_by(id, LEASE / 4).await));
+    assert!(ok(b.renew_by(id, FAR).await));
+    assert!(ok(b.renew_by(id, SHORT).await));
     let left = ok(look.holder().await).expect("one").left.expect("a lease");
-    assert!(left > LEASE * 3, "shortened to {left:?}");
-    while start.elapsed() < LEASE + LEASE / 4 {
+    assert!(left > FAR / 2, "shortened to {left:?}");
+    while start.elapsed() < RENEWED + SHORT {
         assert!(ok(a.try_acquire().await).is_none(), "gone after {:?}", start.elapsed());
-        tokio::time::sleep(LEASE / 10).await;
+        tokio::time::sleep(A_WHILE).await;
     }
     assert!(ok(b.release_by(id).await));
     ok(ok(a.try_acquire().await).expect("free").release().await);
@@ -220,15 +220,15 @@ async fn a_wrong_id_changes_nothing(bench: Arc<Bench>) {
         [HoldId { client: ClientId::new(), n: held.id().n }, HoldId { n: held.id().n + 1000, ..held.id() }];
     for id in strange {
         assert!(!ok(look.release_by(id).await));
-        assert!(bench.has_sessions() || !ok(look.renew_by(id, LEASE * 10).await));
+        assert!(bench.has_sessions() || !ok(look.renew_by(id, FAR * 10).await));
     }
     available(&look, 1).await;
     let holder = ok(look.holder().await).expect("one");
     assert_eq!(holder.id, held.id().to_string());
-    assert!(bench.left(&holder) <= Some(LEASE));
+    assert!(bench.left(&holder) <= Some(FAR));
     ok(held.release().await);
     assert!(
-        bench.has_sessions() || !ok(look.renew_by(strange[0], LEASE * 10).await),
+        bench.has_sessions() || !ok(look.renew_by(strange[0], FAR * 10).await),
         "a renewal makes nothing"
     );
     available(&look, 2).await;
@@ -241,7 +241,7 @@ async fn a_try_passes_a_waiter_that_wants_more(bench: Arc<Bench>) {
     let waiting = tokio::spawn(async move { ok(a2.acquire_many(5).await) });
     waits(&bench.observer()).await;
     if bench.has_sessions() {
-        eventually("where there is a queue nobody passes it", || async {
+        until("where there is a queue nobody passes it", || async {
             match ok(a.try_acquire().await) {
                 Some(one) => ok(one.release().await),
                 None => return true,
@@ -254,7 +254,7 @@ async fn a_try_passes_a_waiter_that_wants_more(bench: Arc<Bench>) {
     }
     assert!(!waiting.is_finished());
     ok(two.release().await);
-    ok(woken("all five are free", waiting).await.release().await);
+    ok(done("all five are free", waiting).await.release().await);
 }
 
 async fn impossible_numbers_are_refused(bench: Arc<Bench>) {
@@ -293,14 +293,14 @@ async fn runs_go_in_together(bench: Arc<Bench>) {
 }
 
 async fn taken_from_all_by_force(bench: Arc<Bench>) {
-    let (a, look) = (of(&bench.client(), 3), of(&bench.observer(), 3));
+    let (a, look) = (of(&bench.client_with(bench.renewing()), 3), of(&bench.observer(), 3));
     let (one, two) = (ok(a.acquire().await), ok(a.acquire_many(2).await));
     assert!(ok(look.force_release().await));
     available(&look, 3).await;
     assert!(!ok(look.force_release().await), "nobody holds any");
     let all = ok(a.try_acquire_many(3).await).expect("all are free");
     for guard in [&one, &two] {
-        within(LEASE, "the loss is told", guard.lost()).await;
+        within("the loss is told", guard.lost()).await;
         assert!(!guard.is_held());
     }
     assert!(all.is_held());
@@ -312,8 +312,7 @@ async fn a_wait_that_times_out_leaves_nothing(bench: Arc<Bench>) {
     let (a, look) = (of(&bench.client(), 2), of(&bench.observer(), 2));
     let one = ok(a.acquire().await);
     assert!(ok(a.permits(2).try_acquire_for(A_WHILE).await).is_none());
-    let gone = eventually("it does not wait any more", || async { ok(look.waiters().await).is_empty() });
-    within(LEASE, "by itself", gone).await;
+    until("it does not wait any more", || async { ok(look.waiters().await).is_empty() }).await;
     available(&look, 1).await;
     ok(one.release().await);
     tokio::time::sleep(A_WHILE).await;

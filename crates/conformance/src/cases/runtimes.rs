@@ -6,7 +6,7 @@ use std::time::Duration;
 use tenure::Family;
 
 use super::Case;
-use crate::bench::{Bench, LEASE, PATIENCE, eventually, ok, within};
+use crate::bench::{Bench, RENEWED, ok, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     const NEEDS: &[Family] = &[Family::Lock];
@@ -28,14 +28,14 @@ fn runtime() -> tokio::runtime::Runtime {
 async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || drop(send.send(work())));
-    within(PATIENCE, "the thread", receive).await.expect("no panic")
+    within("the thread", receive).await.expect("no panic")
 }
 
 async fn a_guard_is_dropped_without_one(bench: Arc<Bench>) {
     let client = bench.client();
     let guard = ok(client.lock("x").acquire().await);
     elsewhere(move || drop(guard)).await;
-    ok(within(LEASE / 2, "free", bench.client().lock("x").acquire()).await.map(drop));
+    ok(within("free", bench.client().lock("x").acquire()).await.map(drop));
 }
 
 async fn it_shuts_down_with_a_thousand_guards(bench: Arc<Bench>) {
@@ -55,7 +55,7 @@ async fn it_shuts_down_with_a_thousand_guards(bench: Arc<Bench>) {
     })
     .await;
     let look = bench.observer();
-    eventually("all are free", || async { ok(look.list("x", 10).await).is_empty() }).await;
+    until("all are free", || async { ok(look.list("x", 10).await).is_empty() }).await;
 }
 
 async fn a_client_is_used_from_a_second_one(bench: Arc<Bench>) {
@@ -77,11 +77,11 @@ async fn a_client_is_used_from_a_second_one(bench: Arc<Bench>) {
 }
 
 async fn a_blocked_one_does_not_stop_renewal(bench: Arc<Bench>) {
-    let client = bench.client();
+    let client = bench.client_with(bench.renewing());
     let held = elsewhere(move || {
         runtime().block_on(async {
             let guard = ok(client.lock("x").acquire().await);
-            std::thread::sleep(LEASE * 3 / 2);
+            std::thread::sleep(RENEWED * 4 / 3);
             let held = guard.is_held();
             ok(guard.release().await);
             held
@@ -114,7 +114,7 @@ async fn a_panic_in_the_section_releases(bench: Arc<Bench>) {
         }
     });
     assert!(task.await.is_err());
-    ok(within(LEASE / 2, "free", bench.client().lock("x").acquire()).await.map(drop));
+    ok(within("free", bench.client().lock("x").acquire()).await.map(drop));
     assert!(other.is_held(), "other names are not touched");
     ok(other.release().await);
 }

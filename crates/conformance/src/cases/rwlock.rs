@@ -8,8 +8,8 @@ use tenure::backend::Mode;
 use tenure::{Client, Family, Lock, Owner};
 use tokio::sync::Barrier;
 
-use super::{A_WHILE, Case, done, woken};
-use crate::bench::{Bench, LEASE, PATIENCE, eventually, ok, within};
+use super::Case;
+use crate::bench::{A_WHILE, Bench, RENEWED, done, ok, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     cases![
@@ -35,7 +35,7 @@ pub(super) fn write(client: &Client) -> Lock {
 }
 
 pub(super) async fn waits(look: &Client, n: usize) {
-    eventually("they wait", || async { ok(look.rwlock("x").waiters().await).len() == n }).await;
+    until("they wait", || async { ok(look.rwlock("x").waiters().await).len() == n }).await;
 }
 
 async fn readers_share(bench: Arc<Bench>) {
@@ -60,7 +60,7 @@ async fn a_writer_keeps_readers_out(bench: Arc<Bench>) {
     waits(&bench.observer(), 1).await;
     assert!(!waiting.is_finished(), "a reader is inside with the writer");
     ok(writer.release().await);
-    ok(woken("the reader gets in", waiting).await.release().await);
+    ok(done("the reader gets in", waiting).await.release().await);
 }
 
 async fn readers_keep_a_writer_out_until_the_last_is_gone(bench: Arc<Bench>) {
@@ -73,7 +73,7 @@ async fn readers_keep_a_writer_out_until_the_last_is_gone(bench: Arc<Bench>) {
     tokio::time::sleep(A_WHILE).await;
     assert!(!waiting.is_finished(), "the writer is inside with a reader");
     ok(second.release().await);
-    ok(woken("the writer gets in", waiting).await.release().await);
+    ok(done("the writer gets in", waiting).await.release().await);
 }
 
 async fn writers_exclude_each_other(bench: Arc<Bench>) {
@@ -86,7 +86,7 @@ async fn writers_exclude_each_other(bench: Arc<Bench>) {
     assert!(!waiting.is_finished(), "two writers are inside");
     let fence = writer.fence();
     ok(writer.release().await);
-    let next = woken("the next writer gets in", waiting).await;
+    let next = done("the next writer gets in", waiting).await;
     assert!(next.fence() > fence || fence.is_none());
     ok(next.release().await);
 }
@@ -121,8 +121,8 @@ async fn a_stream_of_readers_does_not_starve_a_writer(bench: Arc<Bench>) {
         .collect();
     for _ in 0..5 {
         let look = bench.observer();
-        eventually("all read", || async { ok(look.rwlock("x").holders().await).len() >= 4 }).await;
-        let writer = within(PATIENCE / 2, "the writer gets in", write(&clients[0]).acquire()).await;
+        until("all read", || async { ok(look.rwlock("x").holders().await).len() >= 4 }).await;
+        let writer = within("the writer gets in", write(&clients[0]).acquire()).await;
         ok(ok(writer).release().await);
     }
     stop.store(true, SeqCst);
@@ -165,26 +165,26 @@ async fn a_writer_that_gives_up_lets_readers_pass(bench: Arc<Bench>) {
         let waiting = tokio::spawn(async move { ok(reader.acquire().await) });
         waits(&look, 2).await;
         in_the_way.abort();
-        ok(woken("the reader behind it gets in", waiting).await.release().await);
+        ok(done("the reader behind it gets in", waiting).await.release().await);
     }
     ok(inside.release().await);
 }
 
 async fn a_dead_readers_share_ends_alone(bench: Arc<Bench>) {
     let (a, b) = (bench.client(), bench.client());
-    let dead = ok(read(&a).lease(LEASE / 2).acquire().await).detach();
+    let dead = ok(read(&a).lease(RENEWED).acquire().await).detach();
     let alive = ok(read(&b).acquire().await);
     let waiting = tokio::spawn(async move { ok(write(&a).acquire().await) });
     let look = bench.observer().rwlock("x");
     let ids = || async { ok(look.holders().await).iter().map(|h| h.id.clone()).collect::<Vec<_>>() };
     assert_eq!(ids().await, [dead.to_string(), alive.id().to_string()]);
     let left = [alive.id().to_string()];
-    eventually("the dead one's share ends", || async { ids().await == left }).await;
+    until("the dead one's share ends", || async { ids().await == left }).await;
     tokio::time::sleep(A_WHILE).await;
     assert!(alive.is_held());
     assert!(!waiting.is_finished(), "the writer is inside with a reader");
     ok(alive.release().await);
-    ok(woken("the writer gets in", waiting).await.release().await);
+    ok(done("the writer gets in", waiting).await.release().await);
 }
 
 async fn each_reader_is_shown(bench: Arc<Bench>) {

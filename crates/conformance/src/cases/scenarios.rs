@@ -9,7 +9,7 @@ use tenure::layers::{Call, Fate, Faults};
 use tenure::{Backend, Claim, Client, Family, Kind, Owner};
 
 use super::Case;
-use crate::bench::{Bench, LEASE, PATIENCE, eventually, ok, poll_once, poll_times, within};
+use crate::bench::{A_WHILE, Bench, SHORT, done, ok, poll_once, poll_times, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     const NEEDS: &[Family] = &[Family::Lock, Family::ReadWrite];
@@ -30,7 +30,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 fn planned(bench: &Bench, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
-    Client::with(Arc::new(Faults::new(bench.bare(), plan)), Bench::settings())
+    Client::with(Arc::new(Faults::new(bench.bare(), plan)), bench.settings())
 }
 
 async fn is_holder(bench: &Bench, id: tenure::HoldId) -> bool {
@@ -39,20 +39,20 @@ async fn is_holder(bench: &Bench, id: tenure::HoldId) -> bool {
 
 async fn s1a_drop_then_acquire_again_by_the_same_owner(bench: Arc<Bench>) {
     let client = planned(&bench, |call| match call {
-        Call::Release(_) => Fate { delay: LEASE / 6, ..Fate::default() },
+        Call::Release(_) => Fate { delay: SHORT / 2, ..Fate::default() },
         _ => Fate::default(),
     });
     let lock = client.lock("x").owner(&Owner::new());
     drop(ok(lock.acquire().await));
     let again = ok(lock.acquire().await);
-    tokio::time::sleep(LEASE / 4).await;
+    tokio::time::sleep(SHORT).await;
     assert!(is_holder(&bench, again.id()).await, "the old release took the new hold");
     ok(again.release().await);
 }
 
 async fn s1b_an_acquire_cancelled_in_flight_then_another(bench: Arc<Bench>) {
     let client = planned(&bench, |call| match call {
-        Call::TryAcquire(_) => Fate { delay: LEASE / 10, ..Fate::default() },
+        Call::TryAcquire(_) => Fate { delay: A_WHILE * 2, ..Fate::default() },
         _ => Fate::default(),
     });
     let lock = client.lock("x").owner(&Owner::new());
@@ -60,20 +60,20 @@ async fn s1b_an_acquire_cancelled_in_flight_then_another(bench: Arc<Bench>) {
     assert!(poll_once(first.as_mut()).is_pending());
     drop(first);
     let second = ok(lock.acquire().await);
-    tokio::time::sleep(LEASE / 4).await;
+    tokio::time::sleep(SHORT).await;
     assert!(is_holder(&bench, second.id()).await, "the undo of the first took the second");
     ok(second.release().await);
 }
 
 async fn s1c_a_release_repeated_late(bench: Arc<Bench>) {
     let client = planned(&bench, |call| match call {
-        Call::Release(_) => Fate { again: Some(LEASE / 8), ..Fate::default() },
+        Call::Release(_) => Fate { again: Some(A_WHILE * 2), ..Fate::default() },
         _ => Fate::default(),
     });
     let lock = client.lock("x").owner(&Owner::new());
     ok(ok(lock.acquire().await).release().await);
     let again = ok(lock.acquire().await);
-    tokio::time::sleep(LEASE / 4).await;
+    tokio::time::sleep(SHORT).await;
     assert!(is_holder(&bench, again.id()).await);
     ok(again.release().await);
 }
@@ -81,9 +81,9 @@ async fn s1c_a_release_repeated_late(bench: Arc<Bench>) {
 async fn s1d_old_guards_do_not_count_for_a_new_hold(bench: Arc<Bench>) {
     let (client, other) = (bench.client(), bench.client());
     let lock = client.lock("x").owner(&Owner::new());
-    let short = lock.clone().lease(LEASE / 6);
+    let short = lock.clone().lease(SHORT);
     let old = [ok(short.acquire().await), ok(short.acquire().await)];
-    let between = ok(within(LEASE, "the lease ends", other.lock("x").acquire()).await);
+    let between = ok(within("the lease ends", other.lock("x").acquire()).await);
     ok(between.release().await);
     let new = ok(lock.acquire().await);
     assert_eq!(new.holds(), 1);
@@ -107,7 +107,7 @@ async fn s1e_a_late_reentry_creates_nothing(bench: Arc<Bench>) {
 
 async fn s2_a_release_does_not_overtake_the_acquire_it_undoes(bench: Arc<Bench>) {
     let client = planned(&bench, |call| match call {
-        Call::TryAcquire(_) => Fate { delay: LEASE / 6, ..Fate::default() },
+        Call::TryAcquire(_) => Fate { delay: SHORT / 2, ..Fate::default() },
         _ => Fate::default(),
     });
     let lock = client.lock("x");
@@ -138,7 +138,7 @@ async fn s3_an_id_is_dead_once_its_release_was_sent(bench: Arc<Bench>) {
             }
             Fate::default()
         })),
-        Bench::settings(),
+        bench.settings(),
     );
     let tasks: Vec<_> = (0..8)
         .map(|n| {
@@ -151,7 +151,7 @@ async fn s3_an_id_is_dead_once_its_release_was_sent(bench: Arc<Bench>) {
         })
         .collect();
     for task in tasks {
-        within(PATIENCE * 3, "all are done", task).await.expect("no panic");
+        done("all are done", task).await;
     }
     let _ = client.close().await;
     let seen = seen.lock().unwrap();
@@ -173,7 +173,7 @@ async fn two_tasks_and_a_stranger(bench: &Bench, client: &Client) {
         async move { ok(lock.acquire().await) }
     });
     let look = bench.observer();
-    eventually("the first waits", || async { !ok(look.lock("x").waiters().await).is_empty() }).await;
+    until("the first waits", || async { !ok(look.lock("x").waiters().await).is_empty() }).await;
     let stranger = tokio::spawn({
         let lock = client.lock("x");
         async move { ok(lock.acquire().await) }
@@ -183,17 +183,17 @@ async fn two_tasks_and_a_stranger(bench: &Bench, client: &Client) {
     tokio::time::sleep(Duration::from_millis(50)).await;
     ok(held.release().await);
     // The first joins the second before it releases: the stranger must not stand between them.
-    let first = within(PATIENCE, "the first", first).await.expect("no panic");
-    let second = within(LEASE, "the second, of the same owner", second).await.expect("no panic");
+    let first = done("the first", first).await;
+    let second = done("the second, of the same owner", second).await;
     assert!(!stranger.is_finished());
     ok(second.release().await);
     ok(first.release().await);
-    ok(within(PATIENCE, "the stranger", stranger).await.expect("no panic").release().await);
+    ok(done("the stranger", stranger).await.release().await);
 }
 
 async fn l2b_also_when_entering_fails_at_first(bench: Arc<Bench>) {
     let refusals = AtomicUsize::new(0);
-    let mut settings = Bench::settings();
+    let mut settings = bench.settings();
     settings.call_timeout = Duration::from_millis(50);
     let faults = Faults::new(bench.bare(), move |call| match call {
         Call::TryAcquire(claim) if claim.holds > 1 => {
@@ -218,12 +218,12 @@ async fn l2f_a_head_cancelled_after_the_wake_up(bench: Arc<Bench>) {
         tokio::time::sleep(Duration::from_millis(10)).await;
         ok(held.release().await);
         drop(head);
-        ok(within(LEASE / 3, "the next", next).await.expect("no panic").release().await);
+        ok(done("the next", next).await.release().await);
     }
 }
 
 async fn l1_a_grant_that_nobody_collects_is_passed_on_and_asked_for_again(bench: Arc<Bench>) {
-    let (client, other) = (bench.client(), bench.client());
+    let (client, other) = (bench.client_with(bench.renewing()), bench.client());
     let held = ok(other.lock("x").acquire().await);
     let lock = client.lock("x");
     let mut asleep = Box::pin(lock.acquire());
@@ -234,10 +234,10 @@ async fn l1_a_grant_that_nobody_collects_is_passed_on_and_asked_for_again(bench:
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     ok(held.release().await);
-    eventually("it is granted", || async { ok(other.lock("x").is_locked().await) }).await;
-    eventually("and passed on", || async { !ok(other.lock("x").is_locked().await) }).await;
+    until("it is granted", || async { ok(other.lock("x").is_locked().await) }).await;
+    until("and passed on", || async { !ok(other.lock("x").is_locked().await) }).await;
     // Whoever comes back later is served anew.
-    let guard = ok(within(LEASE, "served after all", asleep).await);
+    let guard = ok(within("served after all", asleep).await);
     assert!(is_holder(&bench, guard.id()).await);
     ok(guard.release().await);
 }

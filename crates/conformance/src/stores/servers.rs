@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use tenure::{Backend, Error, Result};
+use tenure::{Backend, Error, Family, Result};
 use testbed::{RedisOptions, ZooKeeperOptions};
 
 use super::{Store, World};
@@ -11,14 +11,18 @@ use super::{Store, World};
 /// Servers of one kind, in one of its deployments.
 pub(super) struct Servers {
     name: &'static str,
+    serves: &'static [Family],
     /// What is added to its address.
     options: &'static str,
     start: fn() -> testbed::Result<Running>,
     running: Mutex<Option<std::result::Result<Running, String>>>,
 }
 
-/// A holder that died is gone after a while that a case still waits for, and a busy machine does not kill the living.
-const SESSION: &str = "&session=6s&tick=500ms";
+/// A busy machine does not end the sessions of the living.
+const SESSION: &str = "&session=60s&tick=500ms";
+
+/// The session of a process that will die is over after a while that a case still waits for.
+const VICTIMS_SESSION: &str = "&session=3s&tick=500ms";
 
 /// What was started, and its address. Stopped when dropped.
 struct Running {
@@ -59,14 +63,15 @@ impl Servers {
             let server = testbed::Redis::start(RedisOptions::default())?;
             Ok(Running { url: server.url(), _servers: Box::new(server) })
         });
-        Self { options: "&layout=plain", ..server }
+        Self { serves: &[Family::Lock], options: "&layout=plain", ..server }
     }
 
     /// Five servers that know nothing of each other, with locks that are strings.
     pub(super) fn quorum_of_five() -> Self {
         let servers = Self::new("redlock", || quorum(5));
         Self {
-            options: "&layout=plain&restart_delay=off&tries=0&max_lease=1h&retry_delay=5ms-25ms&node_timeout=2s",
+            serves: &[Family::Lock],
+            options: "&layout=plain&restart_delay=off&tries=0&max_lease=1h&retry_delay=5ms-25ms&node_timeout=60s",
             ..servers
         }
     }
@@ -75,7 +80,8 @@ impl Servers {
     pub(super) fn quorum_of_three() -> Self {
         let servers = Self::new("redlock-3", || quorum(3));
         Self {
-            options: "&restart_delay=off&tries=0&max_lease=1h&retry_delay=5ms-25ms&node_timeout=2s",
+            serves: &[Family::Lock],
+            options: "&restart_delay=off&tries=0&max_lease=1h&retry_delay=5ms-25ms&node_timeout=60s",
             ..servers
         }
     }
@@ -99,7 +105,7 @@ impl Servers {
     }
 
     fn new(name: &'static str, start: fn() -> testbed::Result<Running>) -> Self {
-        Self { name, options: "", start, running: Mutex::default() }
+        Self { name, serves: Family::ALL, options: "", start, running: Mutex::default() }
     }
 }
 
@@ -114,6 +120,10 @@ fn quorum(n: usize) -> testbed::Result<Running> {
 impl Store for Servers {
     fn name(&self) -> &'static str {
         self.name
+    }
+
+    fn serves(&self) -> &'static [Family] {
+        self.serves
     }
 
     fn world(&self) -> Result<Box<dyn World>> {
@@ -143,6 +153,10 @@ impl World for Prefixed {
 
     fn url(&self) -> Option<String> {
         Some(self.0.clone())
+    }
+
+    fn victims_url(&self) -> Option<String> {
+        Some(self.0.replace(SESSION, VICTIMS_SESSION))
     }
 
     /// A cluster puts what is inside the first pair of braces into one slot; Redisson wraps names without a brace.
