@@ -66,11 +66,11 @@ impl Bench {
         self.world.backend().expect("the store opens")
     }
 
-    /// Settings in which nothing ends by itself. A bad network may swallow a signal, so there the store is polled.
+    /// Settings in which nothing ends by itself. Behind a bad network something may be left in the store for one lease,
+    /// and whoever waits for it looks now and then.
     pub fn settings(&self) -> Settings {
         let mut settings = Settings::default();
-        settings.lease = FAR;
-        settings.poll = if self.is_chaotic() { None } else { Some(FAR) };
+        (settings.lease, settings.poll) = if self.is_chaotic() { (RENEWED, None) } else { (FAR, Some(FAR)) };
         settings.call_timeout = PATIENCE;
         settings.outage = PATIENCE;
         settings.close_timeout = PATIENCE;

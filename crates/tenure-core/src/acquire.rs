@@ -62,6 +62,8 @@ pub(crate) enum Tried {
     /// Others are in the way. `doubtful`: an earlier one under the same id was not answered, and may still come.
     Busy {
         doubtful: bool,
+        /// Its position in the store's queue, if it has one.
+        position: Option<u64>,
     },
     /// Nobody polled it, and it was undone: begin anew.
     Revoked,
@@ -151,7 +153,7 @@ impl Request {
         // Only the queued kinds take a place at once; of the others one per process does, in the driver.
         let place = waits.filter(|_| self.kind.is_queued());
         let caller = Caller { owner, flow: Flow::current(&core.settings), tally: &asking.tally };
-        let (mut claim, doubtful) = loop {
+        let (mut claim, doubtful, mut position) = loop {
             core.settle(name).await;
             core.check_open()?;
             let claim = self.claim(name, self.kind, terms, place);
@@ -161,12 +163,12 @@ impl Request {
             };
             match tried {
                 Ok(Tried::Granted(guard)) => return Ok(Some(guard)),
-                Ok(Tried::Busy { doubtful }) => break (claim, doubtful),
+                Ok(Tried::Busy { doubtful, position }) => break (claim, doubtful, position),
                 Ok(Tried::Revoked) => {}
                 // The store is not ready, and knows when it will be: worth waiting for.
                 Err(error) if error.retry_after().is_some() && waits.is_some() => {
                     // Under another id: an earlier try of this one may have been undone.
-                    break (self.claim(name, self.kind, terms, None), false);
+                    break (self.claim(name, self.kind, terms, None), false, None);
                 }
                 Err(error) => return Err(error),
             }
@@ -183,6 +185,7 @@ impl Request {
                 Want::Claim { claim: Arc::new(Claim { wait: Some(wait), ..(*claim).clone() }), terms },
                 deadline,
                 owner,
+                position,
             );
             if doubtful {
                 waiting.place();
@@ -191,7 +194,7 @@ impl Request {
                 driver::Waited::Granted(Grant::Guard(guard)) => return Ok(Some(guard)),
                 driver::Waited::TimedOut => return Ok(None),
                 // A new wait is a new claim: the old one's release has been sent.
-                _ => claim = self.claim(name, self.kind, terms, None),
+                _ => (claim, position) = (self.claim(name, self.kind, terms, None), None),
             }
         }
     }
@@ -220,12 +223,14 @@ async fn first(inner: &Arc<Inner>, claim: &Arc<Claim>, terms: Terms, caller: Cal
             Ok(Tried::Granted(guard))
         }
         Ok(other) => {
-            if let Attempt::Busy { behind, .. } = other {
+            let mut place = None;
+            if let Attempt::Busy { behind, position, .. } = other {
                 caller.tally.busy(behind);
+                place = position;
             }
             // What waits in a queue now belongs to whoever calls the driver next, without an await in between.
             attempt.keep();
-            Ok(Tried::Busy { doubtful: unknown })
+            Ok(Tried::Busy { doubtful: unknown, position: place })
         }
         Err(error) => {
             if !unknown {

@@ -236,6 +236,9 @@ pub enum Attempt {
         retry_after: Option<Duration>,
         /// One of them that goes first, where the store says so: a holder, or a waiter ahead.
         behind: Option<HoldId>,
+        /// Its position in the store's queue, for a claim of a queued kind that waits there. Lower is earlier. It never
+        /// changes while the claim stays in the queue, so positions of one name can be compared at any time.
+        position: Option<u64>,
     },
     /// A re-entry found its hold gone.
     Gone,

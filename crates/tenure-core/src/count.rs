@@ -345,7 +345,7 @@ impl CountingSemaphore {
             }
         }
         loop {
-            let waiter = Waiter::new(&self.client.inner, Want::Take { n }, deadline, None);
+            let waiter = Waiter::new(&self.client.inner, Want::Take { n }, deadline, None, None);
             match driver::wait(core, name, waiter, asking).await? {
                 Waited::Granted(Grant::Taken(taken)) => {
                     taken.keep();

@@ -2,8 +2,8 @@
 -- Keys:      name, fence, about, queue, scores, stamps
 -- Arguments: id, lease ms, holds, fence retention ms (0: Redisson's counter), who, stamp ms ('' if it does not wait),
 --            patience ms
--- Reply:     {1, fence} held; {0, ms left, first of the queue} busy; {2} a re-entry found nothing; {3} a read/write
---            lock; {4} no TTL
+-- Reply:     {1, fence} held; {0, ms left, first of the queue, when it queued} busy; {2} a re-entry found nothing;
+--            {3} a read/write lock; {4} no TTL
 local name, fences, about, queue, scores, stamps = unpack(KEYS)
 local id, lease, holds = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
@@ -44,6 +44,7 @@ end
 if left < 0 then
   left = 0
 end
+local queued = ''
 if ARGV[6] ~= '' then
   local ms = tonumber(ARGV[6])
   if not redis.call('ZSCORE', scores, id) then
@@ -60,10 +61,11 @@ if ARGV[6] ~= '' then
     head = head or id
   end
   keep_place(scores, stamps, about, id, ms, now)
+  queued = string.match(redis.call('HGET', about, id) or '', '^%S+ (%d+) ') or ''
 end
 if left == 0 and head and head ~= id then
   -- Free, but not our turn: the head's sign of life, or its score, says when it is over.
   local over = redis.call('ZSCORE', stamps, head) or redis.call('ZSCORE', scores, head)
   left = math.max(1, tonumber(over) - now)
 end
-return {0, left, head ~= id and head or ''}
+return {0, left, head ~= id and head or '', queued}

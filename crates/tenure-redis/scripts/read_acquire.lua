@@ -2,8 +2,8 @@
 -- Keys:      name, fence, about, waiters, writers, stamps, this reader's timeout
 -- Arguments: id, lease ms, holds, fence retention ms (0: Redisson's counter), who, stamp ms ('' if it does not wait),
 --            field of the own write hold ('' if there is none), its id
--- Reply:     {1, fence} held; {0, ms left, first waiter in the way} busy; {2} a re-entry found nothing; {3} another
---            kind of lock; {4} no TTL
+-- Reply:     {1, fence} held; {0, ms left, first waiter in the way, when it queued} busy; {2} a re-entry found
+--            nothing; {3} another kind of lock; {4} no TTL
 local name, fences, about, waiters, writers, stamps, timeout = unpack(KEYS)
 local id, lease, holds = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
@@ -58,13 +58,15 @@ if ahead == '' and (under or mode ~= 'write') then
   return {1, fence}
 end
 
+local queued = ''
 if ARGV[6] ~= '' then
   if redis.call('ZADD', waiters, 'NX', micros, id) == 1 then
     redis.call('HSET', about, id, '- ' .. micros .. ' 0 ' .. ARGV[5])
   end
   stamp(waiters, stamps, about, id, tonumber(ARGV[6]), now)
+  queued = string.format('%.0f', redis.call('ZSCORE', waiters, id))
 end
 if mode ~= 'write' then
   left = math.max(1, tonumber(redis.call('ZSCORE', stamps, ahead) or now + 1) - now)
 end
-return {0, left, ahead}
+return {0, left, ahead, queued}

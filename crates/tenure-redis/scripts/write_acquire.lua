@@ -2,8 +2,8 @@
 -- Keys:      name, fence, about, waiters, writers, stamps
 -- Arguments: id, lease ms, holds, fence retention ms (0: Redisson's counter), who, stamp ms ('' if it does not wait),
 --            what the keys of readers begin with
--- Reply:     {1, fence} held; {0, ms left, first waiter in the way} busy; {2} a re-entry found nothing; {3} another
---            kind of lock; {4} no TTL
+-- Reply:     {1, fence} held; {0, ms left, first waiter in the way, when it queued} busy; {2} a re-entry found
+--            nothing; {3} another kind of lock; {4} no TTL
 local name, fences, about, waiters, writers, stamps = unpack(KEYS)
 local id, lease, holds = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local field = id .. ':write'
@@ -58,6 +58,7 @@ if not mode and ahead == '' then
   return {1, fence}
 end
 
+local queued = ''
 if ARGV[6] ~= '' then
   if redis.call('ZADD', waiters, 'NX', micros, id) == 1 then
     redis.call('ZADD', writers, micros, id)
@@ -66,8 +67,9 @@ if ARGV[6] ~= '' then
   local ms = tonumber(ARGV[6])
   stamp(waiters, stamps, about, id, ms, now)
   extend(writers, ms)
+  queued = string.format('%.0f', redis.call('ZSCORE', waiters, id))
 end
 if not mode then
   left = math.max(1, tonumber(redis.call('ZSCORE', stamps, ahead) or now + 1) - now)
 end
-return {0, left, ahead}
+return {0, left, ahead, queued}

@@ -35,6 +35,7 @@ impl Redis {
             (Some(0), Some(left)) => Ok(Attempt::Busy {
                 retry_after: left.int().and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis),
                 behind: text(2).and_then(|id| id.parse().ok()),
+                position: text(3).and_then(|micros| micros.parse().ok()),
             }),
             (Some(2), _) => Ok(Attempt::Gone),
             (Some(3), _) => Err(clash(claim, text(1))),

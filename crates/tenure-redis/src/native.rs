@@ -103,7 +103,7 @@ impl Redis {
         }
         let left = self.words(&keys, &["PTTL", keys.name()], Order::Free).await.map_err(failed)?;
         let left = left.int().and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
-        Ok(Attempt::Busy { retry_after: Some(look_again(left)), behind: None })
+        Ok(Attempt::Busy { retry_after: Some(look_again(left)), behind: None, position: None })
     }
 
     /// Whether it is held by this token; for as long as its lease at least, if so.

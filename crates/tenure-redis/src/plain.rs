@@ -50,7 +50,7 @@ impl Redis {
             (Some(0), Some(left), told) => {
                 let left = u64::try_from(left).ok().map(Duration::from_millis);
                 let retry_after = if told == Some(1) { left } else { Some(look_again(left)) };
-                Ok(Attempt::Busy { retry_after, behind: None })
+                Ok(Attempt::Busy { retry_after, behind: None, position: None })
             }
             (Some(2), ..) => Ok(Attempt::Gone),
             _ => Err(self.what("acquire", &claim.name, &keys).nonsense(reply)),

@@ -85,6 +85,7 @@ impl Store {
                 Ok(Attempt::Busy {
                     retry_after: behind.filter(|id| self.waits(*id)).map(|_| ON_ITS_WAY),
                     behind,
+                    position: stay.node.as_ref().map(|node| node.born as u64),
                 })
             }
             Err(fault) => {

@@ -171,7 +171,7 @@ impl Backend for ZooKeeper {
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         let path = self.store.paths.path(&claim.name)?;
         if let Some(id) = self.busy(claim, &path).await {
-            return Ok(Attempt::Busy { retry_after: None, behind: Some(id) });
+            return Ok(Attempt::Busy { retry_after: None, behind: Some(id), position: None });
         }
         // Before anything is awaited: a release that comes next finds it.
         let place = match claim.holds {

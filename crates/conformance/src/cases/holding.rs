@@ -74,7 +74,8 @@ async fn a_reentry_keeps_the_fence_and_never_shortens(bench: Arc<Bench>) {
     let outer = ok(lock.clone().lease(FAR).acquire().await);
     let inner = ok(lock.lease(SHORT).acquire().await);
     assert_eq!(outer.fence(), inner.fence());
-    assert!(outer.remaining() > FAR / 2, "cut to {:?}", outer.remaining());
+    // As far as a session lasts, where there are sessions.
+    assert!(outer.remaining() > SHORT * 2, "cut to {:?}", outer.remaining());
     // Past the short lease the store still holds it.
     let (start, look) = (Instant::now(), bench.observer());
     while start.elapsed() < SHORT * 3 / 2 {
@@ -130,7 +131,7 @@ async fn a_stranger_can_neither_release_nor_renew(bench: Arc<Bench>) {
     let guard = ok(bench.client().lock("x").lease(FAR).acquire().await);
     let backend = bench.bare();
     let id = HoldId { client: ClientId::new(), n: 1 };
-    let stranger = Arc::new(Claim { lease: FAR * 100, ..Claim::of(id, ok(Name::new("x")), Kind::Lock) });
+    let stranger = Arc::new(Claim { lease: FAR * 3 / 2, ..Claim::of(id, ok(Name::new("x")), Kind::Lock) });
     assert_eq!(ok(backend.release(&stranger, 0).await), tenure::backend::Released::Gone);
     assert_eq!(ok(backend.renew(std::slice::from_ref(&stranger)).await), [Renewal::Gone]);
     let holder = ok(bench.observer().lock("x").holder().await).expect("still held");

@@ -6,7 +6,7 @@ use std::time::Instant;
 use tenure::Family;
 
 use super::Case;
-use crate::bench::{A_WHILE, Bench, done, ok, until, within};
+use crate::bench::{A_WHILE, Bench, VICTIM, done, ok, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     const LOCK: &[Family] = &[Family::Lock, Family::Fair];
@@ -76,7 +76,10 @@ async fn a_killed_waiter_is_skipped(bench: Arc<Bench>) {
     until("it waits", || async { !waiters().await.is_empty() }).await;
     let dead = waiters().await;
     b.kill().await;
-    let client = bench.client();
+    // Nobody tells of a death: whoever stands behind the dead one looks now and then.
+    let mut settings = bench.settings();
+    settings.poll = Some(VICTIM / 3);
+    let client = bench.client_with(settings);
     let waiting = tokio::spawn(async move { ok(client.lock("x").fair().acquire().await) });
     until("another waits behind it", || async { waiters().await.iter().any(|id| !dead.contains(id)) }).await;
     assert_eq!(a.ask(&format!("release {}", slot(&held))).await, "ok");

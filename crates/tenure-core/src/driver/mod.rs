@@ -62,16 +62,30 @@ pub(crate) struct Waiter {
     want: Want,
     deadline: Option<Instant>,
     owner: Option<u64>,
+    /// Its position in the store's queue, as far as is known. Only the queued kinds have one.
+    position: Option<u64>,
     flow: Flow,
     warn_at: Option<Instant>,
 }
 
 impl Waiter {
-    pub(crate) fn new(inner: &Arc<Inner>, want: Want, deadline: Option<Instant>, owner: Option<u64>) -> Self {
+    pub(crate) fn new(
+        inner: &Arc<Inner>,
+        want: Want,
+        deadline: Option<Instant>,
+        owner: Option<u64>,
+        position: Option<u64>,
+    ) -> Self {
         let flow = Flow::current(&inner.core.settings);
         let warn_at = flow.task.map(|_| Instant::now() + Duration::from_secs(1));
         let mailbox = Mailbox::new(want.is_queued());
-        Self { inner: inner.clone(), mailbox, want, deadline, owner, flow, warn_at }
+        let position = position.filter(|_| want.is_queued());
+        Self { inner: inner.clone(), mailbox, want, deadline, owner, position, flow, warn_at }
+    }
+
+    /// Whether it may stand in the store's queue, at a position that is not known here.
+    fn is_unplaced(&self) -> bool {
+        self.want.is_queued() && self.position.is_none()
     }
 
     /// Whoever gives it up must undo what may stand in the store.
@@ -179,7 +193,8 @@ pub(crate) async fn wait(
 #[derive(Debug, Default)]
 pub(crate) struct Gates(Mutex<HashMap<Name, Arc<Gate>>>);
 
-/// Those who wait for one name.
+/// Those who wait for one name. Waiters of a queued kind stand here in the order in which they stand in the store's
+/// queue: a store may tell only the head of its queue, and the gate listens for the first of its own.
 #[derive(Default)]
 pub(crate) struct Gate {
     queue: Mutex<Queue>,
@@ -202,9 +217,27 @@ struct Queue {
 }
 
 impl Queue {
+    /// Where it belongs: by its position in the store's queue, or at the end where there is none. Who has a position
+    /// that is not known yet comes first, to ask for it.
     fn push(&mut self, waiter: Waiter) {
         self.timer = waiter.times().chain(self.timer).min();
-        self.waiters.push_back(waiter);
+        let at = match waiter.position {
+            None if waiter.is_unplaced() => 0,
+            None => self.waiters.len(),
+            Some(mine) => {
+                let later = |w: &&Waiter| w.position.is_some_and(|other| other > mine);
+                self.waiters.len() - self.waiters.iter().rev().take_while(later).count()
+            }
+        };
+        self.waiters.insert(at, waiter);
+    }
+
+    /// Moves a waiter to where it belongs by its position in the store.
+    fn put(&mut self, waiter: &Waiter, position: u64) {
+        if let Some(mut waiter) = self.position(waiter).and_then(|at| self.waiters.remove(at)) {
+            waiter.position = Some(position);
+            self.push(waiter);
+        }
     }
 
     fn position(&self, of: &Waiter) -> Option<usize> {

@@ -138,7 +138,8 @@ impl Run {
         }
     }
 
-    /// Those who may try now: the first, or a run of readers, or of permits once the one before got in.
+    /// Those who may try now: whoever must find its position first, else the first, or a run of readers, or of permits
+    /// once the one before got in.
     fn front(&self) -> Vec<Waiter> {
         let queue = &self.gate.queue.lock().unwrap().waiters;
         let read = |w: &&Waiter| matches!(&w.want, Want::Claim { claim, .. } if matches!(claim.kind, Kind::Read { .. }));
@@ -158,6 +159,9 @@ impl Run {
         };
         match queue.front() {
             None => Vec::new(),
+            Some(first) if first.is_unplaced() => {
+                queue.iter().take_while(|w| w.is_unplaced()).take(BURST).cloned().collect()
+            }
             Some(first) if read(&first) => queue.iter().take_while(read).take(BURST).cloned().collect(),
             Some(first) if first.want.is_permits() => {
                 queue.iter().take_while(take).take(self.burst).cloned().collect()
@@ -283,8 +287,13 @@ impl Run {
                         Err(error) => Letter::Failed(error),
                     }
                 }
-                Ok(Attempt::Busy { retry_after, behind }) => {
+                Ok(Attempt::Busy { retry_after, behind, position }) => {
                     waiter.mailbox.tally.busy(behind);
+                    if let Some(position) = position.filter(|_| waiter.want.is_queued())
+                        && waiter.position != Some(position)
+                    {
+                        self.gate.queue.lock().unwrap().put(waiter, position);
+                    }
                     return Try::Busy { retry_after, behind };
                 }
                 Ok(Attempt::Gone) => return Try::Busy { retry_after: None, behind: None },
@@ -396,7 +405,7 @@ impl Run {
             let fresh = Arc::new(Claim { id: self.core.fresh_id(), wait: None, ..(**claim).clone() });
             let letter = match enter_into(&waiter.inner, &slot, &fresh, *terms, waiter.caller()).await {
                 Ok(Tried::Granted(guard)) => Letter::Grant(Grant::Guard(guard)),
-                Ok(Tried::Busy { doubtful }) => {
+                Ok(Tried::Busy { doubtful, .. }) => {
                     if doubtful {
                         self.core.leave_in_background(fresh, None);
                     }

@@ -129,6 +129,8 @@ pub enum Outcome {
         retry_after: Option<Duration>,
         /// The first of them.
         behind: Option<HoldId>,
+        /// Its position in the queue, if it waits: lower is earlier.
+        position: Option<u64>,
     },
     /// A re-entry found nothing.
     Gone,
@@ -291,10 +293,8 @@ impl Ledger {
             Ok(()) => Ok(Outcome::Granted(self.grant(claim, place, process, now))),
             Err(behind) => {
                 let retry_after = self.first_end(&claim.kind, ahead, now);
-                if claim.wait.is_some() {
-                    self.queue(claim, place, process, now);
-                }
-                Ok(Outcome::Busy { retry_after, behind })
+                let position = claim.wait.map(|_| self.queue(claim, place, process, now));
+                Ok(Outcome::Busy { retry_after, behind, position })
             }
         }
     }
@@ -331,7 +331,8 @@ impl Ledger {
         Fence(fence)
     }
 
-    fn queue(&mut self, claim: &Claim, place: Option<usize>, process: &Arc<Process>, now: Now) {
+    /// Keeps or takes a place in the queue. When it was taken, which no other waiter shares: its position.
+    fn queue(&mut self, claim: &Claim, place: Option<usize>, process: &Arc<Process>, now: Now) -> u64 {
         match place {
             Some(place) => {
                 let waiter = &mut self.waiters[place];
@@ -340,18 +341,21 @@ impl Ledger {
                     waiter.expiry.extend(now, claim.stamp);
                     self.effects.dirty = true;
                 }
+                waiter.since
             }
             None => {
+                let since = self.waiters.last().map_or(now.wall, |last| now.wall.max(last.since + 1));
                 self.waiters.push(Waiter {
                     id: claim.id,
                     kind: claim.kind,
                     stamp: claim.stamp,
                     expiry: Expiry::new(now, claim.stamp),
-                    since: now.wall,
+                    since,
                     note: claim.note.clone(),
                     process: process.clone(),
                 });
                 self.effects.dirty = true;
+                since
             }
         }
     }

@@ -114,7 +114,9 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
             Outcome::Granted(fence) => {
                 Attempt::Granted { fence: Some(fence), until: info.drift.until(sent, claim.lease) }
             }
-            Outcome::Busy { retry_after, behind } => Attempt::Busy { retry_after, behind },
+            Outcome::Busy { retry_after, behind, position } => {
+                Attempt::Busy { retry_after, behind, position }
+            }
             Outcome::Gone => Attempt::Gone,
         })
     }
@@ -192,7 +194,9 @@ impl<S: LedgerStore> Ledgered<S> {
         let Some((mut ledger, now)) = self.store.inside(&claim.name).await? else { return Ok(None) };
         let looks = Claim { wait: None, ..claim.clone() };
         Ok(match ledger.attempt(&looks, &self.process, now)? {
-            Outcome::Busy { retry_after, behind } => Some(Attempt::Busy { retry_after, behind }),
+            Outcome::Busy { retry_after, behind, .. } => {
+                Some(Attempt::Busy { retry_after, behind, position: None })
+            }
             _ => None,
         })
     }

@@ -131,7 +131,7 @@ fn the_dead_head_of_a_fair_queue_is_skipped_after_its_stamp() {
     assert_eq!(ledger.renew(&[claim(99, Kind::FairLock)], at(2_000)), [Found::Queued]);
     ledger.release(&claim(1, Kind::FairLock), 0, at(2_500));
     match ledger.tries(99, Kind::FairLock, at(2_600)) {
-        Outcome::Busy { retry_after, behind } => {
+        Outcome::Busy { retry_after, behind, .. } => {
             assert_eq!(behind, Some(id(2)));
             assert!(retry_after.is_some_and(|d| d <= STAMP), "{retry_after:?}");
         }

@@ -221,7 +221,7 @@ impl Inner {
             && entry.current().is_none()
             && let Some(left) = self.pauses.left(&claim.name, self.clock().now())
         {
-            return Ok(Attempt::Busy { retry_after: Some(left), behind: None });
+            return Ok(Attempt::Busy { retry_after: Some(left), behind: None, position: None });
         }
         let Some(id) = entry.begin(|| self.rounds.fresh(claim.id)) else {
             return Err(self.info.unavailable(format!("acquire {}", claim.name), "it is being released"));
@@ -289,7 +289,7 @@ impl Inner {
             // Counted from now on, when what was got has been given back.
             let now = self.clock().now();
             self.pauses.set(&claim.name, now.after(pause), votes.yes() > 0, now);
-            return Ok(Attempt::Busy { retry_after: Some(pause), behind: None });
+            return Ok(Attempt::Busy { retry_after: Some(pause), behind: None, position: None });
         }
         if retry_after.is_none()
             && let Some(Error::Config(why)) = votes.refused()

@@ -103,7 +103,9 @@ impl Server {
     fn attempt(&self, claim: &Claim) -> Result<Attempt> {
         self.of_age()?;
         match self.holder() {
-            Some(id) if id != claim.id => Ok(Attempt::Busy { retry_after: None, behind: None }),
+            Some(id) if id != claim.id => {
+                Ok(Attempt::Busy { retry_after: None, behind: None, position: None })
+            }
             None if claim.holds > 1 => Ok(Attempt::Gone),
             _ => {
                 self.extend(claim.id, claim.lease);
