@@ -23,7 +23,8 @@ const BENCHES: &[&str] = &["embedded", "signs", "redlock", "redis", "zookeeper"]
 pub(crate) const HELP: &str = "\
 cargo xtask check                    format, lints, documentation, tidiness
 cargo xtask test                     all tests
-    --quick                          only crates and stores that need no servers, and no benchmarks
+    --quick                          only crates and stores that need no servers
+    --stress                         while other processes keep all cores busy
     --backend STORE                  only the conformance suite on this store
     -- FILTER                        only tests whose name contains FILTER
 cargo xtask interop PEER             only the locks shared with PEER: redisson, redsync, node-redlock, redis-py or
@@ -55,6 +56,7 @@ pub(crate) enum Task {
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Wanted {
     pub(crate) quick: bool,
+    pub(crate) stress: bool,
     pub(crate) backend: Option<String>,
     pub(crate) peer: Option<String>,
     /// Passed on to the tests as it stands.
@@ -81,6 +83,7 @@ fn test(words: &[&str]) -> Result<Wanted, String> {
     while let Some(&word) = words.next() {
         match word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value))) {
             ("--quick", None) => wanted.quick = true,
+            ("--stress", None) => wanted.stress = true,
             ("--backend", value) => {
                 let store = value.or_else(|| words.next().copied());
                 wanted.backend = Some(known(store, STORES, "--backend")?);

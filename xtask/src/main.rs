@@ -2,8 +2,9 @@
 
 mod args;
 mod bench;
+mod binaries;
+mod burn;
 mod check;
-mod examples;
 mod packages;
 mod parts;
 mod run;
@@ -56,6 +57,11 @@ fn cargo(words: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(words).current_dir(root());
     command
+}
+
+/// How many can be busy at once.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from)
 }
 
 /// Yes or no, as an exit code.

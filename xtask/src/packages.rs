@@ -36,9 +36,6 @@ pub(crate) const REDIS: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV];
 /// ZooKeeper, for Java to run.
 pub(crate) const KEEPER: &[Need] = &[SETPRIV, JAVA, ZOOKEEPER];
 
-/// What the tests of single crates start: all kinds of servers, Redisson and Curator.
-pub(crate) const UNIT: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN, ZOOKEEPER];
-
 /// Redis, and what Redisson runs on.
 pub(crate) const REDISSON: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN];
 
@@ -53,6 +50,10 @@ pub(crate) const REDIS_PY: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV, PYTHON, P
 
 /// ZooKeeper, and what Curator runs on.
 pub(crate) const CURATOR: &[Need] = &[SETPRIV, JAVA, ZOOKEEPER, MAVEN];
+
+/// All kinds of servers and all peers.
+pub(crate) const ALL: &[Need] =
+    &[FLOCK, SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN, ZOOKEEPER, GO, NODE, NPM, PYTHON, PIP];
 
 /// The benchmarks with all their peers.
 pub(crate) const BENCH: &[Need] = &[FLOCK, SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN, ZOOKEEPER];

@@ -23,6 +23,8 @@ pub(crate) enum Show {
     Now,
     /// By whoever sees the lines: those of standard error are among them.
     Later,
+    /// Never: they are for machines. Standard error is for people and shown as it comes.
+    Never,
 }
 
 /// Runs `command` to its end, for `limit` at most. `line` sees each line of what it says.

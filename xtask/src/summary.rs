@@ -38,12 +38,12 @@ pub(crate) struct Outcome {
     pub(crate) counts: Counts,
     pub(crate) took: Duration,
     /// What went wrong besides failed tests.
-    pub(crate) troubles: Vec<String>,
+    pub(crate) trouble: Option<String>,
 }
 
 impl Outcome {
     pub(crate) fn is_good(&self) -> bool {
-        self.counts.failed == 0 && self.troubles.is_empty()
+        self.counts.failed == 0 && self.trouble.is_none()
     }
 }
 
@@ -56,18 +56,19 @@ impl fmt::Display for Outcome {
             n => write!(f, " {n:>4} ignored")?,
         }
         write!(f, " {:>7.1} s", self.took.as_secs_f64())?;
-        self.troubles.iter().try_for_each(|trouble| write!(f, "\n    {trouble}"))
+        self.trouble.iter().try_for_each(|trouble| write!(f, "\n    {trouble}"))
     }
 }
 
-/// The lines at the end; the last one is for machines too.
-pub(crate) fn closing(outcomes: &[Outcome]) -> String {
+/// The lines at the end; the last one is for machines too. Parts ran side by side: all of them took less than their sum.
+pub(crate) fn closing(outcomes: &[Outcome], took: Duration) -> String {
     let mut total = Counts::default();
     let mut text = String::new();
     for outcome in outcomes {
         total += outcome.counts;
         text += &format!("{outcome}\n");
     }
+    text += &format!("{:<58} {:>7.1} s\n", "in all", took.as_secs_f64());
     text + &format!("{} passed, {} failed", total.passed, total.failed)
 }
 
@@ -95,19 +96,21 @@ mod tests {
 
     #[test]
     fn the_last_line_is_plain() {
-        let of = |name: &str, passed, failed, ignored, troubles: &[&str]| Outcome {
+        let of = |name: &str, passed, failed, ignored, trouble: Option<&str>| Outcome {
             name: name.into(),
             counts: Counts { passed, failed, ignored },
             took: Duration::from_millis(1234),
-            troubles: troubles.iter().map(ToString::to_string).collect(),
+            trouble: trouble.map(str::to_owned),
         };
-        let outcomes = [of("unit", 40, 0, 2, &[]), of("conformance memory", 3, 1, 0, &["exit status: 101"])];
+        let outcomes =
+            [of("tenure it", 40, 0, 2, None), of("conformance", 3, 1, 0, Some("exit status: 101"))];
         assert!(outcomes[0].is_good() && !outcomes[1].is_good());
-        let text = closing(&outcomes);
+        let text = closing(&outcomes, Duration::from_millis(1500));
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "unit                    40 passed    0 failed    2 ignored     1.2 s");
-        assert_eq!(lines[1], "conformance memory       3 passed    1 failed                  1.2 s");
+        assert_eq!(lines[0], "tenure it               40 passed    0 failed    2 ignored     1.2 s");
+        assert_eq!(lines[1], "conformance              3 passed    1 failed                  1.2 s");
         assert_eq!(lines[2], "    exit status: 101");
-        assert_eq!(lines[3], "43 passed, 1 failed");
+        assert_eq!(lines[3], "in all                                                         1.5 s");
+        assert_eq!(lines[4], "43 passed, 1 failed");
     }
 }

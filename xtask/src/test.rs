@@ -1,56 +1,67 @@
-//! `cargo xtask test`: all parts, whatever becomes of the others. Tests wait most of the time: two parts run at once, and
-//! each shows what it said when it is over. What is built or measured has the machine for itself.
+//! `cargo xtask test`: builds all test programs, then runs them as parts, whatever becomes of the others. Tests wait most
+//! of the time: as many parts as there are cores run at once, and each shows what it said when it is over.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crate::args::Wanted;
-use crate::examples::is_like;
-use crate::packages::{self, Need};
-use crate::parts::{Count, Part, Step, parts};
+use crate::binaries::Binary;
+use crate::burn::Burners;
+use crate::packages;
+use crate::parts::{Part, Step, build, needs, parts};
 use crate::run::{Ended, Show, run};
 use crate::summary::{Counts, Outcome, closing};
-use crate::{MISSING, verdict};
+use crate::{FAILED, MISSING, cores, verdict};
 
 pub(crate) fn test(wanted: &Wanted) -> ExitCode {
-    // Asked for now: the build may put another file in the place of this program.
-    let bin = std::env::current_exe().ok().and_then(|me| me.parent().map(PathBuf::from)).unwrap_or_default();
-    let parts = parts(wanted, &bin);
-    let needs: Vec<Need> = parts.iter().flat_map(|p| p.needs).copied().collect();
-    if let Err(why) = packages::provide(&needs) {
+    if let Err(why) = packages::provide(needs(wanted)) {
         eprintln!("{why}");
         return MISSING.into();
     }
-    let may_be_empty = !wanted.filter.is_empty();
-    let mut outcomes: Vec<Outcome> = Vec::new();
-    let mut together = Vec::new();
-    for part in parts {
-        if part.alone {
-            outcomes.extend(side_by_side(std::mem::take(&mut together), may_be_empty));
-            outcomes.push(outcome(part, Show::Now, may_be_empty));
-        } else {
-            together.push(part);
+    let begun = Instant::now();
+    let (built, binaries) = built(build(wanted));
+    let mut outcomes = vec![built];
+    if outcomes[0].is_good() {
+        let burners = wanted.stress.then(Burners::start).transpose();
+        if let Err(why) = &burners {
+            eprintln!("{why}");
+            return FAILED.into();
         }
+        outcomes.extend(side_by_side(parts(wanted, &binaries), !wanted.filter.is_empty()));
     }
-    outcomes.extend(side_by_side(together, may_be_empty));
     let ran: u32 = outcomes.iter().map(|o| o.counts.passed + o.counts.failed).sum();
     if ran == 0 {
         eprintln!("no test has run");
     }
-    println!("\n{}", closing(&outcomes));
+    println!("\n{}", closing(&outcomes, begun.elapsed()));
     verdict(ran > 0 && outcomes.iter().all(Outcome::is_good))
 }
 
-/// All of them, two at a time. Outcomes in their order.
+fn built(step: Step) -> (Outcome, Vec<Binary>) {
+    println!("=== build");
+    let begin = Instant::now();
+    let found = Arc::new(Mutex::new(Vec::new()));
+    let to = found.clone();
+    let ended = run(step.command, step.limit, Show::Never, move |line| {
+        to.lock().unwrap().extend(Binary::of_line(line));
+    });
+    let counts = Counts { failed: u32::from(ended != Ended::Well), ..Counts::default() };
+    let trouble = match ended {
+        Ended::Well => None,
+        Ended::Badly(why) => Some(why),
+    };
+    let binaries = std::mem::take(&mut *found.lock().unwrap());
+    (Outcome { name: "build".into(), counts, took: begin.elapsed(), trouble }, binaries)
+}
+
+/// All of them, one for each core at a time. Outcomes in their order.
 fn side_by_side(parts: Vec<Part>, may_be_empty: bool) -> Vec<Outcome> {
     let show = if parts.len() > 1 { Show::Later } else { Show::Now };
-    let n = parts.len();
     let todo = Mutex::new(parts.into_iter().enumerate());
     let done = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for _ in 0..n.min(2) {
+        for _ in 0..cores() {
             scope.spawn(|| {
                 loop {
                     let Some((at, part)) = todo.lock().unwrap().next() else { return };
@@ -66,72 +77,37 @@ fn side_by_side(parts: Vec<Part>, may_be_empty: bool) -> Vec<Outcome> {
 }
 
 fn outcome(part: Part, show: Show, may_be_empty: bool) -> Outcome {
-    match show {
-        Show::Now => println!("\n=== {}", part.name),
-        Show::Later => println!("=== {} …", part.name),
-    }
+    println!("=== {}", part.name);
     let begin = Instant::now();
-    let mut counts = Counts::default();
-    let mut troubles = Vec::new();
-    let (mut counted, mut said) = (false, String::new());
-    for step in part.steps {
-        counted |= step.counts != Count::None;
-        let shown = shown(&step);
-        let (more, trouble) = perform(step, show, &mut said);
-        counts += more;
-        troubles.extend(trouble.map(|why| format!("{shown}: {why}")));
-    }
-    if counted && !may_be_empty && counts.passed + counts.failed == 0 && troubles.is_empty() {
-        troubles.push("no test has run".into());
-    }
-    if show == Show::Later {
-        println!("\n=== {}\n{said}", part.name);
-    }
-    Outcome { name: part.name, counts, took: begin.elapsed(), troubles }
-}
-
-fn shown(step: &Step) -> String {
-    let program = PathBuf::from(step.command.get_program());
-    let program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let words = step.command.get_args().map(|word| word.to_string_lossy().into_owned());
-    std::iter::once(program).chain(words).collect::<Vec<_>>().join(" ")
-}
-
-fn perform(step: Step, show: Show, text: &mut String) -> (Counts, Option<String>) {
-    let said = Arc::new(Mutex::new((Counts::default(), String::new(), step.prints)));
+    let said = Arc::new(Mutex::new((Counts::default(), String::new())));
     let to = said.clone();
-    let ended = run(step.command, step.limit, show, move |line| {
-        let (counts, text, missing) = &mut *to.lock().unwrap();
+    let ended = run(part.step.command, part.step.limit, show, move |line| {
+        let (counts, text) = &mut *to.lock().unwrap();
         if let Some(more) = Counts::of_line(line) {
             *counts += more;
         }
-        missing.retain(|wanted| !is_like(line, wanted));
         if show == Show::Later {
             text.push_str(line);
             text.push('\n');
         }
     });
-    let (counts, more, missing) = &*said.lock().unwrap();
-    text.push_str(more);
-    let ended = match (ended, &missing[..]) {
-        (Ended::Well, [first, ..]) => Ended::Badly(format!("it did not print {first:?}")),
-        (ended, _) => ended,
-    };
-    judge(step.counts, *counts, ended)
+    let (counts, text) = std::mem::take(&mut *said.lock().unwrap());
+    if show == Show::Later {
+        println!("\n=== {}\n{text}", part.name);
+    }
+    let (counts, trouble) = judge(counts, ended, may_be_empty);
+    Outcome { name: part.name, counts, took: begin.elapsed(), trouble }
 }
 
-/// What a step adds, and what is wrong with it. A step that ends badly without naming a failed test is one itself.
-fn judge(count: Count, said: Counts, ended: Ended) -> (Counts, Option<String>) {
-    let mut counts = if count == Count::Tests { said } else { Counts::default() };
+/// What a part comes to, and what is wrong with it. One that ends badly without naming a failed test is one itself.
+fn judge(mut counts: Counts, ended: Ended, may_be_empty: bool) -> (Counts, Option<String>) {
     match ended {
-        Ended::Well => {
-            counts.passed += u32::from(count == Count::One);
-            (counts, None)
+        Ended::Well if counts.passed + counts.failed == 0 && !may_be_empty => {
+            (counts, Some("no test has run".into()))
         }
+        Ended::Well => (counts, None),
         Ended::Badly(why) => {
-            if counts.failed == 0 {
-                counts.failed = 1;
-            }
+            counts.failed = counts.failed.max(1);
             (counts, Some(why))
         }
     }
@@ -143,72 +119,50 @@ mod tests {
     use std::process::Command;
     use std::time::Duration;
 
-    fn part(scripts: &[(&str, Count)]) -> Part {
-        let step = |&(script, counts): &(&str, Count)| {
-            let mut command = Command::new("sh");
-            command.args(["-c", script]);
-            Step { command, limit: Duration::from_secs(10), counts, prints: Vec::new() }
-        };
-        Part { name: "a part".into(), needs: &[], alone: true, steps: scripts.iter().map(step).collect() }
+    fn part(script: &str) -> Part {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Part { name: script.into(), step: Step { command, limit: Duration::from_secs(120) } }
     }
 
     const TWO: &str = "echo 'test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out'";
 
     #[test]
-    fn counts_add_up_over_steps() {
-        let outcome = outcome(
-            part(&[(TWO, Count::Tests), (TWO, Count::Tests), ("true", Count::One)]),
-            Show::Now,
-            false,
-        );
-        assert_eq!(outcome.counts, Counts { passed: 5, failed: 0, ignored: 0 });
+    fn what_tests_say_is_counted() {
+        let outcome = outcome(part(&format!("{TWO}; {TWO}")), Show::Now, false);
+        assert_eq!(outcome.counts, Counts { passed: 4, failed: 0, ignored: 0 });
         assert!(outcome.is_good());
     }
 
     #[test]
-    fn a_bad_end_counts_once_and_the_rest_still_runs() {
-        let outcome = outcome(
-            part(&[("exit 7", Count::Tests), ("exit 8", Count::One), (TWO, Count::Tests)]),
-            Show::Now,
-            false,
-        );
-        assert_eq!(outcome.counts, Counts { passed: 2, failed: 2, ignored: 0 });
-        assert!(outcome.troubles[0].contains("status: 7"), "{:?}", outcome.troubles);
-    }
-
-    #[test]
-    fn what_is_not_printed_is_missed() {
-        let mut says = part(&[("echo one 1; echo two", Count::One)]);
-        says.steps[0].prints = vec!["two".into(), "one …".into()];
-        assert!(outcome(says, Show::Now, false).is_good());
-        let mut silent = part(&[("echo one", Count::One)]);
-        silent.steps[0].prints = vec!["one".into(), "two".into()];
-        let outcome = outcome(silent, Show::Later, false);
-        assert_eq!(outcome.counts, Counts { passed: 0, failed: 1, ignored: 0 });
-        assert!(outcome.troubles[0].contains("did not print \"two\""), "{:?}", outcome.troubles);
-    }
-
-    #[test]
-    fn failed_tests_are_not_counted_twice() {
+    fn a_bad_end_counts_once() {
+        let outcome = outcome(part(&format!("{TWO}; exit 7")), Show::Later, false);
+        assert_eq!(outcome.counts, Counts { passed: 2, failed: 1, ignored: 0 });
+        assert!(outcome.trouble.is_some_and(|why| why.contains("status: 7")));
         let said = Counts { passed: 1, failed: 2, ignored: 0 };
-        assert_eq!(judge(Count::Tests, said, Ended::Badly("101".into())), (said, Some("101".into())));
-        assert_eq!(judge(Count::None, said, Ended::Well), (Counts::default(), None));
+        assert_eq!(judge(said, Ended::Badly("101".into()), false), (said, Some("101".into())));
     }
 
     #[test]
-    fn two_at_once_keep_their_order() {
-        let slow = format!("sleep 0.2; {TWO}");
-        let begun = Instant::now();
-        let parts = (0..4).map(|_| part(&[(&slow, Count::Tests)])).collect();
-        let outcomes = side_by_side(parts, false);
-        assert!(outcomes.len() == 4 && outcomes.iter().all(|o| o.is_good() && o.counts.passed == 2));
-        assert!(begun.elapsed() < Duration::from_millis(750), "{:?}", begun.elapsed());
+    fn parts_at_once_keep_their_order() {
+        // Each of as many as there are cores waits for a line that the next one writes: one by one they would hang.
+        let folder = std::env::temp_dir().join(format!("tenure-xtask-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let at = |n: usize| folder.join(n.to_string()).display().to_string();
+        let n = cores().max(2);
+        let script = |i: usize| match i {
+            _ if cores() == 1 => TWO.to_owned(),
+            i => format!("touch {}; while [ ! -e {} ]; do sleep 0.02; done; {TWO}", at(i), at((i + 1) % n)),
+        };
+        let outcomes = side_by_side((0..n).map(|i| part(&script(i))).collect(), false);
+        assert!(outcomes.len() == n && outcomes.iter().all(|o| o.is_good() && o.counts.passed == 2));
+        assert!((0..n).all(|i| outcomes[i].name == script(i)));
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
     fn a_part_in_which_nothing_runs_is_bad() {
-        assert!(!outcome(part(&[("true", Count::Tests)]), Show::Now, false).is_good());
-        assert!(outcome(part(&[("true", Count::Tests)]), Show::Now, true).is_good());
-        assert!(outcome(part(&[("true", Count::None)]), Show::Now, false).is_good());
+        assert!(!outcome(part("true"), Show::Now, false).is_good());
+        assert!(outcome(part("true"), Show::Now, true).is_good());
     }
 }
