@@ -16,7 +16,7 @@ use super::pause::Pause;
 use crate::Address;
 
 /// How long a channel stays after the last one left: short locks that are contended would churn.
-pub(super) const LINGER: Duration = Duration::from_secs(5);
+pub(super) const LINGER: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 
 pub(super) type Told = oneshot::Sender<Result<(), Failure>>;
 type Word = oneshot::Receiver<Result<(), Failure>>;

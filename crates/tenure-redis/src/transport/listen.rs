@@ -15,7 +15,7 @@ use super::resp::{Value, request};
 use super::stream::Wire;
 
 /// After this long without a word the server is asked for one: half-open connections say nothing.
-const SILENCE: Duration = Duration::from_secs(10);
+pub(super) const SILENCE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 10 });
 
 /// The ear ends with it, even if it is never polled.
 pub(super) fn listen(

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::count;
-use super::server::{Server, command, eventually, free_port};
+use testbed::{done as ended, until, within};
+
+use super::server::{Server, command, free_port, patient};
 use crate::transport::slots::slot;
 use crate::transport::{Call, Failure, Heard, Order, Script, To, Transport, Value};
 use crate::{Address, Options, Topology};
@@ -30,6 +32,8 @@ impl Bed {
                     "2000",
                     "--cluster-replica-validity-factor",
                     "0",
+                    "--cluster-require-full-coverage",
+                    "no",
                 ])
             })
             .collect();
@@ -51,7 +55,7 @@ impl Bed {
         }
         let bed = Self { servers, direct, ids };
         for node in &bed.direct {
-            eventually("they have met", async || {
+            until("they have met", || async {
                 let info = command(node, &["CLUSTER", "INFO"]).await;
                 let all = format!("cluster_known_nodes:{}", bed.servers.len());
                 info.text().unwrap().contains("cluster_state:ok") && info.text().unwrap().contains(&all)
@@ -60,12 +64,12 @@ impl Bed {
         }
         for i in 0..replicas {
             let of = bed.ids[i].as_bytes();
-            eventually("it follows", async || {
+            until("it follows", || async {
                 let words: [&[u8]; 3] = [b"CLUSTER", b"REPLICATE", of];
                 bed.direct[masters + i].command(To::Key(b""), &words).await.is_ok()
             })
             .await;
-            eventually("it has followed", async || {
+            until("it has followed", || async {
                 let info = command(&bed.direct[masters + i], &["INFO", "replication"]).await;
                 info.text().unwrap().contains("master_link_status:up")
             })
@@ -76,7 +80,7 @@ impl Bed {
 
     fn options(&self) -> Options {
         // One seed is enough.
-        Options::new(Topology::Cluster(vec![self.servers[0].address()]))
+        patient(Options::new(Topology::Cluster(vec![self.servers[0].address()])))
     }
 
     async fn set_slot(&self, node: usize, slot: u16, words: &[&str]) {
@@ -98,14 +102,14 @@ impl Bed {
                 break;
             }
             let port = self.servers[to].port.to_string();
-            let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+            let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "60000", "KEYS"];
             words.extend(keys.iter().map(String::as_str));
             command(&self.direct[from], &words).await;
         }
         self.set_slot(to, slot, &["NODE", &self.ids[to]]).await;
         self.set_slot(from, slot, &["NODE", &self.ids[to]]).await;
         // A node that has not heard of the other's epoch would take the next move for an old one, and undo it.
-        eventually("they agree", async || {
+        until("they agree", || async {
             let mut views = Vec::new();
             for node in &self.direct {
                 views.push(view(command(node, &["CLUSTER", "NODES"]).await.text().unwrap()));
@@ -186,10 +190,9 @@ async fn channels_move_with_their_slots() {
     for round in 0..4 {
         let from = bed.owner(&transport, channel);
         bed.move_slot(slot(channel), from, 1 - from).await;
-        let next = tokio::time::timeout(Duration::from_secs(10), heard.next()).await;
-        assert_eq!(next.expect("told"), Heard::Again, "{round}");
+        assert_eq!(within("told", heard.next()).await, Heard::Again, "{round}");
         assert_eq!(publish(b"more").await, Value::Int(1), "subscribed where it is now");
-        assert_eq!(heard.next().await, Heard::Message(b"more".to_vec()));
+        assert_eq!(within("a message", heard.next()).await, Heard::Message(b"more".to_vec()));
     }
 }
 
@@ -219,7 +222,7 @@ async fn nothing_is_lost_or_doubled_while_slots_move() {
     }
     over.store(true, SeqCst);
     for task in tasks {
-        task.await.unwrap();
+        ended("it comes to an end", task).await;
     }
     let value = transport.call(count(&[b"k"], &[b"0"])).await.unwrap().value;
     assert_eq!(value, Value::Int(done.load(SeqCst)));
@@ -238,18 +241,26 @@ async fn the_loss_of_a_node_is_survived() {
     let channel = format!("c{{{key}}}");
     let mut heard = transport.subscribe(channel.as_bytes(), key.as_bytes()).await.unwrap();
     let doubt = transport.doubt();
+    // Nobody takes over yet.
+    command(&bed.direct[3], &["CONFIG", "SET", "cluster-replica-no-failover", "yes"]).await;
     bed.servers[0].kill();
-    let batch = [&key, &other].map(|k| count(&[k.as_bytes()], &[b"1"]).to_owned());
-    let outcomes = transport.calls(batch.to_vec()).await;
-    assert!(outcomes[0].is_err() && outcomes[1].is_ok(), "one that fails fails only its own: {outcomes:?}");
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while let Err(failure) = transport.call(count(&[key.as_bytes()], &[b"1"])).await {
-        assert!(!matches!(failure, Failure::Refused(_)), "{failure:?}");
-        assert!(Instant::now() < deadline, "{failure:?}");
-    }
+    until("one that fails fails only its own", || async {
+        let batch = [&key, &other].map(|k| count(&[k.as_bytes()], &[b"1"]).to_owned());
+        let outcomes = transport.calls(batch.to_vec()).await;
+        assert!(outcomes[0].is_err(), "{outcomes:?}");
+        outcomes[1].is_ok()
+    })
+    .await;
+    command(&bed.direct[3], &["CONFIG", "SET", "cluster-replica-no-failover", "no"]).await;
+    until("another takes over", || async {
+        let called = transport.call(count(&[key.as_bytes()], &[b"1"])).await;
+        assert!(!matches!(called, Err(Failure::Refused(_))), "{called:?}");
+        called.is_ok()
+    })
+    .await;
     assert_eq!(bed.owner(&transport, key.as_bytes()), 3);
     assert!(doubt.has_changed().unwrap());
-    assert_eq!(tokio::time::timeout(Duration::from_secs(10), heard.next()).await.unwrap(), Heard::Again);
+    assert_eq!(within("told", heard.next()).await, Heard::Again);
 }
 
 #[tokio::test]

@@ -1,9 +1,12 @@
 //! One link under calls that come, go and are left.
 
-use std::time::Duration;
+use std::time::Instant;
 
-use super::server::{Server, command, eventually};
+use testbed::{until, within};
+
+use super::server::{Server, command};
 use super::{COUNT, count};
+use crate::transport::ear::LINGER;
 use crate::transport::{Heard, Order, OwnedCall, Value};
 
 #[tokio::test]
@@ -64,25 +67,24 @@ async fn messages_are_heard() {
         "one connection for both"
     );
     for subscription in [&mut first, &mut second] {
-        assert_eq!(subscription.next().await, Heard::Message(b"hi".to_vec()));
+        let heard = within("a message", subscription.next()).await;
+        assert_eq!(heard, Heard::Message(b"hi".to_vec()));
     }
     command(&transport, &["CLIENT", "KILL", "TYPE", "pubsub"]).await;
-    assert_eq!(first.next().await, Heard::Again);
-    assert_eq!(second.next().await, Heard::Again);
+    assert_eq!(within("a cut", first.next()).await, Heard::Again);
+    assert_eq!(within("a cut", second.next()).await, Heard::Again);
     command(&transport, &["PUBLISH", "news", "again"]).await;
-    assert_eq!(first.next().await, Heard::Message(b"again".to_vec()));
+    assert_eq!(within("a message", first.next()).await, Heard::Message(b"again".to_vec()));
+    let left = Instant::now();
     drop((first, second));
-    let silent = async || {
+    until("it is left in the end", || async {
         command(&transport, &["PUBSUB", "NUMSUB", "news"]).await.array().unwrap()[1] == Value::Int(0)
-    };
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    assert!(!silent().await, "it stays for a while");
-    eventually("it is left in the end", silent).await;
+    })
+    .await;
+    assert!(left.elapsed() >= LINGER, "it stays for a while");
     // Now the connection serves nobody.
-    let ends = async || {
+    until("it ends", || async {
         command(&transport, &["CLIENT", "LIST"]).await.text().unwrap().matches("name=tenure").count() == 1
-    };
-    assert!(!ends().await);
-    tokio::time::sleep(Duration::from_secs(6)).await;
-    eventually("it ends", ends).await;
+    })
+    .await;
 }

@@ -8,14 +8,14 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use tenure_core::Error;
 
 use super::count;
-use super::server::{Server, command, free_port};
+use super::server::{Server, command, free_port, patient};
 use crate::transport::{Failure, To, Transport, Value};
 use crate::{Address, Options, Tls, Topology};
 
 #[tokio::test]
 async fn through_a_unix_socket() {
     let server = Server::start();
-    let options = Options::new(Topology::Standalone(Address::Unix(server.socket())));
+    let options = patient(Options::new(Topology::Standalone(Address::Unix(server.socket()))));
     let transport = Transport::open(options).await.unwrap();
     assert_eq!(transport.call(count(&[b"k"], &[b"1"])).await.unwrap().value, Value::Int(1));
 }
@@ -93,7 +93,7 @@ async fn encrypted() {
             ca: Some(ca.path("ca.pem")),
             identity: identity.then(|| (papers.path("server.pem"), papers.path("server.key"))),
         }),
-        ..Options::new(Topology::Standalone(Address::tcp(host, port)))
+        ..patient(Options::new(Topology::Standalone(Address::tcp(host, port))))
     };
     let transport = Transport::open(trusting("localhost", &papers, true)).await.unwrap();
     for i in 1..=50 {
@@ -153,7 +153,10 @@ async fn what_left_before_a_cut_is_not_called_unsent() {
     let server = papers.server(port, "no");
     let options = Options {
         tls: Some(Tls { ca: Some(papers.path("ca.pem")), identity: None }),
-        ..Options::new(Topology::Standalone(Address::tcp("localhost", cuts_what_is_long(port, 256 << 10))))
+        ..patient(Options::new(Topology::Standalone(Address::tcp(
+            "localhost",
+            cuts_what_is_long(port, 256 << 10),
+        ))))
     };
     let (transport, direct) = (Transport::open(options).await.unwrap(), server.open().await);
     transport.call(count(&[b"k"], &[b"1"])).await.unwrap();

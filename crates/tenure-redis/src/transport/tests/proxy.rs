@@ -73,7 +73,7 @@ impl Proxy {
     }
 
     pub(super) fn options(&self) -> Options {
-        Options::new(Topology::Standalone(self.address.clone()))
+        super::server::patient(Options::new(Topology::Standalone(self.address.clone())))
     }
 }
 

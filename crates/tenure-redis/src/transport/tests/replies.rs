@@ -1,8 +1,8 @@
 //! Each error reply that can be had from a real server, and what it is taken for.
 
-use std::time::Duration;
+use testbed::{PATIENCE, done, until};
 
-use super::server::{Server, command, eventually};
+use super::server::{Server, command};
 use super::{COUNT, count};
 use crate::Options;
 use crate::transport::{Call, Failure, Order, Placed, Script, To, Transport, Value};
@@ -55,7 +55,7 @@ async fn what_a_server_does_not_execute() {
     config(&transport, "dir", folder.to_str().unwrap()).await;
     std::fs::remove_dir(&folder).unwrap();
     let _ = transport.command(To::Key(b""), &[b"BGSAVE"]).await;
-    eventually("saving fails", async || {
+    until("saving fails", || async {
         command(&transport, &["INFO", "persistence"])
             .await
             .text()
@@ -76,20 +76,19 @@ async fn a_busy_server_and_a_killed_script_did_nothing() {
     let transport = server.open().await;
     write(&transport).await.unwrap();
     let looping = {
-        let other =
-            Transport::open(Options { timeout: Duration::from_secs(20), ..server.options() }).await.unwrap();
+        let other = Transport::open(Options { timeout: PATIENCE, ..server.options() }).await.unwrap();
         tokio::spawn(async move {
             let keys: [&[u8]; 1] = [b"k"];
             other.call(Call { script: &LOOP, keys: &keys, args: &[], order: Order::Free }).await
         })
     };
-    eventually("it is busy", async || {
+    until("it is busy", || async {
         matches!(transport.command(To::Key(b""), &[b"PING"]).await, Err(Failure::NotExecuted(_)))
     })
     .await;
     not_executed(&transport, "BUSY").await;
     command(&transport, &["SCRIPT", "KILL"]).await;
-    let killed = looping.await.unwrap();
+    let killed = done("it is killed", looping).await;
     assert!(matches!(&killed, Err(Failure::NotExecuted(why)) if why.contains("SCRIPT KILL")), "{killed:?}");
     assert_eq!(write(&transport).await.unwrap().value, Value::Int(2));
 }
@@ -106,10 +105,10 @@ async fn too_many_clients_and_a_server_that_loads() {
         "{opened:?}"
     );
     config(&transport, "maxclients", "100").await;
-    command(&transport, &["DEBUG", "POPULATE", "2000"]).await;
+    command(&transport, &["DEBUG", "POPULATE", "4000"]).await;
     command(&transport, &["SAVE"]).await;
     server.kill();
-    server.restart(&["--key-load-delay", "1500", "--loading-process-events-interval-bytes", "1024"]);
+    server.restart(&["--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024"]);
     let loading = loop {
         match write(&transport).await {
             Err(Failure::NotExecuted(why)) if why.contains("LOADING") => break true,
@@ -119,7 +118,8 @@ async fn too_many_clients_and_a_server_that_loads() {
         }
     };
     assert!(loading, "it was seen to load");
-    eventually("it has loaded", async || write(&transport).await.is_ok()).await;
+    config(&transport, "key-load-delay", "0").await;
+    until("it has loaded", || async { write(&transport).await.is_ok() }).await;
 }
 
 #[tokio::test]

@@ -7,101 +7,74 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use testbed::{PATIENCE, until, within};
+
 use super::count;
-use super::server::{Server, command, eventually};
+use super::server::{Server, command, patient};
 use crate::transport::map::Map;
 use crate::transport::{Failure, Heard, To, Transport, Value};
 use crate::{Address, Options, Sentinels, Topology};
 
-fn options(addresses: Vec<Address>, timeout: u64) -> Options {
+fn options(addresses: Vec<Address>) -> Options {
     let sentinels = Sentinels { addresses, master: "it".into(), user: None, password: None };
-    Options { timeout: Duration::from_secs(timeout), ..Options::new(Topology::Sentinel(sentinels)) }
+    patient(Options::new(Topology::Sentinel(sentinels)))
 }
 
-struct Bed {
-    master: Server,
-    replica: Server,
-    sentinels: Vec<Server>,
+fn local(port: u16) -> Address {
+    Address::tcp("127.0.0.1", port)
 }
 
-impl Bed {
-    async fn new() -> Self {
-        let master = Server::start();
-        let replica = Server::with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
-        let follower = replica.open().await;
-        // Sentinels ask a master only now and then who its replicas are.
-        eventually("the replica follows", async || {
-            command(&follower, &["INFO", "replication"])
-                .await
-                .text()
-                .unwrap()
-                .contains("master_link_status:up")
-        })
-        .await;
-        let sentinels: Vec<_> = (0..3).map(|_| Server::sentinel(master.port)).collect();
-        let bed = Self { master, replica, sentinels };
-        for sentinel in &bed.sentinels {
-            let asked = Transport::open(sentinel.options()).await.unwrap();
-            eventually("they know each other and the replica", async || {
-                let known = command(&asked, &["SENTINEL", "MASTER", "it"]).await;
-                let words: Vec<_> = known.array().unwrap().iter().filter_map(Value::text).collect();
-                let of = |name| words.iter().position(|w| *w == name).map(|i| words[i + 1]);
-                of("num-other-sentinels") == Some("2")
-                    && of("num-slaves") == Some("1")
-                    && of("flags") == Some("master")
-            })
-            .await;
-        }
-        bed
-    }
-
-    fn addresses(&self) -> Vec<Address> {
-        self.sentinels.iter().map(Server::address).collect()
-    }
+/// Of a master with two replicas, and three sentinels that are quicker than theirs.
+fn behind(bed: &testbed::Sentinels) -> Options {
+    let addresses = bed.sentinels().iter().map(|s| local(s.port())).collect();
+    let sentinels = Sentinels { addresses, master: bed.name().to_owned(), user: None, password: None };
+    patient(Options::new(Topology::Sentinel(sentinels)))
 }
 
 #[tokio::test]
 async fn a_change_of_master_is_followed() {
-    let mut bed = Bed::new().await;
-    let transport = Transport::open(options(bed.addresses(), 3)).await.unwrap();
-    assert_eq!(transport.nodes(), [bed.master.address()]);
+    let bed = testbed::Sentinels::start().unwrap();
+    let old = bed.master().unwrap().port();
+    let transport = Transport::open(behind(&bed)).await.unwrap();
+    assert_eq!(transport.nodes(), [local(old)]);
     transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
     let mut heard = transport.subscribe(b"c", b"").await.unwrap();
     let doubt = transport.doubt();
-    let asked = Transport::open(bed.sentinels[0].options()).await.unwrap();
-    eventually("it may fail over", async || {
-        asked.command(To::Key(b""), &[b"SENTINEL", b"FAILOVER", b"it"]).await.is_ok()
-    })
-    .await;
+    bed.fail_over().unwrap();
+    let new = local(bed.wait_for_new_master(old, PATIENCE).unwrap().port());
     // Nobody calls meanwhile: it is heard of.
-    eventually("the new one is known", async || transport.nodes() == [bed.replica.address()]).await;
+    until("the new one is known", || async { transport.nodes() == [new.clone()] }).await;
     assert!(doubt.has_changed().unwrap());
-    assert_eq!(heard.next().await, Heard::Again);
+    assert_eq!(within("told", heard.next()).await, Heard::Again);
     transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
     assert_eq!(command(&transport, &["PUBLISH", "c", "x"]).await, Value::Int(1));
-    assert_eq!(heard.next().await, Heard::Message(b"x".to_vec()));
+    assert_eq!(within("a message", heard.next()).await, Heard::Message(b"x".to_vec()));
     // One sentinel of three is not needed.
-    bed.sentinels[0].kill();
-    let another = Transport::open(options(bed.addresses(), 3)).await.unwrap();
-    assert_eq!(another.nodes(), [bed.replica.address()]);
+    bed.sentinels()[0].kill().unwrap();
+    let another = Transport::open(behind(&bed)).await.unwrap();
+    assert_eq!(another.nodes(), [new]);
 }
 
 #[tokio::test]
 async fn the_death_of_a_master_is_survived() {
-    let mut bed = Bed::new().await;
-    let transport = Transport::open(options(bed.addresses(), 1)).await.unwrap();
+    let bed = testbed::Sentinels::start().unwrap();
+    let old = bed.master().unwrap();
+    let transport = Transport::open(behind(&bed)).await.unwrap();
     transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
-    bed.master.kill();
-    let deadline = std::time::Instant::now() + Duration::from_secs(30);
-    let placed = loop {
-        match transport.call(count(&[b"k"], &[b"1"])).await {
-            Ok(placed) => break placed,
-            Err(Failure::Refused(reply)) => panic!("{reply:?}"),
-            Err(_) => assert!(std::time::Instant::now() < deadline),
+    old.kill().unwrap();
+    let calling = async {
+        loop {
+            match transport.call(count(&[b"k"], &[b"1"])).await {
+                Ok(placed) => break placed,
+                Err(Failure::Refused(reply)) => panic!("{reply:?}"),
+                Err(_) => {}
+            }
         }
     };
+    let placed = within("another takes over", calling).await;
     assert!(matches!(placed.value, Value::Int(1 | 2)));
-    assert_eq!(transport.nodes(), [bed.replica.address()]);
+    let new = bed.wait_for_new_master(old.port(), PATIENCE).unwrap().port();
+    assert_eq!(transport.nodes(), [local(new)]);
     assert!(*transport.doubt().borrow() > 0);
 }
 
@@ -111,7 +84,6 @@ async fn a_change_is_noticed_though_nobody_tells() {
     let bed = testbed::Sentinels::start().unwrap();
     let proxy = testbed::Proxy::start(bed.sentinels()[0].port()).unwrap();
     proxy.set(testbed::Way::ToClient, testbed::Rule::DropPushes);
-    let local = |port| Address::tcp("127.0.0.1", port);
     let ports = [proxy.port(), bed.sentinels()[1].port(), bed.sentinels()[2].port()];
     let sentinels = Sentinels {
         addresses: ports.map(local).to_vec(),
@@ -119,7 +91,7 @@ async fn a_change_is_noticed_though_nobody_tells() {
         user: None,
         password: None,
     };
-    let transport = Transport::open(Options::new(Topology::Sentinel(sentinels))).await.unwrap();
+    let transport = Transport::open(patient(Options::new(Topology::Sentinel(sentinels)))).await.unwrap();
     let old = bed.master().unwrap().port();
     assert_eq!(transport.nodes(), [local(old)]);
     // Something is waited for: from now on one is listened to.
@@ -127,9 +99,9 @@ async fn a_change_is_noticed_though_nobody_tells() {
     let dropped = || proxy.counts().iter().any(|c| c.is_open && c.pushes_dropped > 0);
     let doubt = transport.doubt();
     bed.fail_over().unwrap();
-    let new = bed.wait_for_new_master(old, Duration::from_secs(30)).unwrap().port();
-    eventually("it would have been told", async || dropped()).await;
-    eventually("the new one is known", async || transport.nodes() == [local(new)]).await;
+    let new = bed.wait_for_new_master(old, PATIENCE).unwrap().port();
+    until("it would have been told", || async { dropped() }).await;
+    until("the new one is known", || async { transport.nodes() == [local(new)] }).await;
     assert!(doubt.has_changed().unwrap());
 }
 
@@ -140,7 +112,7 @@ fn a_question_outlives_the_runtime_that_asked_it() {
     let sentinel = Server::sentinel(master.port);
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (still, other) = (runtime(), runtime());
-    let transport = other.block_on(Transport::open(options(vec![sentinel.address()], 2))).unwrap();
+    let transport = other.block_on(Transport::open(options(vec![sentinel.address()]))).unwrap();
     transport.hub.doubt_node(&master.address());
     still.block_on(async {
         let mut call = pin!(transport.call(count(&[b"k"], &[b"1"])));
@@ -154,7 +126,7 @@ fn a_question_outlives_the_runtime_that_asked_it() {
 async fn a_way_to_the_former_master_is_not_opened_again() {
     let (old, new) = (Server::start(), Server::start());
     let sentinel = Server::sentinel(old.port);
-    let transport = Transport::open(options(vec![sentinel.address()], 2)).await.unwrap();
+    let transport = Transport::open(options(vec![sentinel.address()])).await.unwrap();
     let Map::Sentinel(known) = &transport.hub.map else { unreachable!() };
     known.learn(&transport.hub, new.address());
     // As one does who asked where to go just before that.
@@ -198,9 +170,8 @@ async fn only_a_majority_of_all_is_believed_and_only_a_master() {
     let replica = Server::with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
     let (right, wrong) = (stub(&master.address()), stub(&replica.address()));
     let nobody = Address::tcp("127.0.0.1", super::server::free_port());
-    let transport = Transport::open(options(vec![wrong.clone(), right.clone(), stub(&master.address())], 3))
-        .await
-        .unwrap();
+    let transport =
+        Transport::open(options(vec![wrong.clone(), right.clone(), stub(&master.address())])).await.unwrap();
     assert_eq!(transport.nodes(), [master.address()]);
     for doubtful in [
         vec![right.clone(), wrong.clone()],
@@ -208,7 +179,8 @@ async fn only_a_majority_of_all_is_believed_and_only_a_master() {
         vec![right.clone(), nobody, wrong.clone()],
         vec![wrong.clone(), stub(&replica.address())],
     ] {
-        let opened = Transport::open(options(doubtful, 1)).await;
+        let hasty = Options { timeout: Duration::from_secs(1), ..options(doubtful) };
+        let opened = within("given up", Transport::open(hasty)).await;
         assert!(matches!(&opened, Err(tenure_core::Error::Unavailable { .. })), "{opened:?}");
     }
 }

@@ -1,9 +1,10 @@
 //! A server of its own for a test, on a free port, in a temporary folder.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use testbed::{PATIENCE, within};
 
 use crate::transport::{To, Transport, Value};
 use crate::{Address, Options, Topology};
@@ -65,7 +66,7 @@ impl Server {
     }
 
     pub(super) fn options(&self) -> Options {
-        Options::new(Topology::Standalone(self.address()))
+        patient(Options::new(Topology::Standalone(self.address())))
     }
 
     pub(super) async fn open(&self) -> Transport {
@@ -84,7 +85,7 @@ impl Server {
     /// Again on the same port, after it was killed.
     pub(super) fn restart(&mut self, extra: &[&str]) {
         let _ = std::fs::remove_file(self.socket());
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + PATIENCE;
         loop {
             self.child = spawn(self.folder.path(), self.port, extra);
             if wait_until_up(&mut self.child, &self.folder.path().join("redis.sock")) {
@@ -130,7 +131,7 @@ fn spawn(folder: &Path, port: u16, extra: &[&str]) -> Child {
 }
 
 fn wait_until_up(child: &mut Child, socket: &Path) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
         if child.try_wait().unwrap().is_some() {
             return false;
@@ -144,7 +145,7 @@ fn wait_until_up(child: &mut Child, socket: &Path) -> bool {
 }
 
 pub(super) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    testbed::free_port().unwrap()
 }
 
 /// Sends a command that must be answered.
@@ -153,11 +154,25 @@ pub(super) async fn command(transport: &Transport, words: &[&str]) -> Value {
     transport.command(To::Key(b""), &words).await.unwrap()
 }
 
-/// Until `done` says so, for at most thirty seconds.
-pub(super) async fn eventually(what: &str, mut done: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !done().await {
-        assert!(Instant::now() < deadline, "{what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+/// No call takes as long as it may unless it hangs.
+pub(super) fn patient(options: Options) -> Options {
+    Options { timeout: Duration::from_secs(60), ..options }
+}
+
+/// Whose calls run out of time where nobody answers.
+pub(super) fn hasty(options: Options) -> Options {
+    Options { timeout: Duration::from_millis(500), ..options }
+}
+
+/// On a busy machine it may take those in a hurry more than one try.
+pub(super) async fn open(options: Options) -> Transport {
+    let opening = async {
+        loop {
+            match Transport::open(options.clone()).await {
+                Ok(transport) => break transport,
+                Err(error) => assert!(error.is_transient(), "{error}"),
+            }
+        }
+    };
+    within("it opens", opening).await
 }

@@ -5,10 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use tenure_core::{Client, Durability, Error, LostReason, Settings, multi};
-use tenure_redis::{Address, Options, Topology};
-use testbed::{Cluster, RedisOptions, Replicated, Sentinels, key_in, slot_of};
+use tenure_redis::{Address, Topology};
+use testbed::{
+    Cluster, FAR, PATIENCE, RedisOptions, Replicated, Sentinels, done, key_in, slot_of, until, within,
+};
 
-use crate::bench::{PATIENCE, done, eventually, open, options, polling, scripts, settings, within};
+use crate::bench::{
+    LONG, grows, hasty, leasing, open, options, polling, scripts, seen, settings, with, woken_only,
+};
 
 fn addresses(all: Vec<String>) -> Vec<Address> {
     let parse =
@@ -20,22 +24,11 @@ async fn behind(sentinels: &Sentinels, settings: Settings) -> Client {
     let master = sentinels.name().to_owned();
     let addresses = addresses(sentinels.addresses());
     let topology = tenure_redis::Sentinels { addresses, master, user: None, password: None };
-    let mut options = Options::new(Topology::Sentinel(topology));
-    options.timeout = Duration::from_secs(1);
-    Client::with(open(options).await, settings)
+    Client::with(open(with(Topology::Sentinel(topology))).await, settings)
 }
 
 async fn on(cluster: &Cluster, settings: Settings) -> Client {
-    let mut options = Options::new(Topology::Cluster(addresses(cluster.addresses())));
-    options.timeout = Duration::from_secs(1);
-    Client::with(open(options).await, settings)
-}
-
-/// Longer than a fail-over takes.
-fn long() -> Settings {
-    let mut settings = settings();
-    settings.lease = PATIENCE;
-    settings
+    Client::with(open(with(Topology::Cluster(addresses(cluster.addresses())))).await, settings)
 }
 
 /// C2. A master that stepped down with all its data: what was held is held, renewed at the new one alone, and the next
@@ -43,27 +36,26 @@ fn long() -> Settings {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_survives_a_fail_over_that_lost_nothing() {
     let world = Sentinels::start().unwrap();
-    let mut renewed = settings();
-    renewed.lease = PATIENCE / 2;
-    let client = behind(&world, renewed).await;
+    let client = behind(&world, leasing(LONG)).await;
     let guard = client.lock("x").acquire().await.unwrap();
     let old = world.master().unwrap();
-    eventually("the replicas have it", async || {
+    seen("the replicas have it", || {
         world.servers().iter().all(|s| s.cmd(&["EXISTS", "x"]).unwrap().int() == Some(1))
     })
     .await;
     world.fail_over().unwrap();
     let master = world.wait_for_new_master(old.port(), PATIENCE).unwrap();
     // Until it has heard so itself, the old one answers, and what it says is not worth anything.
-    eventually("the old one steps down", async || old.cmd(&["ROLE"]).is_ok_and(|r| r.texts()[0] == "slave"))
-        .await;
-    let left = || master.cmd(&["PTTL", "x"]).unwrap().int();
-    let before = left();
-    eventually("renewed at the new one", async || left() > before).await;
+    seen("the old one steps down", || old.cmd(&["ROLE"]).is_ok_and(|r| r.texts()[0] == "slave")).await;
+    // Asked for now, instead of a third of a lease later.
+    client.backend().info().doubt.raise();
+    let left =
+        || Duration::from_millis(master.cmd(&["PTTL", "x"]).unwrap().int().unwrap_or(0).unsigned_abs());
+    grows("renewed at the new one", left).await;
     assert!(guard.is_held());
     assert_eq!(master.cmd(&["HKEYS", "x"]).unwrap().texts(), [guard.id().to_string()]);
     let fence = guard.fence();
-    within(PATIENCE, "released", guard.release()).await.unwrap();
+    within("released", guard.release()).await.unwrap();
     assert_eq!(master.cmd(&["EXISTS", "x"]).unwrap().int(), Some(0));
     let next = client.lock("x").acquire().await.unwrap();
     assert!(next.fence() > fence);
@@ -74,9 +66,7 @@ async fn a_hold_survives_a_fail_over_that_lost_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_that_the_new_master_never_had_is_lost() {
     let world = Sentinels::start().unwrap();
-    let mut forever = settings();
-    forever.lease = PATIENCE + PATIENCE / 2;
-    let client = behind(&world, forever).await;
+    let client = behind(&world, leasing(FAR)).await;
     let old = world.master().unwrap();
     for replica in world.servers().iter().filter(|s| s.port() != old.port()) {
         replica.stop().unwrap();
@@ -90,9 +80,9 @@ async fn a_hold_that_the_new_master_never_had_is_lost() {
     }
     let master = world.wait_for_new_master(old.port(), PATIENCE).unwrap();
     assert_eq!(master.cmd(&["EXISTS", "x"]).unwrap().int(), Some(0), "the test itself");
-    let lost = within(PATIENCE, "proved again", guard.lost()).await;
+    let lost = within("proved again", guard.lost()).await;
     assert_eq!(lost.reason, LostReason::Gone);
-    let next = within(PATIENCE, "the next one", client.lock("x").acquire()).await.unwrap();
+    let next = within("the next one", client.lock("x").acquire()).await.unwrap();
     assert!(next.fence() > guard.fence());
 }
 
@@ -102,25 +92,23 @@ async fn a_hold_that_the_new_master_never_had_is_lost() {
 async fn a_durable_grant_is_on_a_replica_before_it_is_told() {
     let world = Replicated::start(1).unwrap();
     let (master, replica) = (world.master(), &world.replicas()[0]);
-    let mut hasty = settings();
-    hasty.call_timeout = Duration::from_millis(300);
     let backend = open(options(master.port())).await;
-    let (hasty, client) = (Client::with(backend.clone(), hasty), Client::with(backend, long()));
+    let (hasty, client) = (Client::with(backend.clone(), hasty()), Client::with(backend, leasing(LONG)));
     let durable = |client: &Client| client.lock("x").durability(Durability::Replicas(1));
 
     replica.stop().unwrap();
     let error = durable(&hasty).try_acquire().await.unwrap_err();
     assert!(error.is_unknown() && error.to_string().contains("0 of 1"), "{error}");
-    eventually("taken back", async || master.cmd(&["EXISTS", "x"]).unwrap().int() == Some(0)).await;
+    seen("taken back", || master.cmd(&["EXISTS", "x"]).unwrap().int() == Some(0)).await;
 
     let acquiring = {
         let lock = durable(&client);
         tokio::spawn(async move { lock.acquire().await })
     };
-    eventually("the master has it", async || master.cmd(&["EXISTS", "x"]).unwrap().int() == Some(1)).await;
+    seen("the master has it", || master.cmd(&["EXISTS", "x"]).unwrap().int() == Some(1)).await;
     assert!(!acquiring.is_finished(), "no replica has it");
     replica.resume().unwrap();
-    let guard = within(PATIENCE, "granted", acquiring).await.unwrap().unwrap();
+    let guard = done("granted", acquiring).await.unwrap();
     let held = [guard.id().to_string(), "1".to_owned()];
     assert_eq!(replica.cmd(&["HGETALL", "x"]).unwrap().texts(), held);
     // A release is one, whether or not a replica has heard of it.
@@ -137,13 +125,12 @@ async fn a_user_that_may_not_wait_for_replicas_gets_no_durable_grant() {
     let world = Replicated::start_with(1, RedisOptions { users, ..RedisOptions::default() }).unwrap();
     let mut options = options(world.master().port());
     (options.user, options.password) = (Some("hurried".into()), Some("x".into()));
-    let mut hasty = settings();
-    hasty.call_timeout = Duration::from_millis(300);
-    let client = Client::with(open(options).await, hasty);
-    let durable = client.lock("x").durability(Durability::Replicas(1));
-    let error = within(PATIENCE, "told", durable.try_acquire()).await.unwrap_err();
+    let backend = open(options).await;
+    let (hasty, client) = (Client::with(backend.clone(), hasty()), Client::with(backend, settings()));
+    let durable = hasty.lock("x").durability(Durability::Replicas(1));
+    let error = within("told", durable.try_acquire()).await.unwrap_err();
     assert!(error.is_unknown() || matches!(error, Error::Config(_)), "{error}");
-    eventually("taken back", async || world.master().cmd(&["EXISTS", "x"]).unwrap().int() == Some(0)).await;
+    seen("taken back", || world.master().cmd(&["EXISTS", "x"]).unwrap().int() == Some(0)).await;
     client.lock("x").acquire().await.unwrap().release().await.unwrap();
 }
 
@@ -178,23 +165,21 @@ fn number_of(cluster: &Cluster, key: &str) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_moves_with_its_slot() {
     let cluster = Cluster::start().unwrap();
-    let mut woken_only = polling(PATIENCE * 3);
-    woken_only.lease = PATIENCE;
-    let (client, other) = (on(&cluster, long()).await, on(&cluster, woken_only).await);
+    let (client, other) = (on(&cluster, leasing(LONG)).await, on(&cluster, woken_only()).await);
     let held = client.lock("x").acquire().await.unwrap();
     let waiter = tokio::spawn(async move { other.lock("x").acquire().await });
-    eventually("it waits", async || !client.lock("x").waiters().await.unwrap().is_empty()).await;
+    until("it waits", || async { !client.lock("x").waiters().await.unwrap().is_empty() }).await;
     let to = (number_of(&cluster, "x") + 1) % 3;
     cluster.move_slot(slot_of("x"), to).unwrap();
     let listeners = || {
         let asked = cluster.nodes()[to].cmd(&["PUBSUB", "SHARDNUMSUB", "redisson_lock__channel:{x}"]);
         asked.unwrap().items()[1].int() == Some(1)
     };
-    eventually("it listens there", async || listeners()).await;
+    seen("it listens there", listeners).await;
     assert_eq!(cluster.nodes()[to].cmd(&["HKEYS", "x"]).unwrap().texts(), [held.id().to_string()]);
     let fence = held.fence();
     held.release().await.unwrap();
-    let next = within(Duration::from_secs(5), "woken", waiter).await.unwrap().unwrap();
+    let next = done("woken", waiter).await.unwrap();
     assert!(next.fence() > fence);
 }
 
@@ -205,7 +190,9 @@ async fn a_moving_slot_excludes_all_the_same() {
     let (inside, last) = (Arc::new(AtomicUsize::new(0)), Arc::new(std::sync::Mutex::new(None)));
     let mut tasks = Vec::new();
     for _ in 0..2 {
-        let client = on(&cluster, polling(Duration::from_millis(500))).await;
+        let mut settings = polling(Duration::from_millis(500));
+        settings.lease = LONG;
+        let client = on(&cluster, settings).await;
         for lock in [client.lock("x"), client.lock("x")] {
             let (inside, last) = (inside.clone(), last.clone());
             tasks.push(tokio::spawn(async move {
@@ -239,8 +226,8 @@ async fn a_moving_slot_excludes_all_the_same() {
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_split_by_a_move_are_waited_for() {
     let cluster = Cluster::start().unwrap();
-    let mut hasty = long();
-    hasty.call_timeout = Duration::from_millis(300);
+    let mut hasty = hasty();
+    hasty.lease = LONG;
     let client = on(&cluster, hasty).await;
     let guard = client.lock("x").acquire().await.unwrap();
     let to = (number_of(&cluster, "x") + 1) % 3;
@@ -252,7 +239,7 @@ async fn keys_split_by_a_move_are_waited_for() {
     let releasing = tokio::spawn(guard.release());
     moving.migrate_all().unwrap();
     moving.finish().unwrap();
-    within(PATIENCE, "released in the end", releasing).await.unwrap().unwrap();
+    done("released in the end", releasing).await.unwrap();
     assert_eq!(cluster.nodes()[to].cmd(&["EXISTS", "x"]).unwrap().int(), Some(0));
 }
 
@@ -266,8 +253,7 @@ async fn a_multi_lock_over_all_nodes_has_no_command_over_two_slots() {
     assert_eq!(nodes.len(), 3);
     let all = multi(names.iter().map(|name| client.lock(name))).acquire().await.unwrap();
     assert_eq!(all.fences().len(), 3);
-    eventually("renewed together", async || all.remaining() < settings().lease * 8 / 10).await;
-    eventually("renewed together", async || all.remaining() > settings().lease * 8 / 10).await;
+    grows("renewed together", || all.remaining()).await;
     all.release().await.unwrap();
     for name in &names {
         assert_eq!(cluster.node_of(name).unwrap().cmd(&["EXISTS", name]).unwrap().int(), Some(0));

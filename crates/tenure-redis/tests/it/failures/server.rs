@@ -1,12 +1,13 @@
 //! C4, C6, C7, C19–C22. A server that forgets, stands still, is in a hurry, forbids, or is written to by others.
 
-use std::time::Duration;
+use tenure_core::{Client, Error, Kind, LostReason, Settings};
+use tenure_redis::Options;
+use testbed::{FAR, RedisOptions, done, within};
 
-use tenure_core::{Error, Kind, LostReason};
-use tenure_redis::Redis;
-use testbed::RedisOptions;
-
-use crate::bench::{Bench, LEASE, PATIENCE, claim, eventually, settings, templates, warm, within};
+use crate::bench::{
+    Bench, LEASE, LONG, SHORT, all_held, claim, leasing, open, renewed, seen, take, templates, waiting, warm,
+    woken_only,
+};
 
 /// C4. A lock that the server threw out to make room is lost at its next renewal; the next fence is larger.
 #[tokio::test(flavor = "multi_thread")]
@@ -17,13 +18,13 @@ async fn an_evicted_lock_is_lost_at_its_next_renewal() {
     assert!(bench.exists("tenure_fence:{x}"));
     // Less than it has: the keys that end soonest go first, the last fence too.
     bench.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
-    eventually("thrown out", async || {
+    seen("thrown out", || {
         let _ = bench.redis.cmd(&["SET", "more", "x"]);
         !bench.exists("x") && !bench.exists("tenure_fence:{x}")
     })
     .await;
     bench.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
-    let lost = within(LEASE, "its next renewal", guard.lost()).await;
+    let lost = within("its next renewal", guard.lost()).await;
     assert_eq!(lost.reason, LostReason::Gone);
     assert!(!bench.exists("x"), "a renewal creates nothing");
     let next = client.lock("x").try_acquire().await.unwrap().expect("free");
@@ -36,17 +37,18 @@ async fn an_evicted_lock_is_lost_at_its_next_renewal() {
 async fn a_ttl_changed_behind_its_back_is_put_right_and_believed_by_nobody() {
     let bench = Bench::start();
     let client = bench.client().await;
-    for (name, lock) in templates(&client, "clock") {
-        if name.starts_with("permits") {
-            continue;
-        }
-        let guard = lock.acquire().await.unwrap();
-        bench.cmd(&["PEXPIRE", &name, "1000"]);
-        eventually("put right", async || bench.left(&name) > LEASE * 8 / 10).await;
+    let mut held = all_held(&client, "clock").await;
+    held.retain(|(name, ..)| !name.starts_with("permits"));
+    for (name, ..) in &held {
+        bench.cmd(&["PEXPIRE", name, &(LEASE * 8 / 9).as_millis().to_string()]);
+    }
+    for (name, _, guard) in &held {
+        seen("put right", || bench.left(name) > LEASE * 8 / 9).await;
         assert!(guard.is_held());
-        bench.cmd(&["PEXPIRE", &name, "600000"]);
-        eventually("renewed", async || guard.remaining() < LEASE * 8 / 10).await;
-        eventually("renewed", async || guard.remaining() > LEASE * 9 / 10).await;
+        bench.cmd(&["PEXPIRE", name, "600000"]);
+    }
+    renewed(held.iter().map(|(.., guard)| guard)).await;
+    for (_, _, guard) in held {
         assert!(guard.remaining() <= LEASE);
         guard.release().await.unwrap();
     }
@@ -57,14 +59,16 @@ async fn a_ttl_changed_behind_its_back_is_put_right_and_believed_by_nobody() {
 async fn a_lock_that_a_clock_ended_is_lost() {
     let bench = Bench::start();
     let client = bench.client().await;
-    for (name, lock) in templates(&client, "ended") {
-        let guard = lock.acquire().await.unwrap();
+    let held = all_held(&client, "ended").await;
+    for (name, ..) in &held {
         if name.starts_with("permits") {
             bench.cmd(&["DEL", &format!("{{{name}}}:timeout"), &format!("tenure_permits:{{{name}}}")]);
         } else {
-            bench.cmd(&["PEXPIRE", &name, "1"]);
+            bench.cmd(&["PEXPIRE", name, "1"]);
         }
-        let lost = within(LEASE, &name, guard.lost()).await;
+    }
+    for (name, _, guard) in held {
+        let lost = within(&name, guard.lost()).await;
         assert_eq!(lost.reason, LostReason::Gone, "{name}");
     }
 }
@@ -74,10 +78,10 @@ async fn a_lock_that_a_clock_ended_is_lost() {
 async fn what_was_flushed_is_lost() {
     let bench = Bench::start();
     let client = bench.client().await;
-    for (name, lock) in templates(&client, "flushed") {
-        let guard = lock.acquire().await.unwrap();
-        bench.cmd(&["FLUSHALL"]);
-        let lost = within(LEASE, &name, guard.lost()).await;
+    let held = all_held(&client, "flushed").await;
+    bench.cmd(&["FLUSHALL"]);
+    for (name, lock, guard) in held {
+        let lost = within(&name, guard.lost()).await;
         assert_eq!(lost.reason, LostReason::Gone, "{name}");
         assert!(!bench.exists(&name), "{name}: created anew");
         let next = lock.try_acquire().await.unwrap().expect("free");
@@ -91,16 +95,10 @@ async fn what_was_flushed_is_lost() {
 async fn what_a_restart_forgot_is_lost() {
     let bench = Bench::start();
     let client = bench.client().await;
-    let guards: Vec<_> = {
-        let mut guards = Vec::new();
-        for (name, lock) in templates(&client, "restart") {
-            guards.push((name, lock.clone(), lock.acquire().await.unwrap()));
-        }
-        guards
-    };
+    let held = all_held(&client, "restart").await;
     bench.redis.restart_empty().unwrap();
-    for (name, lock, guard) in guards {
-        let lost = within(LEASE, &name, guard.lost()).await;
+    for (name, lock, guard) in held {
+        let lost = within(&name, guard.lost()).await;
         assert_eq!(lost.reason, LostReason::Gone, "{name}");
         let next = lock.try_acquire().await.unwrap().expect("free");
         assert!(next.fence() > guard.fence(), "{name}");
@@ -108,16 +106,21 @@ async fn what_a_restart_forgot_is_lost() {
     }
 }
 
+/// A client that looks after its idle connections as often as by default, which goes by how long a call may take.
+async fn idle(bench: &Bench, settings: Settings) -> Client {
+    let mut options = bench.options();
+    options.timeout = Options::new(options.topology.clone()).timeout;
+    Client::with(open(options).await, settings)
+}
+
 /// C7. Who holds for long need not wait for the next renewal: another run of the server is noticed, and all is proved.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_is_noticed_at_once() {
     let bench = Bench::start();
-    let mut long = settings();
-    long.lease = PATIENCE * 6;
-    let client = bench.client_with(long).await;
+    let client = idle(&bench, leasing(FAR)).await;
     let guard = client.lock("x").acquire().await.unwrap();
     bench.redis.restart_empty().unwrap();
-    let lost = within(PATIENCE / 2, "proved again", guard.lost()).await;
+    let lost = within("proved again", guard.lost()).await;
     assert_eq!(lost.reason, LostReason::Gone);
 }
 
@@ -125,13 +128,10 @@ async fn a_restart_is_noticed_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_survives_a_restart_stays_held() {
     let bench = Bench::with(RedisOptions { append_only: true, ..RedisOptions::default() });
-    let mut long = settings();
-    long.lease = Duration::from_secs(6);
-    let client = bench.client_with(long).await;
+    let client = idle(&bench, leasing(LONG)).await;
     let guard = client.lock("x").acquire().await.unwrap();
     bench.redis.restart().unwrap();
-    eventually("renewed", async || guard.remaining() < Duration::from_millis(5000)).await;
-    eventually("renewed", async || guard.remaining() > Duration::from_millis(5500)).await;
+    renewed([&guard]).await;
     assert_eq!(bench.cmd(&["HKEYS", "x"]).texts(), [guard.id().to_string()]);
     guard.release().await.unwrap();
 }
@@ -158,13 +158,13 @@ async fn a_short_pause_of_the_server_is_a_delay() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_pause_of_the_server_ends_the_hold_by_its_own_clock() {
     let bench = Bench::start();
-    let (client, other) = (bench.client().await, bench.client().await);
-    let guard = client.lock("x").acquire().await.unwrap();
+    let (client, other) = (bench.client_with(leasing(SHORT * 2)).await, bench.client().await);
+    let guard = take(&client.lock("x")).await;
     bench.redis.stop().unwrap();
-    let lost = within(LEASE * 2, "its own clock", guard.lost()).await;
+    let lost = within("its own clock", guard.lost()).await;
     assert_eq!(lost.reason, LostReason::Expired);
     bench.redis.resume().unwrap();
-    let next = within(PATIENCE, "the next one", other.lock("x").acquire()).await.unwrap();
+    let next = within("the next one", other.lock("x").acquire()).await.unwrap();
     assert!(next.fence() > guard.fence());
 }
 
@@ -181,16 +181,17 @@ async fn a_missing_right_is_named_or_done_without() {
     let client = async |user: &str| {
         let mut options = bench.options();
         (options.user, options.password) = (Some(user.to_owned()), Some("x".into()));
-        tenure_core::Client::with(std::sync::Arc::new(Redis::open(options).await.unwrap()), settings())
+        // Neither a poll nor the end of a lease helps who does not look.
+        Client::with(open(options).await, woken_only())
     };
     let (deaf, other) = (client("deaf").await, client("deaf").await);
     for ((name, first), (_, second)) in templates(&deaf, "deaf").into_iter().zip(templates(&other, "deaf")) {
         let second = if name.starts_with("read") { other.rwlock(&name).write() } else { second };
         let held = first.acquire().await.unwrap_or_else(|e| panic!("{name}: {e}"));
         let waiter = tokio::spawn(async move { second.acquire().await });
-        crate::bench::waiting(&deaf, &name, 1).await;
+        waiting(&deaf, &name, 1).await;
         held.release().await.unwrap_or_else(|e| panic!("{name}: {e}"));
-        let next = within(LEASE, &name, waiter).await.unwrap().unwrap_or_else(|e| panic!("{name}: {e}"));
+        let next = done(&name, waiter).await.unwrap_or_else(|e| panic!("{name}: {e}"));
         next.release().await.unwrap_or_else(|e| panic!("{name}: {e}"));
     }
     for user in ["mute", "bound"] {
@@ -214,7 +215,7 @@ async fn a_key_of_the_wrong_type_is_named() {
         } else {
             bench.cmd(&["SET", &name, "word"])
         };
-        let error = within(LEASE, &name, lock.acquire()).await.unwrap_err();
+        let error = within(&name, lock.acquire()).await.unwrap_err();
         assert!(matches!(error, Error::Config(_)), "{name}: {error}");
         assert!(
             error.to_string().contains(&format!("{name:?}")) && error.to_string().contains("WRONGTYPE"),
@@ -239,7 +240,7 @@ async fn a_key_without_a_ttl_is_named() {
         if name.starts_with("lock") || name.starts_with("fair") {
             bench.cmd(&["HDEL", &name, "mode"]);
         }
-        let error = within(LEASE, &name, lock.acquire()).await.unwrap_err();
+        let error = within(&name, lock.acquire()).await.unwrap_err();
         assert!(matches!(error, Error::Config(_)), "{name}: {error}");
         assert!(error.to_string().contains("TTL") && error.to_string().contains(&name), "{error}");
     }
@@ -250,13 +251,13 @@ async fn a_key_without_a_ttl_is_named() {
 async fn an_overwritten_key_is_a_lost_lock() {
     let bench = Bench::start();
     let client = bench.client().await;
-    for (name, lock) in templates(&client, "overwritten") {
-        if name.starts_with("permits") {
-            continue;
-        }
-        let guard = lock.acquire().await.unwrap();
-        bench.cmd(&["SET", &name, "mine now"]);
-        let lost = within(LEASE * 3 / 4, &name, guard.lost()).await;
+    let mut held = all_held(&client, "overwritten").await;
+    held.retain(|(name, ..)| !name.starts_with("permits"));
+    for (name, ..) in &held {
+        bench.cmd(&["SET", name, "mine now"]);
+    }
+    for (name, _, guard) in held {
+        let lost = within(&name, guard.lost()).await;
         assert_eq!(lost.reason, LostReason::Gone, "{name}");
         assert_eq!(bench.cmd(&["GET", &name]).text(), "mine now");
     }

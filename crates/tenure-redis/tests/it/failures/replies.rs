@@ -3,17 +3,12 @@
 
 use std::time::Duration;
 
-use tenure_core::{Client, Error, Settings};
-use testbed::{Redis, RedisOptions, eventually as until, free_port};
+use tenure_core::{Client, Error};
+use testbed::{Redis, RedisOptions, done, free_port, wait_until, within};
 
-use crate::bench::{Bench, LEASE, PATIENCE, eventually, options, settings, templates, warm, within};
-
-/// Gives up soon.
-fn hasty() -> Settings {
-    let mut settings = settings();
-    settings.call_timeout = Duration::from_millis(200);
-    settings
-}
+use crate::bench::{
+    Bench, LONG, SHORT, hasty, leasing, open, options, renewed, seen, settings, take, templates, warm, warmed,
+};
 
 /// Of every kind: certainly not executed, in the server's own words; and once the server is well again, granted.
 async fn refuses_with(code: &str, client: &Client, heal: impl FnOnce()) {
@@ -34,10 +29,11 @@ async fn refuses_with(code: &str, client: &Client, heal: impl FnOnce()) {
     assert!(matches!(error, Error::Unavailable { .. }) && error.to_string().contains(code), "{error}");
     // Whoever waits is not told of an error that passes.
     let patient = Client::with(client.backend().clone(), settings());
-    let waiting = tokio::spawn(async move { patient.lock("patient").acquire().await });
+    let lock = patient.lock("patient");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
     heal();
-    within(PATIENCE, "granted in the end", waiting).await.unwrap().unwrap().release().await.unwrap();
-    for (name, lock) in templates(client, code) {
+    done("granted in the end", waiting).await.unwrap().release().await.unwrap();
+    for (name, lock) in templates(&patient, code) {
         let guard = lock.try_acquire().await.unwrap_or_else(|e| panic!("{name}: {e}"));
         guard.unwrap_or_else(|| panic!("{name}: the refused one holds it")).release().await.unwrap();
     }
@@ -47,14 +43,12 @@ async fn refuses_with(code: &str, client: &Client, heal: impl FnOnce()) {
 #[tokio::test(flavor = "multi_thread")]
 async fn out_of_memory_is_unavailable() {
     let bench = Bench::start();
-    let client = bench.client_with(hasty()).await;
-    warm(&client).await;
+    let client = warmed(bench.options(), hasty()).await;
     let held = client.lock("held").acquire().await.unwrap();
     bench.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     refuses_with("OOM", &client, || drop(bench.cmd(&["CONFIG", "SET", "maxmemory", "0"]))).await;
     bench.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
-    eventually("renewed", async || held.remaining() < LEASE * 8 / 10).await;
-    eventually("renewed", async || held.remaining() > LEASE * 9 / 10).await;
+    renewed([&held]).await;
     held.release().await.unwrap();
     assert!(!bench.exists("held"));
 }
@@ -70,7 +64,7 @@ impl<'a> Endless<'a> {
         let mut client = bench.redis.client().unwrap();
         client.send(&["EVAL", "while true do end", "0"]).unwrap();
         let is_busy = |e: testbed::Error| e.reply().is_some_and(|r| r.starts_with("BUSY"));
-        eventually("busy", async || bench.redis.cmd(&["GET", "x"]).is_err_and(is_busy)).await;
+        seen("busy", || bench.redis.cmd(&["GET", "x"]).is_err_and(is_busy)).await;
         Self { bench, client }
     }
 
@@ -86,7 +80,7 @@ impl<'a> Endless<'a> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_server_is_waited_for() {
     let bench = Bench::configured(&["busy-reply-threshold 20"]);
-    let (client, hasty) = (bench.client().await, bench.client_with(hasty()).await);
+    let (client, hasty) = (bench.client_with(leasing(LONG)).await, bench.client_with(hasty()).await);
     warm(&client).await;
     let held = client.lock("held").acquire().await.unwrap();
     let script = Endless::start(&bench).await;
@@ -97,7 +91,7 @@ async fn a_busy_server_is_waited_for() {
     let error = hasty.lock("x").try_acquire().await.unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }) && error.to_string().contains("BUSY"), "{error}");
     script.kill();
-    let guard = within(PATIENCE, "the script is over", waiting).await.unwrap().unwrap();
+    let guard = done("the script is over", waiting).await.unwrap();
     assert!(held.is_held());
     guard.release().await.unwrap();
     held.release().await.unwrap();
@@ -107,16 +101,13 @@ async fn a_busy_server_is_waited_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn validity_runs_while_the_server_is_busy() {
     let bench = Bench::configured(&["busy-reply-threshold 20"]);
-    let mut short = settings();
-    short.lease = Duration::from_millis(900);
-    let client = bench.client_with(short).await;
-    warm(&client).await;
-    let guard = client.lock("x").acquire().await.unwrap();
+    let client = warmed(bench.options(), leasing(SHORT * 2)).await;
+    let guard = take(&client.lock("x")).await;
     let script = Endless::start(&bench).await;
-    let lost = within(LEASE, "its own clock", guard.lost()).await;
+    let lost = within("its own clock", guard.lost()).await;
     assert_eq!(lost.reason, tenure_core::LostReason::Expired);
     script.kill();
-    eventually("free", async || !bench.exists("x")).await;
+    seen("free", || !bench.exists("x")).await;
 }
 
 /// C10. Scripts forgotten every ten milliseconds, under load: nobody notices.
@@ -155,9 +146,9 @@ async fn scripts_flushed_all_the_time_change_nothing() {
         })
         .collect();
     for task in tasks {
-        within(PATIENCE * 2, "all are done", task).await.unwrap();
+        done("all are done", task).await;
     }
-    eventually("renewed meanwhile", async || kept.remaining() > LEASE * 9 / 10).await;
+    renewed([&kept]).await;
     stop.send(()).unwrap();
     assert!(flushing.join().unwrap() > 10);
     kept.release().await.unwrap();
@@ -166,15 +157,15 @@ async fn scripts_flushed_all_the_time_change_nothing() {
 /// C11. LOADING: a server that reads its files is waited for.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_loading_server_is_waited_for() {
-    // Each key takes a millisecond to load, and clients are answered in between.
-    let lines = ["key-load-delay 1000", "loading-process-events-interval-bytes 1024", "rdbcompression no"];
+    // Each key takes its time to load, until the test has seen enough, and clients are answered in between.
+    let lines = ["key-load-delay 20000", "loading-process-events-interval-bytes 1024", "rdbcompression no"];
     let bench = Bench::with(RedisOptions {
         save: Some("3600 1000000".into()),
         lines: lines.map(str::to_owned).to_vec(),
         ..RedisOptions::default()
     });
     let mut fill = bench.redis.client().unwrap();
-    for n in 0..1500 {
+    for n in 0..6000 {
         fill.cmd(&["SET", &format!("filler-{n}"), &"x".repeat(100)]).unwrap();
     }
     let client = bench.client_with(hasty()).await;
@@ -187,7 +178,7 @@ async fn a_loading_server_is_waited_for() {
             let reply = bench.redis.cmd(&["PING"]).err()?;
             reply.reply().is_some_and(|r| r.starts_with("LOADING")).then_some(())
         };
-        until("it loads", PATIENCE, loading).unwrap();
+        wait_until("it loads", loading);
         let runtime = tokio::runtime::Handle::current();
         tokio::task::block_in_place(|| {
             runtime.block_on(async {
@@ -196,12 +187,10 @@ async fn a_loading_server_is_waited_for() {
                     matches!(error, Error::Unavailable { .. }) && error.to_string().contains("LOADING"),
                     "{error}"
                 );
-                within(PATIENCE, "loaded", patient.lock("x").acquire())
-                    .await
-                    .unwrap()
-                    .release()
-                    .await
-                    .unwrap();
+                let lock = patient.lock("x");
+                let waiting = tokio::spawn(async move { lock.acquire().await });
+                bench.cmd(&["CONFIG", "SET", "key-load-delay", "0"]);
+                done("loaded", waiting).await.unwrap().release().await.unwrap();
             })
         });
         restart.join().unwrap().unwrap();
@@ -212,14 +201,12 @@ async fn a_loading_server_is_waited_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_replica_is_unavailable() {
     let bench = Bench::start();
-    let client = bench.client_with(hasty()).await;
-    warm(&client).await;
+    let client = warmed(bench.options(), hasty()).await;
     let master = Redis::start(RedisOptions::default()).unwrap();
     bench.cmd(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
-    until("linked", PATIENCE, || {
+    wait_until("linked", || {
         (bench.redis.info("replication").ok()?["master_link_status"] == "up").then_some(())
-    })
-    .unwrap();
+    });
     refuses_with("READONLY", &client, || drop(bench.cmd(&["REPLICAOF", "NO", "ONE"]))).await;
 }
 
@@ -227,8 +214,7 @@ async fn a_read_only_replica_is_unavailable() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_without_its_master_is_unavailable() {
     let bench = Bench::configured(&["replica-serve-stale-data no"]);
-    let client = bench.client_with(hasty()).await;
-    warm(&client).await;
+    let client = warmed(bench.options(), hasty()).await;
     bench.cmd(&["REPLICAOF", "127.0.0.1", &free_port().unwrap().to_string()]);
     refuses_with("MASTERDOWN", &client, || drop(bench.cmd(&["REPLICAOF", "NO", "ONE"]))).await;
 }
@@ -237,8 +223,7 @@ async fn a_replica_without_its_master_is_unavailable() {
 #[tokio::test(flavor = "multi_thread")]
 async fn too_few_replicas_are_unavailable() {
     let bench = Bench::start();
-    let client = bench.client_with(hasty()).await;
-    warm(&client).await;
+    let client = warmed(bench.options(), hasty()).await;
     bench.cmd(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
     refuses_with("NOREPLICAS", &client, || drop(bench.cmd(&["CONFIG", "SET", "min-replicas-to-write", "0"])))
         .await;
@@ -248,12 +233,11 @@ async fn too_few_replicas_are_unavailable() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_save_is_unavailable() {
     let bench = Bench::with(RedisOptions { save: Some("3600 1000000".into()), ..RedisOptions::default() });
-    let client = bench.client_with(hasty()).await;
-    warm(&client).await;
+    let client = warmed(bench.options(), hasty()).await;
     std::fs::remove_dir_all(bench.redis.place().data()).unwrap();
     bench.cmd(&["BGSAVE"]);
     let failed = || (bench.redis.info("persistence").ok()?["rdb_last_bgsave_status"] == "err").then_some(());
-    until("the save fails", PATIENCE, failed).unwrap();
+    wait_until("the save fails", failed);
     refuses_with("MISCONF", &client, || {
         drop(bench.cmd(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]))
     })
@@ -265,10 +249,10 @@ async fn a_failed_save_is_unavailable() {
 async fn a_cluster_without_slots_is_unavailable() {
     let bus = format!("cluster-port {}", free_port().unwrap());
     let bench = Bench::configured(&["cluster-enabled yes", &bus]);
-    let client = Client::with(crate::bench::open(options(bench.redis.port())).await, hasty());
+    let client = Client::with(open(options(bench.redis.port())).await, hasty());
     refuses_with("CLUSTERDOWN", &client, || {
         bench.cmd(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
-        until("served", PATIENCE, || bench.redis.cmd(&["GET", "x"]).ok().map(drop)).unwrap();
+        wait_until("served", || bench.redis.cmd(&["GET", "x"]).ok().map(drop));
     })
     .await;
 }

@@ -1,11 +1,9 @@
 //! Holders in Redisson's layout whose words are no hold ids: they are shown as foreign, and can be driven out.
 
-use std::sync::Arc;
-use std::time::Duration;
+use tenure_core::{Client, Lock};
+use testbed::{FAR, PATIENCE, RedisOptions, done, until};
 
-use tenure_core::{Client, Lock, Settings};
-use tenure_redis::{Address, Options, Redis, Topology};
-use testbed::{PATIENCE, RedisOptions};
+use crate::bench::{open, options, polling};
 
 const CALL: &str = "4f3c2b1a-0000-4000-8000-000000000001:-5";
 const OTHER: &str = "4f3c2b1a-0000-4000-8000-000000000001:7";
@@ -18,12 +16,8 @@ struct World {
 impl World {
     async fn new() -> Self {
         let server = testbed::Redis::start(RedisOptions::default()).unwrap();
-        let topology = Topology::Standalone(Address::tcp("127.0.0.1", server.port()));
-        let store = Redis::open(Options::new(topology)).await.unwrap();
-        // Whoever is not told would look again after ten minutes.
-        let mut settings = Settings::default();
-        settings.poll = Some(Duration::from_secs(600));
-        let client = Client::with(Arc::new(store), settings);
+        // Whoever is not told does not look again.
+        let client = Client::with(open(options(server.port())).await, polling(FAR));
         Self { server, client }
     }
 
@@ -37,14 +31,9 @@ impl World {
             let lock = lock.clone();
             async move { lock.acquire().await.unwrap() }
         });
-        let waits = async {
-            while lock.waiters().await.unwrap().iter().all(|w| w.foreign) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, waits).await.expect("a waiter");
+        until("a waiter", || async { !lock.waiters().await.unwrap().iter().all(|w| w.foreign) }).await;
         assert!(lock.force_release().await.unwrap());
-        let guard = tokio::time::timeout(PATIENCE, waiting).await.expect("it is told").unwrap();
+        let guard = done("it is told", waiting).await;
         guard.release().await.unwrap();
         assert!(!lock.force_release().await.unwrap());
     }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use tenure_core::{Backend, Finding, Level};
-use tenure_redis::{Address, Options, Topology};
 use testbed::{Error, Place, Recipe, Resp, Server};
+
+use crate::bench::{open, options};
 
 /// Shifts the wall clock, and lets it run a thousand times too fast if asked to.
 const SHIFT: &str = r#"
@@ -81,8 +82,7 @@ impl Recipe for Shifted {
 
 async fn clock(seconds: i64, rate: u32) -> Finding {
     let server = Server::start(Shifted { seconds, rate }).unwrap();
-    let options = Options::new(Topology::Standalone(Address::tcp("127.0.0.1", server.port())));
-    let store = tenure_redis::Redis::open(options).await.unwrap();
+    let store = open(options(server.port())).await;
     let found = store.diagnose().await.unwrap();
     found.into_iter().find(|f| f.check == "clock").unwrap()
 }

@@ -1,7 +1,9 @@
 //! Defects of Redisson that ours must not have, as far as no JVM is needed to show them and `crates/interop` does not
 //! show them already.
 
-use crate::bench::{Bench, LEASE, eventually, within};
+use testbed::within;
+
+use crate::bench::{Bench, renewed};
 
 /// 3. One bad entry stops the renewal of all that are renewed with it.
 #[tokio::test(flavor = "multi_thread")]
@@ -14,9 +16,7 @@ async fn one_key_of_a_wrong_type_does_not_stop_the_renewal_of_others() {
     }
     bench.cmd(&["SET", "x7", "a word"]);
     let bad = held.remove(7);
-    within(LEASE, "lost", bad.lost()).await;
-    eventually("renewed", async || held.iter().all(|g| g.remaining() < LEASE * 8 / 10)).await;
-    eventually("renewed", async || held.iter().all(|g| g.remaining() > LEASE * 8 / 10)).await;
+    tokio::join!(within("lost", bad.lost()), renewed(&held));
     for guard in held {
         guard.release().await.unwrap();
     }

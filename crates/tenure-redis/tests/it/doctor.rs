@@ -1,8 +1,10 @@
 //! What is found is provoked on real servers, one thing at a time.
 
 use tenure_core::{Backend, Finding, Level};
-use tenure_redis::{Address, Options, Redis, Sentinels, Topology};
-use testbed::{PATIENCE, RedisOptions, Replicated, Resp, eventually};
+use tenure_redis::{Address, Options, Sentinels, Topology};
+use testbed::{RedisOptions, Replicated, Resp, until, wait_until, within};
+
+use crate::bench::{open, options as at, with};
 
 /// A server that has no fault but what is asked for: it writes to disk, and has users.
 fn server(users: &[&str]) -> testbed::Redis {
@@ -14,12 +16,22 @@ fn address(port: u16) -> Address {
     Address::tcp("127.0.0.1", port)
 }
 
-fn at(port: u16) -> Options {
-    Options::new(Topology::Standalone(address(port)))
+async fn diagnose(options: Options) -> Vec<Finding> {
+    open(options).await.diagnose().await.unwrap()
 }
 
-async fn diagnose(options: Options) -> Vec<Finding> {
-    Redis::open(options).await.unwrap().diagnose().await.unwrap()
+/// What is found once the word of the trial came: on a busy machine it may come too late to be of use.
+async fn heard(options: Options) -> Vec<Finding> {
+    let store = open(options).await;
+    let hearing = async {
+        loop {
+            let found = store.diagnose().await.unwrap();
+            if of(&found, "trial").what.contains("and the word of it came") {
+                break found;
+            }
+        }
+    };
+    within("the word of it", hearing).await
 }
 
 async fn look(server: &testbed::Redis) -> Vec<Finding> {
@@ -49,7 +61,7 @@ fn says(finding: &Finding, level: Level, what: &str, advice: &str) {
 #[tokio::test]
 async fn a_good_server_is_good_in_all_respects() {
     let server = server(&[]);
-    let found = look(&server).await;
+    let found = heard(at(server.port())).await;
     let checks: Vec<&str> = found.iter().map(|f| f.check).collect();
     let all = [
         "server",
@@ -71,7 +83,6 @@ async fn a_good_server_is_good_in_all_respects() {
         assert_eq!((finding.level, finding.place.as_deref()), (Level::Ok, Some(place.as_str())), "{finding}");
         assert_eq!(finding.advice, None);
     }
-    assert!(of(&found, "trial").what.contains("and the word of it came"), "{found:?}");
     assert_eq!(server.cmd(&["DBSIZE"]).unwrap().int(), Some(0), "nothing is left behind");
 }
 
@@ -129,13 +140,12 @@ async fn what_a_restart_forgets() {
     set(&server, "save", "3600 1");
     says(of(&look(&server).await, "persistence"), Level::Warning, "snapshots only", advice);
 
-    let store = Redis::open(at(server.port())).await.unwrap();
+    let store = open(at(server.port())).await;
     std::fs::remove_dir_all(server.place().data()).unwrap();
     server.cmd(&["BGSAVE"]).unwrap();
-    eventually("the snapshot fails", PATIENCE, || {
+    wait_until("the snapshot fails", || {
         (server.info("persistence").ok()?["rdb_last_bgsave_status"] == "err").then_some(())
-    })
-    .unwrap();
+    });
     let found = store.diagnose().await.unwrap();
     says(of(&found, "persistence"), Level::Error, "could not write its files", "log of the server");
     says(of(&found, "trial"), Level::Error, "MISCONF", "");
@@ -233,9 +243,8 @@ async fn every_missing_right_is_named_with_the_words_that_give_it() {
         let advice = finding.advice.clone().unwrap();
         let command: Vec<&str> = advice.split(';').next().unwrap().split(' ').collect();
         server.cmd(&command).unwrap();
-        let cured = diagnose(options).await;
+        let cured = heard(options).await;
         assert_eq!(of(&cured, "rights").level, Level::Ok, "{lacks}: {cured:#?}");
-        assert!(of(&cured, "trial").what.contains("the word of it came"), "{lacks}: {cured:#?}");
     }
 }
 
@@ -275,11 +284,9 @@ async fn what_may_not_be_asked_is_unknown_and_the_rest_goes_on() {
 #[tokio::test]
 async fn a_server_that_is_gone_is_an_error() {
     let server = server(&[]);
-    let mut options = at(server.port());
-    options.timeout = std::time::Duration::from_secs(1);
-    let store = Redis::open(options).await.unwrap();
+    let store = open(at(server.port())).await;
     server.kill().unwrap();
-    let error = store.diagnose().await.unwrap_err();
+    let error = within("told", store.diagnose()).await.unwrap_err();
     assert!(error.is_transient(), "{error}");
 }
 
@@ -289,19 +296,18 @@ async fn the_master_behind_sentinels_is_asked() {
     let addresses = servers.sentinels().iter().map(|s| address(s.port())).collect();
     let master = servers.name().to_owned();
     let topology = Topology::Sentinel(Sentinels { addresses, master, user: None, password: None });
-    let found = diagnose(Options::new(topology)).await;
+    let found = heard(with(topology)).await;
     let replicas = of(&found, "replicas");
     says(replicas, Level::Warning, "2 replicas, none of which has to be there", "min-replicas-to-write");
     assert_eq!(replicas.place, Some(format!("127.0.0.1:{}", servers.master().unwrap().port())));
-    assert_eq!(of(&found, "trial").level, Level::Ok, "{found:#?}");
 }
 
 #[tokio::test]
 async fn all_masters_of_a_cluster_are_asked() {
     let cluster = testbed::Cluster::start().unwrap();
     let topology = Topology::Cluster(cluster.nodes().iter().map(|n| address(n.port())).collect());
-    let store = Redis::open(Options::new(topology)).await.unwrap();
-    let found = store.diagnose().await.unwrap();
+    let store = open(with(topology.clone())).await;
+    let found = heard(with(topology)).await;
     let states: Vec<_> = found.iter().filter(|f| f.check == "cluster").collect();
     assert_eq!(states.len(), 3, "{found:#?}");
     for state in states {
@@ -311,7 +317,6 @@ async fn all_masters_of_a_cluster_are_asked() {
     assert!(rights.len() == 3 && rights.iter().all(|f| f.level == Level::Ok), "{rights:#?}");
     let trial = of(&found, "trial");
     assert_eq!((trial.level, &trial.place), (Level::Ok, &None), "{trial}");
-    assert!(trial.what.contains("the word of it came"), "{trial}");
 
     // A node by itself.
     let alone = look(&cluster.nodes()[0]).await;
@@ -319,15 +324,13 @@ async fn all_masters_of_a_cluster_are_asked() {
 
     cluster.nodes()[3].kill().unwrap();
     let failed = format!("but 127.0.0.1:{} failed", cluster.nodes()[3].port());
-    let begun = std::time::Instant::now();
-    loop {
+    until("the failed node is told", || async {
         let found = store.diagnose().await.unwrap();
-        if found.iter().any(|f| f.check == "cluster" && f.what.contains(&failed)) {
-            let told = found.iter().find(|f| f.what.contains(&failed)).unwrap();
+        let told = found.iter().find(|f| f.check == "cluster" && f.what.contains(&failed));
+        if let Some(told) = told {
             says(told, Level::Warning, "all slots are served", "CLUSTER FORGET");
-            break;
         }
-        assert!(begun.elapsed() < PATIENCE, "{found:#?}");
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+        told.is_some()
+    })
+    .await;
 }

@@ -1,7 +1,6 @@
 //! What goes wrong around a lock on Redis, made to happen on a real server. Each test names the row of
 //! `docs/failure-modes.md` or the scenario of `docs/scenarios.md` that it shows.
 
-mod bench;
 mod channels;
 mod documents;
 mod failover;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tenure_core::backend::{Attempt, Backend, CountOp, Counter, Renewal};
 use tenure_core::{Claim, Client, Durability, Kind, LostReason, Name, OpId};
-use testbed::Replicated;
+use testbed::{Replicated, within};
 
-use crate::bench::{Bench, LEASE, claim, eventually, granted, open, options, settings, within};
+use crate::bench::{Bench, LONG, claim, granted, open, options, settings};
 
 const PERMIT: Kind = Kind::Permit { n: 1, limit: 1 };
 
@@ -78,16 +78,18 @@ async fn a_repeat_does_not_take_back_a_permit_that_was_given_to_another() {
 #[tokio::test]
 async fn a_clock_that_is_behind_keeps_its_permits() {
     let bench = Bench::start();
-    let backend = bench.backend().await;
+    let mut options = bench.options();
+    options.permit_slack = LONG;
+    let backend = open(options).await;
     let one = claim("x", PERMIT);
     assert!(granted(&*backend, &one).await);
     backend.release(&one, 0).await.unwrap();
     let seconds: i64 = bench.cmd(&["TIME"]).texts()[0].parse().unwrap();
-    // Taken just now for four seconds, by a clock that is five behind.
+    // Taken just now for four seconds, by a clock that is five behind. Up to a minute is borne here.
     bench.cmd(&["ZADD", "{x}:timeout", &((seconds - 1) * 1000).to_string(), "0123456789abcdef"]);
     bench.cmd(&["DECR", "x"]);
     assert!(!granted(&*backend, &claim("x", PERMIT)).await);
-    bench.cmd(&["ZADD", "{x}:timeout", &((seconds - 60) * 1000).to_string(), "0123456789abcdef"]);
+    bench.cmd(&["ZADD", "{x}:timeout", &((seconds - 600) * 1000).to_string(), "0123456789abcdef"]);
     assert!(granted(&*backend, &claim("x", PERMIT)).await, "even a slow clock agrees");
 }
 
@@ -148,15 +150,11 @@ async fn a_latch_knows_when_it_was_made() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_with_copies_is_lost_when_they_are() {
     let world = Replicated::start(1).unwrap();
-    let mut settings = settings();
-    settings.lease = LEASE * 2;
-    let client = Client::with(open(options(world.master().port())).await, settings);
+    let client = Client::with(open(options(world.master().port())).await, settings());
     let guard = client.lock("x").durability(Durability::Replicas(1)).acquire().await.unwrap();
     let plain = client.lock("y").acquire().await.unwrap();
-    let begun = guard.remaining();
-    eventually("renewed while there is a copy", async || guard.remaining() >= begun - LEASE / 4).await;
     world.replicas()[0].stop().unwrap();
-    let lost = within(LEASE * 8, "lost", guard.lost()).await;
+    let lost = within("lost", guard.lost()).await;
     assert_eq!(lost.reason, LostReason::Expired);
     assert!(plain.is_held(), "who asked for none goes on");
 }
@@ -172,7 +170,7 @@ async fn a_renewal_waits_for_its_copies() {
         let again = Arc::new(Claim { lease, ..one.clone() });
         backend.renew(&[again]).await
     };
-    assert!(matches!(renew(LEASE * 2).await.unwrap()[..], [Renewal::Held { .. }]));
+    assert!(matches!(renew(LONG * 2).await.unwrap()[..], [Renewal::Held { .. }]));
     let left = world.replicas()[0].cmd(&["PTTL", "x"]).unwrap().int().unwrap();
-    assert!(left > LEASE.as_millis() as i64, "the replica has it: {left}");
+    assert!(left > LONG.as_millis() as i64, "the replica has it: {left}");
 }
