@@ -125,10 +125,9 @@ fn a_replica_follows() {
     let master = redis();
     let replica =
         Redis::start(RedisOptions { replica_of: Some(master.port()), ..RedisOptions::default() }).unwrap();
-    testbed::eventually("the replica is linked", PATIENCE, || {
+    testbed::wait_until("the replica is linked", || {
         let info = replica.info("replication").ok()?;
         (info["master_link_status"] == "up").then_some(())
-    })
-    .unwrap();
+    });
     assert_eq!(replica.info("replication").unwrap()["role"], "slave");
 }

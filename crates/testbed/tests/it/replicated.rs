@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use testbed::{PATIENCE, Redis, RedisOptions, Replicated, Sentinels, eventually};
+use testbed::{PATIENCE, Redis, RedisOptions, Replicated, Sentinels, wait_until};
 
 fn role(node: &Redis) -> String {
     node.info("replication").unwrap().remove("role").unwrap()
@@ -72,5 +72,5 @@ fn a_sentinel_comes_back() {
     let old = all.master().unwrap().port();
     all.fail_over().unwrap();
     all.wait_for_new_master(old, PATIENCE).unwrap();
-    eventually("all are settled", PATIENCE, || all.master().ok()).unwrap();
+    wait_until("all are settled", || all.master().ok());
 }

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use testbed::{Error, PATIENCE, Redis, RedisOptions, Resp, eventually};
+use testbed::{Error, Redis, RedisOptions, Resp, wait_until};
 
 fn redis() -> Redis {
     Redis::start(RedisOptions::default()).unwrap()
@@ -45,9 +45,8 @@ fn a_killed_test_takes_its_servers_along() {
     assert_eq!(Resp::connect(port).unwrap().cmd(&["PING"]).unwrap().text(), "PONG");
     test.kill().unwrap();
     test.wait().unwrap();
-    eventually("the server is gone", PATIENCE, || (!is_alive(pid)).then_some(())).unwrap();
-    // Only files stay behind.
-    std::fs::remove_dir_all(folder).unwrap();
+    wait_until("the server is gone", || (!is_alive(pid)).then_some(()));
+    wait_until("its folder is gone", || (!std::path::Path::new(folder).exists()).then_some(()));
 }
 
 #[test]
@@ -118,7 +117,7 @@ fn a_taken_port_is_not_mistaken_for_an_own_one() {
         (redis, std::thread::spawn(move || again.restart()))
     };
     let tried = || redis.log().contains("Address already in use").then_some(());
-    eventually("the server has tried", PATIENCE, tried).unwrap();
+    wait_until("the server has tried", tried);
     drop(other);
     restarted.join().unwrap().unwrap();
     assert_eq!(redis.info("server").unwrap()["process_id"], redis.pid().to_string());

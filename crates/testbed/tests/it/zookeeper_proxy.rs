@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use testbed::{Cut, Error, PATIENCE, Proxy, Result, Rule, Way, ZkClient, ZkMode, ZkRequest};
-use testbed::{ZooKeeper, ZooKeeperOptions, eventually};
+use testbed::{ZooKeeper, ZooKeeperOptions, wait_until};
 
 const SHORT: Duration = Duration::from_millis(100);
 
@@ -137,7 +137,7 @@ fn replies_are_late_or_lost() {
     assert!(begin.elapsed() >= SHORT, "{:?}", begin.elapsed());
     bench.proxy.set(Way::ToClient, Rule::Swallow);
     let lost = std::thread::spawn(move || client.create("/a", b"", ZkMode::Persistent));
-    eventually("the node is made", PATIENCE, || bench.exists("/a").then_some(())).unwrap();
+    wait_until("the node is made", || bench.exists("/a").then_some(()));
     assert!(!lost.is_finished());
     bench.proxy.close_all();
     assert!(is_cut(&lost.join().unwrap()));
@@ -146,11 +146,12 @@ fn replies_are_late_or_lost() {
 #[test]
 fn a_half_open_session_expires_and_its_client_does_not_hear_of_it() {
     let bench = Bench::new();
-    let mut client = ZkClient::connect(bench.proxy.port(), Duration::from_secs(1)).unwrap();
+    let mut client = bench.client();
     client.create("/mine", b"", ZkMode::Ephemeral).unwrap();
     bench.proxy.set_both(Rule::Swallow);
     let mut other = bench.zookeeper.client().unwrap();
     other.watch("/mine").unwrap();
+    bench.zookeeper.expire(client.session()).unwrap();
     assert_eq!(other.event_within(PATIENCE).unwrap(), Some((2, "/mine".into())));
     assert_eq!(client.event_within(SHORT).unwrap(), None);
     assert!(bench.proxy.counts()[0].is_open);
