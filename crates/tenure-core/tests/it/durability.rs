@@ -8,6 +8,7 @@ use tenure_core::backend::{
     Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Snapshot, Watch,
 };
 use tenure_core::{Claim, Client, Clock, Durability, Memory, Name, OpId, Owner, Result, Settings};
+use testbed::until;
 
 use Durability::{Master, Replicas};
 
@@ -69,13 +70,9 @@ impl Backend for Copied {
 async fn renewal(store: &Copied, cause: impl FnOnce()) -> Durability {
     store.asked();
     cause();
-    for _ in 0..5000 {
-        if let Some((0, durability)) = store.asked().first() {
-            return *durability;
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    panic!("nothing is renewed");
+    let renewed = || store.asked.lock().unwrap().iter().find(|(holds, _)| *holds == 0).map(|a| a.1);
+    until("something is renewed", || async { renewed().is_some() }).await;
+    renewed().unwrap()
 }
 
 /// Renewals come every third of a lease of half a minute.
@@ -112,14 +109,9 @@ async fn waiting_and_renewing_ask_for_the_same() {
         let lock = client.lock("x").durability(Replicas(2));
         async move { lock.acquire().await.unwrap() }
     });
-    for _ in 0..5000 {
-        if !client.lock("x").waiters().await.unwrap().is_empty() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    until("it waits", || async { !client.lock("x").waiters().await.unwrap().is_empty() }).await;
     held.release().await.unwrap();
-    let guard = waiting.await.unwrap();
+    let guard = testbed::done("it gets in", waiting).await;
     let asked = store.asked();
     assert!(asked.len() >= 3 && asked.iter().all(|a| *a == (1, Replicas(2))), "{asked:?}");
     assert_eq!(renewal(&store, time_for_one(&clock)).await, Replicas(2));

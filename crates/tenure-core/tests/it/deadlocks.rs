@@ -1,16 +1,14 @@
 //! Owners that wait for each other: one is told, and only of what cannot end by itself.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{Client, Deadlock, Deadlocks, Error, Guard, Lock, Memory, Owner, Result, Settings};
+use testbed::{done, until, within};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Nothing here takes as long, unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// How long those are watched who shall go on waiting.
 const WHILE: Duration = Duration::from_millis(100);
 
@@ -18,16 +16,6 @@ fn client(deadlocks: Deadlocks) -> Client {
     let mut settings = Settings::default();
     settings.deadlocks = deadlocks;
     Client::with(Arc::new(Memory::new()), settings)
-}
-
-async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
-    timeout(PATIENCE, work).await.unwrap_or_else(|_| panic!("never: {what}"))
-}
-
-async fn seen(what: impl AsyncFn() -> bool) {
-    while !what().await {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
 }
 
 /// A task that holds one thing, and waits for another when it is told to.
@@ -49,15 +37,14 @@ impl Party {
             two.release().await?;
             one.release().await
         });
-        soon("it holds the first", held).await.unwrap();
+        within("it holds the first", held).await.unwrap();
         Self { go: Some(go), task }
     }
 
     /// Lets it wait, and returns once that is seen in the store.
     async fn wait_for(&mut self, lock: &Lock, waiters: usize) {
         self.go.take().unwrap().send(()).unwrap();
-        let waits = seen(async || lock.waiters().await.unwrap().len() >= waiters);
-        soon("it is seen to wait", waits).await;
+        until("it is seen to wait", || async { lock.waiters().await.unwrap().len() >= waiters }).await;
     }
 
     fn go(&mut self) {
@@ -65,7 +52,7 @@ impl Party {
     }
 
     async fn end(self) -> Result<()> {
-        soon("it ends", self.task).await.unwrap()
+        done("it ends", self.task).await
     }
 }
 
@@ -139,9 +126,9 @@ async fn a_writer_and_a_reader_can_stand_in_a_circle_and_queued_places_are_given
     told(two.end().await);
     one.end().await.unwrap();
     // A writer that was told stands in nobody's way.
-    let reader = soon("a reader gets in", stock.read().acquire()).await.unwrap();
+    let reader = within("a reader gets in", stock.read().acquire()).await.unwrap();
     reader.release().await.unwrap();
-    soon("its place is given up", seen(async || stock.waiters().await.unwrap().is_empty())).await;
+    until("its place is given up", || async { stock.waiters().await.unwrap().is_empty() }).await;
 }
 
 /// `one` holds "a" and waits for "b"; `two` holds "b", waits for "a", and is not told.
@@ -160,14 +147,14 @@ async fn nobody_is_told(client: &Client, one: Lock, one_then: Lock, two: Lock, t
     tasks.0.abort();
     tasks.1.abort();
     for task in [tasks.0, tasks.1] {
-        assert!(soon("it is cancelled", task).await.unwrap_err().is_cancelled());
+        assert!(within("it is cancelled", task).await.unwrap_err().is_cancelled());
     }
     // What was cancelled has left the graph: the same names are taken in turn, by others.
     let me = Owner::new();
     for names in [["a", "b"], ["b", "a"]] {
         let mut held: Vec<Guard> = Vec::new();
         for name in names {
-            held.push(soon("it is free", client.lock(name).owner(&me).acquire()).await.unwrap());
+            held.push(within("it is free", client.lock(name).owner(&me).acquire()).await.unwrap());
         }
         for guard in held {
             guard.release().await.unwrap();
@@ -245,7 +232,7 @@ async fn what_was_entered_from_elsewhere_may_be_released_there() {
     let ended = timeout(WHILE, &mut two.task).await;
     assert!(ended.is_err(), "{ended:?}");
     two.task.abort();
-    soon("it is free", one.end()).await.unwrap();
+    within("it is free", one.end()).await.unwrap();
     entered.release().await.unwrap();
 }
 
@@ -271,7 +258,7 @@ async fn a_wait_for_a_permit_is_no_wait_for_one_holder() {
             y.scope(work).await
         }
     });
-    soon("the last seat is taken", seat_taken).await.unwrap();
+    within("the last seat is taken", seat_taken).await.unwrap();
     let waits = tokio::spawn({
         let (seats, a) = (seats.clone(), client.lock("a"));
         async move {
@@ -283,13 +270,13 @@ async fn a_wait_for_a_permit_is_no_wait_for_one_holder() {
             x.scope(work).await
         }
     });
-    soon("it waits for a seat", seen(async || !seats.waiters().await.unwrap().is_empty())).await;
+    until("it waits for a seat", || async { !seats.waiters().await.unwrap().is_empty() }).await;
     go.send(()).unwrap();
     let a = client.lock("a");
-    soon("and the other for it", seen(async || !a.waiters().await.unwrap().is_empty())).await;
+    until("and the other for it", || async { !a.waiters().await.unwrap().is_empty() }).await;
     other.release().await.unwrap();
-    soon("both go on", waits).await.unwrap().unwrap();
-    soon("both go on", holds).await.unwrap().unwrap();
+    done("both go on", waits).await.unwrap();
+    done("both go on", holds).await.unwrap();
 }
 
 /// Several locks as one never wait while holding, so that they stand in no circle.
@@ -309,7 +296,7 @@ async fn multi_locks_in_both_orders_are_never_told() {
         }));
     }
     for task in tasks {
-        soon("all take their turns", task).await.unwrap().unwrap();
+        done("all take their turns", task).await.unwrap();
     }
 }
 

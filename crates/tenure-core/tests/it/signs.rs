@@ -1,98 +1,16 @@
 //! What is told through `tracing`: names and fields are promised, so that they are looked at word by word.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, Once};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{Client, Clock, Deadlocks, Memory, Owner, Settings};
-use tokio::time::timeout;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use testbed::{done, until, within};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::listener::{Fields, Told, all_spans, events, listen, spans, words};
+
 const SECOND: Duration = Duration::from_secs(1);
-
-type Fields = BTreeMap<String, String>;
-
-/// A span or an event.
-#[derive(Clone, Debug)]
-struct Told {
-    what: String,
-    level: String,
-    fields: Fields,
-}
-
-static EVENTS: Mutex<Vec<Told>> = Mutex::new(Vec::new());
-static SPANS: Mutex<BTreeMap<u64, Told>> = Mutex::new(BTreeMap::new());
-
-struct Listener(AtomicU64);
-
-struct Reader<'a>(&'a mut Fields);
-
-impl Visit for Reader<'_> {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.0.insert(field.name().to_owned(), format!("{value:?}"));
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.0.insert(field.name().to_owned(), value.to_owned());
-    }
-}
-
-impl Subscriber for Listener {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "tenure"
-    }
-
-    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
-        let id = self.0.fetch_add(1, SeqCst) + 1;
-        let metadata = attributes.metadata();
-        let mut fields = Fields::new();
-        attributes.record(&mut Reader(&mut fields));
-        let told = Told { what: metadata.name().to_owned(), level: metadata.level().to_string(), fields };
-        SPANS.lock().unwrap().insert(id, told);
-        Id::from_u64(id)
-    }
-
-    fn record(&self, id: &Id, values: &Record<'_>) {
-        let mut spans = SPANS.lock().unwrap();
-        values.record(&mut Reader(&mut spans.get_mut(&id.into_u64()).unwrap().fields));
-    }
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut fields = Fields::new();
-        event.record(&mut Reader(&mut fields));
-        let what = fields.remove("message").unwrap();
-        EVENTS.lock().unwrap().push(Told { what, level: event.metadata().level().to_string(), fields });
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-/// What was told of this name so far.
-fn of(name: &str, all: impl IntoIterator<Item = Told>) -> Vec<Told> {
-    all.into_iter().filter(|told| told.fields.get("name").is_some_and(|n| n == name)).collect()
-}
-
-fn events(name: &str) -> Vec<Told> {
-    of(name, EVENTS.lock().unwrap().clone())
-}
-
-fn spans(name: &str) -> Vec<Told> {
-    of(name, SPANS.lock().unwrap().values().cloned())
-}
-
-fn words(told: &[Told]) -> Vec<&str> {
-    told.iter().map(|t| t.what.as_str()).collect()
-}
+/// Longer than it takes to begin to wait.
+const A_WHILE: Duration = Duration::from_millis(150);
 
 #[track_caller]
 fn same(told: &Told, level: &str, fields: &[(&str, &str)]) {
@@ -100,22 +18,12 @@ fn same(told: &Told, level: &str, fields: &[(&str, &str)]) {
     assert_eq!((told.level.as_str(), &told.fields), (level, &fields), "{}", told.what);
 }
 
-async fn until(what: &str, wanted: impl Fn() -> bool) {
-    let all = async {
-        while !wanted() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    assert!(timeout(PATIENCE, all).await.is_ok(), "never: {what}: {:?}", EVENTS.lock().unwrap());
-}
-
-async fn soon<T>(work: impl Future<Output = T>) -> T {
-    timeout(PATIENCE, work).await.expect("in time")
+async fn told(name: &str, what: &str) {
+    until(&format!("{what} is told of {name}"), || async { words(&events(name)).contains(&what) }).await;
 }
 
 fn client(change: impl FnOnce(&mut Settings)) -> (Client, Clock) {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| tracing::subscriber::set_global_default(Listener(AtomicU64::new(0))).unwrap());
+    listen();
     let clock = Clock::manual();
     let mut settings = Settings::default();
     change(&mut settings);
@@ -156,11 +64,10 @@ async fn who_waits_and_for_whom() {
         let lock = client.lock("waited").owner(&me);
         async move { lock.acquire().await }
     });
-    until("it waits", || words(&events("waited")).contains(&"waiting")).await;
-    until("it is seen in the store", || events("waited").len() == 2).await;
+    told("waited", "waiting").await;
     clock.advance(3 * SECOND);
     guard.release().await.unwrap();
-    let second = soon(waiting).await.unwrap().unwrap();
+    let second = done("the second", waiting).await.unwrap();
     let told = events("waited");
     assert_eq!(words(&told), ["acquired", "waiting", "released", "acquired"]);
     let base = [("name", "waited"), ("kind", "lock"), ("store", "memory"), ("behind", holder.as_str())];
@@ -179,8 +86,15 @@ async fn the_other_outcomes_of_an_acquire() {
     let guard = client.lock("taken").acquire().await.unwrap();
     let lock = client.lock("taken");
     assert!(lock.try_acquire().await.unwrap().is_none());
-    assert!(lock.try_acquire_for(Duration::from_millis(1)).await.unwrap().is_none());
-    assert!(timeout(Duration::from_millis(1), lock.acquire()).await.is_err());
+    assert!(lock.try_acquire_for(A_WHILE).await.unwrap().is_none());
+    let waiting = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    let waits = || words(&events("taken")).iter().filter(|w| **w == "waiting").count();
+    until("it waits", || async { waits() == 2 }).await;
+    waiting.abort();
+    assert!(within("it is cancelled", waiting).await.unwrap_err().is_cancelled());
     assert!(lock.lease(Duration::ZERO).try_acquire().await.is_err());
     let told = events("taken");
     assert_eq!(words(&told), ["acquired", "busy", "waiting", "timed out", "waiting", "cancelled", "failed"]);
@@ -200,18 +114,20 @@ async fn renewals_and_losses() {
     let guard = client.lock("kept").acquire().await.unwrap();
     let hold = guard.id().to_string();
     clock.advance(10 * SECOND);
-    until("it is renewed", || words(&events("kept")).contains(&"renewed")).await;
+    told("kept", "renewed").await;
     clock.advance(3600 * SECOND);
-    soon(guard.lost()).await;
+    within("it is lost", guard.lost()).await;
     assert!(guard.release().await.unwrap_err().is_lost());
-    until("it is told", || words(&events("kept")).contains(&"lost")).await;
+    told("kept", "lost").await;
     let told = events("kept");
     assert_eq!(words(&told), ["acquired", "renewed", "lost"]);
     let base = [("name", "kept"), ("kind", "lock"), ("store", "memory"), ("hold", hold.as_str())];
     same(&told[1], "DEBUG", &[&base[..], &[("remaining_seconds", "29.698")]].concat());
     same(&told[2], "WARN", &[&base[..], &[("held_seconds", "3610.0"), ("reason", "expired")]].concat());
-    let renew = SPANS.lock().unwrap().values().find(|s| s.what == "renew").cloned().unwrap();
-    same(&renew, "DEBUG", &[("store", "memory"), ("holds", "1")]);
+    // It is about no name. Others renew theirs at the same time, and some of them two at once.
+    let renewals: Vec<_> = all_spans().into_iter().filter(|s| s.what == "renew").collect();
+    let one = renewals.iter().find(|s| s.fields.get("holds").is_some_and(|holds| holds == "1"));
+    same(one.unwrap(), "DEBUG", &[("store", "memory"), ("holds", "1")]);
 }
 
 #[tokio::test]
@@ -220,7 +136,7 @@ async fn what_is_held_for_long_is_said_once() {
     let guard = client.lock("long").note("nightly").acquire().await.unwrap();
     let hold = guard.id().to_string();
     clock.advance(5 * SECOND);
-    until("it is said", || words(&events("long")).contains(&"held for long")).await;
+    told("long", "held for long").await;
     same(
         &events("long")[1],
         "WARN",
@@ -234,7 +150,7 @@ async fn what_is_held_for_long_is_said_once() {
         ],
     );
     clock.advance(5 * SECOND);
-    until("it is renewed", || words(&events("long")).contains(&"renewed")).await;
+    told("long", "renewed").await;
     drop(guard);
     let told = events("long");
     assert_eq!(words(&told), ["acquired", "held for long", "renewed", "released"]);
@@ -254,10 +170,10 @@ async fn a_deadlock() {
         two.release().await?;
         one.release().await
     });
-    until("it waits", || words(&events("circle/b")).contains(&"waiting")).await;
-    let error = lock("circle/a", &y).acquire().await.unwrap_err();
+    told("circle/b", "waiting").await;
+    let error = within("it is told", lock("circle/a", &y).acquire()).await.unwrap_err();
     mine.release().await.unwrap();
-    soon(other).await.unwrap().unwrap();
+    done("the other", other).await.unwrap();
     let told = events("circle/a").into_iter().find(|t| t.what == "deadlock").unwrap();
     assert_eq!(told.level, "WARN");
     assert!(error.to_string().contains(&told.fields["circle"]), "{error}");

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,11 +12,15 @@ use tenure_core::backend::{
     Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Snapshot, Watch,
 };
 use tenure_core::{Claim, Client, Clock, Error, HoldId, Memory, Name, OpId, Owner, Result, Settings};
+use testbed::{done, until, within};
 use tokio::sync::watch;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// The default lease, a third of which is ten seconds.
-const THIRD: u32 = 10;
+/// Of the default lease.
+const THIRD: Duration = Duration::from_secs(10);
+const MOMENT: Duration = Duration::from_millis(1);
+/// For how long something is watched that shall not happen.
+const A_WHILE: Duration = Duration::from_millis(30);
 
 /// A store that does at once what it is asked, and keeps some answers back until it is told otherwise.
 #[derive(Debug)]
@@ -114,34 +118,37 @@ fn world() -> (Clock, Arc<Slow>, Client, Client) {
     (clock, store, a, b)
 }
 
+/// How often a task was woken that does not poll by itself.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
 fn poll_once<F: Future>(work: Pin<&mut F>) -> Poll<F::Output> {
     work.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Waits until it is so, without any time passing on the clock.
-async fn soon<F: Future<Output = bool>>(is: impl Fn() -> F) {
-    for _ in 0..5000 {
-        if is().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    panic!("not soon");
+/// Polls it once, in a task that does not poll again.
+fn poll_and_leave<F: Future>(work: Pin<&mut F>) -> Arc<Woken> {
+    let woken = Arc::new(Woken::default());
+    assert!(work.poll(&mut Context::from_waker(&Waker::from(woken.clone()))).is_pending());
+    woken
 }
 
-/// Lets seconds pass until it is so. How many it took.
-async fn passes<F: Future<Output = bool>>(clock: &Clock, limit: u32, is: impl Fn() -> F) -> u32 {
-    for seconds in 0..=limit {
-        // The keeper has a thread of its own: it gets some real time for each second.
-        for _ in 0..20 {
-            if is().await {
-                return seconds;
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        clock.advance(SECOND);
-    }
-    panic!("not within {limit} s");
+/// Lets `third` of a lease pass, exactly: after three quarters of that the task is woken, and has left its future alone if
+/// it does not poll then.
+async fn a_third_passes(clock: &Clock, third: Duration, woken: &Woken) {
+    let before = woken.0.load(SeqCst);
+    clock.advance(third - third / 4 - MOMENT);
+    tokio::time::sleep(A_WHILE).await;
+    assert_eq!(woken.0.load(SeqCst), before, "nobody is in doubt yet");
+    clock.advance(MOMENT);
+    until("it is asked whether anybody polls", || async { woken.0.load(SeqCst) > before }).await;
+    clock.advance((third / 4).max(Duration::from_millis(50)));
 }
 
 #[tokio::test]
@@ -160,19 +167,18 @@ async fn a_grant_that_nobody_collects_goes_back_after_a_third_of_the_lease() {
         let mut left = Box::pin(async {
             if kind == "leader" { election.campaign().await } else { lock.acquire().await }
         });
-        assert!(poll_once(left.as_mut()).is_pending());
+        let woken = poll_and_leave(left.as_mut());
         store.answer();
         let first = *store.tries().last().expect("sent");
         assert!(b.lock(kind).is_locked().await.unwrap(), "the store has granted it");
-        let free = || async { !b.lock(kind).is_locked().await.unwrap() };
-        let seconds = passes(&clock, 2 * THIRD, free).await;
-        assert!((THIRD - 1..2 * THIRD).contains(&seconds), "{kind}: {seconds} s");
+        a_third_passes(&clock, THIRD, &woken).await;
+        until("it is free", || async { !b.lock(kind).is_locked().await.unwrap() }).await;
         // Others use it meanwhile; whoever comes back to the future begins anew.
         let other = if kind == "read" { b.rwlock(kind).write() } else { of(&b) };
-        let other = other.acquire().await.unwrap();
+        let other = within("others get in", other.acquire()).await.unwrap();
         assert!(poll_once(left.as_mut()).is_pending(), "{kind}: two are inside");
         other.release().await.unwrap();
-        let guard = left.await.unwrap();
+        let guard = within("it begins anew", left).await.unwrap();
         assert_ne!(guard.id(), first, "{kind}: its id is dead");
         assert!(guard.is_held() && b.lock(kind).is_locked().await.unwrap());
         assert_eq!(store.tries().iter().filter(|id| **id == first).count(), 1);
@@ -188,24 +194,25 @@ async fn a_place_in_a_queue_that_nobody_knows_of_is_given_up() {
     store.mute("acquire x");
     let lock = a.lock("x").fair();
     let mut left = Box::pin(lock.acquire());
-    assert!(poll_once(left.as_mut()).is_pending());
+    let woken = poll_and_leave(left.as_mut());
     store.answer();
     let first = *store.tries().last().expect("sent");
     assert_eq!(b.lock("x").waiters().await.unwrap().len(), 1);
-    passes(&clock, 2 * THIRD, || async { store.released.lock().unwrap().contains(&first) }).await;
+    a_third_passes(&clock, THIRD, &woken).await;
+    until("it is given up", || async { store.released.lock().unwrap().contains(&first) }).await;
     // It queues anew, behind one who came later and was there.
     let next = tokio::spawn({
         let lock = b.lock("x").fair();
         async move { lock.acquire().await.unwrap() }
     });
-    soon(|| async { !b.lock("x").waiters().await.unwrap().is_empty() }).await;
+    until("another waits", || async { !b.lock("x").waiters().await.unwrap().is_empty() }).await;
     assert!(poll_once(left.as_mut()).is_pending());
     held.release().await.unwrap();
-    let next = next.await.unwrap();
+    let next = done("the one before it", next).await;
     assert!(poll_once(left.as_mut()).is_pending());
     let fence = next.fence();
     next.release().await.unwrap();
-    assert!(left.await.unwrap().fence() > fence);
+    assert!(within("its turn comes", left).await.unwrap().fence() > fence);
 }
 
 #[tokio::test]
@@ -214,7 +221,7 @@ async fn a_store_that_is_slow_is_waited_for() {
     store.mute("acquire x");
     let polls = Arc::new(AtomicUsize::new(0));
     let acquire = tokio::spawn({
-        let (lock, polls) = (a.lock("x").lease(600 * SECOND), polls.clone());
+        let (lock, polls) = (a.lock("x").lease(86_400 * SECOND), polls.clone());
         async move {
             let mut acquire = pin!(lock.acquire());
             std::future::poll_fn(|cx| {
@@ -226,11 +233,16 @@ async fn a_store_that_is_slow_is_waited_for() {
     });
     // Asked again and again whether anybody polls it, it is not given up while somebody does.
     for times in 1..=3 {
-        passes(&clock, 2 * THIRD, || async { polls.load(SeqCst) > times }).await;
+        // However long the keeper takes, on a thread of its own: it asks once in a while, by the clock.
+        until("it is asked", || async {
+            clock.advance(SECOND);
+            polls.load(SeqCst) > times
+        })
+        .await;
     }
     assert!(b.lock("x").is_locked().await.unwrap());
     store.answer();
-    let guard = acquire.await.unwrap().unwrap();
+    let guard = done("it is answered", acquire).await.unwrap();
     assert!(guard.is_held());
     assert_eq!(store.tries(), [guard.id()], "it was tried once");
 }
@@ -242,13 +254,12 @@ async fn permits_that_nobody_knows_of_come_back() {
     seats.try_set(3).await.unwrap();
     store.mute("take seats");
     let mut left = Box::pin(seats.acquire(2));
-    assert!(poll_once(left.as_mut()).is_pending());
+    let woken = poll_and_leave(left.as_mut());
     store.answer();
     assert_eq!(look.available().await.unwrap(), 1);
-    let back = || async { look.available().await.unwrap() == 3 };
-    let seconds = passes(&clock, 2 * THIRD, back).await;
-    assert!((THIRD - 1..2 * THIRD).contains(&seconds), "{seconds} s");
-    left.await.unwrap();
+    a_third_passes(&clock, THIRD, &woken).await;
+    until("they are back", || async { look.available().await.unwrap() == 3 }).await;
+    within("they are taken anew", left).await.unwrap();
     assert_eq!(look.available().await.unwrap(), 1);
 }
 
@@ -258,14 +269,15 @@ async fn a_multi_lock_left_half_way_gives_back_what_it_has() {
     let both = tenure_core::multi([a.lock("x"), a.lock("y")]);
     store.mute("acquire y");
     let mut left = Box::pin(both.acquire());
-    assert!(poll_once(left.as_mut()).is_pending());
+    let woken = poll_and_leave(left.as_mut());
     assert!(b.lock("x").is_locked().await.unwrap() && b.lock("y").is_locked().await.unwrap());
     // The first has its guard, and would be renewed for ever.
-    let seconds = passes(&clock, 2 * THIRD, || async { !b.lock("x").is_locked().await.unwrap() }).await;
-    assert!((THIRD - 1..2 * THIRD).contains(&seconds), "{seconds} s");
-    passes(&clock, THIRD, || async { !b.lock("y").is_locked().await.unwrap() }).await;
+    a_third_passes(&clock, THIRD, &woken).await;
+    for name in ["x", "y"] {
+        until("it is free", || async { !b.lock(name).is_locked().await.unwrap() }).await;
+    }
     store.answer();
-    let all = left.await.unwrap();
+    let all = within("it begins anew", left).await.unwrap();
     assert!(all.is_held());
     // Those that come later in a release are not held until their turn comes.
     store.mute("release x");
@@ -273,7 +285,7 @@ async fn a_multi_lock_left_half_way_gives_back_what_it_has() {
     assert!(poll_once(release.as_mut()).is_pending());
     assert!(!b.lock("y").is_locked().await.unwrap());
     store.answer();
-    release.await.unwrap();
+    within("released", release).await.unwrap();
 }
 
 #[tokio::test]
@@ -286,13 +298,14 @@ async fn an_owner_that_came_in_by_another_task_enters_again() {
     let lock = client.lock("x").owner(&Owner::new());
     store.mute("acquire x");
     let mut left = Box::pin(lock.try_acquire());
-    assert!(poll_once(left.as_mut()).is_pending());
+    let woken = poll_and_leave(left.as_mut());
     store.answer();
     let first = store.tries()[0];
-    passes(&clock, 2 * THIRD, || async { store.released.lock().unwrap().contains(&first) }).await;
+    a_third_passes(&clock, SECOND / 6, &woken).await;
+    until("it is given up", || async { store.released.lock().unwrap().contains(&first) }).await;
     // Behind one that nobody polls it waits for its turn no longer than a third of the lease.
-    let guard = lock.acquire().await.unwrap();
-    let again = left.await.unwrap().expect("its owner is inside");
+    let guard = within("its turn", lock.acquire()).await.unwrap();
+    let again = within("the other", left).await.unwrap().expect("its owner is inside");
     assert_eq!((again.id(), again.holds()), (guard.id(), 2));
 }
 
@@ -307,9 +320,12 @@ async fn closing_takes_back_what_nobody_collected() {
         let lock = lock.clone();
         async move { lock.acquire().await }
     });
-    soon(|| async { b.lock("x").holders().await.unwrap().len() == 2 }).await;
+    until("both are inside", || async { b.lock("x").holders().await.unwrap().len() == 2 }).await;
     a.close().await.unwrap();
     assert!(!b.lock("x").is_locked().await.unwrap());
-    assert!(matches!(waits.await.unwrap(), Err(Error::Closed)), "told at once, though nothing was answered");
+    assert!(
+        matches!(done("it is told", waits).await, Err(Error::Closed)),
+        "told at once, though nothing was answered"
+    );
     assert!(matches!(left.await, Err(Error::Closed)));
 }
