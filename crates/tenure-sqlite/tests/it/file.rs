@@ -1,13 +1,14 @@
 //! The file in trouble: not ours, damaged, in the way, full, busy, removed.
 
-mod support;
-
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use support::{client, fresh, until};
-use tenure_core::{Client, Error};
+use tenure_core::{Client, Error, Settings};
 use tenure_sqlite::Options;
+use testbed::{FAR, PATIENCE, done, until};
+
+use crate::support::{client, fresh, patient, until_waiting};
 
 fn refused(path: &Path) -> String {
     match tenure_sqlite::open(path, Options::default()) {
@@ -80,15 +81,20 @@ fn where_nothing_can_be_made_it_says_so() {
     assert!(why.contains("read-only"), "{why}");
 }
 
+/// A client that waits so long for a busy file, and then gives up at once.
+fn with_limit(path: &Path, limit: Duration) -> Client {
+    let mut options = Options::default();
+    options.busy_limit = Some(limit);
+    let mut settings = Settings::default();
+    settings.call_timeout = Duration::from_millis(1);
+    Client::with(Arc::new(tenure_sqlite::open(path, options).unwrap()), settings)
+}
+
 #[tokio::test]
 async fn a_busy_file_is_unavailable_after_the_limit_and_usable_afterwards() {
     let (_folder, path) = fresh();
-    let mut options = Options::default();
-    options.busy_limit = Some(Duration::from_millis(200));
-    let mut settings = tenure_core::Settings::default();
-    settings.call_timeout = Duration::from_millis(1);
-    let store = tenure_sqlite::open(&path, options).unwrap();
-    let client = Client::with(std::sync::Arc::new(store), settings);
+    let client = with_limit(&path, Duration::from_millis(200));
+    let patient = with_limit(&path, FAR);
     let other = rusqlite::Connection::open(&path).unwrap();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let began = Instant::now();
@@ -101,11 +107,14 @@ async fn a_busy_file_is_unavailable_after_the_limit_and_usable_afterwards() {
     }
     assert!(began.elapsed() >= Duration::from_millis(200), "it was patient");
 
-    let lock = client.lock("a");
+    let lock = patient.lock("a");
     let waiting = tokio::spawn(async move { lock.try_acquire().await });
     tokio::task::yield_now().await;
     other.execute_batch("ROLLBACK").unwrap();
-    assert!(waiting.await.unwrap().unwrap().is_some(), "it went on as soon as the file was free");
+    let guard = done("it goes on when the file is free", waiting).await.unwrap().expect("nobody has it");
+    guard.release().await.unwrap();
+    let after = client.lock("a").try_acquire_for(PATIENCE).await.unwrap();
+    assert!(after.is_some(), "usable by the one that was refused, too");
 }
 
 #[tokio::test]
@@ -113,9 +122,9 @@ async fn a_full_disk_is_unavailable_and_what_is_held_can_be_released() {
     let (_folder, path) = fresh();
     let mut options = Options::default();
     options.max_pages = Some(8);
-    let mut settings = tenure_core::Settings::default();
+    let mut settings = Settings::default();
     settings.call_timeout = Duration::from_millis(1);
-    let client = Client::with(std::sync::Arc::new(tenure_sqlite::open(&path, options).unwrap()), settings);
+    let client = Client::with(Arc::new(tenure_sqlite::open(&path, options).unwrap()), settings);
     let note = "x".repeat(1000);
     let mut guards = Vec::new();
     let error = loop {
@@ -139,47 +148,46 @@ async fn a_full_disk_is_unavailable_and_what_is_held_can_be_released() {
 #[tokio::test]
 async fn a_removed_file_is_noticed_by_all() {
     let (folder, path) = fresh();
-    let (a, b) = (client(&path), client(&path));
+    let (a, b) = (patient(&path), patient(&path));
     let guard = a.lock("x").acquire().await.unwrap();
     assert!(b.lock("x").try_acquire().await.unwrap().is_none());
     // Only the file itself, as people do; what lies beside it stays and is in use.
     std::fs::remove_file(&path).unwrap();
-    let c = client(&path);
+    let c = patient(&path);
     let taken = c.lock("x").try_acquire().await.unwrap().expect("a new file knows of no holder");
     for old in [&a, &b] {
         let new = taken.id().to_string();
-        until("the new file", async || old.lock("x").holder().await.unwrap().filter(|h| h.id == new)).await;
+        until("the new file", || async {
+            old.lock("x").holder().await.unwrap().is_some_and(|h| h.id == new)
+        })
+        .await;
     }
     assert!(guard.release().await.is_err(), "the hold was lost with the file");
     taken.release().await.unwrap();
     b.lock("x").try_acquire().await.unwrap().unwrap().release().await.unwrap();
 
     // And the whole folder. What is released in the background may make a file in it meanwhile.
-    until("removed", async || std::fs::remove_dir_all(folder.path()).ok()).await;
+    until("removed", || async { std::fs::remove_dir_all(folder.path()).is_ok() }).await;
     std::fs::create_dir(folder.path()).unwrap();
-    let c = client(&path);
+    let c = patient(&path);
     let taken = c.lock("y").acquire().await.unwrap();
     for old in [&a, &b] {
-        until("the new file", async || old.lock("y").holder().await.unwrap()).await;
+        until("the new file", || async { old.lock("y").holder().await.unwrap().is_some() }).await;
     }
     let lock = a.lock("y");
     let waiting = tokio::spawn(async move { lock.acquire().await });
-    support::until_waiting(&c, "y", 1).await;
-    let released = Instant::now();
+    until_waiting(&c, "y", 1).await;
     taken.release().await.unwrap();
-    drop(waiting.await.unwrap().unwrap());
-    assert!(released.elapsed() < support::WOKEN, "who was there before is woken as well");
+    drop(done("who was there before is woken as well", waiting).await.unwrap());
 }
 
 #[tokio::test]
 async fn a_file_that_is_gone_for_good_is_unavailable() {
     let (folder, path) = fresh();
-    let mut settings = tenure_core::Settings::default();
-    settings.call_timeout = Duration::from_millis(1);
-    let store = tenure_sqlite::open(&path, Options::default()).unwrap();
-    let client = Client::with(std::sync::Arc::new(store), settings);
+    let client = with_limit(&path, Duration::from_millis(200));
     std::fs::remove_dir_all(folder.path()).unwrap();
-    match until("noticed", async || client.lock("x").try_acquire().await.err()).await {
+    until("noticed", || async { client.lock("x").try_acquire().await.is_err() }).await;
+    match client.lock("x").try_acquire().await.unwrap_err() {
         Error::Unavailable { reason, .. } => assert!(reason.contains("removed or replaced"), "{reason}"),
         other => panic!("{other:?}"),
     }
@@ -191,7 +199,7 @@ async fn a_row_that_cannot_be_read_is_named() {
     let client = client(&path);
     let guard = client.lock("odd").acquire().await.unwrap();
     let other = rusqlite::Connection::open(&path).unwrap();
-    other.busy_timeout(support::PATIENCE).unwrap();
+    other.busy_timeout(testbed::PATIENCE).unwrap();
     other.execute("UPDATE ledgers SET body = '{' WHERE name = 'odd'", []).unwrap();
     match client.lock("odd").try_acquire().await {
         Err(Error::Config(why)) => assert!(why.contains("ledger of odd cannot be read"), "{why}"),
@@ -204,25 +212,23 @@ async fn a_row_that_cannot_be_read_is_named() {
 async fn one_file_under_two_paths_is_one_store() {
     let (folder, path) = fresh();
     let link = folder.path().join("link.db");
-    let a = client(&path);
+    let a = patient(&path);
     std::os::unix::fs::symlink(&path, &link).unwrap();
-    let b = client(&link);
+    let b = patient(&link);
     let guard = a.lock("x").acquire().await.unwrap();
     assert!(b.lock("x").try_acquire().await.unwrap().is_none());
     let lock = b.lock("x");
     let waiting = tokio::spawn(async move { lock.acquire().await });
-    support::until_waiting(&a, "x", 1).await;
-    let released = Instant::now();
+    until_waiting(&a, "x", 1).await;
     guard.release().await.unwrap();
-    drop(waiting.await.unwrap().unwrap());
-    assert!(released.elapsed() < support::WOKEN, "wake-ups go by the real path");
+    drop(done("wake-ups go by the real path", waiting).await.unwrap());
 }
 
 #[test]
 fn no_runtime_needs_timers() {
     let (_folder, path) = fresh();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let client = client(&path);
+    let client = with_limit(&path, FAR);
     let other = rusqlite::Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let freed = std::thread::spawn(move || {

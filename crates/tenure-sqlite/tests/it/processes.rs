@@ -1,11 +1,11 @@
 //! Several processes on one file: they exclude each other, wake each other, and get over each other's deaths.
 
-mod support;
-
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use support::{Other, WOKEN, client, fresh, play, say, until, until_waiting, wait_for_go};
+use testbed::{done, until, within};
+
+use crate::support::{Other, client, fresh, patient, play, say, until_waiting, wait_for_go};
 
 const ROUNDS: u64 = 300;
 
@@ -49,7 +49,7 @@ async fn processes_exclude_each_other() {
     std::fs::write(&file, "0 0").unwrap();
     let mut others: Vec<_> = (0..3).map(|_| Other::start("count", &path)).collect();
     others.iter_mut().for_each(Other::go);
-    for other in others {
+    for mut other in others {
         assert_eq!(other.says().await, "done");
         other.ends_well();
     }
@@ -70,11 +70,11 @@ async fn create(path: &Path) {
 async fn eight_processes_make_the_same_file_at_once() {
     let (_folder, path) = fresh();
     let mut others: Vec<_> = (0..8).map(|_| Other::start("create", &path)).collect();
-    for other in &others {
+    for other in &mut others {
         assert_eq!(other.says().await, "ready");
     }
     others.iter_mut().for_each(Other::go);
-    for other in others {
+    for mut other in others {
         assert_eq!(other.says().await, "done");
         other.ends_well();
     }
@@ -82,29 +82,35 @@ async fn eight_processes_make_the_same_file_at_once() {
 
 async fn hold(path: &Path) {
     let client = client(path);
-    // Between two polls, so that its end is not found by one.
-    let guard = client.lock("door").lease(Duration::from_secs(3)).acquire().await.unwrap();
+    let guard = client.lock("door").lease(Duration::from_secs(1)).acquire().await.unwrap();
     say(guard.fence().unwrap());
     wait_for_go();
-    say(until("a note", async || client.lock("door").holder().await.unwrap()?.note).await);
+    let note = async || client.lock("door").holder().await.unwrap()?.note;
+    until("a note", || async { note().await.is_some() }).await;
+    say(note().await.unwrap());
     drop(guard);
 }
 
 #[tokio::test]
 async fn a_killed_holder_is_gone_after_its_lease_and_not_before() {
     let (_folder, path) = fresh();
-    let mut other = Other::start("hold", &path);
-    let fence: u64 = other.says().await.parse().unwrap();
-    let client = client(&path);
-    assert!(client.lock("door").try_acquire().await.unwrap().is_none());
-    let held = client.lock("door").holder().await.unwrap().unwrap();
-    let killed = Instant::now();
-    other.kill();
-    let guard = client.lock("door").acquire().await.unwrap();
-    let left = held.left.unwrap();
-    assert!(killed.elapsed() >= left.saturating_sub(Duration::from_millis(100)), "it lasted for its lease");
-    assert!(killed.elapsed() < left + WOKEN, "and ended by itself, without a poll");
-    assert!(guard.fence().unwrap().0 > fence);
+    let client = patient(&path);
+    // A machine that stands still for a lease ends it by that.
+    for _ in 0..20 {
+        let mut other = Other::start("hold", &path);
+        let fence: u64 = other.says().await.parse().unwrap();
+        let asked = Instant::now();
+        let held = client.lock("door").holder().await.unwrap();
+        other.kill();
+        let guard = within("it ends by itself, without a poll", client.lock("door").acquire()).await.unwrap();
+        if let Some(held) = held {
+            assert!(asked.elapsed() >= held.left.unwrap(), "it lasts for its lease");
+            assert!(guard.fence().unwrap().0 > fence);
+            return;
+        }
+        guard.release().await.unwrap();
+    }
+    panic!("nobody is seen to hold it");
 }
 
 #[tokio::test]
@@ -124,7 +130,7 @@ async fn a_removed_file_is_made_anew_while_another_process_has_it_open() {
 }
 
 async fn wait(path: &Path, fair: bool) {
-    let client = client(path);
+    let client = patient(path);
     let lock = client.lock("door");
     let lock = if fair { lock.fair() } else { lock };
     let guard = lock.acquire().await.unwrap();
@@ -137,14 +143,12 @@ async fn wait(path: &Path, fair: bool) {
 #[tokio::test]
 async fn a_release_wakes_another_process() {
     let (_folder, path) = fresh();
-    let client = client(&path);
+    let client = patient(&path);
     let guard = client.lock("door").acquire().await.unwrap();
     let mut other = Other::start("wait", &path);
     until_waiting(&client, "door", 1).await;
-    let released = Instant::now();
     guard.release().await.unwrap();
     assert_eq!(other.says().await, "held");
-    assert!(released.elapsed() < WOKEN, "{:?}", released.elapsed());
 
     // And back: this process waits, the other one releases.
     let lock = client.lock("door");
@@ -152,26 +156,22 @@ async fn a_release_wakes_another_process() {
     until_waiting(&client, "door", 1).await;
     other.go();
     assert_eq!(other.says().await, "released");
-    let released = Instant::now();
-    drop(waiting.await.unwrap().unwrap());
-    assert!(released.elapsed() < WOKEN, "{:?}", released.elapsed());
+    drop(done("woken", waiting).await.unwrap());
     other.ends_well();
 }
 
 #[tokio::test]
 async fn a_killed_waiter_is_skipped() {
     let (_folder, path) = fresh();
-    let client = client(&path);
+    let client = patient(&path);
     let guard = client.lock("door").fair().acquire().await.unwrap();
     let mut first = Other::start("wait fair", &path);
     until_waiting(&client, "door", 1).await;
-    let second = Other::start("wait fair", &path);
+    let mut second = Other::start("wait fair", &path);
     until_waiting(&client, "door", 2).await;
     first.kill();
-    let released = Instant::now();
     guard.release().await.unwrap();
     assert_eq!(second.says().await, "held");
-    assert!(released.elapsed() < WOKEN, "{:?}", released.elapsed());
     tenure_sqlite::open(&path, tenure_sqlite::Options::default()).unwrap();
     let fifos = std::fs::read_dir(format!("{}-wake", path.display())).unwrap().count();
     assert_eq!(fifos, 1, "whoever opens the store removes that of the dead one");
@@ -181,7 +181,7 @@ async fn a_killed_waiter_is_skipped() {
 #[tokio::test]
 async fn an_opener_removes_what_the_dead_left() {
     let (_folder, path) = fresh();
-    let here = client(&path);
+    let here = patient(&path);
     let _guard = here.lock("door").acquire().await.unwrap();
     let mut other = Other::start("wait", &path);
     until_waiting(&here, "door", 1).await;
@@ -195,7 +195,7 @@ async fn an_opener_removes_what_the_dead_left() {
 }
 
 async fn latch(path: &Path) {
-    let client = client(path);
+    let client = patient(path);
     client.latch("gate").wait().await.unwrap();
     say("open");
 }
@@ -203,14 +203,12 @@ async fn latch(path: &Path) {
 #[tokio::test]
 async fn a_latch_opens_in_another_process() {
     let (_folder, path) = fresh();
-    let client = client(&path);
+    let client = patient(&path);
     client.latch("gate").try_set_count(1).await.unwrap();
-    let other = Other::start("latch", &path);
+    let mut other = Other::start("latch", &path);
     until_watched(&path, "gate").await;
-    let opened = Instant::now();
     client.latch("gate").count_down().await.unwrap();
     assert_eq!(other.says().await, "open");
-    assert!(opened.elapsed() < WOKEN, "{:?}", opened.elapsed());
     other.ends_well();
 }
 
@@ -218,15 +216,12 @@ async fn a_latch_opens_in_another_process() {
 async fn until_watched(path: &Path, name: &str) {
     let file = rusqlite::Connection::open(path).unwrap();
     let sql = "SELECT count(*) FROM ledgers WHERE name = ?1 AND json_array_length(body, '$.watchers') > 0";
-    let look = async || {
-        let n: Option<i64> = file.query_row(sql, [name], |row| row.get(0)).ok();
-        n.filter(|n| *n > 0)
-    };
-    until("watched", look).await;
+    until("watched", || async { file.query_row(sql, [name], |row| row.get(0)).is_ok_and(|n: i64| n > 0) })
+        .await;
 }
 
 async fn take(path: &Path) {
-    let client = client(path);
+    let client = patient(path);
     client.counting_semaphore("pool").acquire(1).await.unwrap();
     say("taken");
 }
@@ -234,20 +229,18 @@ async fn take(path: &Path) {
 #[tokio::test]
 async fn a_counting_semaphore_wakes_another_process() {
     let (_folder, path) = fresh();
-    let client = client(&path);
+    let client = patient(&path);
     client.counting_semaphore("pool").release(1).await.unwrap();
     client.counting_semaphore("pool").acquire(1).await.unwrap();
-    let other = Other::start("take", &path);
+    let mut other = Other::start("take", &path);
     until_watched(&path, "pool").await;
-    let freed = Instant::now();
     client.counting_semaphore("pool").release(1).await.unwrap();
     assert_eq!(other.says().await, "taken");
-    assert!(freed.elapsed() < WOKEN, "{:?}", freed.elapsed());
     other.ends_well();
 }
 
 async fn observe(path: &Path) {
-    let client = client(path);
+    let client = patient(path);
     let mut observer = client.election("seat").observe().unwrap();
     loop {
         match observer.next().await.unwrap() {
@@ -260,15 +253,13 @@ async fn observe(path: &Path) {
 #[tokio::test]
 async fn an_observer_sees_leaders_of_another_process_come_and_go() {
     let (_folder, path) = fresh();
-    let client = client(&path);
-    let other = Other::start("observe", &path);
+    let client = patient(&path);
+    let mut other = Other::start("observe", &path);
     assert_eq!(other.says().await, "nobody");
-    let began = Instant::now();
     let leader = client.election("seat").campaign().await.unwrap();
     assert_ne!(other.says().await, "nobody");
     leader.release().await.unwrap();
     assert_eq!(other.says().await, "nobody");
-    assert!(began.elapsed() < WOKEN * 2, "{:?}", began.elapsed());
 }
 
 /// Takes and leaves locks for as long as it lives.

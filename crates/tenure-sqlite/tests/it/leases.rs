@@ -1,24 +1,28 @@
 //! Time and order in the file: leases under another boot, fences over restarts and sweeps, watchers that stay known.
 
-mod support;
-
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use support::{client, fresh, until};
 use tenure_core::backend::{Attempt, Query, Renewal};
 use tenure_core::{Backend, Claim, Client, ClientId, Clock, Fence, HoldId, Kind, Name};
 use tenure_sqlite::{Options, Sqlite};
+use testbed::until;
+
+use crate::support::{client, fresh};
 
 const LEASE: Duration = Duration::from_secs(10);
 
 fn on_boot(path: &Path, boot: u128) -> (Sqlite, Clock) {
     let clock = Clock::manual();
+    (with_clock(path, boot, &clock), clock)
+}
+
+fn with_clock(path: &Path, boot: u128, clock: &Clock) -> Sqlite {
     let mut options = Options::default();
     options.clock = Some(clock.clone());
     options.boot_id = Some(boot);
-    (tenure_sqlite::open(path, options).unwrap(), clock)
+    tenure_sqlite::open(path, options).unwrap()
 }
 
 fn claim(name: &str) -> Claim {
@@ -47,10 +51,7 @@ async fn a_hold_of_another_boot_lasts_for_one_full_lease() {
     }
     clock.advance(LEASE - Duration::from_millis(1));
     drop(after);
-    let mut options = Options::default();
-    options.clock = Some(clock.clone());
-    options.boot_id = Some(2);
-    let after = tenure_sqlite::open(&path, options).unwrap();
+    let after = with_clock(&path, 2, &clock);
     assert!(is_busy(&after, &mine).await, "the term was noted in the file");
     clock.advance(Duration::from_millis(1));
     assert!(!is_busy(&after, &mine).await, "and was given once");
@@ -85,7 +86,7 @@ async fn fence_of(client: &Client, name: &str) -> Fence {
 /// Raises the last fence of `name` to one that no clock shows for a long time.
 fn raise_fence(path: &Path, name: &str, to: i64) {
     let file = rusqlite::Connection::open(path).unwrap();
-    file.busy_timeout(support::PATIENCE).unwrap();
+    file.busy_timeout(testbed::PATIENCE).unwrap();
     let changed =
         file.execute("UPDATE ledgers SET fence = ?2 WHERE name = ?1 AND body IS NULL", (name, to)).unwrap();
     assert_eq!(changed, 1, "an idle name keeps its row");
@@ -172,9 +173,10 @@ async fn names_are_listed_in_order_by_prefix() {
 #[tokio::test]
 async fn who_queues_but_does_not_listen_yet_keeps_its_place() {
     let (_folder, path) = fresh();
-    let holder = client(&path);
+    let (store, clock) = on_boot(&path, 1);
+    let holder = Client::new(store);
     let guard = holder.lock("x").fair().acquire().await.unwrap();
-    let other = tenure_sqlite::open(&path, Options::default()).unwrap();
+    let other = with_clock(&path, 1, &clock);
     let queued = Claim { kind: Kind::FairLock, wait: Some(LEASE), stamp: LEASE, ..claim("x") };
     assert!(is_busy(&other, &queued).await);
     guard.release().await.unwrap();
@@ -183,12 +185,11 @@ async fn who_queues_but_does_not_listen_yet_keeps_its_place() {
     // What it left behind ends with its stamp.
     drop(other);
     let third = Claim { kind: Kind::FairLock, wait: Some(LEASE), stamp: LEASE * 10, ..claim("x") };
-    let store = tenure_sqlite::open(&path, Options::default()).unwrap();
-    let start = Instant::now();
-    while is_busy(&store, &third).await {
-        assert!(start.elapsed() < LEASE * 5, "it waits for one that is gone");
-        tokio::time::sleep(LEASE / 20).await;
-    }
+    let store = with_clock(&path, 1, &clock);
+    clock.advance(LEASE - Duration::from_millis(1));
+    assert!(is_busy(&store, &third).await);
+    clock.advance(Duration::from_millis(1));
+    assert!(!is_busy(&store, &third).await, "it waits for one that is gone");
 }
 
 #[tokio::test]
@@ -202,7 +203,8 @@ async fn a_watcher_stays_known_for_as_long_as_it_waits() {
         let sql = "SELECT json_extract(body, '$.watchers[0].expiry.at') FROM ledgers WHERE name = 'pool'";
         file.query_row(sql, [], |row| row.get::<_, Option<i64>>(0)).ok().flatten()
     };
-    let first = until("watched", async || ends()).await;
-    until("watched for longer", async || ends().filter(|end| *end > first)).await;
+    until("watched", || async { ends().is_some() }).await;
+    let first = ends();
+    until("watched for longer", || async { ends() > first }).await;
     waiting.abort();
 }
