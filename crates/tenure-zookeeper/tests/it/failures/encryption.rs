@@ -1,16 +1,11 @@
 //! Encrypted connections, and certificates that are wrong or not there. Each is told in words, soon.
 
-use std::time::Duration;
-
 use tenure_core::Error;
 use tenure_zookeeper::{Options, Tls};
-use testbed::{Certificates, ZooKeeperOptions};
+use testbed::{Certificates, ZooKeeperOptions, done};
 
-use crate::bench::{Bench, LONG, client, done, options, wait_for, waiting};
-use crate::rights::{is_config, refused};
-
-/// A JVM takes its time for a handshake on a busy machine.
-const LIMIT: Duration = Duration::from_secs(8);
+use super::bench::{Bench, LONG, client, options, wait_for, waiting};
+use super::rights::{NOBODY, is_config, refused};
 
 fn secure(bench: &Bench, tls: Tls) -> Options {
     let mut options = options(bench.zk.secure_port(), LONG);
@@ -36,22 +31,22 @@ async fn a_certificate_that_nobody_vouches_for_is_refused() {
     waiting(&mine, "x", 1).await;
     guard.release().await.unwrap();
     done("the other", next).await.unwrap().release().await.unwrap();
-    let error = refused(secure(&bench, known(&other.ca)), LIMIT).await;
+    let error = refused(secure(&bench, known(&other.ca)), LONG).await;
     println!("{error}");
     is_config(&error, &["certificate"]);
     // TLS spoken to a port that does not.
     let mut plain = options(bench.zk.port(), LONG);
     plain.tls = Some(known(&files.ca));
-    let error = refused(plain, LIMIT).await;
+    let error = refused(plain, NOBODY).await;
     println!("{error}");
     assert!(matches!(error, Error::Config(_) | Error::Unavailable { .. }), "{error}");
     // And no TLS to one that does.
-    let error = refused(options(bench.zk.secure_port(), LONG), LIMIT).await;
+    let error = refused(options(bench.zk.secure_port(), LONG), NOBODY).await;
     println!("{error}");
     assert!(matches!(error, Error::Config(_) | Error::Unavailable { .. }), "{error}");
-    let none = refused(secure(&bench, Tls::default()), LIMIT).await;
+    let none = refused(secure(&bench, Tls::default()), LONG).await;
     is_config(&none, &["ca=FILE"]);
-    let missing = refused(secure(&bench, known(&folder.path().join("missing.pem"))), LIMIT).await;
+    let missing = refused(secure(&bench, known(&folder.path().join("missing.pem"))), LONG).await;
     is_config(&missing, &["missing.pem"]);
 }
 
@@ -71,7 +66,7 @@ async fn a_client_without_a_certificate_is_refused_where_one_is_needed() {
     with.identity = Some((files.certificate.clone(), files.key.clone()));
     let mine = client(secure(&bench, with)).await;
     mine.lock("x").acquire().await.unwrap().release().await.unwrap();
-    let error = refused(secure(&bench, without), LIMIT).await;
+    let error = refused(secure(&bench, without), LONG).await;
     println!("{error}");
     is_config(&error, &["certificate"]);
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use tenure_core::Error;
-use testbed::ZkMode;
+use testbed::{ZkMode, done, within};
 
-use crate::bench::{Bench, PATIENCE, done, wait_for, waiting, within};
+use super::bench::{Bench, wait_for, waiting};
 
 /// A server with a folder `/x` that has made so many children.
 fn with_counter(count: i32) -> Bench {
@@ -76,7 +76,7 @@ async fn a_folder_without_numbers_lets_nobody_in() {
     // One that has no node there: the others need no server to know that it is busy.
     let third = bench.client().await;
     for lock in [third.lock("x"), third.lock("x").fair()] {
-        let error = within(PATIENCE, "an answer", lock.try_acquire()).await.unwrap_err();
+        let error = within("an answer", lock.try_acquire()).await.unwrap_err();
         let why = "/x has given out all its numbers";
         assert!(matches!(&error, Error::Unavailable { reason, .. } if reason.contains(why)), "{error}");
     }

@@ -1,10 +1,9 @@
 //! Requests to give way.
 
-use std::time::Duration;
-
 use tenure_core::{Client, Error, Kind, Memory, Name};
+use testbed::{done, within};
 
-use crate::bench::{Bench, PATIENCE, SESSION, done, templates, wait_for, waiting, within};
+use super::bench::{A_WHILE, Bench, LONG, templates, wait_for, waiting};
 
 /// A holder hears that it is asked to give way, whether it listens before or after; nothing is taken from it. The one
 /// that waits is not disturbed, and gets in when it is released.
@@ -27,16 +26,16 @@ async fn a_holder_hears_that_it_is_asked() {
             waiting(&near, &name, 1).await;
             if listens_first {
                 let asked = async {
-                    tokio::time::sleep(Duration::from_millis(200)).await;
+                    // It listens at once where its node is watched already, so that nothing shows it.
+                    tokio::time::sleep(A_WHILE).await;
                     asks.revoke().await
                 };
-                let (heard, asked) =
-                    within(PATIENCE, &name, async { tokio::join!(guard.revoked(), asked) }).await;
+                let (heard, asked) = within(&name, async { tokio::join!(guard.revoked(), asked) }).await;
                 assert!(heard.is_ok() && asked.unwrap(), "{name}");
             } else {
                 assert!(asks.revoke().await.unwrap(), "{name}");
-                within(PATIENCE, &name, guard.revoked()).await.unwrap();
-                within(PATIENCE, "and again", guard.revoked()).await.unwrap();
+                within(&name, guard.revoked()).await.unwrap();
+                within("and again", guard.revoked()).await.unwrap();
             }
             assert!(guard.is_held() && !next.is_finished(), "{name}");
             guard.release().await.unwrap();
@@ -50,14 +49,14 @@ async fn a_holder_hears_that_it_is_asked() {
 async fn what_was_asked_during_a_cut_is_heard_after_it() {
     let bench = Bench::start();
     let network = bench.network();
-    let (away, near) = (network.client(SESSION * 4).await, bench.client().await);
+    let (away, near) = (network.client(LONG).await, bench.client().await);
     let guard = away.lock("x").acquire().await.unwrap();
     // It listens, and then the connection goes.
-    assert!(tokio::time::timeout(Duration::from_millis(200), guard.revoked()).await.is_err());
+    assert!(tokio::time::timeout(A_WHILE, guard.revoked()).await.is_err());
     network.down();
     assert!(near.lock("x").revoke().await.unwrap());
     network.up();
-    within(PATIENCE, "it hears", guard.revoked()).await.unwrap();
+    within("it hears", guard.revoked()).await.unwrap();
     assert!(guard.is_held());
     guard.release().await.unwrap();
 }

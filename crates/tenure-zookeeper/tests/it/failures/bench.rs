@@ -1,23 +1,21 @@
-//! What a test works with: a server of its own, clients of it, straight or through a network that fails, and waiting
-//! with a deadline.
+//! What a test works with: a server of its own, and clients of it, straight or through a network that fails.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::backend::Attempt;
 use tenure_core::{Backend, Claim, Client, ClientId, Fence, Guard, HoldId, Kind, Lock, Name, Settings, Time};
 use tenure_zookeeper::Options;
-use testbed::{Proxy, ZkClient, ZooKeeper, ZooKeeperOptions};
-
-/// No test waits longer than this for anything that must happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+use testbed::{FAR, PATIENCE, Proxy, ZkClient, ZooKeeper, ZooKeeperOptions, until};
 
 /// The session of clients whose session ends in a test.
 pub(crate) const SESSION: Duration = Duration::from_secs(4);
 
 /// The session of all others: a busy machine does not end it.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+/// For how long something is watched that shall not happen.
+pub(crate) const A_WHILE: Duration = Duration::from_millis(150);
 
 /// What the servers of the testbed have.
 pub(crate) const TICK: Duration = Duration::from_millis(500);
@@ -28,8 +26,10 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
+    /// It grants sessions of any length.
     pub(crate) fn start() -> Self {
-        Self::with(ZooKeeperOptions::default())
+        let lines = vec![format!("maxSessionTimeout={}", 2 * FAR.as_millis())];
+        Self::with(ZooKeeperOptions { lines, ..ZooKeeperOptions::default() })
     }
 
     pub(crate) fn with(options: ZooKeeperOptions) -> Self {
@@ -39,6 +39,11 @@ impl Bench {
     /// A client of its own.
     pub(crate) async fn client(&self) -> Client {
         client(options(self.zk.port(), LONG)).await
+    }
+
+    /// One whose session does not end by itself while a test goes on.
+    pub(crate) async fn lasting(&self) -> Client {
+        client(options(self.zk.port(), FAR)).await
     }
 
     /// A way to the server that can fail.
@@ -76,7 +81,7 @@ impl Bench {
     /// Nothing of any claim stands there any more.
     pub(crate) async fn is_empty(&self, name: &str) {
         for path in [format!("/{name}"), format!("/{name}/locks"), format!("/{name}/leases")] {
-            eventually(&format!("nothing stands in {path}"), async || {
+            until(&format!("nothing stands in {path}"), || async {
                 // Folders and numbers are no places.
                 self.children(&path)
                     .iter()
@@ -114,7 +119,7 @@ impl Network {
 
 pub(crate) fn options(port: u16, session: Duration) -> Options {
     let mut options = Options::new([format!("127.0.0.1:{port}")]);
-    (options.session, options.tick) = (session, TICK);
+    (options.session, options.tick, options.timeout) = (session, TICK, LONG);
     options
 }
 
@@ -136,7 +141,7 @@ pub(crate) async fn client(options: Options) -> Client {
 /// Waiters that hear nothing do not look for themselves while a test goes on.
 pub(crate) fn without_poll() -> Settings {
     let mut settings = Settings::default();
-    settings.poll = Some(PATIENCE * 10);
+    settings.poll = Some(FAR);
     settings
 }
 
@@ -168,46 +173,36 @@ pub(crate) fn now(client: &Client) -> Time {
     client.backend().info().clock.now()
 }
 
-/// When a hold ends unless it is proved once more, by its own clock.
-pub(crate) fn end_of(client: &Client, guard: &Guard) -> Time {
-    now(client).after(guard.remaining())
-}
-
-/// Fails unless `work` ends in time.
-pub(crate) async fn within<F: Future>(limit: Duration, what: &str, work: F) -> F::Output {
-    match tokio::time::timeout(limit, work).await {
-        Ok(out) => out,
-        Err(_) => panic!("{what}: not within {limit:?}"),
-    }
-}
-
-/// Waits until `holds` says yes; fails after [`PATIENCE`].
-pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let start = Instant::now();
-    while !holds().await {
-        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
-
-/// What a task comes to, in time.
-pub(crate) async fn done<T>(what: &str, task: tokio::task::JoinHandle<T>) -> T {
-    within(PATIENCE, what, task).await.expect("no panic")
+/// Waits until a hold has ended by its own clock. When that was, as it said itself when it was last looked at before:
+/// one that has ended says no more.
+pub(crate) async fn end_of(client: &Client, guard: &Guard) -> Time {
+    let mut end = Time::from_nanos(0);
+    until("it ends by its own clock", || {
+        // In this order: a pause between the two makes the end earlier, never later.
+        let (now, left) = (now(client), guard.remaining());
+        if !left.is_zero() {
+            end = now.after(left);
+        }
+        async move { left.is_zero() }
+    })
+    .await;
+    end
 }
 
 /// Until so many wait for it, as the store says: the same ones at two looks, as a first attempt stands there for a
 /// moment, too.
 pub(crate) async fn waiting(look: &Client, name: &str, n: usize) {
-    let mut before = None;
-    eventually(&format!("{n} wait for {name}"), async || {
+    let waiters = async || {
         let seen = look.show(name).await.expect("an answer");
-        let since: Vec<_> = seen.iter().flat_map(|s| &s.waiters).map(|w| (w.id.clone(), w.since)).collect();
-        if since.len() == n && before.as_ref() == Some(&since) {
-            return true;
+        seen.iter().flat_map(|s| &s.waiters).map(|w| (w.id.clone(), w.since)).collect::<Vec<_>>()
+    };
+    until(&format!("{n} wait for {name}"), || async {
+        let first = waiters().await;
+        if first.len() != n {
+            return false;
         }
-        before = Some(since);
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        false
+        tokio::time::sleep(A_WHILE).await;
+        first == waiters().await
     })
     .await;
 }

@@ -4,22 +4,26 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tenure_core::{Client, Guard};
-use tenure_zookeeper::Options;
-use testbed::{Ensemble, Rule, ZooKeeper, ZooKeeperOptions};
+use tenure_core::{Client, Guard, Settings};
+use testbed::{Ensemble, FAR, PATIENCE, Proxy, Rule, ZooKeeper, ZooKeeperOptions, done, until, within};
 
-use crate::bench::{
-    LONG, PATIENCE, SESSION, TICK, client, done, end_of, eventually, now, options, wait_for, waiting, within,
-};
+use super::bench::{LONG, SESSION, client, end_of, now, open, options, wait_for, waiting};
 
 async fn at(server: &ZooKeeper) -> Client {
     client(options(server.port(), LONG)).await
 }
 
-async fn at_all(ensemble: &Ensemble) -> Client {
-    let mut options = Options::new(ensemble.addresses());
-    (options.session, options.tick) = (LONG / 2, TICK);
-    client(options).await
+/// At all servers. Requests that nobody can answer are repeated soon, for as long as a test goes on.
+async fn at_all(ensemble: &Ensemble, session: Duration) -> Client {
+    let mut settings = Settings::default();
+    settings.outage = FAR;
+    at_all_with(ensemble, session, settings).await
+}
+
+async fn at_all_with(ensemble: &Ensemble, session: Duration, settings: Settings) -> Client {
+    let mut options = options(ensemble.servers()[0].port(), session);
+    (options.servers, options.timeout) = (ensemble.addresses(), Duration::from_secs(3));
+    Client::with(open(options).await, settings)
 }
 
 /// E9. A server that was stopped has not yet heard of what was written meanwhile: what is read and decided there is not
@@ -28,7 +32,10 @@ async fn at_all(ensemble: &Ensemble) -> Client {
 async fn a_server_that_is_behind_decides_nothing_by_what_it_has() {
     let ensemble = Ensemble::start().unwrap();
     let behind = ensemble.followers()[0];
-    let (slow, quick) = (at(behind).await, at(ensemble.leader().unwrap()).await);
+    // On its way it is seen what was asked.
+    let way = Proxy::start_zookeeper(behind.port()).unwrap();
+    let (slow, quick) = (client(options(way.port(), LONG)).await, at(ensemble.leader().unwrap()).await);
+    let asked_for = || way.counts().iter().map(|counts| counts.commands).sum::<u64>();
     let (latch, seats) = (quick.latch("latch"), quick.counting_semaphore("seats"));
     assert!(seats.try_set(0).await.unwrap());
     for round in 1..=8_u64 {
@@ -38,13 +45,14 @@ async fn a_server_that_is_behind_decides_nothing_by_what_it_has() {
         assert!(latch.try_set_count(round).await.unwrap());
         seats.release(1).await.unwrap();
         // Asked for when all of that is written, and answered once the server goes on.
+        let before = asked_for();
         let asked = tokio::spawn(async move { theirs.count().await.unwrap() });
         let free = tokio::spawn(async move { their_seats.available().await.unwrap() });
         let lock = slow.lock("x");
         let tried = tokio::spawn(async move { lock.try_acquire().await.unwrap().is_some() });
         let shown = slow.clone();
         let shown = tokio::spawn(async move { shown.show("x").await.unwrap() });
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        until("all four have asked", || async { asked_for() >= before + 4 }).await;
         behind.resume().unwrap();
         assert_eq!(done("the latch", asked).await, round);
         assert_eq!(done("the seats", free).await, round.cast_signed());
@@ -91,7 +99,7 @@ impl Sections {
     /// Until there were some more.
     async fn go_on(&self, what: &str) {
         let before = self.entered.load(SeqCst);
-        eventually(what, async || self.entered.load(SeqCst) > before + 10).await;
+        until(what, || async { self.entered.load(SeqCst) > before + 10 }).await;
     }
 }
 
@@ -100,7 +108,8 @@ impl Sections {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_death_of_a_server_is_borne() {
     let ensemble = Ensemble::start().unwrap();
-    let clients = [at_all(&ensemble).await, at_all(&ensemble).await, at_all(&ensemble).await];
+    let clients =
+        [at_all(&ensemble, LONG).await, at_all(&ensemble, LONG).await, at_all(&ensemble, LONG).await];
     let sections = Arc::new(Sections::default());
     let tasks: Vec<_> =
         clients.iter().cycle().take(6).map(|c| tokio::spawn(sections.clone().run(c.clone()))).collect();
@@ -119,7 +128,7 @@ async fn the_death_of_a_server_is_borne() {
             println!("{what} died: still held, for {:?}", kept.remaining());
             drop(kept.release().await);
         }
-        let next = within(PATIENCE, "the next one", next).await.unwrap().unwrap();
+        let next = within("the next one", next).await.unwrap().unwrap();
         next.release().await.unwrap();
         server.restart().unwrap();
         ensemble.wait_until_whole(PATIENCE).unwrap();
@@ -138,7 +147,10 @@ async fn without_a_majority_nobody_gets_in() {
     // The one that is left lets people read.
     let jvm = vec!["-Dreadonlymode.enabled=true".to_owned()];
     let ensemble = Ensemble::start_with(ZooKeeperOptions { jvm, ..ZooKeeperOptions::default() }).unwrap();
-    let (mine, other) = (at_all(&ensemble).await, at_all(&ensemble).await);
+    let (mine, other) = (at_all(&ensemble, SESSION).await, at_all(&ensemble, LONG).await);
+    let mut settings = Settings::default();
+    (settings.call_timeout, settings.outage) = (Duration::from_secs(1), Duration::from_secs(1));
+    let hasty = at_all_with(&ensemble, LONG, settings).await;
     let guard = mine.lock("x").acquire().await.unwrap();
     let next = wait_for(other.lock("x"));
     waiting(&mine, "x", 1).await;
@@ -146,22 +158,21 @@ async fn without_a_majority_nobody_gets_in() {
     let follower = ensemble.followers()[0];
     follower.kill().unwrap();
     leader.kill().unwrap();
-    within(LONG, "its own clock", guard.lost()).await;
+    within("its own clock", guard.lost()).await;
     assert!(!next.is_finished());
     let left = ensemble.servers().iter().find(|server| server.is_running()).unwrap();
-    eventually("it is read-only", async || left.mode().is_ok_and(|mode| mode == "read-only")).await;
-    assert!(other.lock("y").try_acquire().await.is_err());
-    assert!(
-        tenure_zookeeper::ZooKeeper::open(options(left.port(), LONG)).await.is_err(),
-        "no session for reading"
-    );
+    until("it is read-only", || async { left.mode().is_ok_and(|mode| mode == "read-only") }).await;
+    assert!(hasty.lock("y").try_acquire().await.is_err());
+    let mut at_left = options(left.port(), LONG);
+    at_left.timeout = Duration::from_secs(1);
+    assert!(tenure_zookeeper::ZooKeeper::open(at_left).await.is_err(), "no session for reading");
     std::thread::scope(|scope| {
         let starts = [leader, follower].map(|server| scope.spawn(move || server.restart()));
         starts.into_iter().for_each(|start| start.join().unwrap().unwrap());
     });
     ensemble.wait_until_whole(PATIENCE).unwrap();
-    within(PATIENCE, "the next one", next).await.unwrap().unwrap().release().await.unwrap();
-    within(PATIENCE, "the same client", mine.lock("x").acquire()).await.unwrap().release().await.unwrap();
+    within("the next one", next).await.unwrap().unwrap().release().await.unwrap();
+    within("the same client", mine.lock("x").acquire()).await.unwrap().release().await.unwrap();
 }
 
 /// E9. A server that has lost its leader still speaks to its clients for a while, though the leader hears nothing of them
@@ -174,20 +185,24 @@ async fn a_server_cut_off_from_its_leader_proves_nothing() {
     let (leader, follower) = (ensemble.leader().unwrap(), ensemble.followers()[0]);
     let (cut_off, near) = (client(options(follower.port(), SESSION)).await, at(leader).await);
     let guard = cut_off.lock("x").acquire().await.unwrap();
-    let next = wait_for(near.lock("x"));
+    let next = tokio::spawn({
+        let near = near.clone();
+        async move {
+            let guard = near.lock("x").acquire().await.unwrap();
+            (now(&near), guard)
+        }
+    });
     waiting(&near, "x", 1).await;
     // Long enough for a rhythm of signs of life.
     let begin = now(&near);
-    eventually("it is proved", async || now(&near).since(begin) > SESSION / 2).await;
+    until("it is proved", || async { now(&near).since(begin) > SESSION / 2 }).await;
     ensemble.link(follower, leader).set_both(Rule::Stall);
-    eventually("no proof comes any more", async || guard.remaining() < SESSION / 2).await;
-    let end = end_of(&cut_off, &guard);
-    let next = done("the next one", next).await.unwrap();
-    let entered = now(&near);
+    let end = end_of(&cut_off, &guard).await;
+    let (entered, next) = done("the next one", next).await;
     assert!(entered > end && !guard.is_held(), "two holders for {:?}", end.since(entered));
     println!("entered {:?} after the end of the one before", entered.since(end));
     ensemble.link(follower, leader).heal();
     next.release().await.unwrap();
     ensemble.wait_until_whole(PATIENCE).unwrap();
-    within(PATIENCE, "the same client", cut_off.lock("x").acquire()).await.unwrap().release().await.unwrap();
+    within("the same client", cut_off.lock("x").acquire()).await.unwrap().release().await.unwrap();
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tenure_core::backend::Interest;
 use tenure_core::{Backend, HoldId, Kind};
-use testbed::{ZkMode, ZooKeeper};
+use testbed::{FAR, ZkMode, ZooKeeper, done, until, within};
 
-use crate::bench::{Bench, LONG, PATIENCE, claim, client, done, eventually, open, options, wait_for, within};
+use super::bench::{Bench, LONG, claim, fence, open, options, wait_for};
 
 const MANY: usize = 1000;
 
@@ -25,17 +25,6 @@ fn fired(zk: &ZooKeeper) -> u64 {
     kinds.iter().map(count).sum::<f64>() as u64
 }
 
-/// Until those who wait have armed all their watches.
-async fn settled(zk: &ZooKeeper) {
-    let mut seen = Vec::new();
-    eventually("no more watches", async || {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        seen.push(zk.watches().unwrap());
-        seen.iter().rev().take(10).filter(|n| **n > 0 && Some(*n) == seen.last()).count() == 10
-    })
-    .await;
-}
-
 /// E6. A thousand wait, in fifty sessions: one release fires one watch, and all get in, each by one.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_release_fires_one_watch() {
@@ -47,7 +36,7 @@ async fn one_release_fires_one_watch() {
     let held = raw.create(stem, b"", ZkMode::EphemeralSequential).unwrap();
     let mut clients = Vec::new();
     for _ in 0..50 {
-        clients.push(client(options(bench.zk.port(), LONG * 2)).await);
+        clients.push(bench.lasting().await);
     }
     let (entered, mut entries) = tokio::sync::mpsc::unbounded_channel();
     let waiters: Vec<_> = (0..MANY)
@@ -62,17 +51,22 @@ async fn one_release_fires_one_watch() {
             })
         })
         .collect();
-    eventually("all of them wait", async || bench.children("/x").len() == MANY + 1).await;
-    settled(&bench.zk).await;
+    until("all of them wait", || async { bench.children("/x").len() == MANY + 1 }).await;
+    // One of each session, and the first of all watches who holds it.
+    until("they have armed their watches", || async {
+        let (armed, watched) = (bench.zk.watches().unwrap(), bench.zk.word("wchp").unwrap());
+        armed >= clients.len() as u64 && watched.lines().any(|path| path == held)
+    })
+    .await;
     let before = fired(&bench.zk);
     raw.delete(&held, None).unwrap();
-    let first = within(PATIENCE, "the first enters", entries.recv()).await.unwrap();
+    let first = within("the first enters", entries.recv()).await.unwrap();
     let woken = fired(&bench.zk) - before;
     println!("one release with {MANY} waiting: {woken} watch fired");
     assert_eq!(woken, 1);
     drop(first);
     for n in 1..MANY {
-        drop(within(PATIENCE, &format!("number {n} enters"), entries.recv()).await.unwrap());
+        drop(within(&format!("number {n} enters"), entries.recv()).await.unwrap());
     }
     for waiter in waiters {
         done("all leave", waiter).await;
@@ -88,25 +82,24 @@ async fn one_release_fires_one_watch() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_release_tells_one_claim() {
     let bench = Bench::start();
-    let store = open(options(bench.zk.port(), LONG * 2)).await;
+    let store = open(options(bench.zk.port(), FAR)).await;
     let holder = claim("x", Kind::Lock);
-    assert!(crate::bench::fence(&*store, &holder).await.is_some());
+    assert!(fence(&*store, &holder).await.is_some());
     let client = tenure_core::ClientId::new();
     let mut ears = Vec::new();
     for n in 0..MANY {
         let mut waits = claim("x", Kind::FairLock);
-        (waits.id, waits.wait) = (HoldId { client, n: n as u64 + 1 }, Some(Duration::from_secs(60)));
+        (waits.id, waits.wait) = (HoldId { client, n: n as u64 + 1 }, Some(FAR));
         let watch = store.watch(&waits.name, Interest::Claim(&waits)).await.unwrap();
-        assert!(crate::bench::fence(&*store, &waits).await.is_none());
+        assert!(fence(&*store, &waits).await.is_none());
         ears.push((waits, watch));
     }
     assert_eq!(bench.children("/x").len(), MANY + 1);
     let before = fired(&bench.zk);
     store.release(&holder, 0).await.unwrap();
     let (first, mut watch) = ears.remove(0);
-    within(PATIENCE, "the first is told", watch.signal()).await;
-    let fence = crate::bench::fence(&*store, &first).await;
-    assert!(fence.is_some(), "and granted");
+    within("the first is told", watch.signal()).await;
+    assert!(fence(&*store, &first).await.is_some(), "and granted");
     let told = fired(&bench.zk) - before;
     println!("one release with {MANY} claims in one session: {told} watch fired");
     assert_eq!(told, 1);
@@ -130,9 +123,9 @@ async fn five_thousand_ahead_are_waited_for_one_by_one() {
     }
     let watches = bench.zk.watches().unwrap();
     let next = wait_for(mine.lock("x"));
-    eventually("it stands", async || bench.children("/x").len() == AHEAD + 1).await;
-    eventually("it watches one", async || bench.zk.watches().unwrap() == watches + 1).await;
-    let show = within(PATIENCE, "an answer for people", mine.show("x")).await.unwrap().unwrap();
+    until("it stands", || async { bench.children("/x").len() == AHEAD + 1 }).await;
+    until("it watches one", || async { bench.zk.watches().unwrap() == watches + 1 }).await;
+    let show = within("an answer for people", mine.show("x")).await.unwrap().unwrap();
     assert!(show.holders.len() == 1 && show.holders[0].foreign);
     assert!(!next.is_finished());
     raw.close().unwrap();

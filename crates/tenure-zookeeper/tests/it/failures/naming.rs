@@ -1,9 +1,9 @@
 //! What the layout says about names: which collide, and which fence a reader has in a writer's place.
 
 use tenure_core::{Error, Owner};
-use testbed::ZkMode;
+use testbed::{ZkMode, done, until, within};
 
-use crate::bench::{Bench, PATIENCE, done, eventually, wait_for, waiting, within};
+use super::bench::{Bench, wait_for, waiting};
 
 /// S11. A read under one's own write has the writer's fence, also when the write is released first and another reader
 /// has come meanwhile.
@@ -15,7 +15,7 @@ async fn a_read_under_ones_own_write_has_the_fence_of_the_write() {
     let write = mine.rwlock("x").write().owner(&me).acquire().await.unwrap();
     let next = wait_for(near.rwlock("x").read());
     waiting(&near, "x", 1).await;
-    let read = within(PATIENCE, "at once", mine.rwlock("x").read().owner(&me).acquire()).await.unwrap();
+    let read = within("at once", mine.rwlock("x").read().owner(&me).acquire()).await.unwrap();
     assert_eq!(read.fence(), write.fence());
     let writer = wait_for(near.rwlock("x").write());
     waiting(&near, "x", 2).await;
@@ -53,7 +53,7 @@ async fn names_that_would_stand_in_a_queue_are_refused() {
     }
     let mut held = Vec::new();
     for name in ["a", "a/b", "a/b/c", "a/0", "a/~", "a/.", "a/..", "a//b", "locks", "a/x"] {
-        held.push(within(PATIENCE, name, mine.lock(name).acquire()).await.unwrap());
+        held.push(within(name, mine.lock(name).acquire()).await.unwrap());
     }
     let names: Vec<_> = mine.list("", 100).await.unwrap().into_iter().map(|s| s.name.to_string()).collect();
     assert_eq!(names.len(), held.len(), "{names:?}");
@@ -76,8 +76,6 @@ async fn a_name_in_use_as_something_else_is_refused() {
         .unwrap();
     let error = mine.lock("y").acquire().await.unwrap_err();
     assert!(matches!(error, Error::Config(_)), "{error}");
-    eventually("nothing of them stays", async || {
-        bench.children("/x").len() + bench.children("/y").len() == 2
-    })
-    .await;
+    until("nothing of them stays", || async { bench.children("/x").len() + bench.children("/y").len() == 2 })
+        .await;
 }

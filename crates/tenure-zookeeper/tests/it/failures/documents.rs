@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// The tests here, as `file::test`.
 fn tests() -> BTreeSet<String> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/failures");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/failures");
     let mut all = BTreeSet::new();
     for file in std::fs::read_dir(here).unwrap() {
         let path = file.unwrap().path();

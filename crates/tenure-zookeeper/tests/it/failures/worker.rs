@@ -8,14 +8,15 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use testbed::PATIENCE;
 use tokio::sync::oneshot;
 
-use crate::bench::{self, PATIENCE, SESSION};
+use super::bench::{self, SESSION};
 
 const PORT: &str = "TENURE_FAILURES_PORT";
 /// What the test harness prints is not ours.
 const OURS: &str = "> ";
-/// No busy machine makes a process stand still for so long.
+/// Who stood still for so long has no session any more.
 const STANDS_STILL: Duration = SESSION;
 const STEP: Duration = Duration::from_millis(1);
 
@@ -28,7 +29,7 @@ impl Worker {
     /// Its session is [`SESSION`] long.
     pub(crate) fn start(port: u16) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("this binary"))
-            .args(["--exact", "worker::run", "--ignored", "--nocapture", "--test-threads=1"])
+            .args(["--exact", "failures::worker::run", "--ignored", "--nocapture", "--test-threads=1"])
             .env(PORT, port.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

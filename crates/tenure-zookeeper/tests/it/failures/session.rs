@@ -1,20 +1,20 @@
 //! The connection, and the session that it carries: lost for a while, lost for good, ended by the server.
 
+use futures_util::future::join_all;
 use tenure_core::{Kind, LostReason};
-use testbed::{Rule, ZkClient};
+use testbed::{FAR, Rule, ZkClient, done, until, within};
 
-use crate::bench::{
-    Bench, LONG, PATIENCE, SESSION, done, end_of, eventually, heirs, now, templates, wait_for, waiting,
-    within,
+use super::bench::{
+    Bench, LONG, SESSION, claim, end_of, fence, heirs, now, open, options, templates, wait_for, waiting,
 };
 
-/// E1. Silence for half a session: what is held is held for a shorter time, and then proved again; those who waited at
-/// either end get in, and all in the same session.
+/// E1. Silence for a part of a session: what is held is held for a shorter time, and then proved again; those who waited
+/// at either end get in, and all in the same session.
 #[tokio::test(flavor = "multi_thread")]
-async fn silence_for_half_a_session_shortens_a_hold_and_no_more() {
+async fn silence_within_a_session_shortens_a_hold_and_no_more() {
     let bench = Bench::start();
     let network = bench.network();
-    let (away, near) = (network.client(SESSION * 2).await, bench.client().await);
+    let (away, near) = (network.client(LONG).await, bench.client().await);
     let guard = away.lock("x").acquire().await.unwrap();
     let of_near = near.lock("y").acquire().await.unwrap();
     let (to_x, to_y) = (wait_for(near.lock("x")), wait_for(away.lock("y")));
@@ -22,10 +22,11 @@ async fn silence_for_half_a_session_shortens_a_hold_and_no_more() {
     waiting(&near, "y", 1).await;
     let session = bench.owners("/x")[0];
     network.proxy.set_both(Rule::Stall);
-    eventually("it shrinks", async || guard.remaining() < SESSION).await;
+    // Proofs come every sixteenth.
+    until("it shrinks", || async { guard.remaining() < LONG * 3 / 4 }).await;
     assert!(guard.is_held() && !to_x.is_finished());
     network.proxy.heal();
-    eventually("it is proved again", async || guard.remaining() > SESSION * 3 / 2).await;
+    until("it is proved again", || async { guard.remaining() > LONG * 13 / 16 }).await;
     assert_eq!((bench.owners("/x")[0], bench.owners("/y")[1]), (session, session));
     guard.release().await.unwrap();
     done("the next of x", to_x).await.unwrap().release().await.unwrap();
@@ -62,8 +63,7 @@ async fn a_silent_session_loses_its_holds_before_others_enter() {
         waiting(&near, name, 1).await;
     }
     network.proxy.set_both(Rule::Stall);
-    eventually("no proof comes any more", async || held[0].1.remaining() < SESSION / 2).await;
-    let ends: Vec<_> = held.iter().map(|(_, guard)| end_of(&away, guard)).collect();
+    let ends = join_all(held.iter().map(|(_, guard)| end_of(&away, guard))).await;
     for (((name, guard), end), next) in held.iter().zip(ends).zip(next) {
         let (entered, new) = done(name, next).await;
         assert!(entered > end, "{name}: two holders for {:?}", end.since(entered));
@@ -74,10 +74,10 @@ async fn a_silent_session_loses_its_holds_before_others_enter() {
         new.release().await.unwrap();
     }
     network.proxy.heal();
-    eventually("it waits in a new session", async || bench.owners("/y").iter().skip(1).any(|s| *s != old))
+    until("it waits in a new session", || async { bench.owners("/y").iter().skip(1).any(|s| *s != old) })
         .await;
     for (name, lock) in templates(&away, "silent") {
-        within(PATIENCE, &name, lock.acquire()).await.unwrap().release().await.unwrap();
+        within(&name, lock.acquire()).await.unwrap().release().await.unwrap();
     }
     of_near.release().await.unwrap();
     done("the one that waited anew", to_y).await.unwrap().release().await.unwrap();
@@ -89,7 +89,7 @@ async fn a_silent_session_loses_its_holds_before_others_enter() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_the_server_ends_is_noticed_at_once() {
     let bench = Bench::start();
-    let (mine, other) = (bench.client().await, bench.client().await);
+    let (mine, other) = (bench.lasting().await, bench.client().await);
     let guard = mine.lock("x").acquire().await.unwrap();
     let of_other = other.lock("y").acquire().await.unwrap();
     let (to_x, to_y) = (wait_for(other.lock("x")), wait_for(mine.lock("y")));
@@ -97,14 +97,14 @@ async fn a_session_that_the_server_ends_is_noticed_at_once() {
     waiting(&other, "y", 1).await;
     let session = bench.owners("/x")[0];
     bench.zk.expire(session).unwrap();
-    within(LONG / 2, "it is told", guard.lost()).await;
+    within("it is told", guard.lost()).await;
     let next = done("the next of x", to_x).await.unwrap();
     assert!(next.fence() > guard.fence());
-    eventually("it waits anew", async || bench.owners("/y").get(1).is_some_and(|s| *s != session)).await;
+    until("it waits anew", || async { bench.owners("/y").get(1).is_some_and(|s| *s != session) }).await;
     of_other.release().await.unwrap();
     let again = done("the next of y", to_y).await.unwrap();
     next.release().await.unwrap();
-    within(PATIENCE, "the same client", mine.lock("x").acquire()).await.unwrap().release().await.unwrap();
+    within("the same client", mine.lock("x").acquire()).await.unwrap().release().await.unwrap();
     again.release().await.unwrap();
 }
 
@@ -122,10 +122,10 @@ async fn a_session_that_outlived_the_silence_is_taken_up_again() {
     let old = bench.owners("/x")[0];
     network.down();
     // Whoever has its number has the session.
-    let kept = ZkClient::attach(bench.zk.port(), old, LONG).unwrap();
+    let kept = ZkClient::attach(bench.zk.port(), old, FAR).unwrap();
     let begin = now(&near);
-    guard.lost().await;
-    eventually("two sessions pass", async || now(&near).since(begin) > SESSION * 2).await;
+    within("it ends by its own clock", guard.lost()).await;
+    until("more than a session passes", || async { now(&near).since(begin) > SESSION * 5 / 4 }).await;
     assert_eq!(bench.owners("/x"), [old], "it lives");
     network.up();
     // A server closes the connection from which a session has moved away.
@@ -142,17 +142,13 @@ async fn a_session_that_outlived_the_silence_is_taken_up_again() {
 async fn a_claim_repeated_in_a_new_session_has_a_new_node() {
     let bench = Bench::start();
     let network = bench.network();
-    let store = crate::bench::open(crate::bench::options(network.proxy.port(), SESSION)).await;
-    let claim = crate::bench::claim("x", Kind::Lock);
-    let first = crate::bench::fence(&*store, &claim).await.unwrap();
+    let store = open(options(network.proxy.port(), LONG)).await;
+    let claim = claim("x", Kind::Lock);
+    let first = fence(&*store, &claim).await.unwrap();
     let old = bench.owners("/x")[0];
     bench.zk.expire(old).unwrap();
-    let mut second = None;
-    eventually("another grant", async || {
-        second = crate::bench::fence(&*store, &claim).await;
-        second.is_some_and(|fence| fence > first)
-    })
-    .await;
+    until("another grant", || async { fence(&*store, &claim).await.is_some_and(|second| second > first) })
+        .await;
     let owners = bench.owners("/x");
     assert!(owners.len() == 1 && owners[0] != old, "{owners:?}");
 }
@@ -169,8 +165,8 @@ async fn a_hold_that_has_ended_is_freed_although_its_session_goes_on() {
     waiting(&near, "x", 1).await;
     let session = bench.owners("/x")[0];
     network.down();
-    let kept = ZkClient::attach(bench.zk.port(), session, LONG).unwrap();
-    let lost = guard.lost().await;
+    let kept = ZkClient::attach(bench.zk.port(), session, FAR).unwrap();
+    let lost = within("it ends by its own clock", guard.lost()).await;
     assert_eq!(lost.reason, LostReason::Expired);
     network.up();
     let next = done("the next one", to_x).await.unwrap();
