@@ -44,7 +44,7 @@ fn fresh_in(memory: &Path, enough: u64) -> Result<tempfile::TempDir> {
 
 fn has_room(memory: &Path, enough: u64) -> bool {
     rustix::fs::statfs(memory).is_ok_and(|fs| {
-        let [kind, free, block] = [fs.f_type as u64, fs.f_bavail as u64, fs.f_bsize as u64];
+        let [kind, free, block] = [fs.f_type as u64, fs.f_bavail, fs.f_bsize as u64];
         kind == TMPFS && free.saturating_mul(block) >= enough
     })
 }

@@ -201,7 +201,7 @@ pub(crate) async fn waiting(look: &Client, name: &str, n: usize) {
         if first.len() != n {
             return false;
         }
-        tokio::time::sleep(A_WHILE).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
         first == waiters().await
     })
     .await;

@@ -1,11 +1,12 @@
 //! A folder whose counter has come to its end. No client can set it, so it is set in what the server has stored.
 
 use std::path::Path;
+use std::time::Duration;
 
-use tenure_core::Error;
+use tenure_core::{Client, Error, Settings};
 use testbed::{ZkMode, done, within};
 
-use super::bench::{Bench, wait_for, waiting};
+use super::bench::{Bench, LONG, open, options, wait_for, waiting};
 
 /// A server with a folder `/x` that has made so many children.
 fn with_counter(count: i32) -> Bench {
@@ -74,7 +75,9 @@ async fn a_folder_without_numbers_lets_nobody_in() {
     let mut use_up = || raw.create("/x/other-", b"", ZkMode::EphemeralSequential).unwrap();
     while !use_up().ends_with("-2147483647") {}
     // One that has no node there: the others need no server to know that it is busy.
-    let third = bench.client().await;
+    let mut settings = Settings::default();
+    settings.call_timeout = Duration::from_secs(1);
+    let third = Client::with(open(options(bench.zk.port(), LONG)).await, settings);
     for lock in [third.lock("x"), third.lock("x").fair()] {
         let error = within("an answer", lock.try_acquire()).await.unwrap_err();
         let why = "/x has given out all its numbers";

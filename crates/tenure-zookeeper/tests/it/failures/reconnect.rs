@@ -11,7 +11,7 @@ use super::bench::Bench;
 /// A server that was set up anew grants less time. From then on that is what counts, for what is held already too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_grants_less_than_before_is_believed() {
-    const LESS: Duration = Duration::from_secs(20);
+    const LESS: Duration = Duration::from_secs(15);
     let bench = Bench::start();
     let client = bench.lasting().await;
     let guard = client.lock("x").acquire().await.unwrap();
@@ -23,12 +23,11 @@ async fn a_server_that_grants_less_than_before_is_believed() {
     until("less is left", || async { guard.remaining() <= LESS }).await;
     assert!(guard.is_held());
     // It is renewed by that.
-    let (mut left, mut renewed) = (guard.remaining(), 0);
-    until("it is renewed again and again", || {
+    let mut left = guard.remaining();
+    until("it is renewed", || {
         let before = std::mem::replace(&mut left, guard.remaining());
         assert!(guard.is_held() && left <= LESS);
-        renewed += usize::from(left > before);
-        std::future::ready(renewed == 3)
+        std::future::ready(left > before)
     })
     .await;
     guard.release().await.unwrap();

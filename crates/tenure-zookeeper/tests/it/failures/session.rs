@@ -22,8 +22,8 @@ async fn silence_within_a_session_shortens_a_hold_and_no_more() {
     waiting(&near, "y", 1).await;
     let session = bench.owners("/x")[0];
     network.proxy.set_both(Rule::Stall);
-    // Proofs come every sixteenth.
-    until("it shrinks", || async { guard.remaining() < LONG * 3 / 4 }).await;
+    // It is renewed every third, and this is less than is left before that.
+    until("it shrinks", || async { guard.remaining() < LONG * 5 / 8 }).await;
     assert!(guard.is_held() && !to_x.is_finished());
     network.proxy.heal();
     until("it is proved again", || async { guard.remaining() > LONG * 13 / 16 }).await;
