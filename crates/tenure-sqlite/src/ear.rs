@@ -178,7 +178,7 @@ mod tests {
         // Faster than anybody reads, in one go.
         let many = wake::message(&loud).repeat(600);
         assert_eq!(wake::wake(&folder, client, &many), wake::Reach::Told);
-        tokio::time::timeout(Duration::from_secs(10), watch.signal()).await.expect("woken");
+        testbed::within("woken", watch.signal()).await;
         drop(ears);
         assert_eq!(wake::wake(&folder, client, b"x"), wake::Reach::Unknown, "gone with the store");
     }

@@ -174,8 +174,8 @@ impl Cluster {
         let slot = slot_of(key);
         eventually("another node has taken over", within, || {
             let new = self.agreed_owner_of(slot).filter(|new| *new != old)?;
-            let mut running = self.nodes.iter().filter(|node| node.is_running());
-            running.all(is_ok).then_some(new)
+            let mut answering = self.nodes.iter().filter(|node| node.answers());
+            answering.all(is_ok).then_some(new)
         })
     }
 
@@ -213,8 +213,8 @@ impl Cluster {
 
     /// What each node that answers sees.
     fn views(&self) -> impl Iterator<Item = (usize, Vec<Line>)> + '_ {
-        let running = self.nodes.iter().enumerate().filter(|(_, node)| node.is_running());
-        running.filter_map(|(n, node)| Some((n, view_of(node)?)))
+        let answering = self.nodes.iter().enumerate().filter(|(_, node)| node.answers());
+        answering.filter_map(|(n, node)| Some((n, view_of(node)?)))
     }
 }
 
@@ -230,10 +230,7 @@ fn is_ok(node: &Redis) -> bool {
 }
 
 fn view_of(node: &Redis) -> Option<Vec<Line>> {
-    let mut client = node.client().ok()?;
-    // It may be stopped.
-    client.set_timeout(Duration::from_secs(1)).ok()?;
-    let nodes = client.cmd(&["CLUSTER", "NODES"]).ok()?.text();
+    let nodes = node.cmd(&["CLUSTER", "NODES"]).ok()?.text();
     nodes.lines().map(Line::parse).collect()
 }
 

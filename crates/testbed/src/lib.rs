@@ -6,6 +6,7 @@
 
 mod cluster;
 mod error;
+mod folder;
 mod listen;
 mod ports;
 mod process;

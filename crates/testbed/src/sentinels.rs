@@ -123,7 +123,7 @@ impl Sentinels {
     /// When that does not happen.
     pub fn wait_for_new_master(&self, old: u16, within: Duration) -> Result<&Redis> {
         eventually("there is a new master", within, || {
-            let mut seen = self.sentinels.iter().filter(|s| s.is_running()).map(master_port);
+            let mut seen = self.sentinels.iter().filter(|s| s.answers()).map(master_port);
             let first = seen.next()??;
             if first == old || seen.any(|port| port != Some(first)) {
                 return None;
@@ -180,9 +180,7 @@ fn hurry(sentinel: &Redis) -> Result<()> {
 }
 
 fn master_port(sentinel: &Redis) -> Option<u16> {
-    let mut client = sentinel.client().ok()?;
-    client.set_timeout(Duration::from_secs(1)).ok()?;
-    let address = client.cmd(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME]).ok()?;
+    let address = sentinel.cmd(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME]).ok()?;
     address.texts().get(1)?.parse().ok()
 }
 

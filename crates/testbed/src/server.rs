@@ -3,13 +3,14 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
 use crate::process::{Process, shown};
-use crate::{Error, PATIENCE, Result, free_port};
+use crate::{Error, PATIENCE, Result, folder, free_port};
 
 /// How many ports are tried: another process may take one between the look and the start.
 const ATTEMPTS: usize = 20;
@@ -64,6 +65,7 @@ pub struct Server {
     recipe: Arc<dyn Recipe>,
     place: Place,
     process: Mutex<Process>,
+    stopped: AtomicBool,
 }
 
 pub(crate) enum Failure {
@@ -106,11 +108,10 @@ impl Server {
 
     /// The same on these ports and no others.
     pub(crate) fn start_at(recipe: Arc<dyn Recipe>, ports: Vec<u16>) -> std::result::Result<Self, Failure> {
-        let folder = tempfile::Builder::new().prefix("testbed-").tempdir().map_err(Error::from)?;
-        let place = Place { folder, ports };
+        let place = Place { folder: folder::fresh()?, ports };
         fresh(recipe.as_ref(), &place)?;
         let process = launch(recipe.as_ref(), &place)?;
-        Ok(Self { recipe, place, process: Mutex::new(process) })
+        Ok(Self { recipe, place, process: Mutex::new(process), stopped: AtomicBool::new(false) })
     }
 
     /// Where it lives.
@@ -133,11 +134,17 @@ impl Server {
         matches!(self.process().ended(), Ok(None))
     }
 
+    /// Whether it runs, and has not been told to stop where it stands: then it is to answer, however long that takes.
+    pub(crate) fn answers(&self) -> bool {
+        self.is_running() && !self.stopped.load(Ordering::SeqCst)
+    }
+
     /// Stops it where it stands (SIGSTOP): its connections stay open, and nobody answers.
     ///
     /// # Errors
     /// When it does not run.
     pub fn stop(&self) -> Result<()> {
+        self.stopped.store(true, Ordering::SeqCst);
         self.signal(Signal::STOP)
     }
 
@@ -146,7 +153,9 @@ impl Server {
     /// # Errors
     /// When it does not run.
     pub fn resume(&self) -> Result<()> {
-        self.signal(Signal::CONT)
+        self.signal(Signal::CONT)?;
+        self.stopped.store(false, Ordering::SeqCst);
+        Ok(())
     }
 
     /// Kills it (SIGKILL); it is gone when this returns.
@@ -199,6 +208,7 @@ impl Server {
             match launch(self.recipe.as_ref(), &self.place) {
                 Ok(new) => {
                     *process = new;
+                    self.stopped.store(false, Ordering::SeqCst);
                     return Ok(());
                 }
                 // There is no other port to go to.

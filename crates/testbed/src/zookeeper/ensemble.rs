@@ -97,8 +97,7 @@ impl Ensemble {
     }
 
     fn who_say(&self, mode: &str) -> Vec<&ZooKeeper> {
-        let running = self.servers.iter().filter(|server| server.is_running());
-        running.filter(|server| server.mode().is_ok_and(|said| said == mode)).collect()
+        self.servers.iter().filter(|server| server.mode().is_ok_and(|said| said == mode)).collect()
     }
 
     /// Waits until there is one leader, with followers enough to serve.

@@ -119,9 +119,12 @@ impl ZooKeeper {
     /// What it is by its own account: `standalone`, `leader` or `follower`.
     ///
     /// # Errors
-    /// When it does not answer within a second, or does not serve: it may be looking for a leader.
+    /// When it is stopped, or does not serve: it may be looking for a leader.
     pub fn mode(&self) -> Result<String> {
-        mode(self.port())
+        match self.answers() {
+            true => mode(self.port(), PATIENCE),
+            false => Err(Error::failed("it does not answer")),
+        }
     }
 
     /// What it measures (`mntr`), by name.
@@ -146,8 +149,8 @@ impl ZooKeeper {
     }
 }
 
-fn mode(port: u16) -> Result<String> {
-    let said = ask(port, "srvr", Duration::from_secs(1))?;
+fn mode(port: u16, within: Duration) -> Result<String> {
+    let said = ask(port, "srvr", within)?;
     let mode = said.lines().find_map(|line| line.strip_prefix("Mode: "));
     mode.map(str::to_owned).ok_or_else(|| Error::Reply(said.trim_end().to_owned()))
 }

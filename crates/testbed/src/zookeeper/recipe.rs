@@ -103,7 +103,9 @@ impl Recipe for Node {
     fn command(&self, place: &Place) -> Vec<OsString> {
         let jars: Vec<_> = CLASSES.iter().map(|name| format!("{JARS}/{name}.jar")).collect();
         let mut words: Vec<OsString> = vec!["java".into()];
-        words.extend(["-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"].map(Into::into));
+        // Quick to start: the simple compiler and collector, and no file for tools that watch a JVM.
+        let small = ["-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"];
+        words.extend(small.map(Into::into));
         if let Some(check) = self.options.container_check {
             words.push(format!("-Dznode.container.checkIntervalMs={}", check.as_millis()).into());
         }
@@ -115,12 +117,13 @@ impl Recipe for Node {
 
     /// Known by its folder. `ruok` would be answered too early, and it listens for TLS last.
     fn serves(&self, place: &Place) -> bool {
+        const SOON: Duration = Duration::from_secs(1);
         let port = place.ports[0];
-        let Ok(said) = ask(port, "conf", Duration::from_secs(1)) else { return false };
+        let Ok(said) = ask(port, "conf", SOON) else { return false };
         let is_own = said.contains(&format!("dataDir={}/", place.data().display()));
         let secure = format!("secureClientPort={}\n", secure_port(place));
         let is_all = self.options.tls.is_none() || said.contains(&secure);
-        is_own && is_all && mode(port).is_ok()
+        is_own && is_all && mode(port, SOON).is_ok()
     }
 }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use testbed::{done, until};
+
 use crate::backend::{
     Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Snapshot, Watch,
 };
@@ -123,19 +125,11 @@ impl Stage {
     /// Others have it on these nodes.
     async fn taken(&self, nodes: &[usize]) {
         for at in nodes {
-            let answer = self.nodes[*at].inner.try_acquire(&self.claim()).await.unwrap();
+            // However much time passes.
+            let theirs = Claim { lease: 3600 * S, ..self.claim() };
+            let answer = self.nodes[*at].inner.try_acquire(&theirs).await.unwrap();
             assert!(matches!(answer, Attempt::Granted { .. }));
         }
-    }
-
-    async fn until(&self, what: &str, holds: impl Fn() -> bool) {
-        for _ in 0..10_000 {
-            if holds() {
-                return;
-            }
-            tokio::task::yield_now().await;
-        }
-        panic!("{what}: not so");
     }
 
     /// Nothing is held or waited for on any node.
@@ -157,11 +151,11 @@ async fn what_is_left_is_what_the_textbook_says() {
     stage.nodes[2..].iter().for_each(|n| n.silent(true));
     let lock = stage.client.lock("x").lease(5 * S);
     let acquiring = tokio::spawn(async move { lock.try_acquire().await });
-    stage.until("all are asked", || stage.nodes[4].waiting.load(SeqCst) == 1).await;
+    until("all are asked", || async { stage.nodes[4].waiting.load(SeqCst) == 1 }).await;
     stage.clock.advance(2 * S);
     assert!(!acquiring.is_finished(), "two of five are not enough");
     stage.nodes[2].silent(false);
-    let guard = acquiring.await.unwrap().unwrap().expect("three of five are");
+    let guard = done("an answer", acquiring).await.unwrap().expect("three of five are");
     assert_eq!(guard.remaining(), Duration::from_millis(2948));
 }
 
@@ -173,12 +167,12 @@ async fn silent_nodes_are_given_up_after_their_time() {
     let claim = stage.claim();
     let (quorum, asked) = (stage.quorum.clone(), claim.clone());
     let acquiring = tokio::spawn(async move { quorum.try_acquire(&asked).await });
-    stage.until("all are asked", || stage.nodes[4].waiting.load(SeqCst) == 1).await;
+    until("all are asked", || async { stage.nodes[4].waiting.load(SeqCst) == 1 }).await;
     stage.clock.advance(S - Duration::from_millis(1));
     tokio::task::yield_now().await;
     assert!(!acquiring.is_finished());
     stage.clock.advance(Duration::from_millis(1));
-    let error = acquiring.await.unwrap().unwrap_err();
+    let error = done("an answer", acquiring).await.unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
     let said = error.to_string();
     assert!(said.contains("2 of 5 nodes granted it, 3 needed"), "{said}");
@@ -188,11 +182,11 @@ async fn silent_nodes_are_given_up_after_their_time() {
     );
     // Also those that did not answer are told to let go.
     stage.nodes.iter().for_each(|n| n.silent(false));
-    for _ in 0..100 {
+    until("nothing is left", || async {
         stage.clock.advance(Duration::from_millis(10));
-        tokio::task::yield_now().await;
-    }
-    assert!(stage.is_empty().await);
+        stage.is_empty().await
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -255,17 +249,12 @@ async fn after_so_many_rounds_it_gives_up() {
     stage.taken(&[0, 1, 2]).await;
     let lock = stage.client.lock("x");
     let acquiring = tokio::spawn(async move { lock.acquire().await });
-    let mut error = None;
-    let mut acquiring = Some(acquiring);
-    for _ in 0..10_000 {
+    until("it gives up", || async {
         stage.clock.advance(Duration::from_millis(1));
-        tokio::time::sleep(Duration::from_micros(200)).await;
-        if acquiring.as_ref().is_some_and(|a| a.is_finished()) {
-            error = acquiring.take().unwrap().await.unwrap().err();
-            break;
-        }
-    }
-    let said = error.expect("an error").to_string();
+        acquiring.is_finished()
+    })
+    .await;
+    let said = done("it gives up", acquiring).await.expect_err("an error").to_string();
     assert!(said.contains("gave up: after 4 rounds") && said.contains("node n2: held by another"), "{said}");
     assert_eq!(stage.nodes[0].asked.lock().unwrap().len(), 4);
 }
@@ -310,10 +299,7 @@ async fn a_renewal_repairs_a_minority() {
     forget(1).await;
     let renewed = stage.quorum.renew(std::slice::from_ref(&claim)).await.unwrap();
     assert!(matches!(renewed[..], [Renewal::Held { .. }]));
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
-    assert!(has(0).await && has(1).await, "by the same id");
+    until("it is repaired by the same id", || async { has(0).await && has(1).await }).await;
     for at in 0..3 {
         forget(at).await;
     }
@@ -332,7 +318,7 @@ async fn a_repair_that_is_needed_counts() {
     stage.nodes[3..].iter().for_each(|n| n.silent(true));
     let quorum = stage.quorum.clone();
     let renewing = tokio::spawn(async move { quorum.renew(&[claim]).await });
-    stage.until("all are asked", || stage.nodes[4].waiting.load(SeqCst) == 1).await;
+    until("all are asked", || async { stage.nodes[4].waiting.load(SeqCst) == 1 }).await;
     stage.clock.advance(S);
-    assert!(matches!(renewing.await.unwrap().unwrap()[..], [Renewal::Held { .. }]));
+    assert!(matches!(done("an answer", renewing).await.unwrap()[..], [Renewal::Held { .. }]));
 }

@@ -1,0 +1,100 @@
+//! All that is told through `tracing` in this program, by the names that it is about. The keeper speaks on a thread of
+//! its own, so that nothing less than the whole program can be listened to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Mutex, Once};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+pub(crate) type Fields = BTreeMap<String, String>;
+
+/// A span or an event.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    pub(crate) what: String,
+    pub(crate) level: String,
+    pub(crate) fields: Fields,
+}
+
+static EVENTS: Mutex<Vec<Told>> = Mutex::new(Vec::new());
+static SPANS: Mutex<BTreeMap<u64, Told>> = Mutex::new(BTreeMap::new());
+
+struct Listener(AtomicU64);
+
+struct Reader<'a>(&'a mut Fields);
+
+impl Visit for Reader<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.insert(field.name().to_owned(), format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name().to_owned(), value.to_owned());
+    }
+}
+
+impl Subscriber for Listener {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "tenure"
+    }
+
+    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
+        let id = self.0.fetch_add(1, SeqCst) + 1;
+        let metadata = attributes.metadata();
+        let mut fields = Fields::new();
+        attributes.record(&mut Reader(&mut fields));
+        let told = Told { what: metadata.name().to_owned(), level: metadata.level().to_string(), fields };
+        SPANS.lock().unwrap().insert(id, told);
+        Id::from_u64(id)
+    }
+
+    fn record(&self, id: &Id, values: &Record<'_>) {
+        let mut spans = SPANS.lock().unwrap();
+        values.record(&mut Reader(&mut spans.get_mut(&id.into_u64()).unwrap().fields));
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields::new();
+        event.record(&mut Reader(&mut fields));
+        let what = fields.remove("message").unwrap();
+        EVENTS.lock().unwrap().push(Told { what, level: event.metadata().level().to_string(), fields });
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// From now on. Each name is to be used by one test only.
+pub(crate) fn listen() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| tracing::subscriber::set_global_default(Listener(AtomicU64::new(0))).unwrap());
+}
+
+/// What was told of this name so far.
+fn of(name: &str, all: impl IntoIterator<Item = Told>) -> Vec<Told> {
+    all.into_iter().filter(|told| told.fields.get("name").is_some_and(|n| n == name)).collect()
+}
+
+pub(crate) fn events(name: &str) -> Vec<Told> {
+    of(name, EVENTS.lock().unwrap().clone())
+}
+
+pub(crate) fn spans(name: &str) -> Vec<Told> {
+    of(name, all_spans())
+}
+
+/// Also those that are about no name.
+pub(crate) fn all_spans() -> Vec<Told> {
+    SPANS.lock().unwrap().values().cloned().collect()
+}
+
+pub(crate) fn words(told: &[Told]) -> Vec<&str> {
+    told.iter().map(|t| t.what.as_str()).collect()
+}

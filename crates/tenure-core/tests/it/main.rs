@@ -1,0 +1,9 @@
+//! All that is shown of the core from outside, in one program.
+
+mod clock;
+mod deadlocks;
+mod durability;
+mod listener;
+mod signs;
+mod unpolled;
+mod warnings;

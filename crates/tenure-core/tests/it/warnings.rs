@@ -1,0 +1,73 @@
+//! What is said to people in the log.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use tenure_core::layers::{Call, Fate, Faults};
+use tenure_core::{Client, Clock, Memory, Settings};
+use testbed::{PATIENCE, done, until, within};
+
+use crate::listener::{events, listen, words};
+
+fn said(name: &str, what: &str) -> bool {
+    words(&events(name)).iter().any(|line| line.contains(what))
+}
+
+#[tokio::test]
+async fn a_task_that_waits_for_itself_is_told_how_to_enter_again() {
+    const WARNING: &str = "waits for a name that it holds itself";
+    listen();
+    let client = Client::new(Memory::new());
+    // Another task waits for this one: nothing is wrong with that.
+    let other = client.lock("shared").acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let lock = client.lock("shared");
+        async move { lock.acquire().await }
+    });
+    until("the other waits", || async { said("shared", "waiting") }).await;
+    // This one waits for itself, and came later.
+    let own = tokio::spawn(async move {
+        let _held = client.lock("own").acquire().await.unwrap();
+        client.lock("own").acquire().await
+    });
+    until("it is said", || async { said("own", WARNING) }).await;
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert!(!said("shared", WARNING), "{:?}", events("shared"));
+    own.abort();
+    drop(other);
+    drop(done("the other", waiting).await.unwrap());
+}
+
+/// The answer of a store that cannot tell whether an attempt on a broken connection is still to come.
+#[tokio::test]
+async fn a_release_that_is_never_confirmed_is_over_with_its_lease() {
+    const LEASE: Duration = Duration::from_secs(2);
+    listen();
+    let releases = Arc::new(AtomicUsize::new(0));
+    let (counted, clock) = (releases.clone(), Clock::manual());
+    let store = Faults::new(Arc::new(Memory::with_clock(clock.clone())), move |call| {
+        let release = matches!(call, Call::Release(_));
+        counted.fetch_add(usize::from(release), SeqCst);
+        Fate { reply_lost: release, ..Fate::default() }
+    });
+    let mut settings = Settings::default();
+    (settings.call_timeout, settings.close_timeout) = (LEASE / 8, PATIENCE);
+    let client = Client::with(Arc::new(store), settings);
+    let start = Instant::now();
+    drop(client.lock("gone").lease(LEASE).acquire().await.unwrap());
+    // The next acquire waits for it, but not for a lease: by the clock of the store no time passes.
+    let next =
+        within("it was freed", client.lock("gone").try_acquire()).await.unwrap().expect("nobody has it");
+    assert!(start.elapsed() >= LEASE / 8, "{:?}", start.elapsed());
+    next.detach();
+    let closing = tokio::spawn(async move { client.close().await });
+    until("it is tried again", || async { releases.load(SeqCst) > 2 }).await;
+    clock.advance(LEASE - Duration::from_millis(1));
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert!(!closing.is_finished(), "given up before its lease was over");
+    clock.advance(Duration::from_millis(1));
+    done("it is given up", closing).await.unwrap();
+    assert!(said("gone", "not confirmed, but its time is over"), "{:?}", events("gone"));
+    assert!(!said("gone", "not released"));
+}

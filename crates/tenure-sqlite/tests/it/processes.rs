@@ -1,0 +1,296 @@
+//! Several processes on one file: they exclude each other, wake each other, and get over each other's deaths.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use testbed::{done, until, within};
+
+use crate::support::{Other, client, fresh, patient, play, say, until_waiting, wait_for_go};
+
+const ROUNDS: u64 = 300;
+
+#[test]
+fn role() {
+    play(async |role, path| match role {
+        "count" => count(path).await,
+        "create" => create(path).await,
+        "hold" => hold(path).await,
+        "wait" => wait(path, false).await,
+        "wait fair" => wait(path, true).await,
+        "latch" => latch(path).await,
+        "take" => take(path).await,
+        "observe" => observe(path).await,
+        "churn" => churn(path).await,
+        other => panic!("{other}"),
+    });
+}
+
+/// Adds to a number in a plain file, which goes wrong if anybody else does the same at the same time.
+async fn count(path: &Path) {
+    let client = client(path);
+    let file = path.with_extension("number");
+    wait_for_go();
+    for _ in 0..ROUNDS {
+        let guard = client.lock("number").acquire().await.unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let (n, last) = text.split_once(' ').unwrap();
+        let fence = guard.fence().unwrap().0;
+        assert!(fence > last.parse().unwrap(), "fences grow across processes");
+        std::fs::write(&file, format!("{} {fence}", n.parse::<u64>().unwrap() + 1)).unwrap();
+        guard.release().await.unwrap();
+    }
+    say("done");
+}
+
+#[tokio::test]
+async fn processes_exclude_each_other() {
+    let (_folder, path) = fresh();
+    let file = path.with_extension("number");
+    std::fs::write(&file, "0 0").unwrap();
+    let mut others: Vec<_> = (0..3).map(|_| Other::start("count", &path)).collect();
+    others.iter_mut().for_each(Other::go);
+    for mut other in others {
+        assert_eq!(other.says().await, "done");
+        other.ends_well();
+    }
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(text.split_once(' ').unwrap().0, (3 * ROUNDS).to_string());
+}
+
+async fn create(path: &Path) {
+    say("ready");
+    wait_for_go();
+    let client = client(path);
+    let guard = client.lock("first").acquire().await.unwrap();
+    guard.release().await.unwrap();
+    say("done");
+}
+
+#[tokio::test]
+async fn eight_processes_make_the_same_file_at_once() {
+    let (_folder, path) = fresh();
+    let mut others: Vec<_> = (0..8).map(|_| Other::start("create", &path)).collect();
+    for other in &mut others {
+        assert_eq!(other.says().await, "ready");
+    }
+    others.iter_mut().for_each(Other::go);
+    for mut other in others {
+        assert_eq!(other.says().await, "done");
+        other.ends_well();
+    }
+}
+
+async fn hold(path: &Path) {
+    let client = client(path);
+    let guard = client.lock("door").lease(Duration::from_secs(1)).acquire().await.unwrap();
+    say(guard.fence().unwrap());
+    wait_for_go();
+    let note = async || client.lock("door").holder().await.unwrap()?.note;
+    until("a note", || async { note().await.is_some() }).await;
+    say(note().await.unwrap());
+    drop(guard);
+}
+
+#[tokio::test]
+async fn a_killed_holder_is_gone_after_its_lease_and_not_before() {
+    let (_folder, path) = fresh();
+    let client = patient(&path);
+    // A machine that stands still for a lease ends it by that.
+    for _ in 0..20 {
+        let mut other = Other::start("hold", &path);
+        let fence: u64 = other.says().await.parse().unwrap();
+        let asked = Instant::now();
+        let held = client.lock("door").holder().await.unwrap();
+        other.kill();
+        let guard = within("it ends by itself, without a poll", client.lock("door").acquire()).await.unwrap();
+        if let Some(held) = held {
+            assert!(asked.elapsed() >= held.left.unwrap(), "it lasts for its lease");
+            assert!(guard.fence().unwrap().0 > fence);
+            return;
+        }
+        guard.release().await.unwrap();
+    }
+    panic!("nobody is seen to hold it");
+}
+
+#[tokio::test]
+async fn a_removed_file_is_made_anew_while_another_process_has_it_open() {
+    let (_folder, path) = fresh();
+    let mut other = Other::start("hold", &path);
+    other.says().await;
+    // What lies beside it stays, and is in use by the other process.
+    std::fs::remove_file(&path).unwrap();
+    let client = client(&path);
+    let guard =
+        client.lock("door").note("new").try_acquire().await.unwrap().expect("a new file knows of no holder");
+    other.go();
+    assert_eq!(other.says().await, "new", "the other process sees the new file");
+    other.ends_well();
+    guard.release().await.unwrap();
+}
+
+async fn wait(path: &Path, fair: bool) {
+    let client = patient(path);
+    let lock = client.lock("door");
+    let lock = if fair { lock.fair() } else { lock };
+    let guard = lock.acquire().await.unwrap();
+    say("held");
+    wait_for_go();
+    guard.release().await.unwrap();
+    say("released");
+}
+
+#[tokio::test]
+async fn a_release_wakes_another_process() {
+    let (_folder, path) = fresh();
+    let client = patient(&path);
+    let guard = client.lock("door").acquire().await.unwrap();
+    let mut other = Other::start("wait", &path);
+    until_waiting(&client, "door", 1).await;
+    guard.release().await.unwrap();
+    assert_eq!(other.says().await, "held");
+
+    // And back: this process waits, the other one releases.
+    let lock = client.lock("door");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    until_waiting(&client, "door", 1).await;
+    other.go();
+    assert_eq!(other.says().await, "released");
+    drop(done("woken", waiting).await.unwrap());
+    other.ends_well();
+}
+
+#[tokio::test]
+async fn a_killed_waiter_is_skipped() {
+    let (_folder, path) = fresh();
+    let client = patient(&path);
+    let guard = client.lock("door").fair().acquire().await.unwrap();
+    let mut first = Other::start("wait fair", &path);
+    until_waiting(&client, "door", 1).await;
+    let mut second = Other::start("wait fair", &path);
+    until_waiting(&client, "door", 2).await;
+    first.kill();
+    guard.release().await.unwrap();
+    assert_eq!(second.says().await, "held");
+    tenure_sqlite::open(&path, tenure_sqlite::Options::default()).unwrap();
+    let fifos = std::fs::read_dir(format!("{}-wake", path.display())).unwrap().count();
+    assert_eq!(fifos, 1, "whoever opens the store removes that of the dead one");
+    second.ends_well();
+}
+
+#[tokio::test]
+async fn an_opener_removes_what_the_dead_left() {
+    let (_folder, path) = fresh();
+    let here = patient(&path);
+    let _guard = here.lock("door").acquire().await.unwrap();
+    let mut other = Other::start("wait", &path);
+    until_waiting(&here, "door", 1).await;
+    let fifos = || std::fs::read_dir(format!("{}-wake", path.display())).unwrap().count();
+    assert_eq!(fifos(), 1);
+    client(&path);
+    assert_eq!(fifos(), 1, "a living one stays");
+    other.kill();
+    client(&path);
+    assert_eq!(fifos(), 0);
+}
+
+async fn latch(path: &Path) {
+    let client = patient(path);
+    client.latch("gate").wait().await.unwrap();
+    say("open");
+}
+
+#[tokio::test]
+async fn a_latch_opens_in_another_process() {
+    let (_folder, path) = fresh();
+    let client = patient(&path);
+    client.latch("gate").try_set_count(1).await.unwrap();
+    let mut other = Other::start("latch", &path);
+    until_watched(&path, "gate").await;
+    client.latch("gate").count_down().await.unwrap();
+    assert_eq!(other.says().await, "open");
+    other.ends_well();
+}
+
+/// Waits until another process is registered as a watcher, which no answer of the library tells.
+async fn until_watched(path: &Path, name: &str) {
+    let file = rusqlite::Connection::open(path).unwrap();
+    let sql = "SELECT count(*) FROM ledgers WHERE name = ?1 AND json_array_length(body, '$.watchers') > 0";
+    until("watched", || async { file.query_row(sql, [name], |row| row.get(0)).is_ok_and(|n: i64| n > 0) })
+        .await;
+}
+
+async fn take(path: &Path) {
+    let client = patient(path);
+    client.counting_semaphore("pool").acquire(1).await.unwrap();
+    say("taken");
+}
+
+#[tokio::test]
+async fn a_counting_semaphore_wakes_another_process() {
+    let (_folder, path) = fresh();
+    let client = patient(&path);
+    client.counting_semaphore("pool").release(1).await.unwrap();
+    client.counting_semaphore("pool").acquire(1).await.unwrap();
+    let mut other = Other::start("take", &path);
+    until_watched(&path, "pool").await;
+    client.counting_semaphore("pool").release(1).await.unwrap();
+    assert_eq!(other.says().await, "taken");
+    other.ends_well();
+}
+
+async fn observe(path: &Path) {
+    let client = patient(path);
+    let mut observer = client.election("seat").observe().unwrap();
+    loop {
+        match observer.next().await.unwrap() {
+            Some(holder) => say(holder.id),
+            None => say("nobody"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_observer_sees_leaders_of_another_process_come_and_go() {
+    let (_folder, path) = fresh();
+    let client = patient(&path);
+    let mut other = Other::start("observe", &path);
+    assert_eq!(other.says().await, "nobody");
+    let leader = client.election("seat").campaign().await.unwrap();
+    assert_ne!(other.says().await, "nobody");
+    leader.release().await.unwrap();
+    assert_eq!(other.says().await, "nobody");
+}
+
+/// Takes and leaves locks for as long as it lives.
+async fn churn(path: &Path) {
+    let client = client(path);
+    for n in 0.. {
+        let guard = client.lock("churn").lease(Duration::from_millis(300)).acquire().await;
+        // On a loaded machine an answer may come after the lease.
+        let Ok(guard) = guard else { continue };
+        if n % 100 == 0 {
+            say(guard.fence().unwrap());
+        }
+        let _ = guard.release().await;
+    }
+}
+
+#[tokio::test]
+async fn killed_at_any_moment_the_file_stays_whole_and_fences_grow() {
+    let (_folder, path) = fresh();
+    let mut last = 0;
+    for _ in 0..5 {
+        let mut other = Other::start("churn", &path);
+        for _ in 0..3 {
+            last = other.says().await.parse::<u64>().unwrap().max(last);
+        }
+        other.kill();
+        let client = client(&path);
+        let guard = client.lock("churn").acquire().await.unwrap();
+        let fence = guard.fence().unwrap().0;
+        assert!(fence > last);
+        last = fence;
+        guard.release().await.unwrap();
+    }
+}

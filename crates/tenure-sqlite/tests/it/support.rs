@@ -1,0 +1,124 @@
+//! Other processes for tests: the test binary runs itself with a role, and talks through lines.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::Arc;
+
+use tenure_core::{Client, Settings};
+use tenure_sqlite::Options;
+use testbed::{FAR, until, wait_until, within};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+const ROLE: &str = "TENURE_TEST_ROLE";
+const PATH: &str = "TENURE_TEST_PATH";
+
+/// A folder and a path in it.
+pub(crate) fn fresh() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("locks.db");
+    (folder, path)
+}
+
+pub(crate) fn client(path: &Path) -> Client {
+    Client::new(tenure_sqlite::open(path, Options::default()).unwrap())
+}
+
+/// A client that does not look for itself, and whose holds do not end: who waits for it or with it goes on only when it
+/// is woken.
+pub(crate) fn patient(path: &Path) -> Client {
+    let mut settings = Settings::default();
+    (settings.poll, settings.lease) = (Some(FAR), FAR);
+    Client::with(Arc::new(tenure_sqlite::open(path, Options::default()).unwrap()), settings)
+}
+
+/// Waits until `n` processes wait for `name`.
+pub(crate) async fn until_waiting(client: &Client, name: &str, n: usize) {
+    until(&format!("{n} waiting for {name}"), || async {
+        client.show(name).await.unwrap().is_some_and(|s| s.waiters.len() == n)
+    })
+    .await;
+}
+
+/// Another process.
+pub(crate) struct Other {
+    process: std::process::Child,
+    stdin: Option<ChildStdin>,
+    lines: UnboundedReceiver<String>,
+}
+
+impl Other {
+    /// Starts this test binary in a role, which `processes::role` plays.
+    pub(crate) fn start(role: &str, path: &Path) -> Self {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "processes::role", "--nocapture", "--quiet"])
+            .env(ROLE, role)
+            .env(PATH, path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (send, lines) = unbounded_channel();
+        let stdout = BufReader::new(process.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                // The test harness writes lines of its own.
+                if let Some((_, said)) = line.split_once('@') {
+                    let _ = send.send(said.to_owned());
+                }
+            }
+        });
+        let stdin = process.stdin.take();
+        Self { process, stdin, lines }
+    }
+
+    /// The next line it says.
+    pub(crate) async fn says(&mut self) -> String {
+        within("the other process speaks", self.lines.recv()).await.expect("it lives")
+    }
+
+    /// Tells it to go on.
+    pub(crate) fn go(&mut self) {
+        writeln!(self.stdin.as_mut().unwrap(), "go").unwrap();
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Waits for its end, which must be a good one.
+    pub(crate) fn ends_well(mut self) {
+        drop(self.stdin.take());
+        let status = wait_until("the other process ends", || self.process.try_wait().unwrap());
+        assert!(status.success(), "{status}");
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Says a line to whoever started this process.
+pub(crate) fn say(line: impl std::fmt::Display) {
+    println!("@{line}");
+}
+
+/// Waits until told to go on.
+pub(crate) fn wait_for_go() {
+    std::io::stdin().lock().read_line(&mut String::new()).unwrap();
+}
+
+/// In another process: the role to play, and the path of the store.
+fn role() -> Option<(String, PathBuf)> {
+    Some((std::env::var(ROLE).ok()?, std::env::var_os(PATH)?.into()))
+}
+
+/// In another process: plays its role. In the test run itself: nothing.
+pub(crate) fn play(act: impl AsyncFnOnce(&str, &Path)) {
+    let Some((role, path)) = role() else { return };
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(act(&role, &path));
+}

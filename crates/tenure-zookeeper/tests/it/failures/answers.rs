@@ -1,0 +1,192 @@
+//! Answers that are lost on the way: to creates, to deletes, and the watches that fire meanwhile.
+
+use std::time::Duration;
+
+use testbed::{Cut, ZkRequest, done, until, within};
+
+use super::bench::{Bench, LONG, client, heirs, now, options, templates, wait_for, waiting, without_poll};
+
+/// Where claims of a kind make nodes.
+fn folders(name: &str) -> Vec<String> {
+    match name.starts_with("permits") {
+        true => vec![format!("/{name}/locks/"), format!("/{name}/leases/")],
+        false => vec![format!("/{name}/")],
+    }
+}
+
+/// E3. A create whose answer is lost is found again, and so is one that never came: there is one node for a lock, and
+/// three for three permits. Those who wait behind it get in.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_without_an_answer_is_found_again() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let (away, near) = (network.client(LONG).await, bench.client().await);
+    for (name, lock) in templates(&away, "made") {
+        // The folders are there, and what is cut is the node.
+        lock.acquire().await.unwrap().release().await.unwrap();
+        for (folder, cut) in folders(&name)
+            .iter()
+            .flat_map(|f| [(f.clone(), Cut::AfterRequest), (f.clone(), Cut::BeforeRequest)])
+        {
+            network.proxy.cut_once_at(ZkRequest::Create, &folder, cut);
+            let guard = within(&name, lock.acquire()).await.unwrap();
+            assert_eq!(network.proxy.cuts_left(), 0, "{name}: {cut:?}");
+            let heir = heirs(&near, "made").into_iter().find(|(n, _)| *n == name).unwrap().1;
+            let next = wait_for(heir);
+            waiting(&near, &name, 1).await;
+            let seen = near.show(&name).await.unwrap().unwrap();
+            assert_eq!(seen.holders.len(), 1, "{name}: {cut:?}: {seen:?}");
+            assert_eq!(seen.holders[0].fence, guard.fence(), "{name}: {cut:?}");
+            assert_eq!(
+                seen.holders[0].holds,
+                if name.starts_with("permits") { 3 } else { 1 },
+                "{name}: {cut:?}"
+            );
+            guard.release().await.unwrap();
+            done(&name, next).await.unwrap().release().await.unwrap();
+            bench.is_empty(&name).await;
+        }
+    }
+}
+
+/// E3. One that is given up in that state leaves nothing: its node is looked for when there is a connection again, long
+/// before the session ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_without_an_answer_given_up_leaves_nothing() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let (away, near) = (network.client(LONG).await, bench.client().await);
+    let kept = away.lock("kept").acquire().await.unwrap();
+    for (name, lock) in templates(&away, "given-up") {
+        lock.acquire().await.unwrap().release().await.unwrap();
+        for folder in folders(&name) {
+            network.proxy.cut_once_at(ZkRequest::Create, &folder, Cut::AfterRequest);
+            let given_up = wait_for(lock.clone());
+            until("it is cut", || async { network.proxy.cuts_left() == 0 }).await;
+            network.down();
+            given_up.abort();
+            network.up();
+            bench.is_empty(&name).await;
+        }
+        let heir = heirs(&near, "given-up").into_iter().find(|(n, _)| *n == name).unwrap().1;
+        within(&name, heir.acquire()).await.unwrap().release().await.unwrap();
+    }
+    // The same session all the time: it is not its end that has freed them.
+    kept.release().await.unwrap();
+}
+
+/// E3, E5. The same while there is no connection for longer than a request is waited for: what only asked and what was given
+/// up are deleted all the same, though the session goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_could_not_be_deleted_during_an_outage_is_deleted_after_it() {
+    const LIMIT: Duration = Duration::from_millis(500);
+    let bench = Bench::start();
+    let network = bench.network();
+    let near = bench.client().await;
+    let mut short = options(network.proxy.port(), LONG);
+    short.timeout = LIMIT;
+    let away = client(short).await;
+    let outage = async |request, cut| {
+        // Whoever is connected stays so until the cut.
+        network.proxy.refuse();
+        network.proxy.cut_once_at(request, "/x/", cut);
+        let asked = tokio::spawn({
+            let lock = away.lock("x");
+            async move { lock.try_acquire().await }
+        });
+        until("it is cut", || async { network.proxy.cuts_left() == 0 }).await;
+        let begin = now(&near);
+        until("it takes long", || async { now(&near).since(begin) > LIMIT * 2 }).await;
+        asked.abort();
+        network.up();
+    };
+    let held = near.lock("x").acquire().await.unwrap();
+    outage(ZkRequest::Delete, Cut::BeforeRequest).await;
+    until("only the holder stands there", || async { bench.children("/x").len() == 1 }).await;
+    outage(ZkRequest::Create, Cut::AfterRequest).await;
+    until("only the holder stands there", || async { bench.children("/x").len() == 1 }).await;
+    held.release().await.unwrap();
+    bench.is_empty("x").await;
+    away.lock("x").acquire().await.unwrap().release().await.unwrap();
+}
+
+/// E5. A delete that does not come, or whose answer does not: the release is a release, nothing stays, and the next one
+/// enters.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_without_an_answer_is_brought_to_its_end() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let (away, near) = (network.client(LONG).await, bench.client().await);
+    for (name, lock) in templates(&away, "released") {
+        for cut in [Cut::BeforeRequest, Cut::AfterRequest] {
+            let guard = lock.acquire().await.unwrap();
+            let heir = heirs(&near, "released").into_iter().find(|(n, _)| *n == name).unwrap().1;
+            let next = wait_for(heir);
+            waiting(&near, &name, 1).await;
+            network.proxy.cut_once_at(ZkRequest::Delete, &format!("/{name}/"), cut);
+            let released = within("released", guard.release()).await;
+            assert!(released.is_ok(), "{name}: {cut:?}: {released:?}");
+            assert_eq!(network.proxy.cuts_left(), 0, "{name}");
+            done(&name, next).await.unwrap().release().await.unwrap();
+            bench.is_empty(&name).await;
+        }
+    }
+}
+
+/// E5. A guard that is dropped while nobody is there to hear of it is released when somebody is again.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_dropped_without_a_connection_is_released_later() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let (away, near) = (network.client(LONG).await, bench.client().await);
+    let held = templates(&away, "dropped");
+    let mut guards = Vec::new();
+    for (_, lock) in &held {
+        guards.push(lock.acquire().await.unwrap());
+    }
+    let session = bench.owners("/lock-dropped")[0];
+    network.down();
+    drop(guards);
+    network.up();
+    for (name, lock) in heirs(&near, "dropped") {
+        within(&name, lock.acquire()).await.unwrap().release().await.unwrap();
+        bench.is_empty(&name).await;
+    }
+    assert!(bench.zk.sessions().unwrap().contains(&session), "it was not the end of the session");
+}
+
+/// E7. A release while the waiter has no connection: it looks again as soon as it has one, and needs no poll for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_during_a_cut_is_seen_after_it() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let (away, near) = (network.client_with(LONG, without_poll()).await, bench.client().await);
+    let mut waiters = Vec::new();
+    let held = heirs(&near, "unseen");
+    for ((name, mine), (_, theirs)) in held.into_iter().zip(templates(&away, "unseen")) {
+        let guard = mine.acquire().await.unwrap();
+        let waiter = wait_for(theirs);
+        waiting(&near, &name, 1).await;
+        waiters.push((name, guard, waiter));
+    }
+    // Also one that waits for a number.
+    let latch = near.latch("unseen");
+    assert!(latch.try_set_count(1).await.unwrap());
+    let theirs = away.latch("unseen");
+    let watches = bench.zk.watches().unwrap();
+    let opened = tokio::spawn(async move { theirs.wait().await });
+    until("it watches the number", || async { bench.zk.watches().unwrap() > watches }).await;
+    network.down();
+    latch.count_down().await.unwrap();
+    let mut rest = Vec::new();
+    for (name, guard, waiter) in waiters {
+        guard.release().await.unwrap();
+        rest.push((name, waiter));
+    }
+    network.up();
+    for (name, waiter) in rest {
+        let guard = within(&name, waiter).await.unwrap().unwrap();
+        guard.release().await.unwrap();
+    }
+    within("the latch", opened).await.unwrap().unwrap();
+}

@@ -1,0 +1,153 @@
+//! Many who wait, and numbers that come to their end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_core::backend::Interest;
+use tenure_core::{Backend, HoldId, Kind};
+use testbed::{FAR, ZkMode, ZooKeeper, done, until, within};
+
+use super::bench::{Bench, LONG, claim, fence, open, options, wait_for};
+
+const MANY: usize = 1000;
+
+/// How many watches have fired so far, by the server's own account.
+fn fired(zk: &ZooKeeper) -> u64 {
+    let measures = zk.measures().unwrap();
+    let kinds = ["created", "deleted", "changed", "children"];
+    let count = |kind| {
+        let name = format!("zk_sum_node_{kind}_watch_count");
+        measures
+            .get(&name)
+            .and_then(|n| n.parse::<f64>().ok())
+            .unwrap_or_else(|| panic!("no {name} in {measures:#?}"))
+    };
+    kinds.iter().map(count).sum::<f64>() as u64
+}
+
+/// E6. A thousand wait, in fifty sessions: one release fires one watch, and all get in, each by one.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_release_fires_one_watch() {
+    let bench = Bench::start();
+    // A holder of another library: ours watches its own node too, which is one more that fires, for itself.
+    let mut raw = bench.raw();
+    raw.create("/x", b"", ZkMode::Container).unwrap();
+    let stem = "/x/_c_00000000-0000-4000-8000-000000000000-lock-";
+    let held = raw.create(stem, b"", ZkMode::EphemeralSequential).unwrap();
+    let mut clients = Vec::new();
+    for _ in 0..50 {
+        clients.push(bench.lasting().await);
+    }
+    let (entered, mut entries) = tokio::sync::mpsc::unbounded_channel();
+    let waiters: Vec<_> = (0..MANY)
+        .map(|n| {
+            let (lock, entered) = (clients[n % clients.len()].lock("x").fair(), entered.clone());
+            tokio::spawn(async move {
+                let guard = lock.acquire().await.unwrap();
+                let (go, wait) = tokio::sync::oneshot::channel::<()>();
+                entered.send(go).unwrap();
+                let _ = wait.await;
+                guard.release().await.unwrap();
+            })
+        })
+        .collect();
+    until("all of them wait", || async { bench.children("/x").len() == MANY + 1 }).await;
+    // One of each session, and the first of all watches who holds it.
+    until("they have armed their watches", || async {
+        let (armed, watched) = (bench.zk.watches().unwrap(), bench.zk.word("wchp").unwrap());
+        armed >= clients.len() as u64 && watched.lines().any(|path| path == held)
+    })
+    .await;
+    let before = fired(&bench.zk);
+    raw.delete(&held, None).unwrap();
+    let first = within("the first enters", entries.recv()).await.unwrap();
+    let woken = fired(&bench.zk) - before;
+    println!("one release with {MANY} waiting: {woken} watch fired");
+    assert_eq!(woken, 1);
+    drop(first);
+    for n in 1..MANY {
+        drop(within(&format!("number {n} enters"), entries.recv()).await.unwrap());
+    }
+    for waiter in waiters {
+        done("all leave", waiter).await;
+    }
+    let all = fired(&bench.zk) - before;
+    println!("{MANY} releases: {all} watches fired");
+    // A holder watches its own node once it has held it for a while.
+    assert!(all <= 2 * MANY as u64, "{all}");
+    bench.is_empty("x").await;
+}
+
+/// E6. The same one step below, in one session: a thousand claims that wait, and one of them hears of the release.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_release_tells_one_claim() {
+    let bench = Bench::start();
+    let store = open(options(bench.zk.port(), FAR)).await;
+    let holder = claim("x", Kind::Lock);
+    assert!(fence(&*store, &holder).await.is_some());
+    let client = tenure_core::ClientId::new();
+    let mut ears = Vec::new();
+    for n in 0..MANY {
+        let mut waits = claim("x", Kind::FairLock);
+        (waits.id, waits.wait) = (HoldId { client, n: n as u64 + 1 }, Some(FAR));
+        let watch = store.watch(&waits.name, Interest::Claim(&waits)).await.unwrap();
+        assert!(fence(&*store, &waits).await.is_none());
+        ears.push((waits, watch));
+    }
+    assert_eq!(bench.children("/x").len(), MANY + 1);
+    let before = fired(&bench.zk);
+    store.release(&holder, 0).await.unwrap();
+    let (first, mut watch) = ears.remove(0);
+    within("the first is told", watch.signal()).await;
+    assert!(fence(&*store, &first).await.is_some(), "and granted");
+    let told = fired(&bench.zk) - before;
+    println!("one release with {MANY} claims in one session: {told} watch fired");
+    assert_eq!(told, 1);
+    for (_, watch) in &mut ears {
+        let signal = watch.signal();
+        assert!(tokio::time::timeout(Duration::from_micros(1), signal).await.is_err(), "another was told");
+    }
+}
+
+/// E8. Five thousand nodes of others ahead: it waits for one of them, and enters when they are gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn five_thousand_ahead_are_waited_for_one_by_one() {
+    const AHEAD: usize = 5000;
+    let bench = Bench::start();
+    let mine = bench.client().await;
+    mine.lock("x").acquire().await.unwrap().release().await.unwrap();
+    let mut raw = bench.raw();
+    let stem = "/x/_c_00000000-0000-4000-8000-000000000000-lock-";
+    for _ in 0..AHEAD {
+        raw.create(stem, b"", ZkMode::EphemeralSequential).unwrap();
+    }
+    let watches = bench.zk.watches().unwrap();
+    let next = wait_for(mine.lock("x"));
+    until("it stands", || async { bench.children("/x").len() == AHEAD + 1 }).await;
+    until("it watches one", || async { bench.zk.watches().unwrap() == watches + 1 }).await;
+    let show = within("an answer for people", mine.show("x")).await.unwrap().unwrap();
+    assert!(show.holders.len() == 1 && show.holders[0].foreign);
+    assert!(!next.is_finished());
+    raw.close().unwrap();
+    done("they are gone", next).await.unwrap().release().await.unwrap();
+}
+
+/// E8. Where the counter of a folder has gone round, the one with the larger number came first.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_order_is_kept_where_the_counter_goes_round() {
+    let bench = Bench::start();
+    let mine: Arc<_> = open(options(bench.zk.port(), LONG)).await;
+    let look = tenure_core::Client::with(mine, tenure_core::Settings::default());
+    let mut raw = bench.raw();
+    raw.create("/x", b"", ZkMode::Persistent).unwrap();
+    for sequence in ["-lock--2147483647", "-lock--2147483648", "-lock-2147483647"] {
+        raw.create(&format!("/x/_c_00000000-0000-4000-8000-000000000000{sequence}"), b"", ZkMode::Ephemeral)
+            .unwrap();
+    }
+    let seen = look.show("x").await.unwrap().unwrap();
+    assert!(seen.holders[0].id.ends_with("-lock-2147483647"), "{seen:?}");
+    assert!(seen.waiters[0].id.ends_with("-lock--2147483648"), "{seen:?}");
+    assert!(seen.waiters[1].id.ends_with("-lock--2147483647"), "{seen:?}");
+    raw.close().unwrap();
+    look.lock("x").acquire().await.unwrap().release().await.unwrap();
+}

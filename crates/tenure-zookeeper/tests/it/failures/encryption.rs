@@ -1,0 +1,72 @@
+//! Encrypted connections, and certificates that are wrong or not there. Each is told in words, soon.
+
+use tenure_core::Error;
+use tenure_zookeeper::{Options, Tls};
+use testbed::{Certificates, ZooKeeperOptions, done};
+
+use super::bench::{Bench, LONG, client, options, wait_for, waiting};
+use super::rights::{NOBODY, is_config, refused};
+
+fn secure(bench: &Bench, tls: Tls) -> Options {
+    let mut options = options(bench.zk.secure_port(), LONG);
+    options.tls = Some(tls);
+    options
+}
+
+/// B9. A certificate by an unknown authority is refused in words, and nothing is sent to such a server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_nobody_vouches_for_is_refused() {
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let files = Certificates::generate(folder.path()).unwrap();
+    let other = Certificates::generate(elsewhere.path()).unwrap();
+    let bench = Bench::with(ZooKeeperOptions { tls: Some(files.clone()), ..ZooKeeperOptions::default() });
+    let known = |ca: &std::path::Path| {
+        let mut tls = Tls::default();
+        tls.ca = Some(ca.to_owned());
+        tls
+    };
+    let mine = client(secure(&bench, known(&files.ca))).await;
+    let guard = mine.lock("x").acquire().await.unwrap();
+    let next = wait_for(bench.client().await.lock("x"));
+    waiting(&mine, "x", 1).await;
+    guard.release().await.unwrap();
+    done("the other", next).await.unwrap().release().await.unwrap();
+    let error = refused(secure(&bench, known(&other.ca)), LONG).await;
+    println!("{error}");
+    is_config(&error, &["certificate"]);
+    // TLS spoken to a port that does not.
+    let mut plain = options(bench.zk.port(), LONG);
+    plain.tls = Some(known(&files.ca));
+    let error = refused(plain, NOBODY).await;
+    println!("{error}");
+    assert!(matches!(error, Error::Config(_) | Error::Unavailable { .. }), "{error}");
+    // And no TLS to one that does.
+    let error = refused(options(bench.zk.secure_port(), LONG), NOBODY).await;
+    println!("{error}");
+    assert!(matches!(error, Error::Config(_) | Error::Unavailable { .. }), "{error}");
+    let none = refused(secure(&bench, Tls::default()), LONG).await;
+    is_config(&none, &["ca=FILE"]);
+    let missing = refused(secure(&bench, known(&folder.path().join("missing.pem"))), LONG).await;
+    is_config(&missing, &["missing.pem"]);
+}
+
+/// B9. Where the servers want a certificate of clients, one without is refused in words.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_without_a_certificate_is_refused_where_one_is_needed() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = Certificates::generate(folder.path()).unwrap();
+    let bench = Bench::with(ZooKeeperOptions {
+        tls: Some(files.clone()),
+        client_certificates: true,
+        ..ZooKeeperOptions::default()
+    });
+    let mut with = Tls::default();
+    with.ca = Some(files.ca.clone());
+    let without = with.clone();
+    with.identity = Some((files.certificate.clone(), files.key.clone()));
+    let mine = client(secure(&bench, with)).await;
+    mine.lock("x").acquire().await.unwrap().release().await.unwrap();
+    let error = refused(secure(&bench, without), LONG).await;
+    println!("{error}");
+    is_config(&error, &["certificate"]);
+}

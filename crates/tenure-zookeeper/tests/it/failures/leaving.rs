@@ -1,0 +1,150 @@
+//! Holders and waiters that go: stopped, killed, closed, dropped at any moment.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use tenure_core::{Client, Lock};
+use testbed::{PATIENCE, done, until, within};
+
+use super::bench::{
+    A_WHILE, Bench, LONG, SESSION, heirs, now, open, options, templates, wait_for, waiting, without_poll,
+};
+use super::worker::Worker;
+
+/// E2, A1. A process that stands still for longer than its session: the next one enters meanwhile, and on waking the guard is lost
+/// before anybody sees it held.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_stood_still_wakes_without_its_hold() {
+    let bench = Bench::start();
+    let near = bench.client().await;
+    let mut worker = Worker::start(bench.zk.port());
+    assert_eq!(worker.ask("acquire x"), "ok");
+    let next = wait_for(near.lock("x"));
+    waiting(&near, "x", 1).await;
+    assert_eq!(worker.ask("mind"), "ok");
+    worker.signal("STOP");
+    let begin = now(&near);
+    let next = done("the next one", next).await.unwrap();
+    until("it stood still", || async { now(&near).since(begin) > SESSION * 5 / 4 }).await;
+    worker.signal("CONT");
+    assert_eq!(worker.answer(), "woke held=false went_on=false told=true");
+    assert!(next.is_held());
+    next.release().await.unwrap();
+    // It works on in a session of its own.
+    assert_eq!(worker.ask("acquire x"), "ok");
+}
+
+/// E2, A2. A process that is killed: whatever it held is free one session later, and nothing stays of what it waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_process_held_is_free_after_its_session() {
+    let bench = Bench::start();
+    // No poll finds out, only what the server says when the session is over.
+    let near = Client::with(open(options(bench.zk.port(), LONG)).await, without_poll());
+    let mut worker = Worker::start(bench.zk.port());
+    let of_near = near.lock("y").acquire().await.unwrap();
+    assert_eq!(worker.ask("acquire x"), "ok");
+    assert_eq!(worker.ask("wait y"), "ok");
+    let next = wait_for(near.lock("x"));
+    waiting(&near, "x", 1).await;
+    waiting(&near, "y", 1).await;
+    let last = wait_for(near.lock("y").fair());
+    waiting(&near, "y", 2).await;
+    let (session, granted) = (bench.owners("/x")[0], format!(",to={},", SESSION.as_millis()));
+    let connections = bench.zk.word("cons").unwrap();
+    let mut of_worker = connections.lines().filter(|line| line.contains(&format!("sid=0x{session:x},")));
+    assert!(of_worker.next().is_some_and(|line| line.contains(&granted)), "{granted} in {connections}");
+    worker.signal("KILL");
+    let begin = now(&near);
+    let next = done("the next of x", next).await.unwrap();
+    println!("free {:?} after the kill, with a session of {SESSION:?}", now(&near).since(begin));
+    waiting(&near, "y", 1).await;
+    of_near.release().await.unwrap();
+    done("the one behind it", last).await.unwrap().release().await.unwrap();
+    next.release().await.unwrap();
+    bench.is_empty("x").await;
+    bench.is_empty("y").await;
+}
+
+/// A3. A store that is closed or dropped ends its session: what stood there is free at once, held, waited for and
+/// detached.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_store_held_is_free_when_it_is_closed_or_dropped() {
+    let bench = Bench::start();
+    let near = bench.client().await;
+    for close in [true, false] {
+        // The end of its session would come much too late.
+        let mine = bench.lasting().await;
+        let of_near = near.lock("y").acquire().await.unwrap();
+        let held: Vec<_> = templates(&mine, "closed");
+        for (_, lock) in &held {
+            lock.acquire().await.unwrap().detach();
+        }
+        drop(held);
+        let waiter = wait_for(mine.lock("y"));
+        waiting(&near, "y", 1).await;
+        if close {
+            mine.close().await.unwrap();
+        }
+        waiter.abort();
+        drop(waiter.await);
+        drop(mine);
+        for (name, lock) in heirs(&near, "closed") {
+            within(&name, lock.acquire()).await.unwrap().release().await.unwrap();
+            bench.is_empty(&name).await;
+        }
+        of_near.release().await.unwrap();
+        bench.is_empty("y").await;
+    }
+}
+
+/// Polls as often as it may, each time when it was woken, and drops it then. Whether it was ready before.
+async fn polled(times: usize, lock: &Lock, patience: Duration) -> bool {
+    let mut acquire = pin!(lock.acquire());
+    let mut left = times;
+    let polls = std::future::poll_fn(|cx| {
+        if left == 0 {
+            return Poll::Ready(false);
+        }
+        left -= 1;
+        match acquire.as_mut().poll(cx) {
+            Poll::Ready(guard) => {
+                drop(guard.unwrap());
+                Poll::Ready(true)
+            }
+            Poll::Pending if left == 0 => Poll::Ready(false),
+            Poll::Pending => Poll::Pending,
+        }
+    });
+    tokio::time::timeout(patience, polls).await.unwrap_or(false)
+}
+
+/// A5. Dropped after any number of polls, an acquire leaves nothing, neither where the name is free nor where it waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acquire_dropped_after_any_poll_leaves_nothing() {
+    let bench = Bench::start();
+    let (mine, near) = (bench.client().await, bench.client().await);
+    for (name, lock) in templates(&mine, "polled") {
+        let mut times = 1;
+        while !polled(times, &lock, PATIENCE).await {
+            times += 1;
+            assert!(times < 50, "{name} is never granted");
+        }
+        bench.is_empty(&name).await;
+        let heir = heirs(&near, "polled").into_iter().find(|(n, _)| *n == name).unwrap().1;
+        let held = heir.acquire().await.unwrap();
+        for times in 1..8 {
+            // One that waits is not woken any more.
+            assert!(!polled(times, &lock, A_WHILE / 3).await, "{name}");
+        }
+        until("nobody waits", || async {
+            near.show(&name).await.unwrap().is_some_and(|seen| seen.waiters.is_empty())
+        })
+        .await;
+        held.release().await.unwrap();
+        bench.is_empty(&name).await;
+    }
+    // In the same session, which is still there.
+    until("and no watch", || async { bench.zk.watches().unwrap() == 0 }).await;
+}

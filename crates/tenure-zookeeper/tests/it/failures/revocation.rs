@@ -1,0 +1,80 @@
+//! Requests to give way.
+
+use tenure_core::{Client, Error, Kind, Memory, Name};
+use testbed::{done, within};
+
+use super::bench::{A_WHILE, Bench, LONG, templates, wait_for, waiting};
+
+/// A holder hears that it is asked to give way, whether it listens before or after; nothing is taken from it. The one
+/// that waits is not disturbed, and gets in when it is released.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_hears_that_it_is_asked() {
+    let bench = Bench::start();
+    let (mine, near) = (bench.client().await, bench.client().await);
+    for (name, lock) in templates(&mine, "asked") {
+        if name.starts_with("permits") {
+            continue;
+        }
+        let asks = match name.starts_with("read") {
+            true => near.rwlock(&name).write(),
+            false => templates(&near, "asked").into_iter().find(|(n, _)| *n == name).unwrap().1,
+        };
+        assert!(!asks.revoke().await.unwrap(), "{name}: nobody is there to be asked");
+        for listens_first in [true, false] {
+            let guard = lock.acquire().await.unwrap();
+            let next = wait_for(asks.clone());
+            waiting(&near, &name, 1).await;
+            if listens_first {
+                let asked = async {
+                    // It listens at once where its node is watched already, so that nothing shows it.
+                    tokio::time::sleep(A_WHILE).await;
+                    asks.revoke().await
+                };
+                let (heard, asked) = within(&name, async { tokio::join!(guard.revoked(), asked) }).await;
+                assert!(heard.is_ok() && asked.unwrap(), "{name}");
+            } else {
+                assert!(asks.revoke().await.unwrap(), "{name}");
+                within(&name, guard.revoked()).await.unwrap();
+                within("and again", guard.revoked()).await.unwrap();
+            }
+            assert!(guard.is_held() && !next.is_finished(), "{name}");
+            guard.release().await.unwrap();
+            done(&name, next).await.unwrap().release().await.unwrap();
+        }
+    }
+}
+
+/// What was asked while the holder had no connection is heard when it has one.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_asked_during_a_cut_is_heard_after_it() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let (away, near) = (network.client(LONG).await, bench.client().await);
+    let guard = away.lock("x").acquire().await.unwrap();
+    // It listens, and then the connection goes.
+    assert!(tokio::time::timeout(A_WHILE, guard.revoked()).await.is_err());
+    network.down();
+    assert!(near.lock("x").revoke().await.unwrap());
+    network.up();
+    within("it hears", guard.revoked()).await.unwrap();
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+}
+
+/// Leaders and holders of permits are not asked, and other stores have no such request; all of them say so.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_cannot_be_asked_says_so() {
+    let bench = Bench::start();
+    let mine = bench.client().await;
+    let name = Name::new("x").unwrap();
+    for kind in [Kind::Leader, Kind::Permit { n: 1, limit: 2 }] {
+        let error = mine.backend().revoke(&name, kind).await.unwrap_err();
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+    }
+    let memory = Client::new(Memory::new());
+    let guard = memory.lock("x").acquire().await.unwrap();
+    let errors = [memory.lock("x").revoke().await.unwrap_err(), guard.revoked().await.unwrap_err()];
+    for error in errors {
+        assert!(matches!(error, Error::Unsupported { backend: "memory", .. }), "{error}");
+    }
+}

@@ -1,0 +1,130 @@
+//! Doors that are closed: logins, rights, paths and ports that are wrong. Each is told in words, soon.
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::time::Duration;
+
+use tenure_core::{Client, Error, Kind, Settings};
+use tenure_zookeeper::{Login, Options, ZooKeeper};
+use testbed::{FAR, ZkAcl, ZkMode, done, within};
+
+use super::bench::{Bench, LONG, claim, client, open, options, wait_for, waiting};
+
+/// How long somebody is waited for who does not answer.
+pub(crate) const NOBODY: Duration = Duration::from_secs(1);
+
+fn as_user(bench: &Bench, user: &str) -> Options {
+    let mut options = options(bench.zk.port(), LONG);
+    options.login = Some(Login { user: user.into(), password: "secret".into() });
+    options
+}
+
+/// Tries to open it, and says why not: by its limit, as a session would be waited for much longer.
+pub(crate) async fn refused(mut options: Options, limit: Duration) -> Error {
+    (options.timeout, options.session) = (limit, FAR);
+    within("an answer", ZooKeeper::open(options)).await.expect_err("it is not to be opened")
+}
+
+pub(crate) fn is_config(error: &Error, words: &[&str]) {
+    let text = error.to_string();
+    assert!(matches!(error, Error::Config(_)), "{error:?}");
+    assert!(words.iter().all(|word| text.contains(word)), "{words:?} in: {text}");
+}
+
+/// B9. With a login the same user shares locks, and no other user sees, takes or frees them.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_user_neither_sees_nor_frees_a_lock() {
+    let bench = Bench::start();
+    let (anna, same, otto) = (
+        client(as_user(&bench, "anna")).await,
+        client(as_user(&bench, "anna")).await,
+        client(as_user(&bench, "otto")).await,
+    );
+    let guard = anna.lock("x").acquire().await.unwrap();
+    let next = wait_for(same.lock("x"));
+    waiting(&anna, "x", 1).await;
+    is_config(&otto.lock("x").acquire().await.unwrap_err(), &["acquire x", "/x", "no right"]);
+    is_config(&otto.lock("x").try_acquire().await.unwrap_err(), &["/x", "no right"]);
+    is_config(&otto.show("x").await.unwrap_err(), &["inspect x", "/x", "no right"]);
+    is_config(&otto.lock("x").revoke().await.unwrap_err(), &["/x", "no right"]);
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    done("the same user", next).await.unwrap().release().await.unwrap();
+    // What nobody has taken yet is anybody's.
+    otto.lock("y").acquire().await.unwrap().release().await.unwrap();
+}
+
+/// B9. Who may look but not delete is told who does not own it.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_not_delete_is_told_so() {
+    let bench = Bench::start();
+    let anna = client(as_user(&bench, "anna")).await;
+    let mut raw = bench.raw();
+    raw.add_auth("digest", "anna:secret").unwrap();
+    let everything = ZkAcl { rights: 31, scheme: "auth".into(), id: String::new() };
+    let look = ZkAcl { rights: 1, scheme: "world".into(), id: "anyone".into() };
+    raw.create_with("/x", b"", ZkMode::Persistent, &[everything, look]).unwrap();
+    let guard = anna.lock("x").acquire().await.unwrap();
+    let otto = open(as_user(&bench, "otto")).await;
+    let theirs = tenure_core::Claim { id: guard.id(), ..claim("x", Kind::Lock) };
+    let error = tenure_core::Backend::release(&*otto, &theirs, 0).await.unwrap_err();
+    is_config(&error, &["not the owner of /x/_c_", "no right to delete"]);
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+}
+
+/// B9. A folder in which nobody may create: the message names it.
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_rights_are_named() {
+    let bench = Bench::start();
+    // What may pass would be tried again for much longer than a test waits.
+    let mut settings = Settings::default();
+    (settings.call_timeout, settings.outage) = (FAR, FAR);
+    let mine = Client::with(open(options(bench.zk.port(), LONG)).await, settings);
+    let look = ZkAcl { rights: 1, scheme: "world".into(), id: "anyone".into() };
+    bench.raw().create_with("/shut", b"", ZkMode::Persistent, std::slice::from_ref(&look)).unwrap();
+    for name in ["shut", "shut/below"] {
+        let error = within(name, mine.lock(name).acquire()).await.unwrap_err();
+        is_config(&error, &[&format!("acquire {name}"), &format!("/{name}"), "no right"]);
+    }
+    let error = within("permits", mine.semaphore("shut", 3).permits(1).acquire()).await.unwrap_err();
+    is_config(&error, &["/shut", "no right"]);
+    let error = within("a latch", mine.latch("shut").try_set_count(1)).await.unwrap_err();
+    is_config(&error, &["/shut", "no right"]);
+}
+
+/// B9. A chroot that does not exist is named, and not made.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chroot_that_is_not_there_is_named() {
+    let bench = Bench::start();
+    let mut wrong = options(bench.zk.port(), LONG);
+    wrong.chroot = Some("/no/such".into());
+    is_config(&refused(wrong.clone(), LONG).await, &["/no/such", "does not exist"]);
+    let late = Client::new(ZooKeeper::new(wrong).unwrap());
+    is_config(&late.lock("x").acquire().await.unwrap_err(), &["/no/such", "does not exist"]);
+    assert!(!bench.children("/").contains(&"no".to_owned()));
+}
+
+/// B9. Ports where nobody listens, where somebody says nothing, and where somebody speaks of other things.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_without_a_server_is_told_soon() {
+    let nobody = testbed::free_port().unwrap();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let strange = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (silent_port, strange_port) =
+        (silent.local_addr().unwrap().port(), strange.local_addr().unwrap().port());
+    std::thread::spawn(move || {
+        for stream in strange.incoming() {
+            let _ = stream
+                .and_then(|mut s| s.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"));
+        }
+    });
+    for port in [nobody, silent_port, strange_port] {
+        let error = refused(options(port, LONG), NOBODY).await;
+        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains(&format!("127.0.0.1:{port}")) && text.contains("client port"), "{text}");
+        println!("{text}");
+    }
+    drop(silent);
+}

@@ -1,0 +1,177 @@
+//! The connection, and the session that it carries: lost for a while, lost for good, ended by the server.
+
+use futures_util::future::join_all;
+use tenure_core::{Kind, LostReason};
+use testbed::{FAR, Rule, ZkClient, done, until, within};
+
+use super::bench::{
+    Bench, LONG, SESSION, claim, end_of, fence, heirs, now, open, options, templates, wait_for, waiting,
+};
+
+/// E1. Silence for a part of a session: what is held is held for a shorter time, and then proved again; those who waited
+/// at either end get in, and all in the same session.
+#[tokio::test(flavor = "multi_thread")]
+async fn silence_within_a_session_shortens_a_hold_and_no_more() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let (away, near) = (network.client(LONG).await, bench.client().await);
+    let guard = away.lock("x").acquire().await.unwrap();
+    let of_near = near.lock("y").acquire().await.unwrap();
+    let (to_x, to_y) = (wait_for(near.lock("x")), wait_for(away.lock("y")));
+    waiting(&near, "x", 1).await;
+    waiting(&near, "y", 1).await;
+    let session = bench.owners("/x")[0];
+    network.proxy.set_both(Rule::Stall);
+    // It is renewed every third, and this is less than is left before that.
+    until("it shrinks", || async { guard.remaining() < LONG * 5 / 8 }).await;
+    assert!(guard.is_held() && !to_x.is_finished());
+    network.proxy.heal();
+    until("it is proved again", || async { guard.remaining() > LONG * 13 / 16 }).await;
+    assert_eq!((bench.owners("/x")[0], bench.owners("/y")[1]), (session, session));
+    guard.release().await.unwrap();
+    done("the next of x", to_x).await.unwrap().release().await.unwrap();
+    of_near.release().await.unwrap();
+    done("the next of y", to_y).await.unwrap().release().await.unwrap();
+}
+
+/// E2. Silence for good: each hold has ended by its own clock before the next one enters, on the same clock. When the
+/// network is back the same client works in a new session, and what waited waits anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_session_loses_its_holds_before_others_enter() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let (away, near) = (network.client(SESSION).await, bench.client().await);
+    let of_near = near.lock("y").acquire().await.unwrap();
+    let mut held = Vec::new();
+    for (name, lock) in templates(&away, "silent") {
+        held.push((name, lock.acquire().await.unwrap()));
+    }
+    let to_y = wait_for(away.lock("y"));
+    waiting(&near, "y", 1).await;
+    let old = bench.owners("/y")[1];
+    let next: Vec<_> = heirs(&near, "silent")
+        .into_iter()
+        .map(|(_, lock)| {
+            let near = near.clone();
+            tokio::spawn(async move {
+                let guard = lock.acquire().await.unwrap();
+                (now(&near), guard)
+            })
+        })
+        .collect();
+    for (name, _) in &held {
+        waiting(&near, name, 1).await;
+    }
+    network.proxy.set_both(Rule::Stall);
+    let ends = join_all(held.iter().map(|(_, guard)| end_of(&away, guard))).await;
+    for (((name, guard), end), next) in held.iter().zip(ends).zip(next) {
+        let (entered, new) = done(name, next).await;
+        assert!(entered > end, "{name}: two holders for {:?}", end.since(entered));
+        assert!(!guard.is_held(), "{name}");
+        assert_eq!(guard.lost().await.reason, LostReason::Expired, "{name}");
+        assert!(new.fence() > guard.fence(), "{name}");
+        println!("{name}: entered {:?} after the end of the one before", entered.since(end));
+        new.release().await.unwrap();
+    }
+    network.proxy.heal();
+    until("it waits in a new session", || async { bench.owners("/y").iter().skip(1).any(|s| *s != old) })
+        .await;
+    for (name, lock) in templates(&away, "silent") {
+        within(&name, lock.acquire()).await.unwrap().release().await.unwrap();
+    }
+    of_near.release().await.unwrap();
+    done("the one that waited anew", to_y).await.unwrap().release().await.unwrap();
+    bench.is_empty("y").await;
+}
+
+/// E2. A session that a server ends, for whatever reason: the holder is told at once, long before its own clock, what
+/// waited waits anew, and the same client goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_the_server_ends_is_noticed_at_once() {
+    let bench = Bench::start();
+    let (mine, other) = (bench.lasting().await, bench.client().await);
+    let guard = mine.lock("x").acquire().await.unwrap();
+    let of_other = other.lock("y").acquire().await.unwrap();
+    let (to_x, to_y) = (wait_for(other.lock("x")), wait_for(mine.lock("y")));
+    waiting(&other, "x", 1).await;
+    waiting(&other, "y", 1).await;
+    let session = bench.owners("/x")[0];
+    bench.zk.expire(session).unwrap();
+    within("it is told", guard.lost()).await;
+    let next = done("the next of x", to_x).await.unwrap();
+    assert!(next.fence() > guard.fence());
+    until("it waits anew", || async { bench.owners("/y").get(1).is_some_and(|s| *s != session) }).await;
+    of_other.release().await.unwrap();
+    let again = done("the next of y", to_y).await.unwrap();
+    next.release().await.unwrap();
+    within("the same client", mine.lock("x").acquire()).await.unwrap().release().await.unwrap();
+    again.release().await.unwrap();
+}
+
+/// E4. Only the servers can say that a session is over. One that outlived a long silence is taken up again: what it held
+/// was lost by then and is given back, and where it waited it goes on waiting. Here somebody else keeps it alive.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_outlived_the_silence_is_taken_up_again() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let (away, near) = (network.client(SESSION).await, bench.client().await);
+    let guard = away.lock("x").acquire().await.unwrap();
+    let of_near = near.lock("y").acquire().await.unwrap();
+    let to_y = wait_for(away.lock("y"));
+    waiting(&near, "y", 1).await;
+    let old = bench.owners("/x")[0];
+    network.down();
+    // Whoever has its number has the session.
+    let kept = ZkClient::attach(bench.zk.port(), old, FAR).unwrap();
+    let begin = now(&near);
+    within("it ends by its own clock", guard.lost()).await;
+    until("more than a session passes", || async { now(&near).since(begin) > SESSION * 5 / 4 }).await;
+    assert_eq!(bench.owners("/x"), [old], "it lives");
+    network.up();
+    // A server closes the connection from which a session has moved away.
+    done("what was lost is free", wait_for(near.lock("x"))).await.unwrap().release().await.unwrap();
+    drop(kept);
+    assert_eq!(bench.owners("/y")[1..], [old]);
+    of_near.release().await.unwrap();
+    done("the next", to_y).await.unwrap().release().await.unwrap();
+}
+
+/// E4, L10. The same one step below: a claim that is repeated in a new session makes a node there, and the answer is
+/// for that one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_repeated_in_a_new_session_has_a_new_node() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let store = open(options(network.proxy.port(), LONG)).await;
+    let claim = claim("x", Kind::Lock);
+    let first = fence(&*store, &claim).await.unwrap();
+    let old = bench.owners("/x")[0];
+    bench.zk.expire(old).unwrap();
+    until("another grant", || async { fence(&*store, &claim).await.is_some_and(|second| second > first) })
+        .await;
+    let owners = bench.owners("/x");
+    assert!(owners.len() == 1 && owners[0] != old, "{owners:?}");
+}
+
+/// E1, E4. A hold that has ended by its own clock does not come back when its session has not: its node is deleted, and
+/// the next one enters.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_that_has_ended_is_freed_although_its_session_goes_on() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let (away, near) = (network.client(SESSION).await, bench.client().await);
+    let guard = away.lock("x").acquire().await.unwrap();
+    let to_x = wait_for(near.lock("x"));
+    waiting(&near, "x", 1).await;
+    let session = bench.owners("/x")[0];
+    network.down();
+    let kept = ZkClient::attach(bench.zk.port(), session, FAR).unwrap();
+    let lost = within("it ends by its own clock", guard.lost()).await;
+    assert_eq!(lost.reason, LostReason::Expired);
+    network.up();
+    let next = done("the next one", to_x).await.unwrap();
+    assert!(!guard.is_held());
+    next.release().await.unwrap();
+    bench.is_empty("x").await;
+    drop(kept);
+}

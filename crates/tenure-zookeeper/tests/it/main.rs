@@ -1,0 +1,3 @@
+//! All that is shown of this store from outside, in one program.
+
+mod failures;
