@@ -1,8 +1,6 @@
 //! `tenure ls`, `show` and `release`: tables for people, JSON for programs.
 
-mod common;
-
-use common::Bench;
+use crate::common::Bench;
 
 #[test]
 fn ls_shows_who_holds_what() {

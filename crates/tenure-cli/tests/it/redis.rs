@@ -1,11 +1,11 @@
 //! All commands on a Redis server, and holders of another library in its layout.
 
-mod common;
-
-use common::pty::{Pty, session};
-use common::{Bench, until, until_dead};
+use rustix::process::Signal;
 use serde_json::Value;
-use testbed::{PATIENCE, Redis, RedisOptions};
+use testbed::{PATIENCE, Redis, RedisOptions, wait_until};
+
+use crate::common::{Bench, Running, until_dead};
+use crate::pty::{Pty, session};
 
 /// As Redisson names a thread, and one of an asynchronous call.
 const THREAD: &str = "4f3c2b1a-0000-4000-8000-000000000001:42";
@@ -16,13 +16,13 @@ fn server() -> Redis {
 }
 
 fn bench(server: &Redis) -> Bench {
-    Bench::at(format!("{}?lease=10s", server.url()))
+    Bench::at(format!("{}?lease=60s", server.url()))
 }
 
-/// Holds a lock as Redisson does, for a minute.
+/// Holds a lock as Redisson does, to the end of the test.
 fn hold(server: &Redis, name: &str, owner: &str) {
     server.cmd(&["HSET", name, owner, "1"]).unwrap();
-    server.cmd(&["PEXPIRE", name, "60000"]).unwrap();
+    server.cmd(&["PEXPIRE", name, "1800000"]).unwrap();
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn run_ls_show_and_release() {
     let url = format!("{}?prefix=app:", server.url());
     let mut elsewhere = bench.tenure(["--url", &url, "run", "demo", "--", "true"]);
     elsewhere.env("TENURE_URL", "redis://localhost:1");
-    common::Running::captured(elsewhere).done().code(0);
+    Running::captured(elsewhere).done().code(0);
 }
 
 #[test]
@@ -77,8 +77,11 @@ fn a_foreign_holder_is_called_so() {
 
     let busy = bench.run(&["run", "jvm", "--no-wait", "--", "true"]);
     busy.code(75).says("tenure: jvm is busy, held by another library (4f3c2b1a…:-5)\n");
-    let waiting = bench.run(&["run", "jvm", "--wait", "400ms", "--", "true"]);
-    waiting.code(75).says("tenure: waiting for jvm, held by another library (4f3c2b1a…:-5)\n");
+    let waiting = bench.start(&["run", "jvm", "--", "true"]);
+    let told = "tenure: waiting for jvm, held by another library (4f3c2b1a…:-5)\n";
+    wait_until(told, || waiting.said().contains(told).then_some(()));
+    waiting.send(Signal::TERM);
+    waiting.done().code(143);
     let events = bench.run(&["run", "jvm", "--no-wait", "--json", "--", "true"]).events();
     assert_eq!(events[0]["holders"][0]["foreign"], true, "{events:?}");
 }
@@ -87,8 +90,8 @@ fn a_foreign_holder_is_called_so() {
 fn a_foreign_holder_is_released_by_force_and_waiters_hear_it() {
     for (owner, short) in [(THREAD, "4f3c2b1a…:42"), (CALL, "4f3c2b1a…:-5")] {
         let server = server();
-        // Whoever is not told would look again after ten minutes.
-        let bench = Bench::at(format!("{}?poll=10m", server.url()));
+        // Whoever is not told would look again after half an hour.
+        let bench = Bench::at(format!("{}?poll=30m", server.url()));
         hold(&server, "jvm", owner);
         let mut ear = server.psubscribe(&["redisson_lock__channel:{jvm}"]).unwrap();
         let waiter = bench.start(&["run", "jvm", "--", "true"]);
@@ -106,7 +109,7 @@ fn one_of_several_holders_is_released_by_its_words() {
     let server = server();
     let bench = bench(&server);
     // Two permits of Redisson out of three, which have no words but bytes.
-    let end = i64::try_from(tenure_now_ms() + 60_000).unwrap().to_string();
+    let end = i64::try_from(tenure_now_ms() + 1_800_000).unwrap().to_string();
     server.cmd(&["SET", "seats", "1"]).unwrap();
     for permit in [[7_u8; 16], [9; 16]] {
         server.cmd(&[b"ZADD", b"{seats}:timeout".as_slice(), end.as_bytes(), &permit]).unwrap();
@@ -168,7 +171,7 @@ fn what_may_not_be_seen_is_no_reason_for_a_bad_code() {
     assert!(done.out.contains("things could not be checked\n"), "{done:?}");
     Bench::at(url.replace("secret", "wrong")).run(&["doctor"]).code(2).says("WRONGPASS");
     server.kill().unwrap();
-    until("the end of the server", || (!server.is_running()).then_some(()));
+    wait_until("the end of the server", || (!server.is_running()).then_some(()));
     Bench::at(url).run(&["doctor"]).code(69).says("not executed");
 }
 
@@ -182,7 +185,7 @@ fn top_bears_an_outage_and_goes_on() {
     server.kill().unwrap();
     pty.until_seen("no answer for ");
     server.restart().unwrap();
-    until("the end of the outage", || {
+    wait_until("the end of the outage", || {
         let seen = pty.seen();
         let frame = seen.rsplit("\x1b[H").next()?;
         (frame.contains("q quit") && !frame.contains("no answer")).then_some(())
@@ -199,7 +202,9 @@ fn a_leader_whose_store_fails_ends_its_command_and_leads_again_later() {
     let script = "echo $$ >> terms; until [ -e end ]; do sleep 0.02; done; exit 7";
     let leader = bench.start(&["elect", "cron", "-c", script]);
     let term = |n: usize| {
-        until("a term", || bench.read("terms")?.split_inclusive('\n').nth(n)?.trim_end().parse::<u64>().ok())
+        wait_until("a term", || {
+            bench.read("terms")?.split_inclusive('\n').nth(n)?.trim_end().parse::<u64>().ok()
+        })
     };
     let first = term(0);
     server.kill().unwrap();

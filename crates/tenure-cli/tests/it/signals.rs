@@ -1,12 +1,11 @@
 //! Signals: passed on to the whole group, ending a wait, and the death of tenure itself.
 
-mod common;
-
 use std::process::Command;
-use std::time::Duration;
 
-use common::{Bench, Running, is_alive, until, until_dead};
 use rustix::process::Signal;
+use testbed::wait_until;
+
+use crate::common::{Bench, Running, is_alive, until_dead};
 
 const SPIN: &str = "while :; do sleep 0.02; done";
 
@@ -15,7 +14,7 @@ fn a_signal_ends_the_wait_and_leaves_no_waiter() {
     for (signal, options) in [
         (Signal::TERM, &[][..]),
         (Signal::INT, &["--fair"]),
-        (Signal::HUP, &["--wait", "1m"]),
+        (Signal::HUP, &["--wait", "30m"]),
         (Signal::QUIT, &["--limit", "1"]),
     ] {
         let bench = Bench::new();
@@ -24,9 +23,8 @@ fn a_signal_ends_the_wait_and_leaves_no_waiter() {
         let waiting = bench.start(&[&["run", "demo"][..], options, &["--", "touch", "ran"]].concat());
         bench.until_waiters("demo", 1);
         waiting.send(signal);
-        let done = waiting.done();
-        done.code(128 + signal.as_raw());
-        assert!(done.took < Duration::from_secs(5), "{done:?}");
+        // Nothing else would end it: the holder stays.
+        waiting.done().code(128 + signal.as_raw());
         let after = bench.show("demo");
         assert_eq!(after["waiters"], serde_json::json!([]), "{signal:?}");
         assert_eq!(after["holders"].as_array().unwrap().len(), 1);
@@ -57,8 +55,8 @@ fn signals_reach_the_whole_group() {
 fn a_signal_that_ends_the_command_shows_in_the_code() {
     for signal in [Signal::INT, Signal::QUIT, Signal::USR2] {
         let bench = Bench::new();
-        let running = bench.start(&["run", "demo", "--", "sleep", "60"]);
-        let pid = until("the command", || {
+        let running = bench.start(&["run", "demo", "--", "sleep", "600"]);
+        let pid = wait_until("the command", || {
             let children = format!("/proc/{0}/task/{0}/children", running.id());
             let pid: u64 = std::fs::read_to_string(children).ok()?.trim().parse().ok()?;
             // From here on it has its own name, and the dispositions it will keep.
@@ -102,15 +100,15 @@ fn what_is_ignored_stays_ignored() {
 
 #[test]
 fn the_command_dies_with_tenure_and_the_lock_is_free_after_a_lease() {
-    let bench = Bench::with("?lease=2s");
-    let running = bench.start(&["run", "demo", "-c", "echo $$ > pid; exec sleep 60"]);
+    // Long enough to be held until it is killed; and nobody looks again by himself.
+    let bench = Bench::with("?lease=6s&poll=30m");
+    let running = bench.start(&["run", "demo", "-c", "echo $$ > pid; exec sleep 600"]);
     let pid = bench.number("pid");
     assert!(is_alive(pid));
     running.send(Signal::KILL);
     assert_eq!(running.done().status.code(), None);
     until_dead(pid);
-    let next = bench.run(&["run", "demo", "--", "true"]);
-    assert!(next.code(0).took < Duration::from_secs(4), "{next:?}");
+    bench.run(&["run", "demo", "--", "true"]).code(0);
 }
 
 #[test]
@@ -126,5 +124,5 @@ fn what_the_command_leaves_behind_lives_on() {
         .code(0);
     bench.run(&["run", "demo", "--no-wait", "--", "true"]).code(0);
     bench.touch("end");
-    until("what was left behind", || bench.read("left"));
+    wait_until("what was left behind", || bench.read("left"));
 }

@@ -1,10 +1,7 @@
-//! The real binary on a store of its own, processes that do not outlive their test, and waiting for events.
-#![allow(dead_code, unreachable_pub)]
-
-pub mod pty;
+//! The real binary on a store of its own, and processes that do not outlive their test.
 
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -12,25 +9,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
-
-/// Long enough for a busy machine; nothing that works takes this long.
-pub const DEADLINE: Duration = Duration::from_secs(20);
-
-/// Waits until `ready` answers.
-#[track_caller]
-pub fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = ready() {
-            return found;
-        }
-        assert!(begun.elapsed() < DEADLINE, "{what}: not within {DEADLINE:?}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
+use testbed::{PATIENCE, wait_until};
 
 /// A directory, with a store in it unless that is elsewhere.
-pub struct Bench {
+pub(crate) struct Bench {
     dir: TempDir,
     options: &'static str,
     elsewhere: Option<String>,
@@ -39,7 +21,7 @@ pub struct Bench {
 impl Bench {
     /// What a command prints with `--json`, when it ends with this code.
     #[track_caller]
-    pub fn json(&self, line: &[&str], code: i32) -> Value {
+    pub(crate) fn json(&self, line: &[&str], code: i32) -> Value {
         let done = self.run(&[line, &["--json"]].concat());
         serde_json::from_str(&done.code(code).out).unwrap_or_else(|e| panic!("{e}: {done:?}"))
     }
@@ -47,7 +29,7 @@ impl Bench {
     /// Each kind but the plain lock is held, shown as what it is, and taken away. A fair lock is a `fair` one only where
     /// others are not.
     #[track_caller]
-    pub fn holds_every_kind(&self, fair: &str) {
+    pub(crate) fn holds_every_kind(&self, fair: &str) {
         let kinds: [(&str, &[&str], &str); 4] = [
             ("fair", &["--fair"], fair),
             ("readers", &["--shared"], "read_write"),
@@ -66,39 +48,39 @@ impl Bench {
         }
     }
 
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with("")
     }
 
-    /// With options in the address, such as `?lease=2s`.
-    pub fn with(options: &'static str) -> Self {
+    /// With options in the address, such as `?lease=9s`.
+    pub(crate) fn with(options: &'static str) -> Self {
         Self { dir: tempfile::tempdir().unwrap(), options, elsewhere: None }
     }
 
     /// With the store at this address.
-    pub fn at(url: String) -> Self {
+    pub(crate) fn at(url: String) -> Self {
         Self { elsewhere: Some(url), ..Self::new() }
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         let file = || format!("sqlite:{}{}", self.path("locks.db").display(), self.options);
         self.elsewhere.clone().unwrap_or_else(file)
     }
 
     /// Keeps everyone out of the store, as a process that is stopped inside a transaction does.
-    pub fn block(&self) -> rusqlite::Connection {
+    pub(crate) fn block(&self) -> rusqlite::Connection {
         let file = rusqlite::Connection::open(self.path("locks.db")).unwrap();
-        file.busy_timeout(DEADLINE).unwrap();
+        file.busy_timeout(PATIENCE).unwrap();
         file.execute_batch("BEGIN IMMEDIATE").unwrap();
         file
     }
 
     /// `tenure` with these arguments, in the directory.
-    pub fn tenure<S: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+    pub(crate) fn tenure<S: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
         // What whoever runs the tests has set is not meant for these.
         for (name, _) in std::env::vars_os().filter(|(n, _)| n.as_encoded_bytes().starts_with(b"TENURE_")) {
@@ -112,18 +94,18 @@ impl Bench {
 
     /// Runs it to its end.
     #[track_caller]
-    pub fn run(&self, line: &[&str]) -> Done {
+    pub(crate) fn run(&self, line: &[&str]) -> Done {
         self.start(line).done()
     }
 
     #[track_caller]
-    pub fn start(&self, line: &[&str]) -> Running {
+    pub(crate) fn start(&self, line: &[&str]) -> Running {
         Running::captured(self.tenure(line))
     }
 
     /// A holder of `name` that ends when the file `end` is there. It holds when this returns.
     #[track_caller]
-    pub fn hold(&self, name: &str, options: &[&str]) -> Running {
+    pub(crate) fn hold(&self, name: &str, options: &[&str]) -> Running {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let started = format!("held-{}", NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
         let script = format!("echo $$ > {started}; until [ -e end ]; do sleep 0.02; done");
@@ -134,34 +116,36 @@ impl Bench {
 
     /// The number in a file, once it is there.
     #[track_caller]
-    pub fn number(&self, file: &str) -> u64 {
-        until(file, || self.read(file).filter(|t| t.ends_with('\n'))).trim().parse().unwrap()
+    pub(crate) fn number(&self, file: &str) -> u64 {
+        wait_until(file, || self.read(file).filter(|t| t.ends_with('\n'))).trim().parse().unwrap()
     }
 
-    pub fn read(&self, file: &str) -> Option<String> {
+    pub(crate) fn read(&self, file: &str) -> Option<String> {
         std::fs::read_to_string(self.path(file)).ok()
     }
 
-    pub fn touch(&self, file: &str) {
+    pub(crate) fn touch(&self, file: &str) {
         std::fs::write(self.path(file), "").unwrap();
     }
 
     /// `tenure show NAME --json`.
     #[track_caller]
-    pub fn show(&self, name: &str) -> Value {
+    pub(crate) fn show(&self, name: &str) -> Value {
         let done = self.run(&["show", name, "--json"]);
         serde_json::from_str(&done.out).unwrap_or_else(|e| panic!("{e}: {done:?}"))
     }
 
     #[track_caller]
-    pub fn until_waiters(&self, name: &str, n: usize) {
-        until("waiters", || (self.show(name)["waiters"].as_array().map_or(0, Vec::len) == n).then_some(()));
+    pub(crate) fn until_waiters(&self, name: &str, n: usize) {
+        wait_until("waiters", || {
+            (self.show(name)["waiters"].as_array().map_or(0, Vec::len) == n).then_some(())
+        });
     }
 }
 
 /// Tests may run where some signals are ignored, under nohup or in the background: tenure would leave them so.
 #[allow(unsafe_code)]
-pub fn heed_signals(command: &mut Command) {
+pub(crate) fn heed_signals(command: &mut Command) {
     let reset = || {
         for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
             // SAFETY: the default disposition runs no code.
@@ -174,7 +158,7 @@ pub fn heed_signals(command: &mut Command) {
 }
 
 /// A process that is killed when its test ends.
-pub struct Running {
+pub(crate) struct Running {
     child: Child,
     /// Files, not pipes: what outlives tenure may keep them open.
     out: Option<File>,
@@ -184,14 +168,14 @@ pub struct Running {
 
 impl Running {
     #[track_caller]
-    pub fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let begun = Instant::now();
         Self { child: command.spawn().unwrap(), out: None, err: None, begun }
     }
 
     /// Keeps what it writes.
     #[track_caller]
-    pub fn captured(mut command: Command) -> Self {
+    pub(crate) fn captured(mut command: Command) -> Self {
         let (out, err) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
         command.stdout(out.try_clone().unwrap()).stderr(err.try_clone().unwrap());
         let mut running = Self::start(command);
@@ -199,33 +183,37 @@ impl Running {
         running
     }
 
-    pub fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    pub fn send(&self, signal: Signal) {
+    pub(crate) fn send(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    pub fn is_running(&mut self) -> bool {
+    /// What it has written to standard error so far.
+    pub(crate) fn said(&self) -> String {
+        self.err.as_ref().map_or_else(String::new, text)
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
     #[track_caller]
-    pub fn done(mut self) -> Done {
-        let status = until("the end of tenure", || self.child.try_wait().unwrap());
+    pub(crate) fn done(mut self) -> Done {
+        let status = wait_until("the end of tenure", || self.child.try_wait().unwrap());
         let took = self.begun.elapsed();
-        let text = |from: &mut Option<File>| {
-            let mut text = String::new();
-            if let Some(file) = from {
-                file.rewind().unwrap();
-                file.read_to_string(&mut text).unwrap();
-            }
-            text
-        };
-        let (out, err) = (text(&mut self.out), text(&mut self.err));
-        Done { status, out, err, took }
+        let out = self.out.as_ref().map_or_else(String::new, text);
+        Done { status, out, err: self.said(), took }
     }
+}
+
+/// What is in a file that others write to, at an end of their own.
+fn text(file: &File) -> String {
+    let mut bytes = vec![0; usize::try_from(file.metadata().unwrap().len()).unwrap()];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 impl Drop for Running {
@@ -236,35 +224,35 @@ impl Drop for Running {
 }
 
 #[derive(Debug)]
-pub struct Done {
-    pub status: ExitStatus,
-    pub out: String,
-    pub err: String,
-    pub took: Duration,
+pub(crate) struct Done {
+    pub(crate) status: ExitStatus,
+    pub(crate) out: String,
+    pub(crate) err: String,
+    pub(crate) took: Duration,
 }
 
 impl Done {
     #[track_caller]
-    pub fn code(&self, code: i32) -> &Self {
+    pub(crate) fn code(&self, code: i32) -> &Self {
         assert_eq!(self.status.code(), Some(code), "{self:?}");
         self
     }
 
     #[track_caller]
-    pub fn says(&self, words: &str) -> &Self {
+    pub(crate) fn says(&self, words: &str) -> &Self {
         assert!(self.err.contains(words), "{words:?} is not in {self:?}");
         self
     }
 
     /// The events on standard error.
     #[track_caller]
-    pub fn events(&self) -> Vec<Value> {
+    pub(crate) fn events(&self) -> Vec<Value> {
         self.err.lines().map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {l}"))).collect()
     }
 }
 
 /// Whether a process runs: one that has ended but was not reaped does not.
-pub fn is_alive(pid: u64) -> bool {
+pub(crate) fn is_alive(pid: u64) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
     // The state comes after the name, which may hold anything.
     stat.is_ok_and(|s| {
@@ -272,7 +260,14 @@ pub fn is_alive(pid: u64) -> bool {
     })
 }
 
+/// What must be over before a span of time is, of which only a tenth is set aside. A machine that stands still just then
+/// makes it late, so one of five has to be in time. Whoever leaves it to the end of the span is late in all of them.
 #[track_caller]
-pub fn until_dead(pid: u64) {
-    until("the end of a process", || (!is_alive(pid)).then_some(()));
+pub(crate) fn in_time(what: &str, attempt: impl Fn() -> bool) {
+    assert!((0..5).any(|_| attempt()), "{what}: late each time");
+}
+
+#[track_caller]
+pub(crate) fn until_dead(pid: u64) {
+    wait_until("the end of a process", || (!is_alive(pid)).then_some(()));
 }

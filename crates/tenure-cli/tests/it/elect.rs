@@ -1,9 +1,9 @@
 //! `tenure elect`: one leads and runs its command, others stand by, and no two commands run at once.
 
-mod common;
-
-use common::{Bench, Running, is_alive, until, until_dead};
 use rustix::process::Signal;
+use testbed::wait_until;
+
+use crate::common::{Bench, Running, in_time, is_alive, until_dead};
 
 /// A candidate whose command says who it is, and ends when the file `end-NAME` is there.
 fn candidate(bench: &Bench, who: &str, options: &[&str]) -> Running {
@@ -15,7 +15,7 @@ fn candidate(bench: &Bench, who: &str, options: &[&str]) -> Running {
 /// Process and term of the `n`th command of a candidate, once it runs.
 #[track_caller]
 fn term(bench: &Bench, who: &str, n: usize) -> (u64, u64) {
-    until(&format!("term {n} of {who}"), || {
+    wait_until(&format!("term {n} of {who}"), || {
         let terms = bench.read(&format!("terms-{who}"))?;
         let line = terms.split_inclusive('\n').nth(n).filter(|line| line.ends_with('\n'))?;
         let (pid, fence) = line.trim().split_once(' ')?;
@@ -44,7 +44,7 @@ fn a_command_that_ends_resigns_and_the_next_one_leads() {
 
 #[test]
 fn who_loses_its_office_stands_again() {
-    let bench = Bench::with("?lease=2s");
+    let bench = Bench::with("?lease=9s");
     let first = candidate(&bench, "a", &["--json"]);
     let (pid, fence) = term(&bench, "a", 0);
     bench.run(&["release", "cron", "--force", "--yes"]).code(0);
@@ -59,7 +59,7 @@ fn who_loses_its_office_stands_again() {
 
 #[test]
 fn once_is_once() {
-    let bench = Bench::with("?lease=2s");
+    let bench = Bench::with("?lease=9s");
     let only = candidate(&bench, "a", &["--once"]);
     let (pid, _) = term(&bench, "a", 0);
     bench.run(&["release", "cron", "--force", "--yes"]).code(0);
@@ -69,15 +69,19 @@ fn once_is_once() {
 
 #[test]
 fn the_command_is_gone_before_another_one_leads() {
-    let bench = Bench::new();
     // It does not want to go: only KILL ends it.
     let stubborn = "trap '' TERM; echo $$ > pid; while :; do sleep 0.02; done";
-    let first = bench.start(&["elect", "cron", "--once", "--max-hold", "3s", "-c", stubborn]);
-    let pid = bench.number("pid");
-    let next = bench.start(&["elect", "cron", "-c", "cat /proc/$(cat pid)/stat; true"]);
-    first.done().code(76).says("--max-hold 3s");
-    assert!(!is_alive(pid));
-    assert_eq!(next.done().code(0).out, "", "the next leader found it still running");
+    in_time("KILL", || {
+        let bench = Bench::new();
+        let first = bench.start(&["elect", "cron", "--once", "--max-hold", "3s", "-c", stubborn]);
+        let pid = bench.number("pid");
+        let next = bench.start(&["elect", "cron", "-c", "cat /proc/$(cat pid)/stat; true"]);
+        let done = first.done();
+        done.code(76).says("lost");
+        assert!(!is_alive(pid));
+        let found = next.done().code(0).out.clone();
+        done.err.contains("--max-hold 3s") && found.is_empty()
+    });
 }
 
 #[test]

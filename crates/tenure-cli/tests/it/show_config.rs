@@ -1,8 +1,6 @@
 //! `tenure config`, and where every command takes its store from.
 
-mod common;
-
-use common::{Bench, Done, Running};
+use crate::common::{Bench, Done, Running};
 
 /// With a file, and these variables in the place of an address.
 fn run(bench: &Bench, line: &[&str], variables: &[(&str, &str)]) -> Done {

@@ -1,8 +1,6 @@
 //! `tenure doctor` on the stores that need no server.
 
-mod common;
-
-use common::Bench;
+use crate::common::Bench;
 
 #[test]
 fn a_file_of_this_machine_is_all_well() {
@@ -45,10 +43,11 @@ fn memory_is_for_one_process() {
 
 #[test]
 fn a_store_that_is_not_there_has_codes_of_its_own() {
-    let bench = Bench::with("?call_timeout=100ms");
+    let bench = Bench::new();
     bench.run(&["ls"]).code(0);
     let _blocked = bench.block();
-    bench.run(&["doctor"]).code(69).says("sqlite");
+    let url = format!("{}?call_timeout=100ms", bench.url());
+    bench.run(&["doctor", "--url", &url]).code(69).says("sqlite");
     Bench::at("redis://localhost:1?timeout=2s".into()).run(&["doctor"]).code(69).says("not executed");
     Bench::at("redis:x".into()).run(&["doctor"]).code(2).says("redis://");
 }

@@ -1,10 +1,11 @@
 //! `tenure run`: what the command sees, what comes out, who is let in.
 
-mod common;
+use std::time::Duration;
 
-use std::time::{Duration, Instant};
+use rustix::process::Signal;
+use testbed::wait_until;
 
-use common::{Bench, Running, until};
+use crate::common::{Bench, Running};
 
 #[test]
 fn standard_output_belongs_to_the_command() {
@@ -45,11 +46,14 @@ fn wrong_usage_is_2() {
 
 #[test]
 fn a_store_that_does_not_answer_is_69() {
-    let bench = Bench::with("?call_timeout=300ms");
+    let bench = Bench::new();
     bench.run(&["run", "demo", "--", "true"]).code(0);
     let _blocked = bench.block();
-    let first = bench.start(&["run", "demo", "--", "touch", "ran"]);
-    let second = bench.start(&["run", "demo", "--unavailable-code", "9", "--no-wait", "--", "touch", "ran"]);
+    let url = format!("{}?call_timeout=300ms", bench.url());
+    let run = |options: &[&str]| {
+        bench.start(&[&["--url", &url, "run", "demo"], options, &["--", "touch", "ran"]].concat())
+    };
+    let (first, second) = (run(&[]), run(&["--unavailable-code", "9", "--no-wait"]));
     let failed = first.done();
     failed.code(69).says("sqlite: ");
     assert!(!failed.err.contains("waiting"), "nobody is waited for: {failed:?}");
@@ -103,7 +107,7 @@ fn busy_is_75_or_what_was_asked_for() {
     let busy = bench.run(&["run", "demo", "--no-wait", "--", "touch", "ran"]);
     busy.code(75).says("demo is busy").says(&format!(":{} since 20", holder.id())).says("(nightly)");
     let timed_out = bench.run(&["run", "demo", "--wait", "300ms", "--", "touch", "ran"]);
-    timed_out.code(75).says("still busy after 3");
+    timed_out.code(75).says("still busy after ");
     assert!(timed_out.took >= Duration::from_millis(300), "{timed_out:?}");
     let quiet = bench.run(&["-q", "run", "demo", "--no-wait", "--busy-code", "9", "--", "touch", "ran"]);
     assert_eq!(quiet.code(9).err, "");
@@ -114,7 +118,8 @@ fn busy_is_75_or_what_was_asked_for() {
 
 #[test]
 fn the_next_goes_on_as_soon_as_the_first_ends() {
-    let bench = Bench::new();
+    // Neither the end of the lease nor another look would let it in.
+    let bench = Bench::with("?lease=30m&poll=30m");
     let nanos = |file: &str| bench.number(file);
     let first = bench.start(&[
         "run",
@@ -130,17 +135,20 @@ fn the_next_goes_on_as_soon_as_the_first_ends() {
     second.done().code(0);
     let (left, entered) = (nanos("left"), nanos("entered"));
     assert!(entered > left, "both were in at once: {entered} {left}");
-    // Whoever polled would be a second late or more.
-    let late = Duration::from_nanos(entered - left);
-    assert!(late < Duration::from_millis(900), "{late:?}");
 }
 
 #[test]
 fn waiting_is_told_once_and_quiet_does_not_tell() {
     let bench = Bench::new();
     let holder = bench.hold("demo", &[]);
-    let told = bench.run(&["run", "demo", "--wait", "700ms", "--", "true"]);
-    assert_eq!(told.code(75).err.matches("waiting for demo, held by ").count(), 1, "{told:?}");
+    let waiting = bench.start(&["run", "demo", "--", "true"]);
+    let words = "waiting for demo, held by ";
+    wait_until(words, || waiting.said().contains(words).then_some(()));
+    // It would be told again each second.
+    std::thread::sleep(Duration::from_millis(1200));
+    waiting.send(Signal::TERM);
+    let told = waiting.done();
+    assert_eq!(told.code(143).err.matches(words).count(), 1, "{told:?}");
     assert_eq!(bench.run(&["run", "-q", "demo", "--wait", "700ms", "--", "true"]).code(75).err, "");
     drop(holder);
 }
@@ -219,22 +227,21 @@ fn events_are_json_lines() {
 fn without_contention_it_takes_a_moment() {
     let bench = Bench::new();
     bench.run(&["run", "demo", "--", "true"]).code(0);
-    // The best of some: others may use the machine.
-    let best = (0..10).map(|_| bench.run(&["run", "demo", "--", "true"]).took).min().unwrap();
-    assert!(best < Duration::from_millis(200), "{best:?}");
+    // The best of some, beside a command that neither takes nor runs anything: others may use the machine.
+    let best = |line: &[&str]| (0..10).map(|_| bench.run(line).took).min().unwrap();
+    let (look, run) = (best(&["ls"]), best(&["run", "demo", "--", "true"]));
+    assert!(run < look * 6, "{run:?} beside {look:?}");
 }
 
 #[test]
 fn a_nested_run_holds_both() {
-    let bench = Bench::new();
+    let bench = Bench::with("?lease=30m");
     let tenure = env!("CARGO_BIN_EXE_tenure");
-    let begun = Instant::now();
     let nested =
         bench.run(&["run", "outer", "--", tenure, "run", "inner", "-c", "echo $TENURE_NAME; exit 5"]);
     assert_eq!(nested.code(5).out, "inner\n");
-    until("both to be free", || {
+    wait_until("both to be free", || {
         let free = |name| bench.show(name).is_null();
         (free("outer") && free("inner")).then_some(())
     });
-    assert!(begun.elapsed() < Duration::from_secs(5));
 }

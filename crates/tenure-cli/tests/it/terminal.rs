@@ -1,9 +1,9 @@
 //! What only shows on a terminal: colours, the waiting line, and who may read it.
 
-mod common;
+use testbed::wait_until;
 
-use common::pty::{Pty, session};
-use common::{Bench, Running, until};
+use crate::common::{Bench, Running};
+use crate::pty::{Pty, session};
 
 #[test]
 fn colours_are_for_terminals_and_can_be_refused() {
@@ -31,13 +31,19 @@ fn a_waiting_run_shows_for_whom_and_wipes_it() {
     let mut command = bench.tenure(["run", "demo", "--", "true"]);
     command.stderr(pty.end());
     let waiting = Running::start(command);
-    pty.until_seen("\rtenure: waiting for demo (1 s), held by ");
+    // The seconds in the line as it is now.
+    let waited = || {
+        let seen = pty.seen();
+        let (_, line) = seen.rsplit_once("\rtenure: waiting for demo (")?;
+        line.split_once(" s), held by ")?.0.parse::<u32>().ok()
+    };
+    let first = wait_until("the waiting line", waited);
     pty.until_seen(&format!(":{} since 20", holder.id()));
     // Written anew, with the time gone on.
-    pty.until_seen("\rtenure: waiting for demo (2 s), held by ");
+    wait_until("more seconds", || waited().filter(|now| *now > first));
     bench.touch("end");
     waiting.done().code(0);
-    until("the wiped line", || pty.seen().ends_with("\r\x1b[K").then_some(()));
+    wait_until("the wiped line", || pty.seen().ends_with("\r\x1b[K").then_some(()));
     assert!(!pty.seen().contains('\n'), "one line all the time: {:?}", pty.seen());
 }
 

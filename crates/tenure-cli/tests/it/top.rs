@@ -1,11 +1,11 @@
 //! `tenure top`: one frame for programs, and a live one on a terminal that is as it was afterwards.
 
-mod common;
-
-use common::pty::{Pty, session};
-use common::{Bench, until};
 use rustix::process::Signal;
 use serde_json::Value;
+use testbed::wait_until;
+
+use crate::common::Bench;
+use crate::pty::{Pty, session};
 
 const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[?1049l";
@@ -17,7 +17,7 @@ fn last_frame(pty: &Pty) -> String {
 
 #[track_caller]
 fn until_in_order(pty: &Pty, first: &str, second: &str) {
-    until("the order of rows", || {
+    wait_until("the order of rows", || {
         let frame = last_frame(pty);
         let (first, second) = (frame.find(first)?, frame.find(second)?);
         (first < second).then_some(())
@@ -83,7 +83,7 @@ fn keys_sort_and_q_leaves_the_terminal_as_it_was() {
     until_in_order(&pty, "aaa", "bbb");
     // What comes while one looks is seen.
     let _c = bench.hold("ccc", &[]);
-    until("the new one", || last_frame(&pty).contains("ccc").then_some(()));
+    wait_until("the new one", || last_frame(&pty).contains("ccc").then_some(()));
     pty.write("q");
     pty.until_seen("code-0");
     pty.until_seen(" icanon");
@@ -119,7 +119,7 @@ fn ctrl_z_stops_it_and_it_draws_again_when_continued() {
     pty.write("\x1a");
     pty.until_seen("stopped-");
     pty.until_seen(" icanon");
-    until("the page again", || (pty.seen().matches(ENTER).count() == 2).then_some(()));
+    wait_until("the page again", || (pty.seen().matches(ENTER).count() == 2).then_some(()));
     pty.write("q");
     pty.until_seen("ended-0");
     session.done().code(0);
@@ -134,7 +134,7 @@ fn a_signal_ends_it() {
     pty.until_seen("0 names in use");
     rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
     session.done().code(143);
-    until("the page that was there before", || pty.seen().ends_with(LEAVE).then_some(()));
+    wait_until("the page that was there before", || pty.seen().ends_with(LEAVE).then_some(()));
 }
 
 #[test]

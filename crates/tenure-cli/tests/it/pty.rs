@@ -6,19 +6,20 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use testbed::wait_until;
 
-use super::{Bench, Running, heed_signals, until};
+use crate::common::{Bench, Running, heed_signals};
 
 /// Both ends of a terminal; all that is written to it is kept.
-pub struct Pty {
+pub(crate) struct Pty {
     master: File,
     slave: File,
     seen: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Pty {
-    pub fn new() -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    pub(crate) fn new() -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let path = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
@@ -39,26 +40,26 @@ impl Pty {
         Self { master, slave, seen }
     }
 
-    pub fn end(&self) -> Stdio {
+    pub(crate) fn end(&self) -> Stdio {
         self.slave.try_clone().unwrap().into()
     }
 
-    pub fn seen(&self) -> String {
+    pub(crate) fn seen(&self) -> String {
         String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
     }
 
     #[track_caller]
-    pub fn until_seen(&self, text: &str) {
-        until(text, || self.seen().contains(text).then_some(()));
+    pub(crate) fn until_seen(&self, text: &str) {
+        wait_until(text, || self.seen().contains(text).then_some(()));
     }
 
-    pub fn write(&self, text: &str) {
+    pub(crate) fn write(&self, text: &str) {
         (&self.master).write_all(text.as_bytes()).unwrap();
     }
 }
 
 /// A shell whose controlling terminal this is; `$0` is tenure.
-pub fn session(bench: &Bench, pty: &Pty, script: &str) -> Running {
+pub(crate) fn session(bench: &Bench, pty: &Pty, script: &str) -> Running {
     let mut command = Command::new("setsid");
     command.args(["--ctty", "--wait", "sh", "-c", script, env!("CARGO_BIN_EXE_tenure")]);
     command.current_dir(bench.path("")).env("TENURE_URL", bench.url());
