@@ -1,21 +1,16 @@
 //! One program, four files: what it says does not depend on the store. And what several addresses turn out to be.
 
-use std::path::{Path, PathBuf};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use tenure::{Config, Error};
 use testbed::{Cluster, Ensemble, Redis, RedisOptions, Sentinels};
 
-/// The example. `cargo test` builds it when it is asked for all tests, but not when for some.
-fn program() -> PathBuf {
-    let me = std::env::current_exe().expect("a path");
-    let program = me.ancestors().nth(2).expect("the folder of the build").join("examples/config");
-    assert!(program.exists(), "build it first: cargo build -p tenure --example config");
-    program
-}
+use crate::examples;
 
 fn says(file: &Path) -> String {
-    let done = Command::new(program()).arg(file).output().expect("it starts");
+    let done = Command::new(examples::program()).arg0("config").arg(file).output().expect("it starts");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(done.status.success(), "{}: {}", file.display(), text(&done.stderr));
     text(&done.stdout)
@@ -40,7 +35,7 @@ fn the_same_program_on_four_stores() {
     let mut said = Vec::new();
     for (n, (kind, place)) in files.iter().enumerate() {
         let file = folder.path().join(format!("{n}.toml"));
-        std::fs::write(&file, format!("type = '{kind}'\n{place}\nlease = '10s'\n")).unwrap();
+        std::fs::write(&file, format!("type = '{kind}'\n{place}\nlease = '60s'\n")).unwrap();
         said.push(says(&file));
     }
     assert!(said[0].contains("a second one: busy") && said[0].ends_with("locked: false\n"), "{}", said[0]);

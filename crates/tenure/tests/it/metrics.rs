@@ -1,16 +1,15 @@
 //! What is counted: names, labels and units are promised, and gauges come back to zero however things end.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use tenure::layers::{Call, Fate, Faults};
 use tenure::{Backend, Client, Clock, Deadlocks, Guard, Memory, Owner, Settings};
+use testbed::{PATIENCE, done, within};
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(20);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A recorder of one test: the handles are made on its thread, whoever uses them afterwards.
@@ -77,10 +76,6 @@ fn seen(of: &[(&str, &[f64])]) -> BTreeMap<String, Vec<f64>> {
     of.iter().map(|(name, values)| ((*name).to_owned(), values.to_vec())).collect()
 }
 
-async fn soon<T>(work: impl Future<Output = T>) -> T {
-    timeout(PATIENCE, work).await.expect("in time")
-}
-
 #[tokio::test]
 async fn an_acquire_and_its_release() {
     let recorder = Recorder::install();
@@ -118,7 +113,7 @@ async fn waits_renewals_and_losses() {
         .until("it is renewed", |s| s.contains_key("tenure_renewals_total{store=memory,kind=lock}"))
         .await;
     guard.release().await.unwrap();
-    let second = soon(waiting).await.unwrap().unwrap();
+    let second = done("it is let in", waiting).await.unwrap();
     let all = recorder.read();
     assert_eq!(all["tenure_acquire_seconds{store=memory,kind=lock}"], [0.0, 10.0], "{all:?}");
     assert_eq!(all["tenure_hold_seconds{store=memory,kind=lock}"], [10.0], "{all:?}");
@@ -236,7 +231,7 @@ async fn gauges_come_back_to_zero() {
         let expected = match how {
             0 => {
                 if began.is_err() {
-                    assert!(soon(waiting).await.unwrap().is_none());
+                    assert!(within("the limit", waiting).await.unwrap().is_none());
                 }
                 "timed_out"
             }
@@ -247,12 +242,12 @@ async fn gauges_come_back_to_zero() {
             2 => {
                 // What is detached stays taken.
                 end(&client, &clock, guards, [0, 1, 3][dice.usize(0..3)]).await;
-                drop(soon(waiting).await.unwrap());
+                drop(within("it is let in", waiting).await.unwrap());
                 check(&recorder, entered + 1.0, None).await;
                 continue;
             }
             _ => {
-                let (closed, failed) = tokio::join!(client.close(), soon(waiting));
+                let (closed, failed) = tokio::join!(client.close(), within("its end", waiting));
                 closed.unwrap();
                 assert!(failed.is_err());
                 drop(guards);
@@ -289,11 +284,11 @@ async fn end(client: &Client, clock: &Clock, mut guards: Vec<Guard>, how: u8) {
         4 => {
             client.lock("x").force_release().await.unwrap();
             clock.advance(11 * SECOND);
-            soon(guards.remove(0).lost()).await;
+            within("the loss", guards.remove(0).lost()).await;
         }
         _ => {
             clock.advance(3600 * SECOND);
-            soon(guards.remove(0).lost()).await;
+            within("the loss", guards.remove(0).lost()).await;
         }
     }
 }

@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tenure::{Client, MultiLock, Settings, multi};
-use testbed::{Redis, RedisOptions};
-
-const PATIENCE: Duration = Duration::from_secs(30);
-const LEASE: Duration = Duration::from_secs(2);
+use testbed::{Redis, RedisOptions, done, until, within};
 
 struct World {
     servers: [Redis; 2],
@@ -26,7 +23,11 @@ impl World {
 
     async fn process(&self) -> Process {
         let mut settings = Settings::default();
-        settings.lease = LEASE;
+        settings.lease = Duration::from_secs(60);
+        self.process_with(settings).await
+    }
+
+    async fn process_with(&self, settings: Settings) -> Process {
         let file = format!("sqlite:{}", self.folder.path().join("locks.db").display());
         let urls = [self.servers[0].url(), self.servers[1].url(), file];
         let connect = urls.each_ref().map(|url| tenure::connect_with(url, settings.clone()));
@@ -49,21 +50,6 @@ impl Process {
             }
         }
         true
-    }
-}
-
-async fn within<F: Future>(limit: Duration, what: &str, work: F) -> F::Output {
-    match tokio::time::timeout(limit, work).await {
-        Ok(out) => out,
-        Err(_) => panic!("{what}: not within {limit:?}"),
-    }
-}
-
-async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let start = Instant::now();
-    while !holds().await {
-        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
@@ -92,11 +78,11 @@ async fn every_order_gets_in_one_by_one() {
         }));
     }
     for task in tasks {
-        within(PATIENCE, "all get in", task).await.unwrap();
+        done("all get in", task).await;
     }
     assert_eq!((most.load(SeqCst), sum.load(SeqCst)), (1, 40));
     let look = world.process().await;
-    eventually("nothing is left", async || look.free().await).await;
+    until("nothing is left", || async { look.free().await }).await;
 }
 
 /// All or nothing, whichever store is in the way.
@@ -112,12 +98,12 @@ async fn one_that_is_busy_leaves_none_held() {
             assert!(!theirs.0[other].lock("x").is_locked().await.unwrap());
         }
         let waiting = tokio::spawn(async move { all.acquire().await });
-        eventually("it waits", async || !theirs.0[busy].lock("x").waiters().await.unwrap().is_empty()).await;
+        until("it waits", || async { !theirs.0[busy].lock("x").waiters().await.unwrap().is_empty() }).await;
         held.release().await.unwrap();
-        let guards = within(PATIENCE, "it gets in", waiting).await.unwrap().unwrap();
+        let guards = done("it gets in", waiting).await.unwrap();
         assert_eq!(guards.fences().len(), 3);
         guards.release().await.unwrap();
-        eventually("nothing is left", async || theirs.free().await).await;
+        until("nothing is left", || async { theirs.free().await }).await;
     }
 }
 
@@ -125,19 +111,21 @@ async fn one_that_is_busy_leaves_none_held() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_dies_is_all_of_it_lost() {
     let world = World::start();
-    let (ours, look) = (world.process().await, world.process().await);
+    let mut settings = Settings::default();
+    (settings.lease, settings.call_timeout) = (Duration::from_secs(2), Duration::from_secs(2));
+    let (ours, look) = (world.process_with(settings).await, world.process().await);
     let guards = ours.all([0, 1, 2]).acquire().await.unwrap();
     world.servers[1].kill().unwrap();
-    within(PATIENCE, "told", guards.lost()).await;
+    within("told", guards.lost()).await;
     assert!(!guards.is_held());
     drop(guards);
     for at in [0, 2] {
-        eventually("given back", async || !look.0[at].lock("x").is_locked().await.unwrap()).await;
+        until("given back", || async { !look.0[at].lock("x").is_locked().await.unwrap() }).await;
     }
     // Nor is anything left of one that could not be had.
     let all = ours.all([0, 2, 1]);
-    assert!(within(PATIENCE, "an answer", all.try_acquire()).await.is_err());
+    assert!(within("an answer", all.try_acquire()).await.is_err());
     for at in [0, 2] {
-        eventually("given back", async || !look.0[at].lock("x").is_locked().await.unwrap()).await;
+        until("given back", || async { !look.0[at].lock("x").is_locked().await.unwrap() }).await;
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tenure::testing::{Store, assert_holds};
 use tenure::{Error, LostReason, Settings};
+use testbed::{done, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -62,13 +63,11 @@ async fn a_lock_is_lost_when_the_test_says_so() {
     let guard = a.lock("x").acquire().await.unwrap();
     let other = a.lock("y").acquire().await.unwrap();
     let waiting = tokio::spawn(async move { b.lock("x").acquire().await });
-    while a.lock("x").waiters().await.unwrap().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    until("it waits", || async { !a.lock("x").waiters().await.unwrap().is_empty() }).await;
     store.lose("x");
     assert!(!guard.is_held() && other.is_held());
     assert_eq!(guard.lost().await.reason, LostReason::Gone);
-    let next = tokio::time::timeout(20 * SECOND, waiting).await.unwrap().unwrap().unwrap();
+    let next = done("it is let in", waiting).await.unwrap();
     assert!(next.fence() > guard.fence());
     assert!(guard.release().await.unwrap_err().is_lost());
     assert!(next.is_held(), "the late release takes nothing from the next one");

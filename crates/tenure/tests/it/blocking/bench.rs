@@ -1,15 +1,13 @@
-//! Stores to test on, and waiting with a deadline.
+//! Stores to test on, and waiting on threads.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tenure::blocking::{self, Client};
 use tenure::{Backend, Settings};
-
-const PATIENCE: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(2);
+use testbed::wait_until;
 
 pub(crate) struct Store {
     pub(crate) backend: Arc<dyn Backend>,
@@ -39,17 +37,19 @@ impl Store {
     }
 }
 
-/// Runs a test on each embedded store.
+/// Runs a test on each embedded store, on all at once.
 pub(crate) fn on_each(test: fn(&Store)) {
-    within("on memory", move || test(&Store::memory()));
+    let memory = thread::spawn(move || within("on memory", move || test(&Store::memory())));
     #[cfg(feature = "sqlite")]
     within("on sqlite", move || test(&Store::sqlite()));
+    memory.join().unwrap_or_else(|panic| resume_unwind(panic));
 }
 
 /// What `work` comes to on a thread of its own. Fails instead of waiting for ever.
 pub(crate) fn within<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let worker = thread::spawn(work);
     eventually(what, || worker.is_finished());
+    // Also what the thread keeps goes with it.
     worker.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
@@ -59,11 +59,18 @@ pub(crate) fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'st
 }
 
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
-        thread::sleep(LOOK);
-    }
+    wait_until(what, || is_so().then_some(()));
+}
+
+/// Waits until there is more of what gets less as long as nobody renews it.
+pub(crate) fn until_renewed(left: impl Fn() -> Duration) {
+    let mut least = left();
+    eventually("it is renewed", || {
+        let now = left();
+        let renewed = now > least + Duration::from_millis(500);
+        least = least.min(now);
+        renewed
+    });
 }
 
 /// Whether a thread that holds nothing gets it.

@@ -9,12 +9,16 @@ use tenure::blocking::{Client, Guard};
 use tenure::layers::{Call, Fate, Faults};
 use tenure::{Error, Settings};
 
-use crate::bench::{Store, elsewhere, eventually, is_free, within};
+use super::bench::{Store, elsewhere, eventually, is_free, within};
+
+const LEASE: Duration = Duration::from_secs(5);
+/// Enough for the calls that are answered.
+const ENOUGH: Duration = Duration::from_secs(1);
 
 /// A client whose commands have this fate.
-fn through(plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
+fn through(call_timeout: Duration, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
     let mut settings = Settings::default();
-    (settings.lease, settings.call_timeout) = (Duration::from_secs(1), Duration::from_millis(200));
+    (settings.lease, settings.call_timeout) = (LEASE, call_timeout);
     let faults = Faults::new(Store::memory().backend, plan);
     Client::new(tenure::Client::with(Arc::new(faults), settings))
 }
@@ -29,8 +33,8 @@ fn once(of: fn(&Call<'_>) -> bool, fate: Fate) -> impl Fn(Call<'_>) -> Fate {
 fn a_lost_answer_is_asked_for_again() {
     within("lost answers", || {
         let lost = Fate { reply_lost: true, ..Fate::default() };
-        let acquires = through(once(|c| matches!(c, Call::TryAcquire(_)), lost));
-        let releases = through(once(|c| matches!(c, Call::Release(_)), lost));
+        let acquires = through(ENOUGH, once(|c| matches!(c, Call::TryAcquire(_)), lost));
+        let releases = through(ENOUGH, once(|c| matches!(c, Call::Release(_)), lost));
         for client in [acquires, releases] {
             let guard = client.lock("x").acquire().unwrap();
             assert_eq!(client.lock("x").holders().unwrap().len(), 1);
@@ -43,10 +47,10 @@ fn a_lost_answer_is_asked_for_again() {
 #[test]
 fn a_store_that_does_not_answer_is_an_error() {
     within("no answer", || {
-        let client = through(|_| Fate { refused: true, ..Fate::default() });
+        let client = through(Duration::from_millis(200), |_| Fate { refused: true, ..Fate::default() });
         assert!(matches!(client.lock("x").acquire(), Err(Error::Unavailable { .. })));
         assert!(matches!(client.lock("x").try_acquire(), Err(Error::Unavailable { .. })));
-        let client = through(|_| Fate { request_lost: true, ..Fate::default() });
+        let client = through(Duration::from_millis(200), |_| Fate { request_lost: true, ..Fate::default() });
         assert!(matches!(client.lock("x").acquire(), Err(Error::Unknown { .. })));
     });
 }
@@ -56,7 +60,7 @@ fn a_release_that_is_not_answered_is_unknown_and_ends_with_the_lease() {
     within("no release", || {
         let deaf = Arc::new(AtomicBool::new(true));
         let is_deaf = deaf.clone();
-        let client = through(move |call| Fate {
+        let client = through(ENOUGH, move |call| Fate {
             request_lost: matches!(call, Call::Release(_)) && is_deaf.load(SeqCst),
             ..Fate::default()
         });

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tenure::blocking::multi;
 use tenure::{Durability, Error, Family, Level};
+use testbed::PATIENCE;
 
-use crate::bench::{elsewhere, eventually, is_free, on_each};
+use super::bench::{elsewhere, eventually, is_free, on_each};
 
 const LIMIT: Duration = Duration::from_millis(30);
 
@@ -154,7 +155,7 @@ fn an_election() {
         assert_eq!(observer.next().unwrap(), None);
         assert_eq!(observer.next_for(LIMIT).unwrap(), None, "nothing changed");
         let leads = election.campaign().unwrap();
-        let seen = observer.next_for(Duration::from_secs(20)).unwrap().expect("a change").expect("a leader");
+        let seen = observer.next_for(PATIENCE).unwrap().expect("a change").expect("a leader");
         assert_eq!((Some(seen.term), seen.note.as_deref()), (leads.fence(), Some("here")));
         let again = election.try_campaign().unwrap().expect("the same thread");
         assert_eq!(again.fence(), leads.fence());
