@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tenure::layers::{Call, Fate, Faults};
 use tenure::{Client, Error, Memory, Result, distributed_lock};
+use testbed::{until, within};
 
-use crate::bench::{eventually, in_time, memory};
+use super::bench::memory;
 
 #[derive(Debug, PartialEq)]
 enum AppError {
@@ -125,7 +126,18 @@ async fn a_failed_body_releases_and_its_error_is_passed_on() {
     assert_eq!(fails(&client).await, Err(AppError::Own));
     assert!(client.lock("x").try_acquire().await.unwrap().is_some());
     assert!(tokio::spawn(panics(client.clone())).await.unwrap_err().is_panic());
-    in_time(client.lock("x").acquire()).await.unwrap().release().await.unwrap();
+    within("its end", client.lock("x").acquire()).await.unwrap().release().await.unwrap();
+}
+
+/// Polls a call that does not end until `holds`.
+async fn drive(what: &str, mut call: impl Future + Unpin, holds: impl AsyncFn() -> bool) {
+    let drives = async {
+        while !holds().await {
+            assert!(futures_util::poll!(&mut call).is_pending());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    within(what, drives).await;
 }
 
 /// Dropped while it waits, and while it runs: nothing is left.
@@ -136,23 +148,17 @@ async fn a_dropped_call_leaves_nothing() {
         std::future::pending().await
     }
     let client = memory().await;
-    let free =
-        async || client.show("x").await.unwrap().is_none_or(|s| s.holders.is_empty() && s.waiters.is_empty());
+    let free = || async {
+        client.show("x").await.unwrap().is_none_or(|s| s.holders.is_empty() && s.waiters.is_empty())
+    };
     {
         let mut holds = Box::pin(stays(&client));
-        eventually("one holds", async || {
-            assert!(futures_util::poll!(&mut holds).is_pending());
-            client.lock("x").is_locked().await.unwrap()
-        })
-        .await;
+        drive("one holds", &mut holds, async || client.lock("x").is_locked().await.unwrap()).await;
         let mut waits = Box::pin(stays(&client));
-        eventually("the other waits", async || {
-            assert!(futures_util::poll!(&mut waits).is_pending());
-            !client.lock("x").waiters().await.unwrap().is_empty()
-        })
-        .await;
+        let queues = async || !client.lock("x").waiters().await.unwrap().is_empty();
+        drive("the other waits", &mut waits, queues).await;
     }
-    eventually("nothing is left", free).await;
+    until("nothing is left", free).await;
 }
 
 /// The body is gone before others come in, also when its call is dropped.
@@ -174,19 +180,15 @@ async fn a_dropped_body_is_gone_before_the_release() {
     let (client, was_held, begun) =
         (memory().await, Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
     let mut call = Box::pin(stays(Last(client.clone(), was_held.clone()), &begun));
-    eventually("it runs", async || {
-        assert!(futures_util::poll!(&mut call).is_pending());
-        begun.load(SeqCst)
-    })
-    .await;
+    drive("it runs", &mut call, async || begun.load(SeqCst)).await;
     drop(call);
     assert!(was_held.load(SeqCst), "released before the body was gone");
 }
 
-fn faulty(plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
+fn faulty(lease: Duration, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
     let mut settings = tenure::Settings::default();
-    settings.lease = Duration::from_millis(600);
-    settings.call_timeout = Duration::from_millis(300);
+    settings.lease = lease;
+    settings.call_timeout = Duration::from_secs(1);
     Client::with(Arc::new(Faults::new(Arc::new(Memory::new()), plan)), settings)
 }
 
@@ -197,10 +199,11 @@ async fn a_release_without_an_answer_is_no_failure() {
     async fn work(client: &Client) -> Result<u32> {
         Ok(42)
     }
-    let client = faulty(|call| Fate { refused: matches!(call, Call::Release(_)), ..Fate::default() });
-    assert_eq!(in_time(work(&client)).await, Ok(42));
+    let plan = |call: Call<'_>| Fate { refused: matches!(call, Call::Release(_)), ..Fate::default() };
+    let client = faulty(Duration::from_secs(3), plan);
+    assert_eq!(within("its end", work(&client)).await, Ok(42));
     // Nothing was released, and yet it is free again, by its lease.
-    assert_eq!(in_time(work(&client)).await, Ok(42));
+    assert_eq!(within("its end", work(&client)).await, Ok(42));
 }
 
 #[tokio::test]
@@ -210,11 +213,11 @@ async fn a_grant_whose_answer_was_lost_is_found_again() {
         Ok(42)
     }
     let first = AtomicBool::new(true);
-    let client = faulty(move |call| Fate {
+    let client = faulty(Duration::from_secs(30), move |call| Fate {
         reply_lost: matches!(call, Call::TryAcquire(_)) && first.swap(false, SeqCst),
         ..Fate::default()
     });
-    assert_eq!(in_time(work(&client)).await, Ok(42));
+    assert_eq!(within("its end", work(&client)).await, Ok(42));
     assert!(!client.lock("x").is_locked().await.unwrap());
 }
 

@@ -1,46 +1,51 @@
-//! What the tests have in common: stores, a deadline, and a room that knows how many are in it.
+//! What the tests have in common: stores, and a room that knows how many are in it.
 
-use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, Weak};
 
 use tenure::Client;
 use testbed::{Redis, RedisOptions, ZooKeeper, ZooKeeperOptions};
-
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn memory() -> Client {
     tenure::connect("memory:").await.unwrap()
 }
 
-/// A store, and the server that it needs.
+/// A store of its own, on a server that is shared by those who use it at the same time.
 pub(crate) struct Store {
     pub(crate) client: Client,
-    _server: Server,
-}
-
-#[allow(dead_code, reason = "they are kept running")]
-enum Server {
-    None,
-    Redis(Redis),
-    ZooKeeper(ZooKeeper),
+    _server: Option<Arc<dyn Send + Sync>>,
 }
 
 impl Store {
     pub(crate) async fn memory() -> Self {
-        Self { client: memory().await, _server: Server::None }
+        Self { client: memory().await, _server: None }
     }
 
     pub(crate) async fn redis() -> Self {
-        let server = Redis::start(RedisOptions::default()).unwrap();
-        Self { client: tenure::connect(&server.url()).await.unwrap(), _server: Server::Redis(server) }
+        static SHARED: Mutex<Weak<Redis>> = Mutex::new(Weak::new());
+        let server = shared(&SHARED, || Redis::start(RedisOptions::default()).unwrap());
+        Self { client: connect(&server.url()).await, _server: Some(server) }
     }
 
     pub(crate) async fn zookeeper() -> Self {
-        let server = ZooKeeper::start(ZooKeeperOptions::default()).unwrap();
-        Self { client: tenure::connect(&server.url()).await.unwrap(), _server: Server::ZooKeeper(server) }
+        static SHARED: Mutex<Weak<ZooKeeper>> = Mutex::new(Weak::new());
+        let server = shared(&SHARED, || ZooKeeper::start(ZooKeeperOptions::default()).unwrap());
+        Self { client: connect(&server.url()).await, _server: Some(server) }
     }
+}
+
+/// The one that runs, or a new one.
+fn shared<T>(shared: &Mutex<Weak<T>>, start: impl FnOnce() -> T) -> Arc<T> {
+    let mut shared = shared.lock().unwrap();
+    let server = shared.upgrade().unwrap_or_else(|| Arc::new(start()));
+    *shared = Arc::downgrade(&server);
+    server
+}
+
+/// With a prefix that nobody else has.
+async fn connect(url: &str) -> Client {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    tenure::connect(&format!("{url}?prefix=w{}:", NEXT.fetch_add(1, SeqCst))).await.unwrap()
 }
 
 /// The same case on each store.
@@ -55,8 +60,8 @@ macro_rules! on_each_store {
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    let store = $crate::bench::Store::$store().await;
-                    $crate::bench::in_time(super::$case(store.client.clone())).await;
+                    let store = $crate::attribute::bench::Store::$store().await;
+                    testbed::within(stringify!($case), super::$case(store.client.clone())).await;
                     store.client.close().await.unwrap();
                 }
             )*
@@ -64,18 +69,6 @@ macro_rules! on_each_store {
     };
 }
 pub(crate) use on_each_store;
-
-pub(crate) async fn in_time<F: Future>(work: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, work).await.expect("within the deadline")
-}
-
-pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let start = Instant::now();
-    while !holds().await {
-        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-}
 
 /// Counts who is inside, and how many were at once.
 #[derive(Clone, Default)]

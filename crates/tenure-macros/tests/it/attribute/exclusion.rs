@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use tenure::{Client, Result, distributed_lock};
+use testbed::until;
 use tokio::sync::Barrier;
 
-use crate::bench::{Room, eventually, memory, on_each_store};
+use super::bench::{Room, memory, on_each_store};
 
 #[distributed_lock(key = id, prefix = "exclusion", client = client)]
 async fn visit(client: &Client, id: u32, room: &Room) -> Result<()> {
@@ -90,7 +91,7 @@ async fn local_tasks_exclude_each_other_and_the_call_that_runs_them() {
         let inner = (client.clone(), room.clone());
         let task = local.spawn_local(async move { visit(&inner.0, 1, &inner.1).await.unwrap() });
         let waits = async {
-            eventually("the other waits", async || {
+            until("the other waits", || async {
                 !client.lock("exclusion:1").waiters().await.unwrap().is_empty()
             })
             .await;

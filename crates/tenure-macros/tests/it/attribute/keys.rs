@@ -4,7 +4,7 @@ use std::fmt;
 
 use tenure::{Client, Result, distributed_lock};
 
-use crate::bench::memory;
+use super::bench::memory;
 
 struct User {
     user_id: u64,

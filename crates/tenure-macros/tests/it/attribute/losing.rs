@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use tenure::{Client, Error, LostReason, Result, distributed_lock};
+use testbed::{until, within};
 use tokio::sync::Notify;
 
-use crate::bench::{in_time, memory, on_each_store};
+use super::bench::{memory, on_each_store};
 
 /// Says when it is dropped.
 struct Dropped(Arc<AtomicBool>);
@@ -64,13 +65,13 @@ async fn a_body_that_finishes_after_the_loss_is_an_error() {
         }
     }
     let (client, done) = (memory().await, AtomicBool::new(false));
-    match in_time(finishes(&client, &done, false)).await {
+    match within("its end", finishes(&client, &done, false)).await {
         Err(Failure::Lock(error)) => assert_eq!(reason(error), LostReason::MaxHold),
         other => panic!("{other:?}"),
     }
     assert!(done.load(SeqCst), "it ran to its end");
     assert!(
-        matches!(in_time(finishes(&client, &done, true)).await, Err(Failure::Own)),
+        matches!(within("its end", finishes(&client, &done, true)).await, Err(Failure::Own)),
         "its own error says more"
     );
 }
@@ -84,7 +85,7 @@ async fn a_lock_that_was_taken_away_is_told() {
         Ok(())
     }
     let client = memory().await;
-    assert_eq!(reason(in_time(robbed(&client)).await.unwrap_err()), LostReason::Gone);
+    assert_eq!(reason(within("its end", robbed(&client)).await.unwrap_err()), LostReason::Gone);
 }
 
 /// One of several is enough.
@@ -96,7 +97,7 @@ async fn a_list_is_lost_with_its_first_loss() {
         Ok(())
     }
     let (client, dropped) = (memory().await, Arc::<AtomicBool>::default());
-    let error = in_time(robbed(&client, Dropped(dropped.clone()))).await.unwrap_err();
+    let error = within("its end", robbed(&client, Dropped(dropped.clone()))).await.unwrap_err();
     assert_eq!(reason(error), LostReason::Gone);
     assert!(client.lock("a").try_acquire().await.unwrap().is_some(), "the other one is released");
 }
@@ -112,7 +113,7 @@ async fn a_body_without_a_result_is_ended() {
         }
         true
     }
-    assert!(in_time(ends(&memory().await)).await);
+    assert!(within("its end", ends(&memory().await)).await);
 }
 
 #[tokio::test]
@@ -127,10 +128,10 @@ async fn a_call_inside_is_dropped_with_the_call_that_lost() {
         std::future::pending().await
     }
     let (client, dropped) = (memory().await, Arc::<AtomicBool>::default());
-    let error = in_time(outer(&client, Dropped(dropped.clone()))).await.unwrap_err();
+    let error = within("its end", outer(&client, Dropped(dropped.clone()))).await.unwrap_err();
     assert!(matches!(&error, Error::Lost(lost) if lost.name.as_str() == "outer"), "{error}");
     assert!(dropped.load(SeqCst));
-    in_time(client.lock("inner").acquire()).await.unwrap().release().await.unwrap();
+    within("its end", client.lock("inner").acquire()).await.unwrap().release().await.unwrap();
 }
 
 /// A lease that is given is not renewed; without one it is, while the body runs.
@@ -145,12 +146,14 @@ async fn a_lease_is_renewed_unless_it_is_given() {
         three_leases.notified().await;
         tenure::current().unwrap().ensure(Duration::from_millis(1))
     }
-    let client = tenure::connect("memory:?lease=300ms").await.unwrap();
-    assert_eq!(reason(in_time(given(&client)).await.unwrap_err()), LostReason::Expired);
-    let (over, begun) = (Arc::new(Notify::new()), tokio::time::Instant::now());
+    let client = memory().await;
+    assert_eq!(reason(within("its end", given(&client)).await.unwrap_err()), LostReason::Expired);
+    let (store, over) = (tenure::testing::Store::new(), Arc::new(Notify::new()));
+    let client = store.client();
     let ends = async {
-        tokio::time::sleep_until(begun + Duration::from_millis(900)).await;
+        until("it is held", || async { store.is_held("renewed") }).await;
+        store.advance(3 * client.settings().lease);
         over.notify_one();
     };
-    in_time(async { tokio::join!(renewed(&client, over.clone()), ends) }).await.0.unwrap();
+    within("its end", async { tokio::join!(renewed(&client, over.clone()), ends) }).await.0.unwrap();
 }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::{Client, Error, Fence, Result, distributed_lock};
+use testbed::within;
 
-use crate::bench::{Room, in_time, memory, on_each_store};
+use super::bench::{Room, memory, on_each_store};
 
 on_each_store!(two_functions_that_call_each_other, branches_inside_one_call, a_list_with_a_name_that_is_held);
 
@@ -82,7 +83,7 @@ async fn spawned_tasks_are_outside() {
         Ok(())
     }
     let client = memory().await;
-    let error = in_time(outer(&client)).await.unwrap();
+    let error = within("its end", outer(&client)).await.unwrap();
     assert!(error.is_busy(), "{error}");
     assert_eq!(error.to_string(), "memory: acquire x: busy: held by others");
 }
@@ -105,7 +106,7 @@ async fn what_counts_is_where_it_runs() {
         Ok(tenure::current().is_some())
     }
     let client = memory().await;
-    let later = in_time(outer(client.clone())).await.unwrap();
+    let later = within("its end", outer(client.clone())).await.unwrap();
     let held = client.lock("x").try_acquire().await.unwrap().expect("the call is over");
     let mut later = Box::pin(later);
     assert!(futures_util::poll!(&mut later).is_pending());
@@ -115,7 +116,7 @@ async fn what_counts_is_where_it_runs() {
         assert!(futures_util::poll!(&mut later).is_pending());
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    assert!(in_time(tokio::spawn(later)).await.unwrap().unwrap());
+    assert!(within("its end", tokio::spawn(later)).await.unwrap().unwrap());
 }
 
 /// Bodies that were begun inside a call and go on elsewhere, two of them, are not inside that call any more: neither
@@ -162,10 +163,10 @@ async fn a_body_that_moves_away_leaves_the_calls_around_it() {
         Ok(())
     }
     let client = memory().await;
-    let moved = in_time(outer(client.clone(), Arc::default())).await.unwrap();
+    let moved = within("its end", outer(client.clone(), Arc::default())).await.unwrap();
     let tasks: Vec<_> = moved.into_iter().map(tokio::spawn).collect();
     for task in tasks {
-        in_time(task).await.unwrap().unwrap();
+        within("its end", task).await.unwrap().unwrap();
     }
 }
 
@@ -180,8 +181,8 @@ async fn readers_under_a_writer_but_no_writer_under_a_reader() {
         if upgrade { Box::pin(write(client)).await } else { Ok(()) }
     }
     let client = memory().await;
-    in_time(write(&client)).await.unwrap();
-    let error = in_time(read(&client, true)).await.unwrap_err();
+    within("its end", write(&client)).await.unwrap();
+    let error = within("its end", read(&client, true)).await.unwrap_err();
     assert!(error.to_string().contains("cannot become its writer"), "{error}");
 }
 

@@ -3,11 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::Duration;
 
 use tenure::{Client, Error, LostReason, Result, blocking, distributed_lock};
 
-use crate::bench::{Room, in_time, memory, on_each_store};
+use super::bench::{Room, memory, on_each_store};
 
 #[distributed_lock(key = id, prefix = "thread", client = client)]
 fn visit(client: &Client, id: u32, room: &Room) -> Result<()> {
@@ -62,7 +61,7 @@ async fn plain_and_async_calls_enclose_each_other() {
         Ok(())
     }
     let (client, room) = (memory().await, Room::default());
-    in_time(around(&client, &room)).await.unwrap();
+    testbed::within("its end", around(&client, &room)).await.unwrap();
     assert_eq!(room.visits(), 1);
 }
 
@@ -149,7 +148,7 @@ fn a_panic_in_the_body_releases() {
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| panics(&client)));
     assert!(panic.is_err());
     assert!(tenure::current().is_none());
-    let guard = client.lock("x").try_acquire_for(Duration::from_secs(30)).unwrap();
+    let guard = client.lock("x").try_acquire_for(testbed::PATIENCE).unwrap();
     guard.expect("it is free").release().unwrap();
 }
 
