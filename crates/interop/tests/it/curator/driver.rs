@@ -1,39 +1,41 @@
 //! The peer's driver by itself: Curator with Curator.
 
-use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use interop::{Curator, CuratorOptions, Error, PATIENCE};
-use testbed::{ZooKeeper, ZooKeeperOptions};
+use interop::trials::Party;
+use interop::{Curator, CuratorOptions, Error};
 
-struct World {
-    server: ZooKeeper,
-    numbers: tempfile::TempDir,
+use crate::curator::stage::Stage;
+use crate::curator::world::{LONG, SHORT};
+use crate::curator::{Case, Way};
+
+macro_rules! cases {
+    ($($name:ident)*) => { vec![$(Case::new("driver", stringify!($name), Way::Alone, $name)),*] };
 }
 
-impl World {
-    fn start() -> Self {
-        let server = ZooKeeper::start(ZooKeeperOptions::default()).unwrap();
-        Self { server, numbers: tempfile::tempdir().unwrap() }
-    }
-
-    async fn jvm(&self) -> Curator {
-        self.jvm_with(Duration::from_secs(30)).await
-    }
-
-    async fn jvm_with(&self, session: Duration) -> Curator {
-        let numbers = Some(self.numbers.path().to_owned());
-        let options = CuratorOptions { session: Some(session), numbers, ..CuratorOptions::default() };
-        Curator::start(&self.server.address(), &options).await.unwrap()
+pub(crate) fn cases() -> Vec<Case> {
+    cases! {
+        two_processes_exclude_each_other
+        a_thread_enters_again_what_it_has
+        a_read_under_ones_own_write_keeps_the_place
+        permits_are_as_many_as_are_said
+        leaders_say_who_they_are
+        whoever_is_revocable_is_asked
+        who_is_interrupted_leaves_nothing_behind
+        a_number_kept_by_two_processes_loses_nothing
+        a_closed_loop_says_what_it_did
+        what_a_killed_process_had_ends_with_its_session
+        what_a_closed_client_had_is_free_at_once
+        nobody_to_connect_to_is_an_error
     }
 }
 
 /// Asks one after the other; each line is a request and its answer.
-async fn converse(jvm: &Curator, lines: &str) {
+async fn converse(jvm: &Party, lines: &str) {
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (request, expected) = line.split_once(" →").expect("an arrow");
-        let answer = match jvm.call("t1", request).await {
+        let answer = match jvm.try_call("t1", request).await {
             Ok(value) => value,
             Err(e) => e.class().unwrap_or_else(|| panic!("{e}")).to_owned(),
         };
@@ -41,145 +43,131 @@ async fn converse(jvm: &Curator, lines: &str) {
     }
 }
 
-/// Waits until a node has so many children, and says which.
-async fn children(jvm: &Curator, name: &str, n: usize) -> Vec<String> {
-    let begin = Instant::now();
-    loop {
-        let all = jvm.call("looks", &format!("node.children {name}")).await.unwrap();
-        let all: Vec<_> = all.split(',').filter(|child| !child.is_empty()).map(str::to_owned).collect();
-        if all.len() == n {
-            return all;
-        }
-        assert!(begin.elapsed() < PATIENCE, "{name} has not {n} children: {all:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+/// Waits until a node has so many children by its own account, and says which.
+async fn children(jvm: &Party, name: &str, n: usize) -> Vec<String> {
+    let look = || async {
+        let all = jvm.call("looks", &format!("node.children {name}")).await;
+        all.split(',').filter(|child| !child.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    testbed::until(&format!("{n} children of {name}"), || async { look().await.len() == n }).await;
+    look().await
 }
 
-#[tokio::test]
-async fn two_processes_exclude_each_other() {
-    let world = World::start();
-    let (a, b) = tokio::join!(world.jvm(), world.jvm());
+async fn two_processes_exclude_each_other(stage: Stage) {
+    let (a, b) = (stage.jvm(0).await, stage.jvm(1).await);
     for kind in ["plain", "fair", "write", "semaphore-mutex", "permit", "leader:b", "selector:b", "multi"] {
-        let name = if kind == "multi" { "m1,m2" } else { kind };
+        let name = if kind == "multi" { "@.m1,@.m2".to_owned() } else { format!("@.{kind}") };
         let on = format!("{kind} {name}");
-        a.call("t1", &format!("lock {on}")).await.unwrap();
-        assert_eq!(a.call("t1", &format!("is-held {on}")).await.unwrap(), "true");
-        assert_eq!(b.call("t1", &format!("try {on} 100")).await.unwrap(), "false", "{kind}");
+        a.call("t1", &format!("lock {on}")).await;
+        a.says("t1", &format!("is-held {on}"), "true").await;
+        b.says("t1", &format!("try {on} 100"), "false").await;
         let waiting = b.spawn("t1", &format!("lock {on}"));
         let queue = match kind {
-            "permit" | "semaphore-mutex" => format!("{kind}/leases"),
-            "multi" => "m1".to_owned(),
-            _ => kind.to_owned(),
+            "permit" | "semaphore-mutex" => format!("{name}/leases"),
+            "multi" => "@.m1".to_owned(),
+            _ => name,
         };
         children(&a, &queue, 2).await;
         assert!(waiting.is_open(), "{kind}");
-        a.call("t1", &format!("unlock {on}")).await.unwrap();
+        a.call("t1", &format!("unlock {on}")).await;
         waiting.answer().await.unwrap();
-        assert_eq!(a.call("t1", &format!("is-held {on}")).await.unwrap(), "false");
-        b.call("t1", &format!("unlock {on}")).await.unwrap();
+        a.says("t1", &format!("is-held {on}"), "false").await;
+        b.call("t1", &format!("unlock {on}")).await;
         children(&a, &queue, 0).await;
     }
 }
 
-#[tokio::test]
-async fn a_thread_enters_again_what_it_has() {
-    let world = World::start();
-    let jvm = world.jvm().await;
+async fn a_thread_enters_again_what_it_has(stage: Stage) {
+    let jvm = stage.jvm(0).await;
     converse(
         &jvm,
         "
-        lock plain a/b →
-        lock plain a/b →
-        unlock plain a/b →
-        is-held plain a/b → true
-        unlock plain a/b →
-        unlock plain a/b → IllegalMonitorStateException
-        unlock permit a → IllegalMonitorStateException
-        lock nothing a → IllegalArgumentException
-        sing plain a → IllegalArgumentException
-        participants permit a → IllegalArgumentException",
+        lock plain @/b →
+        lock plain @/b →
+        unlock plain @/b →
+        is-held plain @/b → true
+        unlock plain @/b →
+        unlock plain @/b → IllegalMonitorStateException
+        unlock permit @ → IllegalMonitorStateException
+        lock nothing @ → IllegalArgumentException
+        sing plain @ → IllegalArgumentException
+        participants permit @ → IllegalArgumentException",
     )
     .await;
-    assert!(children(&jvm, "a/b", 0).await.is_empty());
+    assert!(children(&jvm, "@/b", 0).await.is_empty());
 }
 
-#[tokio::test]
-async fn a_read_under_ones_own_write_keeps_the_place() {
-    let world = World::start();
-    let jvm = world.jvm().await;
-    converse(&jvm, "lock write a →").await;
-    let writer = jvm.spawn("t2", "lock write a");
-    children(&jvm, "a", 2).await;
-    converse(&jvm, "lock read a →").await;
-    let queue = children(&jvm, "a", 3).await;
+async fn a_read_under_ones_own_write_keeps_the_place(stage: Stage) {
+    let jvm = stage.jvm(0).await;
+    converse(&jvm, "lock write @ →").await;
+    let writer = jvm.spawn("t2", "lock write @");
+    children(&jvm, "@", 2).await;
+    converse(&jvm, "lock read @ →").await;
+    let queue = children(&jvm, "@", 3).await;
     let digits: Vec<_> = queue.iter().map(|child| &child[child.len() - 10..]).collect();
     assert_eq!(digits, ["0000000000", "0000000000", "0000000001"]);
-    converse(&jvm, "unlock write a →").await;
-    assert_eq!(jvm.call("t3", "try read a").await.unwrap(), "false");
+    converse(&jvm, "unlock write @ →").await;
+    jvm.says("t3", "try read @", "false").await;
     assert!(writer.is_open());
-    converse(&jvm, "unlock read a →").await;
+    converse(&jvm, "unlock read @ →").await;
     writer.answer().await.unwrap();
+    jvm.call("t2", "unlock write @").await;
 }
 
-#[tokio::test]
-async fn permits_are_as_many_as_are_said() {
-    let world = World::start();
-    let jvm = world.jvm().await;
+async fn permits_are_as_many_as_are_said(stage: Stage) {
+    let jvm = stage.jvm(0).await;
     converse(
         &jvm,
         "
-        lock permit:4:3 s →
-        try permit:4:2 s → false
-        try permit:4 s → true
-        try permit:4 s 50 → false
-        unlock permit:4:3 s →
-        unlock permit:4 s →
-        shared.set size 2 →
-        shared.get size → 2
-        lock permit:=size t →
-        try permit:=size:2 t → false
-        try permit:=size t → true
-        try permit:=size t → false",
+        lock permit:4:3 @.s →
+        try permit:4:2 @.s → false
+        try permit:4 @.s → true
+        try permit:4 @.s 50 → false
+        unlock permit:4:3 @.s →
+        unlock permit:4 @.s →
+        shared.set @.size 2 →
+        shared.get @.size → 2
+        lock permit:=@.size @.t →
+        try permit:=@.size:2 @.t → false
+        try permit:=@.size @.t → true
+        try permit:=@.size @.t → false",
     )
     .await;
-    let waiting = jvm.spawn("t2", "lock permit:=size t");
-    children(&jvm, "t/leases", 3).await;
-    converse(&jvm, "shared.set size 3 →").await;
+    let waiting = jvm.spawn("t2", "lock permit:=@.size @.t");
+    children(&jvm, "@.t/leases", 3).await;
+    converse(&jvm, "shared.set @.size 3 →").await;
     waiting.answer().await.unwrap();
 }
 
-#[tokio::test]
-async fn leaders_say_who_they_are() {
-    let world = World::start();
-    let jvm = world.jvm().await;
-    converse(&jvm, "leader.who l →\n leader.all l →\n lock leader:one l →").await;
-    let waiting = jvm.spawn("t2", "lock leader:two l");
-    let queue = children(&jvm, "l", 2).await;
-    converse(&jvm, &format!("node.data l/{} → one", queue[0])).await;
-    converse(&jvm, "leader.who l → one\n leader.all l → one,two\n unlock leader:one l →").await;
+async fn leaders_say_who_they_are(stage: Stage) {
+    let jvm = stage.jvm(0).await;
+    converse(&jvm, "leader.who @ →\n leader.all @ →\n lock leader:one @ →").await;
+    let waiting = jvm.spawn("t2", "lock leader:two @");
+    let queue = children(&jvm, "@", 2).await;
+    converse(&jvm, &format!("node.data @/{} → one", queue[0])).await;
+    converse(&jvm, "leader.who @ → one\n leader.all @ → one,two\n unlock leader:one @ →").await;
     waiting.answer().await.unwrap();
-    converse(&jvm, "leader.who l → two").await;
+    converse(&jvm, "leader.who @ → two").await;
+    jvm.call("t2", "unlock leader:two @").await;
 }
 
-#[tokio::test]
-async fn whoever_is_revocable_is_asked() {
-    let world = World::start();
-    let jvm = world.jvm().await;
-    converse(&jvm, "revocable plain a →\n lock plain a →").await;
-    let paths = jvm.call("t1", "participants plain a").await.unwrap();
+async fn whoever_is_revocable_is_asked(stage: Stage) {
+    let jvm = stage.jvm(0).await;
+    converse(&jvm, "revocable plain @ →\n lock plain @ →").await;
+    let paths = jvm.call("t1", "participants plain @").await;
     let path = paths.strip_prefix('/').unwrap();
     converse(
         &jvm,
         &format!(
             "
             node.data {path} →
-            revoked plain a → false
-            revoke plain a 0 →
-            revoked plain a 20000 → true
+            revoked plain @ → false
+            revoke plain @ 0 →
+            revoked plain @ 1800000 → true
             node.data {path} → __REVOKE__
             node.write {path} __REVOKE__ →
-            revoked plain a 20000 → true
-            is-held plain a → true
+            revoked plain @ 1800000 → true
+            is-held plain @ → true
             node.delete {path} →
             node.owner {path} → gone"
         ),
@@ -187,102 +175,92 @@ async fn whoever_is_revocable_is_asked() {
     .await;
 }
 
-#[tokio::test]
-async fn who_is_interrupted_leaves_nothing_behind() {
-    let world = World::start();
-    let jvm = world.jvm().await;
+async fn who_is_interrupted_leaves_nothing_behind(stage: Stage) {
+    let jvm = stage.jvm(0).await;
     for (kind, queue, before) in [
-        ("plain", "plain", 2),
-        ("read", "read", 2),
-        ("semaphore-mutex", "semaphore-mutex/locks", 1),
-        ("permit", "permit/locks", 1),
-        ("leader:a", "leader:a", 2),
-        ("selector:a", "selector:a", 2),
+        ("plain", "@.plain", 2),
+        ("read", "@.read", 2),
+        ("semaphore-mutex", "@.semaphore-mutex/locks", 1),
+        ("permit", "@.permit/locks", 1),
+        ("leader:a", "@.leader:a", 2),
+        ("selector:a", "@.selector:a", 2),
     ] {
         let held = kind.replace("read", "write");
-        jvm.call("t1", &format!("lock {held} {kind}")).await.unwrap();
-        let waiting = jvm.spawn("t2", &format!("lock {kind} {kind}"));
+        jvm.call("t1", &format!("lock {held} @.{kind}")).await;
+        let waiting = jvm.spawn("t2", &format!("lock {kind} @.{kind}"));
         children(&jvm, queue, before).await;
-        jvm.call("t2", "interrupt").await.unwrap();
+        jvm.interrupt("t2").await;
         assert_eq!(waiting.answer().await.unwrap_err().class(), Some("InterruptedException"), "{kind}");
         children(&jvm, queue, before - 1).await;
-        jvm.call("t1", &format!("unlock {held} {kind}")).await.unwrap();
-        jvm.call("t2", &format!("lock {kind} {kind}")).await.unwrap();
-        jvm.call("t2", &format!("unlock {kind} {kind}")).await.unwrap();
+        jvm.call("t1", &format!("unlock {held} @.{kind}")).await;
+        jvm.call("t2", &format!("lock {kind} @.{kind}")).await;
+        jvm.call("t2", &format!("unlock {kind} @.{kind}")).await;
     }
 }
 
-#[tokio::test]
-async fn a_number_kept_by_two_processes_loses_nothing() {
-    let world = World::start();
-    let (a, b) = tokio::join!(world.jvm(), world.jvm());
+async fn a_number_kept_by_two_processes_loses_nothing(stage: Stage) {
+    let (a, b) = (stage.jvm(0).await, stage.jvm(1).await);
     for (kind, name) in [
-        ("plain", "plain"),
-        ("write", "write"),
-        ("semaphore-mutex", "sm"),
-        ("permit", "permit"),
-        ("leader:me", "leader"),
-        ("selector:me", "selector"),
-        ("multi", "m1,m2"),
+        ("plain", "@.plain"),
+        ("write", "@.write"),
+        ("semaphore-mutex", "@.sm"),
+        ("permit", "@.permit"),
+        ("leader:me", "@.leader"),
+        ("selector:me", "@.selector"),
+        ("multi", "@.m1,@.m2"),
     ] {
-        let number = format!("{kind}.number");
+        let number = format!("@.{kind}.number");
         let request = format!("count {number} 20 {kind} {name}");
         let loops = [a.spawn("t1", &request), a.spawn("t2", &request), b.spawn("t1", &request)];
         for one in loops {
-            assert_eq!(one.within(Duration::from_secs(90)).await.unwrap(), "20");
+            assert_eq!(one.answer().await.unwrap(), "20");
         }
-        assert_eq!(fs::read_to_string(world.numbers.path().join(number)).unwrap(), "60", "{kind}");
+        assert_eq!(stage.counted(&number), 60, "{kind}");
     }
 }
 
-#[tokio::test]
-async fn a_closed_loop_says_what_it_did() {
-    let world = World::start();
-    let jvm = world.jvm().await;
+async fn a_closed_loop_says_what_it_did(stage: Stage) {
+    let jvm = stage.jvm(0).await;
     for place in ["own", "shared"] {
-        let said = jvm.call("t1", &format!("bench plain {place} 1 3 {place}")).await.unwrap();
+        let said = jvm.call("t1", &format!("bench plain {place} 1 3 @.{place}")).await;
         let numbers: Vec<u64> = said.split(' ').map(|word| word.parse().unwrap()).collect();
         let [pairs, longest, middle] = numbers[..] else { panic!("{said}") };
         // Each of the three at least once.
         assert!(pairs >= 3 && longest > 0 && middle <= longest, "{said}");
     }
-    children(&jvm, "shared", 0).await;
+    children(&jvm, "@.shared", 0).await;
 }
 
-#[tokio::test]
-async fn what_a_killed_process_had_ends_with_its_session() {
-    let world = World::start();
-    let session = Duration::from_secs(2);
-    let (a, b) = tokio::join!(world.jvm(), world.jvm_with(session));
-    b.call("t1", "lock plain a").await.unwrap();
-    let own = b.call("t1", "session").await.unwrap();
-    let child = children(&a, "a", 1).await.remove(0);
-    assert_eq!(a.call("t1", &format!("node.owner a/{child}")).await.unwrap(), own);
-    let waiting = a.spawn("t1", "lock plain a");
-    children(&a, "a", 2).await;
+async fn what_a_killed_process_had_ends_with_its_session(stage: Stage) {
+    let (a, b) = (stage.jvm(0).await, stage.own_jvm(SHORT).await);
+    b.call("t1", "lock plain @").await;
+    let own = b.call("t1", "session").await;
+    let child = children(&a, "@", 1).await.remove(0);
+    a.says("t1", &format!("node.owner @/{child}"), &own).await;
+    let waiting = a.spawn("t1", "lock plain @");
+    children(&a, "@", 2).await;
     let pid = b.pid();
     b.kill().await;
     assert!(!Path::new("/proc").join(pid.to_string()).exists());
-    assert!(matches!(b.call("t1", "session").await, Err(Error::Ended { .. })));
+    assert!(matches!(b.try_call("t1", "session").await, Err(Error::Ended { .. })));
+    waiting.answer().await.unwrap();
+    a.call("t1", "unlock plain @").await;
+}
+
+async fn what_a_closed_client_had_is_free_at_once(stage: Stage) {
+    let (a, b) = (stage.jvm(0).await, stage.own_jvm(LONG).await);
+    b.call("t1", "lock plain @").await;
+    let waiting = a.spawn("t1", "lock plain @");
+    children(&a, "@", 2).await;
     let begin = Instant::now();
+    b.call("t2", "close").await;
     waiting.answer().await.unwrap();
-    assert!(begin.elapsed() < session + Duration::from_secs(5), "only after {:?}", begin.elapsed());
+    assert!(begin.elapsed() < LONG / 2, "only after {:?}: by the end of the session", begin.elapsed());
+    children(&a, "@", 1).await;
+    a.call("t1", "unlock plain @").await;
 }
 
-#[tokio::test]
-async fn what_a_closed_client_had_is_free_at_once() {
-    let world = World::start();
-    let (a, b) = tokio::join!(world.jvm(), world.jvm());
-    b.call("t1", "lock plain a").await.unwrap();
-    let waiting = a.spawn("t1", "lock plain a");
-    children(&a, "a", 2).await;
-    b.call("t2", "close").await.unwrap();
-    waiting.answer().await.unwrap();
-    children(&a, "a", 1).await;
-}
-
-#[tokio::test]
-async fn nobody_to_connect_to_is_an_error() {
+async fn nobody_to_connect_to_is_an_error(_: Stage) {
     let error = Curator::start("127.0.0.1:1", &CuratorOptions::default()).await.unwrap_err();
     assert_eq!(error.class(), Some("IllegalStateException"), "{error}");
 }

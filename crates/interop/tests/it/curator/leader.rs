@@ -1,13 +1,11 @@
 //! Elections, and who says what of itself.
 
-use std::time::Instant;
+use testbed::{done, within};
 
-use tokio::time::timeout;
-
-use crate::side::granted;
-use crate::stage::{PATIENCE, Stage, assert_soon};
-use crate::world::SHORT;
-use crate::{Case, Way};
+use crate::curator::side::granted;
+use crate::curator::stage::Stage;
+use crate::curator::world::SHORT;
+use crate::curator::{Case, Way};
 
 const KIND: &str = "leader";
 
@@ -31,10 +29,8 @@ async fn curator_shows_tenure(stage: Stage) {
     let second = tokio::spawn(async move { election.campaign().await });
     stage.lined_up("@", 3).await;
     jvm.says("other", "leader.all @", "10.0.0.7:8080,jvm-1,rust-2").await;
-    let begin = Instant::now();
     guard.release().await.unwrap();
     granted(waiting).await;
-    assert_soon(begin, "the hand-over");
     jvm.says("other", "leader.all @", "jvm-1,rust-2").await;
     jvm.call("jvm", "unlock leader:jvm-1 @").await;
     let guard = second.await.unwrap().expect("granted");
@@ -53,7 +49,7 @@ async fn tenure_shows_curator(stage: Stage) {
     assert!(election.try_campaign().await.unwrap().is_none(), "two lead");
     jvm.says("jvm", "is-held leader:jvm-1 @", "true").await;
     jvm.call("jvm", "unlock leader:jvm-1 @").await;
-    let guard = timeout(PATIENCE, election.campaign()).await.expect("in time").unwrap();
+    let guard = within("elected", election.campaign()).await.unwrap();
     assert!(guard.fence().expect("a term") > leader.term);
     guard.release().await.unwrap();
 }
@@ -62,7 +58,7 @@ async fn tenure_follows(stage: Stage) {
     let (jvm, client) = (stage.jvm(0).await, stage.client().await);
     let election = client.election(stage.name());
     let mut observer = election.observe().unwrap();
-    let mut next = async || timeout(PATIENCE, observer.next()).await.expect("news").unwrap();
+    let mut next = async || within("news", observer.next()).await.unwrap();
     assert_eq!(next().await, None);
     jvm.call("jvm", "lock leader:jvm-1 @").await;
     let theirs = next().await.expect("there is one");
@@ -92,7 +88,7 @@ async fn curator_dies(stage: Stage) {
     stage.lined_up("@", 2).await;
     other.says("other", "leader.all @", "victim,heir").await;
     jvm.kill().await;
-    let guard = timeout(PATIENCE, waiting).await.expect("in time").unwrap().expect("elected");
+    let guard = done("elected", waiting).await.unwrap();
     other.says("other", "leader.who @", "heir").await;
     assert!(guard.is_held());
     guard.release().await.unwrap();

@@ -1,13 +1,13 @@
 //! The lock: re-entrance, what either side sees of the other, names, fences.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tenure::Owner;
 
-use crate::mutual::Words;
-use crate::side::{Side, granted};
-use crate::stage::{PATIENCE, Stage, assert_soon};
-use crate::{Case, Way};
+use crate::curator::mutual::Words;
+use crate::curator::side::{Side, granted};
+use crate::curator::stage::Stage;
+use crate::curator::{Case, Way};
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -43,10 +43,8 @@ async fn re_enters(stage: &Stage, words: Words, owner: &Side, other: &Side) {
     owner.leave("owner").await;
     assert!(!other.attempt("other").await, "two are in");
     assert!(waiting.is_open());
-    let begin = Instant::now();
     owner.leave("owner").await;
     granted(waiting).await;
-    assert_soon(begin, "the hand-over");
     other.leave("waiter").await;
     words.nobody(stage).await;
 }
@@ -94,10 +92,8 @@ async fn tenure_forces_curator_out(stage: Stage) {
     jvm.call("holder", "lock plain @").await;
     let waiting = jvm.spawn("waiter", "lock plain @");
     stage.queued("@", 2).await;
-    let begin = Instant::now();
     assert!(client.lock(stage.name()).force_release().await.unwrap());
     granted(waiting).await;
-    assert_soon(begin, "the hand-over");
     jvm.call("waiter", "unlock plain @").await;
     stage.queued("@", 0).await;
     assert!(!client.lock(stage.name()).force_release().await.unwrap());
@@ -112,7 +108,7 @@ async fn tenure_is_forced_out(stage: Stage) {
     stage.queued("@", 2).await;
     stage.look().delete(&stage.child(&child), None).expect("deleted");
     granted(waiting).await;
-    tokio::time::timeout(PATIENCE, guard.lost()).await.expect("the loss is told");
+    testbed::within("the loss is told", guard.lost()).await;
     assert!(guard.release().await.is_err());
     jvm.says("waiter", "is-held plain @", "true").await;
     jvm.call("waiter", "unlock plain @").await;

@@ -1,9 +1,7 @@
-//! The same locks shared with Curator, in both directions. At the end a table says what was shared.
-//!
-//! A trial is `PLACE::KIND::CASE`. All trials of a place share its servers and two processes of each side; what they
-//! lock has the trial's own name.
+//! The same locks shared with Curator.
 
 mod deaths;
+mod driver;
 mod leader;
 mod lock;
 mod multi;
@@ -17,22 +15,23 @@ mod side;
 mod stage;
 mod world;
 
-use std::process::ExitCode;
 use std::sync::Arc;
 
+use interop::trials::Suite;
 pub(crate) use interop::trials::Way;
 use stage::Stage;
 use world::{Place, Worlds};
 
 pub(crate) type Case = interop::trials::Case<Stage>;
 
-fn main() -> ExitCode {
+/// All that is shared with Curator, and its driver by itself.
+pub(crate) fn add(suite: &mut Suite) {
     let at_places = |case: Case| places(&case).iter().map(move |place| (*place, case.clone()));
     let worlds = Arc::new(Worlds::default());
-    interop::trials::run("Curator", cases().into_iter().flat_map(at_places).collect(), move |place, name| {
+    suite.add("Curator", cases().into_iter().flat_map(at_places).collect(), move |place, name| {
         let worlds = worlds.clone();
         async move { Ok(Stage::new(worlds.get(place).await?, &name)) }
-    })
+    });
 }
 
 fn cases() -> Vec<Case> {
@@ -47,6 +46,7 @@ fn cases() -> Vec<Case> {
         leader::cases(),
         multi::cases(),
         revocation::cases(),
+        driver::cases(),
     ];
     all.into_iter().flatten().collect()
 }

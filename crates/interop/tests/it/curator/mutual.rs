@@ -1,10 +1,12 @@
 //! What holds for everything that lets one in at a time, each kind in its own words.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::side::{Side, granted};
-use crate::stage::{Stage, assert_soon};
-use crate::{Case, Way};
+use interop::trials::Doomed;
+
+use crate::curator::side::{Side, granted};
+use crate::curator::stage::Stage;
+use crate::curator::{Case, Way};
 
 /// How a kind is spoken of. `@` is the name.
 #[derive(Clone, Copy)]
@@ -70,6 +72,15 @@ impl Words {
         Side::new(stage.own_worker(session).await, self.rust, "0")
     }
 
+    /// For a part of a trial: the one that is killed, and another of the other side.
+    pub(crate) async fn victim_and_other(&self, stage: &Stage, doomed: &Doomed, ours: bool) -> [Side; 2] {
+        let victim = doomed.party(stage.name());
+        match ours {
+            true => [Side::new(victim, self.rust, "0"), self.jvm(stage, 0).await],
+            false => [Side::new(victim, self.jvm, self.wait), self.rust(stage, 0).await],
+        }
+    }
+
     /// Waits until one is in and so many wait.
     pub(crate) async fn waiting(&self, stage: &Stage, n: usize) {
         stage.lined_up(self.queue, n + usize::from(self.holder_queues)).await;
@@ -116,10 +127,8 @@ async fn hand_over(stage: &Stage, words: Words, holder: &Side, waiter: &Side) {
     assert!(!holder.attempt("other").await, "two are in");
     words.waiting(stage, 1).await;
     assert!(waiting.is_open(), "two are in");
-    let begin = Instant::now();
     holder.leave("holder").await;
     granted(waiting).await;
-    assert_soon(begin, "the hand-over");
     assert!(waiter.is_in("waiter").await);
     assert!(!holder.attempt("holder").await, "two are in");
     words.waiting(stage, 0).await;
@@ -145,7 +154,7 @@ async fn keep_a_number(stage: Stage, words: Words) {
     }
     let all = n * loops.len() as i64;
     for one in loops {
-        assert_eq!(one.within(Duration::from_secs(90)).await.expect("all counted"), n.to_string());
+        assert_eq!(one.answer().await.expect("all counted"), n.to_string());
     }
     assert_eq!(stage.number(), all, "two were in at once");
     words.nobody(&stage).await;

@@ -1,12 +1,12 @@
 //! Sessions that end while their clients live on: a process that stood still for too long.
 
-use std::time::Instant;
+use testbed::until;
 
-use crate::mutual::Words;
-use crate::side::{Side, granted};
-use crate::stage::{PATIENCE, SOON, Stage, assert_soon};
-use crate::world::SHORT;
-use crate::{Case, Way};
+use crate::curator::mutual::Words;
+use crate::curator::side::{Side, granted};
+use crate::curator::stage::Stage;
+use crate::curator::world::SHORT;
+use crate::curator::{Case, Way};
 
 pub(crate) fn cases() -> Vec<Case> {
     let words = Words::of("lock");
@@ -38,26 +38,20 @@ async fn stands_still(stage: &Stage, words: Words, sleeper: &Side, other: &Side)
     let waiting = other.wait("other");
     words.waiting(stage, 1).await;
     sleeper.party.signal("STOP");
-    let begin = Instant::now();
     granted(waiting).await;
-    assert!(begin.elapsed() < SHORT + SOON, "only after {:?}", begin.elapsed());
     sleeper.party.signal("CONT");
 }
 
 /// It goes on with another session, and queues like everybody.
 async fn comes_back(stage: &Stage, words: Words, sleeper: &Side, other: &Side) {
     // On a machine under load it may take more than one try to connect.
-    let begin = Instant::now();
-    while let Err(e) = sleeper.party.try_call("probe", "try plain @.probe").await {
-        assert!(begin.elapsed() < PATIENCE, "{e}");
-    }
+    let connected = || async { sleeper.party.try_call("probe", "try plain @.probe").await.is_ok() };
+    until("it is connected again", connected).await;
     let again = sleeper.wait("again");
     words.waiting(stage, 1).await;
     assert!(other.is_in("other").await && again.is_open(), "two are in");
-    let begin = Instant::now();
     other.leave("other").await;
     granted(again).await;
-    assert_soon(begin, "the hand-over");
     sleeper.leave("again").await;
     words.nobody(stage).await;
 }

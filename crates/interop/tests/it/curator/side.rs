@@ -3,8 +3,6 @@
 use interop::Pending;
 use interop::trials::Party;
 
-use crate::stage::PATIENCE;
-
 /// A party, and how it speaks of what is locked: a kind and a name.
 #[derive(Clone)]
 pub(crate) struct Side {
@@ -49,5 +47,5 @@ impl Side {
 
 /// Waits until whoever waits is in.
 pub(crate) async fn granted(waiting: Pending) {
-    waiting.within(PATIENCE).await.expect("granted");
+    waiting.answer().await.expect("granted");
 }

@@ -5,15 +5,9 @@ use std::time::{Duration, Instant};
 
 use interop::trials::{Party, Shared};
 use tenure::Client;
-use testbed::{ZkClient, ZkStat};
+use testbed::{PATIENCE, ZkClient, ZkStat};
 
-use crate::world::{LONG, World, options};
-
-/// A hand-over by message. One by the end of a session takes far longer here.
-pub(crate) const SOON: Duration = Duration::from_secs(5);
-
-/// Anything that must happen at all.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+use crate::curator::world::{LONG, World, options};
 
 #[derive(Clone)]
 pub(crate) struct Stage {
@@ -29,6 +23,11 @@ impl Stage {
     /// The name that this trial has for itself.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The same for a part of the trial, which locks under a name of its own.
+    pub(crate) fn part(&self, name: &str) -> Self {
+        Self { world: self.world.clone(), name: format!("{}.{name}", self.name) }
     }
 
     fn party(&self, peer: Shared) -> Party {
@@ -137,12 +136,12 @@ impl Stage {
 
     /// The number that everybody counts on.
     pub(crate) fn number(&self) -> i64 {
-        let file = self.world.numbers.path().join(format!("{}.number", self.name));
+        self.counted("@.number")
+    }
+
+    /// A number in a file; `@` is the trial's name.
+    pub(crate) fn counted(&self, file: &str) -> i64 {
+        let file = self.world.numbers.path().join(file.replace('@', &self.name));
         std::fs::read_to_string(file).expect("a file").parse().expect("a number")
     }
-}
-
-/// What happens soon after `begin`, or late.
-pub(crate) fn assert_soon(begin: Instant, what: &str) {
-    assert!(begin.elapsed() < SOON, "{what} took {:?}: not by a message", begin.elapsed());
 }

@@ -8,16 +8,14 @@ use std::time::{Duration, Instant};
 use interop::trials::Shared;
 use interop::{Curator, CuratorOptions, Numbers, Worker};
 use tempfile::TempDir;
-use testbed::{Ensemble, ZkClient, ZkMode, ZooKeeper, ZooKeeperOptions};
+use testbed::{Ensemble, PATIENCE, ZkClient, ZkMode, ZooKeeper, ZooKeeperOptions};
 use tokio::sync::{Mutex, OnceCell};
 
-use crate::stage::PATIENCE;
-
-/// The session of whoever is not meant to lose it: what is handed over sooner was not handed over by its end.
-pub(crate) const LONG: Duration = Duration::from_secs(40);
+/// The session of whoever is not meant to lose it, as long as the servers allow.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// The session of whoever is to lose it.
-pub(crate) const SHORT: Duration = Duration::from_secs(4);
+pub(crate) const SHORT: Duration = Duration::from_secs(6);
 
 /// All that the trials on several servers do is below this node.
 const ROOT: &str = "/app";
@@ -165,7 +163,7 @@ impl World {
     }
 }
 
-/// Of the address of Tenure. Its waiters hardly ever look by themselves, so that it is the message that wakes them.
+/// Of the address of Tenure. Its waiters do not look by themselves, so that it is the message that wakes them.
 pub(crate) fn options(session: Duration) -> String {
-    format!("session={}ms&poll=120s", session.as_millis())
+    format!("session={}ms&poll=30m", session.as_millis())
 }

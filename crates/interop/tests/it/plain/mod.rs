@@ -1,32 +1,39 @@
-//! The same locks shared with a library that keeps each as one key with a token in it, in both directions. At the end
-//! a table says what was shared.
-//!
-//! All trials of a place share its servers and two processes of each side; what they lock has the trial's own name.
+//! The same locks shared with libraries that keep each as one key with a token in it: redsync, node-redlock, redis-py.
 
 mod deaths;
 mod leases;
 mod minority;
 mod mutual;
 mod owners;
-pub(crate) mod side;
-pub(crate) mod stage;
+pub(crate) mod redis_py;
+mod side;
+mod stage;
 mod world;
 
-use std::process::ExitCode;
 use std::sync::Arc;
 
-use interop::trials::Way;
+use interop::Plain;
+use interop::trials::{Suite, Way};
 use stage::Stage;
-pub(crate) use world::Library;
-use world::{Place, Worlds};
+use world::{Library, Place, Start, Worlds};
 
-pub(crate) type Case = interop::trials::Case<Stage>;
+type Case = interop::trials::Case<Stage>;
 
 /// What is shared: these libraries have no other kind.
-pub(crate) const KIND: &str = "lock";
+const KIND: &str = "lock";
 
-/// Runs what holds for all such libraries, and `more` that holds for this one at one server.
-pub(crate) fn run(library: Library, more: Vec<Case>) -> ExitCode {
+pub(crate) fn redsync(suite: &mut Suite) {
+    let start: Start = |servers| Box::pin(async move { Plain::redsync(&servers).await });
+    add(suite, Library { name: "redsync", quorum: true, start }, Vec::new());
+}
+
+pub(crate) fn node_redlock(suite: &mut Suite) {
+    let start: Start = |servers| Box::pin(async move { Plain::node_redlock(&servers).await });
+    add(suite, Library { name: "node-redlock", quorum: true, start }, Vec::new());
+}
+
+/// What holds for all such libraries, and `more` that holds for this one at one server.
+fn add(suite: &mut Suite, library: Library, more: Vec<Case>) {
     let all = [mutual::cases(), owners::cases(), leases::cases(), deaths::cases()].concat();
     let mut cases = Vec::new();
     for &place in library.places() {
@@ -37,8 +44,8 @@ pub(crate) fn run(library: Library, more: Vec<Case>) -> ExitCode {
     }
     cases.extend(more.into_iter().map(|case| (Place::Single, case)));
     let (name, worlds) = (library.name, Arc::new(Worlds::new(library)));
-    interop::trials::run(name, cases, move |place, name| {
+    suite.add(name, cases, move |place, name| {
         let worlds = worlds.clone();
         async move { Ok(Stage::new(worlds.get(place).await?, &name)) }
-    })
+    });
 }

@@ -1,27 +1,19 @@
-//! Locks shared with redis-py.
+//! What only redis-py has: a lock without a lease.
 
-#[path = "../plain/mod.rs"]
-mod plain;
-
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use interop::Plain;
-use interop::trials::Way;
-use plain::side::granted;
-use plain::stage::{LEASE, Stage, assert_soon};
-use plain::{Case, KIND, Library};
+use interop::trials::{Suite, Way};
 
-fn main() -> ExitCode {
-    let library = Library {
-        name: "redis-py",
-        quorum: false,
-        start: |servers| Box::pin(async move { Plain::redis_py(&servers[0]).await }),
-    };
-    plain::run(
-        library,
-        vec![Case::new(KIND, "the_peer_holds_without_a_lease", Way::FromPeer, without_a_lease)],
-    )
+use super::side::granted;
+use super::stage::{LEASE, Stage};
+use super::world::{Library, Start};
+use super::{Case, KIND};
+
+pub(crate) fn add(suite: &mut Suite) {
+    let start: Start = |servers| Box::pin(async move { Plain::redis_py(&servers[0]).await });
+    let more = vec![Case::new(KIND, "the_peer_holds_without_a_lease", Way::FromPeer, without_a_lease)];
+    super::add(suite, Library { name: "redis-py", quorum: false, start }, more);
 }
 
 /// Its lock has none unless it is given one.
@@ -37,10 +29,8 @@ async fn without_a_lease(stage: Stage) {
     assert!(waiting.is_open(), "two are in");
     assert_eq!(stage.token(), token);
     assert_eq!(stage.life(), -1);
-    let begin = Instant::now();
     peer.leave().await;
     granted(waiting).await;
-    assert_soon(begin, "the hand-over");
     assert!((1..=LEASE.as_millis() as i64).contains(&stage.life()));
     rust.leave().await;
 }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use interop::Pending;
 use interop::trials::Party;
+use testbed::PATIENCE;
 
-use super::stage::{LEASE, PATIENCE};
+use super::stage::LEASE;
 
 #[derive(Clone, Copy)]
 pub(crate) enum Who {
@@ -90,6 +91,6 @@ impl Side {
 
 /// Waits until whoever waits is in.
 pub(crate) async fn granted(waiting: Pending) {
-    let answer = waiting.within(PATIENCE).await.expect("granted");
+    let answer = waiting.answer().await.expect("granted");
     assert!(answer == "true" || answer.is_empty(), "granted: {answer}");
 }

@@ -1,7 +1,7 @@
 //! What a case works with: both sides, and looks into the servers.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use interop::trials::{Party, Shared};
 use tenure::Client;
@@ -10,15 +10,8 @@ use testbed::{Monitor, Redis};
 use super::side::{Side, Who};
 use super::world::World;
 
-/// The lease where a hand-over is timed.
-pub(crate) const LEASE: Duration = Duration::from_secs(20);
-
-/// A hand-over by looking again and again: redsync takes three seconds for a look while servers are gone. One by the end
-/// of the lease takes far longer.
-pub(crate) const SOON: Duration = Duration::from_secs(6);
-
-/// Anything that must happen at all.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+/// Of what must last. What is handed over was not handed over by its end.
+pub(crate) const LEASE: Duration = testbed::FAR;
 
 #[derive(Clone)]
 pub(crate) struct Stage {
@@ -112,20 +105,18 @@ impl Stage {
 
     /// Waits until `holds`.
     pub(crate) async fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
-        let begin = Instant::now();
-        while !holds() {
-            assert!(begin.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        testbed::until(what, || std::future::ready(holds())).await;
     }
 
-    /// Watches for a while that something stays so.
-    pub(crate) async fn stays(&self, what: &str, time: Duration, holds: impl Fn() -> bool) {
-        let begin = Instant::now();
-        while begin.elapsed() < time {
-            assert!(holds(), "{what}: not any more after {:?}", begin.elapsed());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+    /// Waits until the key lives longer than before: somebody has renewed it.
+    pub(crate) async fn renewed(&self) {
+        let mut least = self.life();
+        let grown = || {
+            let (now, before) = (self.life(), least);
+            least = least.min(now);
+            now > before + 500
+        };
+        self.until("it is renewed", grown).await;
     }
 }
 
@@ -149,9 +140,4 @@ impl Askers<'_> {
         self.seen += about.filter(|seen| asks(&seen.name()) && !seen.is_in_script()).count();
         self.seen
     }
-}
-
-/// What happens soon after `begin`, or late.
-pub(crate) fn assert_soon(begin: Instant, what: &str) {
-    assert!(begin.elapsed() < SOON, "{what} took {:?}", begin.elapsed());
 }

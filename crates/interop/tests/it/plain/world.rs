@@ -28,7 +28,8 @@ impl fmt::Display for Place {
     }
 }
 
-type Starting = Pin<Box<dyn Future<Output = interop::Result<Plain>> + Send>>;
+/// Starts a process of a library, connected to these servers.
+pub(crate) type Start = fn(Vec<String>) -> Pin<Box<dyn Future<Output = interop::Result<Plain>> + Send>>;
 
 /// The other side.
 #[derive(Clone, Copy)]
@@ -36,8 +37,7 @@ pub(crate) struct Library {
     pub(crate) name: &'static str,
     /// Whether it knows locks of several servers.
     pub(crate) quorum: bool,
-    /// A process of it, connected to these servers.
-    pub(crate) start: fn(Vec<String>) -> Starting,
+    pub(crate) start: Start,
 }
 
 impl Library {
@@ -106,7 +106,7 @@ impl World {
             format!("redis://{all}?layout=plain")
         } else {
             // The servers have just been started, and no trial is over because of many rounds.
-            format!("redlock://{all}?layout=plain&restart_delay=off&tries=0")
+            format!("redlock://{all}?layout=plain&restart_delay=off&tries=0&max_lease=1h&node_timeout=5s")
         };
         if options.is_empty() { base } else { format!("{base}&{options}") }
     }

@@ -2,6 +2,6 @@
 
 pub(crate) use interop::trials::Way;
 
-use crate::stage::Stage;
+use crate::redisson::stage::Stage;
 
 pub(crate) type Case = interop::trials::Case<Stage>;

@@ -1,9 +1,9 @@
 //! Fences in one series with Redisson's fenced lock.
 
-use crate::case::{Case, Way};
-use crate::stage::{LEASE, QUIET, Stage};
+use crate::redisson::case::{Case, Way};
+use crate::redisson::stage::{LEASE, QUIET, Stage};
 
-const FENCED: &str = "poll=60s&fence=redisson";
+const FENCED: &str = "poll=30m&lease=30m&fence=redisson";
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -1,12 +1,11 @@
 //! The plain lock: re-entrance, questions, force, names.
 
-use std::time::{Duration, Instant};
-
 use tenure::Owner;
+use testbed::{done, until, within};
 
-use crate::case::{Case, Way};
-use crate::mutual::{KINDS, Words};
-use crate::stage::{LEASE, QUIET, Stage, assert_soon};
+use crate::redisson::case::{Case, Way};
+use crate::redisson::mutual::{KINDS, Words};
+use crate::redisson::stage::{LEASE, QUIET, Stage};
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -49,10 +48,8 @@ async fn redisson_re_enters(stage: Stage, words: Words) {
     assert_eq!(count(&stage), 1);
     assert_eq!(words.attempt(&rust, "other").await, None);
     assert!(waiting.is_open());
-    let begin = Instant::now();
     jvm.call("owner", words.leave).await;
     waiting.answer().await.expect("granted");
-    assert_soon(begin, "the hand-over");
     rust.call("waiter", words.leave).await;
 }
 
@@ -68,10 +65,8 @@ async fn tenure_re_enters(stage: Stage, words: Words) {
     assert_eq!(count(&stage), 1);
     assert_eq!(words.attempt(&jvm, "other").await, None);
     assert!(waiting.is_open());
-    let begin = Instant::now();
     rust.call("owner", words.leave).await;
     waiting.answer().await.expect("granted");
-    assert_soon(begin, "the hand-over");
     jvm.call("waiter", words.leave).await;
 }
 
@@ -80,8 +75,8 @@ async fn tenure_sees_redisson(stage: Stage) {
     let lock = client.lock(stage.name());
     assert!(!lock.is_locked().await.unwrap());
     let owner = jvm.call("owner", "owner").await;
-    jvm.call("owner", "lock plain @ 20000").await;
-    jvm.call("owner", "lock plain @ 20000").await;
+    jvm.call("owner", "lock plain @ 1800000").await;
+    jvm.call("owner", "lock plain @ 1800000").await;
     let holder = lock.holder().await.unwrap().expect("held");
     assert_eq!((holder.id, holder.holds), (owner, 2));
     let left = holder.left.expect("a lease");
@@ -95,14 +90,11 @@ async fn redisson_sees_tenure(stage: Stage) {
     let (jvm, client) = (stage.jvm(0).await, stage.client(QUIET).await);
     let guard = client.lock(stage.name()).lease(LEASE).acquire().await.unwrap();
     // Asked of a replica, where there are some: they hear of it a moment later.
-    let begin = Instant::now();
-    while jvm.call("other", "is-locked plain @").await != "true" {
-        assert_soon(begin, "the news");
-    }
+    until("the news", || async { jvm.call("other", "is-locked plain @").await == "true" }).await;
     jvm.says("other", "is-held plain @", "false").await;
     jvm.says("other", "holds plain @", "0").await;
     let ttl: u64 = jvm.call("other", "ttl plain @").await.parse().expect("a time");
-    assert!((10_000..=20_000).contains(&ttl), "{ttl}");
+    assert!((900_000..=1_800_000).contains(&ttl), "{ttl}");
     guard.release().await.unwrap();
     jvm.says("other", "try plain @", "true").await;
     jvm.call("other", "unlock plain @").await;
@@ -119,54 +111,54 @@ async fn redisson_cannot_unlock(stage: Stage) {
 
 async fn tenure_forces_redisson_out(stage: Stage) {
     let (jvm, client) = (stage.jvm(0).await, stage.client(QUIET).await);
-    jvm.call("owner", "lock plain @ 20000").await;
-    let waiting = jvm.spawn("waiter", "lock plain @ 20000");
+    jvm.call("owner", "lock plain @ 1800000").await;
+    let waiting = jvm.spawn("waiter", "lock plain @ 1800000");
     stage.listening("redisson_lock__channel:{@}", 1).await;
-    let begin = Instant::now();
     assert!(client.lock(stage.name()).force_release().await.unwrap());
     waiting.answer().await.expect("granted");
-    assert_soon(begin, "the hand-over");
     let error = jvm.try_call("owner", "unlock plain @").await.unwrap_err();
     assert_eq!(error.class(), Some("IllegalMonitorStateException"), "{error}");
     jvm.call("waiter", "unlock plain @").await;
 }
 
 async fn redisson_forces_tenure_out(stage: Stage) {
-    let (jvm, client) = (stage.jvm(0).await, stage.client("poll=60s&lease=3s").await);
+    let (jvm, client) = (stage.jvm(0).await, stage.client(QUIET).await);
     let guard = client.lock(stage.name()).acquire().await.unwrap();
     let waiting = tokio::spawn({
         let lock = client.lock(stage.name());
         async move { lock.acquire().await }
     });
     stage.listening("redisson_lock__channel:{@}", 1).await;
-    let begin = Instant::now();
     jvm.says("other", "force-unlock plain @", "true").await;
-    let next = waiting.await.unwrap().expect("granted");
-    assert_soon(begin, "the hand-over");
-    // By its next renewal, a third of its lease later.
-    tokio::time::timeout(Duration::from_secs(3), guard.lost()).await.expect("the loss is told");
+    let next = done("the hand-over", waiting).await.expect("granted");
     assert!(guard.release().await.is_err());
     assert!(next.is_held());
     next.release().await.unwrap();
+    // Whoever does not release it is told by its next renewal.
+    let client = stage.client("lease=9s").await;
+    let guard = client.lock(stage.name()).acquire().await.unwrap();
+    jvm.says("other", "force-unlock plain @", "true").await;
+    within("the loss is told", guard.lost()).await;
 }
 
 async fn redisson_renews(stage: Stage) {
-    let options = interop::Options::small().watchdog(Duration::from_secs(2));
-    let (jvm, client) = (stage.own_jvm(options).await, stage.client(QUIET).await);
+    let (jvm, client) = (stage.jvm(0).await, stage.client(QUIET).await);
     jvm.call("owner", "lock plain @").await;
+    stage.renewed("@").await;
     let lock = client.lock(stage.name());
-    assert!(lock.try_acquire_for(Duration::from_secs(5)).await.unwrap().is_none(), "two are in");
+    assert!(lock.try_acquire().await.unwrap().is_none(), "two are in");
     jvm.call("owner", "unlock plain @").await;
     lock.acquire().await.unwrap().release().await.unwrap();
 }
 
 async fn tenure_renews(stage: Stage) {
-    let (jvm, client) = (stage.jvm(0).await, stage.client("lease=2s").await);
+    let (jvm, client) = (stage.jvm(0).await, stage.client("lease=9s").await);
     let guard = client.lock(stage.name()).acquire().await.unwrap();
-    jvm.says("other", "try plain @ 5000 20000", "false").await;
+    stage.renewed("@").await;
+    jvm.says("other", "try plain @", "false").await;
     assert!(guard.is_held());
     guard.release().await.unwrap();
-    jvm.says("other", "try plain @ 5000 20000", "true").await;
+    jvm.says("other", "try plain @ 120000 1800000", "true").await;
     jvm.call("other", "unlock plain @").await;
 }
 
@@ -175,14 +167,12 @@ async fn a_name_with_a_hash_tag(stage: Stage) {
     let name = format!("a{{{}}}b", stage.name());
     let lock = client.lock(&name).owner(&Owner::new()).lease(LEASE);
     let guard = lock.acquire().await.unwrap();
-    let waiting = jvm.spawn("waiter", "lock plain a{@}b 20000");
+    let waiting = jvm.spawn("waiter", "lock plain a{@}b 1800000");
     stage.listening("redisson_lock__channel:a{@}b", 1).await;
-    let begin = Instant::now();
     guard.release().await.unwrap();
     waiting.answer().await.expect("granted");
     let ours = tokio::spawn(async move { lock.acquire().await });
     stage.listening("redisson_lock__channel:a{@}b", 1).await;
     jvm.call("waiter", "unlock plain a{@}b").await;
     ours.await.unwrap().expect("granted").release().await.unwrap();
-    assert_soon(begin, "two hand-overs");
 }

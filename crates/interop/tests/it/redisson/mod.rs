@@ -1,12 +1,10 @@
-//! The same locks shared with Redisson, in both directions. At the end a table says what was shared.
-//!
-//! A trial is `PLACE::KIND::CASE`. All trials of a place share its servers and two processes of each side; what they
-//! lock has the trial's own name.
+//! The same locks shared with Redisson.
 
 mod case;
 mod counting;
 mod deaths;
 mod defects;
+mod driver;
 mod fair;
 mod fenced;
 mod latch;
@@ -18,20 +16,21 @@ mod rwlock;
 mod stage;
 mod world;
 
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use case::Case;
+use interop::trials::Suite;
 use stage::Stage;
 use world::{Place, Worlds};
 
-fn main() -> ExitCode {
+/// All that is shared with Redisson, and its driver by itself.
+pub(crate) fn add(suite: &mut Suite) {
     let at_places = |case: Case| places(&case).iter().map(move |place| (*place, case.clone()));
     let worlds = Arc::new(Worlds::default());
-    interop::trials::run("Redisson", cases().into_iter().flat_map(at_places).collect(), move |place, name| {
+    suite.add("Redisson", cases().into_iter().flat_map(at_places).collect(), move |place, name| {
         let worlds = worlds.clone();
         async move { Ok(Stage::new(worlds.get(place).await?, &name)) }
-    })
+    });
 }
 
 fn cases() -> Vec<Case> {
@@ -47,6 +46,7 @@ fn cases() -> Vec<Case> {
         latch::cases(),
         multi::cases(),
         defects::cases(),
+        driver::cases(),
     ];
     all.into_iter().flatten().collect()
 }

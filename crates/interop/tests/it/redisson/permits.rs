@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::case::{Case, Way};
-use crate::stage::{LEASE, QUIET, Stage, assert_soon};
+use crate::redisson::case::{Case, Way};
+use crate::redisson::stage::{LEASE, QUIET, Stage};
 
 const KIND: &str = "permits";
 const CHANNEL: &str = "redisson_sc:{@}";
@@ -22,28 +22,24 @@ async fn both_count(stage: Stage) {
     let (jvm, client) = (stage.jvm(0).await, stage.client(QUIET).await);
     let semaphore = client.semaphore(stage.name(), 2);
     jvm.says("a", "permit.set @ 2", "true").await;
-    let id = jvm.call("a", "permit.try @ 0 20000").await;
+    let id = jvm.call("a", "permit.try @ 0 1800000").await;
     assert_eq!(semaphore.available().await.unwrap(), 1);
     let guard = semaphore.permits(1).lease(LEASE).acquire().await.unwrap();
     jvm.says("a", "permit.available @", "0").await;
     jvm.says("a", "permit.acquired @", "2").await;
-    jvm.says("a", "permit.try @ 0 20000", "none").await;
+    jvm.says("a", "permit.try @ 0 1800000", "none").await;
     assert!(semaphore.try_acquire().await.unwrap().is_none());
     let ours = tokio::spawn({
         let semaphore = semaphore.clone();
         async move { semaphore.acquire().await }
     });
     stage.listening(CHANNEL, 1).await;
-    let begin = Instant::now();
     jvm.call("a", &format!("permit.release @ {id}")).await;
     let second = ours.await.unwrap().expect("granted");
-    assert_soon(begin, "the hand-over to Tenure");
-    let theirs = jvm.spawn("b", "permit.acquire @ 20000");
+    let theirs = jvm.spawn("b", "permit.acquire @ 1800000");
     stage.listening(CHANNEL, 1).await;
-    let begin = Instant::now();
     guard.release().await.unwrap();
     let id = theirs.answer().await.expect("granted");
-    assert_soon(begin, "the hand-over to Redisson");
     jvm.call("b", &format!("permit.release @ {id}")).await;
     second.release().await.unwrap();
     jvm.says("a", "permit.available @", "2").await;
@@ -52,13 +48,13 @@ async fn both_count(stage: Stage) {
 
 /// Here, too: a JVM whose clock is behind believes in it for that much longer.
 async fn ends_in_redisson(stage: Stage) {
-    let (jvm, client) = (stage.jvm(0).await, stage.client("poll=60s&permit_slack=1s").await);
+    let (jvm, client) = (stage.jvm(0).await, stage.client("poll=30m&lease=30m&permit_slack=1s").await);
     jvm.says("a", "permit.set @ 1", "true").await;
-    let id = jvm.call("a", "permit.try @ 0 3000").await;
     let begin = Instant::now();
+    let id = jvm.call("a", "permit.try @ 0 3000").await;
     let guard = client.semaphore(stage.name(), 1).acquire().await.unwrap();
     let took = begin.elapsed();
-    assert!((2500..8000).contains(&took.as_millis()), "after {took:?} of 3 s");
+    assert!(took >= Duration::from_secs(3), "after {took:?} of 3 s");
     jvm.says("a", &format!("permit.try-release @ {id}"), "false").await;
     assert!(guard.is_held());
     jvm.says("a", "permit.available @", "0").await;
@@ -68,13 +64,14 @@ async fn ends_in_redisson(stage: Stage) {
 
 /// For Redisson only when the room that is left for its clock is over too.
 async fn ends_in_tenure(stage: Stage) {
-    let (jvm, client) = (stage.jvm(0).await, stage.client("poll=60s&permit_slack=1s").await);
+    let (jvm, client) = (stage.jvm(0).await, stage.client("poll=30m&lease=30m&permit_slack=1s").await);
     let lease = Duration::from_secs(3);
-    let guard = client.semaphore(stage.name(), 1).permits(1).lease(lease).acquire().await.unwrap();
     let begin = Instant::now();
-    let id = jvm.call("a", "permit.acquire @ 20000").await;
+    let guard = client.semaphore(stage.name(), 1).permits(1).lease(lease).acquire().await.unwrap();
+    let id = jvm.call("a", "permit.acquire @ 1800000").await;
     let took = begin.elapsed();
-    assert!((2500..10_000).contains(&took.as_millis()), "after {took:?} of 3 s");
+    // It is given back when it has ended by our own clock, which allows for drift.
+    assert!(took > lease * 9 / 10, "after {took:?} of 3 s");
     assert!(!guard.is_held());
     assert!(guard.release().await.is_err());
     jvm.says("a", "permit.available @", "0").await;
@@ -87,14 +84,12 @@ async fn three_at_once(stage: Stage) {
     let semaphore = client.semaphore(stage.name(), 4);
     let three = semaphore.acquire_many(3).await.unwrap();
     jvm.says("a", "permit.acquired @", "3").await;
-    jvm.says("a", "permit.try-many @ 2 0 20000", "none").await;
-    let one = jvm.call("a", "permit.try @ 0 20000").await;
-    let waiting = jvm.spawn("b", "permit.try-many @ 2 20000 20000");
+    jvm.says("a", "permit.try-many @ 2 0 1800000", "none").await;
+    let one = jvm.call("a", "permit.try @ 0 1800000").await;
+    let waiting = jvm.spawn("b", "permit.try-many @ 2 1800000 1800000");
     stage.listening(CHANNEL, 1).await;
-    let begin = Instant::now();
     three.release().await.unwrap();
     let two = waiting.answer().await.expect("granted");
-    assert_soon(begin, "the hand-over");
     jvm.call("a", &format!("permit.release @ {one},{two}")).await;
     assert_eq!(semaphore.available().await.unwrap(), 4);
 }

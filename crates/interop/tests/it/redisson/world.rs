@@ -3,11 +3,15 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use interop::trials::Shared;
 use interop::{Address, Jvm, Numbers, Options, Worker};
 use testbed::{Cluster, Redis, RedisOptions, Sentinels};
 use tokio::sync::{Mutex, OnceCell};
+
+/// Of the Java processes that all share: what is locked without a lease is renewed every third of it.
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(9);
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Place {
@@ -140,7 +144,7 @@ impl World {
         let mut peers = self.peers.lock().await;
         let key = format!("jvm {n}");
         if !peers.contains_key(&key) {
-            let jvm = self.new_jvm(Options::small()).await;
+            let jvm = self.new_jvm(Options::small().watchdog(WATCHDOG)).await;
             peers.insert(key.clone(), jvm);
         }
         peers[&key].clone()

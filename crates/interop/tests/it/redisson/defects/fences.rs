@@ -1,12 +1,12 @@
 //! Forms of the fenced lock that do something else than they say.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::ours;
-use crate::case::Case;
-use crate::stage::{Stage, assert_soon};
+use crate::redisson::case::Case;
+use crate::redisson::stage::Stage;
 
-const FENCED: &str = "poll=60s&fence=redisson";
+const FENCED: &str = "poll=30m&lease=30m&fence=redisson";
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -22,18 +22,14 @@ async fn dropped_lease(stage: Stage) {
     let guard = client.lock(stage.name()).lease(Duration::from_secs(2)).acquire().await.unwrap();
     assert!(guard.fence().is_some());
     assert!(stage.number("PTTL @") <= 2000);
-    let begin = Instant::now();
     stage.until("its lease has ended", || stage.number("EXISTS @") == 0).await;
-    assert_soon(begin, "a lease of two seconds");
     assert!(!guard.is_held());
 }
 
 async fn waiting_try(stage: Stage) {
     let [client, other] = [stage.client(FENCED).await, stage.client(FENCED).await];
     let guard = client.lock(stage.name()).acquire().await.unwrap();
-    let begin = Instant::now();
     assert!(other.lock(stage.name()).try_acquire().await.unwrap().is_none());
-    assert_soon(begin, "a try");
     guard.release().await.unwrap();
 }
 

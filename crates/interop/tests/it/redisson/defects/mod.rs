@@ -10,8 +10,8 @@ mod renewal;
 
 use std::future::Future;
 
-use crate::case::{Case, Way};
-use crate::stage::Stage;
+use crate::redisson::case::{Case, Way};
+use crate::redisson::stage::Stage;
 
 pub(crate) fn cases() -> Vec<Case> {
     [renewal::cases(), queues::cases(), fences::cases(), numbers::cases()].into_iter().flatten().collect()

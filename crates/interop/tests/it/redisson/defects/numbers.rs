@@ -1,12 +1,12 @@
 //! Latches and semaphores that leave waiters alone, and names that fall apart.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tenure::Error;
 
 use super::ours;
-use crate::case::{Case, Way};
-use crate::stage::{QUIET, Stage, assert_soon};
+use crate::redisson::case::{Case, Way};
+use crate::redisson::stage::{QUIET, Stage};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -27,12 +27,10 @@ async fn deleting(stage: Stage) {
     assert!(latch.try_set_count(3).await.unwrap());
     let waiting = [jvm.spawn("w", "latch.await @"), rust.spawn("w", "latch.await @")];
     stage.listening(LATCH, 2).await;
-    let begin = Instant::now();
     assert!(latch.delete().await.unwrap());
     for one in waiting {
         one.answer().await.expect("woken");
     }
-    assert_soon(begin, "the wake-up");
 }
 
 async fn early_message(stage: Stage) {
@@ -70,10 +68,8 @@ async fn negative(stage: Stage) {
     semaphore.add(2).await.unwrap();
     jvm.says("a", "sem.available @", "-3").await;
     assert!(waiting.is_open());
-    let begin = Instant::now();
     semaphore.add(20).await.unwrap();
     waiting.answer().await.expect("granted");
-    assert_soon(begin, "the hand-over");
     assert_eq!(semaphore.available().await.unwrap(), 11);
     let said: Vec<String> = heard.drain().unwrap().iter().map(testbed::Message::text).collect();
     assert!(said.iter().all(|number| !number.starts_with('-')), "{said:?}");

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tenure::Owner;
 
 use super::ours;
-use crate::case::Case;
-use crate::stage::{QUIET, Stage};
-use crate::world::World;
+use crate::redisson::case::Case;
+use crate::redisson::stage::{QUIET, Stage};
+use crate::redisson::world::World;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -25,7 +25,7 @@ pub(super) fn cases() -> Vec<Case> {
 async fn sent_again(stage: Stage) {
     let stage = Stage::new(Arc::new(World::alone()), stage.name());
     let server = &stage.world().nodes()[0];
-    let client = stage.client("timeout=500ms&call_timeout=10s").await;
+    let client = stage.client("timeout=500ms&call_timeout=60s").await;
     client.lock("warm").acquire().await.unwrap().release().await.unwrap();
     server.stop().unwrap();
     let acquiring = tokio::spawn({
@@ -46,7 +46,7 @@ async fn sent_again(stage: Stage) {
 /// In Redisson an unlock that no replica confirms throws, although the lock is free.
 async fn without_replicas(stage: Stage) {
     let servers = testbed::Replicated::start(1).unwrap();
-    let url = format!("{}?durability=replicas:1&lease=20s", servers.master().url());
+    let url = format!("{}?durability=replicas:1&lease=60s", servers.master().url());
     let client = tenure::connect(&url).await.unwrap();
     let guard = client.lock(stage.name()).acquire().await.unwrap();
     servers.replicas()[0].stop().unwrap();
@@ -59,7 +59,7 @@ async fn without_replicas(stage: Stage) {
 
 /// Registered after it was released, a lock of Redisson is renewed as long as the process lives.
 async fn renewed_for_ever(stage: Stage) {
-    let client = stage.client("lease=2s").await;
+    let client = stage.client("lease=9s").await;
     let lock = client.lock(stage.name());
     for n in 0..200 {
         let guard = lock.acquire().await.unwrap();
@@ -67,8 +67,8 @@ async fn renewed_for_ever(stage: Stage) {
     }
     stage.until("free", || stage.number("EXISTS @") == 0).await;
     let mut monitor = stage.world().nodes()[0].monitor().unwrap();
-    // Three times as long as it takes to the next renewal.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    // Longer than it takes to the next renewal.
+    tokio::time::sleep(Duration::from_secs(4)).await;
     let all = monitor.drain().unwrap();
     let about = all.iter().find(|seen| seen.words.iter().any(|word| word.contains(stage.name())));
     assert!(about.is_none(), "{about:?}");
@@ -78,7 +78,7 @@ async fn renewed_for_ever(stage: Stage) {
 async fn one_bad_slot(stage: Stage) {
     let stage = Stage::new(Arc::new(World::alone_cluster()), stage.name());
     let world = stage.world();
-    let client = stage.client("lease=3s&timeout=1s").await;
+    let client = stage.client("lease=9s&timeout=1s").await;
     let mut held = Vec::new();
     for node in &world.nodes()[..3] {
         let mut names = (0..).map(|n| format!("{}-{n}", stage.name()));
@@ -87,10 +87,10 @@ async fn one_bad_slot(stage: Stage) {
     }
     let bad = world.node_of(&held[0].1);
     bad.stop().unwrap();
-    let good = &held[1..];
-    let held_still =
-        || good.iter().all(|(guard, name)| guard.is_held() && stage.number(&format!("EXISTS {name}")) == 1);
-    stage.stays("the others are held", Duration::from_secs(7), held_still).await;
+    // Twice: one renewal may have been on its way.
+    for _ in 0..2 {
+        tokio::join!(stage.renewed(&held[1].1), stage.renewed(&held[2].1));
+    }
     bad.resume().unwrap();
     for (guard, _) in held.drain(1..) {
         guard.release().await.unwrap();
@@ -111,7 +111,7 @@ async fn shorter_inside(stage: Stage) {
 
 /// In Redisson a lease of one thread goes out with the lock of the next, if both use one object.
 async fn left_over(stage: Stage) {
-    let client = stage.client(QUIET).await;
+    let client = stage.client("poll=30m&lease=30s").await;
     let lock = client.lock(stage.name());
     let long = lock.clone().lease(Duration::from_secs(600)).acquire().await.unwrap();
     assert!(stage.number("PTTL @") > 500_000);
