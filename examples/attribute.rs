@@ -39,7 +39,7 @@ impl Bank {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
+pub(crate) async fn main() -> Result<(), Error> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory:".into());
     let client = tenure::connect(&url).await?;
     tenure::install(client.clone())?;

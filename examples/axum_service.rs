@@ -65,7 +65,7 @@ async fn withdraw(
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let url = words.first().map_or("memory:", String::as_str);
     let client = tenure::connect(url).await?;

@@ -21,7 +21,7 @@ fn transfer(client: &Client) -> Result<u32> {
     Ok(holds)
 }
 
-fn main() -> Result<()> {
+pub(crate) fn main() -> Result<()> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory:".into());
     let client = blocking::connect(&url)?;
     let lock = client.lock("examples/account");

@@ -11,7 +11,7 @@
 use tenure::{Config, Result};
 
 #[tokio::main]
-async fn main() -> Result<()> {
+pub(crate) async fn main() -> Result<()> {
     let config = match std::env::args().nth(1) {
         Some(file) if file.ends_with(".toml") => Config::from_file(file)?,
         Some(address) => Config::default().url(&address)?,

@@ -6,7 +6,7 @@
 //!     Some("second") leads, term …
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> tenure::Result<()> {
+pub(crate) async fn main() -> tenure::Result<()> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory:".into());
     let client = tenure::connect(&url).await?;
     let mut seen = client.election("examples/cron").observe()?;

@@ -119,7 +119,7 @@ async fn tenure(server: &Redis) -> Outcome {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Outcome {
+pub(crate) async fn main() -> Outcome {
     let server = Redis::start(RedisOptions::default())?;
     no_time_limit(&server)?;
     limit_in_a_second_step(&server)?;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tenure::{Error, LostReason, Settings};
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> tenure::Result<()> {
+pub(crate) async fn main() -> tenure::Result<()> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory:".into());
     let mut settings = Settings::default();
     settings.lease = Duration::from_millis(1500); // short, so that renewals are seen

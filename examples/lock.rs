@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> tenure::Result<()> {
+pub(crate) async fn main() -> tenure::Result<()> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory:".into());
     let client = tenure::connect(&url).await?;
     let lock = client.lock("examples/lock");

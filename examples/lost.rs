@@ -10,7 +10,7 @@ use std::time::Duration;
 use tenure::LostReason;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> tenure::Result<()> {
+pub(crate) async fn main() -> tenure::Result<()> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory:".into());
     let client = tenure::connect(&url).await?;
     let lock = client.lock("examples/report").lease(Duration::from_millis(300)); // never renewed

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> tenure::Result<()> {
+pub(crate) async fn main() -> tenure::Result<()> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory:".into());
     let client = tenure::connect(&url).await?;
     let accounts = Arc::new([100, 100, 100].map(AtomicI64::new));

@@ -26,7 +26,7 @@ async fn once<F: Future>(
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> tenure::Result<()> {
+pub(crate) async fn main() -> tenure::Result<()> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory:".into());
     let client = tenure::connect(&url).await?;
     let (name, hour) = ("examples/report/2026-11-16", Duration::from_secs(3600));

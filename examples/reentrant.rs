@@ -15,7 +15,7 @@ async fn transfer(client: &Client) -> Result<u32> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<()> {
+pub(crate) async fn main() -> Result<()> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory:".into());
     let client = tenure::connect(&url).await?;
     let lock = client.lock("examples/account");

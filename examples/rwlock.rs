@@ -11,7 +11,7 @@ use std::time::Duration;
 use tenure::Owner;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> tenure::Result<()> {
+pub(crate) async fn main() -> tenure::Result<()> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory:".into());
     let client = tenure::connect(&url).await?;
     let stock = client.rwlock("examples/stock");

@@ -63,7 +63,7 @@ async fn buy(client: Client, warehouse: Arc<Warehouse>, locked: bool) -> tenure:
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> tenure::Result<()> {
+pub(crate) async fn main() -> tenure::Result<()> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory:".into());
     let locked = !std::env::args().any(|word| word == "--without-lock");
     let client = tenure::connect(&url).await?;

@@ -12,7 +12,7 @@ mod worker;
 
 pub use curator::{Curator, CuratorOptions};
 pub use options::{Address, Options};
-pub use peer::{PATIENCE, Peer, Pending};
+pub use peer::{Peer, Pending};
 pub use plain::Plain;
 pub use redisson::Jvm;
 pub use worker::{Numbers, Worker, serve};
@@ -29,12 +29,10 @@ pub enum Error {
         message: String,
     },
     /// No answer in time. The request goes on over there.
-    #[error("{request}: no answer within {limit:?}")]
+    #[error("{request}: no answer within {:?}", testbed::PATIENCE)]
     Late {
         /// What was asked.
         request: String,
-        /// How long it was waited for.
-        limit: std::time::Duration,
     },
     /// The process is not there any more.
     #[error("{request}: the process has ended")]

@@ -7,20 +7,14 @@ use std::collections::HashMap;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
+use testbed::PATIENCE;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::{Error, Result};
-
-/// How long an answer is waited for.
-pub const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A machine under load takes its time to load a thousand classes.
-const START: Duration = Duration::from_secs(60);
 
 type Answer = std::result::Result<String, (String, String)>;
 
@@ -52,14 +46,14 @@ impl Peer {
         tokio::spawn(write(to, lines));
         tokio::spawn(read(from, open.clone()));
         let peer = Self { child: child.into(), pid, requests, open, next: AtomicU64::new(1) };
-        Pending { request: "start".into(), answer: is_ready }.within(START).await?;
+        Pending { request: "start".into(), answer: is_ready }.answer().await?;
         Ok(peer)
     }
 
     /// What `request` comes to, done by the thread of the name `thread`; `""` when there is nothing to say.
     ///
     /// # Errors
-    /// `Thrown` for an exception over there, `Late` after [`PATIENCE`], `Ended` when the process is gone.
+    /// `Thrown` for an exception over there, `Late` when it hangs, `Ended` when the process is gone.
     pub async fn call(&self, thread: &str, request: &str) -> Result<String> {
         self.spawn(thread, request).answer().await
     }
@@ -100,20 +94,12 @@ impl Pending {
     ///
     /// # Errors
     /// As [`Peer::call`].
-    pub async fn answer(self) -> Result<String> {
-        self.within(PATIENCE).await
-    }
-
-    /// The answer, if it comes in time.
-    ///
-    /// # Errors
-    /// As [`Peer::call`].
-    pub async fn within(mut self, limit: Duration) -> Result<String> {
-        match timeout(limit, &mut self.answer).await {
+    pub async fn answer(mut self) -> Result<String> {
+        match timeout(PATIENCE, &mut self.answer).await {
             Ok(Ok(Ok(value))) => Ok(value),
             Ok(Ok(Err((class, message)))) => Err(Error::Thrown { class, message }),
             Ok(Err(_)) => Err(Error::Ended { request: self.request }),
-            Err(_) => Err(Error::Late { request: self.request, limit }),
+            Err(_) => Err(Error::Late { request: self.request }),
         }
     }
 

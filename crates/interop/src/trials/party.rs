@@ -3,9 +3,10 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use crate::{PATIENCE, Peer, Pending, Result};
+use tokio::sync::Barrier;
+
+use crate::{Peer, Pending, Result};
 
 /// A process of either side.
 pub type Shared = Arc<dyn Deref<Target = Peer> + Send + Sync>;
@@ -58,11 +59,8 @@ impl Party {
     /// # Panics
     /// When it does not.
     pub async fn parked(&self, thread: &str) {
-        let begin = Instant::now();
-        while self.call(thread, "parked").await != "true" {
-            assert!(begin.elapsed() < PATIENCE, "{thread} does not wait");
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        let parked = || async { self.call(thread, "parked").await == "true" };
+        testbed::until(&format!("{thread} waits"), parked).await;
     }
 
     /// Ends what a thread is doing: it is answered with an error.
@@ -90,6 +88,33 @@ impl Party {
     /// SIGKILL, and waits until it is gone.
     pub async fn kill(&self) {
         self.peer.kill().await;
+    }
+}
+
+/// A process that two parts of a case have in common, since one is slow to start: it is killed when both are ready.
+#[derive(Debug)]
+pub struct Doomed {
+    victim: Party,
+    both: Barrier,
+}
+
+impl Doomed {
+    /// This one. The parts lock under other names, so they have parties of their own: see [`Doomed::party`].
+    pub fn new(victim: Party) -> Self {
+        Self { victim, both: Barrier::new(2) }
+    }
+
+    /// The process for the part of this name.
+    pub fn party(&self, name: &str) -> Party {
+        Party::new(self.victim.peer.clone(), name)
+    }
+
+    /// SIGKILL, as soon as both parts have come here.
+    pub async fn kill(&self) {
+        if self.both.wait().await.is_leader() {
+            self.victim.kill().await;
+        }
+        self.both.wait().await;
     }
 }
 

@@ -1,0 +1,266 @@
+//! The peer's driver by itself: Curator with Curator.
+
+use std::path::Path;
+use std::time::Instant;
+
+use interop::trials::Party;
+use interop::{Curator, CuratorOptions, Error};
+
+use crate::curator::stage::Stage;
+use crate::curator::world::{LONG, SHORT};
+use crate::curator::{Case, Way};
+
+macro_rules! cases {
+    ($($name:ident)*) => { vec![$(Case::new("driver", stringify!($name), Way::Alone, $name)),*] };
+}
+
+pub(crate) fn cases() -> Vec<Case> {
+    cases! {
+        two_processes_exclude_each_other
+        a_thread_enters_again_what_it_has
+        a_read_under_ones_own_write_keeps_the_place
+        permits_are_as_many_as_are_said
+        leaders_say_who_they_are
+        whoever_is_revocable_is_asked
+        who_is_interrupted_leaves_nothing_behind
+        a_number_kept_by_two_processes_loses_nothing
+        a_closed_loop_says_what_it_did
+        what_a_killed_process_had_ends_with_its_session
+        what_a_closed_client_had_is_free_at_once
+        nobody_to_connect_to_is_an_error
+    }
+}
+
+/// Asks one after the other; each line is a request and its answer.
+async fn converse(jvm: &Party, lines: &str) {
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (request, expected) = line.split_once(" →").expect("an arrow");
+        let answer = match jvm.try_call("t1", request).await {
+            Ok(value) => value,
+            Err(e) => e.class().unwrap_or_else(|| panic!("{e}")).to_owned(),
+        };
+        assert_eq!(answer, expected.trim(), "{request}");
+    }
+}
+
+/// Waits until a node has so many children by its own account, and says which.
+async fn children(jvm: &Party, name: &str, n: usize) -> Vec<String> {
+    let look = || async {
+        let all = jvm.call("looks", &format!("node.children {name}")).await;
+        all.split(',').filter(|child| !child.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    testbed::until(&format!("{n} children of {name}"), || async { look().await.len() == n }).await;
+    look().await
+}
+
+async fn two_processes_exclude_each_other(stage: Stage) {
+    let (a, b) = (stage.jvm(0).await, stage.jvm(1).await);
+    for kind in ["plain", "fair", "write", "semaphore-mutex", "permit", "leader:b", "selector:b", "multi"] {
+        let name = if kind == "multi" { "@.m1,@.m2".to_owned() } else { format!("@.{kind}") };
+        let on = format!("{kind} {name}");
+        a.call("t1", &format!("lock {on}")).await;
+        a.says("t1", &format!("is-held {on}"), "true").await;
+        b.says("t1", &format!("try {on} 100"), "false").await;
+        let waiting = b.spawn("t1", &format!("lock {on}"));
+        let queue = match kind {
+            "permit" | "semaphore-mutex" => format!("{name}/leases"),
+            "multi" => "@.m1".to_owned(),
+            _ => name,
+        };
+        children(&a, &queue, 2).await;
+        assert!(waiting.is_open(), "{kind}");
+        a.call("t1", &format!("unlock {on}")).await;
+        waiting.answer().await.unwrap();
+        a.says("t1", &format!("is-held {on}"), "false").await;
+        b.call("t1", &format!("unlock {on}")).await;
+        children(&a, &queue, 0).await;
+    }
+}
+
+async fn a_thread_enters_again_what_it_has(stage: Stage) {
+    let jvm = stage.jvm(0).await;
+    converse(
+        &jvm,
+        "
+        lock plain @/b →
+        lock plain @/b →
+        unlock plain @/b →
+        is-held plain @/b → true
+        unlock plain @/b →
+        unlock plain @/b → IllegalMonitorStateException
+        unlock permit @ → IllegalMonitorStateException
+        lock nothing @ → IllegalArgumentException
+        sing plain @ → IllegalArgumentException
+        participants permit @ → IllegalArgumentException",
+    )
+    .await;
+    assert!(children(&jvm, "@/b", 0).await.is_empty());
+}
+
+async fn a_read_under_ones_own_write_keeps_the_place(stage: Stage) {
+    let jvm = stage.jvm(0).await;
+    converse(&jvm, "lock write @ →").await;
+    let writer = jvm.spawn("t2", "lock write @");
+    children(&jvm, "@", 2).await;
+    converse(&jvm, "lock read @ →").await;
+    let queue = children(&jvm, "@", 3).await;
+    let digits: Vec<_> = queue.iter().map(|child| &child[child.len() - 10..]).collect();
+    assert_eq!(digits, ["0000000000", "0000000000", "0000000001"]);
+    converse(&jvm, "unlock write @ →").await;
+    jvm.says("t3", "try read @", "false").await;
+    assert!(writer.is_open());
+    converse(&jvm, "unlock read @ →").await;
+    writer.answer().await.unwrap();
+    jvm.call("t2", "unlock write @").await;
+}
+
+async fn permits_are_as_many_as_are_said(stage: Stage) {
+    let jvm = stage.jvm(0).await;
+    converse(
+        &jvm,
+        "
+        lock permit:4:3 @.s →
+        try permit:4:2 @.s → false
+        try permit:4 @.s → true
+        try permit:4 @.s 50 → false
+        unlock permit:4:3 @.s →
+        unlock permit:4 @.s →
+        shared.set @.size 2 →
+        shared.get @.size → 2
+        lock permit:=@.size @.t →
+        try permit:=@.size:2 @.t → false
+        try permit:=@.size @.t → true
+        try permit:=@.size @.t → false",
+    )
+    .await;
+    let waiting = jvm.spawn("t2", "lock permit:=@.size @.t");
+    children(&jvm, "@.t/leases", 3).await;
+    converse(&jvm, "shared.set @.size 3 →").await;
+    waiting.answer().await.unwrap();
+}
+
+async fn leaders_say_who_they_are(stage: Stage) {
+    let jvm = stage.jvm(0).await;
+    converse(&jvm, "leader.who @ →\n leader.all @ →\n lock leader:one @ →").await;
+    let waiting = jvm.spawn("t2", "lock leader:two @");
+    let queue = children(&jvm, "@", 2).await;
+    converse(&jvm, &format!("node.data @/{} → one", queue[0])).await;
+    converse(&jvm, "leader.who @ → one\n leader.all @ → one,two\n unlock leader:one @ →").await;
+    waiting.answer().await.unwrap();
+    converse(&jvm, "leader.who @ → two").await;
+    jvm.call("t2", "unlock leader:two @").await;
+}
+
+async fn whoever_is_revocable_is_asked(stage: Stage) {
+    let jvm = stage.jvm(0).await;
+    converse(&jvm, "revocable plain @ →\n lock plain @ →").await;
+    let paths = jvm.call("t1", "participants plain @").await;
+    let path = paths.strip_prefix('/').unwrap();
+    converse(
+        &jvm,
+        &format!(
+            "
+            node.data {path} →
+            revoked plain @ → false
+            revoke plain @ 0 →
+            revoked plain @ 1800000 → true
+            node.data {path} → __REVOKE__
+            node.write {path} __REVOKE__ →
+            revoked plain @ 1800000 → true
+            is-held plain @ → true
+            node.delete {path} →
+            node.owner {path} → gone"
+        ),
+    )
+    .await;
+}
+
+async fn who_is_interrupted_leaves_nothing_behind(stage: Stage) {
+    let jvm = stage.jvm(0).await;
+    for (kind, queue, before) in [
+        ("plain", "@.plain", 2),
+        ("read", "@.read", 2),
+        ("semaphore-mutex", "@.semaphore-mutex/locks", 1),
+        ("permit", "@.permit/locks", 1),
+        ("leader:a", "@.leader:a", 2),
+        ("selector:a", "@.selector:a", 2),
+    ] {
+        let held = kind.replace("read", "write");
+        jvm.call("t1", &format!("lock {held} @.{kind}")).await;
+        let waiting = jvm.spawn("t2", &format!("lock {kind} @.{kind}"));
+        children(&jvm, queue, before).await;
+        jvm.interrupt("t2").await;
+        assert_eq!(waiting.answer().await.unwrap_err().class(), Some("InterruptedException"), "{kind}");
+        children(&jvm, queue, before - 1).await;
+        jvm.call("t1", &format!("unlock {held} @.{kind}")).await;
+        jvm.call("t2", &format!("lock {kind} @.{kind}")).await;
+        jvm.call("t2", &format!("unlock {kind} @.{kind}")).await;
+    }
+}
+
+async fn a_number_kept_by_two_processes_loses_nothing(stage: Stage) {
+    let (a, b) = (stage.jvm(0).await, stage.jvm(1).await);
+    for (kind, name) in [
+        ("plain", "@.plain"),
+        ("write", "@.write"),
+        ("semaphore-mutex", "@.sm"),
+        ("permit", "@.permit"),
+        ("leader:me", "@.leader"),
+        ("selector:me", "@.selector"),
+        ("multi", "@.m1,@.m2"),
+    ] {
+        let number = format!("@.{kind}.number");
+        let request = format!("count {number} 20 {kind} {name}");
+        let loops = [a.spawn("t1", &request), a.spawn("t2", &request), b.spawn("t1", &request)];
+        for one in loops {
+            assert_eq!(one.answer().await.unwrap(), "20");
+        }
+        assert_eq!(stage.counted(&number), 60, "{kind}");
+    }
+}
+
+async fn a_closed_loop_says_what_it_did(stage: Stage) {
+    let jvm = stage.jvm(0).await;
+    for place in ["own", "shared"] {
+        let said = jvm.call("t1", &format!("bench plain {place} 1 3 @.{place}")).await;
+        let numbers: Vec<u64> = said.split(' ').map(|word| word.parse().unwrap()).collect();
+        let [pairs, longest, middle] = numbers[..] else { panic!("{said}") };
+        // Each of the three at least once.
+        assert!(pairs >= 3 && longest > 0 && middle <= longest, "{said}");
+    }
+    children(&jvm, "@.shared", 0).await;
+}
+
+async fn what_a_killed_process_had_ends_with_its_session(stage: Stage) {
+    let (a, b) = (stage.jvm(0).await, stage.own_jvm(SHORT).await);
+    b.call("t1", "lock plain @").await;
+    let own = b.call("t1", "session").await;
+    let child = children(&a, "@", 1).await.remove(0);
+    a.says("t1", &format!("node.owner @/{child}"), &own).await;
+    let waiting = a.spawn("t1", "lock plain @");
+    children(&a, "@", 2).await;
+    let pid = b.pid();
+    b.kill().await;
+    assert!(!Path::new("/proc").join(pid.to_string()).exists());
+    assert!(matches!(b.try_call("t1", "session").await, Err(Error::Ended { .. })));
+    waiting.answer().await.unwrap();
+    a.call("t1", "unlock plain @").await;
+}
+
+async fn what_a_closed_client_had_is_free_at_once(stage: Stage) {
+    let (a, b) = (stage.jvm(0).await, stage.own_jvm(LONG).await);
+    b.call("t1", "lock plain @").await;
+    let waiting = a.spawn("t1", "lock plain @");
+    children(&a, "@", 2).await;
+    let begin = Instant::now();
+    b.call("t2", "close").await;
+    waiting.answer().await.unwrap();
+    assert!(begin.elapsed() < LONG / 2, "only after {:?}: by the end of the session", begin.elapsed());
+    children(&a, "@", 1).await;
+    a.call("t1", "unlock plain @").await;
+}
+
+async fn nobody_to_connect_to_is_an_error(_: Stage) {
+    let error = Curator::start("127.0.0.1:1", &CuratorOptions::default()).await.unwrap_err();
+    assert_eq!(error.class(), Some("IllegalStateException"), "{error}");
+}

@@ -1,0 +1,147 @@
+//! What a case works with: parties of both sides, and looks into the servers.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use interop::trials::{Party, Shared};
+use tenure::Client;
+use testbed::{PATIENCE, ZkClient, ZkStat};
+
+use crate::curator::world::{LONG, World, options};
+
+#[derive(Clone)]
+pub(crate) struct Stage {
+    world: Arc<World>,
+    name: String,
+}
+
+impl Stage {
+    pub(crate) fn new(world: Arc<World>, name: &str) -> Self {
+        Self { world, name: name.to_owned() }
+    }
+
+    /// The name that this trial has for itself.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same for a part of the trial, which locks under a name of its own.
+    pub(crate) fn part(&self, name: &str) -> Self {
+        Self { world: self.world.clone(), name: format!("{}.{name}", self.name) }
+    }
+
+    fn party(&self, peer: Shared) -> Party {
+        Party::new(peer, &self.name)
+    }
+
+    /// The first or second Java process.
+    pub(crate) async fn jvm(&self, n: usize) -> Party {
+        self.party(self.world.jvm(n).await)
+    }
+
+    /// The first or second process with Tenure.
+    pub(crate) async fn worker(&self, n: usize) -> Party {
+        self.party(self.world.worker(n).await)
+    }
+
+    /// A Java process that this trial may kill.
+    pub(crate) async fn own_jvm(&self, session: Duration) -> Party {
+        self.party(self.world.new_jvm(session).await)
+    }
+
+    /// A process with Tenure that this trial may kill.
+    pub(crate) async fn own_worker(&self, session: Duration) -> Party {
+        self.party(self.world.new_worker(session).await)
+    }
+
+    /// Tenure in this process.
+    pub(crate) async fn client(&self) -> Client {
+        tenure::connect(&self.world.url(&options(LONG))).await.expect("connected")
+    }
+
+    /// The node of what is called so; `@` is the trial's name.
+    pub(crate) fn path(&self, name: &str) -> String {
+        format!("{}/{}", self.world.root(), name.replace('@', &self.name))
+    }
+
+    /// What is known of a child of the trial's own node.
+    pub(crate) fn stat(&self, child: &str) -> ZkStat {
+        let stat = self.look().exists(&self.child(child)).expect("an answer");
+        stat.unwrap_or_else(|| panic!("there is no {child}"))
+    }
+
+    /// The path of such a child. It may have an `@` in it.
+    pub(crate) fn child(&self, child: &str) -> String {
+        format!("{}/{child}", self.path("@"))
+    }
+
+    pub(crate) fn look(&self) -> ZkClient {
+        self.world.look().expect("a connection")
+    }
+
+    /// The children of a node, in the order of the numbers at their ends.
+    pub(crate) fn children(&self, name: &str) -> Vec<String> {
+        let path = self.path(name);
+        let mut all = match self.look().children(&path) {
+            Err(testbed::Error::Reply(said)) if said == "NoNode" => Vec::new(),
+            all => all.unwrap_or_else(|e| panic!("{path}: {e}")),
+        };
+        all.sort_by_key(|child| child[child.len().saturating_sub(10)..].to_owned());
+        all
+    }
+
+    /// Waits until a node has so many children, and says which.
+    pub(crate) async fn queued(&self, name: &str, n: usize) -> Vec<String> {
+        let begin = Instant::now();
+        loop {
+            let all = self.children(name);
+            if all.len() == n {
+                return all;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{n} children of {name}: not within {PATIENCE:?}: {all:?}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Waits until so many stand in a queue, each watching the one before it. Tenure tries before it queues, and what
+    /// it tries with goes again.
+    pub(crate) async fn lined_up(&self, name: &str, n: usize) {
+        let begin = Instant::now();
+        loop {
+            let queue = self.children(name);
+            if queue.len() == n && queue.windows(2).all(|pair| self.watches(name, &pair[1], &pair[0])) {
+                return;
+            }
+            assert!(
+                begin.elapsed() < PATIENCE,
+                "{n} in the queue {name}: not within {PATIENCE:?}: {queue:?}"
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Whether the client that has made `child` watches `other`.
+    fn watches(&self, name: &str, child: &str, other: &str) -> bool {
+        let folder = self.path(name);
+        let stat = self.look().exists(&format!("{folder}/{child}")).expect("an answer");
+        let Some(owner) = stat.map(|stat| format!("{:#x}", stat.ephemeral_owner)) else { return false };
+        // Paths as the server has them, and behind each the sessions that watch it.
+        let other = format!("{folder}/{other}");
+        self.world.servers().iter().any(|server| {
+            let said = server.word("wchp").expect("an answer");
+            let mut behind = said.lines().skip_while(|line| line.trim() != other).skip(1);
+            behind.by_ref().take_while(|line| !line.starts_with('/')).any(|line| line.trim() == owner)
+        })
+    }
+
+    /// The number that everybody counts on.
+    pub(crate) fn number(&self) -> i64 {
+        self.counted("@.number")
+    }
+
+    /// A number in a file; `@` is the trial's name.
+    pub(crate) fn counted(&self, file: &str) -> i64 {
+        let file = self.world.numbers.path().join(file.replace('@', &self.name));
+        std::fs::read_to_string(file).expect("a file").parse().expect("a number")
+    }
+}

@@ -1,0 +1,169 @@
+//! The servers of a place, and the processes that all of its trials share.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use interop::trials::Shared;
+use interop::{Curator, CuratorOptions, Numbers, Worker};
+use tempfile::TempDir;
+use testbed::{Ensemble, PATIENCE, ZkClient, ZkMode, ZooKeeper, ZooKeeperOptions};
+use tokio::sync::{Mutex, OnceCell};
+
+/// The session of whoever is not meant to lose it, as long as the servers allow.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// The session of whoever is to lose it.
+pub(crate) const SHORT: Duration = Duration::from_secs(6);
+
+/// All that the trials on several servers do is below this node.
+const ROOT: &str = "/app";
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Place {
+    Single,
+    Ensemble,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Place::Single => "single",
+            Place::Ensemble => "ensemble",
+        })
+    }
+}
+
+/// Each is started when it is first asked for.
+#[derive(Default)]
+pub(crate) struct Worlds {
+    single: OnceCell<Arc<World>>,
+    ensemble: OnceCell<Arc<World>>,
+}
+
+impl Worlds {
+    pub(crate) async fn get(&self, place: Place) -> Result<Arc<World>, testbed::Error> {
+        let cell = match place {
+            Place::Single => &self.single,
+            Place::Ensemble => &self.ensemble,
+        };
+        let start = || async move { World::start(place).map(Arc::new) };
+        cell.get_or_try_init(start).await.cloned()
+    }
+}
+
+enum Servers {
+    Single(Box<ZooKeeper>),
+    Ensemble(Ensemble),
+}
+
+pub(crate) struct World {
+    // Before the servers, so that they are dropped before them.
+    peers: Mutex<HashMap<String, Shared>>,
+    servers: Servers,
+    /// With the numbers that are counted on.
+    pub(crate) numbers: TempDir,
+}
+
+impl World {
+    fn start(place: Place) -> Result<Self, testbed::Error> {
+        let servers = match place {
+            Place::Single => Servers::Single(Box::new(ZooKeeper::start(ZooKeeperOptions::default())?)),
+            Place::Ensemble => Servers::Ensemble(Ensemble::start()?),
+        };
+        let world = Self { peers: Mutex::default(), servers, numbers: tempfile::tempdir()? };
+        if !world.root().is_empty() {
+            world.look()?.create(world.root(), b"", ZkMode::Persistent)?;
+        }
+        Ok(world)
+    }
+
+    /// What stands before each name.
+    pub(crate) fn root(&self) -> &'static str {
+        match self.servers {
+            Servers::Single(_) => "",
+            Servers::Ensemble(_) => ROOT,
+        }
+    }
+
+    /// `HOST:PORT,…/ROOT`
+    fn address(&self) -> String {
+        let servers = match &self.servers {
+            Servers::Single(server) => server.address(),
+            Servers::Ensemble(all) => all.addresses().join(","),
+        };
+        servers + self.root()
+    }
+
+    /// For Tenure, with these options.
+    pub(crate) fn url(&self, options: &str) -> String {
+        format!("zookeeper://{}?{options}", self.address())
+    }
+
+    /// The server that knows of everything first.
+    pub(crate) fn server(&self) -> &ZooKeeper {
+        match &self.servers {
+            Servers::Single(server) => server,
+            Servers::Ensemble(all) => all.leader().expect("a leader"),
+        }
+    }
+
+    pub(crate) fn servers(&self) -> &[ZooKeeper] {
+        match &self.servers {
+            Servers::Single(server) => std::slice::from_ref(&**server),
+            Servers::Ensemble(all) => all.servers(),
+        }
+    }
+
+    /// Past both libraries.
+    pub(crate) fn look(&self) -> Result<ZkClient, testbed::Error> {
+        self.server().client()
+    }
+
+    pub(crate) async fn new_jvm(&self, session: Duration) -> Shared {
+        let numbers = Some(self.numbers.path().to_owned());
+        let options = CuratorOptions { session: Some(session), numbers, ..CuratorOptions::default() };
+        Arc::new(Curator::start(&self.address(), &options).await.expect("a Java process"))
+    }
+
+    pub(crate) async fn new_worker(&self, session: Duration) -> Shared {
+        let binary = env!("CARGO_BIN_EXE_interop-worker");
+        let numbers = Numbers::Folder(self.numbers.path().to_owned());
+        let begin = Instant::now();
+        loop {
+            match Worker::start(binary, &self.url(&options(session)), &numbers).await {
+                // With a short session it waits for a short time only: not enough on a machine under load.
+                Err(e) if e.class() == Some("Unavailable") && begin.elapsed() < PATIENCE => {}
+                worker => return Arc::new(worker.expect("a worker")),
+            }
+        }
+    }
+
+    /// The n-th of the Java processes that all share.
+    pub(crate) async fn jvm(&self, n: usize) -> Shared {
+        let mut peers = self.peers.lock().await;
+        let key = format!("jvm {n}");
+        if !peers.contains_key(&key) {
+            let jvm = self.new_jvm(LONG).await;
+            peers.insert(key.clone(), jvm);
+        }
+        peers[&key].clone()
+    }
+
+    /// The n-th of the processes with Tenure that all share.
+    pub(crate) async fn worker(&self, n: usize) -> Shared {
+        let mut peers = self.peers.lock().await;
+        let key = format!("worker {n}");
+        if !peers.contains_key(&key) {
+            let worker = self.new_worker(LONG).await;
+            peers.insert(key.clone(), worker);
+        }
+        peers[&key].clone()
+    }
+}
+
+/// Of the address of Tenure. Its waiters do not look by themselves, so that it is the message that wakes them.
+pub(crate) fn options(session: Duration) -> String {
+    format!("session={}ms&poll=30m", session.as_millis())
+}

@@ -1,0 +1,143 @@
+//! What a case works with: both sides, and looks into the servers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use interop::trials::{Party, Shared};
+use tenure::Client;
+use testbed::{Monitor, Redis};
+
+use super::side::{Side, Who};
+use super::world::World;
+
+/// Of what must last. What is handed over was not handed over by its end.
+pub(crate) const LEASE: Duration = testbed::FAR;
+
+#[derive(Clone)]
+pub(crate) struct Stage {
+    world: Arc<World>,
+    name: String,
+}
+
+impl Stage {
+    pub(crate) fn new(world: Arc<World>, name: &str) -> Self {
+        Self { world, name: name.to_owned() }
+    }
+
+    /// The same with servers that no other trial uses.
+    pub(crate) async fn alone(self) -> Self {
+        Self { world: self.world.another().await.expect("servers"), ..self }
+    }
+
+    /// The name that this trial has for itself.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn side(&self, process: Shared, who: Who) -> Side {
+        Side::new(Party::new(process, &self.name), who)
+    }
+
+    /// The first or second process of the library.
+    pub(crate) async fn peer(&self, n: usize) -> Side {
+        self.side(self.world.peer(n).await, Who::Peer)
+    }
+
+    /// The first or second process with Tenure.
+    pub(crate) async fn rust(&self, n: usize) -> Side {
+        self.side(self.world.worker(n).await, Who::Tenure)
+    }
+
+    /// A process of the library that this trial may kill.
+    pub(crate) async fn own_peer(&self) -> Side {
+        self.side(self.world.new_peer().await, Who::Peer)
+    }
+
+    /// A process with Tenure that this trial may kill, with these options in its address.
+    pub(crate) async fn own_rust(&self, options: &str) -> Side {
+        self.side(self.world.new_worker(options).await, Who::Tenure)
+    }
+
+    /// Tenure in this process.
+    pub(crate) async fn client(&self) -> Client {
+        tenure::connect(&self.world.url("")).await.expect("connected")
+    }
+
+    pub(crate) fn servers(&self) -> &[Redis] {
+        self.world.servers()
+    }
+
+    /// A command about the trial's key, on each server that is there.
+    fn each<T>(&self, command: &str, read: impl Fn(testbed::Value) -> T) -> Vec<T> {
+        let words: Vec<&str> =
+            command.split(' ').map(|word| if word == "@" { &self.name } else { word }).collect();
+        let ask = |server: &Redis| server.cmd(&words).unwrap_or_else(|e| panic!("{command}: {e}"));
+        self.servers().iter().filter(|server| server.is_running()).map(|server| read(ask(server))).collect()
+    }
+
+    /// The token that most servers have. The rest of them may be on the way.
+    pub(crate) fn token(&self) -> Option<String> {
+        let tokens = self.each("GET @", |value| if value.is_nil() { None } else { Some(value.text()) });
+        let count = |token: &Option<String>| tokens.iter().filter(|other| *other == token).count();
+        tokens.iter().find(|token| 2 * count(token) > self.servers().len()).cloned().flatten()
+    }
+
+    /// How long the key lives, on the server where it lives longest; -1 is for ever.
+    pub(crate) fn life(&self) -> i64 {
+        self.each("PTTL @", |value| value.int().expect("a number")).into_iter().max().expect("a server")
+    }
+
+    /// Takes the key away on all servers, as the end of a lease does.
+    pub(crate) fn expire(&self) {
+        self.each("DEL @", drop);
+    }
+
+    /// The number that everybody counts on.
+    pub(crate) fn number(&self) -> i64 {
+        let key = format!("{}:number", self.name);
+        self.servers()[0].cmd(&["GET", &key]).expect("read").int().expect("a number")
+    }
+
+    /// Whoever asks for the lock from now on is seen.
+    pub(crate) fn watch(&self) -> Askers<'_> {
+        Askers { monitor: self.servers()[0].monitor().expect("a monitor"), name: &self.name, seen: 0 }
+    }
+
+    /// Waits until `holds`.
+    pub(crate) async fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        testbed::until(what, || std::future::ready(holds())).await;
+    }
+
+    /// Waits until the key lives longer than before: somebody has renewed it.
+    pub(crate) async fn renewed(&self) {
+        let mut least = self.life();
+        let grown = || {
+            let (now, before) = (self.life(), least);
+            least = least.min(now);
+            now > before + 500
+        };
+        self.until("it is renewed", grown).await;
+    }
+}
+
+/// Those who ask the first server for the lock. There is no channel that they would listen to: asking is waiting.
+pub(crate) struct Askers<'a> {
+    monitor: Monitor,
+    name: &'a str,
+    seen: usize,
+}
+
+impl Askers<'_> {
+    /// Waits until somebody has asked so many times.
+    pub(crate) async fn asked(&mut self, stage: &Stage, times: usize) {
+        stage.until(&format!("asked {times} times"), || self.look() >= times).await;
+    }
+
+    fn look(&mut self) -> usize {
+        let all = self.monitor.drain().expect("the monitor goes on");
+        let asks = |name: &str| ["SET", "EVAL", "EVALSHA"].contains(&name);
+        let about = all.iter().filter(|seen| seen.words.iter().any(|word| word == self.name));
+        self.seen += about.filter(|seen| asks(&seen.name()) && !seen.is_in_script()).count();
+        self.seen
+    }
+}

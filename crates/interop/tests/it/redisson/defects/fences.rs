@@ -1,0 +1,45 @@
+//! Forms of the fenced lock that do something else than they say.
+
+use std::time::Duration;
+
+use super::ours;
+use crate::redisson::case::Case;
+use crate::redisson::stage::Stage;
+
+const FENCED: &str = "poll=30m&lease=30m&fence=redisson";
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        ours("fenced", "a_lease_is_dropped", dropped_lease),
+        ours("fenced", "a_try_waits", waiting_try),
+        ours("fenced", "the_token_of_another_is_given", token_of_another),
+    ]
+}
+
+/// A lease that is given ends, with a fence or without.
+async fn dropped_lease(stage: Stage) {
+    let client = stage.client(FENCED).await;
+    let guard = client.lock(stage.name()).lease(Duration::from_secs(2)).acquire().await.unwrap();
+    assert!(guard.fence().is_some());
+    assert!(stage.number("PTTL @") <= 2000);
+    stage.until("its lease has ended", || stage.number("EXISTS @") == 0).await;
+    assert!(!guard.is_held());
+}
+
+async fn waiting_try(stage: Stage) {
+    let [client, other] = [stage.client(FENCED).await, stage.client(FENCED).await];
+    let guard = client.lock(stage.name()).acquire().await.unwrap();
+    assert!(other.lock(stage.name()).try_acquire().await.unwrap().is_none());
+    guard.release().await.unwrap();
+}
+
+/// A holder that lost it has its own old fence, and not the one of whoever came after.
+async fn token_of_another(stage: Stage) {
+    let [client, other] = [stage.client(FENCED).await, stage.client(FENCED).await];
+    let old = client.lock(stage.name()).lease(Duration::from_secs(2)).acquire().await.unwrap();
+    let fence = old.fence().expect("a fence");
+    let new = other.lock(stage.name()).acquire().await.unwrap();
+    assert!(new.fence().expect("a fence") > fence);
+    assert_eq!(old.fence(), Some(fence));
+    new.release().await.unwrap();
+}

@@ -1,0 +1,253 @@
+//! The peer's driver by itself: Redisson with Redisson.
+
+use std::path::Path;
+
+use interop::trials::Party;
+use interop::{Address, Error, Jvm, Options};
+
+use crate::redisson::case::{Case, Way};
+use crate::redisson::stage::Stage;
+use crate::redisson::world::WATCHDOG;
+
+macro_rules! cases {
+    ($($name:ident)*) => { vec![$(Case::new("driver", stringify!($name), Way::Alone, $name)),*] };
+}
+
+pub(crate) fn cases() -> Vec<Case> {
+    cases! {
+        two_processes_exclude_each_other_and_wake_by_message
+        threads_are_owners_and_wait_at_once
+        each_kind_of_lock_has_its_verbs
+        semaphores_and_latches_have_their_verbs
+        a_number_kept_by_two_processes_loses_nothing
+        a_closed_loop_says_what_it_did
+        the_watchdog_is_as_told_and_renews
+        a_killed_process_answers_no_more_and_its_lease_stays
+        a_dropped_process_is_gone
+        nobody_to_connect_to_is_an_error
+    }
+}
+
+/// Asks one after the other; each line is a request and its answer.
+async fn converse(jvm: &Party, lines: &str) {
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (request, expected) = line.split_once(" →").expect("an arrow");
+        let answer = match jvm.try_call("t1", request).await {
+            Ok(value) => value,
+            Err(e) => e.class().unwrap_or_else(|| panic!("{e}")).to_owned(),
+        };
+        assert_eq!(answer, expected.trim(), "{request}");
+    }
+}
+
+fn is_running(pid: u32) -> bool {
+    Path::new("/proc").join(pid.to_string()).exists()
+}
+
+async fn two_processes_exclude_each_other_and_wake_by_message(stage: Stage) {
+    let (a, b) = (stage.jvm(0).await, stage.jvm(1).await);
+    let owner = b.call("t1", "owner").await;
+    for (kind, channel) in [
+        ("plain", "redisson_lock__channel:{@plain}".to_owned()),
+        ("fair", format!("redisson_lock__channel:{{@fair}}:{owner}")),
+        ("write", "redisson_rwlock:{@write}".to_owned()),
+        ("fenced", "redisson_lock__channel:{@fenced}".to_owned()),
+    ] {
+        let on = format!("{kind} @{kind}");
+        a.call("t1", &format!("lock {on} 1800000")).await;
+        b.says("t1", &format!("try {on}"), "false").await;
+        let waiting = b.spawn("t1", &format!("lock {on} 1800000"));
+        stage.listening(&channel, 1).await;
+        assert!(waiting.is_open());
+        a.call("t1", &format!("unlock {on}")).await;
+        waiting.answer().await.unwrap();
+        b.says("t1", &format!("is-held {on}"), "true").await;
+        b.call("t1", &format!("unlock {on}")).await;
+    }
+}
+
+async fn threads_are_owners_and_wait_at_once(stage: Stage) {
+    let jvm = stage.jvm(0).await;
+    let (t1, t2) = (jvm.call("t1", "owner").await, jvm.call("t2", "owner").await);
+    assert_ne!(t1, t2);
+    assert_eq!(t1.split_once(':').unwrap().0, t2.split_once(':').unwrap().0);
+    converse(&jvm, "lock plain @ →\n lock plain @ →\n holds plain @ → 2").await;
+    assert_eq!(stage.number(&format!("HGET @ {t1}")), 2);
+    let waiting = [jvm.spawn("t2", "lock plain @"), jvm.spawn("t3", "lock plain @")];
+    stage.listening("redisson_lock__channel:{@}", 1).await;
+    converse(&jvm, "unlock plain @ →\n unlock plain @ →").await;
+    let [second, third] = waiting;
+    let first_in = tokio::select! {
+        done = second.answer() => { done.unwrap(); "t2" }
+        done = third.answer() => { done.unwrap(); "t3" }
+    };
+    jvm.call(first_in, "unlock plain @").await;
+    let other = if first_in == "t2" { "t3" } else { "t2" };
+    // Behind the lock that it still waits for.
+    jvm.says(other, "is-held plain @", "true").await;
+    jvm.call(other, "unlock plain @").await;
+}
+
+async fn each_kind_of_lock_has_its_verbs(stage: Stage) {
+    let jvm = stage.jvm(0).await;
+    for kind in ["plain", "fair", "read", "write", "fenced"] {
+        let lines = "
+            is-locked K → false
+            try K → true
+            is-locked K → true
+            is-held K → true
+            holds K → 1
+            unlock K →
+            unlock K → IllegalMonitorStateException
+            try K 10 1800000 → true
+            force-unlock K → true
+            force-unlock K → false
+            ttl K → -2
+            lock K 1800000 →
+            unlock K →";
+        // A fair lock that is not there is unlocked without a word.
+        let error = if kind == "fair" { "" } else { "IllegalMonitorStateException" };
+        let lines = lines.replace("IllegalMonitorStateException", error);
+        converse(&jvm, &lines.replace('K', &format!("{kind} @{kind}"))).await;
+        jvm.call("t1", &format!("lock {kind} @{kind} 1800000")).await;
+        let ttl: i64 = jvm.call("t1", &format!("ttl {kind} @{kind}")).await.parse().unwrap();
+        assert!((900_000..=1_800_000).contains(&ttl), "{kind}: {ttl}");
+    }
+    converse(
+        &jvm,
+        "
+        fenced.lock @f → 1
+        fenced.token @f → 1
+        fenced.try @f 100 1800000 → 2
+        holds fenced @f → 2
+        multi.lock @a,@b 1800000 →
+        is-held plain @a → true
+        is-held plain @b → true
+        multi.unlock @a,@b →
+        multi.try @a,@b 120000 → true
+        multi.unlock @a,@b →
+        try nothing @ → IllegalArgumentException
+        sing plain @ → IllegalArgumentException",
+    )
+    .await;
+}
+
+async fn semaphores_and_latches_have_their_verbs(stage: Stage) {
+    let jvm = stage.jvm(0).await;
+    converse(
+        &jvm,
+        "
+        sem.set @s 5 → true
+        sem.set @s 6 → false
+        sem.acquire @s 2 →
+        sem.try @s 4 → false
+        sem.try @s 4 20 → false
+        sem.try @s 3 20 → true
+        sem.release @s 1 →
+        sem.add @s 2 →
+        sem.available @s → 3
+        sem.drain @s → 3
+        permit.set @p 2 → true
+        permit.available @p → 2
+        permit.resize @p 3 →
+        permit.size @p → 3
+        latch.set @l 2 → true
+        latch.set @l 2 → false
+        latch.await @l 20 → false
+        latch.down @l →
+        latch.count @l → 1
+        latch.down @l →
+        latch.await @l → true
+        latch.delete @l → false",
+    )
+    .await;
+    let id = jvm.call("t1", "permit.try @p 0 1800000").await;
+    assert_eq!(id.len(), 32, "{id}");
+    let two = jvm.call("t1", "permit.try-many @p 2 0 1800000").await;
+    converse(
+        &jvm,
+        &format!(
+            "
+            permit.acquired @p → 3
+            permit.try @p 20 1800000 → none
+            permit.extend @p {id} 60000 → true
+            permit.release @p {two} →
+            permit.try-release @p {id} → true
+            permit.try-release @p {id} → false
+            permit.available @p → 3"
+        ),
+    )
+    .await;
+}
+
+async fn a_number_kept_by_two_processes_loses_nothing(stage: Stage) {
+    let (a, b) = (stage.jvm(0).await, stage.jvm(1).await);
+    converse(&a, "sem.set @semaphore 1 → true \n permit.set @permit 1 → true").await;
+    for (kind, name) in [
+        ("plain", "@plain"),
+        ("fair", "@fair"),
+        ("write", "@write"),
+        ("fenced", "@fenced"),
+        ("semaphore", "@semaphore"),
+        ("permit", "@permit"),
+        ("multi", "@m1,@m2"),
+    ] {
+        let request = format!("count @number:{kind} 50 {kind} {name}");
+        let loops = [a.spawn("t1", &request), a.spawn("t2", &request), b.spawn("t1", &request)];
+        for one in loops {
+            assert_eq!(one.answer().await.unwrap(), "50");
+        }
+        assert_eq!(stage.number(&format!("GET @number:{kind}")), 150, "{kind}");
+    }
+}
+
+async fn a_closed_loop_says_what_it_did(stage: Stage) {
+    let jvm = stage.jvm(0).await;
+    for place in ["own", "shared"] {
+        let said = jvm.call("t1", &format!("bench plain {place} 1 3 @{place}")).await;
+        let numbers: Vec<u64> = said.split(' ').map(|word| word.parse().unwrap()).collect();
+        let [pairs, longest, middle] = numbers[..] else { panic!("{said}") };
+        // Each of the three at least once.
+        assert!(pairs >= 3 && longest > 0 && middle <= longest, "{said}");
+    }
+    let left = stage.ask("KEYS *@*").texts();
+    assert!(left.iter().all(|key| key.starts_with("redisson_unlock_latch:")), "{left:?}");
+}
+
+async fn the_watchdog_is_as_told_and_renews(stage: Stage) {
+    let jvm = stage.jvm(0).await;
+    jvm.call("t1", "lock plain @").await;
+    let life = stage.number("PTTL @");
+    assert!((1..=WATCHDOG.as_millis() as i64).contains(&life), "{life}");
+    stage.renewed("@").await;
+    jvm.call("t1", "unlock plain @").await;
+}
+
+async fn a_killed_process_answers_no_more_and_its_lease_stays(stage: Stage) {
+    let (a, b) = (stage.jvm(0).await, stage.own_jvm(Options::small()).await);
+    a.call("t1", "lock plain @a 1800000").await;
+    b.call("t1", "lock plain @b 1800000").await;
+    let waiting = b.spawn("t1", "lock plain @a");
+    stage.listening("redisson_lock__channel:{@a}", 1).await;
+    let pid = b.pid();
+    assert!(is_running(pid));
+    b.kill().await;
+    assert!(!is_running(pid));
+    assert!(matches!(waiting.answer().await, Err(Error::Ended { .. })));
+    assert_eq!(stage.number("EXISTS @b"), 1);
+    stage.until("nobody listens", || stage.subscribers("redisson_lock__channel:{@a}") == 0).await;
+}
+
+async fn a_dropped_process_is_gone(stage: Stage) {
+    let jvm = stage.own_jvm(Options::small()).await;
+    let pid = jvm.pid();
+    drop(jvm);
+    // The runtime collects it in its own time.
+    stage.until("it is gone", || !is_running(pid)).await;
+}
+
+async fn nobody_to_connect_to_is_an_error(_: Stage) {
+    let address = Address::Single("127.0.0.1:1".into());
+    let error = Jvm::start(&address, &Options::small()).await.unwrap_err();
+    assert_eq!(error.class(), Some("RedisConnectionException"), "{error}");
+}

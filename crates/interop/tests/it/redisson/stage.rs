@@ -1,0 +1,148 @@
+//! What a case works with: parties of both sides, and looks into the servers.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use interop::Options;
+use interop::trials::{Party, Shared};
+use tenure::Client;
+use testbed::Value;
+
+use crate::redisson::world::World;
+
+/// Of what must last, `1800000` in the words of the drivers. What is handed over was not handed over by its end.
+pub(crate) const LEASE: Duration = testbed::FAR;
+
+/// Waiters of Tenure do not look by themselves, so that it is the message that wakes them.
+pub(crate) const QUIET: &str = "poll=30m&lease=30m";
+
+#[derive(Clone)]
+pub(crate) struct Stage {
+    world: Arc<World>,
+    name: String,
+}
+
+impl Stage {
+    pub(crate) fn new(world: Arc<World>, name: &str) -> Self {
+        Self { world, name: name.to_owned() }
+    }
+
+    /// The name that this trial has for itself.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same for a part of the trial, which locks under a name of its own.
+    pub(crate) fn part(&self, name: &str) -> Self {
+        Self { world: self.world.clone(), name: format!("{}.{name}", self.name) }
+    }
+
+    pub(crate) fn world(&self) -> &World {
+        &self.world
+    }
+
+    fn party(&self, peer: Shared) -> Party {
+        Party::new(peer, &self.name)
+    }
+
+    /// The first or second Java process.
+    pub(crate) async fn jvm(&self, n: usize) -> Party {
+        self.party(self.world.jvm(n).await)
+    }
+
+    /// The first or second process with Tenure.
+    pub(crate) async fn worker(&self, n: usize) -> Party {
+        self.worker_with(n, QUIET).await
+    }
+
+    pub(crate) async fn worker_with(&self, n: usize, options: &str) -> Party {
+        self.party(self.world.worker(n, options).await)
+    }
+
+    /// A Java process that this trial may kill.
+    pub(crate) async fn own_jvm(&self, options: Options) -> Party {
+        self.party(self.world.new_jvm(options).await)
+    }
+
+    /// A process with Tenure that this trial may kill.
+    pub(crate) async fn own_worker(&self, options: &str) -> Party {
+        self.party(self.world.new_worker(options).await)
+    }
+
+    /// Tenure in this process.
+    pub(crate) async fn client(&self, options: &str) -> Client {
+        tenure::connect(&self.world.url(options)).await.expect("connected")
+    }
+
+    fn with_name(&self, text: &str) -> String {
+        text.replace('@', &self.name)
+    }
+
+    /// A command about the key that is its second word; `@` is the trial's name.
+    pub(crate) fn ask(&self, command: &str) -> Value {
+        let command = self.with_name(command);
+        let words: Vec<&str> = command.split(' ').collect();
+        self.world.node_of(words[1]).cmd(&words).unwrap_or_else(|e| panic!("{command}: {e}"))
+    }
+
+    pub(crate) fn number(&self, command: &str) -> i64 {
+        let answer = self.ask(command);
+        answer.int().unwrap_or_else(|| panic!("{command}: {answer:?}"))
+    }
+
+    /// How many connections listen to a channel.
+    pub(crate) fn subscribers(&self, channel: &str) -> i64 {
+        let channel = self.with_name(channel);
+        let on = |node: &testbed::Redis, word| {
+            let counted = node.cmd(&["PUBSUB", word, &channel]).expect("counted");
+            counted.items().get(1).and_then(Value::int).unwrap_or(0)
+        };
+        self.world.nodes().iter().map(|node| on(node, "NUMSUB") + on(node, "SHARDNUMSUB")).sum()
+    }
+
+    /// Waits until `holds`.
+    pub(crate) async fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        testbed::until(what, || std::future::ready(holds())).await;
+    }
+
+    /// Waits until a key lives longer than before: somebody has renewed it.
+    pub(crate) async fn renewed(&self, key: &str) {
+        let life = || self.number(&format!("PTTL {key}"));
+        let mut least = life();
+        let grown = || {
+            let (now, before) = (life(), least);
+            least = least.min(now);
+            now > before + 500
+        };
+        self.until(&format!("{key} is renewed"), grown).await;
+    }
+
+    /// Waits until so many processes listen to a channel.
+    pub(crate) async fn listening(&self, channel: &str, n: i64) {
+        self.until(&format!("{n} listen to {channel}"), || self.subscribers(channel) >= n).await;
+    }
+
+    /// Waits until the fair queue has this many in it: its owners, in order. Whoever is in it looks once more when it
+    /// listens, so no message is missed.
+    pub(crate) async fn queued(&self, n: usize) -> Vec<String> {
+        let queue = || self.ask("LRANGE redisson_lock_queue:{@} 0 -1").texts();
+        self.until(&format!("{n} in the queue"), || queue().len() == n).await;
+        queue()
+    }
+
+    /// The server's clock, in milliseconds.
+    pub(crate) fn now(&self) -> i64 {
+        let time = self.world.node_of(&self.name).cmd(&["TIME"]).expect("a time").texts();
+        let part = |n: usize| time[n].parse::<i64>().expect("a number");
+        part(0) * 1000 + part(1) / 1000
+    }
+
+    /// Watches for a while that something stays so.
+    pub(crate) async fn stays(&self, what: &str, time: Duration, holds: impl Fn() -> bool) {
+        let begin = Instant::now();
+        while begin.elapsed() < time {
+            assert!(holds(), "{what}: not any more after {:?}", begin.elapsed());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The servers of a place, and the processes that all of its trials share.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use interop::trials::Shared;
+use interop::{Address, Jvm, Numbers, Options, Worker};
+use testbed::{Cluster, Redis, RedisOptions, Sentinels};
+use tokio::sync::{Mutex, OnceCell};
+
+/// Of the Java processes that all share: what is locked without a lease is renewed every third of it.
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(9);
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Place {
+    Single,
+    Cluster,
+    Sentinel,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Place::Single => "single",
+            Place::Cluster => "cluster",
+            Place::Sentinel => "sentinel",
+        })
+    }
+}
+
+/// Each is started when it is first asked for.
+#[derive(Default)]
+pub(crate) struct Worlds {
+    single: OnceCell<Arc<World>>,
+    cluster: OnceCell<Arc<World>>,
+    sentinel: OnceCell<Arc<World>>,
+}
+
+impl Worlds {
+    pub(crate) async fn get(&self, place: Place) -> Result<Arc<World>, testbed::Error> {
+        let cell = match place {
+            Place::Single => &self.single,
+            Place::Cluster => &self.cluster,
+            Place::Sentinel => &self.sentinel,
+        };
+        let start = || async move { World::start(place).map(Arc::new) };
+        cell.get_or_try_init(start).await.cloned()
+    }
+}
+
+enum Servers {
+    Single(Box<Redis>),
+    Cluster(Cluster),
+    Sentinel(Sentinels),
+}
+
+pub(crate) struct World {
+    // Before the servers, so that they are dropped before them.
+    peers: Mutex<HashMap<String, Shared>>,
+    servers: Servers,
+}
+
+impl World {
+    fn start(place: Place) -> Result<Self, testbed::Error> {
+        let servers = match place {
+            Place::Single => Servers::Single(Box::new(Redis::start(RedisOptions::default())?)),
+            Place::Cluster => Servers::Cluster(Cluster::start()?),
+            Place::Sentinel => Servers::Sentinel(Sentinels::start()?),
+        };
+        Ok(Self { peers: Mutex::default(), servers })
+    }
+
+    /// One server for a case alone, which may do with it what it likes.
+    pub(crate) fn alone() -> Self {
+        Self::start(Place::Single).expect("a server")
+    }
+
+    /// The same as a cluster, whose nodes serve on while another is gone.
+    pub(crate) fn alone_cluster() -> Self {
+        let lines = vec!["cluster-require-full-coverage no".to_owned()];
+        let cluster = Cluster::start_with(RedisOptions { lines, ..RedisOptions::default() });
+        Self { peers: Mutex::default(), servers: Servers::Cluster(cluster.expect("a cluster")) }
+    }
+
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.servers, Servers::Cluster(_))
+    }
+
+    /// For Tenure, with these options.
+    pub(crate) fn url(&self, options: &str) -> String {
+        let servers = match &self.servers {
+            Servers::Single(server) => format!("redis://127.0.0.1:{}", server.port()),
+            Servers::Cluster(cluster) => format!("redis+cluster://{}", cluster.addresses().join(",")),
+            Servers::Sentinel(all) => {
+                format!("redis+sentinel://{}/{}", all.addresses().join(","), all.name())
+            }
+        };
+        format!("{servers}?{options}")
+    }
+
+    /// For Redisson.
+    fn address(&self) -> Address {
+        match &self.servers {
+            Servers::Single(server) => Address::Single(format!("127.0.0.1:{}", server.port())),
+            Servers::Cluster(cluster) => Address::Cluster(cluster.addresses()),
+            Servers::Sentinel(all) => {
+                Address::Sentinel { nodes: all.addresses(), master: all.name().to_owned() }
+            }
+        }
+    }
+
+    /// All that may hold subscriptions.
+    pub(crate) fn nodes(&self) -> &[Redis] {
+        match &self.servers {
+            Servers::Single(server) => std::slice::from_ref(&**server),
+            Servers::Cluster(cluster) => cluster.nodes(),
+            Servers::Sentinel(all) => all.servers(),
+        }
+    }
+
+    /// The one that has a key.
+    pub(crate) fn node_of(&self, key: &str) -> &Redis {
+        match &self.servers {
+            Servers::Single(server) => server,
+            Servers::Cluster(cluster) => cluster.node_of(key).expect("a node"),
+            Servers::Sentinel(all) => all.master().expect("a master"),
+        }
+    }
+
+    pub(crate) async fn new_jvm(&self, options: Options) -> Shared {
+        Arc::new(Jvm::start(&self.address(), &options).await.expect("a Java process"))
+    }
+
+    pub(crate) async fn new_worker(&self, options: &str) -> Shared {
+        let binary = env!("CARGO_BIN_EXE_interop-worker");
+        let numbers = Numbers::Redis(self.node_of("any").port());
+        Arc::new(Worker::start(binary, &self.url(options), &numbers).await.expect("a worker"))
+    }
+
+    /// The n-th of the Java processes that all share.
+    pub(crate) async fn jvm(&self, n: usize) -> Shared {
+        let mut peers = self.peers.lock().await;
+        let key = format!("jvm {n}");
+        if !peers.contains_key(&key) {
+            let jvm = self.new_jvm(Options::small().watchdog(WATCHDOG)).await;
+            peers.insert(key.clone(), jvm);
+        }
+        peers[&key].clone()
+    }
+
+    /// The n-th of the processes with Tenure that all share.
+    pub(crate) async fn worker(&self, n: usize, options: &str) -> Shared {
+        let mut peers = self.peers.lock().await;
+        let key = format!("worker {n} {options}");
+        if !peers.contains_key(&key) {
+            let worker = self.new_worker(options).await;
+            peers.insert(key.clone(), worker);
+        }
+        peers[&key].clone()
+    }
+}

@@ -1,7 +1,0 @@
-//! What a trial does.
-
-pub(crate) use interop::trials::Way;
-
-use crate::stage::Stage;
-
-pub(crate) type Case = interop::trials::Case<Stage>;

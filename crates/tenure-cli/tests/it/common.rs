@@ -1,0 +1,273 @@
+//! The real binary on a store of its own, and processes that do not outlive their test.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+use testbed::{PATIENCE, wait_until};
+
+/// A directory, with a store in it unless that is elsewhere.
+pub(crate) struct Bench {
+    dir: TempDir,
+    options: &'static str,
+    elsewhere: Option<String>,
+}
+
+impl Bench {
+    /// What a command prints with `--json`, when it ends with this code.
+    #[track_caller]
+    pub(crate) fn json(&self, line: &[&str], code: i32) -> Value {
+        let done = self.run(&[line, &["--json"]].concat());
+        serde_json::from_str(&done.code(code).out).unwrap_or_else(|e| panic!("{e}: {done:?}"))
+    }
+
+    /// Each kind but the plain lock is held, shown as what it is, and taken away. A fair lock is a `fair` one only where
+    /// others are not.
+    #[track_caller]
+    pub(crate) fn holds_every_kind(&self, fair: &str) {
+        let kinds: [(&str, &[&str], &str); 4] = [
+            ("fair", &["--fair"], fair),
+            ("readers", &["--shared"], "read_write"),
+            ("writer", &["--exclusive"], "read_write"),
+            ("seats", &["--limit", "3", "--permits", "2"], "permit"),
+        ];
+        let holders: Vec<_> = kinds.iter().map(|(name, options, _)| self.hold(name, options)).collect();
+        for (name, _, family) in kinds {
+            assert_eq!(self.show(name)["family"], family);
+            self.json(&["release", name, "--force", "--yes"], 0);
+            assert!(self.show(name)["holders"].as_array().is_none_or(Vec::is_empty), "{name}");
+        }
+        self.touch("end");
+        for holder in holders {
+            holder.done().code(76);
+        }
+    }
+
+    pub(crate) fn new() -> Self {
+        Self::with("")
+    }
+
+    /// With options in the address, such as `?lease=9s`.
+    pub(crate) fn with(options: &'static str) -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), options, elsewhere: None }
+    }
+
+    /// With the store at this address.
+    pub(crate) fn at(url: String) -> Self {
+        Self { elsewhere: Some(url), ..Self::new() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        let file = || format!("sqlite:{}{}", self.path("locks.db").display(), self.options);
+        self.elsewhere.clone().unwrap_or_else(file)
+    }
+
+    /// Keeps everyone out of the store, as a process that is stopped inside a transaction does.
+    pub(crate) fn block(&self) -> rusqlite::Connection {
+        let file = rusqlite::Connection::open(self.path("locks.db")).unwrap();
+        file.busy_timeout(PATIENCE).unwrap();
+        file.execute_batch("BEGIN IMMEDIATE").unwrap();
+        file
+    }
+
+    /// `tenure` with these arguments, in the directory.
+    pub(crate) fn tenure<S: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
+        // What whoever runs the tests has set is not meant for these.
+        for (name, _) in std::env::vars_os().filter(|(n, _)| n.as_encoded_bytes().starts_with(b"TENURE_")) {
+            command.env_remove(name);
+        }
+        command.args(args).current_dir(self.dir.path()).env("TENURE_URL", self.url()).env_remove("NO_COLOR");
+        command.stdin(Stdio::null());
+        heed_signals(&mut command);
+        command
+    }
+
+    /// Runs it to its end.
+    #[track_caller]
+    pub(crate) fn run(&self, line: &[&str]) -> Done {
+        self.start(line).done()
+    }
+
+    #[track_caller]
+    pub(crate) fn start(&self, line: &[&str]) -> Running {
+        Running::captured(self.tenure(line))
+    }
+
+    /// A holder of `name` that ends when the file `end` is there. It holds when this returns.
+    #[track_caller]
+    pub(crate) fn hold(&self, name: &str, options: &[&str]) -> Running {
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let started = format!("held-{}", NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+        let script = format!("echo $$ > {started}; until [ -e end ]; do sleep 0.02; done");
+        let running = self.start(&[&["run", name][..], options, &["-c", &script]].concat());
+        self.number(&started);
+        running
+    }
+
+    /// The number in a file, once it is there.
+    #[track_caller]
+    pub(crate) fn number(&self, file: &str) -> u64 {
+        wait_until(file, || self.read(file).filter(|t| t.ends_with('\n'))).trim().parse().unwrap()
+    }
+
+    pub(crate) fn read(&self, file: &str) -> Option<String> {
+        std::fs::read_to_string(self.path(file)).ok()
+    }
+
+    pub(crate) fn touch(&self, file: &str) {
+        std::fs::write(self.path(file), "").unwrap();
+    }
+
+    /// `tenure show NAME --json`.
+    #[track_caller]
+    pub(crate) fn show(&self, name: &str) -> Value {
+        let done = self.run(&["show", name, "--json"]);
+        serde_json::from_str(&done.out).unwrap_or_else(|e| panic!("{e}: {done:?}"))
+    }
+
+    #[track_caller]
+    pub(crate) fn until_waiters(&self, name: &str, n: usize) {
+        wait_until("waiters", || {
+            (self.show(name)["waiters"].as_array().map_or(0, Vec::len) == n).then_some(())
+        });
+    }
+}
+
+/// Tests may run where some signals are ignored, under nohup or in the background: tenure would leave them so.
+#[allow(unsafe_code)]
+pub(crate) fn heed_signals(command: &mut Command) {
+    let reset = || {
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+            // SAFETY: the default disposition runs no code.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: `signal` may be called between fork and exec.
+    unsafe { std::os::unix::process::CommandExt::pre_exec(command, reset) };
+}
+
+/// A process that is killed when its test ends.
+pub(crate) struct Running {
+    child: Child,
+    /// Files, not pipes: what outlives tenure may keep them open.
+    out: Option<File>,
+    err: Option<File>,
+    begun: Instant,
+}
+
+impl Running {
+    #[track_caller]
+    pub(crate) fn start(mut command: Command) -> Self {
+        let begun = Instant::now();
+        Self { child: command.spawn().unwrap(), out: None, err: None, begun }
+    }
+
+    /// Keeps what it writes.
+    #[track_caller]
+    pub(crate) fn captured(mut command: Command) -> Self {
+        let (out, err) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        command.stdout(out.try_clone().unwrap()).stderr(err.try_clone().unwrap());
+        let mut running = Self::start(command);
+        (running.out, running.err) = (Some(out), Some(err));
+        running
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn send(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// What it has written to standard error so far.
+    pub(crate) fn said(&self) -> String {
+        self.err.as_ref().map_or_else(String::new, text)
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    #[track_caller]
+    pub(crate) fn done(mut self) -> Done {
+        let status = wait_until("the end of tenure", || self.child.try_wait().unwrap());
+        let took = self.begun.elapsed();
+        let out = self.out.as_ref().map_or_else(String::new, text);
+        Done { status, out, err: self.said(), took }
+    }
+}
+
+/// What is in a file that others write to, at an end of their own.
+fn text(file: &File) -> String {
+    let mut bytes = vec![0; usize::try_from(file.metadata().unwrap().len()).unwrap()];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) status: ExitStatus,
+    pub(crate) out: String,
+    pub(crate) err: String,
+    pub(crate) took: Duration,
+}
+
+impl Done {
+    #[track_caller]
+    pub(crate) fn code(&self, code: i32) -> &Self {
+        assert_eq!(self.status.code(), Some(code), "{self:?}");
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn says(&self, words: &str) -> &Self {
+        assert!(self.err.contains(words), "{words:?} is not in {self:?}");
+        self
+    }
+
+    /// The events on standard error.
+    #[track_caller]
+    pub(crate) fn events(&self) -> Vec<Value> {
+        self.err.lines().map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {l}"))).collect()
+    }
+}
+
+/// Whether a process runs: one that has ended but was not reaped does not.
+pub(crate) fn is_alive(pid: u64) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
+    // The state comes after the name, which may hold anything.
+    stat.is_ok_and(|s| {
+        !matches!(s.rsplit_once(')').map(|(_, rest)| rest.trim_start().as_bytes()[0]), Some(b'Z' | b'X'))
+    })
+}
+
+/// What must be over before a span of time is, of which only a tenth is set aside. A machine that stands still just then
+/// makes it late, so one of five has to be in time. Whoever leaves it to the end of the span is late in all of them.
+#[track_caller]
+pub(crate) fn in_time(what: &str, attempt: impl Fn() -> bool) {
+    assert!((0..5).any(|_| attempt()), "{what}: late each time");
+}
+
+#[track_caller]
+pub(crate) fn until_dead(pid: u64) {
+    wait_until("the end of a process", || (!is_alive(pid)).then_some(()));
+}

@@ -1,0 +1,107 @@
+//! `tenure ls`, `show` and `release`: tables for people, JSON for programs.
+
+use crate::common::Bench;
+
+#[test]
+fn ls_shows_who_holds_what() {
+    let bench = Bench::new();
+    let empty = bench.run(&["ls"]);
+    assert_eq!((empty.code(0).out.as_str(), empty.err.as_str()), ("", ""));
+    let holder = bench.hold("orders/42", &["--note", "nightly import"]);
+    let _api = bench.hold("api", &["--limit", "3", "--permits", "2"]);
+    let _waiter = bench.start(&["run", "orders/42", "--", "true"]);
+    bench.until_waiters("orders/42", 1);
+
+    let out = bench.run(&["ls"]).code(0).out.clone();
+    let lines: Vec<Vec<&str>> =
+        out.lines().map(|l| l.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect()).collect();
+    assert_eq!(lines[0], ["NAME", "KIND", "HOLDERS", "WAITERS", "LEFT", "NOTE"]);
+    assert_eq!(&lines[1][..4], ["api", "semaphore", "2 of 3", "-"], "{out}");
+    assert_eq!(&lines[2][..2], ["orders/42", "lock"]);
+    assert!(lines[2][2].ends_with(&format!(":{}", holder.id())), "{out}");
+    assert_eq!(lines[2][3], "1");
+    assert!(lines[2][4].ends_with(" s"), "{out}");
+    assert_eq!(lines[2][5], "nightly import");
+    assert!(!out.contains('\x1b'), "no colours where there is no terminal");
+
+    assert!(!bench.run(&["ls", "orders"]).out.contains("api"));
+    let cut = bench.run(&["ls", "--limit", "1"]);
+    assert_eq!(cut.says("more than these 1").out.lines().count(), 2);
+    let json: serde_json::Value = serde_json::from_str(&bench.run(&["ls", "--json"]).code(0).out).unwrap();
+    assert_eq!(json.as_array().unwrap().len(), 2);
+    assert_eq!((&json[1]["name"], &json[1]["family"]), (&"orders/42".into(), &"lock".into()));
+    assert_eq!(json[1]["holders"][0]["note"], "nightly import");
+}
+
+#[test]
+fn show_says_in_use_by_its_code() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["show", "demo"]).code(1).out, "demo: not in use\n");
+    assert_eq!(bench.run(&["show", "demo", "--json"]).code(1).out, "null\n");
+    let holder = bench.hold("demo", &["--note", "a\x1b[31mred"]);
+    let shown = bench.run(&["show", "demo"]).code(0).out.clone();
+    for part in [
+        "demo: lock, held",
+        "fence ",
+        &format!(":{}", holder.id()),
+        "since 20",
+        "left unless renewed",
+        "hold ",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(shown.contains("note a\u{fffd}[31mred"), "a note cannot command the terminal: {shown:?}");
+    let json = bench.show("demo");
+    let held = &json["holders"][0];
+    assert_eq!(held["pid"], holder.id());
+    assert!(
+        held["left_seconds"].is_f64() && held["since_micros"].is_u64() && held["fence"].is_u64(),
+        "{json}"
+    );
+    assert_eq!(json["fence"], held["fence"]);
+}
+
+#[test]
+fn release_needs_force_and_a_yes() {
+    let bench = Bench::new();
+    let holder = bench.hold("demo", &["--note", "stuck"]);
+    bench.run(&["release", "demo"]).code(2).says("--force");
+    bench.run(&["release", "demo", "--force"]).code(2).says("--yes");
+    bench.run(&["show", "demo"]).code(0);
+    let released = bench.run(&["release", "demo", "--force", "--yes"]);
+    assert!(released.code(0).out.starts_with("released demo, held by "), "{released:?}");
+    assert!(released.out.contains(&format!(":{} (stuck)", holder.id())), "{released:?}");
+    bench.run(&["show", "demo"]).code(1);
+    bench.run(&["release", "demo", "--force", "--yes"]).code(1).says("nobody holds demo");
+    let json = bench.run(&["release", "demo", "--force", "--yes", "--json"]).code(1).out.clone();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["released"], serde_json::json!([]));
+    bench.touch("end");
+    holder.done().code(76);
+}
+
+#[test]
+fn release_takes_every_kind_from_all_its_holders() {
+    for (options, n) in
+        [(&["--limit", "2"][..], 2), (&["--shared"], 2), (&["--exclusive"], 1), (&["--fair"], 1)]
+    {
+        let bench = Bench::new();
+        let holders: Vec<_> = (0..n).map(|_| bench.hold("demo", options)).collect();
+        let json = bench.run(&["release", "demo", "--force", "--yes", "--json"]).code(0).out.clone();
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["released"].as_array().unwrap().len(), n, "{json}");
+        assert!(bench.show("demo")["holders"].as_array().is_none_or(Vec::is_empty));
+        drop(holders);
+    }
+}
+
+#[test]
+fn help_and_version_are_there() {
+    let bench = Bench::new();
+    assert!(bench.run(&["--version"]).code(0).out.starts_with("tenure 0."));
+    let help = bench.run(&["help", "run"]).code(0).out.clone();
+    for part in ["Exit codes:", "--busy-code", "Examples:", "TENURE_FENCE"] {
+        assert!(help.contains(part), "{part}");
+    }
+    assert!(bench.run(&["--help"]).code(0).out.contains("Examples:"));
+    assert!(bench.run(&[]).code(2).out.contains("Examples:"));
+}

@@ -1,0 +1,131 @@
+//! A lost lock ends its command: TERM first, KILL before the lease is over, and the whole group.
+
+use std::time::{Duration, Instant};
+
+use testbed::wait_until;
+
+use crate::common::{Bench, in_time, is_alive, until_dead};
+
+const STUBBORN: &str = "trap '' TERM; echo $$ > pid; while :; do sleep 0.02; done";
+
+#[test]
+fn what_ignores_term_is_killed_before_the_lease_ends() {
+    in_time("KILL", || {
+        let bench = Bench::new();
+        let running = bench.start(&["run", "demo", "--lease", "3s", "-c", STUBBORN]);
+        let pid = bench.number("pid");
+        let next = bench.start(&["run", "demo", "-c", "cat /proc/$(cat pid)/stat; true"]);
+        let done = running.done();
+        done.code(76).says("demo is lost: ");
+        assert!(!is_alive(pid), "the command is gone before tenure is");
+        assert!(done.took > Duration::from_millis(1900), "it had most of the lease: {done:?}");
+        let found = next.done().code(0).out.clone();
+        done.err.contains("its lease of 3s ends") && done.took < Duration::from_secs(3) && found.is_empty()
+    });
+}
+
+#[test]
+fn term_comes_with_time_to_end_well() {
+    in_time("TERM", || {
+        let bench = Bench::new();
+        let script = "trap 'echo 1 > cleaned; exit 0' TERM; echo $$ > pid; while :; do sleep 0.02; done";
+        bench.run(&["run", "demo", "--lease", "3s", "--lost-code", "42", "-c", script]).code(42);
+        bench.run(&["run", "demo", "--", "true"]).code(0);
+        bench.read("cleaned").is_some()
+    });
+}
+
+#[test]
+fn the_whole_group_is_killed() {
+    let bench = Bench::with("?lease=9s");
+    // The command itself goes at TERM and leaves two behind that do not.
+    let inner =
+        "(trap '' TERM; sh -c 'echo $$ > grandchild; while :; do sleep 0.02; done' & echo $! > child; wait)";
+    let script = format!("{inner} & echo $$ > pid; wait");
+    let running = bench.start(&["run", "demo", "--grace", "500ms", "-c", &script]);
+    let pids = ["pid", "child", "grandchild"].map(|file| bench.number(file));
+    assert!(pids.iter().all(|pid| is_alive(*pid)));
+    bench.run(&["release", "demo", "--force", "--yes"]).code(0);
+    running.done().code(76);
+    pids.into_iter().for_each(until_dead);
+}
+
+#[test]
+fn max_hold_ends_it_although_it_is_renewed() {
+    in_time("KILL", || {
+        // Renewed once before the end.
+        let bench = Bench::with("?lease=9s");
+        let running = bench.start(&["run", "demo", "--max-hold", "4s", "-c", STUBBORN]);
+        let pid = bench.number("pid");
+        let done = running.done();
+        done.code(76).says("lost");
+        assert!(!is_alive(pid));
+        assert!(done.took > Duration::from_secs(2), "{done:?}");
+        done.err.contains("--max-hold 4s") && done.took < Duration::from_secs(4)
+    });
+}
+
+#[test]
+fn a_store_that_goes_away_ends_it_before_the_lease_does() {
+    in_time("KILL", || {
+        let bench = Bench::with("?lease=3s&close_timeout=100ms");
+        let running = bench.start(&["run", "demo", "--json", "-c", STUBBORN]);
+        let pid = bench.number("pid");
+        let _blocked = bench.block();
+        // The last renewal was sent before this, so the lease ends before this time plus its length.
+        let from = Instant::now();
+        until_dead(pid);
+        let took = from.elapsed();
+        let done = running.done();
+        let lost = done.code(76).events().into_iter().find(|e| e["event"] == "lost").unwrap();
+        let told = lost["reason"].as_str().unwrap().contains("could not be renewed");
+        told && took < Duration::from_secs(3)
+    });
+}
+
+#[test]
+fn a_forced_release_ends_it_at_the_next_renewal() {
+    let bench = Bench::with("?lease=9s");
+    let running = bench.start(&["run", "demo", "--grace", "500ms", "--json", "-c", STUBBORN]);
+    let pid = bench.number("pid");
+    bench.run(&["release", "demo", "--force", "--yes"]).code(0);
+    // Nothing but a renewal shows it: the command goes on for ever.
+    let done = running.done();
+    done.code(76);
+    assert!(!is_alive(pid));
+    let lost = done.events().pop().unwrap();
+    assert_eq!((&lost["event"], &lost["name"]), (&"lost".into(), &"demo".into()));
+}
+
+#[test]
+fn a_release_by_force_shows_at_the_end_at_the_latest() {
+    let bench = Bench::new();
+    let running = bench.start(&["run", "demo", "-c", "echo 1 > in; until [ -e end ]; do sleep 0.02; done"]);
+    bench.number("in");
+    bench.run(&["release", "demo", "--force", "--yes"]).code(0);
+    // Another may have been in meanwhile, and its hold is not touched.
+    let other = bench.start(&["run", "demo", "-c", "echo 1 > other; until [ -e end2 ]; do sleep 0.02; done"]);
+    bench.number("other");
+    bench.touch("end");
+    running.done().code(76).says("demo is lost");
+    bench.run(&["run", "demo", "--no-wait", "--", "true"]).code(75);
+    bench.touch("end2");
+    other.done().code(0);
+}
+
+#[test]
+fn a_lock_that_is_renewed_outlives_its_lease() {
+    let bench = Bench::with("?lease=9s");
+    let running = bench.start(&["run", "demo", "--json", "-c", "until [ -e end ]; do sleep 0.02; done"]);
+    let left = || bench.show("demo")["holders"][0]["left_seconds"].as_f64();
+    let mut least = wait_until("a holder", left);
+    wait_until("a renewal", || {
+        let now = left()?;
+        let grown = now > least + 0.5;
+        least = least.min(now);
+        grown.then_some(())
+    });
+    bench.touch("end");
+    let done = running.done();
+    assert_eq!(done.code(0).events().len(), 2, "{done:?}");
+}

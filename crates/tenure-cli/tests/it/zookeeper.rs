@@ -1,0 +1,106 @@
+//! All commands on a ZooKeeper server, and holders of another library in its layout.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, Weak};
+
+use testbed::{ZkClient, ZkMode, ZooKeeper, ZooKeeperOptions};
+
+use crate::common::Bench;
+
+/// As Curator names a place in a queue.
+const CURATOR: &str = "_c_4f3c2b1a-0000-4000-8000-000000000001-lock-";
+
+/// A folder of its own on the server that these tests share while one of them runs.
+struct World {
+    server: Arc<ZooKeeper>,
+    folder: String,
+}
+
+impl World {
+    fn new() -> Self {
+        static SHARED: Mutex<Weak<ZooKeeper>> = Mutex::new(Weak::new());
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let mut shared = SHARED.lock().unwrap();
+        let server = shared
+            .upgrade()
+            .unwrap_or_else(|| Arc::new(ZooKeeper::start(ZooKeeperOptions::default()).unwrap()));
+        *shared = Arc::downgrade(&server);
+        let world = Self { server, folder: format!("/w{}", NEXT.fetch_add(1, Relaxed)) };
+        world.client().create(&world.folder, b"", ZkMode::Persistent).unwrap();
+        world
+    }
+
+    fn client(&self) -> ZkClient {
+        self.server.client().unwrap()
+    }
+
+    fn bench(&self) -> Bench {
+        Bench::at(format!("{}{}{OPTIONS}", self.server.url(), self.folder))
+    }
+}
+
+const OPTIONS: &str = "?session=30s&tick=500ms";
+
+#[test]
+fn run_ls_show_and_release() {
+    let world = World::new();
+    let bench = world.bench();
+    assert_eq!(bench.run(&["ls"]).code(0).out, "");
+    bench.run(&["run", "demo", "-c", "[ -n \"$TENURE_FENCE\" ] && exit 7"]).code(7);
+    let holder = bench.hold("demo", &["--note", "nightly import"]);
+    bench.run(&["run", "demo", "--no-wait", "--", "true"]).code(75).says("(nightly import)");
+    let waiter = bench.start(&["run", "demo", "--", "true"]);
+    bench.until_waiters("demo", 1);
+
+    let listed = bench.json(&["ls"], 0);
+    assert_eq!((&listed[0]["name"], &listed[0]["family"]), (&"demo".into(), &"lock".into()));
+    let shown = bench.show("demo");
+    let held = &shown["holders"][0];
+    assert_eq!((&held["pid"], &held["foreign"]), (&holder.id().into(), &false.into()));
+    let words = bench.run(&["show", "demo"]).code(0).out.clone();
+    assert!(words.contains("note nightly import") && words.contains("ends with its session"), "{words}");
+    assert!(bench.run(&["ls"]).out.contains("  session  "));
+
+    let released = bench.run(&["release", "demo", "--force", "--yes"]);
+    assert!(released.code(0).out.contains("(nightly import)"), "{released:?}");
+    waiter.done().code(0);
+    bench.touch("end");
+    holder.done().code(76);
+    bench.run(&["show", "demo"]).code(1);
+}
+
+#[test]
+fn every_kind_is_held_listed_and_released() {
+    let world = World::new();
+    world.bench().holds_every_kind("lock");
+}
+
+#[test]
+fn a_foreign_holder_is_called_so_and_released_by_force() {
+    let world = World::new();
+    let bench = world.bench();
+    let mut jvm = world.client();
+    let queue = format!("{}/jvm", world.folder);
+    jvm.create(&queue, b"", ZkMode::Persistent).unwrap();
+    jvm.create(&format!("{queue}/{CURATOR}"), b"10.0.0.7", ZkMode::EphemeralSequential).unwrap();
+    assert_eq!(bench.json(&["ls"], 0)[0]["holders"][0]["foreign"], true);
+    bench.run(&["run", "jvm", "--no-wait", "--", "true"]).code(75).says("held by another library");
+    let waiter = bench.start(&["run", "jvm", "--", "true"]);
+    bench.until_waiters("jvm", 1);
+    let released = bench.json(&["release", "jvm", "--force", "--yes"], 0);
+    assert_eq!(released["released"][0]["id"], format!("{CURATOR}0000000000"));
+    waiter.done().code(0);
+}
+
+#[test]
+fn doctor_and_wrong_addresses() {
+    // Its own, since it is killed.
+    let server = ZooKeeper::start(ZooKeeperOptions::default()).unwrap();
+    let looked = Bench::at(format!("{}{OPTIONS}", server.url())).run(&["doctor"]);
+    assert!(looked.code(1).out.contains("version 3."), "{looked:?}");
+    assert!(looked.out.contains("a lock was taken and given back"), "{looked:?}");
+    assert!(looked.out.contains("one server by itself"), "{looked:?}");
+    Bench::at(format!("{}/nowhere", server.url())).run(&["ls"]).code(2).says("/nowhere does not exist");
+    server.kill().unwrap();
+    Bench::at(server.url()).run(&["ls"]).code(69).says("no ZooKeeper server answers");
+}

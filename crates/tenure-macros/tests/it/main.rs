@@ -1,0 +1,4 @@
+//! The attribute: annotated functions as their users see them, and what the compiler says of wrong ones.
+
+mod attribute;
+mod ui;

@@ -1,0 +1,9 @@
+//! The facade: configuration, quorums, locks over several stores, metrics, help for tests, and the blocking API.
+
+mod blocking;
+mod config;
+mod examples;
+mod metrics;
+mod multi;
+mod redlock;
+mod testing;
