@@ -9,10 +9,20 @@ use crate::packages::{ALL, CURATOR, KEEPER, NODE_REDLOCK, Need, REDIS, REDIS_PY,
 use crate::{cargo, cores};
 
 /// Crates all of whose tests are about servers. `--quick` leaves them out.
-const WITH_SERVERS: &[&str] = &["bench", "interop", "tenure-redis", "tenure-zookeeper", "testbed"];
+const WITH_SERVERS: &[&str] =
+    &["bench", "interop", "tenure-macros", "tenure-redis", "tenure-zookeeper", "testbed"];
 
 /// Modules of other crates' tests that start servers: crate and module. `--quick` leaves these out, too.
-const SERVER_TESTS: &[(&str, &str)] = &[];
+const SERVER_TESTS: &[(&str, &str)] = &[
+    ("examples", "config"),
+    ("examples", "server"),
+    ("tenure", "blocking::servers"),
+    ("tenure", "config"),
+    ("tenure", "multi"),
+    ("tenure", "redlock"),
+    ("tenure-cli", "redis"),
+    ("tenure-cli", "zookeeper"),
+];
 
 /// Parts that take longest, longest first: begun first, so that none of them is left alone at the end.
 const LONGEST: &[&str] = &["conformance", "interop", "tenure-redis it", "tenure-zookeeper it", "tenure it"];

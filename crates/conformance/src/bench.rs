@@ -63,7 +63,11 @@ impl Bench {
 
     /// A backend without the bad network, to look at the store or to build other layers on.
     pub fn bare(&self) -> Arc<dyn Backend> {
-        self.world.backend().expect("the store opens")
+        // A server that is busy with the cases beside this one may not answer a first time.
+        testbed::wait_until("the store opens", || match self.world.backend() {
+            Err(error) if error.is_transient() => None,
+            opened => Some(opened.expect("the store opens")),
+        })
     }
 
     /// Settings in which nothing ends by itself. Behind a bad network something may be left in the store for one lease,

@@ -86,7 +86,13 @@ pub async fn serve() {
     settings.poll = Some(ms(3));
     settings.call_timeout = PATIENCE;
     settings.outage = PATIENCE;
-    let client = tenure::connect_with(&args[1], settings).await.expect("the store opens");
+    let client = loop {
+        match tenure::connect_with(&args[1], settings.clone()).await {
+            // A server that is busy may not answer a first time. Whoever started this waits with a patience.
+            Err(error) if error.is_transient() => {}
+            opened => break opened.expect("the store opens"),
+        }
+    };
     let mut held: HashMap<u64, Guard> = HashMap::new();
     let mut next = 0;
     let mut lines = BufReader::new(tokio::io::stdin()).lines();

@@ -2,7 +2,6 @@
 
 mod blocking;
 mod config;
-mod examples;
 mod metrics;
 mod multi;
 mod redlock;
