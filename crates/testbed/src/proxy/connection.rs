@@ -1,6 +1,6 @@
 //! What a proxy knows of its connections, and they of each other.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
@@ -14,6 +14,8 @@ use super::zookeeper::ZkRequest;
 pub struct Counts {
     /// Whether it is open, as far as the proxy knows.
     pub is_open: bool,
+    /// Whether something was swallowed, so that nothing more comes through that way.
+    pub is_half_open: bool,
     /// Commands of the client, delivered or not. With ZooKeeper signs of life are some, too.
     pub commands: u64,
     /// Bytes of the client, delivered or not.
@@ -129,6 +131,7 @@ pub(super) struct Connection {
     pub(super) number: usize,
     rulings: watch::Sender<[Ruling; 2]>,
     closed: watch::Sender<bool>,
+    pub(super) swallowed: AtomicBool,
     pub(super) commands: AtomicU64,
     pub(super) bytes: [AtomicU64; 2],
     pub(super) pushes_dropped: AtomicU64,
@@ -142,6 +145,7 @@ impl Connection {
             number,
             rulings: watch::Sender::new(rulings),
             closed: watch::Sender::new(false),
+            swallowed: AtomicBool::default(),
             commands: AtomicU64::default(),
             bytes: Default::default(),
             pushes_dropped: AtomicU64::default(),
@@ -184,6 +188,7 @@ impl Connection {
         let number = |of: &AtomicU64| of.load(Ordering::Relaxed);
         Counts {
             is_open: !*self.closed.borrow(),
+            is_half_open: self.swallowed.load(Ordering::Relaxed),
             commands: number(&self.commands),
             bytes_from_client: number(&self.bytes[Way::ToServer as usize]),
             bytes_from_server: number(&self.bytes[Way::ToClient as usize]),

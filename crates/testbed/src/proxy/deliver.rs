@@ -239,6 +239,7 @@ impl Writer<'_> {
 
     /// Keeps the connection open, and reads without telling anybody.
     async fn forget_the_rest(&mut self) -> ControlFlow<()> {
+        self.connection.swallowed.store(true, Ordering::Relaxed);
         std::future::pending().await
     }
 }
