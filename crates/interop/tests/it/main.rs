@@ -12,7 +12,9 @@ use std::process::ExitCode;
 
 use interop::trials::Suite;
 
-const PEERS: [(&str, fn(&mut Suite)); 5] = [
+type Add = fn(&mut Suite);
+
+const PEERS: [(&str, Add); 5] = [
     ("redisson", redisson::add),
     ("redsync", plain::redsync),
     ("node-redlock", plain::node_redlock),

@@ -263,8 +263,9 @@ pub(crate) fn is_alive(pid: u64) -> bool {
 /// What must be over before a span of time is, of which only a tenth is set aside. A machine that stands still just then
 /// makes it late, so one of five has to be in time. Whoever leaves it to the end of the span is late in all of them.
 #[track_caller]
-pub(crate) fn in_time(what: &str, attempt: impl Fn() -> bool) {
-    assert!((0..5).any(|_| attempt()), "{what}: late each time");
+pub(crate) fn in_time(attempt: impl Fn() -> Result<(), String>) {
+    let late: Vec<String> = (0..5).map_while(|_| attempt().err()).collect();
+    assert!(late.len() < 5, "late each time: {late:#?}");
 }
 
 #[track_caller]

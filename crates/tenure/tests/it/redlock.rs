@@ -24,8 +24,17 @@ impl Servers {
     }
 
     async fn client(&self, options: &str) -> Client {
+        self.client_for(Duration::from_secs(60), options).await
+    }
+
+    /// With a lease whose renewal is waited for.
+    async fn renewing(&self, options: &str) -> Client {
+        self.client_for(LEASE, options).await
+    }
+
+    async fn client_for(&self, lease: Duration, options: &str) -> Client {
         let mut settings = Settings::default();
-        settings.lease = LEASE;
+        settings.lease = lease;
         tenure::connect_with(&self.address(options), settings).await.expect("a majority answers")
     }
 
@@ -63,7 +72,7 @@ async fn a_lock_stands_on_every_node() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_of_five_may_stand_still_or_die() {
     let servers = Servers::start(5);
-    let client = servers.client("restart_delay=off&node_timeout=30m").await;
+    let client = servers.renewing("restart_delay=off&node_timeout=30m").await;
     let held = client.lock("held").acquire().await.unwrap();
     for gone in ["stopped", "killed"] {
         for server in &servers.0[3..] {
@@ -262,7 +271,7 @@ async fn nodes_that_forget_one_after_another_never_let_two_in() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_minority_is_repaired_and_a_majority_is_a_loss() {
     let servers = Servers::start(5);
-    let client = servers.client(&format!("{FRESH}&layout=plain")).await;
+    let client = servers.renewing(&format!("{FRESH}&layout=plain")).await;
     let guard = client.lock("x").acquire().await.unwrap();
     until("all have it", || async { servers.having("x") == 5 }).await;
     let token = servers.0[4].cmd(&["GET", "x"]).unwrap().text();
@@ -391,7 +400,7 @@ async fn a_node_that_comes_back_holds_nobody_up() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_is_enough_to_release_from_elsewhere() {
     let servers = Servers::start(3);
-    let (client, other) = (servers.client(FRESH).await, servers.client(FRESH).await);
+    let (client, other) = (servers.renewing(FRESH).await, servers.client(FRESH).await);
     let guard = client.lock("x").acquire().await.unwrap();
     assert!(other.lock("x").renew_by(guard.id()).await.unwrap());
     let error = other.lock("x").lease(Duration::from_secs(600)).renew_by(guard.id()).await.unwrap_err();
