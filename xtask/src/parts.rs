@@ -9,13 +9,13 @@ use crate::packages::{ALL, CURATOR, KEEPER, NODE_REDLOCK, Need, REDIS, REDIS_PY,
 use crate::{cargo, cores};
 
 /// Crates all of whose tests are about servers. `--quick` leaves them out.
-const WITH_SERVERS: &[&str] =
-    &["bench", "interop", "tenure-macros", "tenure-redis", "tenure-zookeeper", "testbed"];
+const WITH_SERVERS: &[&str] = &["bench", "interop", "tenure-redis", "tenure-zookeeper", "testbed"];
 
 /// Modules of other crates' tests that start servers: crate and module. `--quick` leaves these out, too.
 const SERVER_TESTS: &[(&str, &str)] = &[
     ("examples", "config"),
     ("examples", "server"),
+    ("tenure", "attribute"),
     ("tenure", "blocking::servers"),
     ("tenure", "config"),
     ("tenure", "multi"),
@@ -82,7 +82,7 @@ pub(crate) fn build(wanted: &Wanted) -> Step {
     match (&wanted.backend, &wanted.peer) {
         (Some(_), _) => command.args(["--package=conformance", "--test=matrix"]),
         (_, Some(_)) => command.args(["--package=interop", "--test=it"]),
-        _ => command.args(["--workspace", "--lib", "--bins", "--tests"]).args(left_out(wanted)),
+        _ => command.args(["--workspace", "--tests"]).args(left_out(wanted)),
     };
     Step { command, limit: LIMIT }
 }

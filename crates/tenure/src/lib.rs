@@ -67,6 +67,7 @@ pub use config::{Config, Entry};
 pub use duration::parse_duration;
 pub use tenure_core::*;
 #[cfg(feature = "macros")]
+#[doc = include_str!("attribute/attribute.md")]
 pub use tenure_macros::distributed_lock;
 #[cfg(feature = "redis")]
 pub use tenure_redis as redis;

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Seen from there.
-const HERE: &str = "crates/tenure-macros/";
+const HERE: &str = "crates/tenure/";
 
 /// Checks a file with the libraries that this test was built with, so that nothing is built for it.
 fn rustc(file: &str, tenure: &Path) -> Output {
