@@ -150,9 +150,11 @@ pub async fn add(lock: &Lock, file: &str, n: usize, tasks: usize) {
                 let number: u64 =
                     std::fs::read_to_string(&*file).expect("the file").trim().parse().expect("a number");
                 // Room for another to come between, if there is one.
-                tokio::task::yield_now().await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
                 std::fs::write(&*file, (number + 1).to_string()).expect("the file");
                 guard.release().await.expect("released");
+                // Room for the queue here and in the store to come apart: others come while this one is away.
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
         })
     });
