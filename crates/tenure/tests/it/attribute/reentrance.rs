@@ -133,6 +133,8 @@ async fn a_body_that_moves_away_leaves_the_calls_around_it() {
             let (gate, open) = tokio::sync::oneshot::channel();
             let mut moved: Moved = Box::pin(middle(client.clone(), inside.clone(), key, gate));
             tokio::select! {
+                // Polled once more it would go on in here, where both may enter again.
+                biased;
                 _ = &mut moved => unreachable!("it waits"),
                 is_inside = open => is_inside.unwrap(),
             }
