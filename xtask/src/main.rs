@@ -4,6 +4,7 @@ mod args;
 mod bench;
 mod check;
 mod examples;
+mod mutants;
 mod packages;
 mod parts;
 mod run;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Task::Docs => check::docs(),
         Task::Test(wanted) => test::test(&wanted),
         Task::Bench(words) => bench::bench(&words),
+        Task::Mutants { only, list } => mutants::mutants(only.as_deref(), list),
     }
 }
 
