@@ -26,9 +26,8 @@ const HANGS: Duration = Duration::from_secs(150);
 const BUILD: Duration = Duration::from_secs(3600);
 
 pub(crate) fn mutants(only: Option<&str>, list: bool) -> ExitCode {
-    let (mut all, mut wrong) = list::load(&root());
-    wrong.extend(faults(&root()));
-    wrong.dedup();
+    let (mut all, _) = list::load(&root());
+    let wrong = faults(&root());
     all.retain(|mutant| only.is_none_or(|text| mutant.has(text)));
     if list {
         all.iter().for_each(|m| {
@@ -79,29 +78,27 @@ fn hunt(all: &[Mutant]) -> Result<bool, String> {
     let tree = Tree::sync(&root())?;
     let spoiled = baseline(&tree, all);
     println!("\n{} mutants", all.len());
-    let (mut caught, mut survived) = (0, 0);
+    let (mut caught, mut survived, mut useless) = (0, 0, 0);
     for mutant in all {
         let start = Instant::now();
         let fate = match spoiled.get(&mutant.catch) {
             Some(why) => Fate::Useless(why.clone()),
             None => try_one(&tree, mutant)?,
         };
-        if matches!(fate, Fate::Caught(_)) {
-            caught += 1;
-        } else {
-            survived += 1;
+        match fate {
+            Fate::Caught(_) => caught += 1,
+            Fate::Survived => survived += 1,
+            Fate::Broken(_) | Fate::Useless(_) => useless += 1,
         }
         let (name, bug, took) = (&mutant.name, &mutant.bug, start.elapsed().as_secs_f64());
         println!("{fate:<9} {name:<34} {took:>5.0} s  {bug}\n{:<53} {}", "", mutant.catch);
-        if let Fate::Survived | Fate::Caught(None) = fate {
-            continue;
-        }
-        if let Fate::Caught(Some(why)) | Fate::Broken(why) | Fate::Useless(why) = fate {
+        if let Some(why) = fate.why() {
             println!("{:<53} {}", "", why.replace('\n', "\n    "));
         }
     }
-    println!("\n{caught} caught, {survived} survived, {:.0} s", begin.elapsed().as_secs_f64());
-    Ok(survived == 0)
+    let tried = if useless > 0 { format!(", {useless} not tried") } else { String::new() };
+    println!("\n{:.0} s\n{caught} caught, {survived} survived{tried}", begin.elapsed().as_secs_f64());
+    Ok(survived + useless == 0)
 }
 
 /// What became of a mutant.
@@ -113,6 +110,16 @@ enum Fate {
     Broken(String),
     /// Its test fails without it, too, or does not exist.
     Useless(String),
+}
+
+impl Fate {
+    fn why(&self) -> Option<&str> {
+        match self {
+            Self::Caught(why) => why.as_deref(),
+            Self::Survived => None,
+            Self::Broken(why) | Self::Useless(why) => Some(why),
+        }
+    }
 }
 
 impl std::fmt::Display for Fate {
