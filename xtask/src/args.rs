@@ -37,6 +37,9 @@ cargo xtask bench                    benchmarks, each beside its peer; fails if 
     --only zookeeper                 only ZooKeeper, beside a bare client and Curator
     --quick                          shorter, and bars do not decide
     --json                           the result as JSON on standard output
+cargo xtask mutants                  puts known bugs back, one at a time, and expects a test to fail for each
+    --only TEXT                      only mutants with TEXT in their name, file or test
+    --list                           says which there are, and runs nothing
 cargo xtask docs                     the API documentation, and where it is
 cargo xtask help                     this
 
@@ -48,6 +51,7 @@ pub(crate) enum Task {
     Check,
     Test(Wanted),
     Bench(Vec<String>),
+    Mutants { only: Option<String>, list: bool },
     Docs,
     Help,
 }
@@ -73,6 +77,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
         ["test", ref rest @ ..] => test(rest).map(Task::Test),
         ["interop", ref rest @ ..] => interop(rest).map(Task::Test),
         ["bench", ref rest @ ..] => bench(rest).map(Task::Bench),
+        ["mutants", ref rest @ ..] => mutants(rest),
         [other, ..] => Err(format!("there is no command `{other}`")),
     }
 }
@@ -124,6 +129,22 @@ fn bench(words: &[&str]) -> Result<Vec<String>, String> {
     Ok(passed_on)
 }
 
+fn mutants(words: &[&str]) -> Result<Task, String> {
+    let (mut only, mut list) = (None, false);
+    let mut words = words.iter();
+    while let Some(&word) = words.next() {
+        match word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value))) {
+            ("--list", None) => list = true,
+            ("--only", value) => {
+                let name = value.or_else(|| words.next().copied());
+                only = Some(name.ok_or("--only needs a part of a name, file or test")?.to_owned());
+            }
+            _ => return Err(format!("`mutants` takes no `{word}`")),
+        }
+    }
+    Ok(Task::Mutants { only, list })
+}
+
 fn known(value: Option<&str>, all: &[&str], option: &str) -> Result<String, String> {
     let all_of_them = all.join(", ");
     match value {
@@ -149,6 +170,9 @@ mod tests {
         assert_eq!(parsed("test"), Ok(Task::Test(Wanted::default())));
         let words = ["--only", "embedded", "--quick"].map(String::from).into();
         assert_eq!(parsed("bench --only=embedded --quick"), Ok(Task::Bench(words)));
+        assert_eq!(parsed("mutants"), Ok(Task::Mutants { only: None, list: false }));
+        let one = Task::Mutants { only: Some("fence".into()), list: true };
+        assert_eq!(parsed("mutants --only fence --list"), Ok(one));
     }
 
     #[test]
@@ -187,6 +211,8 @@ mod tests {
             ("interop redisson fair", "after `--`"),
             ("bench --only servers", "only embedded"),
             ("bench 3", "takes no `3`"),
+            ("mutants fence", "takes no `fence`"),
+            ("mutants --only", "needs a part of a name"),
         ] {
             let wrong = parsed(line).unwrap_err();
             assert!(wrong.contains(says), "{line}: {wrong}");

@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use crate::run::{Ended, Show, run};
-use crate::{cargo, root, tidy, verdict};
+use crate::{cargo, mutants, root, tidy, verdict};
 
 const LIMIT: Duration = Duration::from_secs(3600);
 
@@ -67,6 +67,7 @@ fn ran(command: Command) -> Result<(), String> {
 }
 
 fn tidiness() -> Result<(), String> {
-    let faults = tidy::faults(&root())?;
+    let mut faults = tidy::faults(&root())?;
+    faults.extend(mutants::faults(&root()));
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
 }

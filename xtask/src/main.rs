@@ -5,6 +5,7 @@ mod bench;
 mod binaries;
 mod burn;
 mod check;
+mod mutants;
 mod packages;
 mod parts;
 mod run;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Task::Docs => check::docs(),
         Task::Test(wanted) => test::test(&wanted),
         Task::Bench(words) => bench::bench(&words),
+        Task::Mutants { only, list } => mutants::mutants(only.as_deref(), list),
     }
 }
 

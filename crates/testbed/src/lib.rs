@@ -35,5 +35,5 @@ pub use server::{Place, Recipe, Server};
 pub use slots::{SLOTS, SlotMove, key_in, slot_of};
 pub use tls::Certificates;
 pub use value::Value;
-pub use wait::{FAR, PATIENCE, done, eventually, until, wait_until, with_deadline, within};
+pub use wait::{FAR, PATIENCE, done, eventually, patience, until, wait_until, with_deadline, within};
 pub use zookeeper::{Ensemble, SUPER, ZkAcl, ZkClient, ZkMode, ZkStat, ZooKeeper, ZooKeeperOptions};

@@ -2,6 +2,7 @@
 //! machine makes a test slow, and only a hang makes it fail.
 
 use std::future::Future;
+use std::sync::OnceLock;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,16 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 /// would end for this long was brought about by a signal.
 pub const FAR: Duration = Duration::from_secs(1800);
 
+/// How long something is waited for: [`PATIENCE`], or as many seconds as `TENURE_PATIENCE` says, where hangs are what is
+/// expected.
+pub fn patience() -> Duration {
+    static SAID: OnceLock<Duration> = OnceLock::new();
+    *SAID.get_or_init(|| match std::env::var("TENURE_PATIENCE") {
+        Ok(seconds) => Duration::from_secs(seconds.parse().expect("TENURE_PATIENCE is a number of seconds")),
+        Err(_) => PATIENCE,
+    })
+}
+
 const BETWEEN: Duration = Duration::from_millis(10);
 
 /// What `work` comes to.
@@ -21,9 +32,11 @@ const BETWEEN: Duration = Duration::from_millis(10);
 /// # Panics
 /// When it hangs.
 pub async fn within<F: Future>(what: &str, work: F) -> F::Output {
-    match tokio::time::timeout(PATIENCE, work).await {
-        Ok(out) => out,
-        Err(_) => panic!("{what}: not within {PATIENCE:?}"),
+    let start = tokio::time::Instant::now();
+    match tokio::time::timeout(patience(), work).await {
+        // A timeout polls once more when it is over: what is ready only then was never woken.
+        Ok(out) if start.elapsed() < patience() => out,
+        _ => panic!("{what}: not within {:?}", patience()),
     }
 }
 
@@ -48,7 +61,7 @@ pub async fn done<T>(what: &str, task: tokio::task::JoinHandle<T>) -> T {
 pub async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
     let start = Instant::now();
     while !holds().await {
-        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        assert!(start.elapsed() < patience(), "{what}: not within {:?}", patience());
         tokio::time::sleep(BETWEEN).await;
     }
 }
@@ -58,7 +71,7 @@ pub async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut()
 /// # Panics
 /// When it never comes.
 pub fn wait_until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    match eventually(what, PATIENCE, look) {
+    match eventually(what, patience(), look) {
         Ok(seen) => seen,
         Err(error) => panic!("{error}"),
     }
