@@ -4,8 +4,6 @@
 mod attribute;
 mod blocking;
 mod config;
-// The macro crate cannot use the library's own parser: its copy is compared here.
-#[path = "../../../tenure-macros/src/duration.rs"]
 mod duration;
 mod metrics;
 mod multi;
