@@ -191,10 +191,8 @@ fn a_size_binds_also_when_nobody_is_inside() {
     let mut ledger = Ledger::default();
     count(&mut ledger, Counter::Size, CountOp::Set(2), 1);
     let three = Kind::Permit { n: 3, limit: 3 };
-    assert_eq!(
-        ledger.tries(1, three, at(0)),
-        Outcome::Busy { retry_after: None, behind: None, position: None }
-    );
+    let tried = ledger.tries(1, three, at(0));
+    assert!(matches!(tried, Outcome::Busy { retry_after: None, behind: None, .. }), "{tried:?}");
     count(&mut ledger, Counter::Size, CountOp::Set(0), 2);
     assert!(!granted(ledger.tries(2, Kind::Permit { n: 1, limit: 3 }, at(1))));
     ledger.effects = Effects::default();

@@ -50,7 +50,7 @@ fn normal(said: &str) -> String {
         }
         let (gutter, rest) = line.split_at(line.find(|c: char| !c.is_numeric() && c != ' ').unwrap_or(0));
         if let Some(place) = rest.strip_prefix("--> ").or(rest.strip_prefix("::: ")) {
-            let place = place.strip_prefix(HERE).unwrap_or(place);
+            let place = place.strip_prefix(HERE).filter(|place| place.starts_with("tests/")).unwrap_or(place);
             elsewhere = !place.starts_with("tests/");
             let file = place.split(':').next().unwrap();
             lines.push(match file.strip_prefix("crates/") {
