@@ -42,7 +42,7 @@ impl Servers {
     /// A master with two replicas, and three sentinels.
     pub(super) fn sentinels() -> Self {
         Self::new("redis-sentinel", || {
-            let servers = testbed::Sentinels::start()?;
+            let servers = testbed::Sentinels::start()?.steady()?;
             let url = format!("redis+sentinel://{}/{}", servers.addresses().join(","), servers.name());
             Ok(Running { url, _servers: Box::new(servers) })
         })
@@ -51,7 +51,7 @@ impl Servers {
     /// Three masters with a replica each.
     pub(super) fn cluster() -> Self {
         Self::new("redis-cluster", || {
-            let servers = testbed::Cluster::start()?;
+            let servers = testbed::Cluster::start()?.steady()?;
             let url = format!("redis+cluster://{}", servers.addresses().join(","));
             Ok(Running { url, _servers: Box::new(servers) })
         })

@@ -18,7 +18,7 @@ fn quoted(addresses: &[String]) -> String {
 pub(crate) fn the_same_program_on_four_stores() {
     let folder = tempfile::tempdir().unwrap();
     let redis = Redis::start(RedisOptions::default()).unwrap();
-    let cluster = Cluster::start().unwrap();
+    let cluster = Cluster::start().unwrap().steady().unwrap();
     let ensemble = Ensemble::start().unwrap();
     let files = [
         ("sqlite", "path = 'locks.db'".to_owned()),

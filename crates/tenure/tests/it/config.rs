@@ -30,7 +30,7 @@ async fn several_addresses_that_are_no_cluster_say_what_they_are() {
 
 #[tokio::test]
 async fn sentinels_ask_for_their_own_type() {
-    let world = Sentinels::start().unwrap();
+    let world = Sentinels::start().unwrap().steady().unwrap();
     let nodes = world.addresses().join(",");
     // With the password of the servers, too, which these sentinels do not have.
     for login in ["", "password = 'hunter2'"] {

@@ -66,8 +66,8 @@ impl World {
     fn start(place: Place) -> Result<Self, testbed::Error> {
         let servers = match place {
             Place::Single => Servers::Single(Box::new(Redis::start(RedisOptions::default())?)),
-            Place::Cluster => Servers::Cluster(Cluster::start()?),
-            Place::Sentinel => Servers::Sentinel(Sentinels::start()?),
+            Place::Cluster => Servers::Cluster(Cluster::start()?.steady()?),
+            Place::Sentinel => Servers::Sentinel(Sentinels::start()?.steady()?),
         };
         Ok(Self { peers: Mutex::default(), servers })
     }
