@@ -17,7 +17,8 @@ pub(crate) fn bench(words: &[String]) -> ExitCode {
         return MISSING.into();
     }
     // It ends by itself, its phases have limits.
-    let status = cargo(&["run", "--quiet", "--release", "--package", "bench", "--"]).args(words).status();
+    let status =
+        cargo(&["run", "--quiet", "--profile", "measure", "--package", "bench", "--"]).args(words).status();
     let code = status.ok().and_then(|s| s.code()).and_then(|code| u8::try_from(code).ok());
     code.unwrap_or(FAILED).into()
 }

@@ -59,12 +59,21 @@ fn build(name: &str, features: &str) -> Result<PathBuf> {
     let me = std::env::current_exe()?;
     let target = me.ancestors().nth(2).ok_or("no target directory")?.join(format!("pairs-{name}"));
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--quiet", "--release", "--package", "tenure-core", "--example", "pairs"]);
+    cargo.args([
+        "build",
+        "--quiet",
+        "--profile",
+        "measure",
+        "--package",
+        "tenure-core",
+        "--example",
+        "pairs",
+    ]);
     cargo.args(["--features", features, "--target-dir"]).arg(&target);
     if !cargo.status()?.success() {
         return Err(format!("the program {name} signs was not built").into());
     }
-    Ok(target.join("release/examples/pairs"))
+    Ok(target.join("measure/examples/pairs"))
 }
 
 /// The program at work. Killed when dropped.
