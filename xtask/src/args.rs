@@ -38,7 +38,7 @@ cargo xtask bench                    benchmarks, each beside its peer; fails if 
     --quick                          shorter, and bars do not decide
     --json                           the result as JSON on standard output
 cargo xtask mutants                  puts known bugs back, one at a time, and expects a test to fail for each
-    --only TEXT                      only mutants with TEXT in their name, file or test
+    --only TEXT,…                    only mutants with one of these in their name, file or test
     --list                           says which there are, and runs nothing
 cargo xtask docs                     the API documentation, and where it is
 cargo xtask help                     this

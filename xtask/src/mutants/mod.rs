@@ -28,7 +28,7 @@ const BUILD: Duration = Duration::from_secs(3600);
 pub(crate) fn mutants(only: Option<&str>, list: bool) -> ExitCode {
     let (mut all, _) = list::load(&root());
     let wrong = faults(&root());
-    all.retain(|mutant| only.is_none_or(|text| mutant.has(text)));
+    all.retain(|mutant| only.is_none_or(|texts| texts.split(',').any(|text| mutant.has(text))));
     if list {
         all.iter().for_each(|m| {
             println!("{:<34} {}\n{:<34} {}\n{:<34} {}", m.name, m.bug, "", m.file, "", m.catch)
