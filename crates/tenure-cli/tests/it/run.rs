@@ -1,6 +1,7 @@
 //! `tenure run`: what the command sees, what comes out, who is let in.
 
-use std::time::Duration;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use testbed::wait_until;
@@ -227,10 +228,16 @@ fn events_are_json_lines() {
 fn without_contention_it_takes_a_moment() {
     let bench = Bench::new();
     bench.run(&["run", "demo", "--", "true"]).code(0);
-    // The best of some, beside a command that neither takes nor runs anything: others may use the machine.
-    let best = |line: &[&str]| (0..10).map(|_| bench.run(line).took).min().unwrap();
+    // The best of some, beside a command that neither takes nor runs anything: others may use the machine. Whoever
+    // waited for as much as a waiter is given before it is told would take fifty times as long.
+    let once = |line: &[&str]| {
+        let begun = Instant::now();
+        assert!(bench.tenure(line).stdout(Stdio::null()).status().unwrap().success());
+        begun.elapsed()
+    };
+    let best = |line: &[&str]| (0..10).map(|_| once(line)).min().unwrap();
     let (look, run) = (best(&["ls"]), best(&["run", "demo", "--", "true"]));
-    assert!(run < look * 6, "{run:?} beside {look:?}");
+    assert!(run < look * 20, "{run:?} beside {look:?}");
 }
 
 #[test]
