@@ -368,7 +368,9 @@ async fn an_undo_after_a_cut_is_not_certain_until_the_lease_is_over() {
 #[tokio::test]
 async fn an_undo_behind_a_runtime_that_stands_still() {
     let server = Server::start();
-    let transport = open(hasty(server.options())).await;
+    // Half of it is spent on the connection that answers nobody.
+    let options = Options { timeout: Duration::from_secs(8), ..server.options() };
+    let transport = Transport::open(options).await.unwrap();
     let id = HoldId { client: ClientId::new(), n: 1 };
     // Its connection answers nobody, since nobody runs it.
     let still = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
