@@ -67,6 +67,13 @@ pub(crate) struct Wanted {
     pub(crate) filter: Vec<String>,
 }
 
+impl Wanted {
+    /// Whether other libraries take part.
+    pub(crate) fn has_peers(&self) -> bool {
+        self.backend.is_none() && !self.quick
+    }
+}
+
 pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {

@@ -8,6 +8,7 @@ mod check;
 mod mutants;
 mod packages;
 mod parts;
+mod peers;
 mod run;
 mod summary;
 mod test;

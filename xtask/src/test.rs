@@ -10,17 +10,29 @@ use crate::binaries::Binary;
 use crate::burn::Burners;
 use crate::packages;
 use crate::parts::{Part, Step, build, needs, parts};
+use crate::peers;
 use crate::run::{Ended, Show, run};
 use crate::summary::{Counts, Outcome, closing};
 use crate::{FAILED, MISSING, cores, verdict};
 
 pub(crate) fn test(wanted: &Wanted) -> ExitCode {
-    if let Err(why) = packages::provide(needs(wanted)) {
+    let begun = Instant::now();
+    // Compiling needs no servers and no other libraries: they are fetched meanwhile.
+    let (provided, (built, binaries)) = std::thread::scope(|scope| {
+        let provided = scope.spawn(|| {
+            packages::provide(needs(wanted))?;
+            if wanted.has_peers() {
+                peers::fetch();
+            }
+            Ok::<(), String>(())
+        });
+        let built = built(build(wanted));
+        (provided.join(), built)
+    });
+    if let Ok(Err(why)) = provided {
         eprintln!("{why}");
         return MISSING.into();
     }
-    let begun = Instant::now();
-    let (built, binaries) = built(build(wanted));
     let mut outcomes = vec![built];
     if outcomes[0].is_good() {
         let burners = wanted.stress.then(Burners::start).transpose();

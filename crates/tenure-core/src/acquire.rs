@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::backend::Attempt;
-use crate::client::{Client, Core, Inner, MIN_LEASE};
+use crate::client::{Client, Core, Inner, MIN_LEASE, Settings};
 use crate::driver::{self, Waiter, Want};
 use crate::flow::{Caller, Flow};
 use crate::hold::{Hold, Terms};
@@ -54,7 +54,22 @@ impl Wait {
             _ => None,
         }
     }
+
+    /// Until when the call must have an answer of the store: one that does not wait takes as long as a call may, one that
+    /// waits bears a store that fails for as long as that is borne, and neither goes on past its deadline.
+    pub(crate) fn limit(self, settings: &Settings) -> Instant {
+        let now = Instant::now();
+        match self {
+            Self::No => now + settings.call_timeout,
+            Self::Forever => now + settings.outage,
+            Self::For(d) => now + d.clamp(ANSWER, settings.outage.max(ANSWER)),
+        }
+    }
 }
+
+/// A store is given this long to answer, however short the wait is that was asked for: else a wait of nothing would end
+/// in an error wherever there is a network.
+const ANSWER: Duration = Duration::from_millis(200);
 
 /// What became of one attempt.
 pub(crate) enum Tried {
@@ -137,8 +152,14 @@ impl Request {
         Ok(Asking::begin(core, self.kind.into(), self.name()?, self.owner()))
     }
 
-    /// The one way in. `None`: busy, or the time to wait is over.
-    pub(crate) async fn acquire(&self, wait: Wait, asking: &Asking<'_>) -> Result<Option<Guard>> {
+    /// The one way in. `None`: busy, or the time to wait is over. `limit` ends every step that is made before the store
+    /// has answered; an answer that has not come by then is an error, and not *busy*.
+    pub(crate) async fn acquire(
+        &self,
+        wait: Wait,
+        limit: Instant,
+        asking: &Asking<'_>,
+    ) -> Result<Option<Guard>> {
         let core = self.core();
         let (name, owner) = (asking.name, asking.owner);
         let terms = self.terms()?;
@@ -147,19 +168,19 @@ impl Request {
         if let Some(token) = &self.token {
             core.backend.info().require_token(token)?;
         }
-        core.ensure_keeper()?;
+        core.ensure_threads()?;
         let deadline = wait.deadline();
         let waits = wait.as_duration();
         // Only the queued kinds take a place at once; of the others one per process does, in the driver.
         let place = waits.filter(|_| self.kind.is_queued());
         let caller = Caller { owner, flow: Flow::current(&core.settings), tally: &asking.tally };
         let (mut claim, doubtful, mut position) = loop {
-            core.settle(name).await;
+            core.settle(name, limit).await;
             core.check_open()?;
             let claim = self.claim(name, self.kind, terms, place);
             let tried = match owner {
-                None => first(&self.client.inner, &claim, terms, caller).await,
-                Some(owner) => enter_or_first(&self.client.inner, &claim, terms, owner, caller).await,
+                None => first(&self.client.inner, &claim, terms, caller, Some(limit)).await,
+                Some(owner) => enter_or_first(&self.client.inner, &claim, terms, owner, caller, limit).await,
             };
             match tried {
                 Ok(Tried::Granted(guard)) => return Ok(Some(guard)),
@@ -175,7 +196,7 @@ impl Request {
         };
         let Some(wait) = waits else {
             if doubtful {
-                core.leave_in_background(claim, None);
+                core.leave_claim(claim);
             }
             return Ok(None);
         };
@@ -202,85 +223,91 @@ impl Request {
 
 impl Undo for Arc<Claim> {
     fn undo(self, core: &Arc<Core>) {
-        core.leave_in_background(self, None);
+        core.leave_claim(self);
     }
 }
 
-/// One attempt. Left alone it is taken back after a third of its lease, as a grant that lies in a mailbox is.
-async fn first(inner: &Arc<Inner>, claim: &Arc<Claim>, terms: Terms, caller: Caller<'_>) -> Result<Tried> {
+/// One attempt, repeated under the same id until it is answered, or until `limit`. Left alone it is taken back after a
+/// third of its lease, as a grant that lies in a mailbox is.
+async fn first(
+    inner: &Arc<Inner>,
+    claim: &Arc<Claim>,
+    terms: Terms,
+    caller: Caller<'_>,
+    limit: Option<Instant>,
+) -> Result<Tried> {
     let core = &inner.core;
-    let seen = core.doubts();
     let mut attempt = Unanswered::new(core, claim);
-    let Some((answer, unknown)) = attempt.run(core.patience(claim.lease), answer(core, claim, caller)).await
-    else {
-        return Ok(Tried::Revoked);
-    };
-    match answer {
-        Ok(Attempt::Granted { fence, until }) => {
-            attempt.keep();
-            let guard = admit(inner, claim, fence, until, terms, caller)?;
-            core.doubt_since(seen, guard.hold());
-            Ok(Tried::Granted(guard))
-        }
-        Ok(other) => {
-            let mut place = None;
-            if let Attempt::Busy { behind, position, .. } = other {
-                caller.tally.busy(behind);
-                place = position;
+    // Whether one of those that failed may have been executed.
+    let mut unknown = false;
+    let mut backoff: Option<Backoff> = None;
+    loop {
+        let seen = core.doubts();
+        caller.tally.attempt();
+        let call = attempt.run(core.patience(claim.lease), core.backend.try_acquire(claim));
+        let error = match core.by(limit, call).await? {
+            Some(Some(Ok(Attempt::Granted { fence, until }))) => {
+                attempt.keep();
+                let guard = admit(inner, claim, fence, until, terms, caller)?;
+                core.doubt_since(seen, guard.hold());
+                return Ok(Tried::Granted(guard));
             }
-            // What waits in a queue now belongs to whoever calls the driver next, without an await in between.
-            attempt.keep();
-            Ok(Tried::Busy { doubtful: unknown, position: place })
-        }
-        Err(error) => {
+            Some(Some(Ok(other))) => {
+                let mut place = None;
+                if let Attempt::Busy { behind, position, .. } = other {
+                    caller.tally.busy(behind);
+                    place = position;
+                }
+                // What waits in a queue now belongs to whoever calls the driver next, without an await in between.
+                attempt.keep();
+                return Ok(Tried::Busy { doubtful: unknown, position: place });
+            }
+            Some(Some(Err(error))) => error,
+            Some(None) => return Ok(Tried::Revoked),
+            None => return Err(core.out_of_time(format_args!("acquire {}", claim.name))),
+        };
+        unknown |= error.is_unknown();
+        let over = limit.is_some_and(|limit| Instant::now() >= limit);
+        if !error.is_transient() || error.retry_after().is_some() || over {
             if !unknown {
                 attempt.keep();
             }
-            Err(error)
+            return Err(error);
+        }
+        let pause = backoff.get_or_insert_with(Backoff::new).pause();
+        let slept = attempt.run(core.patience(claim.lease), core.sleep(pause));
+        match core.by(limit, slept).await? {
+            Some(None) => return Ok(Tried::Revoked),
+            Some(Some(slept)) => slept?,
+            None if unknown => return Err(error),
+            None => {
+                attempt.keep();
+                return Err(error);
+            }
         }
     }
 }
 
-/// The answer to an attempt, which is repeated with the same id until there is one; and whether one of those that
-/// failed may have been executed.
-async fn answer(core: &Arc<Core>, claim: &Claim, caller: Caller<'_>) -> (Result<Attempt>, bool) {
-    let mut trouble: Option<Trouble> = None;
-    loop {
-        caller.tally.attempt();
-        let error = match core.backend.try_acquire(claim).await {
-            Ok(answer) => return (Ok(answer), trouble.is_some_and(|t| t.unknown)),
-            Err(error) => error,
-        };
-        let trouble = trouble.get_or_insert_with(|| Trouble::new(core.settings.call_timeout));
-        trouble.unknown |= error.is_unknown();
-        if !error.is_transient() || error.retry_after().is_some() || trouble.is_over() {
-            return (Err(error), trouble.unknown);
-        }
-        if let Err(error) = core.sleep(trouble.pause()).await {
-            return (Err(error), trouble.unknown);
-        }
-    }
-}
-
-/// A stretch of failing calls.
-pub(crate) struct Trouble {
-    give_up: Instant,
+/// The pauses of somebody who asks a failing store again and again.
+#[derive(Clone, Copy)]
+pub(crate) struct Backoff {
+    since: Instant,
     pause: Duration,
-    unknown: bool,
 }
 
-impl Trouble {
-    pub(crate) fn new(patience: Duration) -> Self {
-        Self { give_up: Instant::now() + patience, pause: Duration::from_millis(5), unknown: false }
+impl Backoff {
+    pub(crate) fn new() -> Self {
+        Self { since: Instant::now(), pause: Duration::from_millis(5) }
     }
 
-    pub(crate) fn is_over(&self) -> bool {
-        Instant::now() >= self.give_up
+    /// When the first call failed.
+    pub(crate) fn since(&self) -> Instant {
+        self.since
     }
 
     pub(crate) fn pause(&mut self) -> Duration {
         self.pause = (self.pause * 2).min(Duration::from_secs(1));
-        self.pause.min(self.give_up.saturating_duration_since(Instant::now()) + Duration::from_millis(1))
+        self.pause
     }
 }
 
@@ -294,29 +321,44 @@ impl Core {
     pub(crate) async fn retry<T, F: Future<Output = Result<T>>>(
         self: &Arc<Self>,
         patience: Duration,
-        mut call: impl FnMut() -> F,
+        call: impl FnMut() -> F,
     ) -> Result<T> {
-        let mut trouble: Option<Trouble> = None;
-        loop {
-            match call().await {
-                Err(error) if error.is_transient() => {
-                    let trouble = trouble.get_or_insert_with(|| Trouble::new(patience));
-                    if trouble.is_over() {
-                        return Err(error);
-                    }
-                    self.sleep(trouble.pause()).await?;
-                }
-                answer => return answer,
-            }
-        }
+        self.ask_until(Instant::now() + patience, call).await
     }
 
-    /// The same for as long as a call may take.
+    /// A call that may be made again, repeated for as long as a call may take.
     pub(crate) async fn ask<T, F: Future<Output = Result<T>>>(
         self: &Arc<Self>,
         call: impl FnMut() -> F,
     ) -> Result<T> {
         self.retry(self.settings.call_timeout, call).await
+    }
+
+    /// A call that may be made again, repeated until `limit` while the store fails.
+    pub(crate) async fn ask_until<T, F: Future<Output = Result<T>>>(
+        self: &Arc<Self>,
+        limit: Instant,
+        mut call: impl FnMut() -> F,
+    ) -> Result<T> {
+        let mut backoff: Option<Backoff> = None;
+        loop {
+            let error = match call().await {
+                Err(error) if error.is_transient() && Instant::now() < limit => error,
+                answer => return answer,
+            };
+            let pause = backoff.get_or_insert_with(Backoff::new).pause();
+            if self.by(Some(limit), self.sleep(pause)).await?.is_none() {
+                return Err(error);
+            }
+        }
+    }
+
+    pub(crate) fn out_of_time(&self, what: impl ToString) -> Error {
+        Error::Unknown {
+            backend: self.backend.info().scheme,
+            what: what.to_string(),
+            reason: "no answer within the time that the caller gave it".to_owned(),
+        }
     }
 }
 
@@ -332,7 +374,7 @@ pub(crate) fn admit(
     let core = &inner.core;
     let now = core.clock.now();
     if now >= until {
-        core.leave_in_background(claim.clone(), None);
+        core.leave_claim(claim.clone());
         let what = format!("acquire {}", claim.name);
         let lease = claim.lease;
         return Err(core
@@ -363,42 +405,50 @@ async fn enter_or_first(
     terms: Terms,
     owner: u64,
     caller: Caller<'_>,
+    limit: Instant,
 ) -> Result<Tried> {
+    let core = &inner.core;
     // Another task of this owner may wait for what it could enter afterwards.
-    let slot = SlotUse::new(&inner.core, owner, &claim.name, true);
+    let slot = SlotUse::new(core, owner, &claim.name, true);
     // Tasks of one owner take turns, but not behind one that nobody polls any more.
     let _turn = match slot.entering.try_lock() {
         Ok(turn) => Some(turn),
         Err(_) => {
-            let patience = inner.core.timer(Instant::now() + inner.core.settings.lease / 3)?;
-            tokio::select! {
-                turn = slot.entering.lock() => Some(turn),
-                () = patience => None,
+            let patience = Instant::now() + core.settings.lease / 3;
+            let turn = core.by(Some(limit.min(patience)), slot.entering.lock()).await?;
+            if turn.is_none() && limit <= patience {
+                let what = format!("acquire {}", claim.name);
+                return Err(core
+                    .backend
+                    .info()
+                    .unavailable(what, "another task of its owner is still entering"));
             }
+            turn
         }
     };
-    enter_into(inner, &slot, claim, terms, caller).await
+    enter_into(inner, &slot, claim, terms, caller, Some(limit)).await
 }
 
-/// The same, for whoever is entering already.
+/// Enters what an owner holds already, or makes a first attempt, for whoever has the turn of that owner.
 pub(crate) async fn enter_into(
     inner: &Arc<Inner>,
     slot: &Slot,
     claim: &Arc<Claim>,
     terms: Terms,
     caller: Caller<'_>,
+    limit: Option<Instant>,
 ) -> Result<Tried> {
     let tried = match standing(&slot.held(), claim)? {
-        Standing::Inside(hold) => match reenter(inner, &hold, terms, caller).await? {
+        Standing::Inside(hold) => match reenter(inner, &hold, terms, caller, limit).await? {
             Some(guard) => return Ok(Tried::Granted(guard)),
-            None => first(inner, claim, terms, caller).await?,
+            None => first(inner, claim, terms, caller, limit).await?,
         },
         Standing::UnderWrite(write) => {
             let kind = Kind::Read { under_write: Some(write) };
             let under = Arc::new(Claim { kind, ..(**claim).clone() });
-            first(inner, &under, terms, caller).await?
+            first(inner, &under, terms, caller, limit).await?
         }
-        Standing::Outside => first(inner, claim, terms, caller).await?,
+        Standing::Outside => first(inner, claim, terms, caller, limit).await?,
     };
     if let Tried::Granted(guard) = &tried {
         slot.add(guard.hold());
@@ -442,16 +492,25 @@ async fn reenter(
     hold: &Arc<Hold>,
     terms: Terms,
     caller: Caller<'_>,
+    limit: Option<Instant>,
 ) -> Result<Option<Guard>> {
     let core = &inner.core;
     let durability = hold.durability().max(terms.durability);
     // Never 1, which might make a hold whose last guard has just gone.
     let holds = hold.guards().max(1) + 1;
     let claim = Claim { holds, lease: terms.lease, durability, ..(*hold.claim).clone() };
+    let call_timeout = core.settings.call_timeout;
     let answer = loop {
         let seen = core.doubts();
         caller.tally.attempt();
-        let answer = core.ask(|| core.backend.try_acquire(&claim)).await?;
+        // The store may keep it for that long even if this is never answered.
+        hold.may_last(terms.lease, call_timeout);
+        let end = limit.unwrap_or_else(|| Instant::now() + call_timeout);
+        let call = core.ask_until(end, || core.backend.try_acquire(&claim));
+        let Some(answer) = core.by(limit, call).await? else {
+            return Err(core.out_of_time(format_args!("enter {} again", claim.name)));
+        };
+        let answer = answer?;
         // What the store extended before a doubt it may have forgotten, though it has the hold itself.
         if core.doubts() == seen {
             break answer;

@@ -6,12 +6,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
+use crate::alarm::Alarms;
 use crate::backend::{Backend, Query, Snapshot};
 use crate::deadlock::Waits;
 use crate::driver::Gates;
 use crate::keeper::Keeper;
 use crate::owner::Slots;
+use crate::releases::Releases;
 use crate::signs::Signs;
+use crate::worker::Worker;
 use crate::{
     ClientId, Clock, CountingSemaphore, Deadlocks, Durability, Election, Error, Finding, HoldId, Kind, Latch,
     Lock, LostReason, Name, Result, RwLock, Semaphore,
@@ -88,7 +93,10 @@ pub(crate) struct Core {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) clock: Clock,
     pub(crate) settings: Settings,
+    pub(crate) worker: Worker,
+    pub(crate) alarms: Alarms,
     pub(crate) keeper: Keeper,
+    pub(crate) releases: Releases,
     pub(crate) gates: Gates,
     pub(crate) slots: Slots,
     pub(crate) waits: Waits,
@@ -96,6 +104,7 @@ pub(crate) struct Core {
     pub(crate) unsettled: Mutex<BTreeSet<u64>>,
     next: AtomicU64,
     closed: AtomicBool,
+    closing: Notify,
 }
 
 impl Client {
@@ -118,13 +127,17 @@ impl Client {
             signs: Signs::new(backend.info().scheme),
             backend,
             settings,
+            worker: Worker::default(),
+            alarms: Alarms::default(),
             keeper: Keeper::default(),
+            releases: Releases::default(),
             gates: Gates::default(),
             slots: Slots::default(),
             waits: Waits::default(),
             unsettled: Mutex::default(),
             next: AtomicU64::new(1),
             closed: AtomicBool::new(false),
+            closing: Notify::new(),
         };
         Self { inner: Arc::new(Inner { core: Arc::new(core) }) }
     }
@@ -225,6 +238,7 @@ impl Client {
     pub async fn close(&self) -> Result<()> {
         let core = &self.inner.core;
         core.closed.store(true, SeqCst);
+        core.closing.notify_waiters();
         core.gates.fail_all(&Error::Closed);
         for hold in core.keeper.all() {
             core.lose(&hold, LostReason::Closed);
@@ -258,12 +272,24 @@ impl fmt::Debug for Client {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.core.keeper.stop();
+        self.core.worker.stop();
     }
 }
 
 impl Core {
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.closed.load(SeqCst) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Ends when the client is closed.
+    pub(crate) async fn until_closed(&self) -> Error {
+        let closing = self.closing.notified();
+        tokio::pin!(closing);
+        closing.as_mut().enable();
+        if self.check_open().is_ok() {
+            closing.await;
+        }
+        Error::Closed
     }
 
     pub(crate) fn next(&self) -> u64 {

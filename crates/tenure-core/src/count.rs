@@ -1,6 +1,5 @@
 //! The counting semaphore: a plain number without holders. What is taken stays taken until someone gives it back.
 
-use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -160,17 +159,6 @@ impl Core {
         finish.done = true;
         answer
     }
-
-    /// Runs on the keeper's runtime, counted among the releases of `name` under way.
-    fn in_background(self: &Arc<Self>, name: &Name, job: impl Future<Output = ()> + Send + 'static) {
-        let departure = self.keeper.departure(name);
-        if let Ok(runtime) = self.runtime() {
-            runtime.spawn(async move {
-                job.await;
-                drop(departure);
-            });
-        }
-    }
 }
 
 /// A counting semaphore: a shared number of permits, not tied to whoever took them (Redisson's `RSemaphore`).
@@ -318,17 +306,22 @@ impl CountingSemaphore {
         wait: Wait,
         asking: &Asking<'_>,
     ) -> Result<bool> {
-        let deadline = wait.deadline();
-        core.ensure_keeper()?;
+        let (deadline, limit) = (wait.deadline(), wait.limit(&core.settings));
+        core.ensure_threads()?;
         loop {
-            core.settle(name).await;
+            core.settle(name, limit).await;
             core.check_open()?;
             // Dropped before it is answered, it is undone.
             let take = Take::new(core, name);
             asking.tally.attempt();
             let mut attempt = Unanswered::new(core, &take);
-            let asked = core.count(name, Counter::Semaphore, CountOp::TakeIfAtLeast(n), &take.op);
-            match attempt.run(core.patience(core.settings.lease), asked).await {
+            let op = CountOp::TakeIfAtLeast(n);
+            let call = || core.backend.count(name, Counter::Semaphore, op, take.op.id());
+            let asked = attempt.run(core.patience(core.settings.lease), core.ask_until(limit, call));
+            let Some(answer) = core.by(Some(limit), asked).await? else {
+                return Err(core.out_of_time(format_args!("take permits of {name}")));
+            };
+            match answer {
                 None => {}
                 Some(Err(error)) if error.is_transient() => return Err(error),
                 Some(Ok(reply)) => {

@@ -183,6 +183,7 @@ impl Observer {
         let heard = tokio::select! {
             _ = watch.signal() => true,
             slept = core.sleep(limit) => { slept?; false }
+            closed = core.until_closed() => return Err(closed),
         };
         if !heard {
             // A watcher in another process may have been forgotten: watch anew.

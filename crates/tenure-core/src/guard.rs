@@ -11,7 +11,7 @@ use crate::backend::Released;
 use crate::client::{Core, Inner};
 use crate::hold::{Hold, Leave, Part};
 use crate::signs::{self, End};
-use crate::{Claim, Error, Fence, Held, HoldId, Lost, LostReason, Name, Result};
+use crate::{Error, Fence, Held, HoldId, Lost, LostReason, Name, Result};
 
 /// Something held. Releasing or dropping it lets the next one in.
 ///
@@ -142,7 +142,7 @@ impl Guard {
             Leave::Inner(left) => return self.unnest(left).await,
             Leave::Last => {
                 core.forget(&self.hold, End::Released);
-                Leaving { core, claim: Some(&self.hold.claim) }
+                Leaving { core, hold: Some(&self.hold) }
             }
         };
         let span = core.signs.release_span(&self.hold.claim);
@@ -213,25 +213,25 @@ pub(crate) async fn while_held<F: Future>(
 /// A release within validity, sent from the caller's task; finished in the background when that gives up.
 struct Leaving<'a> {
     core: &'a Arc<Core>,
-    claim: Option<&'a Arc<Claim>>,
+    hold: Option<&'a Arc<Hold>>,
 }
 
 impl Leaving<'_> {
     async fn send(mut self) -> Result<Released> {
-        let Some(claim) = self.claim else { return Ok(Released::Gone) };
-        match self.core.backend.release(claim, 0).await {
+        let Some(hold) = self.hold else { return Ok(Released::Gone) };
+        match self.core.backend.release(&hold.claim, 0).await {
             Err(error) if error.is_transient() => {
-                self.claim = None;
+                self.hold = None;
                 let unanswered = error.is_unknown().then(|| error.clone());
-                match self.core.leave_in_background(claim.clone(), unanswered) {
+                match self.core.leave_hold(hold, unanswered) {
                     Some(job) => job.await.unwrap_or(Err(error)),
                     None => Err(error),
                 }
             }
             answer => {
-                self.claim = None;
+                self.hold = None;
                 if let Err(error) = &answer {
-                    self.core.signs.release_failed(claim, error);
+                    self.core.signs.release_failed(&hold.claim, error);
                 }
                 answer
             }
@@ -241,8 +241,8 @@ impl Leaving<'_> {
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        if let Some(claim) = self.claim {
-            self.core.leave_in_background(claim.clone(), None);
+        if let Some(hold) = self.hold {
+            self.core.leave_hold(hold, None);
         }
     }
 }
@@ -260,7 +260,7 @@ impl Drop for Guard {
             }
             Leave::Last => {
                 core.forget(&self.hold, End::Dropped);
-                core.leave_in_background(self.hold.claim.clone(), None);
+                core.leave_hold(&self.hold, None);
             }
         }
     }

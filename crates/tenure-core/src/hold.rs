@@ -1,5 +1,6 @@
 //! One hold as this process knows it, shared by its guards, the keeper and the driver.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub(crate) struct Hold {
     renew_at: AtomicU64,
     /// When it has to be proved, renewed or not: the store may have forgotten it.
     prove_at: AtomicU64,
+    /// Until when the store may keep it, whatever was answered: by the longest lease that any of its requests asked for.
+    lasts: AtomicU64,
     collect_by: AtomicU64,
     /// When it is to be said that it is held for long.
     warn_at: AtomicU64,
@@ -149,6 +152,7 @@ impl Hold {
             until: AtomicU64::new(until.as_nanos()),
             renew_at: AtomicU64::new(renew_at.as_nanos()),
             prove_at: AtomicU64::new(u64::MAX),
+            lasts: AtomicU64::new(now.after(claim.lease).as_nanos()),
             collect_by: AtomicU64::new(u64::MAX),
             warn_at: AtomicU64::new(u64::MAX),
             phase: AtomicU8::new(HELD),
@@ -166,6 +170,16 @@ impl Hold {
 
     pub(crate) fn until(&self) -> Time {
         Time::from_nanos(self.until.load(SeqCst))
+    }
+
+    /// Until when the store may keep it if it is not released.
+    pub(crate) fn lasts(&self) -> Time {
+        Time::from_nanos(self.lasts.load(SeqCst))
+    }
+
+    /// A request is about to be sent that may keep it for `lease` from then on, and is executed within `within`.
+    pub(crate) fn may_last(&self, lease: Duration, within: Duration) {
+        self.lasts.fetch_max(self.clock.now().after(within).after(lease).as_nanos(), SeqCst);
     }
 
     pub(crate) fn remaining(&self) -> Duration {
@@ -238,7 +252,7 @@ impl Hold {
         }
     }
 
-    /// Turns lost, once. Whether this call did it.
+    /// Turns lost, once. Whether this call did it, which then has to [`Hold::tell_lost`].
     pub(crate) fn lose(&self, reason: LostReason) -> bool {
         let code = match reason {
             LostReason::Expired => EXPIRED,
@@ -246,11 +260,12 @@ impl Hold {
             LostReason::MaxHold => MAX_HOLD,
             LostReason::Closed => CLOSED,
         };
-        let first = self.phase.compare_exchange(HELD, code, SeqCst, SeqCst).is_ok();
-        if first {
-            self.lost.notify_waiters();
-        }
-        first
+        self.phase.compare_exchange(HELD, code, SeqCst, SeqCst).is_ok()
+    }
+
+    /// Wakes those who wait for its loss. Their wakers are code of others: a panic there ends nothing here.
+    pub(crate) fn tell_lost(&self) {
+        let _ = catch_unwind(AssertUnwindSafe(|| self.lost.notify_waiters()));
     }
 
     /// One more guard, already counted in the store with `until`; its part in the hold. `None` when the hold ended
@@ -406,6 +421,7 @@ impl Hold {
             self.prove_at.store(u64::MAX, SeqCst);
             Due::Prove(if self.renewing(&share) {
                 self.renew_at.store(u64::MAX, SeqCst);
+                self.may_last(share.renewal.lease, share.renewal.lease / 3);
                 share.renewal.clone()
             } else {
                 // Its lease was given once, and is not given again.
@@ -413,6 +429,7 @@ impl Hold {
             })
         } else if self.renews(if others { now.after(share.renewal.lease / 10) } else { now }) {
             self.renew_at.store(u64::MAX, SeqCst);
+            self.may_last(share.renewal.lease, share.renewal.lease / 3);
             Due::Renew(share.renewal.clone())
         } else {
             Due::Nothing

@@ -1,26 +1,23 @@
-//! The keeper: a thread of the client's own that renews what is held, tells what is lost, and finishes what was
-//! dropped. Neither blocking code on the caller's runtime nor a queue of acquires delays it.
+//! The keeper: a thread of the client's own that renews what is held and finds what is over. Nothing else runs on it:
+//! what has to be told, woken or released is handed to the worker, so that neither blocking code on the caller's runtime,
+//! nor a queue of acquires, nor a waker that blocks or panics delays a renewal.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::Instrument;
 
-use crate::backend::{Released, Renewal};
+use crate::backend::Renewal;
 use crate::client::Core;
 use crate::hold::{Due, Hold};
 use crate::signs::End;
 use crate::unanswered::{Begun, Look, Supervised};
-use crate::{Claim, Error, Kind, LostReason, Name, Result, Time};
+use crate::worker::Job;
+use crate::{Claim, Error, Kind, LostReason, Name, Time};
 
 /// The keeper looks at least this often at what is held, since timers stand still while the machine sleeps.
 const LOOK: Duration = Duration::from_secs(1);
@@ -29,14 +26,17 @@ const BATCH: usize = 100;
 
 #[derive(Debug, Default)]
 pub(crate) struct Keeper {
-    runtime: Mutex<Option<Handle>>,
-    started: AtomicBool,
     held: Mutex<Held>,
     wake: Notify,
     stop: AtomicBool,
-    leaving: Arc<Leaving>,
-    /// Held by nobody until their time is over, where the store would not end them.
-    alone: Mutex<HashMap<u64, Arc<Claim>>>,
+    by_task: Mutex<Option<ByTask>>,
+}
+
+/// Which task held which names at one moment.
+#[derive(Debug)]
+struct ByTask {
+    at: Instant,
+    held: HashSet<(tokio::task::Id, Name)>,
 }
 
 /// What is held, and what may be without anybody's knowing.
@@ -57,48 +57,6 @@ impl Default for Held {
     }
 }
 
-/// Releases under way in the background, by name, each with its number and its beginning.
-#[derive(Debug, Default)]
-struct Leaving {
-    any: AtomicUsize,
-    names: Mutex<HashMap<Name, BTreeMap<u64, Instant>>>,
-    next: AtomicU64,
-    changed: Notify,
-}
-
-/// A release under way, counted until it is dropped.
-pub(crate) struct Departure {
-    leaving: Arc<Leaving>,
-    name: Name,
-    n: u64,
-}
-
-impl Departure {
-    fn new(leaving: &Arc<Leaving>, name: &Name) -> Self {
-        let mut names = leaving.names.lock().unwrap();
-        let n = leaving.next.fetch_add(1, SeqCst);
-        names.entry(name.clone()).or_default().insert(n, Instant::now());
-        leaving.any.fetch_add(1, SeqCst);
-        drop(names);
-        Self { leaving: leaving.clone(), name: name.clone(), n }
-    }
-}
-
-impl Drop for Departure {
-    fn drop(&mut self) {
-        let mut names = self.leaving.names.lock().unwrap();
-        if let Some(under_way) = names.get_mut(&self.name) {
-            under_way.remove(&self.n);
-            if under_way.is_empty() {
-                names.remove(&self.name);
-            }
-        }
-        self.leaving.any.fetch_sub(1, SeqCst);
-        drop(names);
-        self.leaving.changed.notify_waiters();
-    }
-}
-
 /// A hold to be proved, and extended unless its claim has no lease.
 struct Proof {
     hold: Arc<Hold>,
@@ -110,23 +68,6 @@ struct Proof {
 impl Proof {
     fn lease(&self) -> Duration {
         if self.claim.lease.is_zero() { self.hold.claim.lease } else { self.claim.lease }
-    }
-}
-
-/// A sleep on the keeper's runtime, since the caller's may have no timers. Ends with its owner.
-pub(crate) struct Timer(JoinHandle<()>);
-
-impl Future for Timer {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        Pin::new(&mut self.0).poll(cx).map(drop)
-    }
-}
-
-impl Drop for Timer {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 
@@ -151,9 +92,8 @@ impl Keeper {
         }
     }
 
-    /// Whether it was registered.
-    pub(crate) fn deregister(&self, hold: &Hold) -> bool {
-        self.held.lock().unwrap().holds.remove(&hold.claim.id.n).is_some()
+    fn deregister(&self, hold: &Hold) {
+        self.held.lock().unwrap().holds.remove(&hold.claim.id.n);
     }
 
     /// Looks after something unanswered that may be left alone for `patience`. Wakes the keeper as a hold does.
@@ -183,99 +123,45 @@ impl Keeper {
         self.held.lock().unwrap().holds.values().cloned().collect()
     }
 
-    /// Whether all that was due at `now` has been done, and, where the store is `up`, all releases with it.
-    pub(crate) fn is_settled(&self, now: Time, up: bool) -> bool {
-        self.all().iter().all(|hold| hold.is_settled(now)) && !(up && self.leaving.any.load(SeqCst) > 0)
+    /// Whether this task holds `name`, as of less than a second ago. All holds are walked once a second at most, however
+    /// many ask.
+    pub(crate) fn is_held_by(&self, name: &Name, task: tokio::task::Id) -> bool {
+        const FRESH: Duration = Duration::from_secs(1);
+        let mut known = self.by_task.lock().unwrap();
+        if known.as_ref().is_none_or(|known| known.at.elapsed() >= FRESH) {
+            let of = |hold: &Arc<Hold>| Some((hold.flow.task?, hold.claim.name.clone()));
+            *known = Some(ByTask { at: Instant::now(), held: self.all().iter().filter_map(of).collect() });
+        }
+        known.as_ref().is_some_and(|known| known.held.contains(&(task, name.clone())))
     }
 
-    /// The holds of this client on `name` taken by this task.
-    pub(crate) fn held_by_task(&self, name: &Name, task: tokio::task::Id) -> bool {
-        let held = self.held.lock().unwrap();
-        held.holds.values().any(|h| h.flow.task == Some(task) && h.claim.name == *name)
-    }
-
-    /// Counts one more release of `name` under way, until it is dropped.
-    pub(crate) fn departure(&self, name: &Name) -> Departure {
-        Departure::new(&self.leaving, name)
-    }
-
-    /// Ends the thread once the releases under way are done.
+    /// Ends the thread.
     pub(crate) fn stop(&self) {
         self.stop.store(true, SeqCst);
         self.wake.notify_one();
     }
-
-    /// Something that [`Core::quiesce`] waits for is over.
-    pub(crate) fn something_ended(&self) {
-        self.leaving.changed.notify_waiters();
-    }
-}
-
-impl Leaving {
-    async fn until(&self, done: impl Fn(&Self) -> bool) {
-        loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if done(self) {
-                return;
-            }
-            changed.await;
-        }
-    }
 }
 
 impl Core {
-    /// The keeper's runtime; its thread is started on first use.
-    pub(crate) fn runtime(self: &Arc<Self>) -> Result<Handle> {
-        let mut runtime = self.keeper.runtime.lock().unwrap();
-        if let Some(handle) = &*runtime {
-            return Ok(handle.clone());
+    /// Whether all that was due at `now` has been done, and, where the store is `up`, all releases with it.
+    pub(crate) fn is_settled(&self, now: Time, up: bool) -> bool {
+        self.keeper.all().iter().all(|hold| hold.is_settled(now))
+            && self.worker.is_idle()
+            && !(up && self.releases.any())
+    }
+
+    /// Keeps what is held until the client ends. In a task of its own: a panic in code of others, a tracing subscriber
+    /// say, ends the task and not the thread.
+    pub(crate) async fn keep(self: Arc<Self>, seen: u64) {
+        while let Err(error) = tokio::spawn(self.clone().watch_over(seen)).await {
+            if !error.is_panic() {
+                return;
+            }
+            sleep(Duration::from_millis(10)).await;
         }
-        let no_thread = |e| self.backend.info().unavailable("start the keeper", e);
-        let own = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
-        let handle = own.handle().clone();
-        let (core, seen) = (self.clone(), self.doubts());
-        std::thread::Builder::new()
-            .name("tenure-keeper".into())
-            .spawn(move || own.block_on(core.keep(seen)))
-            .map_err(no_thread)?;
-        *runtime = Some(handle.clone());
-        self.keeper.started.store(true, SeqCst);
-        Ok(handle)
     }
 
-    /// Makes sure that the keeper runs, before anything is taken that it must keep.
-    pub(crate) fn ensure_keeper(self: &Arc<Self>) -> Result<()> {
-        if self.keeper.started.load(SeqCst) { Ok(()) } else { self.runtime().map(drop) }
-    }
-
-    pub(crate) fn timer(self: &Arc<Self>, at: Instant) -> Result<Timer> {
-        // Made inside the task: a sleep takes its timer from the runtime that it is made in.
-        Ok(Timer(self.runtime()?.spawn(async move { tokio::time::sleep_until(at).await })))
-    }
-
-    pub(crate) async fn sleep(self: &Arc<Self>, d: Duration) -> Result<()> {
-        self.timer(Instant::now() + d)?.await;
-        Ok(())
-    }
-
-    /// Waits until nothing is under way in the background. The names of what was not done in time.
-    pub(crate) async fn quiesce(self: &Arc<Self>, limit: Duration) -> Vec<Name> {
-        let Some(runtime) = self.keeper.runtime.lock().unwrap().clone() else { return Vec::new() };
-        let core = self.clone();
-        let waiting = runtime.spawn(async move {
-            let leaving = &core.keeper.leaving;
-            let done = leaving.until(|l| l.any.load(SeqCst) == 0 && core.gates.names().is_empty());
-            let _ = timeout(limit, done).await;
-            let mut left: BTreeSet<Name> = leaving.names.lock().unwrap().keys().cloned().collect();
-            left.extend(core.gates.names());
-            left.into_iter().collect()
-        });
-        waiting.await.unwrap_or_default()
-    }
-
-    async fn keep(self: Arc<Self>, mut seen: u64) {
+    async fn watch_over(self: Arc<Self>, mut seen: u64) {
         let doubt = self.backend.info().doubt.clone();
         while !self.keeper.stop.load(SeqCst) {
             let next = self.look();
@@ -288,10 +174,6 @@ impl Core {
                 }
             }
         }
-        let alone = std::mem::take(&mut *self.keeper.alone.lock().unwrap());
-        alone.into_values().for_each(|claim| drop(self.leave_in_background(claim, None)));
-        let limit = self.settings.close_timeout;
-        let _ = timeout(limit, self.keeper.leaving.until(|l| l.any.load(SeqCst) == 0)).await;
     }
 
     /// How often the store gave reason to doubt what it had said.
@@ -300,12 +182,14 @@ impl Core {
     }
 
     /// The store may have forgotten anything: all that is held is proved, and all who wait look again.
-    fn doubt_all(&self) {
+    fn doubt_all(self: &Arc<Self>) {
         let now = self.clock.now();
         let holds = self.keeper.all();
-        self.signs.doubted(holds.len());
         holds.iter().for_each(|hold| hold.doubt(now));
-        self.gates.look_again();
+        self.hand_over(move |core| {
+            core.signs.doubted(holds.len());
+            core.gates.look_again();
+        });
     }
 
     /// A hold that was not registered yet when a doubt was raised, but had been granted before, is proved too. `seen`
@@ -317,8 +201,10 @@ impl Core {
         }
     }
 
-    /// Does what is due, and says when to look again.
+    /// Renews what is due, hands the rest of what is due to the worker, and says when to look again.
     fn look(self: &Arc<Self>) -> Time {
+        // Whoever finds a hold missing here finds the worker busy with it.
+        let _job = Job::begin(self);
         let now = self.clock.now();
         let (mut renew, mut lose, mut reclaim) = (Vec::new(), Vec::new(), Vec::new());
         let (mut wake, mut undo, mut warn) = (Vec::new(), Vec::new(), Vec::new());
@@ -338,7 +224,7 @@ impl Core {
                 !matches!(look, Look::Undo)
             });
             let renewing = held.holds.values().any(|hold| hold.renews(now));
-            for hold in held.holds.values() {
+            held.holds.retain(|_, hold| {
                 if hold.warns(now) {
                     warn.push(hold.clone());
                 }
@@ -346,81 +232,108 @@ impl Core {
                     Due::Nothing => {}
                     Due::Renew(claim) => renew.push(Proof { hold: hold.clone(), claim, doubt: false }),
                     Due::Prove(claim) => renew.push(Proof { hold: hold.clone(), claim, doubt: true }),
-                    Due::Lose(reason) => lose.push((hold.clone(), reason)),
+                    Due::Lose(reason) => {
+                        lose.push((hold.clone(), reason));
+                        return false;
+                    }
                     Due::Reclaim => reclaim.push(hold.clone()),
                 }
                 next = next.min(hold.next_event().max(now));
-            }
+                true
+            });
             held.planned = next;
             next
         };
         for (hold, reason) in lose {
-            self.lose(&hold, reason);
+            self.hand_over(move |core| core.lose(&hold, reason));
         }
-        warn.iter().for_each(|hold| self.signs.held_long(hold, now));
-        wake.iter().for_each(|begun| begun.wake());
-        undo.iter().for_each(|begun| begun.undo(self));
+        for hold in warn {
+            self.hand_over(move |core| core.signs.held_long(&hold, now));
+        }
+        for begun in wake {
+            self.hand_over(move |_| begun.wake());
+        }
+        for begun in undo {
+            self.hand_over(move |core| begun.undo(core));
+        }
         for hold in reclaim {
-            // What is taken out of the mailboxes is dropped here, and so released.
-            drop(hold.uncollected());
+            // What is taken out of the mailboxes is dropped, and so released.
+            self.hand_over(move |_| drop(hold.uncollected()));
         }
-        // A part of the store that fails does not hold up the others.
-        let mut shards: HashMap<usize, Vec<_>> = HashMap::new();
-        for due in renew {
-            shards.entry(self.backend.shard(&due.claim.name)).or_default().push(due);
+        self.renew_all(renew);
+        next
+    }
+
+    /// A part of the store that fails does not hold up the others; nor does a short lease, whose renewal is given up soon,
+    /// cut short that of a long one.
+    fn renew_all(self: &Arc<Self>, due: Vec<Proof>) {
+        let mut together: HashMap<(usize, u32), Vec<Proof>> = HashMap::new();
+        for proof in due {
+            let about = proof.lease().as_millis().max(1).ilog2();
+            together.entry((self.backend.shard(&proof.claim.name), about)).or_default().push(proof);
         }
-        for mut due in shards.into_values() {
+        for mut due in together.into_values() {
             while !due.is_empty() {
                 let batch = due.split_off(due.len().saturating_sub(BATCH));
                 let span = self.signs.renew_span(batch.len());
                 tokio::spawn(self.clone().renew(batch).instrument(span));
             }
         }
-        next
     }
 
     async fn renew(self: Arc<Self>, batch: Vec<Proof>) {
+        let mut sent = Sent { core: &self, batch };
+        let batch = &sent.batch;
         let claims: Vec<Arc<Claim>> = batch.iter().map(|p| p.claim.clone()).collect();
-        let sent = self.clock.now();
+        let at = self.clock.now();
         let shortest = batch.iter().map(Proof::lease).min().unwrap_or_default();
         let limit = shortest.min(self.settings.lease) / 3;
-        let answer = match timeout(limit, self.backend.renew(&claims)).await {
+        let answers = match timeout(limit, self.backend.renew(&claims)).await {
             Ok(answer) => answer,
             Err(_) => Err(self.unanswered("renew", limit)),
         };
-        match answer {
+        let kept: Vec<_> = match &answers {
             Ok(answers) => {
-                for (proof, answer) in batch.iter().zip(answers) {
-                    let Proof { hold, claim, .. } = proof;
-                    if matches!(answer, Renewal::Held { .. }) {
-                        self.prove_shared(hold, sent);
-                    }
-                    match answer {
-                        // What was only proved keeps the end that it has.
-                        Renewal::Held { .. } if claim.lease.is_zero() => {}
-                        Renewal::Held { until } => {
-                            if hold.renewed(sent, until) {
-                                self.signs.renewed(hold);
-                                self.keeper.sooner(hold);
-                            } else {
-                                self.lose(hold, LostReason::Expired);
-                            }
-                        }
-                        Renewal::Queued | Renewal::Gone => self.lose(hold, LostReason::Gone),
-                        Renewal::Unanswered => self.renew_again(proof, "not enough of the store answered"),
-                    }
+                batch.iter().zip(answers).map(|(proof, answer)| self.keeps(proof, answer, at)).collect()
+            }
+            Err(_) => batch.iter().map(|proof| self.renew_again(proof)).collect(),
+        };
+        let batch = std::mem::take(&mut sent.batch);
+        self.hand_over(move |core| {
+            let error = answers.err().map(|error| error.to_string());
+            let error = error.as_deref().unwrap_or("not enough of the store answered");
+            for (Proof { hold, claim, .. }, kept) in batch.iter().zip(kept) {
+                match kept {
+                    Kept::Proved => {}
+                    Kept::Renewed => core.signs.renewed(hold),
+                    Kept::Again => core.signs.renewal_failed(claim, error),
+                    Kept::Lost(reason) => core.lose(hold, reason),
                 }
             }
-            Err(error) => {
-                let error = error.to_string();
-                batch.iter().for_each(|proof| self.renew_again(proof, &error));
+        });
+    }
+
+    /// What the answer to a renewal means for its hold.
+    fn keeps(&self, proof: &Proof, answer: &Renewal, sent: Time) -> Kept {
+        let Proof { hold, claim, .. } = proof;
+        if matches!(answer, Renewal::Held { .. }) {
+            self.prove_shared(hold, sent);
+        }
+        match answer {
+            // What was only proved keeps the end that it has.
+            Renewal::Held { .. } if claim.lease.is_zero() => Kept::Proved,
+            Renewal::Held { until } if hold.renewed(sent, *until) => {
+                self.keeper.sooner(hold);
+                Kept::Renewed
             }
+            Renewal::Held { .. } => Kept::Lost(LostReason::Expired),
+            Renewal::Queued | Renewal::Gone => Kept::Lost(LostReason::Gone),
+            Renewal::Unanswered => self.renew_again(proof),
         }
     }
 
-    fn renew_again(&self, proof: &Proof, error: &str) {
-        let Proof { hold, claim, doubt } = proof;
-        self.signs.renewal_failed(claim, error);
+    fn renew_again(&self, proof: &Proof) -> Kept {
+        let Proof { hold, doubt, .. } = proof;
         let pause = (proof.lease() / 20).clamp(Duration::from_millis(10), LOOK);
         let again = self.clock.now().after(pause);
         if *doubt {
@@ -429,6 +342,7 @@ impl Core {
             hold.renew_again(again);
         }
         self.keeper.sooner(hold);
+        Kept::Again
     }
 
     /// Plans the next proof of a shared hold, where its own renewals do not come often enough.
@@ -449,121 +363,46 @@ impl Core {
         }
     }
 
-    /// Turns a hold lost and frees it in the store: its id is dead, and nobody shall wait for nobody.
+    /// Turns a hold lost and frees it in the store, so that waiters are not blocked by a dead hold.
     pub(crate) fn lose(self: &Arc<Self>, hold: &Arc<Hold>, reason: LostReason) {
         if !hold.lose(reason) {
             return;
         }
         // Before it is forgotten: whoever finds the keeper without it finds its release under way.
-        self.leave_in_background(hold.claim.clone(), None);
+        self.leave_hold(hold, None);
         self.forget(hold, End::Lost(reason));
+        hold.tell_lost();
     }
 
     /// The hold has ended: neither the keeper nor its owner knows it any more.
     pub(crate) fn forget(&self, hold: &Hold, end: End) {
-        if self.keeper.deregister(hold) {
-            self.signs.ended(hold, end, &self.clock);
-        }
+        self.keeper.deregister(hold);
         if let Some(owner) = hold.owner {
             self.slots.tidy(owner, &hold.claim.name);
         }
+        self.signs.ended(hold, end, &self.clock);
     }
+}
 
-    /// Releases a claim whose guard or future is gone, however long that takes up to one lease. `unanswered` is what
-    /// came of a release that was sent within validity already.
-    pub(crate) fn leave_in_background(
-        self: &Arc<Self>,
-        claim: Arc<Claim>,
-        unanswered: Option<Error>,
-    ) -> Option<JoinHandle<Result<Released>>> {
-        let departure = Departure::new(&self.keeper.leaving, &claim.name);
-        let core = self.clone();
-        let span = self.signs.release_span(&claim);
-        let job = async move {
-            let released = core.leave(&claim, unanswered).await;
-            if let Err(error) = &released {
-                core.signs.release_failed(&claim, error);
-            }
-            drop(departure);
-            released
-        };
-        // Without a thread nothing can be released; it ends with its lease.
-        Some(self.runtime().ok()?.spawn(job.instrument(span)))
-    }
+/// A batch that is sent. Whatever ends it without an answer, a panic say, it is sent again.
+struct Sent<'a> {
+    core: &'a Core,
+    batch: Vec<Proof>,
+}
 
-    /// Releases a claim when its time is over, or when the client ends.
-    pub(crate) fn leave_at(self: &Arc<Self>, claim: Arc<Claim>, end: Time) {
-        let core = self.clone();
-        if let Ok(runtime) = self.runtime() {
-            let key = claim.id.n;
-            self.keeper.alone.lock().unwrap().insert(key, claim);
-            runtime.spawn(async move {
-                core.clock.sleep_until(end).await;
-                let claim = core.keeper.alone.lock().unwrap().remove(&key);
-                if let Some(claim) = claim {
-                    core.leave_in_background(claim, None);
-                }
-            });
+impl Drop for Sent<'_> {
+    fn drop(&mut self) {
+        for proof in &self.batch {
+            self.core.renew_again(proof);
         }
     }
+}
 
-    /// Writes the count of a hold one of whose guards was dropped. The count is for people: once is enough.
-    pub(crate) fn unnest_in_background(self: &Arc<Self>, claim: Arc<Claim>, left: u32) {
-        let core = self.clone();
-        if let Ok(runtime) = self.runtime() {
-            runtime.spawn(async move { core.backend.release(&claim, left).await });
-        }
-    }
-
-    /// Repeats a release until it is confirmed, or until nothing can be left of what its claim may have got: an attempt
-    /// sent on a connection that broke may have its effect behind a release sent on the next.
-    async fn leave(&self, claim: &Claim, mut unanswered: Option<Error>) -> Result<Released> {
-        let lasts = if claim.wait.is_some() { claim.lease.max(claim.stamp) } else { claim.lease };
-        let give_up = self.clock.now().after(lasts);
-        let mut pause = Duration::from_millis(10);
-        loop {
-            let limit = self.settings.call_timeout;
-            let error = match timeout(limit, self.backend.release(claim, 0)).await {
-                Ok(Ok(Released::Gone)) if unanswered.is_some() => return Ok(Released::Freed),
-                Ok(Err(error)) if error.is_transient() => error,
-                Ok(answer) => return answer,
-                Err(_) => self.unanswered(format_args!("release {}", claim.name), limit),
-            };
-            if self.clock.now() >= give_up {
-                return Err(error);
-            }
-            if error.is_unknown() {
-                unanswered = Some(error);
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(1));
-        }
-    }
-
-    /// Waits for releases of `name` that are under way in this client now, so that what was dropped is free for the
-    /// next line. One that takes longer than a call may is not waited for any more, by nobody: it may take a lease.
-    pub(crate) async fn settle(self: &Arc<Self>, name: &Name) {
-        let leaving = &self.keeper.leaving;
-        if leaving.any.load(SeqCst) == 0 {
-            return;
-        }
-        let (now, patience) = (Instant::now(), self.settings.call_timeout);
-        let recent: BTreeMap<u64, Instant> = match leaving.names.lock().unwrap().get(name) {
-            Some(under_way) => {
-                let ends = under_way.iter().map(|(n, begun)| (*n, *begun + patience));
-                ends.filter(|(_, end)| *end > now).collect()
-            }
-            None => return,
-        };
-        let Some(end) = recent.values().max() else { return };
-        let gone = leaving.until(|l| {
-            let names = l.names.lock().unwrap();
-            names.get(name).is_none_or(|under_way| !under_way.keys().any(|n| recent.contains_key(n)))
-        });
-        let Ok(limit) = self.timer(*end) else { return };
-        tokio::select! {
-            () = gone => {}
-            () = limit => {}
-        }
-    }
+/// What came of a renewal.
+enum Kept {
+    Proved,
+    Renewed,
+    /// It failed, and is tried again.
+    Again,
+    Lost(LostReason),
 }

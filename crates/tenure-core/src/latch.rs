@@ -112,12 +112,17 @@ impl Latch {
     async fn wait_until(&self, deadline: Option<Instant>) -> Result<bool> {
         let (core, name) = self.parts()?;
         let (core, name, latch) = (core.clone(), name.clone(), self.clone());
-        // On the keeper's runtime: its timers run whatever the caller's runtime is.
+        // On the worker's runtime: its timers run whatever the caller's runtime is.
         let mut waiting = JoinSet::new();
-        let runtime = core.runtime()?;
+        let runtime = core.runtime()?.clone();
         waiting.spawn_on(
             async move {
-                let opens = latch.opens(&core, &name);
+                let opens = async {
+                    tokio::select! {
+                        opened = latch.opens(&core, &name) => opened,
+                        closed = core.until_closed() => Err(closed),
+                    }
+                };
                 match deadline {
                     Some(at) => tokio::time::timeout_at(at, opens).await.unwrap_or(Ok(false)),
                     None => opens.await,

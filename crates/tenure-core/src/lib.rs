@@ -6,6 +6,7 @@
 //! trait [`Backend`].
 
 mod acquire;
+mod alarm;
 pub mod backend;
 mod background;
 mod claim;
@@ -33,11 +34,13 @@ mod multi;
 mod name;
 mod owner;
 mod quorum;
+mod releases;
 mod rwlock;
 mod semaphore;
 mod signs;
 pub mod testing;
 mod unanswered;
+mod worker;
 
 pub use backend::{Backend, Holder, Snapshot, Waiter};
 pub use background::Background;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::acquire::{Request, Wait};
 use crate::backend::{Holder, Mode, Released, Renewal, Waiter};
 use crate::client::{Client, Core};
@@ -102,10 +104,8 @@ impl Lock {
     /// Safe: dropping the future leaves nothing behind, neither a hold nor a place in a queue. A future that is not
     /// polled holds nobody up.
     pub async fn acquire(&self) -> Result<Guard> {
-        let mut asking = self.request.ask()?;
         loop {
-            let got = signs::inside(asking.span(), pin!(self.request.acquire(Wait::Forever, &asking))).await;
-            if let Some(guard) = asking.guard(Wait::Forever, got)? {
+            if let Some(guard) = self.take(Wait::Forever).await? {
                 return Ok(guard);
             }
         }
@@ -119,9 +119,7 @@ impl Lock {
     /// # Cancel safety
     /// Safe: dropping the future leaves nothing behind.
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
-        let mut asking = self.request.ask()?;
-        let got = signs::inside(asking.span(), pin!(self.request.acquire(Wait::No, &asking))).await;
-        asking.guard(Wait::No, got)
+        self.take(Wait::No).await
     }
 
     /// Waits for at most `wait`. `None` if it was not free by then.
@@ -132,8 +130,17 @@ impl Lock {
     /// # Cancel safety
     /// Safe: dropping the future leaves nothing behind.
     pub async fn try_acquire_for(&self, wait: Duration) -> Result<Option<Guard>> {
-        let (wait, mut asking) = (Wait::For(wait), self.request.ask()?);
-        let got = signs::inside(asking.span(), pin!(self.request.acquire(wait, &asking))).await;
+        self.take(Wait::For(wait)).await
+    }
+
+    async fn take(&self, wait: Wait) -> Result<Option<Guard>> {
+        self.take_by(wait, wait.limit(&self.request.core().settings)).await
+    }
+
+    /// Takes it, where the store must have answered by `limit`.
+    pub(crate) async fn take_by(&self, wait: Wait, limit: Instant) -> Result<Option<Guard>> {
+        let mut asking = self.request.ask()?;
+        let got = signs::inside(asking.span(), pin!(self.request.acquire(wait, limit, &asking))).await;
         asking.guard(wait, got)
     }
 

@@ -8,6 +8,7 @@ use std::task::{Poll, Waker};
 
 use crate::count::Taken;
 use crate::signs::Tally;
+use crate::worker::wake;
 use crate::{Error, Guard};
 
 /// What a waiter gets. Dropping it gives it back.
@@ -63,7 +64,7 @@ impl Mailbox {
         *state = State::Full(letter);
         drop(state);
         if let Some(waker) = waker {
-            waker.wake();
+            wake(waker);
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
+use crate::acquire::Wait;
 use crate::client::Core;
 use crate::guard::while_held;
 use crate::unanswered::{Unanswered, Undo};
@@ -63,9 +64,10 @@ impl MultiLock {
     pub async fn try_acquire(&self) -> Result<Option<MultiGuard>> {
         self.check()?;
         loop {
-            match self.complete(None).await? {
+            match self.complete(None, None).await? {
                 Round::All(guard) => return Ok(Some(guard)),
                 Round::Busy(_) => return Ok(None),
+                Round::Over { member, .. } => return Err(self.too_slow(member)),
                 Round::Left => {}
             }
         }
@@ -85,6 +87,7 @@ impl MultiLock {
     async fn take(&self, deadline: Option<Instant>) -> Result<Option<MultiGuard>> {
         self.check()?;
         let mut busy = 0;
+        let mut over = 0;
         let mut pause = Duration::from_millis(1);
         loop {
             let waited = match deadline {
@@ -95,9 +98,12 @@ impl MultiLock {
                 }
             };
             let Some(first) = waited else { return Ok(None) };
-            match self.complete(Some((busy, first))).await? {
+            match self.complete(Some((busy, first)), deadline).await? {
                 Round::All(guard) => return Ok(Some(guard)),
                 Round::Busy(other) => busy = other,
+                // Begun with the one that took longest, the others may last until the end.
+                Round::Over { slowest, .. } if over < ROUNDS => (busy, over) = (slowest, over + 1),
+                Round::Over { member, .. } => return Err(self.too_slow(member)),
                 Round::Left => {}
             }
             if deadline.is_some_and(|at| at <= Instant::now()) {
@@ -112,37 +118,59 @@ impl MultiLock {
 
     /// Takes the rest, beside the one that was waited for. What it has meanwhile is renewed: if nobody polls it any
     /// more, all of it is given back.
-    async fn complete(&self, first: Option<(usize, Guard)>) -> Result<Round> {
+    async fn complete(&self, first: Option<(usize, Guard)>, deadline: Option<Instant>) -> Result<Round> {
         let held = first.as_ref().map(|(i, _)| *i);
         let basket = Basket(Arc::new(Mutex::new(first.into_iter().collect())));
         let patience = self.locks.iter().map(|l| l.request.patience()).min().unwrap_or_default();
         let mut round = Unanswered::new(self.locks[0].request.core(), &basket);
-        let Some(busy) = round.run(patience, self.try_others(held, &basket)).await else {
+        let Some(tried) = round.run(patience, self.try_others(held, deadline, &basket)).await else {
             return Ok(Round::Left);
         };
-        let busy = busy?;
+        let Others { busy, slowest } = tried?;
         round.keep();
         let guards = basket.take();
-        Ok(match busy {
-            None => Round::All(in_order(guards)),
-            Some(other) => {
-                give_back(guards).await;
-                Round::Busy(other)
-            }
-        })
+        if let Some(other) = busy {
+            give_back(guards).await;
+            return Ok(Round::Busy(other));
+        }
+        // The first may have ended while the others were taken.
+        let over = guards.iter().find(|(_, guard)| !guard.is_held()).map(|(i, _)| *i);
+        if let Some(member) = over {
+            give_back(guards).await;
+            return Ok(Round::Over { member, slowest });
+        }
+        Ok(Round::All(in_order(guards)))
     }
 
-    async fn try_others(&self, held: Option<usize>, basket: &Basket) -> Result<Option<usize>> {
+    async fn try_others(
+        &self,
+        held: Option<usize>,
+        deadline: Option<Instant>,
+        basket: &Basket,
+    ) -> Result<Others> {
+        let mut slowest = (Duration::ZERO, 0);
         for (i, lock) in self.locks.iter().enumerate().filter(|(i, _)| Some(*i) != held) {
-            match lock.try_acquire().await? {
+            let limit = Wait::No.limit(&lock.request.core().settings);
+            let limit = deadline.map_or(limit, |at| at.min(limit));
+            let asked = Instant::now();
+            match lock.take_by(Wait::No, limit).await? {
                 Some(guard) => basket.lock().push((i, guard)),
                 None => {
                     self.not_our_own(lock, basket).await?;
-                    return Ok(Some(i));
+                    return Ok(Others { busy: Some(i), slowest: i });
                 }
             }
+            slowest = slowest.max((asked.elapsed(), i));
         }
-        Ok(None)
+        Ok(Others { busy: None, slowest: slowest.1 })
+    }
+
+    /// The lease of a member ended before all others were taken.
+    fn too_slow(&self, member: usize) -> Error {
+        let lock = &self.locks[member];
+        let name = lock.name().map_or_else(|_| String::new(), ToString::to_string);
+        let others = "its lease ended before the others were taken: give it a longer one";
+        lock.request.core().backend.info().unavailable(format!("acquire {name} with others"), others)
     }
 
     /// Two clients of one store cannot be told from clients of two, until one is in the other's way.
@@ -172,13 +200,28 @@ impl MultiLock {
     }
 }
 
+/// How many rounds may end because a lease did, before that is an error: a store that is slow for a moment is no reason.
+const ROUNDS: u32 = 3;
+
 /// How a round ended.
 enum Round {
     All(MultiGuard),
     /// This one is busy, and nothing is held.
     Busy(usize),
+    /// A member ended before all were taken, and nothing is held.
+    Over {
+        member: usize,
+        slowest: usize,
+    },
     /// Nobody polled it, and nothing is held: begin anew.
     Left,
+}
+
+/// What came of trying the others.
+struct Others {
+    busy: Option<usize>,
+    /// The one that took longest.
+    slowest: usize,
 }
 
 /// What a round has so far, where the keeper can get at it.

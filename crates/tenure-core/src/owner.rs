@@ -113,7 +113,7 @@ impl Drop for SlotUse<'_> {
         self.slot = None;
         self.core.slots.tidy(self.owner, self.name);
         if self.tells {
-            self.core.gates.recheck(self.name);
+            self.core.gates.recheck(self.name, self.owner);
         }
     }
 }

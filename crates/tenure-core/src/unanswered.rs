@@ -17,6 +17,7 @@ use futures_util::task::AtomicWaker;
 
 use crate::Time;
 use crate::client::Core;
+use crate::worker::wake;
 
 /// How something is undone that may have had its effect.
 pub(crate) trait Undo: Clone + Send + 'static {
@@ -164,7 +165,9 @@ impl Begun {
     }
 
     pub(crate) fn wake(&self) {
-        self.waker.wake();
+        if let Some(waker) = self.waker.take() {
+            wake(waker);
+        }
     }
 
     /// Undoes what was revoked, once. Whoever comes second waits until that is under way.

@@ -36,7 +36,7 @@ impl Queue {
         let seen: Vec<(HoldId, Kind)> =
             ahead.iter().enumerate().map(|(i, c)| (placed(i), c.kind())).collect();
         let holders = seen.iter().map(|(id, kind)| (id, kind));
-        admits(kind, 0, holders, std::iter::empty()).err()?;
+        admits(kind, 0, holders).err()?;
         match kind {
             Kind::Read { .. } => ahead.iter().rev().find(|c| c.marker == Marker::Write),
             _ => ahead.last(),

@@ -1,9 +1,10 @@
 //! Waiting. One gate per name and process talks to the store for all who wait here: it tries, watches, tries again,
 //! and puts grants into mailboxes. It runs on the keeper's runtime, so a future that nobody polls holds nobody up.
 
+mod queue;
 mod run;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use self::queue::Queue;
 use self::run::Run;
 use crate::client::{Core, Inner};
 use crate::deadlock::{Seen, Wait};
@@ -18,7 +20,7 @@ use crate::flow::{Caller, Flow};
 use crate::hold::Terms;
 use crate::mailbox::{Grant, Letter, Mailbox};
 use crate::signs::{Asking, Sort};
-use crate::{Claim, Deadlocks, Error, HoldId, Kind, Name, Result};
+use crate::{Claim, Deadlocks, Durability, Error, HoldId, Kind, Name, Result};
 
 /// What someone waits for.
 #[derive(Clone)]
@@ -35,11 +37,19 @@ impl Want {
         }
     }
 
-    fn is_permits(&self) -> bool {
+    /// How many permits it wants, if that is what it wants.
+    fn permits(&self) -> Option<u64> {
         match self {
-            Self::Claim { claim, .. } => matches!(claim.kind, Kind::Permit { .. }),
-            Self::Take { .. } => true,
+            Self::Claim { claim, .. } => match claim.kind {
+                Kind::Permit { n, .. } => Some(u64::from(n)),
+                _ => None,
+            },
+            Self::Take { n } => Some(*n),
         }
+    }
+
+    fn is_read(&self) -> bool {
+        matches!(self, Self::Claim { claim, .. } if matches!(claim.kind, Kind::Read { .. }))
     }
 
     fn sort(&self) -> Sort {
@@ -52,14 +62,25 @@ impl Want {
     fn is_queued(&self) -> bool {
         matches!(self, Self::Claim { claim, .. } if claim.kind.is_queued())
     }
+
+    /// How many copies it asks for: where there are too few, the store fails for it and not for others.
+    fn durability(&self) -> Durability {
+        match self {
+            Self::Claim { claim, .. } => claim.durability,
+            Self::Take { .. } => Durability::Master,
+        }
+    }
 }
 
 /// Someone who waits.
 #[derive(Clone)]
 pub(crate) struct Waiter {
+    /// Tells it apart from all others of its client.
+    n: u64,
     inner: Arc<Inner>,
     mailbox: Arc<Mailbox>,
     want: Want,
+    since: Instant,
     deadline: Option<Instant>,
     owner: Option<u64>,
     /// Its position in the store's queue, as far as is known. Only the queued kinds have one.
@@ -80,7 +101,9 @@ impl Waiter {
         let warn_at = flow.task.map(|_| Instant::now() + Duration::from_secs(1));
         let mailbox = Mailbox::new(want.is_queued());
         let position = position.filter(|_| want.is_queued());
-        Self { inner: inner.clone(), mailbox, want, deadline, owner, position, flow, warn_at }
+        let n = want.id().map_or_else(|| inner.core.next(), |id| id.n);
+        let (inner, since) = (inner.clone(), Instant::now());
+        Self { n, inner, mailbox, want, since, deadline, owner, position, flow, warn_at }
     }
 
     /// Whether it may stand in the store's queue, at a position that is not known here.
@@ -128,6 +151,10 @@ pub(crate) enum Waited {
 }
 
 /// Waits in the gate of `name`.
+///
+/// # Errors
+/// What the store said last, when the deadline passes while it does not answer: that nobody knows who holds a name is no
+/// reason to say that it is busy.
 pub(crate) async fn wait(
     core: &Arc<Core>,
     name: &Name,
@@ -135,6 +162,7 @@ pub(crate) async fn wait(
     asking: &Asking<'_>,
 ) -> Result<Waited> {
     struct Abandon {
+        n: u64,
         mailbox: Arc<Mailbox>,
         gate: Arc<Gate>,
         collected: bool,
@@ -143,14 +171,13 @@ pub(crate) async fn wait(
         fn drop(&mut self) {
             if !self.collected {
                 self.mailbox.abandon();
-                self.gate.stale.store(true, SeqCst);
+                self.gate.queue.lock().unwrap().gone(self.n);
                 self.gate.wake.notify_one();
             }
         }
     }
-    let mailbox = waiter.mailbox.clone();
-    // The gate tells whose time is over, but may itself be waiting for the store at that moment.
-    let timer = waiter.deadline.map(|at| core.timer(at)).transpose()?;
+    let (n, mailbox, durability) = (waiter.n, waiter.mailbox.clone(), waiter.want.durability());
+    let deadline = waiter.deadline;
     let _seen = waiter.show(core, name).inspect_err(|_| {
         if waiter.mailbox.is_placed() {
             leave_place(core, &waiter.want);
@@ -159,30 +186,22 @@ pub(crate) async fn wait(
     let _counted = core.signs.waiting(waiter.want.sort());
     asking.waits();
     let gate = core.gates.join(core, name, waiter)?;
-    let mut waiting = Abandon { mailbox: mailbox.clone(), gate, collected: false };
-    let over = async {
-        match timer {
-            Some(timer) => timer.await,
-            None => std::future::pending().await,
-        }
-    };
-    let letter = tokio::select! {
-        biased;
-        letter = mailbox.collect() => letter,
-        () = over => {
-            asking.tally.add(&mailbox.tally);
-            return Ok(Waited::TimedOut);
-        }
-    };
+    let mut waiting = Abandon { n, mailbox: mailbox.clone(), gate, collected: false };
+    // The gate tells whose time is over, but may itself be waiting for the store at that moment.
+    let letter = core.by(deadline, mailbox.collect()).await;
     asking.tally.add(&mailbox.tally);
+    let Some(letter) = letter? else {
+        let error = waiting.gate.queue.lock().unwrap().error(durability);
+        return error.map_or(Ok(Waited::TimedOut), Err);
+    };
     waiting.collected = true;
     match letter {
-        Letter::Grant(grant) => {
-            if let Grant::Guard(guard) = &grant {
-                guard.hold().collected();
-            }
-            Ok(Waited::Granted(grant))
+        Letter::Grant(Grant::Guard(guard)) => {
+            guard.hold().collected();
+            // It may have lain there until its lease was over. Dropping it gives it back.
+            Ok(if guard.is_held() { Waited::Granted(Grant::Guard(guard)) } else { Waited::Again })
         }
+        Letter::Grant(grant) => Ok(Waited::Granted(grant)),
         Letter::TimedOut => Ok(Waited::TimedOut),
         Letter::Reclaimed => Ok(Waited::Again),
         Letter::Failed(error) => Err(error),
@@ -191,109 +210,75 @@ pub(crate) async fn wait(
 
 /// The gates of one client.
 #[derive(Debug, Default)]
-pub(crate) struct Gates(Mutex<HashMap<Name, Arc<Gate>>>);
+pub(crate) struct Gates {
+    by_name: Mutex<HashMap<Name, Arc<Gate>>>,
+    /// How many waiters were looked at.
+    #[cfg(test)]
+    looked_at: Arc<std::sync::atomic::AtomicU64>,
+}
 
-/// Those who wait for one name. Waiters of a queued kind stand here in the order in which they stand in the store's
-/// queue: a store may tell only the head of its queue, and the gate listens for the first of its own.
+/// Those who wait for one name.
 #[derive(Default)]
 pub(crate) struct Gate {
     queue: Mutex<Queue>,
     wake: Notify,
-    /// Someone does not wait any more.
-    stale: AtomicBool,
     /// Whether it was said already that the store is not ready.
     told: AtomicBool,
-    /// An owner with a waiter here may have come in by another way.
-    recheck: AtomicBool,
+    /// Owners that may have come in by another way while somebody waits for them here.
+    recheck: Mutex<HashSet<u64>>,
     /// The store may have forgotten who waits, and what they wait for.
     doubt: AtomicBool,
 }
 
-#[derive(Default)]
-struct Queue {
-    waiters: VecDeque<Waiter>,
-    /// When the first deadline or warning of a waiter is due.
-    timer: Option<Instant>,
-}
-
-impl Queue {
-    /// Where it belongs: by its position in the store's queue, or at the end where there is none. Who has a position
-    /// that is not known yet comes first, to ask for it.
-    fn push(&mut self, waiter: Waiter) {
-        self.timer = waiter.times().chain(self.timer).min();
-        let at = match waiter.position {
-            None if waiter.is_unplaced() => 0,
-            None => self.waiters.len(),
-            Some(mine) => {
-                let later = |w: &&Waiter| w.position.is_some_and(|other| other > mine);
-                self.waiters.len() - self.waiters.iter().rev().take_while(later).count()
-            }
-        };
-        self.waiters.insert(at, waiter);
-    }
-
-    /// Moves a waiter to where it belongs by its position in the store.
-    fn put(&mut self, waiter: &Waiter, position: u64) {
-        if let Some(mut waiter) = self.position(waiter).and_then(|at| self.waiters.remove(at)) {
-            waiter.position = Some(position);
-            self.push(waiter);
-        }
-    }
-
-    fn position(&self, of: &Waiter) -> Option<usize> {
-        self.waiters.iter().position(|w| Arc::ptr_eq(&w.mailbox, &of.mailbox))
-    }
-}
-
 impl std::fmt::Debug for Gate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Gate({} waiting)", self.queue.lock().unwrap().waiters.len())
+        write!(f, "Gate({} waiting)", self.queue.lock().unwrap().len())
     }
 }
 
 impl Gates {
     fn join(&self, core: &Arc<Core>, name: &Name, waiter: Waiter) -> Result<Arc<Gate>> {
         let runtime = core.runtime()?;
-        let mut gates = self.0.lock().unwrap();
+        let mut gates = self.by_name.lock().unwrap();
         // Inside the lock: a client that closes fails every gate afterwards.
         if let Err(closed) = core.check_open() {
             drop(gates);
             leave_place(core, &waiter.want);
             return Err(closed);
         }
-        let gate = match gates.get(name) {
-            Some(gate) => {
-                // Its owner may have come in since it was told to wait: looked at once it is in the queue.
-                let owned = waiter.owner.is_some();
-                gate.queue.lock().unwrap().push(waiter);
-                gate.recheck.fetch_or(owned, SeqCst);
-                gate.wake.notify_one();
-                gate.clone()
-            }
-            None => {
-                let gate = Arc::new(Gate::default());
-                gate.recheck.store(waiter.owner.is_some(), SeqCst);
-                gate.queue.lock().unwrap().push(waiter);
-                gates.insert(name.clone(), gate.clone());
-                runtime.spawn(Run::new(core, name, &gate).run());
-                gate
-            }
+        let (gate, new) = match gates.get(name) {
+            Some(gate) => (gate.clone(), false),
+            None => (gates.entry(name.clone()).or_default().clone(), true),
         };
+        // Its owner may have come in since it was told to wait: looked at once it is in the queue.
+        let owner = waiter.owner;
+        let mut queue = gate.queue.lock().unwrap();
+        #[cfg(test)]
+        queue.looked_at.clone_from(&self.looked_at);
+        queue.push(waiter);
+        drop((queue, gates));
+        gate.recheck.lock().unwrap().extend(owner);
+        if new {
+            // Outside the lock: on a runtime that has ended it is dropped here, and takes its gate away.
+            runtime.spawn(Run::new(core, name, &gate).run());
+        } else {
+            gate.wake.notify_one();
+        }
         Ok(gate)
     }
 
-    /// An owner came in: those who wait for the same owner may enter.
-    pub(crate) fn recheck(&self, name: &Name) {
-        let gates = self.0.lock().unwrap();
+    /// An owner came in: its tasks that wait may enter.
+    pub(crate) fn recheck(&self, name: &Name, owner: u64) {
+        let gates = self.by_name.lock().unwrap();
         if let Some(gate) = gates.get(name) {
-            gate.recheck.store(true, SeqCst);
+            gate.recheck.lock().unwrap().insert(owner);
             gate.wake.notify_one();
         }
     }
 
     /// The store may have forgotten anything: all who wait look again.
     pub(crate) fn look_again(&self) {
-        for gate in self.0.lock().unwrap().values() {
+        for gate in self.by_name.lock().unwrap().values() {
             gate.doubt.store(true, SeqCst);
             gate.wake.notify_one();
         }
@@ -301,8 +286,8 @@ impl Gates {
 
     /// Removes a gate that nobody waits at.
     fn retire(&self, name: &Name, gate: &Gate) -> bool {
-        let mut gates = self.0.lock().unwrap();
-        let empty = gate.queue.lock().unwrap().waiters.is_empty();
+        let mut gates = self.by_name.lock().unwrap();
+        let empty = gate.queue.lock().unwrap().is_empty();
         if empty {
             gates.remove(name);
         }
@@ -311,7 +296,7 @@ impl Gates {
 
     /// Removes a gate that does not work any more, and fails all who wait at it.
     fn remove(&self, name: &Name, gate: &Arc<Gate>, error: &Error) {
-        let mut gates = self.0.lock().unwrap();
+        let mut gates = self.by_name.lock().unwrap();
         if gates.get(name).is_some_and(|g| Arc::ptr_eq(g, gate)) {
             gates.remove(name);
         }
@@ -320,25 +305,38 @@ impl Gates {
     }
 
     pub(crate) fn fail_all(&self, error: &Error) {
-        let gates: Vec<Arc<Gate>> = self.0.lock().unwrap().values().cloned().collect();
+        let gates: Vec<Arc<Gate>> = self.by_name.lock().unwrap().values().cloned().collect();
         gates.iter().for_each(|gate| gate.fail(error));
+    }
+
+    #[cfg(test)]
+    fn gate(&self, name: &str) -> Option<Arc<Gate>> {
+        self.by_name.lock().unwrap().get(&Name::new(name).ok()?).cloned()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_name.lock().unwrap().is_empty()
     }
 
     /// The names that somebody waits for.
     pub(crate) fn names(&self) -> Vec<Name> {
-        self.0.lock().unwrap().keys().cloned().collect()
+        self.by_name.lock().unwrap().keys().cloned().collect()
     }
 }
 
 impl Gate {
-    /// Fails all who wait. Told outside the lock: a waker is code of others.
+    /// Fails all who wait.
     fn fail(&self, error: &Error) {
-        let mailboxes: Vec<_> =
-            self.queue.lock().unwrap().waiters.iter().map(|w| w.mailbox.clone()).collect();
-        for mailbox in mailboxes {
-            let _ = mailbox.deliver(Letter::Failed(error.clone()));
+        let all: Vec<Waiter> = self.queue.lock().unwrap().all().cloned().collect();
+        self.fail_some(&all, error);
+    }
+
+    /// Fails some of those who wait. Told outside the lock: a waker is code of others.
+    fn fail_some(&self, some: &[Waiter], error: &Error) {
+        for waiter in some {
+            let _ = waiter.mailbox.deliver(Letter::Failed(error.clone()));
+            self.queue.lock().unwrap().gone(waiter.n);
         }
-        self.stale.store(true, SeqCst);
         self.wake.notify_one();
     }
 }
@@ -346,6 +344,40 @@ impl Gate {
 /// Gives up the place that a waiter may have in the store's queue.
 fn leave_place(core: &Arc<Core>, want: &Want) {
     if let Want::Claim { claim, .. } = want {
-        core.leave_in_background(claim.clone(), None);
+        core.leave_claim(claim.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Client, Memory, Owner};
+
+    /// Lets `n` tasks in one after the other, each of an owner of its own. How many waiters were looked at for that.
+    async fn owned_waiters(n: u64) -> u64 {
+        let client = Client::new(Memory::new());
+        let core = &client.inner.core;
+        let held = client.lock("x").acquire().await.unwrap();
+        let tasks: Vec<_> = (0..n)
+            .map(|_| {
+                let lock = client.lock("x").owner(&Owner::new());
+                tokio::spawn(async move { lock.acquire().await.unwrap().release().await.unwrap() })
+            })
+            .collect();
+        testbed::until("all wait", async || match core.gates.gate("x") {
+            Some(gate) => gate.queue.lock().unwrap().len() as u64 == n,
+            None => false,
+        })
+        .await;
+        held.release().await.unwrap();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        core.gates.looked_at.load(std::sync::atomic::Ordering::SeqCst)
+    }
+
+    #[tokio::test]
+    async fn an_owned_waiter_costs_no_more_when_more_wait() {
+        let (few, many) = (owned_waiters(100).await, owned_waiters(400).await);
+        assert!(many <= 6 * few, "{few} looks for 100 waiters, {many} for 400");
     }
 }

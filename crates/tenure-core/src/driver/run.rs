@@ -8,16 +8,19 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Gate, Waiter, Want, leave_place};
-use crate::acquire::{Tried, Trouble, admit, enter_into};
+use crate::acquire::{Tried, admit, enter_into};
 use crate::backend::{Attempt, CountOp, Counter, Interest, Liveness, Renewal, Watch};
 use crate::client::Core;
 use crate::count::Taken;
 use crate::mailbox::{Grant, Letter};
 use crate::owner::SlotUse;
-use crate::{Claim, Error, HoldId, Kind, Name, Result};
+use crate::{Claim, Error, HoldId, Name, Result};
 
 /// The most attempts that a gate makes at once.
 const BURST: usize = 64;
+
+/// How long a gate pauses when the store failed while an owner was entering.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// What came of trying those in front.
 enum Progress {
@@ -25,8 +28,18 @@ enum Progress {
     More,
     /// One is in the way. Look again then, if nothing is heard before.
     Blocked(Option<Duration>),
-    /// The store fails.
+    /// The store fails for them: others may try.
     Failing,
+}
+
+impl Progress {
+    fn block(&mut self, until: Option<Duration>) {
+        match self {
+            Self::Failing => {}
+            Self::Blocked(Some(d)) => *d = until.map_or(*d, |until| until.min(*d)),
+            _ => *self = Self::Blocked(until),
+        }
+    }
 }
 
 /// A gate at work.
@@ -38,7 +51,6 @@ pub(super) struct Run {
     /// Whom the watch is for, where each waiter has its own.
     watch_for: Option<HoldId>,
     burst: usize,
-    trouble: Option<Trouble>,
     stamp_at: Instant,
     retired: bool,
 }
@@ -52,7 +64,6 @@ impl Run {
             watch: None,
             watch_for: None,
             burst: 1,
-            trouble: None,
             stamp_at: Instant::now() + core.poll(),
             retired: false,
         }
@@ -60,78 +71,49 @@ impl Run {
 
     pub(super) async fn run(mut self) {
         loop {
-            if self.gate.recheck.swap(false, SeqCst) {
-                self.let_owners_in().await;
-            }
+            self.let_owners_in().await;
             if self.gate.doubt.swap(false, SeqCst) {
                 // Places in the queue may be forgotten too.
                 self.stamp_at = Instant::now();
             }
             self.sweep();
             let front = self.front();
-            if front.is_empty() {
+            let Some(first) = front.first() else {
                 if self.core.gates.retire(&self.name, &self.gate) {
                     self.retired = true;
                     return;
                 }
+                // The store fails for all of them.
+                self.sleep(None, None).await;
                 continue;
-            }
+            };
             // Watch before the look, or a release in between is missed.
-            self.subscribe(&front[0]).await;
+            self.subscribe(first).await;
             let progress = self.try_all(&front).await;
             // After those in front: whose places were given up while this process stood still queue anew in their order.
             self.stamp_places(&front).await;
-            let retry_after = match progress {
-                Progress::More => {
-                    self.trouble = None;
-                    self.burst = (self.burst * 2).min(BURST);
-                    continue;
-                }
+            match progress {
+                Progress::More => self.burst = (self.burst * 2).min(BURST),
                 Progress::Blocked(retry_after) => {
-                    self.trouble = None;
                     self.burst = 1;
-                    retry_after
+                    self.sleep(retry_after, Some(first)).await;
                 }
-                Progress::Failing => {
-                    self.watch = None;
-                    let trouble = self.trouble.get_or_insert_with(|| Trouble::new(self.core.settings.outage));
-                    Some(trouble.pause())
-                }
-            };
-            self.sleep(retry_after, &front).await;
+                Progress::Failing => self.watch = None,
+            }
         }
     }
 
     /// Removes those who do not wait any more, and tells those whose time is over.
     fn sweep(&self) {
-        let now = Instant::now();
         let core = &self.core;
-        let (mut gone, mut warn) = (Vec::new(), Vec::new());
-        let mut queue = self.gate.queue.lock().unwrap();
-        let stale = self.gate.stale.swap(false, SeqCst);
-        // Ten thousand who only wait are not looked at for each one who comes.
-        if !stale && queue.timer.is_none_or(|at| at > now) {
-            return;
-        }
-        queue.waiters.retain_mut(|waiter| {
-            if waiter.warn_at.is_some_and(|at| at <= now) {
-                waiter.warn_at = None;
-                warn.extend(waiter.flow.task);
-            }
-            let waits = waiter.mailbox.is_waiting() && waiter.deadline.is_none_or(|d| d > now);
-            if !waits {
-                gone.push(waiter.clone());
-            }
-            waits
-        });
-        queue.timer = queue.waiters.iter().flat_map(Waiter::times).min();
-        drop(queue);
-        for task in warn {
+        let over = self.gate.queue.lock().unwrap().take_over(Instant::now());
+        for task in over.warn {
             warn_of_self(core, &self.name, task);
         }
-        for waiter in gone {
+        for waiter in over.gone {
+            let error = self.gate.queue.lock().unwrap().error(waiter.want.durability());
             // Fails where it was told something else already.
-            let _ = waiter.mailbox.deliver(Letter::TimedOut);
+            let _ = waiter.mailbox.deliver(error.map_or(Letter::TimedOut, Letter::Failed));
             if waiter.mailbox.is_placed() {
                 leave_place(core, &waiter.want);
             }
@@ -141,33 +123,27 @@ impl Run {
     /// Those who may try now: whoever must find its position first, else the first, or a run of readers, or of permits
     /// once the one before got in.
     fn front(&self) -> Vec<Waiter> {
-        let queue = &self.gate.queue.lock().unwrap().waiters;
-        let read = |w: &&Waiter| matches!(&w.want, Want::Claim { claim, .. } if matches!(claim.kind, Kind::Read { .. }));
-        // Of permits only those who want no less than the one before: if that one does not fit, they do not either.
-        let mut most = 0;
-        let take = |w: &&Waiter| {
-            let wanted = match &w.want {
-                Want::Claim { claim, .. } => match claim.kind {
-                    Kind::Permit { n, .. } => u64::from(n),
-                    _ => return false,
-                },
-                Want::Take { n } => *n,
-            };
-            let fits = wanted >= most;
-            most = wanted;
-            fits
+        let queue = self.gate.queue.lock().unwrap();
+        let mut ready = queue.ready(Instant::now());
+        let Some(first) = ready.next().cloned() else { return Vec::new() };
+        let (unplaced, read) = (first.is_unplaced(), first.want.is_read());
+        let mut most = first.want.permits();
+        let burst = match most {
+            _ if unplaced || read => BURST,
+            Some(_) => self.burst,
+            None => 1,
         };
-        match queue.front() {
-            None => Vec::new(),
-            Some(first) if first.is_unplaced() => {
-                queue.iter().take_while(|w| w.is_unplaced()).take(BURST).cloned().collect()
+        let mut front = vec![first];
+        let together = |w: &&Waiter| {
+            if unplaced || read {
+                return w.is_unplaced() == unplaced && w.want.is_read() == read;
             }
-            Some(first) if read(&first) => queue.iter().take_while(read).take(BURST).cloned().collect(),
-            Some(first) if first.want.is_permits() => {
-                queue.iter().take_while(take).take(self.burst).cloned().collect()
-            }
-            Some(first) => vec![first.clone()],
-        }
+            // Of permits only those who want no less than the one before: if that one does not fit, they do not either.
+            let before = std::mem::replace(&mut most, w.want.permits());
+            most >= before
+        };
+        front.extend(ready.take_while(together).take(burst - 1).cloned());
+        front
     }
 
     async fn subscribe(&mut self, first: &Waiter) {
@@ -200,7 +176,7 @@ impl Run {
         let trying: Vec<_> = front.iter().filter_map(|w| w.want.id()).collect();
         let places: Vec<Waiter> = {
             let queue = self.gate.queue.lock().unwrap();
-            let others = queue.waiters.iter().filter(|w| w.want.is_queued());
+            let others = queue.all().filter(|w| w.want.is_queued());
             others.filter(|w| w.want.id().is_some_and(|id| !trying.contains(&id))).cloned().collect()
         };
         for some in places.chunks(500) {
@@ -226,45 +202,32 @@ impl Run {
             }
         };
         let mut progress = Progress::More;
-        for tried in tried {
+        for (waiter, tried) in front.iter().zip(tried) {
+            let durability = waiter.want.durability();
+            let mut queue = self.gate.queue.lock().unwrap();
             match tried {
-                Try::In => {}
+                Try::In => queue.answered(durability),
                 Try::Busy { retry_after, behind } => {
+                    queue.answered(durability);
                     // Ours came to the store in another order than to this gate: let that one try first.
-                    if behind.is_some_and(|id| self.to_front(id)) {
+                    if behind.is_some_and(|id| id.client == self.core.id && queue.bring_to_front(id.n)) {
                         return Progress::More;
                     }
-                    progress = match progress {
-                        Progress::Blocked(Some(d)) => {
-                            Progress::Blocked(Some(retry_after.map_or(d, |r| r.min(d))))
-                        }
-                        Progress::Failing => Progress::Failing,
-                        _ => Progress::Blocked(retry_after),
-                    };
+                    progress.block(retry_after);
+                }
+                Try::NotReady(error) => {
+                    queue.not_ready(durability, &error);
+                    progress.block(error.retry_after());
                 }
                 Try::Failed(error) => {
-                    if self.trouble.as_ref().is_some_and(Trouble::is_over) {
-                        self.gate.fail(&error);
-                    }
+                    let failed = queue.failed(durability, &error, self.core.settings.outage);
+                    drop(queue);
+                    self.gate.fail_some(&failed, &error);
                     progress = Progress::Failing;
                 }
             }
         }
         progress
-    }
-
-    /// Moves a waiter of this gate to the front. `false` if it is there already or is not here.
-    fn to_front(&self, id: HoldId) -> bool {
-        let queue = &mut self.gate.queue.lock().unwrap().waiters;
-        match queue.iter().position(|w| w.want.id() == Some(id)) {
-            None | Some(0) => false,
-            Some(at) => {
-                if let Some(waiter) = queue.remove(at) {
-                    queue.push_front(waiter);
-                }
-                true
-            }
-        }
     }
 
     async fn try_one(&self, waiter: &Waiter, place: bool) -> Try {
@@ -289,10 +252,8 @@ impl Run {
                 }
                 Ok(Attempt::Busy { retry_after, behind, position }) => {
                     waiter.mailbox.tally.busy(behind);
-                    if let Some(position) = position.filter(|_| waiter.want.is_queued())
-                        && waiter.position != Some(position)
-                    {
-                        self.gate.queue.lock().unwrap().put(waiter, position);
+                    if let Some(position) = position.filter(|_| waiter.want.is_queued()) {
+                        self.gate.queue.lock().unwrap().put(waiter.n, position);
                     }
                     return Try::Busy { retry_after, behind };
                 }
@@ -301,7 +262,7 @@ impl Run {
                     if !self.gate.told.swap(true, SeqCst) {
                         self.core.signs.not_ready(&self.name, &error);
                     }
-                    return Try::Busy { retry_after: error.retry_after(), behind: None };
+                    return Try::NotReady(error);
                 }
                 Err(error) if error.is_transient() => {
                     // It may have been granted: whoever gives up now must undo it.
@@ -353,12 +314,7 @@ impl Run {
 
     /// Puts a letter into the waiter's mailbox and takes the waiter out of the queue.
     fn hand_over(&self, waiter: &Waiter, letter: Letter) {
-        {
-            let mut queue = self.gate.queue.lock().unwrap();
-            if let Some(at) = queue.position(waiter) {
-                queue.waiters.remove(at);
-            }
-        }
+        self.gate.queue.lock().unwrap().remove(waiter.n);
         let uncollected = match &letter {
             Letter::Grant(Grant::Guard(guard)) => {
                 let patience = self.core.patience(guard.hold().claim.lease);
@@ -384,17 +340,23 @@ impl Run {
     fn settle_owner(&self, waiter: &Waiter, guard: &crate::Guard) {
         if let Some(owner) = waiter.owner {
             SlotUse::new(&self.core, owner, &self.name, false).add(guard.hold());
-            self.gate.recheck.store(true, SeqCst);
+            self.gate.recheck.lock().unwrap().insert(owner);
         }
     }
 
     /// Lets in those whose owner is inside already. Without it two tasks of one owner, with a stranger between them,
     /// would wait for each other.
     async fn let_owners_in(&self) {
-        let owned: Vec<Waiter> =
-            self.gate.queue.lock().unwrap().waiters.iter().filter(|w| w.owner.is_some()).cloned().collect();
-        for waiter in owned {
-            let (Some(owner), Want::Claim { claim, terms }) = (waiter.owner, &waiter.want) else { continue };
+        let owners = std::mem::take(&mut *self.gate.recheck.lock().unwrap());
+        for owner in owners {
+            self.let_in(owner).await;
+        }
+    }
+
+    async fn let_in(&self, owner: u64) {
+        let waiting = self.gate.queue.lock().unwrap().of_owner(owner);
+        for waiter in waiting {
+            let Want::Claim { claim, terms } = &waiter.want else { continue };
             let slot = SlotUse::new(&self.core, owner, &self.name, false);
             // In turn if it can be. Whoever is entering may be a future that nobody polls: the gate goes on without.
             let _one = slot.entering.try_lock();
@@ -403,20 +365,22 @@ impl Run {
             }
             // Its own place in the queue is not needed any more: it enters under a claim of its own.
             let fresh = Arc::new(Claim { id: self.core.fresh_id(), wait: None, ..(**claim).clone() });
-            let letter = match enter_into(&waiter.inner, &slot, &fresh, *terms, waiter.caller()).await {
+            let limit = Some(Instant::now() + self.core.settings.call_timeout);
+            let letter = match enter_into(&waiter.inner, &slot, &fresh, *terms, waiter.caller(), limit).await
+            {
                 Ok(Tried::Granted(guard)) => Letter::Grant(Grant::Guard(guard)),
                 Ok(Tried::Busy { doubtful, .. }) => {
                     if doubtful {
-                        self.core.leave_in_background(fresh, None);
+                        self.core.leave_claim(fresh);
                     }
                     continue;
                 }
                 Ok(Tried::Revoked) => {
-                    self.gate.recheck.store(true, SeqCst);
+                    self.gate.recheck.lock().unwrap().insert(owner);
                     continue;
                 }
                 Err(error) if error.is_transient() => {
-                    self.gate.recheck.store(true, SeqCst);
+                    self.gate.recheck.lock().unwrap().insert(owner);
                     continue;
                 }
                 Err(error) => Letter::Failed(error),
@@ -428,8 +392,8 @@ impl Run {
         }
     }
 
-    /// Sleeps until something is heard, time is up, or those in front are others.
-    async fn sleep(&mut self, retry_after: Option<Duration>, front: &[Waiter]) {
+    /// Sleeps until something is heard, time is up, or another one is in front.
+    async fn sleep(&mut self, retry_after: Option<Duration>, first: Option<&Waiter>) {
         let core = self.core.clone();
         let poll_at = Instant::now() + core.poll();
         // No timer for what comes after the poll: each costs wake-ups of its own, in every process that waits.
@@ -442,12 +406,18 @@ impl Run {
         };
         tokio::pin!(retry);
         loop {
+            self.let_owners_in().await;
+            // The store failed while an owner was entering.
+            let again = !self.gate.recheck.lock().unwrap().is_empty();
             self.sweep();
+            let now = Instant::now();
             let (same, next) = {
                 let queue = self.gate.queue.lock().unwrap();
-                (queue.position(&front[0]) == Some(0), queue.timer)
+                let same = queue.ready(now).next().map(|w| w.n) == first.map(|w| w.n);
+                let again = again.then(|| now + AGAIN);
+                (same && !queue.is_empty(), queue.timer(now).into_iter().chain(again).min())
             };
-            if !same || self.gate.recheck.load(SeqCst) || self.gate.doubt.load(SeqCst) {
+            if !same || now >= poll_at || self.gate.doubt.load(SeqCst) {
                 return;
             }
             let signal = async {
@@ -459,11 +429,7 @@ impl Run {
             tokio::select! {
                 _ = signal => return,
                 () = &mut retry => return,
-                () = sleep_until(next.map_or(poll_at, |at| at.min(poll_at))) => {
-                    if Instant::now() >= poll_at {
-                        return;
-                    }
-                }
+                () = sleep_until(next.map_or(poll_at, |at| at.min(poll_at))) => {}
                 () = self.gate.wake.notified() => {}
             }
         }
@@ -478,6 +444,8 @@ enum Try {
         retry_after: Option<Duration>,
         behind: Option<HoldId>,
     },
+    /// The store says when it will be ready.
+    NotReady(Error),
     Failed(Error),
 }
 
@@ -489,7 +457,7 @@ fn claim_of(waiter: &Waiter) -> Option<&Arc<Claim>> {
 }
 
 fn warn_of_self(core: &Core, name: &Name, task: tokio::task::Id) {
-    if core.keeper.held_by_task(name, task) {
+    if core.keeper.is_held_by(name, task) {
         core.signs.waits_for_itself(name);
     }
 }
@@ -497,11 +465,11 @@ fn warn_of_self(core: &Core, name: &Name, task: tokio::task::Id) {
 impl Drop for Run {
     fn drop(&mut self) {
         if !self.retired {
-            // It was cut short, by a panic or the end of the runtime: nobody shall wait at a gate that does not work.
+            // A panic or the end of the runtime cut it short: nobody may go on waiting at a gate that does not work.
             let error =
                 self.core.backend.info().unavailable(format!("wait for {}", self.name), "the gate broke");
             self.core.gates.remove(&self.name, &self.gate, &error);
         }
-        self.core.keeper.something_ended();
+        self.core.releases.gate_ended();
     }
 }

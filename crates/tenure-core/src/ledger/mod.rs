@@ -1,7 +1,7 @@
 //! The rules of every kind as plain data: who holds a name, who waits for it, its fence, its count.
 //!
-//! Pure: the store passes its own `now`, and decides how the data is kept. One rule, [`admits`], says who may come in,
-//! given everyone who is ahead.
+//! Pure: the store passes its own `now`, and decides how the data is kept. One rule, `InTheWay::admits`, says who may come
+//! in, given everyone who is ahead.
 
 mod count;
 mod expiry;
@@ -147,50 +147,73 @@ pub enum Found {
     Gone,
 }
 
-/// Whether `claim` may come in, where `holders` are inside and `waiters` came before it. The first in the way, if any.
+/// What is in the way of whoever comes next: those inside, and those who came earlier and wait. A summary, so that a
+/// long queue is walked once and not once for each of those in it.
 ///
 /// Plain locks, elections and permits look at holders only; fair locks also at fair waiters, reads and writes at each
 /// other's waiters, so that a stream of readers does not starve a writer.
-pub fn admits<'a>(
-    kind: &Kind,
-    size: u32,
-    holders: impl Iterator<Item = (&'a HoldId, &'a Kind)> + Clone,
-    mut waiters: impl Iterator<Item = (&'a HoldId, &'a Kind)>,
-) -> std::result::Result<(), Option<HoldId>> {
-    let first = |found: Option<(&HoldId, &Kind)>| found.map_or(Ok(()), |(id, _)| Err(Some(*id)));
-    let mut inside = holders.clone();
-    match kind {
-        Kind::Lock | Kind::Leader => first(inside.next()),
-        Kind::FairLock => {
-            first(inside.next())?;
-            first(waiters.find(|(_, k)| matches!(k, Kind::FairLock)))
-        }
-        Kind::Read { under_write: Some(own) } if inside.clone().any(|(id, _)| id == own) => Ok(()),
-        Kind::Read { .. } => {
-            first(inside.find(|(_, k)| matches!(k, Kind::Write)))?;
-            first(waiters.find(|(_, k)| matches!(k, Kind::Write)))
-        }
-        Kind::Write => {
-            first(inside.next())?;
-            first(waiters.next())
-        }
-        Kind::Permit { n, .. } => {
-            let used: u64 = holders.map(|(_, k)| permits(k)).sum();
-            // With nobody inside, more may be asked for than there is.
-            if used + u64::from(*n) <= u64::from(size) {
-                Ok(())
-            } else {
-                Err(inside.next().map(|(id, _)| *id))
+#[derive(Clone, Copy, Debug, Default)]
+struct InTheWay {
+    holder: Option<HoldId>,
+    /// A holder that shares with nobody.
+    exclusive: Option<HoldId>,
+    used: u64,
+    waiter: Option<HoldId>,
+    fair: Option<HoldId>,
+    writer: Option<HoldId>,
+}
+
+impl InTheWay {
+    fn inside(&mut self, id: HoldId, kind: &Kind) {
+        self.holder.get_or_insert(id);
+        match kind {
+            Kind::Read { .. } => {}
+            Kind::Permit { n, .. } => self.used += u64::from(*n),
+            Kind::Lock | Kind::FairLock | Kind::Leader | Kind::Write => {
+                self.exclusive.get_or_insert(id);
             }
         }
     }
+
+    fn ahead(&mut self, id: HoldId, kind: &Kind) {
+        self.waiter.get_or_insert(id);
+        match kind {
+            Kind::FairLock => drop(self.fair.get_or_insert(id)),
+            Kind::Write => drop(self.writer.get_or_insert(id)),
+            _ => {}
+        }
+    }
+
+    /// Whether `kind` may come in. The first in its way, if any: with permits it may be only the size.
+    fn admits(&self, kind: &Kind, size: u32) -> std::result::Result<(), Option<HoldId>> {
+        let in_the_way = match kind {
+            Kind::Lock | Kind::Leader => self.holder,
+            Kind::FairLock => self.holder.or(self.fair),
+            Kind::Read { .. } => self.exclusive.or(self.writer),
+            Kind::Write => self.holder.or(self.waiter),
+            Kind::Permit { n, .. } if self.used + u64::from(*n) <= u64::from(size) => None,
+            Kind::Permit { .. } => return Err(self.holder),
+        };
+        in_the_way.map_or(Ok(()), |id| Err(Some(id)))
+    }
+
+    /// Whether nobody who waits behind can be let in, whatever it wants.
+    fn blocks_all(&self, size: Option<u32>) -> bool {
+        self.exclusive.is_some()
+            || self.writer.is_some()
+            || size.is_some_and(|size| self.used >= u64::from(size))
+    }
 }
 
-fn permits(kind: &Kind) -> u64 {
-    match kind {
-        Kind::Permit { n, .. } => u64::from(*n),
-        _ => 0,
-    }
+/// Whether `kind` may come in where `holders` are inside, in a store whose queue is its own. The first in the way, if any.
+pub fn admits<'a>(
+    kind: &Kind,
+    size: u32,
+    holders: impl Iterator<Item = (&'a HoldId, &'a Kind)>,
+) -> std::result::Result<(), Option<HoldId>> {
+    let mut inside = InTheWay::default();
+    holders.for_each(|(id, kind)| inside.inside(*id, kind));
+    inside.admits(kind, size)
 }
 
 impl Ledger {
@@ -283,12 +306,13 @@ impl Ledger {
         }
         let place = self.waiters.iter().position(|w| w.id == claim.id);
         let ahead = &self.waiters[..place.unwrap_or(self.waiters.len())];
-        let in_the_way = admits(
-            &claim.kind,
-            self.size.unwrap_or(0),
-            self.holders.iter().map(|h| (&h.id, &h.kind)),
-            ahead.iter().map(|w| (&w.id, &w.kind)),
-        );
+        let mut in_the_way = self.inside();
+        ahead.iter().for_each(|w| in_the_way.ahead(w.id, &w.kind));
+        let in_the_way = match claim.kind {
+            // A read under one's own write is the same stay.
+            Kind::Read { under_write: Some(own) } if self.holders.iter().any(|h| h.id == own) => Ok(()),
+            kind => in_the_way.admits(&kind, self.size.unwrap_or(0)),
+        };
         match in_the_way {
             Ok(()) => Ok(Outcome::Granted(self.grant(claim, place, process, now))),
             Err(behind) => {
@@ -324,8 +348,8 @@ impl Ledger {
         });
         self.effects.dirty = true;
         self.effects.holder |= claim.kind == Kind::Leader;
-        if place.is_some() {
-            // Those behind may be let in by this one's leaving the queue: readers behind a reader, permits that fit.
+        // A reader lets in nobody by leaving the queue: those behind it were not kept out by it.
+        if place.is_some() && !matches!(claim.kind, Kind::Read { .. }) {
             self.admit_next();
         }
         Fence(fence)
@@ -433,28 +457,34 @@ impl Ledger {
         self.effects.dirty = true;
     }
 
+    fn inside(&self) -> InTheWay {
+        let mut inside = InTheWay::default();
+        self.holders.iter().for_each(|h| inside.inside(h.id, &h.kind));
+        inside
+    }
+
     /// Finds out whom the last change lets in, as if each of them came at once in the order of the queue.
     fn admit_next(&mut self) {
-        let mut inside: Vec<(&HoldId, &Kind)> = self.holders.iter().map(|h| (&h.id, &h.kind)).collect();
-        let mut outside: Vec<(&HoldId, &Kind)> = Vec::new();
+        let mut in_the_way = self.inside();
         let mut admit = Vec::new();
         for waiter in &self.waiters {
-            let me = (&waiter.id, &waiter.kind);
-            let ahead = outside.iter().copied();
+            if in_the_way.blocks_all(self.size) {
+                break;
+            }
+            #[cfg(test)]
+            tests::LOOKED_AT.set(tests::LOOKED_AT.get() + 1);
             let size = self.size.unwrap_or(match waiter.kind {
                 Kind::Permit { limit, .. } => limit,
                 _ => 0,
             });
-            if admits(&waiter.kind, size, inside.iter().copied(), ahead).is_ok() {
-                inside.push(me);
-                if !admit.contains(&waiter.id.client) {
+            if in_the_way.admits(&waiter.kind, size).is_ok() {
+                in_the_way.inside(waiter.id, &waiter.kind);
+                // Runs of one client are long, clients are few.
+                if admit.last() != Some(&waiter.id.client) && !admit.contains(&waiter.id.client) {
                     admit.push(waiter.id.client);
                 }
-                if matches!(waiter.kind, Kind::Lock | Kind::FairLock | Kind::Leader | Kind::Write) {
-                    break;
-                }
             } else {
-                outside.push(me);
+                in_the_way.ahead(waiter.id, &waiter.kind);
             }
         }
         self.effects.admit = admit;

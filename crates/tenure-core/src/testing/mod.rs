@@ -207,7 +207,7 @@ impl Store {
         let begun = Instant::now();
         loop {
             let (now, up) = (self.switch.clock.now(), !self.switch.is_off());
-            let done = |core: &Arc<Core>| core.keeper.is_settled(now, up);
+            let done = |core: &Arc<Core>| core.is_settled(now, up);
             if self.cores().iter().all(done) {
                 return;
             }

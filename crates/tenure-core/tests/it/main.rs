@@ -3,7 +3,10 @@
 mod clock;
 mod deadlocks;
 mod durability;
+mod keeping;
+mod limits;
 mod listener;
+mod puppet;
 mod signs;
 mod unpolled;
 mod warnings;

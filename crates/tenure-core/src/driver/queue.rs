@@ -1,0 +1,213 @@
+//! Those who wait at a gate, in the order in which they try. Found by number, by owner and by time without a walk through
+//! the queue, so that what one of them costs does not depend on how many there are.
+//!
+//! Waiters of a queued kind stand in the order of the store's queue: a store may tell only the head of its queue, and the
+//! gate listens for the first of its own.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Waiter;
+use crate::acquire::Backoff;
+use crate::{Durability, Error};
+
+#[derive(Default)]
+pub(super) struct Queue {
+    waiters: BTreeMap<Key, Waiter>,
+    /// Where each stands, by its number.
+    keys: HashMap<u64, Key>,
+    owners: HashMap<u64, BTreeSet<Key>>,
+    /// When the deadline or the warning of a waiter is due.
+    times: BTreeSet<(Instant, u64)>,
+    /// The numbers of those who do not wait any more.
+    gone: Vec<u64>,
+    failing: BTreeMap<Durability, Failing>,
+    turn: i64,
+    /// How many waiters were looked at.
+    #[cfg(test)]
+    pub(super) looked_at: std::sync::Arc<std::sync::atomic::AtomicU64>,
+}
+
+/// What the order goes by.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Key {
+    /// Who may stand in the store's queue at a position that is not known here tries first, to learn it.
+    placed: bool,
+    position: u64,
+    turn: i64,
+}
+
+/// A stretch in which the store fails for those who ask for as many copies.
+struct Failing {
+    backoff: Backoff,
+    retry_at: Instant,
+    error: Error,
+}
+
+impl Queue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiters.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
+    /// Adds a waiter where it belongs: by its position in the store's queue, or at the end where there is none.
+    pub(super) fn push(&mut self, waiter: Waiter) {
+        let position = match waiter.position {
+            _ if waiter.is_unplaced() => 0,
+            Some(position) => position,
+            None => self.waiters.last_key_value().map_or(0, |(last, _)| last.position),
+        };
+        self.turn += 1;
+        self.insert(Key { placed: !waiter.is_unplaced(), position, turn: self.turn }, waiter);
+    }
+
+    fn insert(&mut self, key: Key, waiter: Waiter) {
+        self.keys.insert(waiter.n, key);
+        if let Some(owner) = waiter.owner {
+            self.owners.entry(owner).or_default().insert(key);
+        }
+        self.times.extend(waiter.times().map(|at| (at, waiter.n)));
+        self.waiters.insert(key, waiter);
+    }
+
+    pub(super) fn remove(&mut self, n: u64) -> Option<Waiter> {
+        let key = self.keys.remove(&n)?;
+        let waiter = self.waiters.remove(&key)?;
+        if let Some(owner) = waiter.owner
+            && let Some(keys) = self.owners.get_mut(&owner)
+        {
+            keys.remove(&key);
+            if keys.is_empty() {
+                self.owners.remove(&owner);
+            }
+        }
+        for at in waiter.times() {
+            self.times.remove(&(at, n));
+        }
+        Some(waiter)
+    }
+
+    /// Moves a waiter to where it belongs by its position in the store.
+    pub(super) fn put(&mut self, n: u64, position: u64) {
+        if self.keys.get(&n).is_some_and(|key| key.placed && key.position == position) {
+            return;
+        }
+        if let Some(mut waiter) = self.remove(n) {
+            waiter.position = Some(position);
+            self.push(waiter);
+        }
+    }
+
+    /// Moves a waiter to the front. `false` if it is there already or is not here.
+    pub(super) fn bring_to_front(&mut self, n: u64) -> bool {
+        let first = self.waiters.first_key_value().map(|(key, _)| *key);
+        let (Some(first), Some(key)) = (first, self.keys.get(&n)) else { return false };
+        if *key == first {
+            return false;
+        }
+        let Some(waiter) = self.remove(n) else { return false };
+        self.insert(Key { placed: false, position: 0, turn: first.turn.min(0) - 1 }, waiter);
+        true
+    }
+
+    /// In their order, those who may try now: without those for whom the store has just failed.
+    pub(super) fn ready(&self, now: Instant) -> impl Iterator<Item = &Waiter> {
+        let may_try = move |w: &&Waiter| match self.failing.get(&w.want.durability()) {
+            Some(failing) => failing.retry_at <= now,
+            None => true,
+        };
+        self.waiters.values().inspect(|_| self.looks(1)).filter(may_try)
+    }
+
+    /// Those of one owner.
+    pub(super) fn of_owner(&self, owner: u64) -> Vec<Waiter> {
+        let keys = self.owners.get(&owner).into_iter().flatten();
+        keys.filter_map(|key| self.waiters.get(key)).inspect(|_| self.looks(1)).cloned().collect()
+    }
+
+    /// Counts, in tests, how many waiters were looked at.
+    fn looks(&self, _n: u64) {
+        #[cfg(test)]
+        self.looked_at.fetch_add(_n, std::sync::atomic::Ordering::SeqCst);
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Waiter> {
+        self.waiters.values()
+    }
+
+    /// Somebody does not wait any more.
+    pub(super) fn gone(&mut self, n: u64) {
+        self.gone.push(n);
+    }
+
+    /// Takes out those who do not wait any more, and those whose time is over.
+    pub(super) fn take_over(&mut self, now: Instant) -> Over {
+        let mut over = Over::default();
+        self.looks(self.gone.len() as u64);
+        for n in std::mem::take(&mut self.gone) {
+            over.gone.extend(self.remove(n));
+        }
+        while let Some((at, n)) = self.times.first().copied()
+            && at <= now
+        {
+            self.times.pop_first();
+            let Some(waiter) = self.keys.get(&n).and_then(|key| self.waiters.get_mut(key)) else { continue };
+            if waiter.warn_at.is_some_and(|at| at <= now) {
+                waiter.warn_at = None;
+                over.warn.extend(waiter.flow.task);
+            }
+            if waiter.deadline.is_some_and(|at| at <= now) {
+                over.gone.extend(self.remove(n));
+            }
+        }
+        over
+    }
+
+    /// When the next deadline or warning is due, or the store may be tried again by those for whom it failed.
+    pub(super) fn timer(&self, now: Instant) -> Option<Instant> {
+        let times = self.times.first().map(|(at, _)| *at);
+        let retries = self.failing.values().map(|f| f.retry_at).filter(|at| *at > now);
+        retries.chain(times).min()
+    }
+
+    /// The store failed for who asks for as many copies. Those who have borne that for long enough, and the error.
+    pub(super) fn failed(&mut self, durability: Durability, error: &Error, outage: Duration) -> Vec<Waiter> {
+        let now = Instant::now();
+        let fresh = || Failing { backoff: Backoff::new(), retry_at: now, error: error.clone() };
+        let failing = self.failing.entry(durability).or_insert_with(fresh);
+        failing.error = error.clone();
+        failing.retry_at = now + failing.backoff.pause();
+        let borne = |w: &&Waiter| {
+            w.want.durability() == durability && w.since.max(failing.backoff.since()) + outage <= now
+        };
+        self.waiters.values().filter(borne).cloned().collect()
+    }
+
+    /// The store is not ready yet, and says when it will be.
+    pub(super) fn not_ready(&mut self, durability: Durability, error: &Error) {
+        let (backoff, retry_at) = (Backoff::new(), Instant::now());
+        self.failing.insert(durability, Failing { backoff, retry_at, error: error.clone() });
+    }
+
+    /// The store answered who asks for as many copies.
+    pub(super) fn answered(&mut self, durability: Durability) {
+        self.failing.remove(&durability);
+    }
+
+    /// What the store said last to those who ask for as many copies, if that was no answer.
+    pub(super) fn error(&self, durability: Durability) -> Option<Error> {
+        self.failing.get(&durability).map(|failing| failing.error.clone())
+    }
+}
+
+/// Who was taken out of a queue, and whose warning is due.
+#[derive(Default)]
+pub(super) struct Over {
+    pub(super) gone: Vec<Waiter>,
+    pub(super) warn: Vec<tokio::task::Id>,
+}

@@ -1,0 +1,153 @@
+//! What is held is kept, and given back, whatever else happens: short leases beside long ones, releases that fail, wakers
+//! that panic. On a clock that stands until it is moved.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
+use tenure_core::backend::Liveness;
+use tenure_core::{Clock, Owner};
+use testbed::{done, until, within};
+
+use crate::puppet::{Act, Call, Puppet};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test]
+async fn a_short_lease_is_not_renewed_together_with_a_long_one() {
+    let clock = Clock::manual();
+    let store = Puppet::like(&clock, |mut info| {
+        info.liveness = Liveness::Session;
+        info
+    });
+    let batches = Arc::new(Mutex::new(Vec::new()));
+    let seen = batches.clone();
+    store.tell(move |call| {
+        if let Call::Renew(claims) = call {
+            seen.lock().unwrap().push(claims.iter().map(|c| c.lease).collect::<Vec<_>>());
+        }
+        Act::Pass
+    });
+    let client = store.client(|settings| settings.lease = 3 * SECOND);
+    let _long = client.lock("long").acquire().await.unwrap();
+    let _short = client.lock("short").lease(SECOND / 5).acquire().await.unwrap();
+    // Both are due again and again; a batch has as long as its shortest lease allows.
+    for _ in 0..10 {
+        clock.advance(SECOND / 10);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    until("the long one is renewed", || async {
+        clock.advance(SECOND / 10);
+        let batches = batches.lock().unwrap();
+        batches.iter().flatten().any(|lease| *lease == 3 * SECOND)
+    })
+    .await;
+    for leases in &*batches.lock().unwrap() {
+        assert!(leases.iter().max() < leases.iter().min().map(|d| *d * 2).as_ref(), "together: {leases:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_release_is_repeated_for_as_long_as_the_store_may_keep_the_hold() {
+    let clock = Clock::manual();
+    let store = Puppet::new(&clock);
+    let (client, other) = (store.client(|_| {}), store.client(|_| {}));
+    let me = Owner::new();
+    let outer = client.lock("x").owner(&me).lease(SECOND).acquire().await.unwrap();
+    let inner = client.lock("x").owner(&me).lease(3600 * SECOND).acquire().await.unwrap();
+    let failed = Arc::new(AtomicUsize::new(0));
+    let count = failed.clone();
+    store.tell(move |call| {
+        let fails = matches!(call, Call::Release);
+        count.fetch_add(usize::from(fails), SeqCst);
+        if fails { Act::Fail } else { Act::Pass }
+    });
+    drop((inner, outer));
+    for times in [2, 4] {
+        let from = failed.load(SeqCst);
+        until("it is repeated", || async { failed.load(SeqCst) >= from + times }).await;
+        clock.advance(3 * SECOND);
+    }
+    store.tell(|_| Act::Pass);
+    until("it is free", || async { other.lock("x").try_acquire().await.unwrap().is_some() }).await;
+}
+
+/// A waker that is code of others, and bad at that.
+struct Panics(AtomicUsize);
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+        panic!("a waker that panics, as this test wants it to");
+    }
+}
+
+#[tokio::test]
+async fn a_waker_that_panics_ends_neither_renewal_nor_waiting() {
+    let clock = Clock::manual();
+    let store = Puppet::new(&clock);
+    let client = store.client(|_| {});
+    let kept = client.lock("kept").acquire().await.unwrap();
+    let ends = client.lock("ends").lease(20 * SECOND).acquire().await.unwrap();
+    store.tell(|call| match call {
+        Call::Acquire(claim) if claim.name.as_str() == "left" => Act::Hang,
+        _ => Act::Pass,
+    });
+    // One that is left alone in its first attempt, one that waits, and one that wants to know of a loss.
+    let panics = Arc::new(Panics(AtomicUsize::new(0)));
+    let waker = Waker::from(panics.clone());
+    let cx = &mut Context::from_waker(&waker);
+    let (left, waits) = (client.lock("left"), client.lock("kept"));
+    let (mut left, mut waits) = (Box::pin(left.acquire()), Box::pin(waits.acquire()));
+    let mut lost = Box::pin(ends.lost());
+    assert!(left.as_mut().poll(cx).is_pending());
+    assert!(waits.as_mut().poll(cx).is_pending());
+    assert!(lost.as_mut().poll(cx).is_pending());
+    until("the second waits", || async { client.lock("kept").waiters().await.unwrap().len() == 1 }).await;
+    for _ in 0..60 {
+        clock.advance(SECOND);
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    until("two were woken", || async { panics.0.load(SeqCst) >= 2 }).await;
+    assert!(kept.is_held(), "it is renewed all the same");
+    kept.release().await.unwrap();
+    until("all were woken", || async { panics.0.load(SeqCst) >= 3 }).await;
+    within("what was granted is there", waits).await.unwrap().release().await.unwrap();
+    within("the loss is told", lost).await;
+    let next = tokio::spawn({
+        let lock = client.lock("kept");
+        async move { lock.acquire().await.unwrap() }
+    });
+    done("others get in", next).await.release().await.unwrap();
+    drop(left);
+    store.tell(|_| Act::Pass);
+    within("the client closes", client.close()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_multi_lock_has_no_member_that_is_over() {
+    let clock = Clock::manual();
+    let store = Puppet::new(&clock);
+    let client = store.client(|_| {});
+    let (tick, slow) = (clock.clone(), Arc::new(AtomicUsize::new(0)));
+    let count = slow.clone();
+    store.tell(move |call| {
+        if let Call::Acquire(claim) = call
+            && claim.name.as_str() == "slow"
+        {
+            count.fetch_add(1, SeqCst);
+            tick.advance(SECOND);
+        }
+        Act::Pass
+    });
+    let both = tenure_core::multi([client.lock("short").lease(SECOND / 2), client.lock("slow")]);
+    let got = both.try_acquire().await;
+    assert!(got.is_err_and(|error| error.is_transient()), "the first was over before the second was there");
+    // Whoever waits begins with the slow one.
+    let all = within("both are held", both.acquire()).await.unwrap();
+    assert!(all.is_held() && all.guards().iter().all(|guard| guard.is_held()));
+    assert_eq!(slow.load(SeqCst), 3);
+    all.release().await.unwrap();
+}

@@ -1,0 +1,195 @@
+//! The time that a caller names is kept, whatever the store does; and what one waiter asks for is no other's trouble.
+//! Stores here hang for ever, and every other limit lies far away: what ends at all ends by the time that was named.
+
+use std::time::Duration;
+
+use tenure_core::{Clock, Durability, Error, Owner};
+use testbed::{FAR, done, until, within};
+
+use crate::puppet::{Act, Call, Puppet};
+
+const SHORT: Duration = Duration::from_millis(50);
+
+fn far(settings: &mut tenure_core::Settings) {
+    (settings.call_timeout, settings.outage, settings.poll) = (FAR, FAR, Some(FAR));
+}
+
+#[tokio::test]
+async fn a_wait_ends_although_the_store_hangs() {
+    let store = Puppet::new(&Clock::boot());
+    let client = store.client(far);
+    store.tell(|_| Act::Hang);
+    let got = within("the wait ends", client.lock("x").try_acquire_for(SHORT)).await;
+    assert!(matches!(got, Err(Error::Unknown { .. })), "{got:?}");
+    let seats = client.counting_semaphore("seats");
+    let got = within("the wait ends", seats.try_acquire_for(1, SHORT)).await;
+    assert!(matches!(got, Err(Error::Unknown { .. })), "{got:?}");
+}
+
+#[tokio::test]
+async fn a_wait_ends_although_the_store_is_down() {
+    let store = Puppet::new(&Clock::boot());
+    let client = store.client(far);
+    store.tell(|_| Act::Fail);
+    let got = within("the wait ends", client.lock("x").try_acquire_for(SHORT)).await;
+    assert!(matches!(got, Err(Error::Unavailable { .. })), "{got:?}");
+    let both = tenure_core::multi([client.lock("x"), client.lock("y")]);
+    let got = within("the wait ends", both.try_acquire_for(SHORT)).await;
+    assert!(matches!(got, Err(Error::Unavailable { .. })), "{got:?}");
+}
+
+#[tokio::test]
+async fn a_call_that_does_not_wait_takes_no_longer_than_a_call_may() {
+    let store = Puppet::new(&Clock::boot());
+    let client = store.client(|settings| {
+        far(settings);
+        settings.call_timeout = SHORT;
+    });
+    store.tell(|_| Act::Hang);
+    let got = within("the call ends", client.lock("x").try_acquire()).await;
+    assert!(matches!(got, Err(Error::Unknown { .. })), "{got:?}");
+}
+
+#[tokio::test]
+async fn a_wait_ends_although_a_release_of_its_own_client_hangs() {
+    let store = Puppet::new(&Clock::boot());
+    let client = store.client(far);
+    drop(client.lock("x").acquire().await.unwrap());
+    within("it is free", client.lock("x").acquire()).await.unwrap().release().await.unwrap();
+    let guard = client.lock("x").acquire().await.unwrap();
+    store.tell(|call| if matches!(call, Call::Release) { Act::Hang } else { Act::Pass });
+    drop(guard);
+    let got = within("the wait ends", client.lock("x").try_acquire_for(SHORT)).await.unwrap();
+    assert!(got.is_none(), "it is still held in the store");
+}
+
+#[tokio::test]
+async fn a_wait_ends_although_another_task_of_its_owner_is_entering() {
+    let store = Puppet::new(&Clock::boot());
+    let client = store.client(|settings| {
+        far(settings);
+        settings.lease = FAR;
+    });
+    let lock = client.lock("x").owner(&Owner::new());
+    let (sent, first) = (std::sync::Arc::new(tokio::sync::Notify::new()), lock.clone());
+    let tell = sent.clone();
+    store.tell(move |_| {
+        tell.notify_one();
+        Act::Hang
+    });
+    let entering = tokio::spawn(async move { first.acquire().await.map(drop) });
+    within("the first is entering", sent.notified()).await;
+    let got = within("the wait ends", lock.try_acquire_for(SHORT)).await;
+    assert!(matches!(got, Err(Error::Unavailable { .. })), "{got:?}");
+    entering.abort();
+}
+
+#[tokio::test]
+async fn a_deadline_that_passes_while_the_store_is_down_is_not_called_busy() {
+    let store = Puppet::new(&Clock::boot());
+    let client = store.client(|settings| settings.outage = FAR);
+    let held = client.lock("x").acquire().await.unwrap();
+    let waits = tokio::spawn({
+        let lock = client.lock("x");
+        async move { lock.try_acquire_for(Duration::from_secs(1)).await }
+    });
+    until("it waits", || async { !client.lock("x").waiters().await.unwrap().is_empty() }).await;
+    store.tell(|call| if matches!(call, Call::Acquire(_)) { Act::Fail } else { Act::Pass });
+    held.release().await.unwrap();
+    let got = done("its time is over", waits).await;
+    assert!(matches!(got, Err(Error::Unavailable { .. })), "{got:?}");
+}
+
+/// A store that has no copies to wait for.
+fn without_copies() -> std::sync::Arc<Puppet> {
+    let store = Puppet::like(&Clock::boot(), |mut info| {
+        info.durable = true;
+        info
+    });
+    store.tell(|call| match call {
+        Call::Acquire(claim) if claim.durability != Durability::Master => Act::Fail,
+        _ => Act::Pass,
+    });
+    store
+}
+
+#[tokio::test]
+async fn copies_that_do_not_exist_keep_no_other_waiter_out() {
+    let store = without_copies();
+    let client = store.client(far);
+    for kind in ["lock", "fair"] {
+        let lock = if kind == "fair" { client.lock(kind).fair() } else { client.lock(kind) };
+        let held = lock.acquire().await.unwrap();
+        // Waits at the front: the store never grants what it asks for.
+        store.tell(|_| Act::Pass);
+        let durable = tokio::spawn({
+            let lock = lock.clone().durability(Durability::Replicas(3));
+            async move { lock.acquire().await.map(drop) }
+        });
+        until("the first waits", || async { lock.waiters().await.unwrap().len() == 1 }).await;
+        let plain = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.acquire().await.unwrap() }
+        });
+        // Those who only wait for a lock are not in the store's queue: one of a process is.
+        let waiting = if kind == "fair" { 2 } else { 1 };
+        until("both wait", || async { lock.waiters().await.unwrap().len() == waiting }).await;
+        store.tell(|call| match call {
+            Call::Acquire(claim) if claim.durability != Durability::Master => Act::Fail,
+            _ => Act::Pass,
+        });
+        held.release().await.unwrap();
+        if kind == "lock" {
+            drop(done("the other gets in", plain).await);
+            durable.abort();
+        } else {
+            // Its place in the store's queue is ahead: it goes when it gives up.
+            durable.abort();
+            drop(done("the other gets in", plain).await);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_fails_for_one_is_borne_by_that_one() {
+    let store = without_copies();
+    let client = store.client(|settings| {
+        far(settings);
+        settings.outage = Duration::from_millis(300);
+    });
+    let held = client.lock("x").acquire().await.unwrap();
+    store.tell(|_| Act::Pass);
+    let durable = tokio::spawn({
+        let lock = client.lock("x").durability(Durability::Replicas(3));
+        async move { lock.acquire().await.map(drop) }
+    });
+    until("the first waits", || async { !client.lock("x").waiters().await.unwrap().is_empty() }).await;
+    let plain = tokio::spawn({
+        let lock = client.lock("x");
+        async move { lock.acquire().await.map(drop) }
+    });
+    store.tell(|call| match call {
+        Call::Acquire(claim) if claim.durability != Durability::Master => Act::Fail,
+        _ => Act::Pass,
+    });
+    held.release().await.unwrap();
+    assert!(done("the first gives up", durable).await.unwrap_err().is_transient());
+    done("the other gets in", plain).await.unwrap();
+}
+
+#[tokio::test]
+async fn closing_ends_what_waits_for_a_latch_or_a_leader() {
+    let store = Puppet::new(&Clock::boot());
+    let client = store.client(far);
+    let latch = client.latch("ready");
+    latch.try_set_count(1).await.unwrap();
+    let opens = tokio::spawn(async move { latch.wait().await });
+    let mut observer = client.election("cron").observe().unwrap();
+    assert!(within("there is no leader", observer.next()).await.unwrap().is_none());
+    let observes = tokio::spawn(async move { observer.next().await.map(drop) });
+    // Both are waiting once they have been polled; closed before that, they end as well.
+    tokio::task::yield_now().await;
+    client.close().await.unwrap();
+    assert!(matches!(done("the latch", opens).await, Err(Error::Closed)));
+    assert!(matches!(done("the observer", observes).await, Err(Error::Closed)));
+}

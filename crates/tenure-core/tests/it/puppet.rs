@@ -1,0 +1,116 @@
+//! A store in memory that does with each call what a test tells it to.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use tenure_core::backend::{
+    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Snapshot, Watch,
+};
+use tenure_core::{Claim, Client, Clock, Error, Memory, Name, OpId, Result, Settings};
+
+/// A call, as a test sees it.
+#[derive(Debug)]
+pub(crate) enum Call<'a> {
+    Acquire(&'a Claim),
+    Release,
+    Renew(&'a [Arc<Claim>]),
+    Other,
+}
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Act {
+    /// It is done as it should be.
+    Pass,
+    /// It is neither done nor answered.
+    Hang,
+    /// It is not done, and that is said.
+    Fail,
+}
+
+type Tell = Box<dyn FnMut(&Call<'_>) -> Act + Send>;
+
+pub(crate) struct Puppet {
+    inner: Memory,
+    info: Info,
+    tell: Mutex<Tell>,
+}
+
+impl std::fmt::Debug for Puppet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Puppet")
+    }
+}
+
+impl Puppet {
+    pub(crate) fn new(clock: &Clock) -> Arc<Self> {
+        Self::like(clock, |info| info)
+    }
+
+    /// One that says something else about itself.
+    pub(crate) fn like(clock: &Clock, change: impl FnOnce(Info) -> Info) -> Arc<Self> {
+        let inner = Memory::with_clock(clock.clone());
+        let info = change(inner.info().clone());
+        Arc::new(Self { inner, info, tell: Mutex::new(Box::new(|_| Act::Pass)) })
+    }
+
+    /// From now on.
+    pub(crate) fn tell(&self, tell: impl FnMut(&Call<'_>) -> Act + Send + 'static) {
+        *self.tell.lock().unwrap() = Box::new(tell);
+    }
+
+    pub(crate) fn client(self: &Arc<Self>, change: impl FnOnce(&mut Settings)) -> Client {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        Client::with(self.clone(), settings)
+    }
+
+    async fn allows(&self, call: Call<'_>) -> Result<()> {
+        let act = (self.tell.lock().unwrap())(&call);
+        match act {
+            Act::Pass => Ok(()),
+            Act::Hang => std::future::pending().await,
+            Act::Fail => Err(Error::Unavailable {
+                backend: "puppet",
+                what: "a call".into(),
+                reason: "it is told to fail".into(),
+                retry_after: None,
+            }),
+        }
+    }
+}
+
+#[async_trait]
+impl Backend for Puppet {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        self.allows(Call::Acquire(claim)).await?;
+        self.inner.try_acquire(claim).await
+    }
+
+    async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
+        self.inner.watch(name, interest).await
+    }
+
+    async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
+        self.allows(Call::Renew(claims)).await?;
+        self.inner.renew(claims).await
+    }
+
+    async fn release(&self, claim: &Claim, left: u32) -> Result<Released> {
+        self.allows(Call::Release).await?;
+        self.inner.release(claim, left).await
+    }
+
+    async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply> {
+        self.allows(Call::Other).await?;
+        self.inner.count(name, counter, op, id).await
+    }
+
+    async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
+        self.inner.inspect(query).await
+    }
+}

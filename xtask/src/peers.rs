@@ -1,0 +1,57 @@
+//! Fetches what the programs around other libraries are made of, while the tests are compiled: on a fresh machine their
+//! package clients wait for the network for longer than the tests themselves take. What goes wrong here is left alone: the
+//! build of that program meets it again, and says what it is.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::root;
+
+/// Fills the caches of the package clients, unless Maven, which takes longest, has been used for this before.
+pub(crate) fn fetch() {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    if home.join(".m2/repository/org/redisson").is_dir() {
+        return;
+    }
+    let sources = root().join("crates/interop");
+    let Ok(scratch) = Scratch::new() else { return };
+    for project in ["redisson.xml", "curator.xml"] {
+        let out = scratch.0.join(project);
+        let mut maven = Command::new("mvn");
+        maven.args(["-q", "-B", "-f"]).arg(sources.join("java").join(project));
+        maven.arg(format!("-Dout={}", out.display()));
+        maven.arg(format!("-Dmdep.outputFile={}", out.with_extension("class-path").display()));
+        quietly(maven.args(["compiler:compile", "dependency:build-classpath"]));
+    }
+    quietly(Command::new("go").args(["mod", "download"]).current_dir(sources.join("go")));
+    let npm = &mut Command::new("npm");
+    for file in ["package.json", "package-lock.json"] {
+        let _ = std::fs::copy(sources.join("node").join(file), scratch.0.join(file));
+    }
+    npm.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]);
+    quietly(npm.current_dir(&scratch.0));
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "download", "-q", "--no-input", "--disable-pip-version-check", "-r"]);
+    quietly(pip.arg(sources.join("python/requirements.txt")).arg("-d").arg(&scratch.0));
+}
+
+fn quietly(command: &mut Command) {
+    let _ = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+}
+
+/// A folder that is removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> std::io::Result<Self> {
+        let folder = std::env::temp_dir().join(format!("tenure-peers-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
