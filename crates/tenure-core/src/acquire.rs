@@ -62,14 +62,10 @@ impl Wait {
         match self {
             Self::No => now + settings.call_timeout,
             Self::Forever => now + settings.outage,
-            Self::For(d) => now + d.clamp(ANSWER, settings.outage.max(ANSWER)),
+            Self::For(d) => now + d.min(settings.outage).max(settings.answer()),
         }
     }
 }
-
-/// A store is given this long to answer, however short the wait is that was asked for: else a wait of nothing would end
-/// in an error wherever there is a network.
-const ANSWER: Duration = Duration::from_millis(200);
 
 /// What became of one attempt.
 pub(crate) enum Tried {
@@ -153,14 +149,16 @@ impl Request {
     }
 
     /// The one way in. `None`: busy, or the time to wait is over. `limit` ends every step that is made before the store
-    /// has answered; an answer that has not come by then is an error, and not *busy*.
+    /// has answered; an answer that has not come by then is an error, and not *busy*. None: as long as the wait allows.
     pub(crate) async fn acquire(
         &self,
         wait: Wait,
-        limit: Instant,
+        limit: Option<Instant>,
         asking: &Asking<'_>,
     ) -> Result<Option<Guard>> {
         let core = self.core();
+        let own = wait.limit(&core.settings);
+        let limit = limit.map_or(own, |limit| limit.max(Instant::now() + core.settings.answer()).min(own));
         let (name, owner) = (asking.name, asking.owner);
         let terms = self.terms()?;
         core.backend.info().require(self.kind.family())?;

@@ -28,9 +28,10 @@ use crate::{
 pub struct Settings {
     /// Lease of a lock that was asked for without one: renewed every third of it. 30 s.
     pub lease: Duration,
-    /// How long a call that does not wait for a lock tries to get an answer from the store. 5 s.
+    /// How long a call that does not wait for a lock tries to get an answer from the store. 5 s. One that waits ends with
+    /// its wait, but however short that is the store is given a twenty-fifth of this to answer: 200 ms.
     pub call_timeout: Duration,
-    /// How long waiters bear a store that does not answer. 30 s.
+    /// How long a call that waits bears a store that does not answer, and how long waiters do. 30 s.
     pub outage: Duration,
     /// How long [`Client::close`] takes at most. 5 s.
     pub close_timeout: Duration,
@@ -57,6 +58,14 @@ impl Default for Settings {
             warn_held: None,
             deadlocks: Deadlocks::Ignore,
         }
+    }
+}
+
+impl Settings {
+    /// A store is given this long to answer, however short the wait is that was asked for: else a wait of nothing would
+    /// end in an error wherever there is a network.
+    pub(crate) fn answer(&self) -> Duration {
+        (self.call_timeout / 25).min(Duration::from_secs(5))
     }
 }
 

@@ -37,18 +37,6 @@ pub enum Error {
     /// It was held, and is not any more.
     #[error(transparent)]
     Lost(#[from] Lost),
-    /// The caller does not own what it wanted to release or renew. The store was not changed.
-    #[error("{backend}: {name} is not held by {caller}{}", match holder { Some(h) => format!(" but by {h}"), None => String::new() })]
-    NotOwner {
-        /// Scheme of the store.
-        backend: &'static str,
-        /// The name.
-        name: Name,
-        /// Who asked.
-        caller: String,
-        /// Who holds it, where the store says so.
-        holder: Option<String>,
-    },
     /// This store cannot do that.
     #[error("{backend}: {what} is not supported: {reason}")]
     Unsupported {

@@ -158,6 +158,8 @@ impl Guard {
 
     async fn unnest(&self, left: u32) -> Result<()> {
         let core = &self.inner.core;
+        // A store may extend what stays.
+        self.hold.may_last(self.hold.claim.lease, core.settings.call_timeout);
         match core.ask(|| core.backend.release(&self.hold.claim, left)).await {
             Ok(Released::Gone) => {
                 core.lose(&self.hold, LostReason::Gone);
@@ -256,6 +258,7 @@ impl Drop for Guard {
         match self.hold.leave(self.part) {
             Leave::Lost(lost) => core.lose(&self.hold, lost.reason),
             Leave::Inner(left) => {
+                self.hold.may_last(self.hold.claim.lease, core.settings.call_timeout);
                 core.unnest_in_background(self.hold.claim.clone(), left);
             }
             Leave::Last => {

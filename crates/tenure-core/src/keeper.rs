@@ -30,6 +30,9 @@ pub(crate) struct Keeper {
     wake: Notify,
     stop: AtomicBool,
     by_task: Mutex<Option<ByTask>>,
+    /// How often all holds were walked to find those of a task.
+    #[cfg(test)]
+    walks: std::sync::atomic::AtomicU64,
 }
 
 /// Which task held which names at one moment.
@@ -129,6 +132,8 @@ impl Keeper {
         const FRESH: Duration = Duration::from_secs(1);
         let mut known = self.by_task.lock().unwrap();
         if known.as_ref().is_none_or(|known| known.at.elapsed() >= FRESH) {
+            #[cfg(test)]
+            self.walks.fetch_add(1, SeqCst);
             let of = |hold: &Arc<Hold>| Some((hold.flow.task?, hold.claim.name.clone()));
             *known = Some(ByTask { at: Instant::now(), held: self.all().iter().filter_map(of).collect() });
         }
@@ -405,4 +410,25 @@ enum Kept {
     /// It failed, and is tried again.
     Again,
     Lost(LostReason),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Client, Memory};
+
+    #[tokio::test]
+    async fn holds_are_walked_once_a_second_however_many_ask() {
+        let client = Client::new(Memory::new());
+        let name = Name::new("x").unwrap();
+        let held = client.clone();
+        let task = tokio::spawn(async move { (held.lock("x").acquire().await.unwrap(), tokio::task::id()) });
+        let (_guard, task) = task.await.unwrap();
+        let keeper = &client.inner.core.keeper;
+        let start = Instant::now();
+        assert!((0..10_000).all(|_| keeper.is_held_by(&name, task)));
+        assert!(!keeper.is_held_by(&Name::new("y").unwrap(), task));
+        let (walks, seconds) = (keeper.walks.load(SeqCst), start.elapsed().as_secs());
+        assert!(walks <= 1 + seconds, "{walks} walks in {seconds} s");
+    }
 }

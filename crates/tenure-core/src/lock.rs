@@ -104,14 +104,18 @@ impl Lock {
     /// Safe: dropping the future leaves nothing behind, neither a hold nor a place in a queue. A future that is not
     /// polled holds nobody up.
     pub async fn acquire(&self) -> Result<Guard> {
+        let mut asking = self.request.ask()?;
         loop {
-            if let Some(guard) = self.take(Wait::Forever).await? {
+            let got =
+                signs::inside(asking.span(), pin!(self.request.acquire(Wait::Forever, None, &asking))).await;
+            if let Some(guard) = asking.guard(Wait::Forever, got)? {
                 return Ok(guard);
             }
         }
     }
 
-    /// Takes it if it is free. `None` if it is not.
+    /// Takes it if it is free. `None` if it is not. Takes no longer than
+    /// [`Settings::call_timeout`](crate::Settings::call_timeout).
     ///
     /// # Errors
     /// As [`Lock::acquire`].
@@ -119,26 +123,24 @@ impl Lock {
     /// # Cancel safety
     /// Safe: dropping the future leaves nothing behind.
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
-        self.take(Wait::No).await
+        self.take_by(Wait::No, None).await
     }
 
-    /// Waits for at most `wait`. `None` if it was not free by then.
+    /// Waits for at most `wait`. `None` if others held it until then.
     ///
     /// # Errors
-    /// As [`Lock::acquire`].
+    /// As [`Lock::acquire`]; also when the store has not answered by then, since that nobody knows who holds it is no
+    /// reason to say that it is busy. However short the wait, the store is given 200 ms to answer
+    /// ([`Settings::call_timeout`](crate::Settings::call_timeout)).
     ///
     /// # Cancel safety
     /// Safe: dropping the future leaves nothing behind.
     pub async fn try_acquire_for(&self, wait: Duration) -> Result<Option<Guard>> {
-        self.take(Wait::For(wait)).await
+        self.take_by(Wait::For(wait), None).await
     }
 
-    async fn take(&self, wait: Wait) -> Result<Option<Guard>> {
-        self.take_by(wait, wait.limit(&self.request.core().settings)).await
-    }
-
-    /// Takes it, where the store must have answered by `limit`.
-    pub(crate) async fn take_by(&self, wait: Wait, limit: Instant) -> Result<Option<Guard>> {
+    /// Takes it, where the store must have answered by `limit`, if that comes before the wait allows.
+    pub(crate) async fn take_by(&self, wait: Wait, limit: Option<Instant>) -> Result<Option<Guard>> {
         let mut asking = self.request.ask()?;
         let got = signs::inside(asking.span(), pin!(self.request.acquire(wait, limit, &asking))).await;
         asking.guard(wait, got)

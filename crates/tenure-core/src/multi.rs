@@ -150,10 +150,8 @@ impl MultiLock {
     ) -> Result<Others> {
         let mut slowest = (Duration::ZERO, 0);
         for (i, lock) in self.locks.iter().enumerate().filter(|(i, _)| Some(*i) != held) {
-            let limit = Wait::No.limit(&lock.request.core().settings);
-            let limit = deadline.map_or(limit, |at| at.min(limit));
             let asked = Instant::now();
-            match lock.take_by(Wait::No, limit).await? {
+            match lock.take_by(Wait::No, deadline).await? {
                 Some(guard) => basket.lock().push((i, guard)),
                 None => {
                     self.not_our_own(lock, basket).await?;

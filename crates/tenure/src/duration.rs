@@ -29,7 +29,8 @@ pub fn parse_duration(text: &str) -> std::result::Result<Duration, String> {
             "d" => 86_400.0,
             _ => return Err(wrong()),
         };
-        total += Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())?;
+        let term = Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())?;
+        total = total.checked_add(term).ok_or_else(wrong)?;
         rest = &rest[unit..];
     }
     Ok(total)
@@ -49,7 +50,7 @@ mod tests {
                 Err(_) => assert_eq!(ms, 0, "{text}"),
             }
         }
-        for bad in ["", "5", "s", "5x", "-1s", "1e9d"] {
+        for bad in ["", "5", "s", "5x", "-1s", "1e9d", "99999999999999d99999999999999d99999999999999d"] {
             assert!(parse_duration(bad).unwrap_err().contains("not a duration"), "{bad}");
         }
     }

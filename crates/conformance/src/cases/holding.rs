@@ -18,6 +18,7 @@ pub(super) fn cases() -> Vec<Case> {
         an_owner_enters_again,
         an_inner_guard_dropped_keeps_the_outer,
         a_reentry_keeps_the_fence_and_never_shortens,
+        a_reentry_with_a_longer_lease_extends,
         one_unleased_guard_keeps_the_hold_renewed,
         two_clients_with_one_owner_exclude_each_other,
         branches_of_one_scope_enter_again_and_others_do_not,
@@ -84,6 +85,22 @@ async fn a_reentry_keeps_the_fence_and_never_shortens(bench: Arc<Bench>) {
     }
     assert!(outer.is_held() && inner.is_held());
     ok(inner.release().await);
+    ok(outer.release().await);
+}
+
+async fn a_reentry_with_a_longer_lease_extends(bench: Arc<Bench>) {
+    let (client, look) = (bench.client(), bench.observer());
+    let lock = client.lock("x").owner(&Owner::new());
+    let left = || async { ok(look.lock("x").holder().await).expect("held").left };
+    let outer = ok(lock.clone().lease(FAR / 4).acquire().await);
+    let inner = ok(lock.lease(FAR / 2).acquire().await);
+    // The store's own clock; where there are sessions, a hold has no end of its own.
+    if let Some(left) = left().await.filter(|_| !bench.has_sessions()) {
+        assert!(left > FAR / 4, "it has {left:?} left");
+        assert!(outer.remaining() > FAR / 4 && inner.remaining() > FAR / 4);
+    }
+    ok(inner.release().await);
+    assert!(outer.is_held());
     ok(outer.release().await);
 }
 
