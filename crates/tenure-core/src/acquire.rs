@@ -172,6 +172,7 @@ impl Request {
         // Only the queued kinds take a place at once; of the others one per process does, in the driver.
         let place = waits.filter(|_| self.kind.is_queued());
         let caller = Caller { owner, flow: Flow::current(&core.settings), tally: &asking.tally };
+        let mut heard = true;
         let (mut claim, doubtful, mut position) = loop {
             core.settle(name, limit).await;
             core.check_open()?;
@@ -186,6 +187,7 @@ impl Request {
                 Ok(Tried::Revoked) => {}
                 // The store is not ready, and knows when it will be: worth waiting for.
                 Err(error) if error.retry_after().is_some() && waits.is_some() => {
+                    heard = false;
                     // Under another id: an earlier try of this one may have been undone.
                     break (self.claim(name, self.kind, terms, None), false, None);
                 }
@@ -209,6 +211,7 @@ impl Request {
             if doubtful {
                 waiting.place();
             }
+            let waiting = if heard { waiting } else { waiting.unheard() };
             match driver::wait(core, name, waiting, asking).await? {
                 driver::Waited::Granted(Grant::Guard(guard)) => return Ok(Some(guard)),
                 driver::Waited::TimedOut => return Ok(None),

@@ -95,8 +95,8 @@ impl Releases {
         until(&self.0.changed, || !self.any()).await;
     }
 
-    /// A gate that [`Core::quiesce`] waits for is gone.
-    pub(crate) fn gate_ended(&self) {
+    /// Something else that [`Core::quiesce`] waits for has ended.
+    pub(crate) fn look_again(&self) {
         self.0.changed.notify_waiters();
     }
 }
@@ -222,7 +222,7 @@ impl Core {
         let core = self.clone();
         let Some(runtime) = self.worker.started() else { return Vec::new() };
         let waiting = runtime.spawn(async move {
-            let done = || !core.releases.any() && core.gates.is_empty();
+            let done = || !core.releases.any() && core.gates.is_empty() && core.worker.is_idle();
             let _ = timeout(limit, until(&core.releases.0.changed, done)).await;
             let mut left: BTreeSet<Name> = core.releases.0.names.lock().unwrap().keys().cloned().collect();
             left.extend(core.gates.names());

@@ -55,6 +55,7 @@ impl Job {
 impl Drop for Job {
     fn drop(&mut self) {
         self.0.worker.jobs.fetch_sub(1, SeqCst);
+        self.0.releases.look_again();
     }
 }
 

@@ -81,6 +81,8 @@ pub(crate) struct Waiter {
     mailbox: Arc<Mailbox>,
     want: Want,
     since: Instant,
+    /// Whether the store has answered its first attempt.
+    heard: bool,
     deadline: Option<Instant>,
     owner: Option<u64>,
     /// Its position in the store's queue, as far as is known. Only the queued kinds have one.
@@ -103,7 +105,13 @@ impl Waiter {
         let position = position.filter(|_| want.is_queued());
         let n = want.id().map_or_else(|| inner.core.next(), |id| id.n);
         let (inner, since) = (inner.clone(), Instant::now());
-        Self { n, inner, mailbox, want, since, deadline, owner, position, flow, warn_at }
+        Self { n, inner, mailbox, want, since, heard: true, deadline, owner, position, flow, warn_at }
+    }
+
+    /// The store was not ready to answer it.
+    pub(crate) fn unheard(mut self) -> Self {
+        self.heard = false;
+        self
     }
 
     /// Whether it may stand in the store's queue, at a position that is not known here.

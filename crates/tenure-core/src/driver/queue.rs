@@ -41,9 +41,10 @@ struct Key {
 
 /// A stretch in which the store fails for those who ask for as many copies.
 struct Failing {
-    backoff: Backoff,
-    retry_at: Instant,
     error: Error,
+    retry_at: Instant,
+    /// None while it says when it will be ready: that is waited for, however long it takes.
+    backoff: Option<Backoff>,
 }
 
 impl Queue {
@@ -57,6 +58,9 @@ impl Queue {
 
     /// Adds a waiter where it belongs: by its position in the store's queue, or at the end where there is none.
     pub(super) fn push(&mut self, waiter: Waiter) {
+        if waiter.heard {
+            self.answered(waiter.want.durability());
+        }
         let position = match waiter.position {
             _ if waiter.is_unplaced() => 0,
             Some(position) => position,
@@ -175,23 +179,20 @@ impl Queue {
         retries.chain(times).min()
     }
 
-    /// The store failed for who asks for as many copies. Those who have borne that for long enough, and the error.
+    /// The store failed for who asks for as many copies. Those who have borne that for long enough.
     pub(super) fn failed(&mut self, durability: Durability, error: &Error, outage: Duration) -> Vec<Waiter> {
         let now = Instant::now();
-        let fresh = || Failing { backoff: Backoff::new(), retry_at: now, error: error.clone() };
-        let failing = self.failing.entry(durability).or_insert_with(fresh);
-        failing.error = error.clone();
-        failing.retry_at = now + failing.backoff.pause();
-        let borne = |w: &&Waiter| {
-            w.want.durability() == durability && w.since.max(failing.backoff.since()) + outage <= now
-        };
+        let mut backoff = self.failing.get(&durability).and_then(|f| f.backoff).unwrap_or_else(Backoff::new);
+        let (retry_at, since) = (now + backoff.pause(), backoff.since());
+        self.failing.insert(durability, Failing { error: error.clone(), retry_at, backoff: Some(backoff) });
+        let borne = |w: &&Waiter| w.want.durability() == durability && w.since.max(since) + outage <= now;
         self.waiters.values().filter(borne).cloned().collect()
     }
 
     /// The store is not ready yet, and says when it will be.
     pub(super) fn not_ready(&mut self, durability: Durability, error: &Error) {
-        let (backoff, retry_at) = (Backoff::new(), Instant::now());
-        self.failing.insert(durability, Failing { backoff, retry_at, error: error.clone() });
+        let failing = Failing { error: error.clone(), retry_at: Instant::now(), backoff: None };
+        self.failing.insert(durability, failing);
     }
 
     /// The store answered who asks for as many copies.

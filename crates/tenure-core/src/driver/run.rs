@@ -470,6 +470,6 @@ impl Drop for Run {
                 self.core.backend.info().unavailable(format!("wait for {}", self.name), "the gate broke");
             self.core.gates.remove(&self.name, &self.gate, &error);
         }
-        self.core.releases.gate_ended();
+        self.core.releases.look_again();
     }
 }

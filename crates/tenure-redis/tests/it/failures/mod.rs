@@ -13,3 +13,4 @@ mod replies;
 mod scenarios;
 mod server;
 mod traffic;
+mod validity;

@@ -1,0 +1,39 @@
+//! For how long a hold counts, here and in the store.
+
+use std::time::Duration;
+
+use tenure_core::Owner;
+use testbed::{Rule, Way};
+
+use crate::bench::{Bench, LONG};
+
+/// A15, B3. Validity counts from the question: what the answer took is taken off it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_answer_took_is_taken_off() {
+    const LATE: Duration = Duration::from_millis(500);
+    let bench = Bench::start();
+    let network = bench.network();
+    let client = network.client().await;
+    network.proxy.set(Way::ToClient, Rule::Delay(LATE));
+    let guard = client.lock("x").lease(LONG).acquire().await.unwrap();
+    assert!(guard.remaining() <= LONG - LATE, "{:?} left", guard.remaining());
+    // And of a re-entry.
+    let lock = client.lock("y").owner(&Owner::new());
+    let _outer = lock.clone().lease(LONG / 2).acquire().await.unwrap();
+    let inner = lock.lease(LONG).acquire().await.unwrap();
+    assert!(inner.remaining() <= LONG - LATE, "{:?} left", inner.remaining());
+}
+
+/// S4. The release of an inner guard extends what stays, as Redisson's does: by the lease, if less than that is left.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_inner_release_extends_what_stays() {
+    let bench = Bench::start();
+    let client = bench.client().await;
+    let lock = client.lock("x").owner(&Owner::new()).lease(LONG * 10);
+    let (outer, inner) = (lock.acquire().await.unwrap(), lock.acquire().await.unwrap());
+    bench.cmd(&["PEXPIRE", "x", "60000"]);
+    inner.release().await.unwrap();
+    assert!(bench.left("x") > LONG, "{:?} left", bench.left("x"));
+    outer.release().await.unwrap();
+    assert!(!bench.exists("x"));
+}
