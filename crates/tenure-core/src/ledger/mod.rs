@@ -186,6 +186,14 @@ pub fn admits<'a>(
     }
 }
 
+/// The refusal of a claim for more permits than a semaphore has in the store: it could only wait for ever.
+pub fn too_many(name: &Name, n: u32, size: u32) -> Error {
+    Error::Config(format!(
+        "{name}: {n} permits were asked for, but the semaphore has {size}: that is its size in the store, whatever limit \
+         is given later; resize changes it"
+    ))
+}
+
 fn permits(kind: &Kind) -> u64 {
     match kind {
         Kind::Permit { n, .. } => u64::from(*n),
@@ -259,7 +267,7 @@ impl Ledger {
     /// One attempt of `claim`.
     ///
     /// # Errors
-    /// `Config` when the name is in use as something else.
+    /// `Config` when the name is in use as something else, or more permits are asked for than it has.
     pub fn attempt(&mut self, claim: &Claim, process: &Arc<Process>, now: Now) -> Result<Outcome> {
         self.prune(now);
         if let Some(holder) = self.holders.iter_mut().find(|h| h.id == claim.id) {
@@ -275,13 +283,21 @@ impl Ledger {
             return Ok(Outcome::Gone);
         }
         self.clash(&claim.name, claim.kind.family())?;
-        if let Kind::Permit { limit, .. } = claim.kind
-            && self.size.is_none()
-        {
-            self.size = Some(limit);
-            self.effects.dirty = true;
-        }
         let place = self.waiters.iter().position(|w| w.id == claim.id);
+        if let Kind::Permit { n, limit } = claim.kind {
+            if n > self.size.unwrap_or(limit) {
+                if let Some(place) = place {
+                    self.waiters.remove(place);
+                    self.effects.dirty = true;
+                    self.admit_next();
+                }
+                return Err(too_many(&claim.name, n, self.size.unwrap_or(limit)));
+            }
+            if self.size.is_none() {
+                self.size = Some(limit);
+                self.effects.dirty = true;
+            }
+        }
         let ahead = &self.waiters[..place.unwrap_or(self.waiters.len())];
         let in_the_way = admits(
             &claim.kind,
@@ -435,29 +451,45 @@ impl Ledger {
 
     /// Finds out whom the last change lets in, as if each of them came at once in the order of the queue.
     fn admit_next(&mut self) {
+        let mut admit = Vec::new();
+        self.each_admitted(|client| {
+            if !admit.contains(&client) {
+                admit.push(client);
+            }
+            true
+        });
+        self.effects.admit = admit;
+    }
+
+    /// The clients of those who would be let in now, in the order of the queue. `reach` says whether a client was
+    /// reached: in the place of one that was not, the next in the queue is let in. Whoever waits for more permits than
+    /// there are is among them, to be told so.
+    pub fn each_admitted(&self, mut reach: impl FnMut(ClientId) -> bool) {
         let mut inside: Vec<(&HoldId, &Kind)> = self.holders.iter().map(|h| (&h.id, &h.kind)).collect();
         let mut outside: Vec<(&HoldId, &Kind)> = Vec::new();
-        let mut admit = Vec::new();
         for waiter in &self.waiters {
             let me = (&waiter.id, &waiter.kind);
             let ahead = outside.iter().copied();
-            let size = self.size.unwrap_or(match waiter.kind {
-                Kind::Permit { limit, .. } => limit,
-                _ => 0,
-            });
-            if admits(&waiter.kind, size, inside.iter().copied(), ahead).is_ok() {
-                inside.push(me);
-                if !admit.contains(&waiter.id.client) {
-                    admit.push(waiter.id.client);
+            let size = match waiter.kind {
+                Kind::Permit { n, limit } => {
+                    let size = self.size.unwrap_or(limit);
+                    if n > size {
+                        reach(waiter.id.client);
+                        continue;
+                    }
+                    size
                 }
+                _ => 0,
+            };
+            if admits(&waiter.kind, size, inside.iter().copied(), ahead).is_err() {
+                outside.push(me);
+            } else if reach(waiter.id.client) {
+                inside.push(me);
                 if matches!(waiter.kind, Kind::Lock | Kind::FairLock | Kind::Leader | Kind::Write) {
                     break;
                 }
-            } else {
-                outside.push(me);
             }
         }
-        self.effects.admit = admit;
     }
 
     /// When the first of those in the way goes by itself.
