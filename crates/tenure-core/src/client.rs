@@ -1,9 +1,8 @@
 //! The client: one store, one identity, one keeper.
 
-use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -13,6 +12,7 @@ use crate::backend::{Backend, Query, Snapshot};
 use crate::deadlock::Waits;
 use crate::driver::Gates;
 use crate::keeper::Keeper;
+use crate::ops::Ops;
 use crate::owner::Slots;
 use crate::releases::Releases;
 use crate::signs::Signs;
@@ -110,7 +110,7 @@ pub(crate) struct Core {
     pub(crate) slots: Slots,
     pub(crate) waits: Waits,
     pub(crate) signs: Signs,
-    pub(crate) unsettled: Mutex<BTreeSet<u64>>,
+    pub(crate) ops: Ops,
     next: AtomicU64,
     closed: AtomicBool,
     closing: Notify,
@@ -130,8 +130,9 @@ impl Client {
             *limit = (*limit).min(YEAR);
         }
         settings.poll = settings.poll.map(|p| p.clamp(Duration::from_millis(1), Duration::from_secs(86_400)));
+        let id = ClientId::new();
         let core = Core {
-            id: ClientId::new(),
+            id,
             clock: backend.info().clock.clone(),
             signs: Signs::new(backend.info().scheme),
             backend,
@@ -143,7 +144,7 @@ impl Client {
             gates: Gates::default(),
             slots: Slots::default(),
             waits: Waits::default(),
-            unsettled: Mutex::default(),
+            ops: Ops::new(id),
             next: AtomicU64::new(1),
             closed: AtomicBool::new(false),
             closing: Notify::new(),
@@ -352,12 +353,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert_eq!(
-            (
-                core.slots.len(),
-                core.keeper.all().len(),
-                core.waits.len(),
-                core.unsettled.lock().unwrap().len()
-            ),
+            (core.slots.len(), core.keeper.all().len(), core.waits.len(), core.ops.in_flight()),
             (0, 0, 0, 0)
         );
     }

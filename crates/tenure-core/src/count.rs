@@ -9,46 +9,10 @@ use crate::backend::{CountOp, CountReply, Counter};
 use crate::client::{Client, Core, Inner};
 use crate::driver::{self, Waited, Waiter, Want};
 use crate::mailbox::Grant;
+use crate::ops::{Op, REPEATABLE};
 use crate::signs::{self, Asking, Outcome, Sort};
 use crate::unanswered::{Unanswered, Undo};
 use crate::{Error, Family, Name, OpId, Result};
-
-/// A change of a count under way. As long as it exists the store remembers what became of it.
-pub(crate) struct Op {
-    core: Arc<Core>,
-    n: u64,
-}
-
-impl Op {
-    pub(crate) fn new(core: &Arc<Core>) -> Self {
-        let mut unsettled = core.unsettled.lock().unwrap();
-        let n = core.next();
-        unsettled.insert(n);
-        Self { core: core.clone(), n }
-    }
-
-    pub(crate) fn id(&self) -> OpId {
-        let unsettled = self.core.unsettled.lock().unwrap();
-        OpId { client: self.core.id, n: self.n, settled: unsettled.first().copied().unwrap_or(self.n) }
-    }
-}
-
-impl Op {
-    /// What became of it does not matter any more.
-    fn settle(&self) {
-        self.core.unsettled.lock().unwrap().remove(&self.n);
-    }
-}
-
-impl Drop for Op {
-    fn drop(&mut self) {
-        self.settle();
-    }
-}
-
-/// How long what was dropped is finished in the background while the store fails: stores know an operation again for ten
-/// minutes, and a repeat that comes later might count twice.
-const REMEMBERED: Duration = Duration::from_secs(9 * 60);
 
 /// An operation that takes permits.
 #[derive(Clone)]
@@ -70,9 +34,9 @@ impl Undo for Take {
             let core = core.clone();
             let Self { name, op } = self.clone();
             async move {
-                let (undo, id) = (CountOp::Undo(op.n), Op::new(&core));
+                let (undo, id) = (CountOp::Undo(op.number()), op.about());
                 let call = || core.backend.count(&name, Counter::Semaphore, undo, id.id());
-                if let Err(error) = core.retry(REMEMBERED, call).await {
+                if let Err(error) = core.retry(REPEATABLE, call).await {
                     tracing::warn!(%name, %error, "permits taken by a cancelled acquire were not given back");
                 }
                 // A future that was left alone may keep the operation much longer.
@@ -121,7 +85,7 @@ impl Core {
         op: CountOp,
         id: &Op,
     ) -> Result<CountReply> {
-        self.ask(|| self.backend.count(name, counter, op, id.id())).await
+        self.ask(|| async { self.backend.count(name, counter, op, id.repeatable(name)?).await }).await
     }
 
     /// A change that happens once begun: dropped half way it goes on in the background, under the same id.
@@ -147,8 +111,9 @@ impl Core {
                 let (core, name, id) = (self.core.clone(), self.name.clone(), self.id.clone());
                 let (counter, op) = (self.counter, self.op);
                 self.core.in_background(self.name, async move {
-                    let call = || core.backend.count(&name, counter, op, id.id());
-                    if let Err(error) = core.retry(REMEMBERED, call).await {
+                    let call =
+                        || async { core.backend.count(&name, counter, op, id.repeatable(&name)?).await };
+                    if let Err(error) = core.retry(REPEATABLE, call).await {
                         tracing::warn!(%name, %error, "a change of a count that was begun was not finished");
                     }
                 });

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::backend::{CountOp, CountReply, Counter, Interest, Signal};
 use crate::client::{Client, Core};
-use crate::count::Op;
+use crate::ops::Op;
 use crate::{Error, Family, Name, Result};
 
 /// A count-down latch (Redisson's `RCountDownLatch`). One that is absent is open; deleting it opens it too.

@@ -32,6 +32,7 @@ mod mailbox;
 mod memory;
 mod multi;
 mod name;
+mod ops;
 mod owner;
 mod quorum;
 mod releases;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::backend::{CountOp, Counter, Holder, Renewal, Waiter};
 use crate::client::Client;
-use crate::count::Op;
+use crate::ops::Op;
 use crate::{Claim, Error, Guard, HoldId, Kind, Lock, Name, Result};
 
 /// A semaphore of recorded, leased permits (Redisson's `PermitExpirableSemaphore`).
@@ -67,7 +67,8 @@ impl Semaphore {
     /// Waits for `n` permits, all at once, under one guard.
     ///
     /// # Errors
-    /// As [`Lock::acquire`]; `Config` when `n` is 0 or more than the size given.
+    /// As [`Lock::acquire`]; `Config` when `n` is 0, or more than the size given or stored, also when the size is made
+    /// smaller while it waits.
     ///
     /// # Cancel safety
     /// Safe: dropping the future leaves nothing behind.
@@ -126,7 +127,8 @@ impl Semaphore {
         }))
     }
 
-    /// Changes the size. Permits in use stay in use: made smaller, no more are given until enough came back.
+    /// Changes the size. Permits in use stay in use: made smaller, no more are given until enough came back, and whoever
+    /// waits for more than the new size gets `Config`.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer; `Config` when the name is used as something else.

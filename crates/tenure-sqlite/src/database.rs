@@ -2,16 +2,20 @@
 
 use std::cell::Cell;
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fd::OwnedFd;
+use rustix::fs::{FileType, FlockOperation, OFlags};
+use rustix::io::Errno;
 
 use crate::Options;
-use crate::fault::{Fault, Phase, judge};
+use crate::fault::{Fault, Phase, judge, unwritable};
+use crate::folder::{self, Folder, Users, set_mode};
 use crate::ledgers::Written;
+use crate::names::only_name;
 
 /// "Tenr": what the header of every store says.
 const APPLICATION_ID: i64 = 0x5465_6E72;
@@ -35,8 +39,7 @@ type FileId = (u64, u64);
 
 /// Only ever by path: closing a descriptor of the file would drop the locks that SQLite has on it in this process.
 fn file_id(path: &Path) -> Option<FileId> {
-    let found = rustix::fs::stat(path).ok()?;
-    Some((found.st_dev as _, found.st_ino as _))
+    rustix::fs::stat(path).ok().map(|found| folder::id(&found))
 }
 
 /// The path of what lies beside the file.
@@ -50,10 +53,11 @@ impl Database {
     /// Opens the file, and makes it if there is none. One attempt: whoever gets `Busy` comes again.
     pub(crate) fn connect(path: &Path, options: &Options) -> Result<Self, Fault> {
         if file_id(path).is_none() {
-            create(path)?;
+            create(path, options)?;
         }
         let Some(id) = file_id(path) else { return Err(Fault::Busy) };
-        let conn = prepared(path, OpenFlags::empty(), options)?;
+        only_name(path).map_err(|why| Fault::Config(why.to_string()))?;
+        let conn = prepared(path, options)?;
         // Replaced while it was opened: which of the two this is cannot be told.
         if file_id(path) != Some(id) {
             return Err(Fault::Busy);
@@ -75,44 +79,91 @@ impl Database {
     }
 }
 
-/// Makes the file. What an earlier file of that path left beside it would be taken for the new one's, by SQLite and by
-/// those who still have the earlier one open. It is removed before there is a file, and nobody else makes one meanwhile.
-fn create(path: &Path) -> Result<(), Fault> {
-    let cannot = |what: &str, e: std::io::Error| {
-        Fault::Config(format!("{} cannot be made, is its folder read-only? {what}: {e}", path.display()))
+/// Makes the file, empty. What an earlier file of that path left beside it would be taken for the new one's, by SQLite
+/// and by those who still have the earlier one open. It is removed before there is a file, and nobody else makes one
+/// meanwhile.
+fn create(path: &Path, options: &Options) -> Result<(), Fault> {
+    let cannot = |what: &str, e: io::Error| {
+        let path = path.display();
+        Fault::Config(match e.kind() {
+            io::ErrorKind::Other => format!("{path} cannot be made: {e}"),
+            _ => format!("{path} cannot be made, is its folder read-only? {what}: {e}"),
+        })
     };
-    let folder = make_wake_folder(path).map_err(|e| cannot("no folder for wake-ups", e))?;
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let lock = rustix::fs::open(&folder, flags, Mode::empty())
-        .map_err(|e| cannot("no folder for wake-ups", e.into()))?;
-    match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => return Err(Fault::Busy),
-        other => other.map_err(|e| cannot("no lock", e.into()))?,
-    }
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    let parent = rustix::fs::stat(parent).map_err(|e| cannot("no folder", e.into()))?;
+    let users = match options.mode {
+        Some(mode) => Users::of(mode),
+        None => Users::of_folder(&parent),
+    };
+    let folder = Folder::make(path, users).map_err(|e| cannot("no folder for wake-ups", e))?;
+    let Some(_making) = Making::begin(&folder, users).map_err(|e| cannot("no lock", e))? else {
+        return Err(Fault::Busy);
+    };
     if file_id(path).is_some() {
         return Ok(());
     }
     for suffix in ["-wal", "-shm"] {
         match fs::remove_file(beside(path, suffix)) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(cannot(suffix, e)),
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(cannot(suffix, e)),
             _ => {}
         }
     }
-    prepared(path, OpenFlags::SQLITE_OPEN_CREATE, &Options::default()).map(drop)
+    // Closed before anybody can find it: closing the store's file drops the locks that SQLite has on it.
+    folder.remove(NEW);
+    let new = folder.open_file(NEW, FileType::RegularFile, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
+    let new = new.map_err(|e| cannot("no file", e.into()))?;
+    set_mode(&new, users.file()).map_err(|e| cannot("no permissions", e))?;
+    drop(new);
+    match folder.move_out(NEW, path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(Fault::Busy),
+        other => other.map_err(|e| cannot("not renamed", e)),
+    }
 }
 
-/// The folder for wake-ups. Whoever may make files beside the store may make them there.
-pub(crate) fn make_wake_folder(path: &Path) -> std::io::Result<PathBuf> {
-    let folder = beside(path, "-wake");
-    match fs::DirBuilder::new().mode(0o700).create(&folder) {
-        Ok(()) => {
-            let parent = path.parent().map(fs::metadata).transpose()?.map_or(0o700, |m| m.mode());
-            fs::set_permissions(&folder, fs::Permissions::from_mode(0o700 | (parent & 0o3777)))?;
+/// The name of a file that is not the store yet.
+const NEW: &str = ".new";
+
+/// Whoever makes the file. Only those who may use it can stand in the way: nobody else can open what is locked.
+struct Making<'a> {
+    folder: &'a Folder,
+    _lock: OwnedFd,
+}
+
+impl<'a> Making<'a> {
+    const LOCK: &'static str = ".making";
+
+    /// `None` when another process is making it.
+    fn begin(folder: &'a Folder, users: Users) -> io::Result<Option<Self>> {
+        let open = |flags| folder.open_file(Self::LOCK, FileType::RegularFile, OFlags::RDWR | flags);
+        let lock = match open(OFlags::empty()) {
+            Err(Errno::NOENT) => match open(OFlags::CREATE | OFlags::EXCL) {
+                Ok(lock) => {
+                    set_mode(&lock, users.file())?;
+                    lock
+                }
+                Err(Errno::EXIST) => return Ok(None),
+                Err(other) => return Err(other.into()),
+            },
+            // Another user has made it just now.
+            Err(Errno::ACCESS) => return Ok(None),
+            other => other?,
+        };
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return Ok(None),
+            other => other?,
         }
-        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
-        Err(e) => return Err(e),
+        // Removed by the one before, it keeps nobody else away.
+        let locked = folder::id(&rustix::fs::fstat(&lock)?);
+        let found = folder.stat(Self::LOCK).is_some_and(|found| folder::id(&found) == locked);
+        Ok(found.then_some(Self { folder, _lock: lock }))
     }
-    Ok(folder)
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        self.folder.remove(Self::LOCK);
+    }
 }
 
 /// What a file is.
@@ -121,13 +172,14 @@ enum Found {
     Empty,
 }
 
-fn prepared(path: &Path, flags: OpenFlags, options: &Options) -> Result<Connection, Fault> {
+fn prepared(path: &Path, options: &Options) -> Result<Connection, Fault> {
     let judged = |e: rusqlite::Error| judge(path, Phase::Opening, &e);
-    let flags = flags | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let conn = Connection::open_with_flags(path, flags).map_err(judged)?;
     conn.busy_timeout(Duration::ZERO).map_err(judged)?;
     if conn.is_readonly("main").map_err(judged)? {
-        return Err(Fault::Config(format!("{} is read-only", path.display())));
+        return Err(Fault::Config(unwritable(path, "it is read-only")));
     }
     let found = in_transaction(&conn, "BEGIN", || identify(&conn, path).map_err(Judge::Fault))
         .map_err(|e| e.by(judged))?;

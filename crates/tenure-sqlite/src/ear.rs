@@ -3,19 +3,21 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{CWD, FileType, Mode};
+use rustix::fd::OwnedFd;
+use rustix::fs::{FileType, Mode, OFlags};
 use tenure_core::ledger::Watched;
 use tenure_core::{ClientId, Name};
-use tokio::net::unix::pipe::{OpenOptions, Receiver, Sender};
+use tokio::net::unix::pipe::Receiver;
 use tokio::task::JoinHandle;
 
 use crate::background::Background;
-use crate::database::make_wake_folder;
+use crate::database::beside;
+use crate::folder::{self, Folder, Users, set_mode};
 use crate::wake;
 
 /// How long an ear stays open that nothing listens with: a claim may be queued before it is watched.
@@ -27,7 +29,9 @@ const OVERFLOW: usize = 3072;
 /// The FIFO of one client, open until dropped.
 #[derive(Debug)]
 pub(crate) struct Ear {
+    folder: Folder,
     path: PathBuf,
+    name: String,
     id: (u64, u64),
     reader: JoinHandle<()>,
 }
@@ -44,7 +48,7 @@ impl Drop for Ear {
         self.reader.abort();
         // Not that of another ear, which replaced this one.
         if self.is_found() {
-            let _ = fs::remove_file(&self.path);
+            self.folder.remove(&self.name);
         }
     }
 }
@@ -83,26 +87,32 @@ impl Ears {
     }
 
     fn make(&self, client: ClientId, background: &Background) -> io::Result<Ear> {
-        let folder = make_wake_folder(&self.store)?;
-        let (made, path) = (wake::unfinished(&folder, client), wake::fifo(&folder, client));
-        let _ = fs::remove_file(&made);
-        rustix::fs::mknodat(CWD, &made, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
-        // Whoever may change the store may wake its clients.
-        let writers = fs::metadata(&self.store).map_or(0, |m| m.mode() & 0o022);
-        fs::set_permissions(&made, fs::Permissions::from_mode(0o600 | writers))?;
+        let users = rustix::fs::stat(&self.store).map_or(Users::NOBODY, |file| Users::of(file.st_mode));
+        let folder = Folder::make(&self.store, users)?;
+        let (made, name) = (wake::unfinished(client), client.to_string());
+        folder.remove(&made);
+        rustix::fs::mknodat(&folder, &*made, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+        let reader = folder.open_file(&made, FileType::Fifo, OFlags::RDONLY)?;
+        // Without a writer of its own it would read the end of the file whenever a writer leaves.
+        let keep = folder.open_file(&made, FileType::Fifo, OFlags::WRONLY)?;
+        let (found, kept) = (rustix::fs::fstat(&reader)?, rustix::fs::fstat(&keep)?);
+        // Others may write to the folder too, and its mode is about to change.
+        let ours = found.st_uid == rustix::process::geteuid().as_raw() && found.st_nlink == 1;
+        let id = folder::id(&found);
+        if !ours || id != folder::id(&kept) {
+            return Err(io::Error::other("another file was put in the place of the FIFO"));
+        }
+        set_mode(&reader, users.fifo())?;
         let handle = background.handle()?;
         let _inside = handle.enter();
-        let receiver = OpenOptions::new().open_receiver(&made)?;
-        // Without a writer of its own it would read the end of the file whenever a writer leaves.
-        let keep = OpenOptions::new().open_sender(&made)?;
-        let found = fs::symlink_metadata(&made)?;
-        fs::rename(&made, &path)?;
+        let receiver = Receiver::from_owned_fd(reader)?;
+        folder.rename(&made, &name)?;
         let reader = handle.spawn(listen(receiver, keep, self.watched.clone()));
-        Ok(Ear { path, id: (found.dev(), found.ino()), reader })
+        Ok(Ear { path: beside(&self.store, "-wake").join(&name), folder, name, id, reader })
     }
 }
 
-async fn listen(receiver: Receiver, _keep: Sender, watched: Arc<Watched>) {
+async fn listen(receiver: Receiver, _keep: OwnedFd, watched: Arc<Watched>) {
     let mut buffer = vec![0; 16 * 1024];
     let mut filled = 0;
     while receiver.readable().await.is_ok() {
@@ -174,7 +184,7 @@ mod tests {
             tenure_core::backend::Interest::Count(client, tenure_core::backend::Counter::Latch),
         );
         ears.open(client, &background).unwrap();
-        let folder = make_wake_folder(&store).unwrap();
+        let folder = Folder::open(&store).unwrap();
         // Faster than anybody reads, in one go.
         let many = wake::message(&loud).repeat(600);
         assert_eq!(wake::wake(&folder, client, &many), wake::Reach::Told);

@@ -42,6 +42,25 @@ pub(crate) enum Phase {
     Running,
 }
 
+/// That the file cannot be written, and what to do about it where it is another user's.
+pub(crate) fn unwritable(path: &Path, why: &str) -> String {
+    let shown = path.display();
+    let mut says = format!("{shown} cannot be opened for writing: {why}");
+    let ours = rustix::process::geteuid().as_raw();
+    if let Ok(found) = rustix::fs::stat(path)
+        && found.st_uid != ours
+    {
+        let (owner, group, mode) = (found.st_uid, found.st_gid, found.st_mode & 0o7777);
+        let folder = path.parent().unwrap_or(path).display();
+        says += &format!(
+            " (it belongs to user {owner} and group {group}, mode {mode:o}, and this is user {ours}). Several users \
+             share a store in a folder of their group: chgrp GROUP {folder}; chmod g+rwxs {folder}. What was made there \
+             before follows with: chgrp -R GROUP {shown}*; chmod -R g+rwX {shown}*"
+        );
+    }
+    says
+}
+
 /// The one place where errors of SQLite are judged.
 pub(crate) fn judge(path: &Path, phase: Phase, error: &rusqlite::Error) -> Fault {
     let shown = path.display();
@@ -59,9 +78,11 @@ pub(crate) fn judge(path: &Path, phase: Phase, error: &rusqlite::Error) -> Fault
         Some(ErrorCode::DatabaseCorrupt) => {
             Fault::Config(format!("{shown} is damaged ({error}): move it away, and a new one is made"))
         }
-        Some(ErrorCode::ReadOnly) => by_phase(format!("{shown} or its folder is read-only: {error}")),
+        Some(ErrorCode::ReadOnly) => {
+            by_phase(unwritable(path, &format!("it or its folder is read-only: {error}")))
+        }
         Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            by_phase(format!("{shown} cannot be opened for writing: {error}"))
+            by_phase(unwritable(path, &error.to_string()))
         }
         Some(
             ErrorCode::DiskFull

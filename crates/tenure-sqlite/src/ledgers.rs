@@ -168,6 +168,14 @@ impl Drop for Tx<'_> {
     }
 }
 
+/// The ledger of `name` as it stands, if it is in use.
+pub(crate) fn look(conn: &Connection, name: &Name) -> Result<Option<Ledger>> {
+    let mut read = conn.prepare_cached(READ)?;
+    let mut rows = read.query([name.as_str()])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    parse(name, row.get_ref(0)?, row.get_ref(1)?).map(Some)
+}
+
 /// Those inside `name`. The queue, which may be long, is passed over.
 pub(crate) fn inside(conn: &Connection, name: &Name) -> Result<Option<Ledger>> {
     #[derive(Deserialize)]

@@ -25,7 +25,9 @@ mod background;
 mod database;
 mod ear;
 mod fault;
+mod folder;
 mod ledgers;
+mod names;
 mod network;
 mod news;
 mod options;
@@ -52,7 +54,7 @@ pub type Sqlite = Ledgered<SqliteStore>;
 ///
 /// # Errors
 /// `Config` when the path cannot be a store: a folder, a missing or read-only folder, a network file system, a file of
-/// another program or another version; `Unavailable` when another process holds the file for too long, or the disk is
+/// another program or another version, one with several names or mounted by itself, one that this user may not write; `Unavailable` when another process holds the file for too long, or the disk is
 /// full.
 pub fn open(path: &Path, options: Options) -> Result<Sqlite> {
     SqliteStore::open(path, options).map(Ledgered::over)

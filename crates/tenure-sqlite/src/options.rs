@@ -10,6 +10,10 @@ use tenure_core::Clock;
 pub struct Options {
     /// Whether a file on a network file system is accepted. Locks of such files are not reliable.
     pub network_fs: bool,
+    /// The permissions of the file if it is made, such as `0o660`. If `None` they follow its folder: the store is for the
+    /// folder's group if that may write to it and what is made there is the group's (`chmod g+ws`), for all if all may
+    /// write there and replace what belongs to others, which they cannot in `/tmp`, and else for its maker.
+    pub mode: Option<u32>,
     /// The clock that leases are measured on; the machine's boot clock if `None`.
     pub clock: Option<Clock>,
     /// How long a call bears that another process holds the file, before it is `Unavailable`. 1 s if `None`:

@@ -53,6 +53,10 @@ pub(crate) fn settle(path: &Path, options: &Options) -> Result<PathBuf> {
     if !folder.is_dir() {
         return Err(wrong(format!("the folder {} does not exist: make it first", folder.display())));
     }
+    let dangling = !absolute.exists() && absolute.is_symlink();
+    if dangling {
+        return Err(wrong("this is a link to a file that does not exist: name the file itself".into()));
+    }
     let real = match fs::canonicalize(&absolute) {
         Ok(real) => real,
         Err(_) => fs::canonicalize(folder).map_err(|e| wrong(e.to_string()))?.join(file),

@@ -12,6 +12,7 @@ use crate::background::Background;
 use crate::database::{Database, beside};
 use crate::ear::Ears;
 use crate::fault::{Fault, Phase, SCHEME, judge};
+use crate::folder::Folder;
 use crate::ledgers::{RowError, Tx};
 use crate::news::News;
 use crate::pause::Pause;
@@ -58,7 +59,9 @@ impl Shared {
             }
         };
         let folder = beside(&path, "-wake");
-        wake::sweep(&folder);
+        if let Ok(folder) = Folder::open(&path) {
+            wake::sweep(&folder);
+        }
         let watched = Arc::<Watched>::default();
         let info = Info {
             scheme: SCHEME,

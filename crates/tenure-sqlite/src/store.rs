@@ -13,6 +13,7 @@ use crate::database::Database;
 use crate::ear::Ear;
 use crate::fault::Fault;
 use crate::ledgers::{inside, scan};
+use crate::names::only_name;
 use crate::network::network_fs;
 use crate::shared::Shared;
 use crate::{Options, Result};
@@ -67,9 +68,10 @@ impl LedgerStore for SqliteStore {
         };
         let done = shared.run(|| format!("change {} names", names.len()), job).await?;
         // All are told before anything is waited for.
-        let dead: Vec<_> = names.iter().zip(&done).map(|(name, (_, news))| shared.tell(name, news)).collect();
-        for (name, dead) in names.iter().zip(dead) {
-            shared.make_room(name, dead).await;
+        let missed: Vec<_> =
+            names.iter().zip(&done).map(|(name, (_, news))| shared.tell(name, news)).collect();
+        for (name, missed) in names.iter().zip(missed) {
+            shared.go_on(name, missed).await;
         }
         Ok(done.into_iter().map(|(result, _)| result).collect())
     }
@@ -125,13 +127,16 @@ impl LedgerStore for SqliteStore {
     async fn diagnose(&self) -> Result<Vec<Finding>> {
         let shared = &self.shared;
         shared.writable().await?;
-        Ok(vec![reach(shared), wake_ups(shared)])
+        Ok([reach(shared), wake_ups(shared)].into_iter().chain(sharing(shared)).collect())
     }
 }
 
 /// Who can share the file.
 fn reach(shared: &Shared) -> Finding {
     let path = shared.path.display();
+    if let Err(not_alone) = only_name(&shared.path) {
+        return Finding::error("reach", not_alone.what, not_alone.advice);
+    }
     match network_fs(&shared.path) {
         Some(kind) => Finding::warning(
             "reach",
@@ -154,9 +159,27 @@ fn wake_ups(shared: &Shared) -> Finding {
         Err(error) => Finding::warning(
             "wake-ups",
             format!("waiters cannot be told and have to look by themselves: {error}"),
-            format!("make {} a folder that can be written to", shared.folder.display()),
+            format!("make {} a folder of this user that can be written to", shared.folder.display()),
         ),
     }
+}
+
+/// Whether several users can go on sharing the file, where they may.
+fn sharing(shared: &Shared) -> Option<Finding> {
+    let (file, parent) =
+        (rustix::fs::stat(&shared.path).ok()?, rustix::fs::stat(shared.path.parent()?).ok()?);
+    let (shared_by_group, inherits) = (file.st_mode & 0o020 != 0, parent.st_mode & 0o2000 != 0);
+    let folder = shared.path.parent()?.display();
+    (shared_by_group && !inherits && file.st_mode & 0o002 == 0).then(|| {
+        Finding::warning(
+            "sharing",
+            format!(
+                "group {} may use the file, but what others make in {folder} beside it gets a group of theirs",
+                file.st_gid
+            ),
+            format!("chmod g+s {folder}"),
+        )
+    })
 }
 
 /// A watch here, with an ear for what other processes say.

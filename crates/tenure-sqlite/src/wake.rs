@@ -1,13 +1,13 @@
 //! Waking clients of other processes: a FIFO each, in a folder beside the file. One that nobody reads belongs to a
 //! client that is gone.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
-use tenure_core::{ClientId, Name};
+use tenure_core::{ClientId, Name, wall_micros};
+
+use crate::folder::Folder;
 
 /// What became of a wake-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,17 +16,13 @@ pub(crate) enum Reach {
     Told,
     /// There is nobody any more.
     Dead,
-    /// There is no way to tell it, or to know: it looks by itself.
+    /// There is no way to tell it, or to know: it looks by itself, or is gone.
     Unknown,
 }
 
 /// A FIFO gets its name when it is read already. Under this one it is made.
-pub(crate) fn unfinished(folder: &Path, client: ClientId) -> PathBuf {
-    folder.join(format!(".{client}"))
-}
-
-pub(crate) fn fifo(folder: &Path, client: ClientId) -> PathBuf {
-    folder.join(client.to_string())
+pub(crate) fn unfinished(client: ClientId) -> String {
+    format!(".{client}")
 }
 
 /// A message: the length of the name in two bytes, low one first, and the name. Short enough to be written at once.
@@ -37,13 +33,12 @@ pub(crate) fn message(name: &Name) -> Vec<u8> {
 }
 
 /// Tells a client to look at a name again.
-pub(crate) fn wake(folder: &Path, client: ClientId, message: &[u8]) -> Reach {
-    let path = fifo(folder, client);
-    let fd = match open(&path) {
+pub(crate) fn wake(folder: &Folder, client: ClientId, message: &[u8]) -> Reach {
+    let fd = match folder.open_file(&client.to_string(), FileType::Fifo, OFlags::WRONLY) {
         Ok(fd) => fd,
         // It stays until somebody opens the store: it says of all other names, too, that its client is dead.
         Err(Errno::NXIO) => return Reach::Dead,
-        // One that could not make a FIFO is alive and polls.
+        // One that could not make a FIFO is alive and polls. That of a dead one may have been removed.
         Err(_) => return Reach::Unknown,
     };
     match rustix::io::write(&fd, message) {
@@ -53,27 +48,21 @@ pub(crate) fn wake(folder: &Path, client: ClientId, message: &[u8]) -> Reach {
     }
 }
 
-fn open(path: &Path) -> rustix::io::Result<rustix::fd::OwnedFd> {
-    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty())
-}
-
 /// Removes the FIFOs of clients that ended without a chance to do it.
-pub(crate) fn sweep(folder: &Path) {
-    let old = |entry: &fs::DirEntry| {
-        let made = entry.metadata().and_then(|m| m.modified()).unwrap_or(SystemTime::now());
-        made.elapsed().unwrap_or_default() > Duration::from_secs(60)
+pub(crate) fn sweep(folder: &Folder) {
+    let old = |name: &str| {
+        let made = folder.stat(name).map_or(u64::MAX, |s| s.st_mtime.try_into().unwrap_or(0));
+        Duration::from_micros(wall_micros()) > Duration::from_secs(made.saturating_add(60))
     };
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
+    for name in folder.names().unwrap_or_default() {
         let (id, unfinished) = name.strip_prefix('.').map_or((&*name, false), |id| (id, true));
         // Only what a client of ours may have made.
         if id.parse::<ClientId>().is_err() {
             continue;
         }
-        if open(&entry.path()).is_err_and(|e| e == Errno::NXIO) && (!unfinished || old(&entry)) {
-            let _ = fs::remove_file(entry.path());
+        let unread = folder.open_file(&name, FileType::Fifo, OFlags::WRONLY).is_err_and(|e| e == Errno::NXIO);
+        if unread && (!unfinished || old(&name)) {
+            folder.remove(&name);
         }
     }
 }

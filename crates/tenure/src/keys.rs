@@ -127,6 +127,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("tick", About::Store, Form::Time, &[ZooKeeper]),
     key("acl", About::Store, Form::Text, &[ZooKeeper]),
     key("network_fs", About::Store, Form::Text, &[Sqlite]),
+    key("mode", About::Store, Form::Text, &[Sqlite]),
     key("lease", About::Client, Form::Time, Type::ALL),
     key("poll", About::Client, Form::Time, Type::ALL),
     key("call_timeout", About::Client, Form::Time, Type::ALL),

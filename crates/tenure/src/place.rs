@@ -74,6 +74,13 @@ impl Given {
         if let Some(choice) = self.take("network_fs") {
             options.network_fs = choice.choice(&[("refuse", false), ("allow", true)])?;
         }
+        if let Some(mode) = self.take("mode") {
+            let bits = u32::from_str_radix(&mode.text, 8).ok();
+            let right = bits.filter(|bits| bits & !0o666 == 0 && bits & 0o600 == 0o600);
+            options.mode = Some(right.ok_or_else(|| {
+                mode.wrong(format!("{:?}: expected permissions such as 600, 660 or 666", mode.text))
+            })?);
+        }
         let path = match self.take("path") {
             Some(path) => path.text.into(),
             None => tenure_sqlite::default_path().path,

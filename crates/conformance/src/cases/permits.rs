@@ -25,6 +25,8 @@ pub(super) fn cases() -> Vec<Case> {
         a_wrong_id_changes_nothing,
         a_try_passes_a_waiter_that_wants_more,
         impossible_numbers_are_refused,
+        more_than_there_ever_will_be_is_refused,
+        a_smaller_size_refuses_who_waits_for_more,
         runs_go_in_together,
         taken_from_all_by_force,
         a_wait_that_times_out_leaves_nothing,
@@ -97,25 +99,20 @@ async fn never_more_than_the_limit(bench: Arc<Bench>) {
 }
 
 async fn a_larger_size_lets_waiters_in(bench: Arc<Bench>) {
-    let (a, b) = (of(&bench.client(), 1), of(&bench.client(), 3));
-    let one = ok(a.acquire().await);
+    let (a, b) = (of(&bench.client(), 3), of(&bench.client(), 5));
+    let two = ok(a.acquire_many(2).await);
     let b2 = b.clone();
-    let waiting = tokio::spawn(async move { ok(b2.acquire_many(2).await) });
-    if bench.has_sessions() {
-        // Whoever wants more than there is at all stands in nobody's way there, and so in no queue.
-        tokio::time::sleep(A_WHILE).await;
-    } else {
-        waits(&bench.observer()).await;
-    }
-    ok(a.resize(2).await);
+    let waiting = tokio::spawn(async move { ok(b2.acquire_many(3).await) });
+    waits(&bench.observer()).await;
+    ok(a.resize(4).await);
     tokio::time::sleep(A_WHILE).await;
-    assert!(!waiting.is_finished(), "only one is free");
-    ok(a.resize(3).await);
-    let two = done("the waiter gets in", waiting).await;
+    assert!(!waiting.is_finished(), "only two are free");
+    ok(a.resize(5).await);
+    let three = done("the waiter gets in", waiting).await;
     available(&b, 0).await;
-    ok(one.release().await);
     ok(two.release().await);
-    available(&a, 3).await;
+    ok(three.release().await);
+    available(&a, 5).await;
 }
 
 async fn a_smaller_size_gives_none_until_enough_came_back(bench: Arc<Bench>) {
@@ -268,6 +265,54 @@ async fn impossible_numbers_are_refused(bench: Arc<Bench>) {
         }
     }
     available(&a, 3).await;
+}
+
+/// That `n` permits were refused because the semaphore has `size`.
+fn refused<T: std::fmt::Debug>(answer: tenure::Result<T>, n: u32, size: u32) {
+    let Err(Error::Config(reason)) = answer else { panic!("{answer:?}") };
+    assert!(reason.contains(&format!("{n} permits")) && reason.contains(&format!("has {size}")), "{reason}");
+}
+
+async fn more_than_there_ever_will_be_is_refused(bench: Arc<Bench>) {
+    let (a, b, look) = (of(&bench.client(), 2), of(&bench.client(), 10), of(&bench.observer(), 2));
+    let one = ok(a.acquire().await);
+    refused(b.try_acquire_many(5).await, 5, 2);
+    refused(within("it does not wait", b.acquire_many(5)).await, 5, 2);
+    refused(within("it does not wait", b.permits(3).try_acquire_for(FAR)).await, 3, 2);
+    assert!(ok(look.waiters().await).is_empty());
+    available(&look, 1).await;
+    // Those who come to wait do not stand behind it.
+    let b2 = b.clone();
+    let waiting = tokio::spawn(async move { ok(b2.acquire_many(2).await) });
+    waits(&bench.observer()).await;
+    refused(within("it does not wait", b.acquire_many(5)).await, 5, 2);
+    ok(one.release().await);
+    let two = done("two are free", waiting).await;
+    refused(b.try_acquire_many(5).await, 5, 2);
+    ok(two.release().await);
+    available(&look, 2).await;
+    ok(a.resize(5).await);
+    ok(ok(b.try_acquire_many(5).await).expect("five are free").release().await);
+}
+
+async fn a_smaller_size_refuses_who_waits_for_more(bench: Arc<Bench>) {
+    let (a, b, c) = (of(&bench.client(), 5), of(&bench.client(), 5), of(&bench.client(), 5));
+    let look = of(&bench.observer(), 5);
+    let all = ok(a.acquire_many(5).await);
+    let (b2, c2) = (b.clone(), c.clone());
+    let many = tokio::spawn(async move { b2.acquire_many(4).await });
+    waits(&bench.observer()).await;
+    let few = tokio::spawn(async move { ok(c2.acquire_many(2).await) });
+    until("both wait", || async { ok(look.waiters().await).len() == 2 }).await;
+    ok(a.resize(2).await);
+    refused(done("it is told", many).await, 4, 2);
+    assert!(!few.is_finished() && all.is_held());
+    until("it has left", || async { ok(look.waiters().await).len() == 1 }).await;
+    ok(all.release().await);
+    let two = done("who can be met is let in", few).await;
+    available(&look, 0).await;
+    ok(two.release().await);
+    available(&look, 2).await;
 }
 
 async fn runs_go_in_together(bench: Arc<Bench>) {

@@ -1,9 +1,12 @@
 //! Runtimes end, and guards outlive them.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use tenure::Family;
+use tenure::{Client, Family};
 
 use super::Case;
 use crate::bench::{Bench, RENEWED, ok, until, within};
@@ -16,6 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
         a_client_is_used_from_a_second_one,
         a_blocked_one_does_not_stop_renewal,
         it_needs_no_timers,
+        a_loop_lets_other_tasks_run,
         a_panic_in_the_section_releases,
     ]
 }
@@ -102,6 +106,43 @@ async fn it_needs_no_timers(bench: Arc<Bench>) {
     assert!(ok(given_up).is_none());
     ok(held.release().await);
 }
+
+async fn a_loop_lets_other_tasks_run(bench: Arc<Bench>) {
+    const ROUNDS: u32 = 1000;
+    let (client, held) = (bench.client(), ok(bench.client().lock("held").acquire().await));
+    // How many rounds of each loop pass before another task of the same runtime gets its turn.
+    let rounds = elsewhere(move || {
+        let alone = |turn: &AsyncTurn| {
+            runtime().block_on(async {
+                let ran = Arc::new(AtomicBool::new(false));
+                let (theirs, mut rounds) = (ran.clone(), 0);
+                tokio::spawn(async move { theirs.store(true, SeqCst) });
+                while !ran.load(SeqCst) && rounds < ROUNDS {
+                    rounds += 1;
+                    turn(client.clone()).await;
+                }
+                rounds
+            })
+        };
+        let loops: [(&str, &AsyncTurn); 3] = [
+            ("take and release", &|client| {
+                Box::pin(async move { ok(ok(client.lock("x").acquire().await).release().await) })
+            }),
+            ("try what is held", &|client| {
+                Box::pin(async move { assert!(ok(client.lock("held").try_acquire().await).is_none()) })
+            }),
+            ("look", &|client| Box::pin(async move { assert!(ok(client.lock("held").is_locked().await)) })),
+        ];
+        loops.map(|(what, turn)| (what, alone(turn)))
+    })
+    .await;
+    println!("{rounds:?}");
+    assert!(rounds.iter().all(|(_, n)| *n < ROUNDS), "{rounds:?}");
+    ok(held.release().await);
+}
+
+/// One round of a loop.
+type AsyncTurn = dyn Fn(Client) -> Pin<Box<dyn Future<Output = ()>>>;
 
 async fn a_panic_in_the_section_releases(bench: Arc<Bench>) {
     let client = bench.client();

@@ -31,6 +31,14 @@ pub struct Ops {
     expiry: Expiry,
 }
 
+impl Ops {
+    /// How many outcomes are remembered.
+    #[cfg(test)]
+    pub(crate) fn outcomes(&self) -> usize {
+        self.done.len()
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Done {
     n: u64,

@@ -197,12 +197,18 @@ impl InTheWay {
         in_the_way.map_or(Ok(()), |id| Err(Some(id)))
     }
 
-    /// Whether nobody who waits behind can be let in, whatever it wants.
-    fn blocks_all(&self, size: Option<u32>) -> bool {
-        self.exclusive.is_some()
-            || self.writer.is_some()
-            || size.is_some_and(|size| self.used >= u64::from(size))
+    /// Whether nobody behind can be let in, whatever it wants. Permits apart.
+    fn blocks_all(&self) -> bool {
+        self.exclusive.is_some() || self.writer.is_some()
     }
+}
+
+/// The refusal of a claim for more permits than a semaphore has in the store: it could only wait for ever.
+pub fn too_many(name: &Name, n: u32, size: u32) -> Error {
+    Error::Config(format!(
+        "{name}: {n} permits were asked for, but the semaphore has {size}: that is its size in the store, whatever limit \
+         is given later; resize changes it"
+    ))
 }
 
 /// Whether `kind` may come in where `holders` are inside, in a store whose queue is its own. The first in the way, if any.
@@ -282,7 +288,7 @@ impl Ledger {
     /// One attempt of `claim`.
     ///
     /// # Errors
-    /// `Config` when the name is in use as something else.
+    /// `Config` when the name is in use as something else, or more permits are asked for than it has.
     pub fn attempt(&mut self, claim: &Claim, process: &Arc<Process>, now: Now) -> Result<Outcome> {
         self.prune(now);
         if let Some(holder) = self.holders.iter_mut().find(|h| h.id == claim.id) {
@@ -298,13 +304,21 @@ impl Ledger {
             return Ok(Outcome::Gone);
         }
         self.clash(&claim.name, claim.kind.family())?;
-        if let Kind::Permit { limit, .. } = claim.kind
-            && self.size.is_none()
-        {
-            self.size = Some(limit);
-            self.effects.dirty = true;
-        }
         let place = self.waiters.iter().position(|w| w.id == claim.id);
+        if let Kind::Permit { n, limit } = claim.kind {
+            if n > self.size.unwrap_or(limit) {
+                if let Some(place) = place {
+                    self.waiters.remove(place);
+                    self.effects.dirty = true;
+                    self.admit_next();
+                }
+                return Err(too_many(&claim.name, n, self.size.unwrap_or(limit)));
+            }
+            if self.size.is_none() {
+                self.size = Some(limit);
+                self.effects.dirty = true;
+            }
+        }
         let ahead = &self.waiters[..place.unwrap_or(self.waiters.len())];
         let mut in_the_way = self.inside();
         ahead.iter().for_each(|w| in_the_way.ahead(w.id, &w.kind));
@@ -465,29 +479,43 @@ impl Ledger {
 
     /// Finds out whom the last change lets in, as if each of them came at once in the order of the queue.
     fn admit_next(&mut self) {
-        let mut in_the_way = self.inside();
         let mut admit = Vec::new();
-        for waiter in &self.waiters {
-            if in_the_way.blocks_all(self.size) {
-                break;
+        self.each_admitted(|client| {
+            // Runs of one client are long, clients are few.
+            if admit.last() != Some(&client) && !admit.contains(&client) {
+                admit.push(client);
             }
+            true
+        });
+        self.effects.admit = admit;
+    }
+
+    /// The clients of those who would be let in now, in the order of the queue. `reach` says whether a client was
+    /// reached: in the place of one that was not, the next in the queue is let in. Whoever waits for more permits than
+    /// there are is among them, to be told so.
+    pub fn each_admitted(&self, mut reach: impl FnMut(ClientId) -> bool) {
+        let mut in_the_way = self.inside();
+        for waiter in &self.waiters {
             #[cfg(test)]
             tests::LOOKED_AT.set(tests::LOOKED_AT.get() + 1);
-            let size = self.size.unwrap_or(match waiter.kind {
-                Kind::Permit { limit, .. } => limit,
-                _ => 0,
-            });
-            if in_the_way.admits(&waiter.kind, size).is_ok() {
-                in_the_way.inside(waiter.id, &waiter.kind);
-                // Runs of one client are long, clients are few.
-                if admit.last() != Some(&waiter.id.client) && !admit.contains(&waiter.id.client) {
-                    admit.push(waiter.id.client);
+            let size = match waiter.kind {
+                Kind::Permit { n, limit } => {
+                    let size = self.size.unwrap_or(limit);
+                    if n > size {
+                        reach(waiter.id.client);
+                        continue;
+                    }
+                    size
                 }
-            } else {
+                _ if in_the_way.blocks_all() => break,
+                _ => 0,
+            };
+            if in_the_way.admits(&waiter.kind, size).is_err() {
                 in_the_way.ahead(waiter.id, &waiter.kind);
+            } else if reach(waiter.id.client) {
+                in_the_way.inside(waiter.id, &waiter.kind);
             }
         }
-        self.effects.admit = admit;
     }
 
     /// When the first of those in the way goes by itself.

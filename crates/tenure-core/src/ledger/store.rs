@@ -86,6 +86,13 @@ impl<S: LedgerStore> Ledgered<S> {
     pub fn store(&self) -> &S {
         &self.store
     }
+
+    /// The store, for one call. It may answer without ever waiting, so that a loop of calls would keep all other tasks
+    /// of a runtime from running: each call spends a unit of tokio's cooperative budget first.
+    async fn turn(&self) -> &S {
+        tokio::task::coop::consume_budget().await;
+        &self.store
+    }
 }
 
 #[async_trait]
@@ -100,9 +107,10 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
         if let Some(busy) = self.still_busy(claim).await? {
             return Ok(busy);
         }
+        let store = self.turn().await;
         let sent = info.clock.now();
         let outcome =
-            self.store.update(&claim.name, |ledger, now| ledger.attempt(claim, &self.process, now)).await??;
+            store.update(&claim.name, |ledger, now| ledger.attempt(claim, &self.process, now)).await??;
         if claim.wait.is_some() {
             let mut placed = self.placed.lock().unwrap();
             match outcome {
@@ -122,11 +130,12 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
     }
 
     async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
-        self.store.watch(name, interest).await
+        self.turn().await.watch(name, interest).await
     }
 
     async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
         let info = self.store.info();
+        let store = self.turn().await;
         let sent = info.clock.now();
         // A name with many waiters is read and written once.
         let mut by_name: BTreeMap<&Name, Vec<usize>> = BTreeMap::new();
@@ -135,8 +144,7 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
         }
         let names: Vec<&Name> = by_name.keys().copied().collect();
         let groups: Vec<&Vec<usize>> = by_name.values().collect();
-        let found = self
-            .store
+        let found = store
             .update_many(&names, |g, ledger, now| ledger.renew(groups[g].iter().map(|i| &*claims[*i]), now));
         let mut answers = vec![Renewal::Gone; claims.len()];
         for (group, found) in groups.iter().zip(found.await?) {
@@ -153,21 +161,22 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
 
     async fn release(&self, claim: &Claim, left: u32) -> Result<Released> {
         self.placed.lock().unwrap().remove(&claim.id);
-        self.store.update(&claim.name, |ledger, now| ledger.release(claim, left, now)).await
+        self.turn().await.update(&claim.name, |ledger, now| ledger.release(claim, left, now)).await
     }
 
     async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply> {
-        self.store.update(name, |ledger, now| ledger.count(name, counter, op, id, now)).await?
+        self.turn().await.update(name, |ledger, now| ledger.count(name, counter, op, id, now)).await?
     }
 
     async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
+        let store = self.turn().await;
         match query {
             Query::Name(name) => {
-                let seen = self.store.peek(&name).await?;
+                let seen = store.peek(&name).await?;
                 Ok(seen.and_then(|(mut ledger, now)| ledger.snapshot(&name, now)).into_iter().collect())
             }
             Query::Prefix { prefix, limit } => {
-                let found = self.store.scan(&prefix, limit).await?;
+                let found = store.scan(&prefix, limit).await?;
                 Ok(found
                     .into_iter()
                     .filter_map(|(name, mut ledger, now)| ledger.snapshot(&name, now))
@@ -191,10 +200,10 @@ impl<S: LedgerStore> Ledgered<S> {
         if claim.wait.is_none() || claim.kind.is_queued() || !fresh(&self.placed.lock().unwrap()) {
             return Ok(None);
         }
-        let Some((mut ledger, now)) = self.store.inside(&claim.name).await? else { return Ok(None) };
+        let Some((mut ledger, now)) = self.turn().await.inside(&claim.name).await? else { return Ok(None) };
         let looks = Claim { wait: None, ..claim.clone() };
-        Ok(match ledger.attempt(&looks, &self.process, now)? {
-            Outcome::Busy { retry_after, behind, .. } => {
+        Ok(match ledger.attempt(&looks, &self.process, now) {
+            Ok(Outcome::Busy { retry_after, behind, .. }) => {
                 Some(Attempt::Busy { retry_after, behind, position: None })
             }
             _ => None,

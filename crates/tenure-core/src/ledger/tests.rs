@@ -191,19 +191,67 @@ fn a_stored_size_wins_and_a_smaller_one_takes_nothing_away() {
     assert!(granted(ledger.tries(4, permit(1), at(7))));
 }
 
+fn refused(ledger: &mut Ledger, n: u64, kind: Kind, now: Now) -> String {
+    match ledger.attempt(&claim(n, kind), &process(), now) {
+        Err(Error::Config(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
-fn a_size_binds_also_when_nobody_is_inside() {
+fn more_permits_than_there_are_is_refused() {
     let mut ledger = Ledger::default();
     count(&mut ledger, Counter::Size, CountOp::Set(2), 1);
-    let three = Kind::Permit { n: 3, limit: 3 };
-    let tried = ledger.tries(1, three, at(0));
-    assert!(matches!(tried, Outcome::Busy { retry_after: None, behind: None, .. }), "{tried:?}");
+    let permits = |n| Kind::Permit { n, limit: 10 };
+    let why = refused(&mut ledger, 1, permits(5), at(0));
+    assert!(why.contains("5 permits") && why.contains("has 2"), "{why}");
+    assert!(ledger.waiters.is_empty(), "it has no place");
+    assert!(granted(ledger.tries(2, permits(2), at(1))));
     count(&mut ledger, Counter::Size, CountOp::Set(0), 2);
-    assert!(!granted(ledger.tries(2, Kind::Permit { n: 1, limit: 3 }, at(1))));
+    refused(&mut ledger, 3, permits(1), at(2));
+    assert!(granted(ledger.tries(2, permits(2), at(3))), "what is held stays held");
+}
+
+#[test]
+fn a_smaller_size_wakes_who_cannot_be_met_any_more() {
+    let permits = |n| Kind::Permit { n, limit: 5 };
+    let mut ledger = Ledger::default();
+    assert!(granted(ledger.tries(1, permits(5), at(0))));
+    assert!(!granted(ledger.tries(2, permits(1), at(1))));
+    assert!(!granted(ledger.tries(3, permits(4), at(2))));
     ledger.effects = Effects::default();
-    count(&mut ledger, Counter::Size, CountOp::Set(3), 3);
-    assert_eq!(ledger.effects.admit, [id(1).client]);
-    assert!(granted(ledger.tries(1, three, at(2))));
+    count(&mut ledger, Counter::Size, CountOp::Set(2), 1);
+    assert_eq!(ledger.effects.admit, [id(3).client]);
+    refused(&mut ledger, 3, permits(4), at(3));
+    assert_eq!(ledger.waiters.len(), 1, "its place is gone");
+    ledger.effects = Effects::default();
+    ledger.release(&claim(1, permits(5)), 0, at(4));
+    assert_eq!(ledger.effects.admit, [id(2).client]);
+}
+
+#[test]
+fn in_the_place_of_one_that_cannot_be_reached_the_next_is_asked() {
+    let asked = |kinds: &[Kind], unreachable: &[u64]| {
+        let mut ledger = Ledger::default();
+        for (n, kind) in (1..).zip(kinds) {
+            let of = Claim { id: HoldId { client: client(n), n: u64::from(n) }, ..claim(0, *kind) };
+            ledger.queue(&of, None, &process(), at(0));
+        }
+        ledger.size = Some(2);
+        let mut asked = Vec::new();
+        ledger.each_admitted(|c| {
+            let n = (1..9).find(|n| client(*n) == c).unwrap();
+            asked.push(n);
+            !unreachable.contains(&u64::from(n))
+        });
+        asked
+    };
+    let (one, read) = (Kind::Permit { n: 1, limit: 2 }, Kind::Read { under_write: None });
+    assert_eq!(asked(&[Kind::Lock; 4], &[]), [1]);
+    assert_eq!(asked(&[Kind::Lock; 4], &[1, 2]), [1, 2, 3]);
+    assert_eq!(asked(&[Kind::Lock; 2], &[1, 2]), [1, 2]);
+    assert_eq!(asked(&[one; 4], &[2]), [1, 2, 3]);
+    assert_eq!(asked(&[Kind::Write, read, read], &[1]), [1, 2, 3]);
 }
 
 #[test]

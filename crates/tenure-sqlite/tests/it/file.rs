@@ -1,6 +1,7 @@
 //! The file in trouble: not ours, damaged, in the way, full, busy, removed.
 
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,8 @@ use tenure_core::{Client, Error, Settings};
 use tenure_sqlite::Options;
 use testbed::{FAR, PATIENCE, done, until};
 
-use crate::support::{client, fresh, patient, until_waiting};
+use crate::support::{Other, client, fresh, patient, until_waiting};
+use crate::users::is_root;
 
 fn refused(path: &Path) -> String {
     match tenure_sqlite::open(path, Options::default()) {
@@ -222,6 +224,57 @@ async fn one_file_under_two_paths_is_one_store() {
     until_waiting(&a, "x", 1).await;
     guard.release().await.unwrap();
     drop(done("wake-ups go by the real path", waiting).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_file_with_two_names_is_refused() {
+    let (folder, path) = fresh();
+    let link = folder.path().join("second.db");
+    let first = patient(&path);
+    let guard = first.lock("x").acquire().await.unwrap();
+    std::fs::hard_link(&path, &link).unwrap();
+    for name in [&path, &link] {
+        let why = refused(name);
+        assert!(why.contains("2 names") && why.contains("symbolic"), "{why}");
+    }
+    let found = first.diagnose().await.unwrap();
+    let reach = found.iter().find(|f| f.check == "reach").unwrap();
+    assert!(reach.level == tenure_core::Level::Error && reach.what.contains("2 names"), "{reach}");
+    std::fs::remove_file(&link).unwrap();
+    assert!(client(&path).lock("x").try_acquire().await.unwrap().is_none());
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_mounted_by_itself_is_refused() {
+    let (folder, path) = fresh();
+    drop(client(&path));
+    let mounted = folder.path().join("mounted.db");
+    std::fs::write(&mounted, "").unwrap();
+    // In a namespace of its own, as in a container.
+    let mut inside = Command::new("unshare");
+    inside.args(["--mount", "sh", "-c", r#"mount --bind "$1" "$2" && shift 2 && exec "$@""#, "sh"]);
+    inside.arg(&path).arg(&mounted).arg(std::env::current_exe().unwrap());
+    let may_mount =
+        Command::new("unshare").args(["--mount", "true"]).output().is_ok_and(|o| o.status.success());
+    if !is_root() || !may_mount {
+        // The list of mounts is read in a unit test.
+        assert!(refused(&mounted.join("x")).contains("does not exist"));
+        return;
+    }
+    let mut other = Other::start_by(inside, "open", &mounted);
+    let why = other.says().await;
+    assert!(why.contains("mounted by itself") && why.contains("mount the folder"), "{why}");
+    other.ends_well();
+}
+
+#[test]
+fn a_link_to_nothing_is_refused() {
+    let (folder, path) = fresh();
+    let target = folder.path().join("absent.db");
+    std::os::unix::fs::symlink(&target, &path).unwrap();
+    assert!(refused(&path).contains("does not exist"));
+    assert!(!target.exists());
 }
 
 #[test]

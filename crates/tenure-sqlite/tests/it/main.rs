@@ -4,3 +4,4 @@ mod file;
 mod leases;
 mod processes;
 mod support;
+mod users;

@@ -1,11 +1,13 @@
 //! Several processes on one file: they exclude each other, wake each other, and get over each other's deaths.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use tenure_core::Lock;
 use testbed::{done, until, within};
 
 use crate::support::{Other, client, fresh, patient, play, say, until_waiting, wait_for_go};
+use crate::users;
 
 const ROUNDS: u64 = 300;
 
@@ -17,6 +19,16 @@ fn role() {
         "hold" => hold(path).await,
         "wait" => wait(path, false).await,
         "wait fair" => wait(path, true).await,
+        "wait permit" => wait_for(patient(path).semaphore("seats", 1).permits(1)).await,
+        "open" => say(opened(path)),
+        "open as nobody" => {
+            users::become_nobody();
+            say(opened(path));
+        }
+        "wait as nobody" => {
+            users::become_nobody();
+            wait(path, false).await;
+        }
         "latch" => latch(path).await,
         "take" => take(path).await,
         "observe" => observe(path).await,
@@ -129,10 +141,20 @@ async fn a_removed_file_is_made_anew_while_another_process_has_it_open() {
     guard.release().await.unwrap();
 }
 
+/// What came of opening a store.
+fn opened(path: &Path) -> String {
+    match tenure_sqlite::open(path, tenure_sqlite::Options::default()) {
+        Ok(_) => "opened".into(),
+        Err(error) => error.to_string(),
+    }
+}
+
 async fn wait(path: &Path, fair: bool) {
-    let client = patient(path);
-    let lock = client.lock("door");
-    let lock = if fair { lock.fair() } else { lock };
+    let lock = patient(path).lock("door");
+    wait_for(if fair { lock.fair() } else { lock }).await;
+}
+
+async fn wait_for(lock: Lock) {
     let guard = lock.acquire().await.unwrap();
     say("held");
     wait_for_go();
@@ -175,6 +197,62 @@ async fn a_killed_waiter_is_skipped() {
     tenure_sqlite::open(&path, tenure_sqlite::Options::default()).unwrap();
     let fifos = std::fs::read_dir(format!("{}-wake", path.display())).unwrap().count();
     assert_eq!(fifos, 1, "whoever opens the store removes that of the dead one");
+    second.ends_well();
+}
+
+fn wake_folder(path: &Path) -> PathBuf {
+    format!("{}-wake", path.display()).into()
+}
+
+/// Whoever opens the store removes the FIFO of a dead waiter, and with it the sign that it is dead.
+#[tokio::test]
+async fn a_dead_waiter_without_a_trace_holds_nobody_up() {
+    for (role, name) in [("wait", "door"), ("wait permit", "seats")] {
+        let (_folder, path) = fresh();
+        let here = patient(&path);
+        let held = match role {
+            "wait" => here.lock(name),
+            _ => here.semaphore(name, 1).permits(1),
+        };
+        let guard = held.acquire().await.unwrap();
+        let mut dead: Vec<_> = Vec::new();
+        for n in 1..4 {
+            dead.push(Other::start(role, &path));
+            until_waiting(&here, name, n).await;
+        }
+        let mut living = Other::start(role, &path);
+        until_waiting(&here, name, 4).await;
+        dead.iter_mut().for_each(Other::kill);
+        client(&path);
+        assert_eq!(std::fs::read_dir(wake_folder(&path)).unwrap().count(), 1, "that of the living one");
+        guard.release().await.unwrap();
+        assert_eq!(living.says().await, "held", "{role}");
+        living.go();
+        assert_eq!(living.says().await, "released");
+        living.ends_well();
+    }
+}
+
+#[tokio::test]
+async fn a_missing_fifo_is_not_a_death() {
+    let (_folder, path) = fresh();
+    let here = patient(&path);
+    let guard = here.lock("door").acquire().await.unwrap();
+    let mut first = Other::start("wait", &path);
+    until_waiting(&here, "door", 1).await;
+    let waits = here.show("door").await.unwrap().unwrap().waiters[0].id.clone();
+    for fifo in std::fs::read_dir(wake_folder(&path)).unwrap() {
+        std::fs::remove_file(fifo.unwrap().path()).unwrap();
+    }
+    let mut second = Other::start("wait", &path);
+    until_waiting(&here, "door", 2).await;
+    guard.release().await.unwrap();
+    assert_eq!(second.says().await, "held", "the next one is woken");
+    let left = here.show("door").await.unwrap().unwrap().waiters;
+    assert_eq!(left.iter().map(|w| &w.id).collect::<Vec<_>>(), [&waits], "the first one keeps its place");
+    first.kill();
+    second.go();
+    assert_eq!(second.says().await, "released");
     second.ends_well();
 }
 

@@ -50,7 +50,12 @@ pub(crate) struct Other {
 impl Other {
     /// Starts this test binary in a role, which `processes::role` plays.
     pub(crate) fn start(role: &str, path: &Path) -> Self {
-        let mut process = Command::new(std::env::current_exe().unwrap())
+        Self::start_by(Command::new(std::env::current_exe().unwrap()), role, path)
+    }
+
+    /// The same by a command that ends in this test binary.
+    pub(crate) fn start_by(mut command: Command, role: &str, path: &Path) -> Self {
+        let mut process = command
             .args(["--exact", "processes::role", "--nocapture", "--quiet"])
             .env(ROLE, role)
             .env(PATH, path)

@@ -48,7 +48,7 @@ impl Semaphore {
     /// Waits for `n` permits, all at once, under one guard.
     ///
     /// # Errors
-    /// As [`Lock::acquire`]; `Config` when `n` is 0 or more than the size given.
+    /// As [`Lock::acquire`]; `Config` when `n` is 0, or more than the size given or stored.
     #[track_caller]
     pub fn acquire_many(&self, n: u32) -> Result<Guard> {
         self.permits(n).acquire()

@@ -1,0 +1,208 @@
+//! The folder for wake-ups, beside the file. Others may write where the file is: the folder is opened once, without
+//! following a link, checked, and from then on used through its descriptor, so that nothing else can be put in its place.
+
+use std::io;
+use std::path::Path;
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use crate::database::beside;
+
+/// Who may use a store, as the permissions of its file say it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Users(u32);
+
+const SETGID: u32 = 0o2000;
+const STICKY: u32 = 0o1000;
+
+impl Users {
+    /// Nobody but the one who makes it.
+    pub(crate) const NOBODY: Self = Self(0o600);
+
+    /// Those of a file with this mode.
+    pub(crate) fn of(mode: u32) -> Self {
+        Self(0o600 | (mode & 0o066))
+    }
+
+    /// Those of a file that is made in `folder`: its group, if the folder is the group's; all, if all could as well put
+    /// another file in the place of this one.
+    pub(crate) fn of_folder(folder: &Stat) -> Self {
+        let has = |bits: u32| folder.st_mode & bits == bits;
+        Self(match has(0o002) {
+            true if has(STICKY) => 0o600,
+            true => 0o666,
+            false if has(SETGID | 0o020) => 0o660,
+            false => 0o600,
+        })
+    }
+
+    /// The permissions of the file.
+    pub(crate) fn file(self) -> u32 {
+        self.0
+    }
+
+    /// The permissions of a FIFO: whoever may write the file may wake its clients.
+    pub(crate) fn fifo(self) -> u32 {
+        0o600 | (self.0 & 0o022)
+    }
+
+    /// The permissions of the folder for wake-ups: whoever may write the file may make files there.
+    fn wake_folder(self, parent: &Stat) -> u32 {
+        let may_write = |bit: u32, all: u32| if self.0 & bit != 0 { all } else { 0 };
+        let sticky = may_write(0o002, STICKY) | (parent.st_mode & STICKY);
+        0o700 | may_write(0o020, 0o070) | may_write(0o002, 0o007) | sticky | (parent.st_mode & SETGID)
+    }
+}
+
+/// Sets the permissions of what was just made. Never by its path, at which another file may stand.
+pub(crate) fn set_mode(made: impl AsFd, mode: u32) -> io::Result<()> {
+    Ok(rustix::fs::fchmod(made, Mode::from_raw_mode(mode))?)
+}
+
+/// The folder, open.
+#[derive(Debug)]
+pub(crate) struct Folder(OwnedFd);
+
+impl AsFd for Folder {
+    fn as_fd(&self) -> rustix::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Folder {
+    /// Opens that of the file `store`.
+    ///
+    /// # Errors
+    /// When there is none, when it is a link, or when it belongs to neither us, root nor the owner of the file.
+    pub(crate) fn open(store: &Path) -> io::Result<Self> {
+        let path = beside(store, "-wake");
+        let wrong = |why: String| io::Error::other(format!("{} {why}", path.display()));
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(&path, flags, Mode::empty()).map_err(|e| match e {
+            Errno::NOTDIR | Errno::LOOP => wrong("is a link or a file, not a folder: remove it".into()),
+            other => other.into(),
+        })?;
+        let owner = rustix::fs::fstat(&fd)?.st_uid;
+        let ours = rustix::process::geteuid().as_raw();
+        let of_file = || rustix::fs::stat(store).is_ok_and(|file| file.st_uid == owner);
+        if owner != ours && owner != 0 && !of_file() {
+            return Err(wrong(format!(
+                "belongs to user {owner}, who is neither this one ({ours}) nor the owner of the store: remove it"
+            )));
+        }
+        Ok(Self(fd))
+    }
+
+    /// The same, and makes it for these users if there is none.
+    pub(crate) fn make(store: &Path, users: Users) -> io::Result<Self> {
+        match rustix::fs::mkdir(beside(store, "-wake"), Mode::RWXU) {
+            Err(Errno::EXIST) => return Self::open(store),
+            other => other?,
+        }
+        let folder = Self::open(store)?;
+        let parent = rustix::fs::stat(store.parent().unwrap_or(Path::new("/")))?;
+        // Not another folder of ours that was put in its place meanwhile.
+        let fresh = rustix::fs::fstat(&folder)?.st_uid == rustix::process::geteuid().as_raw();
+        if fresh && folder.names()?.is_empty() {
+            set_mode(&folder, users.wake_folder(&parent))?;
+        }
+        Ok(folder)
+    }
+
+    /// What is in it.
+    pub(crate) fn names(&self) -> io::Result<Vec<String>> {
+        let entries =
+            Dir::read_from(self)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        entries.filter(|name| !matches!(name.as_deref(), Ok("." | ".."))).collect()
+    }
+
+    /// Opens one of its files, which must be of this kind. Never through a link, and never waits.
+    pub(crate) fn open_file(&self, name: &str, kind: FileType, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let flags = flags | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(self, name, flags, Mode::RUSR | Mode::WUSR)?;
+        match FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) == kind {
+            true => Ok(fd),
+            false => Err(Errno::INVAL),
+        }
+    }
+
+    /// What stands there under this name, if anything does.
+    pub(crate) fn stat(&self, name: &str) -> Option<Stat> {
+        rustix::fs::statat(self, name, AtFlags::SYMLINK_NOFOLLOW).ok()
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        let _ = rustix::fs::unlinkat(self, name, AtFlags::empty());
+    }
+
+    pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(rustix::fs::renameat(self, from, self, to)?)
+    }
+
+    /// Gives one of its files another path, where nothing may stand yet.
+    pub(crate) fn move_out(&self, name: &str, to: &Path) -> io::Result<()> {
+        let only_new = rustix::fs::RenameFlags::NOREPLACE;
+        match rustix::fs::renameat_with(self, name, CWD, to, only_new) {
+            // Not every file system knows how.
+            Err(Errno::INVAL | Errno::NOSYS) => Ok(rustix::fs::renameat(self, name, CWD, to)?),
+            other => Ok(other?),
+        }
+    }
+}
+
+/// Which file it is, whatever its path.
+pub(crate) fn id(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev as _, stat.st_ino as _)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_for_the_group_of_its_folder_or_for_whoever_could_replace_it() {
+        for (parent, file) in [
+            (0o700, 0o600),
+            (0o755, 0o600),
+            (0o770, 0o600),
+            (0o2750, 0o600),
+            (0o2775, 0o660),
+            (0o3770, 0o660),
+            (0o777, 0o666),
+            (0o1777, 0o600),
+            (0o3777, 0o600),
+        ] {
+            let tmp = tempfile::tempdir().unwrap();
+            std::fs::set_permissions(tmp.path(), std::fs::Permissions::from_mode(parent)).unwrap();
+            let users = Users::of_folder(&rustix::fs::stat(tmp.path()).unwrap());
+            assert_eq!(users.file(), file, "{parent:o}");
+        }
+    }
+
+    #[test]
+    fn the_folder_is_for_those_who_may_write_the_file() {
+        for (file, wake) in [(0o600, 0o700), (0o660, 0o770), (0o644, 0o700), (0o666, 0o1777)] {
+            let tmp = tempfile::tempdir().unwrap();
+            let store = tmp.path().join("locks.db");
+            Folder::make(&store, Users::of(file)).unwrap();
+            let made = std::fs::metadata(tmp.path().join("locks.db-wake")).unwrap();
+            assert_eq!(made.mode() & 0o7777, wake, "{file:o}");
+        }
+    }
+
+    #[test]
+    fn a_link_or_a_file_is_not_taken_for_it() {
+        let tmp = tempfile::tempdir().unwrap();
+        let (store, wake) = (tmp.path().join("locks.db"), tmp.path().join("locks.db-wake"));
+        let users = Users::NOBODY;
+        std::os::unix::fs::symlink(tmp.path(), &wake).unwrap();
+        assert!(Folder::make(&store, users).unwrap_err().to_string().contains("a link"));
+        std::fs::remove_file(&wake).unwrap();
+        std::fs::write(&wake, "").unwrap();
+        assert!(Folder::make(&store, users).unwrap_err().to_string().contains("remove it"));
+    }
+}

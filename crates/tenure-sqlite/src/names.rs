@@ -1,0 +1,88 @@
+//! One file, one name: SQLite keeps its log and its shared memory beside the name that a file was opened by. Users of
+//! another name of the same file would have others, and both would be let in.
+
+use std::fmt;
+use std::path::Path;
+
+/// Why a file cannot be shared under its name.
+#[derive(Debug, PartialEq)]
+pub(crate) struct NotAlone {
+    pub(crate) what: String,
+    pub(crate) advice: String,
+}
+
+impl fmt::Display for NotAlone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.advice)
+    }
+}
+
+/// Whether all who use the file find the same log beside it.
+pub(crate) fn only_name(path: &Path) -> Result<(), NotAlone> {
+    let shown = path.display();
+    let apart = "users of different ones would not see each other's locks";
+    let links = rustix::fs::stat(path).map_or(1, |found| found.st_nlink);
+    if links > 1 {
+        return Err(NotAlone {
+            what: format!("{shown} has {links} names (hard links), and {apart}"),
+            advice: "remove the others (find -samefile shows them), or make them symbolic links".into(),
+        });
+    }
+    if is_mount_point(path) {
+        return Err(NotAlone {
+            what: format!("{shown} is mounted by itself, without what lies beside it, and {apart}"),
+            advice: "mount the folder that it is in, in every container that uses it".into(),
+        });
+    }
+    Ok(())
+}
+
+/// Whether the file itself is mounted there, as a container runtime does it with a single file.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn is_mount_point(path: &Path) -> bool {
+    use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+    let root = StatxAttributes::MOUNT_ROOT;
+    match statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS) {
+        Ok(found) if found.stx_attributes_mask.contains(root) => found.stx_attributes.contains(root),
+        // Kernels before 5.8 do not say.
+        _ => std::fs::read_to_string("/proc/self/mountinfo").is_ok_and(|mounts| is_mounted(&mounts, path)),
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn is_mount_point(_: &Path) -> bool {
+    false
+}
+
+#[cfg(any(target_os = "linux", target_os = "android", test))]
+/// Whether `path` is among the mount points of a `mountinfo`, of which they are the fifth field.
+fn is_mounted(mountinfo: &str, path: &Path) -> bool {
+    let wanted = path.to_string_lossy();
+    let written =
+        wanted.replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011").replace('\n', "\\012");
+    mountinfo.lines().any(|line| line.split(' ').nth(4) == Some(&*written))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_points_are_found_where_the_kernel_lists_them() {
+        let mounts = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+                      95 22 8:1 /srv/locks.db /data/a\\040b.db rw,relatime - ext4 /dev/sda1 rw\n";
+        assert!(is_mounted(mounts, Path::new("/data/a b.db")));
+        assert!(!is_mounted(mounts, Path::new("/data/a")));
+        assert!(!is_mounted(mounts, Path::new("/srv/locks.db")));
+    }
+
+    #[test]
+    fn an_ordinary_file_has_one_name() {
+        let tmp = tempfile::tempdir().unwrap();
+        let (path, link) = (tmp.path().join("a"), tmp.path().join("b"));
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(only_name(&path), Ok(()));
+        std::fs::hard_link(&path, link).unwrap();
+        assert!(only_name(&path).unwrap_err().what.contains("2 names"));
+    }
+}
