@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use rustix::process::{Pid, Signal, kill_process_group};
 use testbed::wait_until;
 
-use crate::common::{Bench, Running, child, in_time, is_alive, until_dead};
+use crate::common::{Bench, Running, child, children, in_time, is_alive, until_dead};
 
 const STUBBORN: &str = "trap '' TERM; echo $$ > pid; while :; do sleep 0.02; done";
 /// Neither part is a child of tenure's.
@@ -37,11 +37,13 @@ fn a_pipeline_dies_with_a_tenure_that_is_killed() {
     let bench = Bench::with("?lease=30m");
     let running = bench.start(&["run", "demo", "-c", PIPELINE]);
     let (a, b) = (bench.number("a"), bench.number("b"));
-    let guardian = child(running.id(), "tenure-guardian");
-    assert!(is_alive(a) && is_alive(b) && is_alive(guardian));
+    let children = children(running.id());
+    assert!(is_alive(a) && is_alive(b));
     running.send(Signal::KILL);
     // Not when the lease ends: that is in half an hour.
-    [a, b, guardian].into_iter().for_each(until_dead);
+    [a, b].into_iter().for_each(until_dead);
+    // And nobody stays to watch over nothing.
+    children.into_iter().for_each(|(pid, _)| until_dead(pid));
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn a_signal_to_all_processes_of_a_service_comes_once() {
             echo $$ > pid; until [ -e end ]; do sleep 0.02; done; exit 3' &
         tenure=$!
         until [ -s pid ]; do sleep 0.02; done
-        until guardian=$(grep -l tenure-guardian /proc/[0-9]*/comm | cut -d/ -f3) && [ "$guardian" ]; do sleep 0.02; done
+        guardian=$(grep -l tenure-guardian /proc/[0-9]*/comm | cut -d/ -f3)
         kill -TERM $(cat pid)
         until [ -s got ]; do sleep 0.02; done
         kill -TERM $guardian $tenure
@@ -184,17 +184,16 @@ fn a_signal_to_both_processes_of_tenure_is_passed_on() {
 #[test]
 fn as_the_first_process_of_a_container_it_reaps() {
     let bench = Bench::new();
-    let orphan = "(until [ -e go ]; do sleep 0.02; done) &";
-    let script = format!("sh -c '{orphan}'; until [ -e end ]; do sleep 0.02; done; exit 3");
-    let words = [env!("CARGO_BIN_EXE_tenure"), "run", "demo", "-c", &script];
+    let script = "sh -c 'sleep 600 &'; until [ -e end ]; do sleep 0.02; done; exit 3";
+    let words = [env!("CARGO_BIN_EXE_tenure"), "run", "demo", "-c", script];
     let Some(mut command) = first_process(&words) else { return };
     command.current_dir(bench.path("")).env("TENURE_URL", bench.url());
     let running = Running::captured(command);
     let tenure = u32::try_from(child(running.id(), "tenure")).unwrap();
-    // Its guardian, the command, and what has lost its parent.
-    wait_until("an orphan", || (children(tenure).len() == 3).then_some(()));
-    bench.touch("go");
-    wait_until("its end", || (children(tenure).len() == 2).then_some(()));
+    // It has lost its parent, and is given to the first process.
+    let orphan = child(tenure, "sleep");
+    kill_process(Pid::from_raw(orphan.try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
+    wait_until("its end", || children(tenure).iter().all(|(pid, _)| *pid != orphan).then_some(()));
     bench.touch("end");
     running.done().code(3);
 }
