@@ -38,6 +38,7 @@ examples! {
     rwlock = "../../../examples/rwlock.rs",
     semaphore = "../../../examples/semaphore.rs",
     stock = "../../../examples/stock.rs",
+    two_functions = "../../../examples/two_functions.rs",
 }
 
 fn main() -> ExitCode {

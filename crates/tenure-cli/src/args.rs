@@ -106,7 +106,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) what: What,
 
-    /// Give up when it is not held after DUR [default: wait for ever]
+    /// Give up when it is not held after DUR, connecting included [default: wait for ever, for a store that answers]
     #[arg(long, value_name = "DUR", value_parser = tenure::parse_duration, help_heading = "Waiting")]
     pub(crate) wait: Option<Duration>,
     /// Give up at once when it is busy
@@ -159,8 +159,18 @@ pub(crate) struct Run {
     /// A word for people, shown with the holder
     #[arg(long, value_name = "TEXT", help_heading = "Holding")]
     pub(crate) note: Option<String>,
+    /// Hold it under this word instead of a random one, where others go by it too: on Redis with layout=plain, and
+    /// redlock:. Whoever knows it can `tenure release NAME --token TOKEN`
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        value_parser = NonEmptyStringValueParser::new(),
+        help_heading = "Holding",
+        conflicts_with_all = ["fair", "shared", "exclusive", "limit"]
+    )]
+    pub(crate) token: Option<String>,
 
-    /// Exit code when it is busy, or still is after --wait
+    /// Exit code when it is busy, still is after --wait, or was in each round of a quorum
     #[arg(long, value_name = "CODE", default_value_t = 75, help_heading = "Exit codes")]
     pub(crate) busy_code: u8,
     /// Exit code when it was lost while CMD ran
@@ -180,6 +190,9 @@ pub(crate) struct What {
     /// Run SCRIPT with sh -c instead of a command
     #[arg(short = 'c', value_name = "SCRIPT")]
     pub(crate) script: Option<OsString>,
+    /// Let CMD use the store too: hand on TENURE_URL and its like although they contain a password
+    #[arg(long)]
+    pub(crate) share_store: bool,
 }
 
 #[derive(Debug, Args)]
@@ -210,6 +223,9 @@ pub(crate) struct Release {
     /// Only from this holder, as `show` names its hold
     #[arg(long, value_name = "HOLD")]
     pub(crate) hold: Option<String>,
+    /// As its holder, who took it under this token: no other hold is touched
+    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["force", "hold", "yes"])]
+    pub(crate) token: Option<String>,
     /// Do not ask
     #[arg(short, long)]
     pub(crate) yes: bool,
@@ -248,22 +264,34 @@ Examples:
 `tenure help run` has more, and the exit codes.";
 
 const RUN_HELP: &str = "\
-CMD sees TENURE_NAME, TENURE_FENCE (a number that grows with each grant) and TENURE_HOLD. \
-It runs in a process group of its own; TERM, INT, HUP, QUIT, USR1 and USR2 sent to tenure go to that whole group.
+CMD sees TENURE_NAME, TENURE_FENCE (a number that grows with each grant), TENURE_HOLD and TENURE_HOLDS, but no password \
+of the store unless --share-store says so. \
+It runs in a process group of its own; TERM, INT, HUP, QUIT, USR1 and USR2 sent to tenure go to that whole group, unless \
+systemd, or the first process, has sent them to all processes anyway. When CMD ends by one of them, so does tenure.
 
 When the name is about to be lost the group gets TERM, and KILL before the lease ends. When it was taken away, by \
-`tenure release --force` say, that shows at the next renewal: then KILL comes --grace after TERM. \
-On Linux CMD is killed when tenure is; what CMD itself started is not.
+`tenure release --force` say, that shows at the next renewal: then KILL comes --grace after TERM.
+
+A second process of tenure, in a session of its own, keeps watch: should tenure be stopped, it kills the group before \
+the lease ends; should tenure be killed, at once. Out of its reach is what leaves the process group, as daemons do, what \
+runs with rights that tenure does not have, as under sudo (say `sudo tenure run …` instead), what runs when both processes \
+of tenure are killed together, and a machine or container \
+that is frozen as a whole. What is protected can tell by the fence.
+
+A name that is held by a tenure around this one cannot be waited for: that one waits for this one to end. So \
+`tenure run n -- tenure run n -- CMD` is refused with exit code 2.
 
 Exit codes:
   CMD's own, or 128 + n when signal n ended it
-    2  wrong usage, address or option
-   69  the store cannot be reached (--unavailable-code)
-   75  busy, or still busy after --wait (--busy-code)
+    2  wrong usage, address or option, or a wait for itself
+   69  the store cannot be reached, for all of --wait if that is given (--unavailable-code)
+   75  busy, still busy after --wait, or after all rounds of a quorum (--busy-code)
    76  lost while CMD ran, or released by force (--lost-code)
   126  CMD cannot be run
   127  CMD was not found
   128 + n  signal n came while waiting
+
+Without --wait it waits for ever, unless the address of a quorum says how often to try (`tries=`).
 
 Examples:
   tenure run backup -- ./backup --full
@@ -271,12 +299,15 @@ Examples:
   tenure run report --max-hold 1h --note 'nightly report' -- ./report
   tenure run cache --shared -- ./read      and      tenure run cache --exclusive -- ./rebuild
   tenure run api --limit 4 --permits 2 -- ./heavy
+  tenure run order-42 --token request-7 --url 'redis://cache-1?layout=plain' -- ./charge
   TENURE_URL='sqlite:/var/lib/app/locks.db?lease=10s' tenure run job -- ./job";
 
 const RELEASE_HELP: &str = "\
 The holder learns at its next renewal, a third of its lease later at most, that it was released: until then it \
 may work on. What it protects can tell by the fence, which is larger for the next holder. A holder of another \
 library is `foreign`; it learns it in its own way.
+
+With --token it is released as by its holder: nobody is asked, and a hold under another token stays.
 
 Exit codes:
   0  it was released
@@ -317,6 +348,8 @@ mod tests {
             "tenure run n --lease 3s --max-hold 9s --wait 1s --shared --json -q -- true -x",
             "tenure run n --durability master -- true",
             "tenure run n --durability replicas:2 -- true",
+            "tenure run n --token t --wait 1s --share-store -- true",
+            "tenure release n --token t",
             "tenure --url memory: ls",
             "tenure ls --url memory: a/",
             "tenure release n --force --hold 4f3c:-5 --yes",
@@ -345,6 +378,8 @@ mod tests {
             "tenure run n --durability 2 -- true",
             "tenure run n --durability replicas:0 -- true",
             "tenure run n --busy-code 256 -- true",
+            "tenure run n --token t --fair -- true",
+            "tenure release n --token t --force",
             "tenure elect n",
             "tenure elect n -c true -- true",
             "tenure elect n --max-hold 0s -- true",

@@ -2,11 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
 use tenure::{Client, Election, Error, Guard, Result};
 use tokio::time::sleep;
 
 use crate::args::Elect;
+use crate::exit::Exit;
+use crate::guardian::Guardian;
+use crate::job::reap_orphans;
+use crate::nested;
 use crate::report::{Event, Report};
 use crate::run::close;
 use crate::signals::Signals;
@@ -16,17 +19,28 @@ use crate::work::{End, Work, release};
 /// How long a store that fails is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The exit code.
-pub(crate) async fn elect(client: &Client, elect: &Elect, report: Report) -> Result<u8> {
+/// How tenure ends.
+pub(crate) async fn elect(
+    client: &Client,
+    elect: &Elect,
+    guardian: &mut Guardian,
+    report: Report,
+) -> Result<Exit> {
     let failed = |e| Error::Config(format!("cannot listen to signals: {e}"));
     let mut signals = Signals::listen().map_err(failed)?;
-    let code = terms(client, elect, report, &mut signals).await;
+    let exit = terms(client, elect, guardian, report, &mut signals).await;
     close(client, report, &mut signals).await;
-    code
+    exit
 }
 
 /// One term of office after the other.
-async fn terms(client: &Client, elect: &Elect, report: Report, signals: &mut Signals) -> Result<u8> {
+async fn terms(
+    client: &Client,
+    elect: &Elect,
+    guardian: &mut Guardian,
+    report: Report,
+    signals: &mut Signals,
+) -> Result<Exit> {
     let election = template(client, elect);
     let work = Work {
         name: &elect.name,
@@ -40,16 +54,20 @@ async fn terms(client: &Client, elect: &Elect, report: Report, signals: &mut Sig
     let mut first = tokio::select! {
         biased;
         led = election.try_campaign() => led?,
-        signal = signals.next_end() => return Ok(ended_by(signal)),
+        signal = signals.next_end() => return Ok(Exit::by(signal)),
     };
+    if first.is_none() {
+        nested::refuse_own(client, &elect.name, 1).await?;
+    }
     loop {
         let guard = match first.take() {
             Some(guard) => guard,
             None => tokio::select! {
                 biased;
                 led = campaign(&election, report) => led?,
-                signal = signals.next_end() => return Ok(ended_by(signal)),
+                signal = signals.next_end() => return Ok(Exit::by(signal)),
                 () = tell(client, &elect.name, report, begun) => continue,
+                () = reap_orphans(guardian) => continue,
             },
         };
         let waited_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -59,14 +77,14 @@ async fn terms(client: &Client, elect: &Elect, report: Report, signals: &mut Sig
             hold: guard.id(),
             waited_ms,
         });
-        match work.run(client, &guard, report, signals).await {
+        match work.run(client, &guard, guardian, report, signals).await {
             // Whoever was told to go away does not stand again.
-            End::Lost { told: Some(signal) } => return Ok(ended_by(signal)),
+            End::Lost { told: Some(signal) } => return Ok(Exit::by(signal)),
             End::Lost { told: None } if !elect.once => begun = Instant::now(),
-            End::Itself(code) if release(guard, &elect.name, code, report, signals).await => {
-                return Ok(code);
+            End::Itself(exit) if release(guard, &elect.name, exit.code, report, signals).await => {
+                return Ok(exit);
             }
-            _ => return Ok(elect.lost_code),
+            _ => return Ok(Exit::code(elect.lost_code)),
         }
     }
 }
@@ -99,8 +117,4 @@ async fn campaign(election: &Election, report: Report) -> Result<Guard> {
             led => return led,
         }
     }
-}
-
-fn ended_by(signal: Signal) -> u8 {
-    128 + signal.as_raw() as u8
 }

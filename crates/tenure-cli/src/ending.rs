@@ -6,6 +6,8 @@ use tenure::{LostReason, Time};
 
 /// A hold is looked at this often at least, since timers stand still while the machine sleeps.
 const LOOK: Duration = Duration::from_secs(1);
+/// And this often in the time that it is certain for, so that the guardian knows of each renewal.
+const LOOKS: u32 = 8;
 /// Two ends that are less than this apart are one.
 const SAME: Duration = Duration::from_millis(100);
 
@@ -37,14 +39,27 @@ impl Span {
     }
 }
 
+/// An end that no renewal puts off.
+#[derive(Debug)]
+struct Limit {
+    span: Span,
+    at: Time,
+    /// For people.
+    why: String,
+}
+
 #[derive(Debug)]
 pub(crate) struct Ending {
     grace: Duration,
-    lease: Span,
+    /// What a renewal gives.
+    valid: Span,
+    /// Until when it was certain at the last look.
+    until: Time,
     /// What ends, for people.
     what: String,
+    session: bool,
     renewed: bool,
-    max_hold: Option<(Span, Time)>,
+    limits: Vec<Limit>,
     phase: Phase,
 }
 
@@ -64,18 +79,41 @@ impl Ending {
         renewed: bool,
         max_hold: Option<Duration>,
     ) -> Self {
-        let max_hold = max_hold.map(|limit| (Span::new(limit, grace), now.after(limit)));
-        let what = format!("lease of {lease:?}");
-        Self { grace, lease: Span::new(lease, grace), what, renewed, max_hold, phase: Phase::Held }
+        let mut ending = Self {
+            grace,
+            valid: Span::new(lease, grace),
+            until: now.after(lease),
+            what: format!("lease of {lease:?}"),
+            session: false,
+            renewed,
+            limits: Vec::new(),
+            phase: Phase::Held,
+        };
+        if let Some(limit) = max_hold {
+            let why = format!("it was held for as long as --max-hold {limit:?} allows");
+            ending.limit(now, limit, why);
+        }
+        ending
     }
 
-    /// The same where a session keeps the hold alive, which is certain for this long at a time.
-    pub(crate) fn with_session(mut self, certain: Duration) -> Self {
-        if certain < self.lease.length {
-            self.lease = Span::new(certain, self.grace);
-            self.what = "session".into();
+    /// The same where a session keeps the hold alive, whatever its lease, and is certain for this long at first.
+    ///
+    /// Each later proof gives less: the servers may not all have heard of it yet, which takes up to half of the
+    /// session's timeout. How much less shows once the session was renewed.
+    pub(crate) fn with_session(mut self, now: Time, certain: Duration) -> Self {
+        if !self.renewed {
+            let why = format!("its {} ends", self.what);
+            self.limit(now, self.valid.length, why);
         }
+        self.valid = Span::new(certain / 2, self.grace);
+        self.until = now.after(certain);
+        self.what = "session".into();
+        (self.session, self.renewed) = (true, true);
         self
+    }
+
+    fn limit(&mut self, now: Time, length: Duration, why: String) {
+        self.limits.push(Limit { span: Span::new(length, self.grace), at: now.after(length), why });
     }
 
     /// Whether the command was told to end.
@@ -86,6 +124,18 @@ impl Ending {
     /// Whether KILL was sent.
     pub(crate) fn is_over(&self) -> bool {
         self.phase == Phase::Killed
+    }
+
+    /// When the guardian is to end it, where a look at `now` finds it certain for another `left`: after tenure itself
+    /// would, and still before the end.
+    pub(crate) fn at_the_latest(&self, now: Time, left: Duration) -> Time {
+        let before_its_end =
+            self.limits.iter().map(|l| l.span.margin).fold(self.valid.margin, Duration::min) / 2;
+        match self.phase {
+            Phase::Held => now.after(left.saturating_sub(before_its_end)),
+            Phase::Ending { kill_at } => kill_at.after(before_its_end),
+            Phase::Killed => now,
+        }
     }
 
     /// What to do at `now`, when the hold is certain for another `left`, or is `lost`. Once begun, an ending goes on
@@ -110,29 +160,41 @@ impl Ending {
     }
 
     fn while_held(&mut self, now: Time, left: Duration) -> Step {
-        let mut look = LOOK;
-        let limit = self.max_hold.map(|(span, end)| (span, end.since(now)));
-        // What a guard has left ends with its limit too, which was counted from a moment earlier. The lease has more.
-        let limited = limit.is_some_and(|(_, limit)| left + SAME >= limit);
+        // What a guard has left ends with its limits too, which were counted from a moment earlier. What is renewed
+        // has more.
+        let limited = self.limits.iter().any(|limit| left + SAME >= limit.at.since(now));
+        let mut look = LOOK.min(self.valid.length / LOOKS);
         if !limited {
-            if left <= self.lease.grace {
+            self.measure(now, left);
+            if left <= self.valid.grace {
                 let why = match self.renewed {
                     true => format!("it could not be renewed, and its {} ends", self.what),
                     false => format!("its {} ends", self.what),
                 };
-                return self.begin(now.after(left.saturating_sub(self.lease.margin)), why);
+                return self.begin(now.after(left.saturating_sub(self.valid.margin)), why);
             }
-            look = look.min(left - self.lease.grace);
+            look = look.min(left - self.valid.grace);
         }
-        if let Some((span, limit)) = limit {
-            let left = if limited { left.min(limit) } else { limit };
-            if left <= span.grace {
-                let why = format!("it was held for as long as --max-hold {:?} allows", span.length);
-                return self.begin(now.after(left.saturating_sub(span.margin)), why);
+        for limit in &self.limits {
+            let ends = limit.at.since(now);
+            let left = if left + SAME >= ends { left.min(ends) } else { ends };
+            if left <= limit.span.grace {
+                let (why, margin) = (limit.why.clone(), limit.span.margin);
+                return self.begin(now.after(left.saturating_sub(margin)), why);
             }
-            look = look.min(left - span.grace);
+            look = look.min(left - limit.span.grace);
         }
         Step::Wait(look)
+    }
+
+    /// A session that was renewed since the last look is certain for `left` at least after a renewal. Nothing is known
+    /// of what the next one will give, but that it comes when a third of this has passed.
+    fn measure(&mut self, now: Time, left: Duration) {
+        let until = now.after(left);
+        if self.session && until > self.until.after(SAME / 10) {
+            self.valid = Span::new(left, self.grace);
+        }
+        self.until = until;
     }
 
     fn begin(&mut self, kill_at: Time, why: String) -> Step {
@@ -158,8 +220,8 @@ mod tests {
     #[test]
     fn a_lease_ends_with_term_and_then_kill_before_its_end() {
         let mut ending = Ending::new(START, s(5.0), s(3.0), false, None);
-        assert_eq!(ending.step(at(0.0), s(2.9), None), Step::Wait(s(1.0)));
-        assert_eq!(ending.step(at(1.5), s(1.4), None), Step::Wait(s(0.4)));
+        assert_eq!(ending.step(at(0.0), s(2.9), None), Step::Wait(s(0.375)));
+        assert_eq!(ending.step(at(1.7), s(1.2), None), Step::Wait(s(0.2)));
         assert!(matches!(ending.step(at(1.9), s(1.0), None), Step::Term(why) if why.contains("lease of 3s")));
         assert_eq!(ending.step(at(2.0), s(0.9), None), Step::Wait(s(0.6)));
         assert_eq!(ending.step(at(2.6), s(0.3), None), Step::Kill);
@@ -168,13 +230,80 @@ mod tests {
 
     #[test]
     fn a_session_may_be_shorter_than_the_lease() {
-        let mut ending = Ending::new(START, s(5.0), s(30.0), true, None).with_session(s(3.6));
-        assert_eq!(ending.step(at(0.0), s(3.6), None), Step::Wait(s(1.0)));
-        assert_eq!(ending.step(at(9.0), s(2.2), None), Step::Wait(s(1.0)));
+        let mut ending = Ending::new(START, s(5.0), s(30.0), true, None).with_session(START, s(3.6));
+        assert!(matches!(ending.step(at(0.0), s(3.6), None), Step::Wait(_)));
+        assert!(matches!(ending.step(at(9.0), s(1.8), None), Step::Wait(_)), "it was renewed");
+        assert!(matches!(ending.step(at(10.1), s(0.7), None), Step::Wait(_)), "a third of 1.8 s is left");
         assert!(
-            matches!(ending.step(at(10.0), s(1.2), None), Step::Term(why) if why.contains("its session ends"))
+            matches!(ending.step(at(10.2), s(0.6), None), Step::Term(why) if why.contains("its session ends"))
         );
-        assert_eq!(ending.step(at(10.9), s(0.3), None), Step::Kill);
+        assert_eq!(ending.step(at(10.62), s(0.18), None), Step::Kill);
+    }
+
+    /// What is left of a hold in a session of this length, whose servers tell their leader of a proof only after
+    /// `lag`. The leader is asked every sixteenth of the session, and the hold renewed when a third of what it had is
+    /// over; both are late by as much as `late` says.
+    struct Session {
+        length: f64,
+        lag: f64,
+        until: f64,
+        renew_at: f64,
+    }
+
+    impl Session {
+        fn new(length: f64) -> Self {
+            Self { length, lag: f64::min(3.2, length / 2.0), until: length * 0.99, renew_at: length * 0.33 }
+        }
+
+        fn left(&mut self, now: f64, late: f64) -> f64 {
+            while self.renew_at <= now {
+                let every = self.length / 16.0;
+                let answered = ((self.renew_at - late) / every).floor() * every;
+                let heard = ((answered - self.lag) / every).floor() * every;
+                self.until = self.until.max(heard.max(0.0) + self.length * 0.99);
+                self.renew_at += (self.until - self.renew_at) / 3.0 + late;
+            }
+            self.until - now
+        }
+    }
+
+    #[test]
+    fn a_healthy_session_is_never_given_up() {
+        for length in [4.0, 6.0, 8.0, 10.0, 30.0] {
+            for late in [0.0, 0.05, 0.1, 0.2] {
+                let mut session = Session::new(length);
+                let mut ending =
+                    Ending::new(START, s(5.0), s(30.0), true, None).with_session(START, s(length * 0.99));
+                let mut now = 0.0;
+                while now < 120.0 {
+                    let left = session.left(now, late);
+                    match ending.step(at(now), s(left), None) {
+                        Step::Wait(pause) => now += pause.as_secs_f64().max(0.001) + late,
+                        step => panic!("{length} s, {late} s late: {step:?} after {now} s, {left} s left"),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_fixed_lease_in_a_session_ends_with_the_lease() {
+        let mut ending = Ending::new(START, s(5.0), s(9.0), false, None).with_session(START, s(3.96));
+        assert!(matches!(ending.step(at(0.0), s(3.96), None), Step::Wait(_)));
+        assert!(matches!(ending.step(at(5.9), s(1.9), None), Step::Wait(_)));
+        let ends = ending.step(at(6.0), s(1.9), None);
+        assert!(matches!(&ends, Step::Term(why) if why.contains("its lease of 9s ends")), "{ends:?}");
+    }
+
+    #[test]
+    fn the_guardian_comes_after_tenure_and_before_the_end() {
+        let mut ending = Ending::new(START, s(5.0), s(30.0), true, None);
+        assert_eq!(ending.at_the_latest(at(1.0), s(29.0)), at(29.75));
+        assert!(matches!(ending.step(at(25.0), s(5.0), None), Step::Term(_)));
+        // KILL comes at 29.5 s, whatever is renewed now.
+        assert_eq!(ending.at_the_latest(at(26.0), s(30.0)), at(29.75));
+        assert_eq!(ending.step(at(29.5), s(0.5), None), Step::Kill);
+        assert_eq!(ending.at_the_latest(at(29.5), s(0.0)), at(29.5));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The command as a job: a process group of its own, its exit code, its stops, and its death with tenure's.
+//! The command as a job: a process group of its own, its end, its stops, and its death with tenure's.
 
 use std::future::pending;
 use std::io;
@@ -7,18 +7,24 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_current_process_group, kill_process,
-    kill_process_group, test_kill_process_group, waitpgid, waitpid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_current_process_group,
+    kill_process, kill_process_group, test_kill_process_group, wait, waitid, waitpgid,
 };
+use tenure::Time;
 use tokio::signal::unix;
 
+use crate::exit::Exit;
+use crate::guardian::Guardian;
 use crate::signals::{Disposition, is_ignored, listen};
 use crate::terminal::Terminal;
 
-pub(crate) struct Job {
+pub(crate) struct Job<'a> {
     group: Pid,
+    guardian: &'a mut Guardian,
     /// The command itself; its process group may outlive it.
     running: bool,
+    /// It was told to end, and all that it started with it.
+    ending: bool,
     children: unix::Signal,
     /// Ctrl-Z while tenure is in the foreground.
     stops: Option<unix::Signal>,
@@ -29,28 +35,30 @@ pub(crate) struct Job {
 /// What happened to the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// It ended with this code: 128 + n if signal n ended it.
-    Ended(u8),
+    /// It ended, and tenure is to end alike.
+    Ended(Exit),
     /// It was stopped from the terminal, as Ctrl-Z does.
     Stopped,
     /// Tenure was asked to stop, and passed that on.
     StopAsked,
 }
 
-impl Job {
-    /// Starts the command. To be called on the main thread: on Linux the death of the thread that calls this is what
-    /// kills the command.
-    pub(crate) fn spawn(mut command: Command) -> io::Result<Self> {
+impl<'a> Job<'a> {
+    /// Starts the command, which the guardian kills at `until` unless it is told otherwise. To be called on the main
+    /// thread: on Linux the death of the thread that calls this is what kills the command.
+    pub(crate) fn spawn(mut command: Command, guardian: &'a mut Guardian, until: Time) -> io::Result<Self> {
         // Before the start, or its end might be missed.
         let children = listen(Signal::CHILD)?;
         let continues = listen(Signal::CONT)?;
         let stops = if is_ignored(Signal::TSTP) { None } else { Some(listen(Signal::TSTP)?) };
         command.process_group(0);
         die_with_parent(&mut command);
-        let child = command.spawn()?;
+        guardian.watch_from_the_start(&mut command, until);
+        let child = command.spawn().inspect_err(|_| guardian.rest())?;
         let group = Pid::from_child(&child);
+        let terminal = Terminal::controlling();
         let mut job =
-            Self { group, running: true, children, stops, continues, terminal: Terminal::controlling() };
+            Self { group, guardian, running: true, ending: false, children, stops, continues, terminal };
         if Terminal::is_ours_alone() {
             job.give_terminal();
         }
@@ -63,18 +71,27 @@ impl Job {
             if !self.running {
                 return pending().await;
             }
-            match waitpid(Some(self.group), WaitOptions::NOHANG | WaitOptions::UNTRACED) {
-                Ok(Some((_, status))) => {
+            if !self.ending && self.has_ended() {
+                // Before it is reaped: after that its number may be given to others, who are not to be killed.
+                self.guardian.rest();
+            }
+            match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+                Ok(Some((child, status))) if child == self.group => {
                     if let Some(change) = self.judge(status) {
                         return change;
                     }
+                    continue;
+                }
+                // The guardian, or what has lost its parent and was given to the first process of a container.
+                Ok(Some((child, _))) => {
+                    self.guardian.is_reaped(child);
                     continue;
                 }
                 Ok(None) => {}
                 // Not a child any more: nothing will ever be heard of it.
                 Err(_) => {
                     self.running = false;
-                    return Change::Ended(u8::MAX);
+                    return Change::Ended(Exit::code(u8::MAX));
                 }
             }
             let Self { children, stops, .. } = self;
@@ -97,12 +114,27 @@ impl Job {
             return (mirrored && !(wants_terminal && self.give_terminal())).then_some(Change::Stopped);
         }
         self.running = false;
-        let code = match (status.exit_status(), status.terminating_signal()) {
-            (Some(code), _) => code,
-            (_, Some(signal)) => 128 + signal,
-            _ => i32::from(u8::MAX),
-        };
-        Some(Change::Ended(u8::try_from(code).unwrap_or(u8::MAX)))
+        let in_foreground = self.terminal.as_ref().is_some_and(Terminal::is_given);
+        Some(Change::Ended(Exit::of_command(status, in_foreground)))
+    }
+
+    fn has_ended(&self) -> bool {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(self.group), look).is_ok_and(|status| status.is_some())
+    }
+
+    /// The guardian kills the group at `until`, should tenure not come to say more.
+    pub(crate) fn is_held_until(&mut self, until: Time) {
+        if self.running || self.ending {
+            self.guardian.watch_until(self.group, until);
+        }
+    }
+
+    /// Passes a signal on that was sent to tenure, unless whoever sent it has sent it to all.
+    pub(crate) async fn pass_on(&mut self, signal: Signal) {
+        if !self.guardian.got_too(signal).await {
+            self.send(signal);
+        }
     }
 
     /// Sends a signal to the whole group.
@@ -112,7 +144,8 @@ impl Job {
     }
 
     /// Tells the command to end, and all that it started.
-    pub(crate) fn end(&self) {
+    pub(crate) fn end(&mut self) {
+        self.ending = true;
         // Those that lose their parent become tenure's children: where nobody reaps them they would seem to live on.
         #[cfg(target_os = "linux")]
         let _ = rustix::process::set_child_subreaper(Some(getpid()));
@@ -161,6 +194,26 @@ impl Job {
     }
 }
 
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        // The end of a tenure that panics is its death: what it ran is not left alone.
+        if !std::thread::panicking() {
+            self.guardian.rest();
+        }
+    }
+}
+
+/// Reaps what has lost its parent and was given to tenure, which is the first process of a container. Never returns.
+pub(crate) async fn reap_orphans(guardian: &mut Guardian) {
+    let Ok(mut children) = listen(Signal::CHILD) else { return pending().await };
+    loop {
+        while let Ok(Some((child, _))) = wait(WaitOptions::NOHANG) {
+            guardian.is_reaped(child);
+        }
+        children.recv().await;
+    }
+}
+
 async fn heard(signal: &mut Option<unix::Signal>) {
     match signal {
         Some(signal) => {
@@ -187,6 +240,6 @@ fn die_with_parent(command: &mut Command) {
     }
 }
 
-/// There is no such thing here: a command outlives a tenure that is killed.
+/// There is no such thing here: what is left to the guardian is done a moment later.
 #[cfg(not(target_os = "linux"))]
 fn die_with_parent(_: &mut Command) {}

@@ -8,8 +8,11 @@ mod config;
 mod doctor;
 mod elect;
 mod ending;
+mod exit;
+mod guardian;
 mod inspect;
 mod job;
+mod nested;
 mod people;
 mod release;
 mod report;
@@ -23,72 +26,126 @@ mod top;
 mod wait;
 mod work;
 
+use std::time::Instant;
+
 use clap::{CommandFactory, Parser};
 use tenure::{Client, Error, Result};
 
 use crate::args::{Cli, Command, Completions, Global};
+use crate::exit::Exit;
+use crate::guardian::Guardian;
 use crate::report::Report;
+use crate::wait::Retries;
 
 /// Wrong usage, address or option.
 const USAGE: u8 = 2;
 /// The store cannot be reached, unless `--unavailable-code` says otherwise.
 const UNAVAILABLE: u8 = 69;
+/// The command cannot be run.
+const CANNOT_RUN: u8 = 126;
 
 fn main() {
     if std::env::args_os().len() < 2 {
         let _ = Cli::command().print_help();
         std::process::exit(i32::from(USAGE));
     }
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
     let report = Report { json: cli.global.json, quiet: cli.global.quiet };
-    let code = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    run(&cli, report).now()
+}
+
+/// Ends with what is wrong about the command line, said as JSON where the rest would be.
+fn refuse(error: &clap::Error) -> ! {
+    let json = std::env::args_os().take_while(|arg| arg != "--").any(|arg| arg == "--json");
+    if !json || !error.use_stderr() {
+        error.exit();
+    }
+    Report { json, quiet: false }.error(error.render().to_string().trim_start_matches("error: ").trim_end());
+    std::process::exit(error.exit_code())
+}
+
+fn run(cli: &Cli, report: Report) -> Exit {
+    // Before there are other threads, which would not be copied with the process.
+    let mut guardian = match cli.command {
+        Command::Run(_) | Command::Elect(_) => match Guardian::start() {
+            Ok(guardian) => Some(guardian),
+            Err(error) => {
+                report.error(format!("cannot start the process that guards the command: {error}"));
+                return Exit::code(CANNOT_RUN);
+            }
+        },
+        _ => None,
+    };
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
-            let code = runtime.block_on(dispatch(&cli, report));
+            let exit = runtime.block_on(dispatch(cli, guardian.as_mut(), report));
             // Nothing that is still under way is worth waiting for.
             runtime.shutdown_background();
-            code
+            exit
         }
         Err(error) => {
             report.error(error);
-            UNAVAILABLE
+            Exit::code(UNAVAILABLE)
         }
-    };
-    std::process::exit(i32::from(code));
+    }
 }
 
-async fn dispatch(cli: &Cli, report: Report) -> u8 {
-    let (result, unavailable) = match &cli.command {
-        Command::Run(run) => {
-            (with(cli, report, async |c| run::run(c, run, report).await).await, run.unavailable_code)
+async fn dispatch(cli: &Cli, guardian: Option<&mut Guardian>, report: Report) -> Exit {
+    let code = |code| Ok(Exit::code(code));
+    let (result, unavailable) = match (&cli.command, guardian) {
+        (Command::Run(run), Some(guardian)) => {
+            let until = run.wait.and_then(|wait| Instant::now().checked_add(wait));
+            let work = async |c: &Client| run::run(c, run, until, guardian, report).await;
+            (with(cli, report, until, work).await, run.unavailable_code)
         }
-        Command::Elect(elect) => {
-            (with(cli, report, async |c| elect::elect(c, elect, report).await).await, elect.unavailable_code)
+        (Command::Elect(elect), Some(guardian)) => {
+            let work = async |c: &Client| elect::elect(c, elect, guardian, report).await;
+            (with(cli, report, None, work).await, elect.unavailable_code)
         }
-        Command::Ls(ls) => (with(cli, report, async |c| inspect::ls(c, ls, report).await).await, UNAVAILABLE),
-        Command::Show(show) => {
-            (with(cli, report, async |c| inspect::show(c, show, report).await).await, UNAVAILABLE)
+        (Command::Run(_) | Command::Elect(_), None) => unreachable!("it is started for these"),
+        (command, _) => {
+            let answered = match command {
+                Command::Config(command) => config::config(&cli.global, *command, report),
+                Command::Completions(completions) => complete(completions),
+                asking => with(cli, report, None, async |c: &Client| ask(c, asking, report).await).await,
+            };
+            (answered.and_then(code), UNAVAILABLE)
         }
-        Command::Top(top) => (with(cli, report, async |c| top::top(c, top, report).await).await, UNAVAILABLE),
-        Command::Release(release) => {
-            (with(cli, report, async |c| release::release(c, release, report).await).await, UNAVAILABLE)
-        }
-        Command::Config(command) => (config::config(&cli.global, *command, report), UNAVAILABLE),
-        Command::Doctor(doctor) => {
-            (with(cli, report, async |c| doctor::doctor(c, doctor, report).await).await, UNAVAILABLE)
-        }
-        Command::Completions(completions) => (complete(completions), USAGE),
     };
     result.unwrap_or_else(|error| {
         report.error(&error);
-        match error {
+        Exit::code(match error {
             Error::Unavailable { .. } | Error::Unknown { .. } => unavailable,
             _ => USAGE,
-        }
+        })
     })
 }
 
-async fn with(cli: &Cli, report: Report, work: impl AsyncFnOnce(&Client) -> Result<u8>) -> Result<u8> {
-    work(&connect(&cli.global, report).await?).await
+/// Commands that ask the store and end, and leave nothing of theirs with it.
+async fn ask(client: &Client, command: &Command, report: Report) -> Result<u8> {
+    let answered = match command {
+        Command::Ls(ls) => inspect::ls(client, ls, report).await,
+        Command::Show(show) => inspect::show(client, show, report).await,
+        Command::Top(top) => top::top(client, top, report).await,
+        Command::Release(release) => release::release(client, release, report).await,
+        Command::Doctor(doctor) => doctor::doctor(client, doctor, report).await,
+        Command::Run(_) | Command::Elect(_) | Command::Config(_) | Command::Completions(_) => {
+            unreachable!("these do not only ask")
+        }
+    };
+    // Nothing is held that could be left.
+    let _ = client.close().await;
+    answered
+}
+
+/// Does `work` with a client. Until `until` a store that cannot be reached is tried again.
+async fn with<T>(
+    cli: &Cli,
+    report: Report,
+    until: Option<Instant>,
+    work: impl AsyncFnOnce(&Client) -> Result<T>,
+) -> Result<T> {
+    work(&connect(&cli.global, report, until).await?).await
 }
 
 fn complete(completions: &Completions) -> Result<u8> {
@@ -98,17 +155,22 @@ fn complete(completions: &Completions) -> Result<u8> {
     Ok(0)
 }
 
-async fn connect(global: &Global, report: Report) -> Result<Client> {
+async fn connect(global: &Global, report: Report, until: Option<Instant>) -> Result<Client> {
     let config = global.config()?;
-    let entries = config.entries();
-    let is_sqlite = entries.iter().any(|e| e.key == "type" && e.value == "sqlite");
-    if is_sqlite && !entries.iter().any(|e| e.key == "path") {
-        let default = tenure::sqlite::default_path();
-        if default.fallback && !global.quiet {
-            report.warn(format!("HOME is not set: using {}", default.path.display()));
+    let (mut retries, mut told) = (Retries::new(until), false);
+    loop {
+        match config.connect().await {
+            Err(error) if error.is_transient() && until.is_some() => {
+                if !std::mem::replace(&mut told, true) {
+                    report.warn(format!("waiting: {error}"));
+                }
+                if !retries.pause().await {
+                    return Err(error);
+                }
+            }
+            connected => return connected,
         }
     }
-    config.connect().await
 }
 
 /// Writes a result to standard output.

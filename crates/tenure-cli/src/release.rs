@@ -1,4 +1,4 @@
-//! `tenure release --force`: take a name from whoever holds it.
+//! `tenure release`: take a name from whoever holds it, by force, or give it back by the token under which it is held.
 
 use std::io::{self, IsTerminal, Write, stderr, stdin};
 
@@ -22,9 +22,12 @@ struct Released<'a> {
 /// The exit code: 0 released, 1 nobody held it or the answer was no.
 pub(crate) async fn release(client: &Client, release: &Release, report: Report) -> Result<u8> {
     let name = Name::new(&release.name)?;
+    if let Some(token) = &release.token {
+        return by_token(client, &name, token, report).await;
+    }
     if !release.force {
         return Err(Error::Config(format!(
-            "only its holder can release {}: end that process, or take it away with --force",
+            "only its holder can release {}: end that process, release it by its --token, or take it away with --force",
             printable(name.as_str())
         )));
     }
@@ -58,6 +61,27 @@ pub(crate) async fn release(client: &Client, release: &Release, report: Report) 
         output(&format!("released {}, held by {who}{note}\n", printable(name.as_str())))?;
     }
     Ok(0)
+}
+
+/// What was released by its token, for programs.
+#[derive(Serialize)]
+struct ByToken<'a> {
+    name: &'a Name,
+    token: &'a str,
+    released: bool,
+}
+
+/// As its holder does. What is held under another token is not touched.
+async fn by_token(client: &Client, name: &Name, token: &str, report: Report) -> Result<u8> {
+    let released = client.lock(name.as_str()).release_by(token).await?;
+    if report.json {
+        output(&json(&ByToken { name, token, released }))?;
+    } else if released {
+        output(&format!("released {}\n", printable(name.as_str())))?;
+    } else if !report.quiet {
+        report.warn(format!("nobody holds {} under that token", printable(name.as_str())));
+    }
+    Ok(u8::from(!released))
 }
 
 fn nobody(release: &Release, name: &Name, report: Report) -> Result<u8> {

@@ -1,26 +1,45 @@
 //! `tenure run`: hold a name, run a command, end it before the hold does, pass its code on.
 
+use std::time::Instant;
+
 use tenure::{Client, Error, Guard, Result};
 
 use crate::args::Run;
+use crate::exit::Exit;
+use crate::guardian::Guardian;
+use crate::job::reap_orphans;
 use crate::report::Report;
 use crate::signals::Signals;
 use crate::wait::{self, Got};
 use crate::work::{End, Work, release};
 
-/// The exit code.
-pub(crate) async fn run(client: &Client, run: &Run, report: Report) -> Result<u8> {
+/// How tenure ends. `--wait` ends at `until`.
+pub(crate) async fn run(
+    client: &Client,
+    run: &Run,
+    until: Option<Instant>,
+    guardian: &mut Guardian,
+    report: Report,
+) -> Result<Exit> {
     let failed = |e| Error::Config(format!("cannot listen to signals: {e}"));
     let mut signals = Signals::listen().map_err(failed)?;
-    let got = wait::acquire(client, run, report, &mut signals).await;
-    let code = match got {
-        Ok(Got::Held(guard)) => Ok(held(client, run, guard, report, &mut signals).await),
-        Ok(Got::Busy) => Ok(run.busy_code),
-        Ok(Got::Signal(signal)) => Ok(128 + signal.as_raw() as u8),
+    let got = tokio::select! {
+        got = wait::acquire(client, run, until, report, &mut signals) => got,
+        () = reap_orphans(guardian) => unreachable!("it goes on for ever"),
+    };
+    let exit = match got {
+        Ok(Got::Held(guard)) => Ok(held(client, run, guard, guardian, report, &mut signals).await),
+        Ok(Got::Busy) => Ok(Exit::code(run.busy_code)),
+        // A quorum that was tried as often as its address says: others were in the way each time.
+        Err(error @ Error::GaveUp { .. }) => {
+            report.error(error);
+            Ok(Exit::code(run.busy_code))
+        }
+        Ok(Got::Signal(signal)) => Ok(Exit::by(signal)),
         Err(error) => Err(error),
     };
     close(client, report, &mut signals).await;
-    code
+    exit
 }
 
 /// Waits until what is held is given back.
@@ -34,11 +53,18 @@ pub(crate) async fn close(client: &Client, report: Report, signals: &mut Signals
     }
 }
 
-async fn held(client: &Client, run: &Run, guard: Guard, report: Report, signals: &mut Signals) -> u8 {
+async fn held(
+    client: &Client,
+    run: &Run,
+    guard: Guard,
+    guardian: &mut Guardian,
+    report: Report,
+    signals: &mut Signals,
+) -> Exit {
     let work =
         Work { name: &run.name, what: &run.what, lease: run.lease, max_hold: run.max_hold, grace: run.grace };
-    match work.run(client, &guard, report, signals).await {
-        End::Itself(code) if release(guard, &run.name, code, report, signals).await => code,
-        _ => run.lost_code,
+    match work.run(client, &guard, guardian, report, signals).await {
+        End::Itself(exit) if release(guard, &run.name, exit.code, report, signals).await => exit,
+        _ => Exit::code(run.lost_code),
     }
 }

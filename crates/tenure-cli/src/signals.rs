@@ -2,13 +2,14 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::task::Poll;
 
 use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
 /// What is passed on.
-const PASSED_ON: [Signal; 6] =
+pub(crate) const PASSED_ON: [Signal; 6] =
     [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
 
 /// The signals sent to tenure, from the moment this is made.
@@ -104,6 +105,51 @@ impl Drop for Disposition {
     fn drop(&mut self) {
         // SAFETY: `before` is what was in force.
         unsafe { libc::sigaction(self.signal.as_raw(), &raw const self.before, std::ptr::null_mut()) };
+    }
+}
+
+/// Signals of a process without other threads, to be taken one by one instead of being acted upon. All others are
+/// blocked as well, but those that cannot be.
+pub(crate) struct SignalQueue(Option<OwnedFd>);
+
+impl SignalQueue {
+    #[allow(unsafe_code)]
+    pub(crate) fn new(wanted: &[Signal]) -> Self {
+        // SAFETY: both sets are made by the calls that are for it before they are used; a descriptor that was just
+        // made belongs to nobody else.
+        unsafe {
+            let mut all = std::mem::zeroed::<libc::sigset_t>();
+            libc::sigfillset(&raw mut all);
+            libc::sigprocmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
+            let mut taken = std::mem::zeroed::<libc::sigset_t>();
+            libc::sigemptyset(&raw mut taken);
+            for signal in wanted {
+                libc::sigaddset(&raw mut taken, signal.as_raw());
+            }
+            #[cfg(target_os = "linux")]
+            let fd = libc::signalfd(-1, &raw const taken, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+            // Elsewhere they are blocked, and never taken.
+            #[cfg(not(target_os = "linux"))]
+            let fd = -1;
+            Self((fd >= 0).then(|| OwnedFd::from_raw_fd(fd)))
+        }
+    }
+
+    /// Readable when there is one.
+    pub(crate) fn fd(&self) -> Option<&OwnedFd> {
+        self.0.as_ref()
+    }
+
+    /// The number of the next one and the process that sent it, if there is one.
+    pub(crate) fn take(&self) -> Option<(i32, u32)> {
+        /// The size of what is read at once: four numbers of four bytes, of which the first is the signal and the
+        /// last its sender, and more.
+        const SIZE: usize = 128;
+        let mut taken = [0_u8; SIZE];
+        let n = rustix::io::read(self.fd()?, &mut taken).ok()?;
+        let number = |at: usize| Some(u32::from_ne_bytes(taken.get(at..at + 4)?.try_into().ok()?));
+        (n == SIZE).then_some(())?;
+        Some((i32::try_from(number(0)?).ok()?, number(12)?))
     }
 }
 

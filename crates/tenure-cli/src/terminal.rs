@@ -28,6 +28,11 @@ impl Terminal {
         stdin().is_terminal() && stdout().is_terminal()
     }
 
+    /// Whether another group has it from tenure.
+    pub(crate) fn is_given(&self) -> bool {
+        self.given.is_some()
+    }
+
     /// Makes `group` the foreground group, if tenure's own is now.
     pub(crate) fn give(&mut self, group: Pid) -> bool {
         let given = tcgetpgrp(&self.tty) == Ok(self.own) && tcsetpgrp(&self.tty, group).is_ok();

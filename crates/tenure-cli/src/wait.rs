@@ -7,6 +7,7 @@ use tenure::{Client, Error, Guard, Lock, Result};
 use tokio::time::sleep;
 
 use crate::args::Run;
+use crate::nested;
 use crate::people::{holders_now, printable};
 use crate::report::{Event, Line, Report};
 use crate::signals::Signals;
@@ -44,13 +45,18 @@ fn template(client: &Client, run: &Run) -> Lock {
     if let Some(note) = &run.note {
         lock = lock.note(note.as_str());
     }
+    if let Some(token) = &run.token {
+        lock = lock.token(token.as_str());
+    }
     lock
 }
 
-/// Waits for as long as the options say. Whatever the end, nothing is left in the queue once the client is closed.
+/// Waits for as long as the options say, with `until` as the end of `--wait`. Whatever the end, nothing is left in the
+/// queue once the client is closed.
 pub(crate) async fn acquire(
     client: &Client,
     run: &Run,
+    until: Option<Instant>,
     report: Report,
     signals: &mut Signals,
 ) -> Result<Got> {
@@ -61,14 +67,23 @@ pub(crate) async fn acquire(
             return lock.try_acquire().await;
         }
         match lock.try_acquire().await {
-            Ok(None) => {}
-            // The store is not ready and knows when it will be.
-            Err(error) if error.retry_after().is_some() => report.warn(format!("waiting: {error}")),
+            Ok(None) => nested::refuse_own(client, &run.name, run.permits).await?,
+            // The store is not ready and knows when it will be, or there is time until it is.
+            Err(error) if error.retry_after().is_some() || (error.is_transient() && is_before(until)) => {
+                report.warn(format!("waiting: {error}"));
+            }
             got => return got,
         }
-        match run.wait {
-            Some(wait) => lock.try_acquire_for(wait).await,
-            None => lock.acquire().await.map(Some),
+        let mut retries = Retries::new(until);
+        loop {
+            let got = match until {
+                Some(until) => lock.try_acquire_for(until.saturating_duration_since(Instant::now())).await,
+                None => lock.acquire().await.map(Some),
+            };
+            match got {
+                Err(error) if error.is_transient() && retries.pause().await => {}
+                got => return got,
+            }
         }
     };
     let got = tokio::select! {
@@ -91,6 +106,31 @@ pub(crate) async fn acquire(
             Ok(Got::Busy)
         }
     }
+}
+
+/// Attempts at a store that does not answer, until there is no time left: `--wait` covers these as well.
+pub(crate) struct Retries {
+    until: Option<Instant>,
+    pause: Duration,
+}
+
+impl Retries {
+    /// None at all where there is no end.
+    pub(crate) fn new(until: Option<Instant>) -> Self {
+        Self { until, pause: Duration::from_millis(50) }
+    }
+
+    /// Waits before the next one. Whether there is to be one: what was not reached in time is not busy.
+    pub(crate) async fn pause(&mut self) -> bool {
+        let left = self.until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+        sleep(self.pause.min(left)).await;
+        self.pause = (self.pause * 2).min(Duration::from_secs(1));
+        is_before(self.until)
+    }
+}
+
+fn is_before(until: Option<Instant>) -> bool {
+    until.is_some_and(|until| Instant::now() < until)
 }
 
 /// Says who is in the way: on a terminal again each second, else once. Never returns.

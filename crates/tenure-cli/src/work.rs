@@ -11,7 +11,10 @@ use tokio::time::{sleep, timeout};
 
 use crate::args::What;
 use crate::ending::{Ending, Step};
+use crate::exit::Exit;
+use crate::guardian::Guardian;
 use crate::job::{Change, Job};
+use crate::nested;
 use crate::report::{Event, Report};
 use crate::signals::{Signals, means_end};
 
@@ -27,8 +30,8 @@ pub(crate) struct Work<'a> {
 
 /// How a command ended.
 pub(crate) enum End {
-    /// By itself, with this code; also one that could not be started.
-    Itself(u8),
+    /// By itself; also one that could not be started.
+    Itself(Exit),
     /// It was ended, because the hold was about to end. What may still be held is freed by dropping the guard.
     Lost {
         /// The signal by which somebody wanted it to end before, or meanwhile.
@@ -42,22 +45,29 @@ impl Work<'_> {
         &self,
         client: &Client,
         guard: &Guard,
+        guardian: &mut Guardian,
         report: Report,
         signals: &mut Signals,
     ) -> End {
         let lease = self.lease.unwrap_or(client.settings().lease);
         let clock = Clock::boot();
-        let mut ending = Ending::new(clock.now(), self.grace, lease, self.lease.is_none(), self.max_hold);
-        if client.backend().info().liveness == Liveness::Session {
-            ending = ending.with_session(guard.remaining());
+        let (now, left) = (clock.now(), guard.remaining());
+        if let Err(Error::Lost(lost)) = guard.ensure(Duration::ZERO) {
+            // Tenure stood still between the grant and here.
+            report.event(&Event::Lost { name: self.name, reason: &lost.reason.to_string() });
+            return End::Lost { told: None };
         }
-        match Job::spawn(self.command(guard)) {
+        let mut ending = Ending::new(now, self.grace, lease, self.lease.is_none(), self.max_hold);
+        if client.backend().info().liveness == Liveness::Session {
+            ending = ending.with_session(now, left);
+        }
+        match Job::spawn(self.command(guard), guardian, ending.at_the_latest(now, left)) {
             Ok(job) => supervise(job, guard, ending, &clock, self.name, report, signals).await,
             Err(error) => {
                 let what =
                     self.what.cmd.first().map_or_else(|| "/bin/sh".into(), |cmd| cmd.to_string_lossy());
                 report.error(format!("cannot run {what}: {error}"));
-                End::Itself(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
+                End::Itself(Exit::code(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }))
             }
         }
     }
@@ -75,13 +85,30 @@ impl Work<'_> {
                 command
             }
         };
+        if !self.what.share_store {
+            withhold_secrets(&mut command);
+        }
         command.env("TENURE_NAME", self.name).env("TENURE_HOLD", guard.id().to_string());
+        command.env(nested::HOLDS, nested::holds_with(guard.id()));
         match guard.fence() {
             Some(fence) => command.env("TENURE_FENCE", fence.to_string()),
             // An outer tenure may have set one.
             None => command.env_remove("TENURE_FENCE"),
         };
         command
+    }
+}
+
+/// Keeps the store's password from the command. What looks for its store in the environment, such as another tenure, is
+/// to fail then: it must not lock in the store that is the default.
+fn withhold_secrets(command: &mut Command) {
+    let said = tenure::Config::from_env().map(|config| config.entries()).unwrap_or_default();
+    let secret: Vec<String> = said.into_iter().filter(|e| e.is_masked()).map(|e| e.from).collect();
+    if !secret.is_empty() {
+        for variable in secret {
+            command.env_remove(variable);
+        }
+        command.env("TENURE_URL", tenure::WITHHELD);
     }
 }
 
@@ -110,7 +137,7 @@ pub(crate) async fn release(
 }
 
 async fn supervise(
-    mut job: Job,
+    mut job: Job<'_>,
     guard: &Guard,
     mut ending: Ending,
     clock: &Clock,
@@ -124,7 +151,10 @@ async fn supervise(
             Err(Error::Lost(lost)) => Some(lost.reason),
             _ => None,
         };
-        let pause = match ending.step(clock.now(), guard.remaining(), lost) {
+        let (now, left) = (clock.now(), guard.remaining());
+        let step = ending.step(now, left, lost);
+        job.is_held_until(ending.at_the_latest(now, left));
+        let pause = match step {
             Step::Wait(pause) => pause,
             Step::Term(why) => {
                 report.event(&Event::Lost { name, reason: &why });
@@ -142,11 +172,11 @@ async fn supervise(
         }
         tokio::select! {
             change = job.change() => match change {
-                Change::Ended(code) if !ending.begun() => return End::Itself(code),
+                Change::Ended(exit) if !ending.begun() => return End::Itself(exit),
                 Change::Ended(_) => break,
                 change => {
                     if report.is_watched() {
-                        report.warn(format!("stopped, and {name} is not renewed until continued"));
+                        report.warn(format!("stopped: {name} is not renewed, and the command is killed before its lease ends"));
                     }
                     job.stop_too(change == Change::Stopped).await;
                     stopped = true;
@@ -156,7 +186,7 @@ async fn supervise(
                 if means_end(signal) {
                     told.get_or_insert(signal);
                 }
-                job.send(signal);
+                job.pass_on(signal).await;
             }
             _ = guard.lost(), if !ending.begun() => {}
             () = sleep(pause) => {}

@@ -91,6 +91,10 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     async fn diagnose(&self) -> Result<Vec<Finding>> {
         Ok(Vec::new())
     }
+
+    /// Ends what servers would keep for a while after the process has gone, such as a session, unless something is still
+    /// held or waited for by way of it. Takes no longer than a moment. Whoever comes later begins anew.
+    async fn close(&self) {}
 }
 
 /// What a store is and can do.

@@ -43,7 +43,7 @@ use tenure_core::ledger::Ledgered;
 use tenure_core::{Clock, Error, Result};
 
 pub use options::Options;
-pub use place::{DefaultPath, default_path};
+pub use place::default_path;
 pub use store::SqliteStore;
 
 /// A store in a file.

@@ -78,6 +78,10 @@ const SCHEMES: &[&str] = &[
     "zookeeper+tls",
 ];
 
+/// What `tenure run` puts into `TENURE_URL` in the place of an address with a password.
+#[doc(hidden)]
+pub const WITHHELD: &str = "withheld:";
+
 /// The parts of an address, and what was made of them so far.
 pub(crate) struct Parts<'a> {
     scheme: &'a str,
@@ -99,6 +103,11 @@ impl<'a> Parts<'a> {
             );
             return Err(from.wrong(keys::URL, why));
         };
+        if address == WITHHELD {
+            let why = "it contains a password, which `tenure run` keeps from the command that it runs: name the store \
+                       anew, or let the outer tenure hand it on with --share-store";
+            return Err(from.wrong(keys::URL, why));
+        }
         let from = match from {
             Origin::Address(_) => Origin::Address(scheme.to_owned()),
             elsewhere => elsewhere.clone(),

@@ -100,7 +100,7 @@ impl Setting {
     }
 }
 
-const MASK: &str = "***";
+pub(crate) const MASK: &str = "***";
 
 /// Nodes of a quorum may have logins of their own, with commas in them, and options.
 fn without_logins(nodes: &str) -> String {

@@ -57,6 +57,8 @@ mod keys;
 mod place;
 mod spelling;
 
+#[doc(hidden)]
+pub use address::WITHHELD;
 pub use address::{Address, connect, connect_with, open};
 #[cfg(feature = "macros")]
 #[doc(hidden)]

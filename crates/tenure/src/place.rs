@@ -83,7 +83,7 @@ impl Given {
         }
         let path = match self.take("path") {
             Some(path) => path.text.into(),
-            None => tenure_sqlite::default_path().path,
+            None => tenure_sqlite::default_path()?,
         };
         Ok(Place::Sqlite(path, options))
     }

@@ -55,7 +55,7 @@ pub(crate) struct Elect {
 
 const HELP: &str = "\
 CMD runs while this process leads, and sees TENURE_NAME, TENURE_FENCE (the term, larger than that of every leader \
-before) and TENURE_HOLD. Signals, process groups and endings are those of `tenure run`.
+before), TENURE_HOLD and TENURE_HOLDS. Signals, process groups and endings are those of `tenure run`.
 
 When leadership is about to be lost, CMD is ended before another one can lead, and this process stands again: CMD is \
 started anew once it is elected. A store that fails meanwhile is waited for.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -232,9 +233,17 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    /// The code as a shell shows it: 128 + n for one that died of signal n.
     #[track_caller]
     pub(crate) fn code(&self, code: i32) -> &Self {
-        assert_eq!(self.status.code(), Some(code), "{self:?}");
+        let shown = self.status.code().or_else(|| self.status.signal().map(|n| 128 + n));
+        assert_eq!(shown, Some(code), "{self:?}");
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn died_of(&self, signal: Signal) -> &Self {
+        assert_eq!(self.status.signal(), Some(signal.as_raw()), "{self:?}");
         self
     }
 
@@ -258,6 +267,22 @@ pub(crate) fn is_alive(pid: u64) -> bool {
     stat.is_ok_and(|s| {
         !matches!(s.rsplit_once(')').map(|(_, rest)| rest.trim_start().as_bytes()[0]), Some(b'Z' | b'X'))
     })
+}
+
+/// The children of a process, each with what it is called. One that nobody has reaped has no name.
+pub(crate) fn children(pid: u32) -> Vec<(u64, String)> {
+    let listed = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let name = |pid: u64| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        if is_alive(pid) { name.trim_end().to_owned() } else { String::new() }
+    };
+    listed.split_whitespace().filter_map(|pid| pid.parse().ok()).map(|pid| (pid, name(pid))).collect()
+}
+
+/// The child of this name, once it is there.
+#[track_caller]
+pub(crate) fn child(pid: u32, name: &str) -> u64 {
+    wait_until(name, || Some(children(pid).into_iter().find(|(_, called)| called == name)?.0))
 }
 
 /// What must be over before a span of time is, of which only a tenth is set aside. A machine that stands still just then

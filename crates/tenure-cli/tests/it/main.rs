@@ -3,10 +3,13 @@
 mod common;
 mod doctor;
 mod elect;
+mod guardian;
 mod inspect;
 mod lost;
+mod nested;
 mod pty;
 mod redis;
+mod redlock;
 mod run;
 mod show_config;
 mod signals;

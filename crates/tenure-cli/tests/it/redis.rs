@@ -1,5 +1,10 @@
 //! All commands on a Redis server, and holders of another library in its layout.
 
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
 use rustix::process::Signal;
 use serde_json::Value;
 use testbed::{PATIENCE, Redis, RedisOptions, wait_until};
@@ -213,4 +218,74 @@ fn a_leader_whose_store_fails_ends_its_command_and_leads_again_later() {
     assert_ne!(term(1), first);
     bench.touch("end");
     leader.done().code(7).says("cron is lost: ");
+}
+
+#[test]
+fn a_token_is_what_stands_in_the_store() {
+    let server = server();
+    let bench = Bench::at(format!("{}?layout=plain&lease=60s", server.url()));
+    let holder = bench.hold("order", &["--token", "request-7"]);
+    assert_eq!(server.cmd(&["GET", "order"]).unwrap().text(), "request-7");
+    // Whoever asks again under the same token is another one, as with SET NX.
+    bench.run(&["run", "order", "--token", "request-8", "--no-wait", "--", "true"]).code(75);
+    bench
+        .run(&["release", "order", "--token", "request-8"])
+        .code(1)
+        .says("nobody holds order under that token");
+    assert_eq!(bench.json(&["release", "order", "--token", "request-8"], 1)["released"], false);
+    assert_eq!(bench.run(&["release", "order", "--token", "request-7"]).code(0).out, "released order\n");
+    assert!(server.cmd(&["GET", "order"]).unwrap().is_nil());
+    bench.run(&["release", "order", "--token", "request-7"]).code(1);
+    bench.touch("end");
+    holder.done().code(76);
+    // A lock of somebody who writes it by hand is released as well.
+    server.cmd(&["SET", "order", "by-hand", "NX", "PX", "60000"]).unwrap();
+    bench.run(&["release", "order", "--token", "by-hand"]).code(0);
+
+    let hashes = Bench::at(server.url());
+    hashes.run(&["run", "order", "--token", "t", "--", "true"]).code(2).says("layout=plain");
+    hashes.run(&["release", "order", "--token", "t"]).code(2).says("layout=plain");
+}
+
+/// A port that closes this many connections at once, and lets the others through to a server.
+fn closing_first(closed: usize, target: u16) -> (u16, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let count = accepted.clone();
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            if count.fetch_add(1, SeqCst) < closed {
+                continue;
+            }
+            let Ok(server) = TcpStream::connect(("127.0.0.1", target)) else { return };
+            for (mut from, mut to) in
+                [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)]
+            {
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(std::net::Shutdown::Both);
+                });
+            }
+        }
+    });
+    (port, accepted)
+}
+
+#[test]
+fn the_wait_covers_connecting() {
+    let server = server();
+    let (port, accepted) = closing_first(3, server.port());
+    let bench = Bench::at(format!("redis://127.0.0.1:{port}?lease=60s"));
+    bench.run(&["run", "demo", "--wait", "30m", "-c", "echo held"]).code(0).says("waiting: ");
+    assert!(accepted.load(SeqCst) > 3);
+
+    // Not reached in all that time, and not busy.
+    let (port, _) = closing_first(usize::MAX, 0);
+    let bench = Bench::at(format!("redis://127.0.0.1:{port}"));
+    let done = bench.run(&["run", "demo", "--wait", "300ms", "--", "touch", "ran"]);
+    assert!(done.code(69).took >= Duration::from_millis(300), "{done:?}");
+    bench.run(&["run", "demo", "--", "touch", "ran"]).code(69);
+    bench.run(&["run", "demo", "--no-wait", "--", "touch", "ran"]).code(69);
+    assert!(bench.read("ran").is_none());
 }

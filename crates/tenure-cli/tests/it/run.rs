@@ -63,15 +63,13 @@ fn a_store_that_does_not_answer_is_69() {
 }
 
 #[test]
-fn without_a_home_it_says_where_the_store_is() {
+fn without_a_home_there_is_no_default_store() {
     let bench = Bench::new();
+    // The user database names one for whoever runs tests. This one is of no use.
     let mut command = bench.tenure(["ls"]);
-    command
-        .env_clear()
-        .env("TENURE_URL", "")
-        .env("TMPDIR", bench.path(""))
-        .env("XDG_RUNTIME_DIR", bench.path(""));
-    Running::captured(command).done().code(0).says("tenure: HOME is not set: using /");
+    command.env_clear().env("TENURE_URL", "").env("HOME", "relative").env("TMPDIR", bench.path(""));
+    Running::captured(command).done().code(2).says("--url sqlite:/").says("TENURE_URL");
+    assert!(bench.path("").read_dir().unwrap().next().is_none(), "nothing is made elsewhere");
     let mut command = bench.tenure(["run", "demo", "--", "echo", "held"]);
     command.env("TENURE_URL", "").env("HOME", bench.path("")).env("XDG_STATE_HOME", bench.path("state"));
     let done = Running::captured(command).done();
@@ -222,6 +220,22 @@ fn events_are_json_lines() {
     assert!(events[0]["holders"][0]["pid"].is_u64());
     let events = bench.run(&["--json", "--url", "x", "run", "demo", "--", "true"]).code(2).events();
     assert_eq!(events[0]["event"], "error");
+}
+
+#[test]
+fn wrong_usage_is_json_too() {
+    let bench = Bench::new();
+    for line in
+        [&["run", "demo", "--json"][..], &["--json", "run", "demo", "--fair", "--limit", "2", "--", "x"]]
+    {
+        let done = bench.run(line);
+        let events = done.code(2).events();
+        assert_eq!((events.len(), &events[0]["event"]), (1, &"error".into()), "{done:?}");
+        assert!(events[0]["message"].as_str().unwrap().contains("Usage: tenure run"), "{done:?}");
+    }
+    // What belongs to the command says nothing about tenure.
+    bench.run(&["run", "demo", "--nonsense", "--", "x", "--json"]).code(2).says("error: unexpected argument");
+    assert!(bench.run(&["run", "--help", "--json"]).code(0).out.contains("Exit codes:"));
 }
 
 #[test]

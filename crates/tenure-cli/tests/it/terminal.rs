@@ -87,3 +87,21 @@ fn ctrl_c_reaches_the_command() {
     session.done().code(0);
     bench.run(&["show", "demo"]).code(1);
 }
+
+#[test]
+fn ctrl_c_ends_a_loop_of_the_shell() {
+    let bench = Bench::new();
+    let pty = Pty::new();
+    let script =
+        "for i in 1 2 3; do \"$0\" run demo -c \"echo $i >> turns; exec sleep 600\"; done; echo after";
+    let mut session = session(&bench, &pty, script);
+    wait_until("the first turn", || bench.read("turns").filter(|turns| turns == "1\n"));
+    pty.write("\x03");
+    // With a code that only looks like it the second turn would begin.
+    wait_until("an end", || {
+        (!session.is_running() || bench.read("turns").is_some_and(|turns| turns.contains('2'))).then_some(())
+    });
+    assert_eq!(bench.read("turns").unwrap(), "1\n");
+    assert!(!pty.seen().contains("after"), "{:?}", pty.seen());
+    bench.run(&["show", "demo"]).code(1);
+}

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use testbed::{ZkClient, ZkMode, ZooKeeper, ZooKeeperOptions};
 
-use crate::common::Bench;
+use crate::common::{Bench, in_time};
 
 /// As Curator names a place in a queue.
 const CURATOR: &str = "_c_4f3c2b1a-0000-4000-8000-000000000001-lock-";
@@ -103,4 +103,32 @@ fn doctor_and_wrong_addresses() {
     Bench::at(format!("{}/nowhere", server.url())).run(&["ls"]).code(2).says("/nowhere does not exist");
     server.kill().unwrap();
     Bench::at(server.url()).run(&["ls"]).code(69).says("no ZooKeeper server answers");
+}
+
+#[test]
+fn a_healthy_command_is_left_alone_in_a_short_session() {
+    let server = ZooKeeper::start(ZooKeeperOptions::default()).unwrap();
+    for session in ["4s", "6s"] {
+        // As the servers of most people: what a server has heard may be told a tick of two seconds later.
+        let bench = Bench::at(format!("{}?session={session}&tick=2s", server.url()));
+        in_time(|| {
+            let done = bench.run(&["run", "demo", "-c", "sleep 12; exit 3"]);
+            (done.status.code() == Some(3)).then_some(()).ok_or(format!("{session}: {done:?}"))
+        });
+    }
+}
+
+#[test]
+fn no_session_is_left_behind() {
+    let server = ZooKeeper::start(ZooKeeperOptions::default()).unwrap();
+    let bench = Bench::at(format!("{}{OPTIONS}", server.url()));
+    let sessions = || server.measures().unwrap().get("zk_global_sessions").cloned();
+    let none = Some("0".to_owned());
+    assert_eq!(sessions(), none);
+    for line in
+        [&["ls"][..], &["show", "demo"], &["run", "demo", "--", "true"], &["elect", "cron", "--", "true"]]
+    {
+        let _ = bench.run(line);
+        assert_eq!(sessions(), none, "after {line:?}");
+    }
 }

@@ -12,7 +12,7 @@ use crate::keys::{self, KEYS, Key};
 const FILE: &str = "TENURE_CONFIG";
 
 /// What `tenure run` tells the command that it runs.
-const TOLD: &[&str] = &["NAME", "FENCE", "HOLD"];
+const TOLD: &[&str] = &["NAME", "FENCE", "HOLD", "HOLDS"];
 
 /// The file that the environment names.
 pub(super) fn file() -> Option<PathBuf> {

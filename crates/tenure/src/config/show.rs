@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::Config;
+use crate::given::MASK;
 use crate::keys::Form;
 
 /// One thing that a [`Config`] says, as it may be shown.
@@ -15,6 +16,13 @@ pub struct Entry {
     pub value: String,
     /// Where it was said: a file with the line, a variable, or `address`.
     pub from: String,
+}
+
+impl Entry {
+    /// Whether its value is a password, or has one in it, which is not shown.
+    pub fn is_masked(&self) -> bool {
+        self.value.contains(MASK)
+    }
 }
 
 impl Config {

@@ -1,0 +1,115 @@
+//! The guardian: the command does not outlive its hold, whatever happens to tenure itself.
+
+use std::os::unix::process::CommandExt;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use testbed::wait_until;
+
+use crate::common::{Bench, Running, child, children, in_time, is_alive, until_dead};
+
+const STUBBORN: &str = "trap '' TERM; echo $$ > pid; while :; do sleep 0.02; done";
+/// Neither part is a child of tenure's.
+const PIPELINE: &str = "sh -c 'echo $$ > a; exec sleep 600' | sh -c 'echo $$ > b; exec sleep 600'";
+
+#[test]
+fn a_stopped_tenure_does_not_keep_the_command_alive() {
+    in_time(|| {
+        let bench = Bench::with("?lease=3s");
+        // As `kill -STOP %1` in a shell.
+        let mut command = bench.tenure(["run", "demo", "-c", STUBBORN]);
+        command.process_group(0);
+        let running = Running::captured(command);
+        bench.number("pid");
+        let group = Pid::from_raw(running.id().try_into().unwrap()).unwrap();
+        kill_process_group(group, Signal::STOP).unwrap();
+        let next = bench.run(&["run", "demo", "-c", "cat /proc/$(cat pid)/stat; true"]);
+        kill_process_group(group, Signal::CONT).unwrap();
+        // What is dead and not reaped yet does no harm.
+        let dead = next.status.success() && (next.out.is_empty() || next.out.contains(" Z "));
+        let done = running.done();
+        let good = dead && done.status.code() == Some(76);
+        good.then_some(()).ok_or(format!("the next one found the command: {next:?}, {done:?}"))
+    });
+}
+
+#[test]
+fn a_pipeline_dies_with_a_tenure_that_is_killed() {
+    let bench = Bench::with("?lease=30m");
+    let running = bench.start(&["run", "demo", "-c", PIPELINE]);
+    let (a, b) = (bench.number("a"), bench.number("b"));
+    let children = children(running.id());
+    assert!(is_alive(a) && is_alive(b));
+    running.send(Signal::KILL);
+    // Not when the lease ends: that is in half an hour.
+    [a, b].into_iter().for_each(until_dead);
+    // And nobody stays to watch over nothing.
+    children.into_iter().for_each(|(pid, _)| until_dead(pid));
+}
+
+#[test]
+fn so_does_what_no_signal_of_its_parents_death_reaches() {
+    let bench = Bench::with("?lease=30m");
+    // As in a program that changes its user.
+    let running = bench.start(&[
+        "run",
+        "demo",
+        "--",
+        "setpriv",
+        "--pdeathsig",
+        "clear",
+        "sh",
+        "-c",
+        "echo $$ > pid; exec sleep 600",
+    ]);
+    let pid = bench.number("pid");
+    running.send(Signal::KILL);
+    until_dead(pid);
+}
+
+#[test]
+fn renewals_reach_the_guardian() {
+    in_time(|| {
+        let bench = Bench::with("?lease=2s");
+        let running =
+            bench.start(&["run", "demo", "-c", "echo $$ > pid; until [ -e end ]; do sleep 0.02; done"]);
+        bench.number("pid");
+        let left = || bench.show("demo")["holders"][0]["left_seconds"].as_f64();
+        // Five renewals are more than three leases.
+        for _ in 0..5 {
+            let mut least = f64::MAX;
+            wait_until("a renewal", || {
+                let Some(now) = left() else { return Some(()) };
+                let grown = now > least + 0.2;
+                least = least.min(now);
+                grown.then_some(())
+            });
+        }
+        bench.touch("end");
+        let done = running.done();
+        (done.status.code() == Some(0)).then_some(()).ok_or(format!("{done:?}"))
+    });
+}
+
+#[test]
+fn it_ends_with_tenure() {
+    let bench = Bench::new();
+    let running = bench.hold("demo", &[]);
+    let guardian = child(running.id(), "tenure-guardian");
+    bench.touch("end");
+    running.done().code(0);
+    // Reaped, too: whoever is the first process of a container may not do it.
+    assert!(!std::path::Path::new(&format!("/proc/{guardian}")).exists());
+}
+
+#[test]
+fn what_the_command_leaves_behind_is_not_watched() {
+    let bench = Bench::with("?lease=2s");
+    let left =
+        "(exec >&- 2>&-; echo 1 > left; until [ -e end ]; do sleep 0.02; done; echo 1 > lived) & exit 0";
+    bench.run(&["run", "demo", "-c", left]).code(0);
+    bench.number("left");
+    // The next one gets the lock and runs past the end of the lease that the first one had.
+    bench.run(&["run", "demo", "--", "sleep", "2.5"]).code(0);
+    bench.touch("end");
+    bench.number("lived");
+}

@@ -1,0 +1,73 @@
+//! Commands that run tenure again: what is held around them, and what they are told of the store.
+
+use testbed::{Redis, RedisOptions};
+
+use crate::common::Bench;
+
+const TENURE: &str = env!("CARGO_BIN_EXE_tenure");
+
+#[test]
+fn nobody_waits_for_itself() {
+    let bench = Bench::with("?lease=30m&poll=30m");
+    let refused = ["is held by the tenure that runs this command", "would never end"];
+    let inner: [&[&str]; 5] = [
+        &["demo", "--", "touch", "ran"],
+        &["demo", "--wait", "30m", "--", "touch", "ran"],
+        &["demo", "--fair", "--", "touch", "ran"],
+        // Also over another name in between.
+        &["other", "--", TENURE, "run", "demo", "--", "touch", "ran"],
+        &["other", "--", TENURE, "elect", "demo", "--", "touch", "ran"],
+    ];
+    for inner in inner {
+        let done = bench.run(&[&["run", "demo", "--", TENURE, "run"], inner].concat());
+        done.code(2).says(refused[0]).says(refused[1]);
+    }
+    // Whoever does not wait is told that it is busy.
+    bench.run(&["run", "demo", "--", TENURE, "run", "demo", "--no-wait", "--", "touch", "ran"]).code(75);
+    assert!(bench.read("ran").is_none());
+    bench.run(&["show", "demo"]).code(1);
+}
+
+#[test]
+fn what_can_be_shared_is_shared_inside() {
+    let bench = Bench::new();
+    let other = format!("sqlite:{}", bench.path("other.db").display());
+    let nested = |name: &str, outer: &[&str], inner: &[&str]| {
+        bench.run(&[&["run", name], outer, &["--", TENURE, "run", name], inner, &["--", "true"]].concat())
+    };
+    nested("api", &["--limit", "2"], &["--limit", "2"]).code(0);
+    nested("api", &["--limit", "2"], &["--limit", "2", "--permits", "2"]).code(2).says("would never end");
+    nested("seat", &["--limit", "1"], &["--limit", "1"]).code(2).says("would never end");
+    nested("cache", &["--shared"], &["--shared"]).code(0);
+    nested("cache", &["--shared"], &["--exclusive"]).code(2).says("would never end");
+    // Another store is another lock.
+    nested("demo", &[], &["--url", &other]).code(0);
+}
+
+#[test]
+fn passwords_are_kept_from_the_command() {
+    let server =
+        Redis::start(RedisOptions { password: Some("hunter2".into()), ..RedisOptions::default() }).unwrap();
+    let bench = Bench::at(server.url().replace("//", "//:hunter2@"));
+    let seen = bench.run(&["run", "demo", "--", "env"]);
+    assert!(!seen.code(0).out.contains("hunter2"), "{seen:?}");
+    assert!(seen.out.contains("TENURE_FENCE="), "{seen:?}");
+    // It must not lock in the store that is the default.
+    let inner = [TENURE, "run", "inner", "--", "touch", "ran"];
+    let refused = bench.run(&[&["run", "demo", "--"], &inner[..]].concat());
+    refused.code(2).says("--share-store");
+    assert!(bench.read("ran").is_none());
+    bench.run(&[&["run", "demo", "--share-store", "--"], &inner[..]].concat()).code(0);
+    assert!(bench.read("ran").is_some());
+
+    // In variables for each key as well.
+    let mut command = bench.tenure(["run", "demo", "--", "env"]);
+    let nodes = format!("127.0.0.1:{}", server.port());
+    command
+        .env("TENURE_URL", "")
+        .env("TENURE_TYPE", "redis")
+        .env("TENURE_NODES", nodes)
+        .env("TENURE_PASSWORD", "hunter2");
+    let seen = crate::common::Running::captured(command).done();
+    assert!(!seen.code(0).out.contains("hunter2"), "{seen:?}");
+}
