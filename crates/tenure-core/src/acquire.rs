@@ -57,13 +57,11 @@ impl Wait {
 
     /// Until when the call must have an answer of the store: one that does not wait takes as long as a call may, one that
     /// waits bears a store that fails for as long as that is borne, and neither goes on past its deadline.
-    pub(crate) fn limit(self, settings: &Settings) -> Instant {
+    pub(crate) fn limit(self, deadline: Option<Instant>, settings: &Settings) -> Instant {
         let now = Instant::now();
-        match self {
-            Self::No => now + settings.call_timeout,
-            Self::Forever => now + settings.outage,
-            Self::For(d) => now + d.min(settings.outage).max(settings.answer()),
-        }
+        let patience = if self == Self::No { settings.call_timeout } else { settings.outage };
+        let limit = deadline.map_or(now + patience, |at| at.min(now + patience));
+        limit.max(now + settings.answer().min(patience))
     }
 }
 
@@ -148,17 +146,15 @@ impl Request {
         Ok(Asking::begin(core, self.kind.into(), self.name()?, self.owner()))
     }
 
-    /// The one way in. `None`: busy, or the time to wait is over. `limit` ends every step that is made before the store
-    /// has answered; an answer that has not come by then is an error, and not *busy*. None: as long as the wait allows.
+    /// The one way in. `None`: busy, or the time to wait is over. Every step that is made before the store has answered
+    /// ends with one limit, by `by` if that is sooner; an answer that has not come until then is an error, and not *busy*.
     pub(crate) async fn acquire(
         &self,
         wait: Wait,
-        limit: Option<Instant>,
+        by: Option<Instant>,
         asking: &Asking<'_>,
     ) -> Result<Option<Guard>> {
         let core = self.core();
-        let own = wait.limit(&core.settings);
-        let limit = limit.map_or(own, |limit| limit.max(Instant::now() + core.settings.answer()).min(own));
         let (name, owner) = (asking.name, asking.owner);
         let terms = self.terms()?;
         core.backend.info().require(self.kind.family())?;
@@ -174,6 +170,8 @@ impl Request {
         let caller = Caller { owner, flow: Flow::current(&core.settings), tally: &asking.tally };
         let mut heard = true;
         let (mut claim, doubtful, mut position) = loop {
+            // Anew for an attempt that was left alone and begins anew.
+            let limit = wait.limit(deadline.or(by), &core.settings);
             core.settle(name, limit).await;
             core.check_open()?;
             let claim = self.claim(name, self.kind, terms, place);
@@ -216,7 +214,7 @@ impl Request {
                 driver::Waited::Granted(Grant::Guard(guard)) => return Ok(Some(guard)),
                 driver::Waited::TimedOut => return Ok(None),
                 // A new wait is a new claim: the old one's release has been sent.
-                _ => (claim, position) = (self.claim(name, self.kind, terms, None), None),
+                _ => (claim, position, heard) = (self.claim(name, self.kind, terms, None), None, false),
             }
         }
     }
@@ -504,10 +502,12 @@ async fn reenter(
     let answer = loop {
         let seen = core.doubts();
         caller.tally.attempt();
-        // The store may keep it for that long even if this is never answered.
-        hold.may_last(terms.lease, call_timeout);
         let end = limit.unwrap_or_else(|| Instant::now() + call_timeout);
-        let call = core.ask_until(end, || core.backend.try_acquire(&claim));
+        let call = core.ask_until(end, || {
+            // The store may keep it for that long even if this is never answered.
+            hold.may_last(terms.lease, call_timeout);
+            core.backend.try_acquire(&claim)
+        });
         let Some(answer) = core.by(limit, call).await? else {
             return Err(core.out_of_time(format_args!("enter {} again", claim.name)));
         };

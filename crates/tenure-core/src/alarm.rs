@@ -31,18 +31,21 @@ struct Set {
 
 impl Alarms {
     fn set(&self, at: Instant, key: &mut Option<u64>, waker: &Waker) {
+        let waker = waker.clone();
         let mut set = self.set.lock().unwrap();
         let n = *key.get_or_insert_with(|| {
             set.next += 1;
             set.next
         });
-        match set.wakers.get_mut(&(at, n)) {
-            Some(known) => known.clone_from(waker),
-            None => drop(set.wakers.insert((at, n), waker.clone())),
-        }
-        if set.planned.is_none_or(|planned| at < planned) {
+        let before = set.wakers.insert((at, n), waker);
+        let sooner = set.planned.is_none_or(|planned| at < planned);
+        if sooner {
             set.planned = Some(at);
-            drop(set);
+        }
+        drop(set);
+        // Outside the lock, as in `cancel`.
+        drop(before);
+        if sooner {
             self.sooner.notify_one();
         }
     }
@@ -56,10 +59,12 @@ impl Alarms {
     /// Those whose time has come, and when to look again.
     fn due(&self, now: Instant) -> (Vec<Waker>, Option<Instant>) {
         let mut set = self.set.lock().unwrap();
-        let later = set.wakers.split_off(&(now + Duration::from_nanos(1), 0));
-        let due = std::mem::replace(&mut set.wakers, later);
+        let mut due = Vec::new();
+        while let Some(first) = set.wakers.first_entry().filter(|first| first.key().0 <= now) {
+            due.push(first.remove());
+        }
         set.planned = set.wakers.first_key_value().map(|((at, _), _)| *at);
-        (due.into_values().collect(), set.planned)
+        (due, set.planned)
     }
 }
 

@@ -271,9 +271,10 @@ impl CountingSemaphore {
         wait: Wait,
         asking: &Asking<'_>,
     ) -> Result<bool> {
-        let (deadline, limit) = (wait.deadline(), wait.limit(&core.settings));
+        let deadline = wait.deadline();
         core.ensure_threads()?;
         loop {
+            let limit = wait.limit(deadline, &core.settings);
             core.settle(name, limit).await;
             core.check_open()?;
             // Dropped before it is answered, it is undone.

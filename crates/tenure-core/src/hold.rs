@@ -1,6 +1,5 @@
 //! One hold as this process knows it, shared by its guards, the keeper and the driver.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -10,6 +9,7 @@ use tokio::sync::Notify;
 use crate::backend::{Info, Liveness};
 use crate::flow::Flow;
 use crate::mailbox::{Grant, Mailbox};
+use crate::worker::wake_all;
 use crate::{Claim, Clock, Durability, Fence, Lost, LostReason, Result, Time};
 
 #[derive(Debug)]
@@ -263,9 +263,9 @@ impl Hold {
         self.phase.compare_exchange(HELD, code, SeqCst, SeqCst).is_ok()
     }
 
-    /// Wakes those who wait for its loss. Their wakers are code of others: a panic there ends nothing here.
+    /// Wakes those who wait for its loss.
     pub(crate) fn tell_lost(&self) {
-        let _ = catch_unwind(AssertUnwindSafe(|| self.lost.notify_waiters()));
+        wake_all(&self.lost);
     }
 
     /// One more guard, already counted in the store with `until`; its part in the hold. `None` when the hold ended

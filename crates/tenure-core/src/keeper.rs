@@ -250,7 +250,9 @@ impl Core {
             next
         };
         for (hold, reason) in lose {
-            self.hand_over(move |core| core.lose(&hold, reason));
+            if hold.lose(reason) {
+                self.hand_over(move |core| core.let_go(&hold, reason));
+            }
         }
         for hold in warn {
             self.hand_over(move |core| core.signs.held_long(&hold, now));
@@ -277,45 +279,17 @@ impl Core {
             let about = proof.lease().as_millis().max(1).ilog2();
             together.entry((self.backend.shard(&proof.claim.name), about)).or_default().push(proof);
         }
+        let mut batches = Vec::new();
         for mut due in together.into_values() {
             while !due.is_empty() {
                 let batch = due.split_off(due.len().saturating_sub(BATCH));
-                let span = self.signs.renew_span(batch.len());
-                tokio::spawn(self.clone().renew(batch).instrument(span));
+                batches.push(Sent { core: self.clone(), batch });
             }
         }
-    }
-
-    async fn renew(self: Arc<Self>, batch: Vec<Proof>) {
-        let mut sent = Sent { core: &self, batch };
-        let batch = &sent.batch;
-        let claims: Vec<Arc<Claim>> = batch.iter().map(|p| p.claim.clone()).collect();
-        let at = self.clock.now();
-        let shortest = batch.iter().map(Proof::lease).min().unwrap_or_default();
-        let limit = shortest.min(self.settings.lease) / 3;
-        let answers = match timeout(limit, self.backend.renew(&claims)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(self.unanswered("renew", limit)),
-        };
-        let kept: Vec<_> = match &answers {
-            Ok(answers) => {
-                batch.iter().zip(answers).map(|(proof, answer)| self.keeps(proof, answer, at)).collect()
-            }
-            Err(_) => batch.iter().map(|proof| self.renew_again(proof)).collect(),
-        };
-        let batch = std::mem::take(&mut sent.batch);
-        self.hand_over(move |core| {
-            let error = answers.err().map(|error| error.to_string());
-            let error = error.as_deref().unwrap_or("not enough of the store answered");
-            for (Proof { hold, claim, .. }, kept) in batch.iter().zip(kept) {
-                match kept {
-                    Kept::Proved => {}
-                    Kept::Renewed => core.signs.renewed(hold),
-                    Kept::Again => core.signs.renewal_failed(claim, error),
-                    Kept::Lost(reason) => core.lose(hold, reason),
-                }
-            }
-        });
+        for sent in batches {
+            let span = self.signs.renew_span(sent.batch.len());
+            tokio::spawn(sent.renew().instrument(span));
+        }
     }
 
     /// What the answer to a renewal means for its hold.
@@ -331,8 +305,8 @@ impl Core {
                 self.keeper.sooner(hold);
                 Kept::Renewed
             }
-            Renewal::Held { .. } => Kept::Lost(LostReason::Expired),
-            Renewal::Queued | Renewal::Gone => Kept::Lost(LostReason::Gone),
+            Renewal::Held { .. } => Kept::lost(hold, LostReason::Expired),
+            Renewal::Queued | Renewal::Gone => Kept::lost(hold, LostReason::Gone),
             Renewal::Unanswered => self.renew_again(proof),
         }
     }
@@ -368,15 +342,26 @@ impl Core {
         }
     }
 
-    /// Turns a hold lost and frees it in the store, so that waiters are not blocked by a dead hold.
+    /// Turns a hold lost, and lets go of it.
     pub(crate) fn lose(self: &Arc<Self>, hold: &Arc<Hold>, reason: LostReason) {
-        if !hold.lose(reason) {
-            return;
+        if hold.lose(reason) {
+            self.let_go(hold, reason);
         }
+    }
+
+    /// Frees a hold that was lost in the store, so that waiters are not blocked by a dead hold, and tells of it.
+    fn let_go(self: &Arc<Self>, hold: &Arc<Hold>, reason: LostReason) {
+        struct Tell<'a>(&'a Hold);
+        impl Drop for Tell<'_> {
+            fn drop(&mut self) {
+                self.0.tell_lost();
+            }
+        }
+        // Whatever becomes of the telemetry in between.
+        let _told = Tell(hold);
         // Before it is forgotten: whoever finds the keeper without it finds its release under way.
         self.leave_hold(hold, None);
         self.forget(hold, End::Lost(reason));
-        hold.tell_lost();
     }
 
     /// The hold has ended: neither the keeper nor its owner knows it any more.
@@ -390,12 +375,45 @@ impl Core {
 }
 
 /// A batch that is sent. Whatever ends it without an answer, a panic say, it is sent again.
-struct Sent<'a> {
-    core: &'a Core,
+struct Sent {
+    core: Arc<Core>,
     batch: Vec<Proof>,
 }
 
-impl Drop for Sent<'_> {
+impl Sent {
+    async fn renew(mut self) {
+        let core = self.core.clone();
+        let claims: Vec<Arc<Claim>> = self.batch.iter().map(|p| p.claim.clone()).collect();
+        let at = core.clock.now();
+        let shortest = self.batch.iter().map(Proof::lease).min().unwrap_or_default();
+        let limit = shortest.min(core.settings.lease) / 3;
+        let answers = match timeout(limit, core.backend.renew(&claims)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(core.unanswered("renew", limit)),
+        };
+        let batch = std::mem::take(&mut self.batch);
+        let kept: Vec<_> = match &answers {
+            Ok(answers) => {
+                batch.iter().zip(answers).map(|(proof, answer)| core.keeps(proof, answer, at)).collect()
+            }
+            Err(_) => batch.iter().map(|proof| core.renew_again(proof)).collect(),
+        };
+        core.hand_over(move |core| {
+            let error = answers.err().map(|error| error.to_string());
+            let error = error.as_deref().unwrap_or("not enough of the store answered");
+            for (Proof { hold, claim, .. }, kept) in batch.iter().zip(kept) {
+                match kept {
+                    Kept::Proved => {}
+                    Kept::Renewed => core.signs.renewed(hold),
+                    Kept::Again => core.signs.renewal_failed(claim, error),
+                    Kept::Lost(reason) => core.let_go(hold, reason),
+                }
+            }
+        });
+    }
+}
+
+impl Drop for Sent {
     fn drop(&mut self) {
         for proof in &self.batch {
             self.core.renew_again(proof);
@@ -409,7 +427,15 @@ enum Kept {
     Renewed,
     /// It failed, and is tried again.
     Again,
+    /// It is lost, and has to be let go of.
     Lost(LostReason),
+}
+
+impl Kept {
+    /// At once, not when the worker comes to it: from now on its guards say so.
+    fn lost(hold: &Hold, reason: LostReason) -> Self {
+        if hold.lose(reason) { Self::Lost(reason) } else { Self::Proved }
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The count-down latch: opens when its count reaches zero, and wakes all who wait.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -117,14 +117,19 @@ impl Latch {
         let runtime = core.runtime()?.clone();
         waiting.spawn_on(
             async move {
+                // Until it has answered, nobody knows whether the latch is open.
+                let failure = Mutex::new(Some(core.out_of_time(format_args!("wait for {name}"))));
                 let opens = async {
                     tokio::select! {
-                        opened = latch.opens(&core, &name) => opened,
+                        opened = latch.opens(&core, &name, &failure) => opened,
                         closed = core.until_closed() => Err(closed),
                     }
                 };
                 match deadline {
-                    Some(at) => tokio::time::timeout_at(at, opens).await.unwrap_or(Ok(false)),
+                    Some(at) => match tokio::time::timeout_at(at, opens).await {
+                        Ok(opened) => opened,
+                        Err(_) => failure.lock().unwrap().take().map_or(Ok(false), Err),
+                    },
                     None => opens.await,
                 }
             },
@@ -134,14 +139,25 @@ impl Latch {
         waiting.join_next().await.and_then(std::result::Result::ok).unwrap_or(Err(Error::Closed))
     }
 
-    async fn opens(&self, core: &Arc<Core>, name: &Name) -> Result<bool> {
+    /// Whether it opens. `failure` is why the store did not answer last, if it did not.
+    async fn opens(&self, core: &Arc<Core>, name: &Name, failure: &Mutex<Option<Error>>) -> Result<bool> {
+        let outage = core.settings.outage;
         let watches = || {
-            core.retry(core.settings.outage, || {
-                core.backend.watch(name, Interest::Count(core.id, Counter::Latch))
+            core.retry(outage, async || {
+                let interest = Interest::Count(core.id, Counter::Latch);
+                core.backend.watch(name, interest).await.inspect_err(|error| note(failure, Some(error)))
+            })
+        };
+        let looks = || {
+            core.retry(outage, async || {
+                let id = Op::new(core);
+                let answer = core.backend.count(name, Counter::Latch, CountOp::Get, id.id()).await;
+                note(failure, answer.as_ref().err());
+                answer
             })
         };
         let mut watch = watches().await?;
-        let first = self.get().await?;
+        let first = looks().await?;
         if first.after.is_none() {
             return Ok(true);
         }
@@ -153,8 +169,7 @@ impl Latch {
                 // Those who count in another process may have forgotten this watcher: watch anew before the look.
                 Err(_) => watch = watches().await?,
             }
-            let get = || core.backend.count(name, Counter::Latch, CountOp::Get, Op::new(core).id());
-            let now = core.retry(core.settings.outage, get).await?;
+            let now = looks().await?;
             // Another latch of the same name: the one that was waited for has opened.
             let another = now.born != first.born && now.born != 0 && first.born != 0;
             if now.after.is_none() || another {
@@ -162,4 +177,8 @@ impl Latch {
             }
         }
     }
+}
+
+fn note(failure: &Mutex<Option<Error>>, error: Option<&Error>) {
+    *failure.lock().unwrap() = error.cloned();
 }

@@ -92,10 +92,12 @@ impl Mailbox {
 
     pub(crate) async fn collect(&self) -> Letter {
         poll_fn(|cx| {
+            let mut waker = Some(cx.waker().clone());
             let mut state = self.state.lock().unwrap();
             match &mut *state {
-                State::Waiting(waker) => {
-                    *waker = Some(cx.waker().clone());
+                State::Waiting(known) => {
+                    // The one before is dropped after the lock: it may be the last reference to a task.
+                    std::mem::swap(known, &mut waker);
                     Poll::Pending
                 }
                 _ => match std::mem::replace(&mut *state, State::Abandoned) {

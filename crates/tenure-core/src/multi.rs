@@ -100,7 +100,7 @@ impl MultiLock {
             let Some(first) = waited else { return Ok(None) };
             match self.complete(Some((busy, first)), deadline).await? {
                 Round::All(guard) => return Ok(Some(guard)),
-                Round::Busy(other) => busy = other,
+                Round::Busy(other) => (busy, over) = (other, 0),
                 // Begun with the one that took longest, the others may last until the end.
                 Round::Over { slowest, .. } if over < ROUNDS => (busy, over) = (slowest, over + 1),
                 Round::Over { member, .. } => return Err(self.too_slow(member)),

@@ -14,6 +14,7 @@ use tracing::Instrument;
 use crate::backend::Released;
 use crate::client::Core;
 use crate::hold::Hold;
+use crate::worker::wake_all;
 use crate::{Claim, Error, Name, Result, Time};
 
 /// Those under way, by name, each with its number and its beginning.
@@ -57,9 +58,9 @@ impl Drop for Pending {
         self.releases.any.fetch_sub(1, SeqCst);
         drop(names);
         if let Some((changed, _)) = changed {
-            changed.notify_waiters();
+            wake_all(&changed);
         }
-        self.releases.changed.notify_waiters();
+        wake_all(&self.releases.changed);
     }
 }
 
@@ -91,13 +92,9 @@ impl Releases {
         self.0.any.load(SeqCst) > 0
     }
 
-    pub(crate) async fn all_done(&self) {
-        until(&self.0.changed, || !self.any()).await;
-    }
-
     /// Something else that [`Core::quiesce`] waits for has ended.
     pub(crate) fn look_again(&self) {
-        self.0.changed.notify_waiters();
+        wake_all(&self.0.changed);
     }
 }
 
@@ -200,21 +197,26 @@ impl Core {
         }
         let (now, patience) = (Instant::now(), self.settings.call_timeout);
         let names = &self.releases.0.names;
-        let (recent, changed) = match names.lock().unwrap().get(name) {
-            Some(under_way) => {
-                let ends = under_way.begun.iter().map(|(n, begun)| (*n, *begun + patience));
-                let recent: BTreeMap<u64, Instant> = ends.filter(|(_, end)| *end > now).collect();
-                (recent, under_way.changed.clone())
+        // In the order of their numbers they were begun: those from the first to the last that are recent are waited for.
+        let (recent, end, changed) = match names.lock().unwrap().get(name) {
+            Some(UnderWay { begun, changed }) => {
+                let first = begun.iter().find(|(_, at)| **at + patience > now).map(|(n, _)| *n);
+                let (Some(first), Some((last, at))) = (first, begun.last_key_value()) else { return };
+                (first..=*last, *at + patience, changed.clone())
             }
             None => return,
         };
-        let Some(end) = recent.values().copied().max() else { return };
         let gone = until(&changed, || match names.lock().unwrap().get(name) {
-            Some(under_way) => !recent.keys().any(|n| under_way.begun.contains_key(n)),
+            Some(under_way) => under_way.begun.range(recent.clone()).next().is_none(),
             None => true,
         });
         let half = now + limit.saturating_duration_since(now) / 2;
         let _ = self.by(Some(end.min(half)), gone).await;
+    }
+
+    /// Waits until nothing is released any more, nor about to be.
+    pub(crate) async fn all_released(&self) {
+        until(&self.releases.0.changed, || !self.releases.any() && self.worker.is_idle()).await;
     }
 
     /// Waits until nothing is under way in the background. The names of what was not done in time.
@@ -222,7 +224,7 @@ impl Core {
         let core = self.clone();
         let Some(runtime) = self.worker.started() else { return Vec::new() };
         let waiting = runtime.spawn(async move {
-            let done = || !core.releases.any() && core.gates.is_empty() && core.worker.is_idle();
+            let done = || core.gates.is_empty() && !core.releases.any() && core.worker.is_idle();
             let _ = timeout(limit, until(&core.releases.0.changed, done)).await;
             let mut left: BTreeSet<Name> = core.releases.0.names.lock().unwrap().keys().cloned().collect();
             left.extend(core.gates.names());

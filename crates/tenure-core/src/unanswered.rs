@@ -106,7 +106,12 @@ impl<'a, U: Undo> Unanswered<'a, U> {
     fn forget(&mut self) -> bool {
         let Some((key, begun)) = self.begun.take() else { return true };
         self.core.keeper.dismiss(key);
-        begun.state.swap(OVER, SeqCst) != REVOKED
+        let revoked = begun.state.swap(OVER, SeqCst) == REVOKED;
+        if revoked {
+            // The keeper's undo may not have been done yet, and what is begun next would find its own leftover.
+            begun.undo(self.core);
+        }
+        !revoked
     }
 }
 

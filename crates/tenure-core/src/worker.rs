@@ -103,7 +103,7 @@ impl Core {
         tokio::spawn(self.clone().ring());
         self.worker.stop.notified().await;
         self.leave_all_alone();
-        let _ = timeout(self.settings.close_timeout, self.releases.all_done()).await;
+        let _ = timeout(self.settings.close_timeout, self.all_released()).await;
     }
 
     /// Runs a job of the keeper here. Each by itself: one that panics takes no other with it.
@@ -132,4 +132,9 @@ impl Core {
 /// Wakes a task. What a waker does is code of others: a panic there ends nothing here.
 pub(crate) fn wake(waker: Waker) {
     let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+}
+
+/// Wakes all who wait for it, with panics of their wakers caught.
+pub(crate) fn wake_all(notify: &Notify) {
+    let _ = catch_unwind(AssertUnwindSafe(|| notify.notify_waiters()));
 }

@@ -184,7 +184,7 @@ pub(crate) async fn wait(
             }
         }
     }
-    let (n, mailbox, durability) = (waiter.n, waiter.mailbox.clone(), waiter.want.durability());
+    let (n, mailbox, want) = (waiter.n, waiter.mailbox.clone(), waiter.want.clone());
     let deadline = waiter.deadline;
     let _seen = waiter.show(core, name).inspect_err(|_| {
         if waiter.mailbox.is_placed() {
@@ -199,8 +199,7 @@ pub(crate) async fn wait(
     let letter = core.by(deadline, mailbox.collect()).await;
     asking.tally.add(&mailbox.tally);
     let Some(letter) = letter? else {
-        let error = waiting.gate.queue.lock().unwrap().error(durability);
-        return error.map_or(Ok(Waited::TimedOut), Err);
+        return waiting.gate.error(core, &want).map_or(Ok(Waited::TimedOut), Err);
     };
     waiting.collected = true;
     match letter {
@@ -303,13 +302,17 @@ impl Gates {
     }
 
     /// Removes a gate that does not work any more, and fails all who wait at it.
-    fn remove(&self, name: &Name, gate: &Arc<Gate>, error: &Error) {
+    fn remove(&self, core: &Arc<Core>, name: &Name, gate: &Arc<Gate>, error: &Error) {
         let mut gates = self.by_name.lock().unwrap();
         if gates.get(name).is_some_and(|g| Arc::ptr_eq(g, gate)) {
             gates.remove(name);
         }
         drop(gates);
-        gate.fail(error);
+        let all = gate.queue.lock().unwrap().take_all();
+        for waiter in all.iter().filter(|waiter| waiter.mailbox.is_placed()) {
+            leave_place(core, &waiter.want);
+        }
+        gate.fail_some(&all, error);
     }
 
     pub(crate) fn fail_all(&self, error: &Error) {
@@ -333,6 +336,11 @@ impl Gates {
 }
 
 impl Gate {
+    /// Why nobody knows whether `want` is kept out by others.
+    fn error(&self, core: &Core, want: &Want) -> Option<Error> {
+        self.queue.lock().unwrap().error(want.durability(), core.settings.call_timeout / 5, core)
+    }
+
     /// Fails all who wait.
     fn fail(&self, error: &Error) {
         let all: Vec<Waiter> = self.queue.lock().unwrap().all().cloned().collect();

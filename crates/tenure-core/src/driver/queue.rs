@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::Waiter;
 use crate::acquire::Backoff;
+use crate::client::Core;
 use crate::{Durability, Error};
 
 #[derive(Default)]
@@ -23,7 +24,11 @@ pub(super) struct Queue {
     times: BTreeSet<(Instant, u64)>,
     /// The numbers of those who do not wait any more.
     gone: Vec<u64>,
+    /// How many ask for as many copies.
+    asking: BTreeMap<Durability, usize>,
     failing: BTreeMap<Durability, Failing>,
+    /// Since when the store has been asked without an answer.
+    asked: Option<Instant>,
     turn: i64,
     /// How many waiters were looked at.
     #[cfg(test)]
@@ -72,6 +77,7 @@ impl Queue {
 
     fn insert(&mut self, key: Key, waiter: Waiter) {
         self.keys.insert(waiter.n, key);
+        *self.asking.entry(waiter.want.durability()).or_default() += 1;
         if let Some(owner) = waiter.owner {
             self.owners.entry(owner).or_default().insert(key);
         }
@@ -93,12 +99,20 @@ impl Queue {
         for at in waiter.times() {
             self.times.remove(&(at, n));
         }
+        if let Some(asking) = self.asking.get_mut(&waiter.want.durability()) {
+            *asking -= 1;
+            if *asking == 0 {
+                self.asking.remove(&waiter.want.durability());
+            }
+        }
         Some(waiter)
     }
 
     /// Moves a waiter to where it belongs by its position in the store.
     pub(super) fn put(&mut self, n: u64, position: u64) {
-        if self.keys.get(&n).is_some_and(|key| key.placed && key.position == position) {
+        let known = self.keys.get(&n).and_then(|key| self.waiters.get(key)).and_then(|w| w.position);
+        // One that was brought to the front stays there.
+        if known == Some(position) {
             return;
         }
         if let Some(mut waiter) = self.remove(n) {
@@ -121,11 +135,14 @@ impl Queue {
 
     /// In their order, those who may try now: without those for whom the store has just failed.
     pub(super) fn ready(&self, now: Instant) -> impl Iterator<Item = &Waiter> {
-        let may_try = move |w: &&Waiter| match self.failing.get(&w.want.durability()) {
+        let may_try = move |durability: Durability| match self.failing.get(&durability) {
             Some(failing) => failing.retry_at <= now,
             None => true,
         };
-        self.waiters.values().inspect(|_| self.looks(1)).filter(may_try)
+        // Nobody is looked at where the store fails for all of them.
+        let some = self.asking.keys().any(|durability| may_try(*durability));
+        let waiters = some.then(|| self.waiters.values()).into_iter().flatten();
+        waiters.inspect(|_| self.looks(1)).filter(move |w| may_try(w.want.durability()))
     }
 
     /// Those of one owner.
@@ -200,9 +217,25 @@ impl Queue {
         self.failing.remove(&durability);
     }
 
-    /// What the store said last to those who ask for as many copies, if that was no answer.
-    pub(super) fn error(&self, durability: Durability) -> Option<Error> {
-        self.failing.get(&durability).map(|failing| failing.error.clone())
+    /// The store is asked from now on, or not any more.
+    pub(super) fn asks(&mut self, since: Option<Instant>) {
+        self.asked = since;
+    }
+
+    /// Why nobody knows whether those who ask for as many copies are kept out by others: what the store said last, or that
+    /// it has not answered for `patience`.
+    pub(super) fn error(&self, durability: Durability, patience: Duration, core: &Core) -> Option<Error> {
+        if let Some(failing) = self.failing.get(&durability) {
+            return Some(failing.error.clone());
+        }
+        let silent = self.asked.is_some_and(|since| since.elapsed() >= patience);
+        silent.then(|| core.out_of_time("wait"))
+    }
+
+    /// Takes out all.
+    pub(super) fn take_all(&mut self) -> Vec<Waiter> {
+        let all: Vec<u64> = self.keys.keys().copied().collect();
+        all.into_iter().filter_map(|n| self.remove(n)).collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! A gate at work: tries those in front, watches, tries again.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -87,11 +88,13 @@ impl Run {
                 self.sleep(None, None).await;
                 continue;
             };
+            self.gate.queue.lock().unwrap().asks(Some(Instant::now()));
             // Watch before the look, or a release in between is missed.
             self.subscribe(first).await;
             let progress = self.try_all(&front).await;
             // After those in front: whose places were given up while this process stood still queue anew in their order.
             self.stamp_places(&front).await;
+            self.gate.queue.lock().unwrap().asks(None);
             match progress {
                 Progress::More => self.burst = (self.burst * 2).min(BURST),
                 Progress::Blocked(retry_after) => {
@@ -111,7 +114,7 @@ impl Run {
             warn_of_self(core, &self.name, task);
         }
         for waiter in over.gone {
-            let error = self.gate.queue.lock().unwrap().error(waiter.want.durability());
+            let error = self.gate.error(core, &waiter.want);
             // Fails where it was told something else already.
             let _ = waiter.mailbox.deliver(error.map_or(Letter::TimedOut, Letter::Failed));
             if waiter.mailbox.is_placed() {
@@ -202,32 +205,39 @@ impl Run {
             }
         };
         let mut progress = Progress::More;
+        // Of several who ask for as many copies, one for whom the store failed counts for all: they are tried together.
+        let (mut answered, mut failed) = (BTreeSet::new(), BTreeMap::new());
+        let mut in_the_way = None;
         for (waiter, tried) in front.iter().zip(tried) {
             let durability = waiter.want.durability();
-            let mut queue = self.gate.queue.lock().unwrap();
             match tried {
-                Try::In => queue.answered(durability),
+                Try::In => drop(answered.insert(durability)),
                 Try::Busy { retry_after, behind } => {
-                    queue.answered(durability);
-                    // Ours came to the store in another order than to this gate: let that one try first.
-                    if behind.is_some_and(|id| id.client == self.core.id && queue.bring_to_front(id.n)) {
-                        return Progress::More;
-                    }
+                    answered.insert(durability);
+                    in_the_way = in_the_way.or(behind.filter(|id| id.client == self.core.id));
                     progress.block(retry_after);
                 }
-                Try::NotReady(error) => {
-                    queue.not_ready(durability, &error);
-                    progress.block(error.retry_after());
-                }
-                Try::Failed(error) => {
-                    let failed = queue.failed(durability, &error, self.core.settings.outage);
-                    drop(queue);
-                    self.gate.fail_some(&failed, &error);
-                    progress = Progress::Failing;
-                }
+                Try::NotReady(error) | Try::Failed(error) => drop(failed.insert(durability, error)),
             }
         }
-        progress
+        let mut queue = self.gate.queue.lock().unwrap();
+        answered.iter().filter(|d| !failed.contains_key(d)).for_each(|d| queue.answered(*d));
+        let mut given_up = Vec::new();
+        for (durability, error) in failed {
+            if error.retry_after().is_some() {
+                queue.not_ready(durability, &error);
+                progress.block(error.retry_after());
+            } else {
+                let some = queue.failed(durability, &error, self.core.settings.outage);
+                given_up.push((some, error));
+                progress = Progress::Failing;
+            }
+        }
+        // Ours came to the store in another order than to this gate: let that one try first.
+        let brought = in_the_way.is_some_and(|id: HoldId| queue.bring_to_front(id.n));
+        drop(queue);
+        given_up.iter().for_each(|(some, error)| self.gate.fail_some(some, error));
+        if brought { Progress::More } else { progress }
     }
 
     async fn try_one(&self, waiter: &Waiter, place: bool) -> Try {
@@ -365,7 +375,8 @@ impl Run {
             }
             // Its own place in the queue is not needed any more: it enters under a claim of its own.
             let fresh = Arc::new(Claim { id: self.core.fresh_id(), wait: None, ..(**claim).clone() });
-            let limit = Some(Instant::now() + self.core.settings.call_timeout);
+            // Others wait at this gate meanwhile.
+            let limit = Some(Instant::now() + self.core.settings.call_timeout / 5);
             let letter = match enter_into(&waiter.inner, &slot, &fresh, *terms, waiter.caller(), limit).await
             {
                 Ok(Tried::Granted(guard)) => Letter::Grant(Grant::Guard(guard)),
@@ -381,7 +392,7 @@ impl Run {
                 }
                 Err(error) if error.is_transient() => {
                     self.gate.recheck.lock().unwrap().insert(owner);
-                    continue;
+                    return;
                 }
                 Err(error) => Letter::Failed(error),
             };
@@ -468,7 +479,7 @@ impl Drop for Run {
             // A panic or the end of the runtime cut it short: nobody may go on waiting at a gate that does not work.
             let error =
                 self.core.backend.info().unavailable(format!("wait for {}", self.name), "the gate broke");
-            self.core.gates.remove(&self.name, &self.gate, &error);
+            self.core.gates.remove(&self.core, &self.name, &self.gate, &error);
         }
         self.core.releases.look_again();
     }

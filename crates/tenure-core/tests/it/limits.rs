@@ -1,6 +1,7 @@
 //! The time that a caller names is kept, whatever the store does; and what one waiter asks for is no other's trouble.
 //! Stores here hang for ever, and every other limit lies far away: what ends at all ends by the time that was named.
 
+use std::future::Future;
 use std::time::Duration;
 
 use tenure_core::{Clock, Durability, Error, Owner};
@@ -23,6 +24,8 @@ async fn a_wait_ends_although_the_store_hangs() {
     assert!(matches!(got, Err(Error::Unknown { .. })), "{got:?}");
     let seats = client.counting_semaphore("seats");
     let got = within("the wait ends", seats.try_acquire_for(1, SHORT)).await;
+    assert!(matches!(got, Err(Error::Unknown { .. })), "{got:?}");
+    let got = within("the wait ends", client.latch("ready").wait_for(SHORT)).await;
     assert!(matches!(got, Err(Error::Unknown { .. })), "{got:?}");
 }
 
@@ -86,18 +89,55 @@ async fn a_wait_ends_although_another_task_of_its_owner_is_entering() {
 
 #[tokio::test]
 async fn a_deadline_that_passes_while_the_store_is_down_is_not_called_busy() {
-    let store = Puppet::new(&Clock::boot());
-    let client = store.client(|settings| settings.outage = FAR);
-    let held = client.lock("x").acquire().await.unwrap();
-    let waits = tokio::spawn({
-        let lock = client.lock("x");
-        async move { lock.try_acquire_for(Duration::from_secs(1)).await }
+    for act in [Act::Fail, Act::Hang] {
+        let store = Puppet::new(&Clock::boot());
+        let client = store.client(|settings| settings.outage = FAR);
+        let held = client.lock("x").acquire().await.unwrap();
+        let waits = tokio::spawn({
+            let lock = client.lock("x");
+            async move { lock.try_acquire_for(Duration::from_secs(3)).await }
+        });
+        until("it waits", || async { !client.lock("x").waiters().await.unwrap().is_empty() }).await;
+        store.tell(move |call| if matches!(call, Call::Acquire(_)) { act } else { Act::Pass });
+        held.release().await.unwrap();
+        let got = done("its time is over", waits).await;
+        assert!(got.as_ref().is_err_and(|error| error.is_unknown() == (act == Act::Hang)), "{got:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_future_that_was_left_alone_has_its_time_anew() {
+    let clock = Clock::manual();
+    let store = Puppet::new(&clock);
+    let client = store.client(|settings| settings.call_timeout = SHORT);
+    store.tell(|_| Act::Hang);
+    let lock = client.lock("x");
+    let mut left = Box::pin(lock.try_acquire());
+    let cx = &mut std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(left.as_mut().poll(cx).is_pending());
+    // The keeper asks whether anybody polls it, and then takes it back.
+    let released = std::sync::Arc::new(tokio::sync::Notify::new());
+    let tell = released.clone();
+    store.tell(move |call| {
+        if matches!(call, Call::Release) {
+            tell.notify_one();
+        }
+        Act::Pass
     });
-    until("it waits", || async { !client.lock("x").waiters().await.unwrap().is_empty() }).await;
-    store.tell(|call| if matches!(call, Call::Acquire(_)) { Act::Fail } else { Act::Pass });
-    held.release().await.unwrap();
-    let got = done("its time is over", waits).await;
-    assert!(matches!(got, Err(Error::Unavailable { .. })), "{got:?}");
+    let undone = async {
+        loop {
+            clock.advance(Duration::from_secs(1));
+            if tokio::time::timeout(Duration::from_millis(5), released.notified()).await.is_ok() {
+                return;
+            }
+        }
+    };
+    within("it is taken back", undone).await;
+    tokio::time::sleep(SHORT * 2).await;
+    assert!(
+        within("it begins anew", left).await.unwrap().is_some(),
+        "its time had run out while nobody polled it"
+    );
 }
 
 /// A store that has no copies to wait for.
