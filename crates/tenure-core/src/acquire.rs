@@ -153,6 +153,7 @@ impl Request {
         // Only the queued kinds take a place at once; of the others one per process does, in the driver.
         let place = waits.filter(|_| self.kind.is_queued());
         let caller = Caller { owner, flow: Flow::current(&core.settings), tally: &asking.tally };
+        let mut not_ready = None;
         let (mut claim, doubtful, mut position) = loop {
             core.settle(name).await;
             core.check_open()?;
@@ -167,6 +168,7 @@ impl Request {
                 Ok(Tried::Revoked) => {}
                 // The store is not ready, and knows when it will be: worth waiting for.
                 Err(error) if error.retry_after().is_some() && waits.is_some() => {
+                    not_ready = Some(error);
                     // Under another id: an earlier try of this one may have been undone.
                     break (self.claim(name, self.kind, terms, None), false, None);
                 }
@@ -187,6 +189,7 @@ impl Request {
                 owner,
                 position,
             );
+            waiting.tried(not_ready.take().as_ref());
             if doubtful {
                 waiting.place();
             }

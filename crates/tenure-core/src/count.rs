@@ -2,7 +2,8 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::acquire::Wait;
@@ -47,8 +48,8 @@ impl Drop for Op {
     }
 }
 
-/// How long what was dropped is finished in the background while the store fails: stores know an operation again for ten
-/// minutes, and a repeat that comes later might count twice.
+/// How long what may have been executed is finished in the background while the store fails: stores know an operation
+/// again for ten minutes, and a repeat that comes later might count twice.
 const REMEMBERED: Duration = Duration::from_secs(9 * 60);
 
 /// An operation that takes permits.
@@ -61,6 +62,18 @@ struct Take {
 impl Take {
     fn new(core: &Arc<Core>, name: &Name) -> Self {
         Self { name: name.clone(), op: Arc::new(Op::new(core)) }
+    }
+
+    /// The answer to taking `n`, which is repeated under its id until there is one; and whether one of those that failed
+    /// may have been executed.
+    async fn answer(&self, core: &Arc<Core>, n: u64) -> (Result<CountReply>, bool) {
+        let (unknown, take) = (AtomicBool::new(false), CountOp::TakeIfAtLeast(n));
+        let call = async || {
+            let answer = core.backend.count(&self.name, Counter::Semaphore, take, self.op.id()).await;
+            unknown.fetch_or(answer.as_ref().is_err_and(Error::is_unknown), Relaxed);
+            answer
+        };
+        (core.ask(call).await, unknown.into_inner())
     }
 }
 
@@ -83,6 +96,10 @@ impl Undo for Take {
         core.in_background(&self.name, job);
     }
 }
+
+/// A take of a waiter that was not answered, and so may have been executed. The next attempt repeats it under its id;
+/// whoever gives up undoes it.
+pub(crate) type UnansweredTake = Arc<Mutex<Option<Taken>>>;
 
 /// Permits that were taken, or may have been. Dropping it gives them back; [`Taken::keep`] does not.
 pub(crate) struct Taken {
@@ -327,25 +344,27 @@ impl CountingSemaphore {
             let take = Take::new(core, name);
             asking.tally.attempt();
             let mut attempt = Unanswered::new(core, &take);
-            let asked = core.count(name, Counter::Semaphore, CountOp::TakeIfAtLeast(n), &take.op);
+            let asked = take.answer(core, n);
             match attempt.run(core.patience(core.settings.lease), asked).await {
                 None => {}
-                Some(Err(error)) if error.is_transient() => return Err(error),
-                Some(Ok(reply)) => {
+                Some((Ok(reply), _)) => {
                     attempt.keep();
                     if reply.applied || wait == Wait::No {
                         return Ok(reply.applied);
                     }
                     break;
                 }
-                Some(Err(error)) => {
-                    attempt.keep();
+                Some((Err(error), unknown)) => {
+                    if !unknown {
+                        attempt.keep();
+                    }
                     return Err(error);
                 }
             }
         }
         loop {
-            let waiter = Waiter::new(&self.client.inner, Want::Take { n }, deadline, None, None);
+            let want = Want::Take { n, unanswered: Arc::default() };
+            let waiter = Waiter::new(&self.client.inner, want, deadline, None, None);
             match driver::wait(core, name, waiter, asking).await? {
                 Waited::Granted(Grant::Taken(taken)) => {
                     taken.keep();

@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
 
 use crate::count::Taken;
 use crate::signs::Tally;
@@ -35,6 +36,8 @@ pub(crate) struct Mailbox {
     state: Mutex<State>,
     /// Its claim may have a place among the store's waiters.
     placed: AtomicBool,
+    /// Why the last attempt got no answer, and since when none did. `None` once the store has said that it is busy.
+    failure: Mutex<Option<(Instant, Error)>>,
     pub(crate) tally: Tally,
 }
 
@@ -43,6 +46,7 @@ impl Mailbox {
         Arc::new(Self {
             state: Mutex::new(State::Waiting(None)),
             placed: AtomicBool::new(placed),
+            failure: Mutex::default(),
             tally: Tally::default(),
         })
     }
@@ -53,6 +57,21 @@ impl Mailbox {
 
     pub(crate) fn is_placed(&self) -> bool {
         self.placed.load(SeqCst)
+    }
+
+    /// What the last attempt came to: why the store did not answer, or nothing where it is busy.
+    pub(crate) fn tried(&self, failure: Option<&Error>) {
+        let mut last = self.failure.lock().unwrap();
+        let since = last.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+        *last = failure.map(|error| (since, error.clone()));
+    }
+
+    /// Why it was not served in time, where that was not because others held it: the store is not ready, or has not
+    /// answered for `patience`. A call that failed once says little.
+    pub(crate) fn failure(&self, patience: Duration) -> Option<Error> {
+        let last = self.failure.lock().unwrap();
+        let (since, error) = last.as_ref()?;
+        (error.retry_after().is_some() || since.elapsed() >= patience).then(|| error.clone())
     }
 
     /// Puts a letter in. Gives it back when nobody waits any more.

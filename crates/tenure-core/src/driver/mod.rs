@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use self::run::Run;
 use crate::client::{Core, Inner};
+use crate::count::UnansweredTake;
 use crate::deadlock::{Seen, Wait};
 use crate::flow::{Caller, Flow};
 use crate::hold::Terms;
@@ -24,7 +25,7 @@ use crate::{Claim, Deadlocks, Error, HoldId, Kind, Name, Result};
 #[derive(Clone)]
 pub(crate) enum Want {
     Claim { claim: Arc<Claim>, terms: Terms },
-    Take { n: u64 },
+    Take { n: u64, unanswered: UnansweredTake },
 }
 
 impl Want {
@@ -93,6 +94,11 @@ impl Waiter {
         self.mailbox.place();
     }
 
+    /// What its last attempt came to: why the store did not answer, or nothing where it is busy.
+    pub(crate) fn tried(&self, failure: Option<&Error>) {
+        self.mailbox.tried(failure);
+    }
+
     fn caller(&self) -> Caller<'_> {
         Caller { owner: self.owner, flow: self.flow, tally: &self.mailbox.tally }
     }
@@ -128,6 +134,9 @@ pub(crate) enum Waited {
 }
 
 /// Waits in the gate of `name`.
+///
+/// # Errors
+/// When the time is over while the store does not answer, or is not ready, its error: nobody knows that it is busy.
 pub(crate) async fn wait(
     core: &Arc<Core>,
     name: &Name,
@@ -171,7 +180,7 @@ pub(crate) async fn wait(
         letter = mailbox.collect() => letter,
         () = over => {
             asking.tally.add(&mailbox.tally);
-            return Ok(Waited::TimedOut);
+            return timed_out(core, &mailbox);
         }
     };
     asking.tally.add(&mailbox.tally);
@@ -183,10 +192,14 @@ pub(crate) async fn wait(
             }
             Ok(Waited::Granted(grant))
         }
-        Letter::TimedOut => Ok(Waited::TimedOut),
+        Letter::TimedOut => timed_out(core, &mailbox),
         Letter::Reclaimed => Ok(Waited::Again),
         Letter::Failed(error) => Err(error),
     }
+}
+
+fn timed_out(core: &Core, mailbox: &Mailbox) -> Result<Waited> {
+    mailbox.failure(core.settings.call_timeout).map_or(Ok(Waited::TimedOut), Err)
 }
 
 /// The gates of one client.

@@ -151,7 +151,7 @@ impl Run {
                     Kind::Permit { n, .. } => u64::from(n),
                     _ => return false,
                 },
-                Want::Take { n } => *n,
+                Want::Take { n, .. } => *n,
             };
             let fits = wanted >= most;
             most = wanted;
@@ -288,6 +288,7 @@ impl Run {
                     }
                 }
                 Ok(Attempt::Busy { retry_after, behind, position }) => {
+                    waiter.tried(None);
                     waiter.mailbox.tally.busy(behind);
                     if let Some(position) = position.filter(|_| waiter.want.is_queued())
                         && waiter.position != Some(position)
@@ -298,12 +299,14 @@ impl Run {
                 }
                 Ok(Attempt::Gone) => return Try::Busy { retry_after: None, behind: None },
                 Err(error) if error.retry_after().is_some() => {
+                    waiter.tried(Some(&error));
                     if !self.gate.told.swap(true, SeqCst) {
                         self.core.signs.not_ready(&self.name, &error);
                     }
                     return Try::Busy { retry_after: error.retry_after(), behind: None };
                 }
                 Err(error) if error.is_transient() => {
+                    waiter.tried(Some(&error));
                     // It may have been granted: whoever gives up now must undo it.
                     if error.is_unknown() {
                         waiter.mailbox.place();
@@ -318,8 +321,11 @@ impl Run {
                     Letter::Failed(error)
                 }
             },
-            Want::Take { n } => {
-                let taken = Taken::new(&waiter.inner, &self.name);
+            Want::Take { n, unanswered } => {
+                // One that was not answered is repeated: however often it fails, there is one to undo.
+                let before = unanswered.lock().unwrap().take();
+                let again = before.is_some();
+                let taken = before.unwrap_or_else(|| Taken::new(&waiter.inner, &self.name));
                 let id = taken.id();
                 match self
                     .core
@@ -330,11 +336,20 @@ impl Run {
                     Ok(reply) if reply.applied => Letter::Grant(Grant::Taken(taken)),
                     Ok(_) => {
                         taken.keep();
-                        return Try::Busy { retry_after: None, behind: None };
+                        waiter.tried(None);
+                        // What the first one found may have changed before anybody listened.
+                        return Try::Busy { retry_after: again.then_some(Duration::ZERO), behind: None };
                     }
-                    Err(error) if error.is_transient() => return Try::Failed(error),
                     Err(error) => {
-                        taken.keep();
+                        if !again && !error.is_unknown() {
+                            taken.keep();
+                        } else if error.is_transient() {
+                            *unanswered.lock().unwrap() = Some(taken);
+                        }
+                        if error.is_transient() {
+                            waiter.tried(Some(&error));
+                            return Try::Failed(error);
+                        }
                         Letter::Failed(error)
                     }
                 }

@@ -5,5 +5,6 @@ mod deadlocks;
 mod durability;
 mod listener;
 mod signs;
+mod unavailable;
 mod unpolled;
 mod warnings;
