@@ -56,6 +56,16 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Reads or changes a plain number, once per `id`.
     async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply>;
 
+    /// Waits until the store has confirmed all that this backend still does for it in the background, for at most
+    /// `within`. Asked for by [`Client::close`](crate::Client::close): after it the process may end.
+    ///
+    /// # Errors
+    /// `Unknown` when something was still to be confirmed by then.
+    async fn flush(&self, within: Duration) -> Result<()> {
+        let _ = within;
+        Ok(())
+    }
+
     /// Which part of the store keeps `name`, where it has parts that fail one by one. Each is renewed by itself.
     fn shard(&self, _name: &Name) -> usize {
         0

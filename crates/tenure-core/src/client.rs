@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::backend::{Backend, Query, Snapshot};
 use crate::deadlock::Waits;
@@ -220,10 +220,13 @@ impl Client {
     /// Releases all that is held, ends all waiting, and refuses what comes after. Takes at most
     /// [`Settings::close_timeout`]; what could not be released by then ends with its lease.
     ///
+    /// On a quorum every server that answers has confirmed by then that it let go. One that does not answer has been
+    /// told, and is not waited for.
+    ///
     /// # Errors
     /// `Several` with one `Unknown` per name that could not be released in time.
     pub async fn close(&self) -> Result<()> {
-        let core = &self.inner.core;
+        let (core, begun) = (&self.inner.core, Instant::now());
         core.closed.store(true, SeqCst);
         core.gates.fail_all(&Error::Closed);
         for hold in core.keeper.all() {
@@ -233,18 +236,18 @@ impl Client {
             begun.undo(core);
             begun.wake();
         }
-        let left = core.quiesce(core.settings.close_timeout).await;
-        if left.is_empty() {
-            return Ok(());
-        }
+        let limit = core.settings.close_timeout;
+        let left = core.quiesce(limit).await;
+        let flushed = core.backend.flush(limit.saturating_sub(begun.elapsed())).await;
         let backend = core.backend.info().scheme;
-        let reason = format!("no answer within {:?}; it ends with its lease", core.settings.close_timeout);
+        let reason = format!("no answer within {limit:?}; it ends with its lease");
         let each = left.iter().map(|name| Error::Unknown {
             backend,
             what: format!("release {name}"),
             reason: reason.clone(),
         });
-        Err(Error::Several(each.collect()))
+        let all: Vec<Error> = each.chain(flushed.err()).collect();
+        if all.is_empty() { Ok(()) } else { Err(Error::Several(all)) }
     }
 }
 

@@ -518,8 +518,7 @@ impl Core {
     /// Repeats a release until it is confirmed, or until nothing can be left of what its claim may have got: an attempt
     /// sent on a connection that broke may have its effect behind a release sent on the next.
     async fn leave(&self, claim: &Claim, mut unanswered: Option<Error>) -> Result<Released> {
-        let lasts = if claim.wait.is_some() { claim.lease.max(claim.stamp) } else { claim.lease };
-        let give_up = self.clock.now().after(lasts);
+        let give_up = self.clock.now().after(claim.lasts());
         let mut pause = Duration::from_millis(10);
         loop {
             let limit = self.settings.call_timeout;

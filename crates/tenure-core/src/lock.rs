@@ -92,11 +92,12 @@ impl Lock {
         self
     }
 
-    /// Waits until it is held.
+    /// Waits until it is held, for as long as others hold it.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer; `Unsupported` when it has no such kind; `Config` for
-    /// a bad name or option.
+    /// a bad name or option; `GaveUp` only on a quorum that was told how often to try
+    /// ([`QuorumOptions::tries`](crate::QuorumOptions::tries)).
     ///
     /// # Cancel safety
     /// Safe: dropping the future leaves nothing behind, neither a hold nor a place in a queue. A future that is not
@@ -124,10 +125,11 @@ impl Lock {
         asking.guard(Wait::No, got)
     }
 
-    /// Waits for at most `wait`. `None` if it was not free by then.
+    /// Waits for at most `wait`. `None` if others held it until then.
     ///
     /// # Errors
-    /// As [`Lock::acquire`].
+    /// As [`Lock::acquire`]; also when the time was over and the store was not ready to grant anything, or had not
+    /// answered for [`Settings::call_timeout`](crate::Settings::call_timeout): that is not the same as busy.
     ///
     /// # Cancel safety
     /// Safe: dropping the future leaves nothing behind.

@@ -286,6 +286,10 @@ impl Backend for Faults {
         .await
     }
 
+    async fn flush(&self, within: Duration) -> Result<()> {
+        self.inner.flush(within).await
+    }
+
     fn shard(&self, name: &Name) -> usize {
         self.inner.shard(name)
     }
