@@ -92,9 +92,17 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Ends what servers would keep for a while after the process has gone, such as a session, unless something is still
-    /// held or waited for by way of it. Takes no longer than a moment. Whoever comes later begins anew.
-    async fn close(&self) {}
+    /// The last call of a client that closes, after which the process may end: waits for at most `within` until the store
+    /// has confirmed what this backend still does in the background, and ends what servers would keep for a while after
+    /// the process has gone, such as a session, unless something is still held or waited for by way of it. Whoever comes
+    /// later begins anew.
+    ///
+    /// # Errors
+    /// `Unknown` when something was still to be confirmed by then.
+    async fn close(&self, within: Duration) -> Result<()> {
+        let _ = within;
+        Ok(())
+    }
 }
 
 /// What a store is and can do.

@@ -288,6 +288,12 @@ impl Claim {
         }
     }
 
+    /// How long anything of it can stand in the store without a sign of life: a hold for its lease, a place among the
+    /// waiters for its stamp.
+    pub(crate) fn lasts(&self) -> Duration {
+        if self.wait.is_some() { self.lease.max(self.stamp) } else { self.lease }
+    }
+
     /// The same of whatever is held by this token, whoever took it.
     pub fn of_token(token: impl Into<Arc<str>>, name: Name, kind: Kind) -> Self {
         Self { token: Some(token.into()), ..Self::of(HoldId::NONE, name, kind) }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
@@ -242,13 +242,15 @@ impl Client {
 
     /// Releases all that is held, ends all waiting, and refuses what comes after. Takes at most
     /// [`Settings::close_timeout`]; what could not be released by then ends with its lease. Where holds live as long as a
-    /// session, that is closed, too, unless another client of the same store holds or waits for something; servers that
-    /// do not answer are given two seconds more for it.
+    /// session, that is closed, too, unless another client of the same store holds or waits for something.
+    ///
+    /// On a quorum every server that answers has confirmed by then that it let go. One that does not answer has been
+    /// told, and is not waited for.
     ///
     /// # Errors
     /// `Several` with one `Unknown` per name that could not be released in time.
     pub async fn close(&self) -> Result<()> {
-        let core = &self.inner.core;
+        let (core, began) = (&self.inner.core, Instant::now());
         core.closed.store(true, SeqCst);
         core.closing.notify_waiters();
         core.gates.fail_all(&Error::Closed);
@@ -259,19 +261,18 @@ impl Client {
             begun.undo(core);
             begun.wake();
         }
-        let left = core.quiesce(core.settings.close_timeout).await;
-        core.backend.close().await;
-        if left.is_empty() {
-            return Ok(());
-        }
+        let limit = core.settings.close_timeout;
+        let left = core.quiesce(limit).await;
+        let flushed = core.backend.close(limit.saturating_sub(began.elapsed())).await;
         let backend = core.backend.info().scheme;
-        let reason = format!("no answer within {:?}; it ends with its lease", core.settings.close_timeout);
+        let reason = format!("no answer within {limit:?}; it ends with its lease");
         let each = left.iter().map(|name| Error::Unknown {
             backend,
             what: format!("release {name}"),
             reason: reason.clone(),
         });
-        Err(Error::Several(each.collect()))
+        let all: Vec<Error> = each.chain(flushed.err()).collect();
+        if all.is_empty() { Ok(()) } else { Err(Error::Several(all)) }
     }
 }
 

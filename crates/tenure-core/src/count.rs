@@ -1,8 +1,11 @@
 //! The counting semaphore: a plain number without holders. What is taken stays taken until someone gives it back.
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::acquire::Wait;
 use crate::backend::{CountOp, CountReply, Counter};
@@ -25,6 +28,18 @@ impl Take {
     fn new(core: &Arc<Core>, name: &Name) -> Self {
         Self { name: name.clone(), op: Arc::new(Op::new(core)) }
     }
+
+    /// The answer to taking `n`, which is repeated under its id until there is one; and whether one of those that failed
+    /// may have been executed.
+    async fn answer(&self, core: &Arc<Core>, n: u64, limit: Instant) -> (Result<CountReply>, bool) {
+        let (unknown, take) = (AtomicBool::new(false), CountOp::TakeIfAtLeast(n));
+        let call = async || {
+            let answer = core.backend.count(&self.name, Counter::Semaphore, take, self.op.id()).await;
+            unknown.fetch_or(answer.as_ref().is_err_and(Error::is_unknown), Relaxed);
+            answer
+        };
+        (core.ask_until(limit, call).await, unknown.into_inner())
+    }
 }
 
 impl Undo for Take {
@@ -46,6 +61,10 @@ impl Undo for Take {
         core.in_background(&self.name, job);
     }
 }
+
+/// A take of a waiter that was not answered, and so may have been executed. The next attempt repeats it under its id;
+/// whoever gives up undoes it.
+pub(crate) type UnansweredTake = Arc<Mutex<Option<Taken>>>;
 
 /// Permits that were taken, or may have been. Dropping it gives them back; [`Taken::keep`] does not.
 pub(crate) struct Taken {
@@ -281,30 +300,30 @@ impl CountingSemaphore {
             let take = Take::new(core, name);
             asking.tally.attempt();
             let mut attempt = Unanswered::new(core, &take);
-            let op = CountOp::TakeIfAtLeast(n);
-            let call = || core.backend.count(name, Counter::Semaphore, op, take.op.id());
-            let asked = attempt.run(core.patience(core.settings.lease), core.ask_until(limit, call));
+            let asked = attempt.run(core.patience(core.settings.lease), take.answer(core, n, limit));
             let Some(answer) = core.by(Some(limit), asked).await? else {
                 return Err(core.out_of_time(format_args!("take permits of {name}")));
             };
             match answer {
                 None => {}
-                Some(Err(error)) if error.is_transient() => return Err(error),
-                Some(Ok(reply)) => {
+                Some((Ok(reply), _)) => {
                     attempt.keep();
                     if reply.applied || wait == Wait::No {
                         return Ok(reply.applied);
                     }
                     break;
                 }
-                Some(Err(error)) => {
-                    attempt.keep();
+                Some((Err(error), unknown)) => {
+                    if !unknown {
+                        attempt.keep();
+                    }
                     return Err(error);
                 }
             }
         }
         loop {
-            let waiter = Waiter::new(&self.client.inner, Want::Take { n }, deadline, None, None);
+            let want = Want::Take { n, unanswered: Arc::default() };
+            let waiter = Waiter::new(&self.client.inner, want, deadline, None, None);
             match driver::wait(core, name, waiter, asking).await? {
                 Waited::Granted(Grant::Taken(taken)) => {
                     taken.keep();

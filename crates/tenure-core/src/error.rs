@@ -50,7 +50,8 @@ pub enum Error {
     /// Something was asked for that cannot be right: a bad name, address, option, file or mix of kinds.
     #[error("{0}")]
     Config(String),
-    /// Others were in the way each time, as often as was to be tried.
+    /// Others held it each time, as often as was to be tried. Only told where
+    /// [`QuorumOptions::tries`](crate::QuorumOptions::tries) says how often that is, and to those who wait without a limit.
     #[error("{backend}: {what}: gave up: {reason}")]
     GaveUp {
         /// Scheme of the store.

@@ -101,8 +101,8 @@ impl Releases {
 impl Core {
     /// Gives up a claim that was not answered, or a place in a queue.
     pub(crate) fn leave_claim(self: &Arc<Self>, claim: Arc<Claim>) {
-        let lasts = if claim.wait.is_some() { claim.lease.max(claim.stamp) } else { claim.lease };
-        self.leave_by(claim, self.clock.now().after(lasts), None);
+        let end = self.clock.now().after(claim.lasts());
+        self.leave_by(claim, end, None);
     }
 
     /// Releases a hold that nobody uses any more. `unanswered` is what came of a release that was sent within validity.

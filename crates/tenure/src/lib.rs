@@ -20,9 +20,10 @@
 //! | `redlock://host,host,host` | independent servers, most of which must agree; each may be a whole address |
 //! | `zookeeper://[user:password@]host[:port],…[/chroot]` | a ZooKeeper ensemble; `zookeeper+tls://` with TLS |
 //!
-//! On Redis `?layout=plain` shares locks with redsync, node-redlock, redis-py and all who `SET key token NX PX ms`.
-//! `redlock://` takes `?tries=32`, `?retry_delay=50ms-250ms`, `?node_timeout=`, `?drift=1%+2ms`, `?max_lease=60s` and
-//! `?restart_delay=61s` (or `off`).
+//! On Redis `?layout=plain` shares locks with redsync, node-redlock, redis-py and all who `SET key token NX PX ms`. That
+//! is the layout of `redlock://`, unless `?layout=redisson` is asked for. It also takes `?tries=` (0: as often as it
+//! takes), `?retry_delay=50ms-250ms`, `?node_timeout=`, `?drift=1%+2ms`, `?max_lease=60s` and `?restart_delay=61s` (or
+//! `off`).
 //!
 //! `zookeeper://` takes `?session=30s`, `?timeout=3s`, `?tick=2s`, `?prefix=` and `?acl=open`.
 //!

@@ -17,9 +17,9 @@ pub(crate) struct Pair {
 }
 
 /// Lets the library take each name once, and keeps what it sends.
-pub(crate) async fn record(port: u16, names: &[String]) -> Result<Vec<Pair>> {
+pub(crate) async fn record(port: u16, layout: &str, names: &[String]) -> Result<Vec<Pair>> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    let url = format!("redis://{}", listener.local_addr()?);
+    let url = format!("redis://{}?layout={layout}", listener.local_addr()?);
     let said = Arc::new(Mutex::new(Vec::new()));
     let log = said.clone();
     std::thread::spawn(move || {

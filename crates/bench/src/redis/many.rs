@@ -16,7 +16,7 @@ const TASKS: usize = 64;
 /// Beside a bare socket that sends all at once.
 pub(crate) async fn beside_bare(server: &Redis, scale: Scale, workers: Option<&Handle>) -> Result<Row> {
     let names: Vec<String> = (0..TASKS).map(|i| format!("many{i}")).collect();
-    let pairs = record(server.port(), &names).await?;
+    let pairs = record(server.port(), "redisson", &names).await?;
     let mut socket = Bare::connect(server.port())?;
     let client = tenure::connect(&server.url()).await?;
     let ours = || {

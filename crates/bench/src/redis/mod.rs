@@ -47,7 +47,7 @@ async fn redisson(server: &Redis) -> Result<Jvms<Jvm>> {
 async fn lone(server: &Redis, scale: Scale, workers: Option<&Handle>) -> Result<Row> {
     const BATCH: u32 = 50;
     let names = [format!("lone-{}", workers.is_some())];
-    let pair = bare::record(server.port(), &names).await?.remove(0);
+    let pair = bare::record(server.port(), "redisson", &names).await?.remove(0);
     let mut socket = Bare::connect(server.port())?;
     let client = tenure::connect(&server.url()).await?;
     let lock = client.lock(&names[0]);

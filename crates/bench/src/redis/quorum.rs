@@ -22,7 +22,7 @@ pub(crate) async fn rows(scale: Scale) -> Result<Vec<Row>> {
     let name = "lone".to_owned();
     let mut sockets = Vec::new();
     for server in &servers {
-        let pair = record(server.port(), std::slice::from_ref(&name)).await?.remove(0);
+        let pair = record(server.port(), "plain", std::slice::from_ref(&name)).await?.remove(0);
         sockets.push((Bare::connect(server.port())?, pair));
     }
     let lock = client.lock(&name);

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use self::queue::Queue;
 use self::run::Run;
 use crate::client::{Core, Inner};
+use crate::count::UnansweredTake;
 use crate::deadlock::{Seen, Wait};
 use crate::flow::{Caller, Flow};
 use crate::hold::Terms;
@@ -26,7 +27,7 @@ use crate::{Claim, Deadlocks, Durability, Error, HoldId, Kind, Name, Result};
 #[derive(Clone)]
 pub(crate) enum Want {
     Claim { claim: Arc<Claim>, terms: Terms },
-    Take { n: u64 },
+    Take { n: u64, unanswered: UnansweredTake },
 }
 
 impl Want {
@@ -44,7 +45,7 @@ impl Want {
                 Kind::Permit { n, .. } => Some(u64::from(n)),
                 _ => None,
             },
-            Self::Take { n } => Some(*n),
+            Self::Take { n, .. } => Some(*n),
         }
     }
 

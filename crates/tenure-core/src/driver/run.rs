@@ -289,8 +289,11 @@ impl Run {
                     Letter::Failed(error)
                 }
             },
-            Want::Take { n } => {
-                let taken = Taken::new(&waiter.inner, &self.name);
+            Want::Take { n, unanswered } => {
+                // One that was not answered is repeated: however often it fails, there is one to undo.
+                let before = unanswered.lock().unwrap().take();
+                let again = before.is_some();
+                let taken = before.unwrap_or_else(|| Taken::new(&waiter.inner, &self.name));
                 let id = taken.id();
                 match self
                     .core
@@ -301,11 +304,18 @@ impl Run {
                     Ok(reply) if reply.applied => Letter::Grant(Grant::Taken(taken)),
                     Ok(_) => {
                         taken.keep();
-                        return Try::Busy { retry_after: None, behind: None };
+                        // What the first one found may have changed before anybody listened.
+                        return Try::Busy { retry_after: again.then_some(Duration::ZERO), behind: None };
                     }
-                    Err(error) if error.is_transient() => return Try::Failed(error),
                     Err(error) => {
-                        taken.keep();
+                        if !again && !error.is_unknown() {
+                            taken.keep();
+                        } else if error.is_transient() {
+                            *unanswered.lock().unwrap() = Some(taken);
+                        }
+                        if error.is_transient() {
+                            return Try::Failed(error);
+                        }
                         Letter::Failed(error)
                     }
                 }

@@ -310,8 +310,8 @@ impl Backend for Faults {
         self.inner.diagnose().await
     }
 
-    async fn close(&self) {
-        self.inner.close().await;
+    async fn close(&self, within: Duration) -> Result<()> {
+        self.inner.close(within).await
     }
 }
 

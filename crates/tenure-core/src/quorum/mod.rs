@@ -5,10 +5,13 @@
 //! what clocks may differ taken off.
 
 mod ask;
-mod debts;
+mod late;
+mod leave;
 mod options;
 mod pauses;
+mod pending;
 mod people;
+mod reach;
 mod renew;
 mod rounds;
 mod votes;
@@ -22,20 +25,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::Semaphore;
 
 pub use options::QuorumOptions;
 
-use self::debts::Debts;
+use self::ask::Calls;
 use self::pauses::Pauses;
-use self::rounds::{Entry, Lost, Places, Rounds};
+use self::pending::Pending;
+use self::rounds::{Lost, Places, Rounds};
 use self::votes::{Verdict, Vote, Votes, majority};
 use crate::backend::{
     Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released, Renewal,
     Snapshot, Watch,
 };
-use crate::{
-    Background, Claim, Clock, Doubt, Error, Family, Finding, HoldId, Kind, Name, OpId, Result, Time,
-};
+use crate::{Background, Claim, Clock, Doubt, Error, Family, Finding, Kind, Name, OpId, Result, Time};
 
 const SCHEME: &str = "redlock";
 
@@ -68,8 +71,10 @@ struct Inner {
     info: Info,
     options: QuorumOptions,
     rounds: Rounds,
-    debts: Vec<Debts>,
+    pending: Vec<Pending>,
     pauses: Pauses,
+    /// How many rounds may still have attempts that go on.
+    late: Arc<Semaphore>,
     background: Background,
 }
 
@@ -103,10 +108,10 @@ impl Quorum {
             doubt,
             shared_proof: None,
         };
-        let debts = nodes.iter().map(|_| Debts::default()).collect();
+        let pending = nodes.iter().map(|_| Pending::default()).collect();
         let (rounds, pauses) = (Rounds::default(), Pauses::default());
-        let background = Background::new("tenure-quorum");
-        Ok(Self(Arc::new(Inner { nodes, info, options, rounds, debts, pauses, background })))
+        let (late, background) = (Arc::new(Semaphore::new(late::MOST)), Background::new("tenure-quorum"));
+        Ok(Self(Arc::new(Inner { nodes, info, options, rounds, pending, pauses, late, background })))
     }
 
     /// Its nodes.
@@ -157,6 +162,10 @@ impl Backend for Quorum {
         unreachable!("{name}: no counts here")
     }
 
+    async fn close(&self, within: Duration) -> Result<()> {
+        self.0.flush(within).await
+    }
+
     async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
         self.0.inspect(query).await
     }
@@ -202,9 +211,13 @@ impl Inner {
         until: Time,
         call: impl Fn(Arc<dyn Backend>, Arc<Claim>) -> F,
     ) -> Votes {
+        self.votes_of(&mut self.ask(ask, call), until).await
+    }
+
+    /// The same; calls that the decision did not wait for stay.
+    async fn votes_of(&self, calls: &mut Calls<Vote>, until: Time) -> Votes {
         let mut votes = Votes::new(self.nodes.len());
-        let mut calls = self.ask(ask, call);
-        self.gather(&mut calls, until, |node, vote| {
+        self.gather(calls, until, |node, vote| {
             votes.0[node] = Some(vote);
             votes.verdict() != Verdict::Open
         })
@@ -223,23 +236,29 @@ impl Inner {
         {
             return Ok(Attempt::Busy { retry_after: Some(left), behind: None, position: None });
         }
-        let Some(id) = entry.begin(|| self.rounds.fresh(claim.id)) else {
+        let Some(round) = entry.begin(|| self.rounds.fresh(claim.id)) else {
             return Err(self.info.unavailable(format!("acquire {}", claim.name), "it is being released"));
         };
-        let ask = Arc::new(Claim { id, ..claim.clone() });
+        let ask = Arc::new(Claim { id: round.id, ..claim.clone() });
         let (sent, limit) = (self.clock().now(), self.options.node_timeout(claim.lease));
-        let votes = self
-            .votes(&ask, sent.after(limit), |node, ask| async move {
-                Vote::of_attempt(node.try_acquire(&ask).await)
-            })
-            .await;
+        let mut calls =
+            self.ask(&ask, |node, ask| async move { Vote::of_attempt(node.try_acquire(&ask).await) });
+        let votes = self.votes_of(&mut calls, sent.after(limit)).await;
         let now = self.clock().now();
         let until = self.options.drift.until(sent, claim.lease);
+        // Nothing is there to be released, unless an earlier attempt under this id is.
+        let nothing = |node: usize| !round.again && votes.0[node].as_ref().is_some_and(Vote::is_not_executed);
         if votes.verdict() == Verdict::Won && now < until {
+            (0..self.nodes.len())
+                .filter(|node| nothing(*node))
+                .for_each(|node| entry.is_not_at(node, round.id));
             self.abandon(entry.granted(until));
             self.pauses.clear(&claim.name);
+            self.finish(&entry, round, calls, until);
             return Ok(Attempt::Granted { fence: None, until });
         }
+        // What has not been sent by now must not come behind its undo.
+        drop(calls);
         if entry.is_granted() {
             // A repeat. What was granted the first time is not undone for it.
             return Err(self.unknown(format!("acquire {}", claim.name), &votes, limit));
@@ -252,9 +271,9 @@ impl Inner {
         };
         let (lost, before) = entry.lost(claim.wait.map(|_| places()));
         self.abandon(before);
-        let going = (0..self.nodes.len()).filter(|node| !stays(*node));
+        let going = (0..self.nodes.len()).filter(|node| !stays(*node) && !nothing(*node));
         // Who has not answered so far is told in the background.
-        self.farewell(&ask, None, going, |node| votes.0[node].is_none()).await;
+        self.release_on(&ask, None, going, |node| votes.0[node].is_none()).await;
         // Who waits comes again, and says when it does not any more.
         if claim.wait.is_none() && !entry.waits() {
             self.rounds.forget(claim.id, &entry);
@@ -291,10 +310,12 @@ impl Inner {
             self.pauses.set(&claim.name, now.after(pause), votes.yes() > 0, now);
             return Ok(Attempt::Busy { retry_after: Some(pause), behind: None, position: None });
         }
-        if retry_after.is_none()
-            && let Some(Error::Config(why)) = votes.refused()
-        {
-            return Err(Error::Config(format!("{SCHEME}: {what}: {why}; {}", said())));
+        match votes.refused().filter(|_| retry_after.is_none()) {
+            Some(Error::Config(why)) => {
+                return Err(Error::Config(format!("{SCHEME}: {what}: {why}; {}", said())));
+            }
+            Some(unsupported @ Error::Unsupported { .. }) => return Err(unsupported.clone()),
+            _ => {}
         }
         Err(Error::Unavailable { backend: SCHEME, what, reason: said(), retry_after })
     }
@@ -328,93 +349,5 @@ impl Inner {
 
     fn unknown(&self, what: String, votes: &Votes, limit: Duration) -> Error {
         Error::Unknown { backend: SCHEME, what, reason: votes.tell(self.names(), limit, limit) }
-    }
-
-    /// Writes the count of a hold that stays. It is for people: most nodes are enough.
-    async fn unnest(self: &Arc<Self>, claim: &Claim, left: u32) -> Result<Released> {
-        let Some(id) = self.rounds.current(claim.id) else { return Ok(Released::Gone) };
-        let ask = Arc::new(Claim { id, ..claim.clone() });
-        let limit = self.options.node_timeout(claim.lease);
-        let until = self.clock().now().after(limit);
-        let votes =
-            self.votes(&ask, until, move |node, ask| async move {
-                Vote::of_release(node.release(&ask, left).await)
-            })
-            .await;
-        match votes.verdict() {
-            Verdict::Won => Ok(Released::Freed),
-            _ if votes.gone() => Ok(Released::Gone),
-            _ => Err(self.unknown(format!("release {}", claim.name), &votes, limit)),
-        }
-    }
-
-    /// Leaves on all nodes. What one of them did not confirm is repeated in the background.
-    async fn leave(self: &Arc<Self>, claim: &Claim) -> Result<Released> {
-        let Some(entry) = self.rounds.leave(claim.id, self.clock().now().after(claim.lease)) else {
-            return self.leave_unknown(claim).await;
-        };
-        let places = entry.places();
-        let waited = places.as_ref().is_some_and(|p| !p.nodes.is_empty());
-        self.abandon(places);
-        let Some(id) = entry.leaving() else {
-            self.rounds.forget(claim.id, &entry);
-            return Ok(if waited { Released::Freed } else { Released::Gone });
-        };
-        let ask = Arc::new(Claim { id, wait: None, ..claim.clone() });
-        let votes = self.farewell(&ask, Some(&entry), 0..self.nodes.len(), |_| false).await;
-        let released = self.left(claim, &votes);
-        if released.is_ok() {
-            self.rounds.forget(claim.id, &entry);
-        }
-        released
-    }
-
-    fn left(&self, claim: &Claim, votes: &Votes) -> Result<Released> {
-        match votes.verdict() {
-            Verdict::Won => Ok(Released::Freed),
-            _ if votes.gone() => Ok(Released::Gone),
-            _ => {
-                let limit = self.options.node_timeout(claim.lease);
-                Err(self.unknown(format!("release {}", claim.name), votes, limit))
-            }
-        }
-    }
-
-    /// A hold of another process, by its id, or whatever is held by a token.
-    async fn leave_unknown(self: &Arc<Self>, claim: &Claim) -> Result<Released> {
-        let ids = if claim.id == HoldId::NONE { vec![claim.id] } else { self.find(claim).await? };
-        let mut released = Ok(Released::Gone);
-        for id in ids {
-            let ask = Arc::new(Claim { id, wait: None, ..claim.clone() });
-            let votes = self.farewell(&ask, None, 0..self.nodes.len(), |_| false).await;
-            match self.left(claim, &votes) {
-                Ok(Released::Gone) => {}
-                other => released = other,
-            }
-        }
-        released
-    }
-
-    /// Leaves these places, in the background.
-    fn abandon(self: &Arc<Self>, places: Option<Places>) {
-        if let Some(Places { claim, nodes }) = places.filter(|p| !p.nodes.is_empty()) {
-            drop(debts::Farewell::new(self, &claim, None, nodes.into_iter(), |_| false));
-        }
-    }
-
-    /// Tells nodes to let go. Those that do not confirm it in time are told again in the background.
-    async fn farewell(
-        self: &Arc<Self>,
-        claim: &Arc<Claim>,
-        entry: Option<&Arc<Entry>>,
-        nodes: impl Iterator<Item = usize>,
-        silent: impl Fn(usize) -> bool,
-    ) -> Votes {
-        let (n, limit) = (self.nodes.len(), self.options.node_timeout(claim.lease));
-        let mut votes = entry.map_or_else(|| Votes::new(n), |entry| entry.said(n));
-        let open = nodes.filter(|node| votes.0[*node].is_none());
-        let mut farewell = debts::Farewell::new(self, claim, entry, open, silent);
-        farewell.run(self.clock().now().after(limit), &mut votes).await;
-        votes
     }
 }

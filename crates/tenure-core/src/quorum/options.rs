@@ -9,8 +9,8 @@ use crate::{Drift, Error, Result};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct QuorumOptions {
-    /// After how many rounds [`Lock::acquire`](crate::Lock::acquire) gives up; 0 for never. 32. Whoever says how long
-    /// to wait waits for that long.
+    /// After how many rounds [`Lock::acquire`](crate::Lock::acquire) gives up with [`Error::GaveUp`], although others
+    /// hold it as they may; 0 for never, as on every other store. 0. Whoever says how long to wait waits for that long.
     pub tries: u32,
     /// How long to wait after a round that was lost: drawn evenly from here, and never shorter than the round took.
     /// 50 to 250 ms.
@@ -26,7 +26,7 @@ pub struct QuorumOptions {
 impl Default for QuorumOptions {
     fn default() -> Self {
         Self {
-            tries: 32,
+            tries: 0,
             retry_delay: Duration::from_millis(50)..=Duration::from_millis(250),
             node_timeout: None,
             drift: Drift::default(),

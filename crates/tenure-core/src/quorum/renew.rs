@@ -4,12 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use futures_util::stream::StreamExt;
 
+use super::ask::Calls;
 use super::rounds::Entry;
 use super::votes::{Verdict, Vote, Votes};
-use super::{Inner, ask, debts};
+use super::{Inner, pending};
 use crate::backend::{Attempt, Renewal};
 use crate::{Claim, Error, HoldId, Result, Time};
+
+/// Answers of nodes to the renewal of a batch.
+type Renewals = Calls<Result<Vec<Renewal>>>;
 
 impl Inner {
     /// Proves and extends many on all nodes; and gives back to a node what it lost, as long as most have it.
@@ -44,7 +49,8 @@ impl Inner {
         let batch: Arc<[Arc<Claim>]> = asked.iter().map(|(_, c)| c.clone()).collect();
         let mut votes: Vec<Votes> = asked.iter().map(|_| Votes::new(n)).collect();
         let mut failed = None;
-        let mut calls = self.ask(&batch, |backend, batch| async move { backend.renew(&batch).await });
+        let mut calls: Renewals =
+            self.ask(&batch, |backend, batch| async move { backend.renew(&batch).await });
         self.gather(&mut calls, sent.after(limit), |node, answer| {
             for (k, votes) in votes.iter_mut().enumerate() {
                 votes.0[node] = Some(match &answer {
@@ -59,6 +65,16 @@ impl Inner {
             votes.iter().all(|v| v.verdict() == Verdict::Won || v.gone())
         })
         .await;
+        if !calls.is_empty() {
+            let held = asked
+                .iter()
+                .enumerate()
+                .filter(|(k, (_, claim))| !claim.lease.is_zero() && votes[*k].verdict() == Verdict::Won);
+            let held = held.filter_map(|(k, (at, claim))| {
+                self.rounds.get(claims[*at].id).map(|entry| (k, claim.clone(), entry))
+            });
+            self.repair_late(calls, held.collect());
+        }
         self.repair(&asked, claims, &mut votes, self.clock().now().after(limit)).await;
         for ((at, claim), votes) in asked.iter().zip(&votes) {
             let until = self.options.drift.until(sent, claim.lease);
@@ -92,7 +108,7 @@ impl Inner {
         votes: &mut [Votes],
         until: Time,
     ) {
-        let (n, mut urgent) = (self.nodes.len(), ask::Calls::new());
+        let (n, mut urgent) = (self.nodes.len(), Calls::new());
         for (k, (at, claim)) in asked.iter().enumerate() {
             let Some(entry) = self.rounds.get(claims[*at].id) else { continue };
             if claim.lease.is_zero() || votes[k].gone() {
@@ -121,14 +137,32 @@ impl Inner {
         .await;
     }
 
+    /// What most nodes have is given back also to those that say later than most that they lost it.
+    /// `held` are those, by their places in the answers.
+    fn repair_late(self: &Arc<Self>, mut calls: Renewals, held: Vec<(usize, Arc<Claim>, Arc<Entry>)>) {
+        let Ok(permit) = self.late.clone().try_acquire_owned() else { return };
+        let inner = self.clone();
+        self.spawn_here(async move {
+            let _permit = permit;
+            while let Some((node, answer)) = calls.next().await {
+                let Ok(answers) = answer else { continue };
+                let lost = |k: usize| matches!(answers.get(k), Some(Renewal::Gone | Renewal::Queued));
+                for (_, claim, entry) in held.iter().filter(|(k, ..)| lost(*k)) {
+                    let _ = inner.clone().restore(node, claim.clone(), entry.clone()).await;
+                }
+            }
+        });
+    }
+
     /// Gives a hold back to a node, unless it is being released. Whether the node has it now.
     async fn restore(self: Arc<Self>, node: usize, claim: Arc<Claim>, entry: Arc<Entry>) -> Result<bool> {
         if entry.current() != Some(claim.id) {
             return Ok(false);
         }
+        entry.may_be_at(node);
         let again = Claim { holds: 1, ..(*claim).clone() };
         // Released meanwhile: the node may have been told before it had this.
-        let _undo = debts::Undo::new(&self, node, &claim, &entry);
+        let _undo = pending::Undo::new(&self, node, &claim, &entry);
         let answer = self.nodes[node].backend.try_acquire(&again).await?;
         if matches!(answer, Attempt::Granted { .. }) {
             tracing::info!(node = self.nodes[node].name, name = %claim.name, "given back to a node that had lost it");

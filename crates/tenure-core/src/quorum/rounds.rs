@@ -1,11 +1,12 @@
 //! Which round of a claim stands on the nodes. Each has an id of its own there, and one that was undone is never used
 //! again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use super::late::Late;
 use super::votes::{Vote, Votes};
 use crate::backend::Released;
 use crate::{Claim, HoldId, Time};
@@ -68,10 +69,18 @@ impl Rounds {
         self.get(claim).and_then(|entry| entry.current())
     }
 
-    /// From now on it is being released. Remembered until nothing of it can be left.
+    /// From now on it is being released. Remembered until nothing of it can be left. What has not been sent of its
+    /// attempts is not sent any more: it would come behind the release.
     pub(super) fn leave(&self, claim: HoldId, until: Time) -> Option<Arc<Entry>> {
         let entry = self.get(claim)?;
-        entry.lock().leaving.get_or_insert(until);
+        let late = {
+            let mut state = entry.lock();
+            state.leaving.get_or_insert(until);
+            state.late.take()
+        };
+        if let Some(late) = late {
+            late.cancel();
+        }
         Some(entry)
     }
 
@@ -99,6 +108,14 @@ pub(super) struct Lost {
     pub(super) begun: Time,
 }
 
+/// A round that begins.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Begun {
+    pub(super) id: HoldId,
+    /// Nobody knows what came of an earlier attempt under this id.
+    pub(super) again: bool,
+}
+
 /// A claim of this process.
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -120,6 +137,10 @@ struct State {
     leaving: Option<Time>,
     /// Which nodes have confirmed its release.
     said: HashMap<usize, Released>,
+    /// Nodes that certainly did not execute an attempt of the current round: there is nothing to release there.
+    without: BTreeSet<usize>,
+    /// Attempts that the decision did not wait for.
+    late: Option<Arc<Late>>,
 }
 
 impl Entry {
@@ -137,19 +158,45 @@ impl Entry {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The id of the next round: that of the last one, if nobody knows what came of it. `None` once it is released.
-    pub(super) fn begin(&self, fresh: impl FnOnce() -> HoldId) -> Option<HoldId> {
+    /// The next round, under the id of the last one if nobody knows what came of it. `None` once it is released.
+    pub(super) fn begin(&self, fresh: impl FnOnce() -> HoldId) -> Option<Begun> {
         let mut state = self.lock();
         if state.leaving.is_some() {
             return None;
         }
-        Some(*state.current.get_or_insert_with(fresh))
+        let again = state.current.is_some();
+        state.without.clear();
+        Some(Begun { id: *state.current.get_or_insert_with(fresh), again })
     }
 
     /// Its places are not needed any more.
     pub(super) fn granted(&self, until: Time) -> Option<Places> {
         self.lock().until = Some(until);
         self.places()
+    }
+
+    /// These attempts go on, until it is released. Those of an earlier round under the same id do not.
+    pub(super) fn set_late(&self, late: &Arc<Late>) {
+        let over = {
+            let mut state = self.lock();
+            if state.leaving.is_some() { Some(late.clone()) } else { state.late.replace(late.clone()) }
+        };
+        if let Some(over) = over {
+            over.cancel();
+        }
+    }
+
+    /// A node has certainly not executed the attempt of this round.
+    pub(super) fn is_not_at(&self, node: usize, round: HoldId) {
+        let mut state = self.lock();
+        if state.current == Some(round) {
+            state.without.insert(node);
+        }
+    }
+
+    /// It is about to be given to a node, whatever was known of it before.
+    pub(super) fn may_be_at(&self, node: usize) {
+        self.lock().without.remove(&node);
     }
 
     pub(super) fn waits(&self) -> bool {
@@ -189,10 +236,14 @@ impl Entry {
         self.lock().said.entry(node).or_insert(released);
     }
 
-    /// What nodes have said about its release so far.
+    /// What nodes have said about its release so far, or would say.
     pub(super) fn said(&self, n: usize) -> Votes {
         let mut votes = Votes::new(n);
-        for (node, released) in &self.lock().said {
+        let state = self.lock();
+        for node in &state.without {
+            votes.0[*node] = Some(Vote::of_release(Ok(Released::Gone)));
+        }
+        for (node, released) in &state.said {
             votes.0[*node] = Some(Vote::of_release(Ok(*released)));
         }
         votes
@@ -220,11 +271,12 @@ mod tests {
         let (rounds, claim) = (Rounds::default(), HoldId { client: ClientId::new(), n: 7 });
         let (now, lease) = (Time::from_nanos(0), Duration::from_secs(1));
         let entry = rounds.enter(claim, now, lease);
-        let first = entry.begin(|| rounds.fresh(claim));
-        assert_eq!(entry.begin(|| rounds.fresh(claim)), first);
+        let first = entry.begin(|| rounds.fresh(claim)).unwrap();
+        assert!(!first.again);
+        assert_eq!(entry.begin(|| rounds.fresh(claim)), Some(Begun { again: true, ..first }));
         let template = Claim::of(claim, crate::Name::new("x").unwrap(), crate::Kind::Lock);
         assert_eq!(entry.lost(Some(Places { claim: Arc::new(template), nodes: Vec::new() })).0.rounds, 1);
-        assert_ne!(entry.begin(|| rounds.fresh(claim)), first);
+        assert_ne!(entry.begin(|| rounds.fresh(claim)).unwrap().id, first.id);
         rounds.leave(claim, now);
         assert_eq!(entry.begin(|| rounds.fresh(claim)), None, "released is released");
         assert_eq!(rounds.current(claim), None);

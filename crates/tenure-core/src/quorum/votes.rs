@@ -143,6 +143,11 @@ impl Vote {
         }
     }
 
+    /// Whether the node was certainly not changed by what it was asked.
+    pub(super) fn is_not_executed(&self) -> bool {
+        matches!(self, Self::Failed(Error::Unavailable { .. }))
+    }
+
     fn ready_in(&self) -> Option<Duration> {
         match self {
             Self::Failed(error) => error.retry_after(),

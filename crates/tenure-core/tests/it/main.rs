@@ -8,5 +8,6 @@ mod limits;
 mod listener;
 mod puppet;
 mod signs;
+mod unavailable;
 mod unpolled;
 mod warnings;

@@ -287,6 +287,9 @@ fn what_a_type_has_it_reads() {
             if ["ca", "cert", "key"].contains(&key.name) {
                 text += "tls = true\n";
             }
+            if key.name == "fence" {
+                text += "layout = 'redisson'\n";
+            }
             if ["cert", "key"].contains(&key.name) {
                 text += &(also("cert", "/x") + &also("key", "/x"));
             }

@@ -4,8 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use tenure_core::{Backend, Drift, Error, Node, Quorum, QuorumOptions, Result};
+use tenure_core::{Backend, Drift, Node, Quorum, QuorumOptions, Result};
 use tenure_redis::{Options, Redis, Siblings, Topology};
 
 use super::Place;
@@ -87,6 +86,10 @@ impl Given {
                 )));
             }
         }
+        if mine.get("layout").is_none() {
+            // What is shared on several servers is shared with redsync and its like.
+            mine.say(Key::named("layout").expect("a key"), "plain", &all.from)?;
+        }
         match mine.redis(kind, &setting)? {
             Place::Redis(options) => Ok(*options),
             _ => {
@@ -136,32 +139,17 @@ impl Nodes {
             let name = label(&options);
             nodes.push((name, Arc::new(Redis::new(options)?)));
         }
-        let reached = join_all(nodes.iter().map(|(_, redis)| redis.reach())).await;
-        let mut away = Vec::new();
-        for ((name, _), reached) in nodes.iter().zip(reached) {
-            match reached {
-                Ok(()) => {}
-                Err(Error::Unavailable { reason, .. }) => away.push(format!("node {name}: {reason}")),
-                Err(error) => return Err(Error::Config(format!("redlock: node {name}: {error}"))),
-            }
-        }
-        let (n, left) = (nodes.len(), nodes.len() - away.len());
-        if left <= n / 2 {
-            return Err(Error::Unavailable {
-                backend: "redlock",
-                what: "connect".to_owned(),
-                reason: format!("{left} of {n} nodes answer, {} needed; {}", n / 2 + 1, away.join("; ")),
-                retry_after: None,
-            });
-        }
-        if !away.is_empty() {
-            tracing::warn!(
-                away = away.join("; "),
-                "some nodes do not answer; the others decide without them"
-            );
-        }
-        let nodes = nodes.into_iter().map(|(name, redis)| Node { name, backend: redis }).collect();
-        Ok(Arc::new(Quorum::new(nodes, self.options)?))
+        let (names, stores): (Vec<String>, Vec<Arc<Redis>>) = nodes.into_iter().unzip();
+        let nodes = names.into_iter().zip(&stores);
+        let nodes = nodes.map(|(name, redis)| Node { name, backend: redis.clone() }).collect();
+        let quorum = Quorum::new(nodes, self.options)?;
+        quorum
+            .reach(|node| {
+                let redis = stores[node].clone();
+                async move { redis.reach().await }
+            })
+            .await?;
+        Ok(Arc::new(quorum))
     }
 }
 
@@ -199,6 +187,7 @@ mod tests {
     use super::*;
     use crate::Address;
     use tenure_core::Settings;
+    use tenure_redis::Layout;
 
     fn nodes(address: &str) -> Result<Nodes> {
         let plan = Address::parse(address)?.given.plan(Settings::default())?;
@@ -217,22 +206,32 @@ mod tests {
             labels("redlock://redis://me:pw@a/1,rediss://b,c,redis+sentinel://d%2Ce/main"),
             ["a:6379", "b:6379", "c:6379", "main of d:26379,e:26379"]
         );
-        let all = nodes("redlock://me:p%40ss@a,b/3?prefix=x:&layout=plain").unwrap();
+        let all = nodes("redlock://me:p%40ss@a,b/3?prefix=x:").unwrap();
         for node in &all.nodes {
             assert_eq!((node.user.as_deref(), node.db, &*node.prefix), (Some("me"), 3, "x:"));
+            assert_eq!(node.layout, Layout::Plain);
             assert_eq!(node.restart_delay, Some(Duration::from_secs(61)));
         }
         assert_eq!(all.options, QuorumOptions::default());
     }
 
     #[test]
+    fn the_layout_is_the_one_that_others_share_unless_said() {
+        let layouts = |address: &str| -> Vec<Layout> {
+            nodes(address).unwrap().nodes.iter().map(|node| node.layout).collect()
+        };
+        assert_eq!(layouts("redlock://a,redis://b,redis+cluster://c"), [Layout::Plain; 3]);
+        assert_eq!(layouts("redlock://a,b?layout=redisson"), [Layout::Redisson; 2]);
+    }
+
+    #[test]
     fn every_number_can_be_set() {
         let all = nodes(
-            "redlock://a,b,c?tries=0&retry_delay=1ms-9ms&node_timeout=70ms&drift=2%+5ms&max_lease=9s&restart_delay=off",
+            "redlock://a,b,c?tries=9&retry_delay=1ms-9ms&node_timeout=70ms&drift=2%+5ms&max_lease=9s&restart_delay=off",
         )
         .unwrap();
         let ms = Duration::from_millis;
-        assert_eq!((all.options.tries, all.options.node_timeout), (0, Some(ms(70))));
+        assert_eq!((all.options.tries, all.options.node_timeout), (9, Some(ms(70))));
         assert_eq!(all.options.retry_delay, ms(1)..=ms(9));
         assert_eq!(all.options.drift, Drift { factor: 0.02, plus: ms(5) });
         assert_eq!(all.options.max_lease, ms(9_000));

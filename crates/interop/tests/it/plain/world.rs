@@ -105,8 +105,8 @@ impl World {
         let base = if servers.len() == 1 {
             format!("redis://{all}?layout=plain")
         } else {
-            // The servers have just been started, and no trial is over because of many rounds.
-            format!("redlock://{all}?layout=plain&restart_delay=off&tries=0&max_lease=1h&node_timeout=5s")
+            // The servers have just been started.
+            format!("redlock://{all}?restart_delay=off&max_lease=1h&node_timeout=5s")
         };
         if options.is_empty() { base } else { format!("{base}&{options}") }
     }

@@ -1,6 +1,6 @@
 //! The numbers of the textbook, on a clock that is moved by hand.
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -22,10 +22,16 @@ struct Shy {
     inner: Memory,
     silent: Mutex<bool>,
     speaks: Notify,
+    /// Whether attempts wait before they are executed, not only before they are answered.
+    slow: AtomicBool,
+    /// Whether it cannot be reached at all.
+    away: AtomicBool,
     /// Ids of attempts that came, and of releases.
     asked: Mutex<Vec<HoldId>>,
     released: Mutex<Vec<HoldId>>,
     waiting: AtomicUsize,
+    /// Releases that wait to be executed.
+    releasing: AtomicUsize,
 }
 
 impl Shy {
@@ -34,15 +40,23 @@ impl Shy {
             inner: Memory::with_clock(clock.clone()),
             silent: Mutex::new(false),
             speaks: Notify::new(),
+            slow: AtomicBool::new(false),
+            away: AtomicBool::new(false),
             asked: Mutex::default(),
             released: Mutex::default(),
             waiting: AtomicUsize::new(0),
+            releasing: AtomicUsize::new(0),
         })
     }
 
     fn silent(&self, silent: bool) {
         *self.silent.lock().unwrap() = silent;
         self.speaks.notify_waiters();
+    }
+
+    async fn holds(&self, name: &str) -> bool {
+        let seen = self.inner.inspect(Query::Name(Name::new(name).unwrap())).await.unwrap();
+        seen.iter().any(|s| !s.holders.is_empty())
     }
 
     async fn may_speak(&self) {
@@ -66,6 +80,12 @@ impl Backend for Shy {
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         self.asked.lock().unwrap().push(claim.id);
+        if self.away.load(SeqCst) {
+            return Err(self.info().unavailable("acquire", "away"));
+        }
+        if self.slow.load(SeqCst) {
+            self.may_speak().await;
+        }
         let answer = self.inner.try_acquire(claim).await;
         self.may_speak().await;
         answer
@@ -81,7 +101,12 @@ impl Backend for Shy {
     }
 
     async fn release(&self, claim: &Claim, left: u32) -> Result<Released> {
+        if self.away.load(SeqCst) {
+            return Err(self.info().unavailable("release", "away"));
+        }
+        self.releasing.fetch_add(1, SeqCst);
         self.may_speak().await;
+        self.releasing.fetch_sub(1, SeqCst);
         self.released.lock().unwrap().push(claim.id);
         self.inner.release(claim, left).await
     }
@@ -130,6 +155,16 @@ impl Stage {
             let answer = self.nodes[*at].inner.try_acquire(&theirs).await.unwrap();
             assert!(matches!(answer, Attempt::Granted { .. }));
         }
+    }
+
+    /// On how many nodes somebody waits.
+    async fn places(&self, name: &str) -> usize {
+        let mut places = 0;
+        for node in &self.nodes {
+            let seen = node.inner.inspect(Query::Name(Name::new(name).unwrap())).await.unwrap();
+            places += seen.iter().filter(|s| !s.waiters.is_empty()).count();
+        }
+        places
     }
 
     /// Nothing is held or waited for on any node.
@@ -321,4 +356,172 @@ async fn a_repair_that_is_needed_counts() {
     until("all are asked", || async { stage.nodes[4].waiting.load(SeqCst) == 1 }).await;
     stage.clock.advance(S);
     assert!(matches!(done("an answer", renewing).await.unwrap()[..], [Renewal::Held { .. }]));
+}
+
+/// With all nodes well it waits for as long as others hold it, however many rounds that takes.
+#[tokio::test]
+async fn contention_is_waited_out() {
+    let stage = stage(3, |o| {
+        o.retry_delay = Duration::from_millis(1)..=Duration::from_millis(2);
+        o.max_lease = 3600 * S;
+    });
+    let held = Claim { lease: 3600 * S, ..stage.claim() };
+    assert!(matches!(stage.quorum.try_acquire(&held).await.unwrap(), Attempt::Granted { .. }));
+    let lock = stage.client.lock("x");
+    let acquiring = tokio::spawn(async move { lock.acquire().await });
+    until("a hundred rounds", || async {
+        stage.clock.advance(Duration::from_millis(1));
+        assert!(
+            !acquiring.is_finished(),
+            "it gave up after {} rounds",
+            stage.nodes[0].asked.lock().unwrap().len()
+        );
+        stage.nodes[0].asked.lock().unwrap().len() > 100
+    })
+    .await;
+    stage.quorum.release(&held, 0).await.unwrap();
+    until("it gets in", || async {
+        stage.clock.advance(Duration::from_millis(1));
+        acquiring.is_finished()
+    })
+    .await;
+    assert!(done("it gets in", acquiring).await.is_ok());
+}
+
+/// A node that is slower than most has the hold as well, without a renewal.
+#[tokio::test]
+async fn a_slow_node_gets_the_hold_too() {
+    let stage = stage(3, |_| {});
+    stage.nodes[2].slow.store(true, SeqCst);
+    stage.nodes[2].silent(true);
+    let guard = stage.client.lock("x").try_acquire().await.unwrap().expect("two of three are enough");
+    stage.nodes[2].silent(false);
+    until("it has it", || async { stage.nodes[2].holds("x").await }).await;
+    guard.release().await.unwrap();
+    until("nothing is left", || async { stage.is_empty().await }).await;
+}
+
+/// What a slow node was not given by the time of the release it is not given any more.
+#[tokio::test]
+async fn a_slow_node_is_given_nothing_after_the_release() {
+    let stage = stage(3, |_| {});
+    stage.nodes[2].slow.store(true, SeqCst);
+    stage.nodes[2].silent(true);
+    let guard = stage.client.lock("x").try_acquire().await.unwrap().expect("two of three are enough");
+    let releasing = tokio::spawn(guard.release());
+    until("the others have let go", || async {
+        // Nobody waits longer than a node's time for the third.
+        stage.clock.advance(Duration::from_millis(100));
+        releasing.is_finished()
+    })
+    .await;
+    done("released", releasing).await.unwrap();
+    stage.nodes[2].silent(false);
+    until("the third was told as well", || async {
+        stage.clock.advance(Duration::from_millis(10));
+        !stage.nodes[2].released.lock().unwrap().is_empty()
+    })
+    .await;
+    assert!(stage.is_empty().await);
+}
+
+/// A node that says late that it lost a hold is given it back all the same.
+#[tokio::test]
+async fn a_slow_node_is_repaired_too() {
+    let stage = stage(3, |_| {});
+    let claim = Arc::new(stage.claim());
+    assert!(matches!(stage.quorum.try_acquire(&claim).await.unwrap(), Attempt::Granted { .. }));
+    let id = stage.nodes[0].asked.lock().unwrap()[0];
+    stage.nodes[2].inner.release(&Claim { id, ..(*claim).clone() }, 0).await.unwrap();
+    stage.nodes[2].silent(true);
+    let renewed = stage.quorum.renew(std::slice::from_ref(&claim)).await.unwrap();
+    assert!(matches!(renewed[..], [Renewal::Held { .. }]));
+    stage.nodes[2].silent(false);
+    until("it is repaired", || async { stage.nodes[2].holds("x").await }).await;
+}
+
+/// A node that certainly executed nothing has nothing to release: neither after a lost round nor after a hold.
+#[tokio::test]
+async fn a_node_that_was_away_is_told_nothing() {
+    let stage = stage(3, |_| {});
+    stage.nodes[2].away.store(true, SeqCst);
+    stage.client.lock("x").try_acquire().await.unwrap().expect("two of three").release().await.unwrap();
+    stage.taken(&[0, 1]).await;
+    assert!(stage.client.lock("x").try_acquire().await.unwrap().is_none());
+    assert_eq!(stage.nodes[2].asked.lock().unwrap().len(), 2);
+    stage.nodes[2].away.store(false, SeqCst);
+    stage.client.close().await.unwrap();
+    assert_eq!(*stage.nodes[2].released.lock().unwrap(), []);
+}
+
+/// Who leaves while nodes are slow: `close` waits until they have let go.
+#[tokio::test]
+async fn close_waits_for_releases_in_the_background() {
+    let stage = stage(3, |o| o.retry_delay = Duration::from_millis(1)..=Duration::from_millis(2));
+    stage.taken(&[0, 1, 2]).await;
+    let lock = stage.client.lock("x");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    until("it has a place everywhere", || async {
+        stage.clock.advance(Duration::from_millis(1));
+        stage.places("x").await == 3
+    })
+    .await;
+    stage.nodes.iter().for_each(|n| n.silent(true));
+    waiting.abort();
+    let client = stage.client.clone();
+    let closing = tokio::spawn(async move { client.close().await });
+    until("all are told", || async {
+        // The round that is under way ends, too.
+        stage.clock.advance(Duration::from_millis(20));
+        stage.nodes.iter().all(|n| n.releasing.load(SeqCst) > 0)
+    })
+    .await;
+    assert!(!closing.is_finished());
+    stage.nodes.iter().for_each(|n| n.silent(false));
+    done("closed", closing).await.unwrap();
+    assert_eq!(stage.places("x").await, 0);
+}
+
+/// One that does not answer is told, and then not waited for.
+#[tokio::test]
+async fn close_does_not_wait_for_a_node_that_does_not_answer() {
+    let stage = stage(3, |_| {});
+    let guard = stage.client.lock("x").try_acquire().await.unwrap().expect("free");
+    until("all have it", || async { stage.nodes[2].holds("x").await }).await;
+    stage.nodes[2].silent(true);
+    let client = stage.client.clone();
+    let closing = tokio::spawn(async move {
+        guard.release().await.unwrap();
+        client.close().await
+    });
+    until("closed", || async {
+        stage.clock.advance(Duration::from_millis(100));
+        closing.is_finished()
+    })
+    .await;
+    done("closed", closing).await.unwrap();
+    assert!(stage.nodes[2].releasing.load(SeqCst) > 0, "it was told");
+}
+
+/// A place among the waiters of a node that did not answer for longer than a lease is given up when it answers again.
+#[tokio::test]
+async fn a_place_is_undone_for_as_long_as_it_lasts() {
+    let stage = stage(3, |o| o.retry_delay = Duration::from_millis(1)..=Duration::from_millis(2));
+    stage.taken(&[0, 1, 2]).await;
+    let claim = Claim { wait: Some(S), stamp: 600 * S, ..stage.claim() };
+    assert!(matches!(stage.quorum.try_acquire(&claim).await.unwrap(), Attempt::Busy { .. }));
+    assert_eq!(stage.places("x").await, 3);
+    stage.nodes[0].away.store(true, SeqCst);
+    stage.quorum.release(&claim, 0).await.unwrap();
+    until("the others have let go", || async { stage.places("x").await == 1 }).await;
+    for _ in 0..20 {
+        stage.clock.advance(claim.lease / 10);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    stage.nodes[0].away.store(false, SeqCst);
+    until("it lets go as well", || async {
+        stage.clock.advance(Duration::from_millis(10));
+        stage.places("x").await == 0
+    })
+    .await;
 }

@@ -1,0 +1,173 @@
+//! Leaving on all nodes. Most of them decide; what the others have not confirmed goes on in the background.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use super::Inner;
+use super::ask::Calls;
+use super::rounds::{Entry, Places};
+use super::votes::{Verdict, Vote, Votes};
+use crate::backend::Released;
+use crate::{Claim, HoldId, Result, Time};
+
+impl Inner {
+    /// Writes the count of a hold that stays. It is for people: most nodes are enough.
+    pub(super) async fn unnest(self: &Arc<Self>, claim: &Claim, left: u32) -> Result<Released> {
+        let Some(id) = self.rounds.current(claim.id) else { return Ok(Released::Gone) };
+        let ask = Arc::new(Claim { id, ..claim.clone() });
+        let limit = self.options.node_timeout(claim.lease);
+        let until = self.clock().now().after(limit);
+        let votes =
+            self.votes(&ask, until, move |node, ask| async move {
+                Vote::of_release(node.release(&ask, left).await)
+            })
+            .await;
+        match votes.verdict() {
+            Verdict::Won => Ok(Released::Freed),
+            _ if votes.gone() => Ok(Released::Gone),
+            _ => Err(self.unknown(format!("release {}", claim.name), &votes, limit)),
+        }
+    }
+
+    /// Leaves on all nodes. What one of them did not confirm is repeated in the background.
+    pub(super) async fn leave(self: &Arc<Self>, claim: &Claim) -> Result<Released> {
+        let Some(entry) = self.rounds.leave(claim.id, self.clock().now().after(claim.lease)) else {
+            return self.leave_unknown(claim).await;
+        };
+        let places = entry.places();
+        let waited = places.as_ref().is_some_and(|p| !p.nodes.is_empty());
+        self.abandon(places);
+        let Some(id) = entry.leaving() else {
+            self.rounds.forget(claim.id, &entry);
+            return Ok(if waited { Released::Freed } else { Released::Gone });
+        };
+        let ask = Arc::new(Claim { id, wait: None, ..claim.clone() });
+        let votes = self.release_on(&ask, Some(&entry), 0..self.nodes.len(), |_| false).await;
+        let released = self.left(claim, &votes);
+        if released.is_ok() {
+            self.rounds.forget(claim.id, &entry);
+        }
+        released
+    }
+
+    fn left(&self, claim: &Claim, votes: &Votes) -> Result<Released> {
+        match votes.verdict() {
+            Verdict::Won => Ok(Released::Freed),
+            _ if votes.gone() => Ok(Released::Gone),
+            _ => {
+                let limit = self.options.node_timeout(claim.lease);
+                Err(self.unknown(format!("release {}", claim.name), votes, limit))
+            }
+        }
+    }
+
+    /// A hold of another process, by its id, or whatever is held by a token.
+    async fn leave_unknown(self: &Arc<Self>, claim: &Claim) -> Result<Released> {
+        let ids = if claim.id == HoldId::NONE { vec![claim.id] } else { self.find(claim).await? };
+        let mut released = Ok(Released::Gone);
+        for id in ids {
+            let ask = Arc::new(Claim { id, wait: None, ..claim.clone() });
+            let votes = self.release_on(&ask, None, 0..self.nodes.len(), |_| false).await;
+            match self.left(claim, &votes) {
+                Ok(Released::Gone) => {}
+                other => released = other,
+            }
+        }
+        released
+    }
+
+    /// Leaves these places, in the background.
+    pub(super) fn abandon(self: &Arc<Self>, places: Option<Places>) {
+        if let Some(Places { claim, nodes }) = places {
+            nodes.into_iter().for_each(|node| self.release_later(node, &claim, None));
+        }
+    }
+
+    /// Tells nodes to let go. Those that do not confirm it in time are told again in the background.
+    pub(super) async fn release_on(
+        self: &Arc<Self>,
+        claim: &Arc<Claim>,
+        entry: Option<&Arc<Entry>>,
+        nodes: impl Iterator<Item = usize>,
+        silent: impl Fn(usize) -> bool,
+    ) -> Votes {
+        let (n, limit) = (self.nodes.len(), self.options.node_timeout(claim.lease));
+        let mut votes = entry.map_or_else(|| Votes::new(n), |entry| entry.said(n));
+        let open = nodes.filter(|node| votes.0[*node].is_none());
+        let mut releasing = Releasing::new(self, claim, entry, open, silent);
+        releasing.run(self.clock().now().after(limit), &mut votes).await;
+        votes
+    }
+}
+
+/// A release on its way to some nodes. What is not confirmed when it is dropped goes on in the background.
+struct Releasing<'a> {
+    inner: &'a Arc<Inner>,
+    claim: &'a Arc<Claim>,
+    entry: Option<&'a Arc<Entry>>,
+    calls: Calls<Result<Released>>,
+    /// Whom the calls are to.
+    open: Vec<usize>,
+}
+
+impl<'a> Releasing<'a> {
+    /// To those of `nodes` that answer. The others are told in the background, unless only the token says what is meant.
+    fn new(
+        inner: &'a Arc<Inner>,
+        claim: &'a Arc<Claim>,
+        entry: Option<&'a Arc<Entry>>,
+        nodes: impl Iterator<Item = usize>,
+        silent: impl Fn(usize) -> bool,
+    ) -> Self {
+        let (calls, mut open) = (Calls::new(), Vec::new());
+        for node in nodes {
+            if claim.id != HoldId::NONE && (silent(node) || inner.pending[node].is_silent()) {
+                inner.release_later(node, claim, entry);
+                continue;
+            }
+            let (backend, claim) = (inner.nodes[node].backend.clone(), claim.clone());
+            let call: BoxFuture<'static, _> =
+                Box::pin(async move { (node, backend.release(&claim, 0).await) });
+            calls.push(call);
+            open.push(node);
+        }
+        Self { inner, claim, entry, calls, open }
+    }
+
+    /// Takes answers in until most nodes have let go, all have answered, or the time is up. The others have as long
+    /// again: it costs little, and one that is heard now need not be told twice.
+    async fn run(&mut self, until: Time, votes: &mut Votes) {
+        let Self { inner, claim, entry, calls, open } = self;
+        let sent = inner.clock().now();
+        let mut done = |node: usize, answer: Result<Released>| {
+            if inner.answered(node, claim, *entry, &answer) {
+                open.retain(|n| *n != node);
+            }
+            votes.0[node] = Some(Vote::of_release(answer));
+            votes.verdict() == Verdict::Won
+        };
+        inner.gather(calls, until, &mut done).await;
+        if !calls.is_empty() {
+            let now = inner.clock().now();
+            let grace = now.after(now.since(sent)).min(until);
+            inner
+                .gather(calls, grace, |node, answer| {
+                    done(node, answer);
+                    false
+                })
+                .await;
+        }
+        for node in self.open.iter().filter(|node| votes.0[**node].is_none()) {
+            self.inner.pending[*node].fell_silent();
+        }
+    }
+}
+
+impl Drop for Releasing<'_> {
+    fn drop(&mut self) {
+        for node in self.open.drain(..) {
+            self.inner.release_later(node, self.claim, self.entry);
+        }
+    }
+}
