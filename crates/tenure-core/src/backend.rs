@@ -91,6 +91,10 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     async fn diagnose(&self) -> Result<Vec<Finding>> {
         Ok(Vec::new())
     }
+
+    /// Ends what servers would keep for a while after the process has gone, such as a session, unless something is still
+    /// held or waited for by way of it. Takes no longer than a moment. Whoever comes later begins anew.
+    async fn close(&self) {}
 }
 
 /// What a store is and can do.
@@ -374,6 +378,9 @@ pub struct Snapshot {
     pub size: Option<u32>,
     /// The number of a latch or counting semaphore.
     pub count: Option<i64>,
+    /// Why it could not be read, in a list: then nothing else is known of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unread: Option<String>,
 }
 
 /// Someone who holds a name.

@@ -489,6 +489,7 @@ impl Ledger {
         Some(Snapshot {
             name: name.clone(),
             family,
+            unread: None,
             holders: self
                 .holders
                 .iter()
