@@ -97,25 +97,20 @@ async fn never_more_than_the_limit(bench: Arc<Bench>) {
 }
 
 async fn a_larger_size_lets_waiters_in(bench: Arc<Bench>) {
-    let (a, b) = (of(&bench.client(), 1), of(&bench.client(), 3));
-    let one = ok(a.acquire().await);
+    let (a, b) = (of(&bench.client(), 3), of(&bench.client(), 5));
+    let two = ok(a.acquire_many(2).await);
     let b2 = b.clone();
-    let waiting = tokio::spawn(async move { ok(b2.acquire_many(2).await) });
-    if bench.has_sessions() {
-        // Whoever wants more than there is at all stands in nobody's way there, and so in no queue.
-        tokio::time::sleep(A_WHILE).await;
-    } else {
-        waits(&bench.observer()).await;
-    }
-    ok(a.resize(2).await);
+    let waiting = tokio::spawn(async move { ok(b2.acquire_many(3).await) });
+    waits(&bench.observer()).await;
+    ok(a.resize(4).await);
     tokio::time::sleep(A_WHILE).await;
-    assert!(!waiting.is_finished(), "only one is free");
-    ok(a.resize(3).await);
-    let two = done("the waiter gets in", waiting).await;
+    assert!(!waiting.is_finished(), "only two are free");
+    ok(a.resize(5).await);
+    let three = done("the waiter gets in", waiting).await;
     available(&b, 0).await;
-    ok(one.release().await);
     ok(two.release().await);
-    available(&a, 3).await;
+    ok(three.release().await);
+    available(&a, 5).await;
 }
 
 async fn a_smaller_size_gives_none_until_enough_came_back(bench: Arc<Bench>) {
