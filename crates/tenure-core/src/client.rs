@@ -218,7 +218,9 @@ impl Client {
     }
 
     /// Releases all that is held, ends all waiting, and refuses what comes after. Takes at most
-    /// [`Settings::close_timeout`]; what could not be released by then ends with its lease.
+    /// [`Settings::close_timeout`]; what could not be released by then ends with its lease. Where holds live as long as a
+    /// session, that is closed, too, unless another client of the same store or a detached guard still holds something;
+    /// servers that do not answer are given two seconds more for it.
     ///
     /// # Errors
     /// `Several` with one `Unknown` per name that could not be released in time.
@@ -234,6 +236,7 @@ impl Client {
             begun.wake();
         }
         let left = core.quiesce(core.settings.close_timeout).await;
+        core.backend.close().await;
         if left.is_empty() {
             return Ok(());
         }

@@ -83,18 +83,26 @@ impl Link {
         self.ears.tell_all();
     }
 
-    /// Ends the session in order: its nodes go at once.
-    pub(crate) async fn close(&self) {
-        let session = {
-            let mut current = self.current.lock().await;
-            current.closed = true;
-            current.session.take()
-        };
+    /// Ends the session in order, so that its nodes go at once, unless it is in use. Whoever comes later begins another:
+    /// nobody is given a session between the look and the end.
+    pub(crate) async fn end_session(&self, in_use: impl FnOnce() -> bool) {
+        let mut current = self.current.lock().await;
+        if in_use() {
+            return;
+        }
+        let session = current.session.take();
+        drop(current);
         if let Some(session) = session {
             let links = session.links();
             session.end();
             closed(links).await;
         }
+    }
+
+    /// Ends the session, and begins no other.
+    pub(crate) async fn close(&self) {
+        self.current.lock().await.closed = true;
+        self.end_session(|| false).await;
     }
 }
 

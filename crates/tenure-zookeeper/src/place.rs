@@ -38,6 +38,10 @@ impl Places {
         place
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().unwrap().by_id.is_empty()
+    }
+
     pub(crate) fn forget(&self, id: HoldId) {
         let mut known = self.0.lock().unwrap();
         let Some(place) = known.by_id.remove(&id) else { return };

@@ -25,7 +25,7 @@ use crate::path::Paths;
 use crate::place::{InTheWay, Place, Places};
 use crate::renew::watch_the_grown;
 use crate::session::Answer;
-use crate::thread::Thread;
+use crate::thread::{LAST_WORDS, Thread};
 
 /// The longest sleep of a waiter that hears nothing.
 const POLL: Duration = Duration::from_secs(5);
@@ -272,6 +272,15 @@ impl Backend for ZooKeeper {
     async fn diagnose(&self) -> Result<Vec<Finding>> {
         let store = self.store.clone();
         self.run("diagnose", "/".into(), async move { store.diagnose().await }).await
+    }
+
+    async fn close(&self) {
+        let store = self.store.clone();
+        let ended = self.thread.spawn(async move {
+            let ending = store.link.end_session(|| !store.places.is_empty());
+            let _ = tokio::time::timeout(LAST_WORDS, ending).await;
+        });
+        let _ = ended.await;
     }
 }
 

@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 
 use crate::fault::SCHEME;
 
-/// How long the last words may take.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long the last words of a session may take.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub(crate) struct Thread {

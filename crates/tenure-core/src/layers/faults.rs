@@ -309,6 +309,10 @@ impl Backend for Faults {
     async fn diagnose(&self) -> Result<Vec<Finding>> {
         self.inner.diagnose().await
     }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
 }
 
 impl fmt::Debug for Faults {
