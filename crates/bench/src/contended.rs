@@ -8,17 +8,21 @@ use interop::Peer;
 use crate::jvms::{Done, Jvms};
 use crate::report::{Row, per_second};
 use crate::stats::{Spread, median};
+use crate::turns::{Kind, Turns};
 use crate::worker::Worker;
 use crate::{Result, Scale};
 
 const TASKS: usize = 16;
 
-/// Where, beside whom, and how many times as many as there.
+/// Where, what, beside whom, and how many times as many as there.
 pub(crate) struct Contest<'a> {
     pub(crate) store: &'a str,
     pub(crate) url: &'a str,
+    pub(crate) turns: Turns,
     pub(crate) peer: &'a str,
     pub(crate) bar: f64,
+    /// No wait is longer; or if none is given, none longer than the longest of the peer's.
+    pub(crate) longest: Option<Duration>,
 }
 
 pub(crate) async fn rows<J: Deref<Target = Peer>>(
@@ -26,13 +30,12 @@ pub(crate) async fn rows<J: Deref<Target = Peer>>(
     scale: Scale,
     jvms: &Jvms<J>,
 ) -> Result<Vec<Row>> {
-    let Contest { store, url, peer, bar } = contest;
-    let mut workers =
-        [Worker::contend(url, "shared", TASKS / 2)?, Worker::contend(url, "shared", TASKS / 2)?];
+    let Contest { store, url, turns, peer, bar, longest: limit } = contest;
+    let mut workers = [Worker::contend(url, turns, TASKS / 2)?, Worker::contend(url, turns, TASKS / 2)?];
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..=scale.peer_rounds {
         let mine = contend(&mut workers, scale.peer).await?;
-        let peer = jvms.one_name("jshared", TASKS, scale.peer).await?;
+        let peer = jvms.one_name(turns, TASKS, scale.peer).await?;
         // The first round warms up.
         if round > 0 {
             ours.push(mine);
@@ -51,9 +54,18 @@ pub(crate) async fn rows<J: Deref<Target = Peer>>(
     let most = |done: &[Done]| all(done, longest).into_iter().fold(0.0, f64::max);
     let waits = |done: &[Done]| format!("p50 {:.2} max {:.2} ms", median(&all(done, p50)), most(done));
     let rates = ratios(|d| d.pairs);
+    let Turns { kind, hold, pause } = turns;
+    let what = match (kind, hold + pause) {
+        (Kind::Lock, Duration::ZERO) => format!("{store}: {TASKS} tasks in 2 processes on one name"),
+        _ => format!("{store}: {kind}, {TASKS} tasks in 2 processes, {hold:?} inside, {pause:?} away"),
+    };
+    let (no_longer, met) = match limit {
+        Some(limit) => (format!("none above {limit:?}"), most(&ours) <= ms(limit)),
+        None => (format!("the longest no longer than {peer}'s"), most(&ours) <= most(&theirs)),
+    };
     Ok(vec![
         Row {
-            what: format!("{store}: {TASKS} tasks in 2 processes on one name"),
+            what,
             ours: per_second(pairs(&ours)),
             peer: format!("{} {peer}", per_second(pairs(&theirs))),
             ratio: Some(rates),
@@ -66,8 +78,8 @@ pub(crate) async fn rows<J: Deref<Target = Peer>>(
             ours: waits(&ours),
             peer: format!("{} {peer}", waits(&theirs)),
             ratio: Some(ratios(longest)),
-            bar: format!("the longest no longer than {peer}'s"),
-            met: most(&ours) <= most(&theirs),
+            bar: no_longer,
+            met,
             values: vec![
                 ("ours_p50_ms", median(&all(&ours, p50))),
                 ("peer_p50_ms", median(&all(&theirs, p50))),
@@ -87,10 +99,10 @@ async fn contend(workers: &mut [Worker; 2], time: Duration) -> Result<Done> {
         worker.send(&format!("contend {}", time.as_millis())).await?;
     }
     let [a, b] = workers;
-    Ok(turns(a, time).await?.and(&turns(b, time).await?))
+    Ok(done(a, time).await?.and(&done(b, time).await?))
 }
 
-async fn turns(worker: &mut Worker, time: Duration) -> Result<Done> {
+async fn done(worker: &mut Worker, time: Duration) -> Result<Done> {
     Ok(Done {
         pairs: worker.answer("pairs").await? as f64 / time.as_secs_f64(),
         longest: Duration::from_micros(worker.answer("longest").await?),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use interop::Peer;
 
 use crate::Result;
+use crate::turns::Turns;
 
 pub(crate) struct Jvms<J>(pub(crate) [J; 2]);
 
@@ -19,13 +20,15 @@ pub(crate) struct Done {
 impl<J: Deref<Target = Peer>> Jvms<J> {
     /// Pairs per second of one JVM with `threads` threads, each on its own name.
     pub(crate) async fn own_names(&self, name: &str, threads: usize, time: Duration) -> Result<f64> {
-        Ok(done(&self.0[0], name, threads, time, "own").await?.pairs)
+        Ok(done(&self.0[0], &format!("plain {name} {} {threads} own", seconds(time)), time).await?.pairs)
     }
 
     /// Both JVMs on one name, half of the threads each.
-    pub(crate) async fn one_name(&self, name: &str, threads: usize, time: Duration) -> Result<Done> {
-        let one = |jvm| done(jvm, name, threads / 2, time, "shared");
-        let (a, b) = tokio::try_join!(one(&self.0[0]), one(&self.0[1]))?;
+    pub(crate) async fn one_name(&self, turns: Turns, threads: usize, time: Duration) -> Result<Done> {
+        let Turns { kind, hold, pause } = turns;
+        let (threads, hold, pause) = (threads / 2, hold.as_millis(), pause.as_millis());
+        let what = format!("{} j{kind} {} {threads} shared {hold} {pause}", kind.of_a_jvm(), seconds(time));
+        let (a, b) = tokio::try_join!(done(&self.0[0], &what, time), done(&self.0[1], &what, time))?;
         Ok(a.and(&b))
     }
 }
@@ -41,13 +44,17 @@ impl Done {
     }
 }
 
-async fn done(jvm: &Peer, name: &str, threads: usize, time: Duration, names: &str) -> Result<Done> {
-    let seconds = time.as_secs().max(1);
-    let said = jvm.call("bench", &format!("bench plain {name} {seconds} {threads} {names}")).await?;
+/// A JVM is asked for whole seconds.
+fn seconds(time: Duration) -> u64 {
+    time.as_secs().max(1)
+}
+
+async fn done(jvm: &Peer, what: &str, time: Duration) -> Result<Done> {
+    let said = jvm.call("bench", &format!("bench {what}")).await?;
     let mut words = said.split(' ');
     let mut number = || words.next().unwrap_or_default().parse::<u64>();
     Ok(Done {
-        pairs: number()? as f64 / seconds as f64,
+        pairs: number()? as f64 / seconds(time) as f64,
         longest: Duration::from_micros(number()?),
         p50: Duration::from_micros(number()?),
     })

@@ -13,6 +13,7 @@ mod rounds;
 mod signs;
 mod sqlite;
 mod stats;
+mod turns;
 mod waiting;
 mod worker;
 mod zookeeper;
@@ -86,7 +87,7 @@ const QUICK: Scale = Scale {
 };
 
 /// What can be measured alone.
-const PARTS: [&str; 5] = ["embedded", "signs", "redlock", "redis", "zookeeper"];
+const PARTS: [&str; 6] = ["embedded", "signs", "redlock", "redis", "fair", "zookeeper"];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -152,6 +153,10 @@ fn bench(scale: Scale, only: Option<&str>, json: bool) -> Result<bool> {
         }
         if wanted("redis") {
             rows.extend(redis::rows(scale, workers.handle()).await?);
+        }
+        if wanted("fair") {
+            eprintln!("redis: fair …");
+            rows.extend(redis::fair(scale).await?);
         }
         if wanted("zookeeper") {
             rows.extend(zookeeper::rows(scale, workers.handle()).await?);

@@ -15,6 +15,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::Result;
 use crate::stats::percentile;
+use crate::turns::Turns;
 
 /// No answer takes longer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -33,10 +34,13 @@ impl Worker {
         Self::start(Command::new(me).args(["--worker", "lock", url, name]))
     }
 
-    /// A process with `tasks` tasks that want the same name.
-    pub(crate) fn contend(url: &str, name: &str, tasks: usize) -> Result<Self> {
+    /// A process with `tasks` tasks that take turns at one name.
+    pub(crate) fn contend(url: &str, turns: Turns, tasks: usize) -> Result<Self> {
         let me = std::env::current_exe()?;
-        Self::start(Command::new(me).args(["--worker", "contend", url, name, &tasks.to_string()]))
+        let Turns { kind, hold, pause } = turns;
+        let [hold, pause] = [hold, pause].map(|time| time.as_millis().to_string());
+        let (kind, tasks) = (kind.to_string(), tasks.to_string());
+        Self::start(Command::new(me).args(["--worker", "contend", url, &kind, &tasks, &hold, &pause]))
     }
 
     /// A process that runs while `flock(1)` holds `file`.
@@ -86,12 +90,13 @@ pub(crate) fn main(words: &[&str]) -> Result<u8> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(lock(url, name))
         }
-        ["contend", url, name, tasks] => {
+        ["contend", url, kind, tasks, hold, pause] => {
             let runtime =
                 tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-            runtime.block_on(contend(url, name, tasks.parse()?))
+            let [hold, pause] = [hold.parse()?, pause.parse()?].map(Duration::from_millis);
+            runtime.block_on(contend(url, Turns { kind: kind.parse()?, hold, pause }, tasks.parse()?))
         }
-        _ => Err("a worker is `lock URL NAME`, `contend URL NAME TASKS` or `held`".into()),
+        _ => Err("a worker is `lock URL NAME`, `contend URL KIND TASKS HOLD PAUSE` or `held`".into()),
     }
 }
 
@@ -108,21 +113,24 @@ fn held() -> Result<u8> {
 
 /// Each line `contend MILLIS` lets all tasks take turns for so long: how many they had, the longest wait in µs, and the
 /// one in the middle.
-async fn contend(url: &str, name: &str, tasks: usize) -> Result<u8> {
+async fn contend(url: &str, turns: Turns, tasks: usize) -> Result<u8> {
+    let Turns { kind, hold, pause } = turns;
     let client = tenure::connect(url).await?;
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await? {
         let time = Duration::from_millis(line.strip_prefix("contend ").unwrap_or_default().parse()?);
         let begin = std::time::Instant::now();
         let turns = (0..tasks).map(|_| {
-            let lock = client.lock(name);
+            let lock = kind.lock(&client, &format!("shared-{kind}"));
             tokio::spawn(async move {
                 let mut waits = Vec::new();
                 while begin.elapsed() < time {
                     let asked = std::time::Instant::now();
                     let guard = lock.acquire().await?;
                     waits.push(asked.elapsed().as_secs_f64() * 1e6);
+                    sleep(hold).await;
                     guard.release().await?;
+                    sleep(pause).await;
                 }
                 Ok::<_, tenure::Error>(waits)
             })
@@ -137,6 +145,13 @@ async fn contend(url: &str, name: &str, tasks: usize) -> Result<u8> {
     }
     client.close().await?;
     Ok(0)
+}
+
+/// No time is none at all: a timer would make a millisecond of it.
+async fn sleep(time: Duration) {
+    if !time.is_zero() {
+        tokio::time::sleep(time).await;
+    }
 }
 
 async fn lock(url: &str, name: &str) -> Result<u8> {

@@ -1,7 +1,7 @@
 //! Another process, steered line by line: each line is a command, each answer one line.
 //!
 //! `acquire NAME KIND [LEASE_MS]` → `granted SLOT FENCE`; `try NAME KIND` → `granted SLOT FENCE` or `busy`;
-//! `release SLOT` → `ok` or `error …`; `held SLOT` → `yes` or `no`; `add NAME KIND FILE N TASKS` → `done`.
+//! `release SLOT` → `ok` or `error …`; `held SLOT` → `yes` or `no`; `turns NAME KIND FILE N TASKS` → `added N`.
 
 use std::collections::HashMap;
 use std::process::Stdio;
@@ -11,8 +11,10 @@ use std::time::Duration;
 use tenure::{Client, Guard, Lock, Settings};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::Barrier;
 
 use crate::bench::{PATIENCE, within};
+use crate::mutex::Mutex;
 
 /// A process of its own.
 pub struct Worker {
@@ -127,10 +129,12 @@ pub async fn serve() {
                 let is_held = held.get(&slot.parse().expect("a slot")).is_some_and(Guard::is_held);
                 if is_held { "yes".into() } else { "no".into() }
             }
-            ["add", name, kind, file, n, tasks] => {
+            ["turns", name, kind, file, n, tasks] => {
                 let (n, tasks) = (n.parse().expect("a number"), tasks.parse().expect("a number"));
-                add(&template(&client, name, kind), file, n, tasks).await;
-                "done".into()
+                match turns(&client, name, kind, file, n, tasks).await {
+                    Ok(added) => format!("added {added}"),
+                    Err(error) => format!("error {error}"),
+                }
             }
             _ => format!("error what is {line:?}?"),
         };
@@ -139,26 +143,58 @@ pub async fn serve() {
     let _ = client.close().await;
 }
 
-/// Adds 1 to the number in an unprotected file, `n` times in each of `tasks` tasks, under `lock`.
-pub async fn add(lock: &Lock, file: &str, n: usize, tasks: usize) {
-    let (lock, file) = (Arc::new(lock.clone()), Arc::new(file.to_owned()));
-    let each = (0..tasks).map(|_| {
-        let (lock, file) = (lock.clone(), file.clone());
+/// What a task takes turns at, and whether it is alone inside: some of those who share it are not.
+fn turn(client: &Client, name: &str, kind: &str, task: usize) -> (Mutex, bool) {
+    /// All of them are as good as a lock.
+    const PERMITS: u32 = 3;
+    match kind {
+        "leader" => (Mutex::Leader(client.election(name)), true),
+        "rwlock" if task % 2 == 1 => (Mutex::One(client.rwlock(name).read()), false),
+        "rwlock" => (Mutex::One(client.rwlock(name).write()), true),
+        "permits" => {
+            let n = 1 + task as u32 % PERMITS;
+            (Mutex::One(client.semaphore(name, PERMITS).permits(n)), n == PERMITS)
+        }
+        other => (Mutex::One(template(client, name, other)), true),
+    }
+}
+
+/// Goes in `n` times in each of `tasks` tasks. Those who are alone inside add 1 to the number in an unprotected file, and
+/// the others see that nobody does. How often it was added.
+async fn turns(
+    client: &Client,
+    name: &str,
+    kind: &str,
+    file: &str,
+    n: usize,
+    tasks: usize,
+) -> tenure::Result<u64> {
+    let together = Arc::new(Barrier::new(tasks));
+    let each = (0..tasks).map(|task| {
+        let ((mutex, alone), file, together) =
+            (turn(client, name, kind, task), file.to_owned(), together.clone());
         tokio::spawn(async move {
+            let number =
+                || std::fs::read_to_string(&file).expect("the file").parse::<u64>().expect("a number");
             for _ in 0..n {
-                let guard = lock.acquire().await.expect("granted");
-                let number: u64 =
-                    std::fs::read_to_string(&*file).expect("the file").trim().parse().expect("a number");
+                let held = mutex.acquire().await?;
+                let before = number();
                 // Room for another to come between, if there is one.
                 tokio::time::sleep(Duration::from_millis(1)).await;
-                std::fs::write(&*file, (number + 1).to_string()).expect("the file");
-                guard.release().await.expect("released");
-                // Room for the queue here and in the store to come apart: others come while this one is away.
-                tokio::time::sleep(Duration::from_millis(5)).await;
+                match alone {
+                    true => std::fs::write(&file, (before + 1).to_string()).expect("the file"),
+                    false => assert_eq!(number(), before, "somebody is inside who should be alone"),
+                }
+                held.release().await?;
+                // All come back at once, so that the queue here and the one in the store come apart.
+                together.wait().await;
             }
+            Ok::<u64, tenure::Error>(if alone { n as u64 } else { 0 })
         })
     });
+    let mut added = 0;
     for task in each.collect::<Vec<_>>() {
-        task.await.expect("no panic");
+        added += task.await.expect("no panic")?;
     }
+    Ok(added)
 }

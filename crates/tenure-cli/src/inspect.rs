@@ -19,10 +19,15 @@ pub(crate) async fn ls(client: &Client, ls: &Ls, report: Report) -> Result<u8> {
     found.truncate(ls.limit);
     if report.json {
         output(&json(&found))?;
-    } else if !found.is_empty() {
+    } else if found.iter().any(|s| s.unread.is_none()) {
         output(&list(&found, liveness(client)).text(coloured()))?;
-    } else if report.is_watched() {
+    } else if found.is_empty() && report.is_watched() {
         report.warn("no such name is in use");
+    }
+    for Snapshot { name, unread, .. } in found.iter().filter(|_| !report.quiet && !report.json) {
+        if let Some(why) = unread {
+            report.warn(format!("{} could not be read: {}", printable(name.as_str()), printable(why)));
+        }
     }
     if more && !report.quiet {
         report.warn(format!("there are more than these {}: see --limit", ls.limit));
@@ -64,7 +69,7 @@ fn list(found: &[Snapshot], liveness: Liveness) -> Table<6> {
         ["NAME", "KIND", "HOLDERS", "WAITERS", "LEFT", "NOTE"],
         [Look::Bold, Look::Plain, Look::Plain, Look::Plain, Look::Plain, Look::Dim],
     );
-    for snapshot in found {
+    for snapshot in found.iter().filter(|s| s.unread.is_none()) {
         let waiters = snapshot.waiters.len();
         // The one that goes first.
         let first = snapshot.holders.iter().min_by_key(|h| h.left.unwrap_or(Duration::MAX));

@@ -386,6 +386,9 @@ pub struct Snapshot {
     pub size: Option<u32>,
     /// The number of a latch or counting semaphore.
     pub count: Option<i64>,
+    /// Why it could not be read, in a list: then nothing else is known of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unread: Option<String>,
 }
 
 /// Someone who holds a name.

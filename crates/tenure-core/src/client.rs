@@ -242,7 +242,8 @@ impl Client {
 
     /// Releases all that is held, ends all waiting, and refuses what comes after. Takes at most
     /// [`Settings::close_timeout`]; what could not be released by then ends with its lease. Where holds live as long as a
-    /// session, that is closed, too, unless another client of the same store holds or waits for something.
+    /// session, that is closed, too, unless another client of the same store, or a detached guard, still
+    /// holds something.
     ///
     /// On a quorum every server that answers has confirmed by then that it let go. One that does not answer has been
     /// told, and is not waited for.

@@ -194,6 +194,7 @@ impl Seen {
                 .and_then(|t| t.parse().ok())
                 .map(Fence),
             size: None,
+            unread: None,
             count: None,
         };
         match self.text(0)? {

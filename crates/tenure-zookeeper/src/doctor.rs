@@ -1,6 +1,7 @@
 //! Whether the servers are set up such that promises can be kept. What a server forbids to ask is said, and the rest
 //! goes on.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tokio::time::timeout;
 
 use crate::session::{Answer, Session};
 use crate::store::Store;
+use crate::wire::{Address, look_up};
 
 const ASKING: Duration = Duration::from_secs(2);
 
@@ -38,21 +40,39 @@ impl Store {
         let mut findings = Vec::new();
         let mut alone = 0;
         for server in &options.servers {
-            let finding = match timeout(ASKING, srvr(server)).await {
-                Ok(Ok(said)) => {
-                    alone += usize::from(said.contains("Mode: standalone"));
-                    read(&said)
+            let addresses = match timeout(ASKING, look_up(server.clone())).await {
+                Ok(Ok(addresses)) => addresses,
+                Ok(Err(e)) => {
+                    findings.push(
+                        Finding::error("server", format!("no such host: {e}"), "see its name").at(server),
+                    );
+                    continue;
                 }
-                Ok(Err(e)) => Finding::error("server", format!("it does not answer: {e}"), "start it"),
-                Err(_) => Finding::error(
-                    "server",
-                    format!("it does not answer within {ASKING:?}"),
-                    "look at its log",
-                ),
+                Err(_) => {
+                    let why = format!("its address was not found within {ASKING:?}");
+                    findings.push(
+                        Finding::error("server", why, "see whether the name server answers").at(server),
+                    );
+                    continue;
+                }
             };
-            findings.push(finding.at(server));
+            for at in addresses {
+                let finding = match timeout(ASKING, srvr(at)).await {
+                    Ok(Ok(said)) => {
+                        alone += usize::from(said.contains("Mode: standalone"));
+                        read(&said)
+                    }
+                    Ok(Err(e)) => Finding::error("server", format!("it does not answer: {e}"), "start it"),
+                    Err(_) => Finding::error(
+                        "server",
+                        format!("it does not answer within {ASKING:?}"),
+                        "look at its log",
+                    ),
+                };
+                findings.push(finding.at(Address { name: server.clone(), at }));
+            }
         }
-        findings.push(match (alone, options.servers.len()) {
+        findings.push(match (alone, findings.len()) {
             (0, 1) => Finding::warning(
                 "ensemble",
                 "only one of the servers is named",
@@ -126,8 +146,8 @@ impl Store {
     }
 }
 
-async fn srvr(server: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(server).await?;
+async fn srvr(at: SocketAddr) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(at).await?;
     stream.write_all(b"srvr").await?;
     let mut said = String::new();
     stream.read_to_string(&mut said).await?;

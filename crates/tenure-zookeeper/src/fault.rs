@@ -70,6 +70,11 @@ impl From<Refusal> for Fault {
             Refusal::AUTH_FAILED => {
                 Self::Config(Error::Config(format!("{SCHEME}: the server refuses the login")))
             }
+            Refusal::AUTH_REQUIRED => Self::Config(Error::Config(format!(
+                "{SCHEME}: the servers close every session that has not proved who it is by a scheme that they enforce \
+                 (enforce.auth.schemes, sessionRequireClientSASLAuth): for x509 give a certificate, cert=FILE and \
+                 key=FILE with zookeeper+tls://; for digest user:password@host; SASL (Kerberos) is not built in"
+            ))),
             definite if definite.is_definite() => Self::Refused(definite),
             other => Self::Unknown(format!("the server says: {other}")),
         }

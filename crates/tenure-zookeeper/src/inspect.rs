@@ -1,9 +1,8 @@
-//! Who holds and who waits, for people, and which names are in use.
+//! Who holds and who waits for one name, for people.
 
 use std::collections::HashMap;
 
 use futures_util::future::{join, join_all};
-use futures_util::stream::{self, StreamExt};
 use tenure_core::backend::{Counter, Holder, Mode, Snapshot, Waiter};
 use tenure_core::ledger::Ledger;
 use tenure_core::{Family, Fence, Name};
@@ -20,7 +19,7 @@ use crate::wire::Stat;
 /// Of one name, no more children than this are read.
 const CHILDREN: usize = 1000;
 /// Requests under way at once.
-const AT_ONCE: usize = 64;
+pub(crate) const AT_ONCE: usize = 64;
 
 /// A child, and what its node says.
 struct Read {
@@ -39,44 +38,7 @@ impl Store {
         }
     }
 
-    /// Names in use that begin so, in order.
-    pub(crate) async fn names(&self, session: &Session, prefix: &str, limit: usize) -> Answer<Vec<Snapshot>> {
-        let mut found = Vec::new();
-        let mut folders = vec![self.paths.below(prefix)];
-        while !folders.is_empty() {
-            let listed = stream::iter(folders)
-                .map(async |folder| {
-                    let listed = session.list(if folder.is_empty() { "/" } else { &folder }).await;
-                    (folder, listed)
-                })
-                .buffered(AT_ONCE)
-                .collect::<Vec<_>>()
-                .await;
-            folders = Vec::new();
-            for (folder, children) in listed {
-                let children = match children {
-                    Err(fault) if fault.is_missing() => continue,
-                    children => children?,
-                };
-                if let Some(name) = self.paths.name(&folder).filter(|n| n.as_str().starts_with(prefix))
-                    && let Some(seen) = self.snapshot(session, &name, &folder, &children).await?
-                {
-                    found.push(seen);
-                }
-                // At the top there are no recipes: whatever is there is a name, or a folder of names.
-                let deeper = children.iter().filter(|c| match folder.is_empty() {
-                    true => *c != "zookeeper",
-                    false => !is_of_a_recipe(c),
-                });
-                folders.extend(deeper.map(|child| format!("{folder}/{child}")));
-            }
-        }
-        found.sort_by(|a: &Snapshot, b| a.name.cmp(&b.name));
-        found.truncate(limit);
-        Ok(found)
-    }
-
-    async fn snapshot(
+    pub(crate) async fn snapshot(
         &self,
         session: &Session,
         name: &Name,
@@ -88,18 +50,10 @@ impl Store {
             true => self.ledger(session, path).await?,
             false => None,
         };
-        let mut seen = Snapshot {
-            name: name.clone(),
-            family: Family::Lock,
-            holders: Vec::new(),
-            waiters: Vec::new(),
-            fence: None,
-            size: None,
-            count: None,
-        };
-        // Whoever opened it may be gone, and who would think of it then?
+        let mut seen = nothing_of(name.clone());
+        // Whoever opened it may be gone, and who would think of it then? Who looks may have no right to.
         if ledger.as_ref().is_some_and(only_remembers) {
-            self.tidy(path).await?;
+            drop(self.tidy(path).await);
         }
         let family = numbers(&mut seen, ledger.as_ref());
         if let Some(first) = queue.children.first() {
@@ -131,9 +85,18 @@ impl Store {
     }
 }
 
-/// Whether a child is no name of its own.
-fn is_of_a_recipe(child: &str) -> bool {
-    Child::parse(child).is_some() || [LOCKS, LEASES, NUMBERS].contains(&child)
+/// A name of which nothing is known.
+pub(crate) fn nothing_of(name: Name) -> Snapshot {
+    Snapshot {
+        name,
+        family: Family::Lock,
+        holders: Vec::new(),
+        waiters: Vec::new(),
+        fence: None,
+        size: None,
+        count: None,
+        unread: None,
+    }
 }
 
 /// What the ledger of a name says, and what the name is then used as.

@@ -21,6 +21,7 @@ mod fault;
 mod inspect;
 mod leave;
 mod link;
+mod names;
 mod node;
 mod numbers;
 mod options;

@@ -43,30 +43,44 @@ impl Paths {
 
     /// The name of a path, if it is the path of one that begins as ours do.
     pub(crate) fn name(&self, path: &str) -> Option<Name> {
-        let mut whole = String::with_capacity(path.len());
-        for (depth, segment) in path.strip_prefix('/')?.split('/').enumerate() {
-            if depth > 0 {
-                whole.push('/');
-            }
-            whole.push_str(&unescape(segment)?);
-        }
-        let name = Name::new(whole.strip_prefix(&self.prefix)?).ok()?;
+        let name = Name::new(whole(path)?.strip_prefix(&self.prefix)?).ok()?;
         (self.path(&name).ok()? == path).then_some(name)
     }
 
-    /// Where names with this beginning are: a path whose children may be theirs, and what those begin with.
-    pub(crate) fn below(&self, beginning: &str) -> String {
+    /// The folder that all names with this beginning are in, as name and as path. Both are empty for the top.
+    pub(crate) fn folder_of(&self, beginning: &str) -> (String, String) {
         let whole = format!("{}{beginning}", self.prefix);
+        let Some((folders, _)) = whole.rsplit_once('/') else { return Default::default() };
         let mut path = String::new();
-        let folders = whole.rsplit_once('/').map_or("", |(folders, _)| folders);
-        if whole.contains('/') {
-            for segment in folders.split('/') {
-                path.push('/');
-                escape(segment, &mut path);
-            }
+        for segment in folders.split('/') {
+            path.push('/');
+            escape(segment, &mut path);
         }
-        path
+        (folders.to_owned(), path)
     }
+
+    /// A child of a folder, as name and as path, if names with this beginning can be there.
+    pub(crate) fn in_folder(&self, folder: &str, child: &str, beginning: &str) -> Option<(String, String)> {
+        let path = format!("{folder}/{child}");
+        let (whole, wanted) = (whole(&path)?, format!("{}{beginning}", self.prefix));
+        let leads_there = wanted.strip_prefix(&whole).is_some_and(|rest| rest.starts_with('/'));
+        (leads_there || whole.starts_with(&wanted)).then_some((whole, path))
+    }
+}
+
+/// A path as a name with its prefix, if it is written as names are.
+fn whole(path: &str) -> Option<String> {
+    let (mut whole, mut same) = (String::with_capacity(path.len()), String::with_capacity(path.len()));
+    for (depth, segment) in path.strip_prefix('/')?.split('/').enumerate() {
+        if depth > 0 {
+            whole.push('/');
+        }
+        let plain = unescape(segment)?;
+        whole.push_str(&plain);
+        same.push('/');
+        escape(&plain, &mut same);
+    }
+    (same == path).then_some(whole)
 }
 
 /// Why a segment cannot be part of a name.

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use futures_util::future::{join, join_all, join4};
+use futures_util::future::{join, join_all, join3, join4};
+use tenure_core::ledger::{Ledger, too_many};
 use tenure_core::{Claim, Fence, HoldId, Kind};
 
 use crate::attempt::{Step, TRIES, too_quick};
@@ -13,7 +14,7 @@ use crate::path::{LEASES, NUMBERS};
 use crate::place::{Node, Place, Stay};
 use crate::session::{Answer, Session};
 use crate::store::Store;
-use crate::wire::Mode;
+use crate::wire::{Mode, Watcher};
 
 impl Store {
     /// `n` permits, all or nothing.
@@ -37,7 +38,7 @@ impl Store {
             Answer::Ok((size?, used? + u64::from(n)))
         };
         for _ in 0..TRIES {
-            if let Some(behind) = self.become_first(stay, session, place, claim).await? {
+            if let Some(behind) = self.become_first(stay, session, place, claim, n).await? {
                 return Ok(Step::Busy { behind });
             }
             let (mut size, mut wanted) = look().await?;
@@ -46,12 +47,7 @@ impl Store {
                 self.wait_for_permits(stay, session, place, &leases).await?;
                 (size, wanted) = look().await?;
             }
-            // Whoever wants more than there is at all holds nobody up.
-            if u64::from(n) > size
-                && let Some(node) = stay.node.take()
-            {
-                self.remove(session, node.path).await;
-            }
+            fits(claim, n, size)?;
             if wanted > size {
                 return Ok(Step::Busy { behind: None });
             }
@@ -62,23 +58,62 @@ impl Store {
         Err(too_quick())
     }
 
-    /// Whoever is first in the queue may take. `Some` with who is ahead when it is not.
+    /// Whoever is first in the queue may take. `Some` with who is ahead when it is not. Whoever wants more than there is
+    /// at all is told so wherever it stands.
     async fn become_first(
         self: &Arc<Self>,
         stay: &mut Stay,
         session: &Arc<Session>,
         place: &Arc<Place>,
         claim: &Claim,
+        n: u32,
     ) -> Answer<Option<Option<HoldId>>> {
         let folder = place.folder();
         for _ in 0..TRIES {
             let (queue, at) = self.stand(stay, session, place, &folder, Marker::Lock, claim).await?;
             let Some(child) = queue.in_the_way(at, &Kind::Lock) else { return Ok(None) };
-            if claim.wait.is_none() || self.wait_for(stay, session, place, &folder, child).await? {
+            if self.wait_in_line(stay, session, place, &format!("{folder}/{}", child.name), claim, n).await? {
                 return Ok(Some(self.ours_before(&queue, at, place)));
             }
         }
         Err(too_quick())
+    }
+
+    /// Whoever listens for this claim is told when the one `ahead` goes, or when there are more or fewer permits in all.
+    /// `false` when it has gone already.
+    async fn wait_in_line(
+        &self,
+        stay: &mut Stay,
+        session: &Arc<Session>,
+        place: &Place,
+        ahead: &str,
+        claim: &Claim,
+        n: u32,
+    ) -> Answer<bool> {
+        let size = |ledger: Option<Ledger>| {
+            ledger.and_then(|ledger| ledger.size).map_or(Ok(()), |size| fits(claim, n, size.into()))
+        };
+        if claim.wait.is_none() || !self.ears.hears(place.id) {
+            return self.ledger(session, &place.path).await.and_then(size).map(|()| true);
+        }
+        if stay.armed.as_ref().is_some_and(|armed| armed.is_for(ahead)) {
+            return Ok(true);
+        }
+        let numbers = format!("{}/{NUMBERS}", place.path);
+        // Watched first, then looked at: a size that changes in between is seen.
+        let (sizes, ledger, leaves) = join3(
+            session.stat_and_watch(&numbers),
+            self.ledger(session, &place.path),
+            session.read_and_watch(ahead),
+        )
+        .await;
+        size(ledger?)?;
+        let (sizes, leaves) = match (sizes?, leaves) {
+            (_, Err(fault)) if fault.is_missing() => return Ok(false),
+            ((_, sizes), leaves) => (sizes, leaves?.2),
+        };
+        self.arm(stay, place, ahead.to_owned(), either(leaves, sizes));
+        Ok(true)
     }
 
     /// How many are in use. There is a place for more afterwards.
@@ -200,12 +235,22 @@ impl Store {
             returns => returns?,
         };
         let (returns, sizes) = (returns.1, sizes?.1);
-        self.arm(stay, place, leases.to_owned(), async move {
-            tokio::select! {
-                _ = returns.changed() => {}
-                _ = sizes.changed() => {}
-            }
-        });
+        self.arm(stay, place, leases.to_owned(), either(returns, sizes));
         Ok(())
     }
+}
+
+async fn either(one: Watcher, other: Watcher) {
+    tokio::select! {
+        _ = one.changed() => {}
+        _ = other.changed() => {}
+    }
+}
+
+/// Nobody waits for more than there is at all.
+fn fits(claim: &Claim, n: u32, size: u64) -> Answer<()> {
+    if u64::from(n) <= size {
+        return Ok(());
+    }
+    Err(Fault::Config(too_many(&claim.name, n, size)))
 }

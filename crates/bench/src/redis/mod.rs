@@ -5,6 +5,8 @@ mod many;
 pub(crate) mod quorum;
 mod watchdog;
 
+use std::time::Duration;
+
 use interop::{Address, Jvm, Options};
 use testbed::{Redis, RedisOptions};
 use tokio::runtime::Handle;
@@ -15,6 +17,7 @@ use crate::jvms::Jvms;
 use crate::pairs::{on, row, runtime_name};
 use crate::report::Row;
 use crate::rounds::{alternate, rate};
+use crate::turns::Turns;
 use crate::{Result, Scale};
 
 /// All rows.
@@ -32,9 +35,20 @@ pub(crate) async fn rows(scale: Scale, workers: &Handle) -> Result<Vec<Row>> {
     eprintln!("redis: beside Redisson …");
     let peers = redisson(&server).await?;
     rows.push(many::beside_redisson(&server, scale, &peers, workers).await?);
-    let contest = Contest { store: "redis", url: &server.url(), peer: "Redisson", bar: 2.0 };
-    rows.extend(contended::rows(contest, scale, &peers).await?);
+    rows.extend(contended::rows(contest(&server.url(), Turns::BUSY, 2.0, None), scale, &peers).await?);
     Ok(rows)
+}
+
+/// Fair locks. A queue that stands still until somebody looks would wait for seconds.
+pub(crate) async fn fair(scale: Scale) -> Result<Vec<Row>> {
+    const LONGEST: Duration = Duration::from_secs(1);
+    let server = Redis::start(RedisOptions::default())?;
+    let peers = redisson(&server).await?;
+    contended::rows(contest(&server.url(), Turns::FAIR, 1.5, Some(LONGEST)), scale, &peers).await
+}
+
+fn contest(url: &str, turns: Turns, bar: f64, longest: Option<Duration>) -> Contest<'_> {
+    Contest { store: "redis", url, turns, peer: "Redisson", bar, longest }
 }
 
 async fn redisson(server: &Redis) -> Result<Jvms<Jvm>> {

@@ -13,6 +13,7 @@ use crate::jvms::Jvms;
 use crate::pairs::{on, own_names, row};
 use crate::report::Row;
 use crate::rounds::alternate;
+use crate::turns::Turns;
 use crate::{Result, Scale};
 
 /// All rows.
@@ -32,7 +33,14 @@ pub(crate) async fn rows(scale: Scale, workers: &Handle) -> Result<Vec<Row>> {
         rows.push(beside_bare(&server, scale, tasks, workers).await?);
     }
     eprintln!("zookeeper: one name …");
-    let contest = Contest { store: "zookeeper", url: &server.url(), peer: "Curator", bar: 1.0 };
+    let contest = Contest {
+        store: "zookeeper",
+        url: &server.url(),
+        turns: Turns::BUSY,
+        peer: "Curator",
+        bar: 1.0,
+        longest: None,
+    };
     rows.extend(contended::rows(contest, scale, &curator).await?);
     eprintln!("zookeeper: hand-overs …");
     rows.push(handover::beside_curator(&server, scale, &curator).await?);

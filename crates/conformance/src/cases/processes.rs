@@ -17,11 +17,23 @@ pub(super) fn cases() -> Vec<Case> {
         a_killed_waiter_is_skipped,
         are_served_in_order,
         a_stopped_holder_finds_out_before_it_works_on,
-        count_together,
         fences_grow_across_them,
     ];
-    all.into_iter().map(|case| case.processes().calm()).collect()
+    let turns = TURNS.iter().map(|&(kind, needs)| {
+        let name = format!("{kind}::several_tasks_of_several_processes");
+        Case::new(name, needs, move |bench| several_tasks_of_several_processes(bench, kind))
+    });
+    all.into_iter().chain(turns).map(|case| case.processes().calm()).collect()
 }
+
+/// What tasks take turns at: see the worker.
+const TURNS: &[(&str, &[Family])] = &[
+    ("lock", &[Family::Lock]),
+    ("fair", &[Family::Fair]),
+    ("rwlock", &[Family::ReadWrite]),
+    ("permits", &[Family::Permit]),
+    ("leader", &[Family::Leader]),
+];
 
 /// The slot of a grant.
 fn slot(answer: &str) -> &str {
@@ -123,23 +135,30 @@ fn signal(pid: u32, signal: &str) {
     assert!(sent.expect("kill").success());
 }
 
-async fn count_together(bench: Arc<Bench>) {
+/// With several tasks in each of several processes the order in which they come to the store differs from the one in which
+/// they come to the gate of their process, and whoever is told need not be whom the gate listens for. None of them looks
+/// for itself while a case goes on, so a turn that no signal brings is a hang.
+async fn several_tasks_of_several_processes(bench: Arc<Bench>, kind: &'static str) {
+    const PROCESSES: usize = 2;
+    const TASKS: usize = 8;
+    const EACH: usize = 20;
     let dir = tempfile::tempdir().expect("a folder");
-    for kind in ["lock", "fair"] {
-        let file = dir.path().join(kind).display().to_string();
-        std::fs::write(&file, "0").expect("the file");
-        let mut workers = Vec::new();
-        for _ in 0..4 {
-            workers.push(bench.process().await);
-        }
-        for worker in &mut workers {
-            worker.send(&format!("add {kind} {kind} {file} 10 8")).await;
-        }
-        for worker in &mut workers {
-            assert_eq!(worker.answer().await, "done");
-        }
-        assert_eq!(std::fs::read_to_string(&file).expect("the file"), "320");
+    let file = dir.path().join("number").display().to_string();
+    std::fs::write(&file, "0").expect("the file");
+    let mut workers = Vec::new();
+    for _ in 0..PROCESSES {
+        workers.push(bench.process().await);
     }
+    for worker in &mut workers {
+        worker.send(&format!("turns x {kind} {file} {EACH} {TASKS}")).await;
+    }
+    let mut added = 0;
+    for worker in &mut workers {
+        let answer = worker.answer().await;
+        let done = answer.strip_prefix("added ").and_then(|n| n.parse::<u64>().ok());
+        added += done.unwrap_or_else(|| panic!("{answer}"));
+    }
+    assert_eq!(std::fs::read_to_string(&file).expect("the file"), added.to_string());
 }
 
 async fn fences_grow_across_them(bench: Arc<Bench>) {

@@ -36,6 +36,8 @@ struct Row {
     size: Option<u32>,
     #[serde(flatten)]
     holder: Option<Holder>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unread: bool,
 }
 
 /// By what rows are sorted.
@@ -137,9 +139,9 @@ impl Frame {
 }
 
 fn rows(snapshot: Snapshot) -> Vec<Row> {
-    let Snapshot { name, family, holders, waiters, count, size, .. } = snapshot;
-    let waiters = waiters.len();
-    let row = |holder| Row { name: name.clone(), family, waiters, count, size, holder };
+    let Snapshot { name, family, holders, waiters, count, size, unread, .. } = snapshot;
+    let (waiters, unread) = (waiters.len(), unread.is_some());
+    let row = |holder| Row { name: name.clone(), family, waiters, count, size, holder, unread };
     match holders.is_empty() {
         true => vec![row(None)],
         false => holders.into_iter().map(|holder| row(Some(holder))).collect(),
@@ -148,6 +150,9 @@ fn rows(snapshot: Snapshot) -> Vec<Row> {
 
 impl Row {
     fn kind(&self) -> String {
+        if self.unread {
+            return "could not be read".into();
+        }
         let more = match (&self.holder, self.count, self.size) {
             (Some(holder), ..) => how(holder),
             (None, Some(count), _) => format!(", {count}"),

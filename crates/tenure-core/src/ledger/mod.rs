@@ -204,7 +204,7 @@ impl InTheWay {
 }
 
 /// The refusal of a claim for more permits than a semaphore has in the store: it could only wait for ever.
-pub fn too_many(name: &Name, n: u32, size: u32) -> Error {
+pub fn too_many(name: &Name, n: u32, size: u64) -> Error {
     Error::Config(format!(
         "{name}: {n} permits were asked for, but the semaphore has {size}: that is its size in the store, whatever limit \
          is given later; resize changes it"
@@ -312,7 +312,7 @@ impl Ledger {
                     self.effects.dirty = true;
                     self.admit_next();
                 }
-                return Err(too_many(&claim.name, n, self.size.unwrap_or(limit)));
+                return Err(too_many(&claim.name, n, self.size.unwrap_or(limit).into()));
             }
             if self.size.is_none() {
                 self.size = Some(limit);
@@ -547,6 +547,7 @@ impl Ledger {
         Some(Snapshot {
             name: name.clone(),
             family,
+            unread: None,
             holders: self
                 .holders
                 .iter()

@@ -49,7 +49,16 @@ impl Inner {
             let mut waiters: Vec<Waiter> = seen.waiters.into_values().collect();
             waiters.sort_by_key(|w| w.since);
             let (used, family) = (!holders.is_empty() || !waiters.is_empty(), Family::Lock);
-            let snapshot = Snapshot { name, family, holders, waiters, fence: None, size: None, count: None };
+            let snapshot = Snapshot {
+                name,
+                family,
+                holders,
+                waiters,
+                fence: None,
+                size: None,
+                count: None,
+                unread: None,
+            };
             used.then_some(snapshot)
         });
         Ok(held.collect())

@@ -9,9 +9,10 @@ use tenure_core::{Clock, Error, Time};
 use tokio::sync::watch;
 
 use super::dial::{NoLink, Ticket};
-use super::driver::{Driver, Servers};
+use super::driver::Driver;
 use super::jute::Out;
 use super::lane::Lane;
+use super::servers::Servers;
 use super::tls;
 use super::watches::{Of, Watcher, Watches};
 use crate::fault::{Fault, SCHEME};
@@ -57,10 +58,14 @@ impl Client {
     /// Begins a session with the first server that answers.
     pub(crate) async fn connect(options: &Options, clock: &Clock) -> Answer<Self> {
         let tls = options.tls.as_ref().map(tls::connector).transpose().map_err(Fault::Config)?;
-        let mut servers = Servers::new(options, tls, clock.clone());
+        Self::connect_to(Servers::new(options, tls, clock.clone()), options).await
+    }
+
+    pub(super) async fn connect_to(mut servers: Servers, options: &Options) -> Answer<Self> {
         let (mut ticket, mut said) = (Ticket::new(options.session), Vec::new());
-        for _ in &options.servers {
-            match servers.dial_next(&ticket).await {
+        servers.begin_round();
+        while let Some(dialed) = servers.dial_next(&ticket).await {
+            match dialed {
                 Ok(dialed) => {
                     ticket = dialed.ticket.clone();
                     let link =
@@ -77,7 +82,7 @@ impl Client {
                     return Ok(Self(shared));
                 }
                 Err(NoLink::Never(wrong)) => return Err(Fault::Config(wrong)),
-                Err(NoLink::Now(why)) => said.push(why),
+                Err(NoLink::Now(why) | NoLink::Closed(why)) => said.push(why),
                 Err(NoLink::Expired) => {
                     let why = format!("{SCHEME}: the servers grant no session of {:?}", options.session);
                     return Err(Fault::Config(Error::Config(why)));

@@ -1,6 +1,8 @@
-//! From the name of a server to a connection that belongs to a session.
+//! From the address of a server to a connection that belongs to a session.
 
+use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -21,6 +23,23 @@ const LARGEST: usize = 256 << 20;
 pub(crate) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Socket for S {}
 
+/// One of the addresses of a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Address {
+    /// `host:port`, as it was given.
+    pub(crate) name: String,
+    pub(crate) at: SocketAddr,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name.parse() == Ok(self.at) {
+            true => f.write_str(&self.name),
+            false => write!(f, "{} ({})", self.name, self.at),
+        }
+    }
+}
+
 /// A session as it is told to servers. It is none yet when the id is 0.
 #[derive(Clone, Default)]
 pub(crate) struct Ticket {
@@ -38,6 +57,11 @@ impl Ticket {
     pub(crate) fn new(wanted: Duration) -> Self {
         Self { wanted, ..Self::default() }
     }
+
+    /// For another session, of which nothing was seen yet.
+    pub(crate) fn anew(&self) -> Self {
+        Self::new(self.wanted)
+    }
 }
 
 /// A connection, and what the server said.
@@ -54,15 +78,18 @@ pub(crate) struct Dialed {
 pub(crate) enum NoLink {
     /// Another server, or another moment, may do better.
     Now(String),
+    /// It was reached, and closed the connection instead of an answer: it has no leader, or it knows less than this
+    /// session has seen.
+    Closed(String),
     /// The servers know nothing of the session.
     Expired,
     /// It cannot be: a certificate that is not accepted.
     Never(Error),
 }
 
-/// Connects to `server` with the session of `ticket`, or a new one.
+/// Connects with the session of `ticket`, or a new one.
 pub(crate) async fn dial(
-    server: &str,
+    server: &Address,
     tls: Option<&TlsConnector>,
     ticket: &Ticket,
     clock: &Clock,
@@ -92,12 +119,12 @@ pub(crate) async fn dial(
     }
 }
 
-async fn open(server: &str, tls: Option<&TlsConnector>) -> io::Result<Box<dyn Socket>> {
-    let stream = TcpStream::connect(server).await?;
+async fn open(server: &Address, tls: Option<&TlsConnector>) -> io::Result<Box<dyn Socket>> {
+    let stream = TcpStream::connect(server.at).await?;
     // Requests are small, and each is waited for.
     stream.set_nodelay(true)?;
     let Some(tls) = tls else { return Ok(Box::new(stream)) };
-    let host = server.rsplit_once(':').map_or(server, |(host, _)| host).trim_matches(['[', ']']);
+    let host = server.name.rsplit_once(':').map_or(&*server.name, |(host, _)| host).trim_matches(['[', ']']);
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
     Ok(Box::new(tls.connect(name, stream).await?))
 }
@@ -137,7 +164,8 @@ pub(crate) fn next_frame(input: &mut BytesMut) -> io::Result<Option<BytesMut>> {
 }
 
 /// Certificates that one end does not accept are no matter of time. Ours may be refused only after the handshake.
-fn trouble(server: &str, e: &io::Error) -> NoLink {
+fn trouble(server: &Address, e: &io::Error) -> NoLink {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     use rustls::Error::{AlertReceived, InvalidCertificate};
     match e.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>()) {
         Some(InvalidCertificate(_)) => NoLink::Never(Error::Config(format!(
@@ -146,6 +174,9 @@ fn trouble(server: &str, e: &io::Error) -> NoLink {
         Some(AlertReceived(_)) => NoLink::Never(Error::Config(format!(
             "{SCHEME}: {server} refuses the encryption: {e}; does it want a certificate of ours, cert=FILE and key=FILE?"
         ))),
+        _ if [BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof].contains(&e.kind()) => {
+            NoLink::Closed(format!("{server}: {e}"))
+        }
         _ => NoLink::Now(format!("{server}: {e}")),
     }
 }

@@ -7,26 +7,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use tenure_core::{Clock, Error};
+use tenure_core::{Error, Time};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
-use tokio_rustls::TlsConnector;
 
 use super::client::{Linked, Phase, Shared};
-use super::dial::{Dialed, NoLink, Ticket, dial, next_frame};
+use super::dial::{Dialed, NoLink, Ticket, next_frame};
 use super::jute::{In, Out, wrong};
 use super::refusal::Refusal;
+use super::servers::Servers;
 use super::watches::{Again, Change, Of};
 use crate::fault::{Fault, SCHEME};
-use crate::options::{Login, Options};
+use crate::options::Login;
 use crate::session::Answer;
 
 const REMOVE_WATCHES: i32 = 18;
 const PING: i32 = 11;
 const LOGIN: i32 = 100;
 const SET_WATCHES: i32 = 101;
-const CLOSE: i32 = -11;
+pub(crate) const CLOSE: i32 = -11;
 
 /// The numbers of what is no request, and of its answers.
 const EVENT: i32 = -1;
@@ -43,32 +43,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A connection that lasts so long was a good one.
 const STEADY: Duration = Duration::from_secs(1);
 
-/// Where to connect.
-pub(crate) struct Servers {
-    /// In an order of our own, so that the clients are spread over them.
-    names: Vec<String>,
-    next: usize,
-    limit: Duration,
-    tls: Option<TlsConnector>,
-    clock: Clock,
-}
-
-impl Servers {
-    pub(crate) fn new(options: &Options, tls: Option<TlsConnector>, clock: Clock) -> Self {
-        let mut names = options.servers.clone();
-        fastrand::shuffle(&mut names);
-        // One that is silent must leave time for the others.
-        let limit = options.timeout.min(options.session * 2 / 5);
-        Self { names, next: 0, limit, tls, clock }
-    }
-
-    pub(crate) async fn dial_next(&mut self, ticket: &Ticket) -> Result<Dialed, NoLink> {
-        let server = &self.names[self.next % self.names.len()];
-        self.next += 1;
-        dial(server, self.tls.as_ref(), ticket, &self.clock, self.limit).await
-    }
-}
-
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     servers: Servers,
@@ -79,6 +53,8 @@ pub(crate) struct Driver {
     farewell: Option<i32>,
     /// How long to wait before the next connection that comes too soon.
     pause: Duration,
+    /// When a server was last heard of.
+    heard: Time,
 }
 
 /// Why a connection is of no more use.
@@ -100,7 +76,8 @@ impl Driver {
             let word = format!("{}:{}", login.user, login.password);
             Out::new().int(OF_LOGIN).int(LOGIN).int(0).bytes("digest").bytes(word).frame()
         });
-        Self { shared, servers, login, sent: VecDeque::new(), farewell: None, pause: PAUSE }
+        let heard = servers.clock.now();
+        Self { shared, servers, login, sent: VecDeque::new(), farewell: None, pause: PAUSE, heard }
     }
 
     /// Until the session is over.
@@ -137,13 +114,22 @@ impl Driver {
         self.shared.watches.end();
     }
 
-    /// `None` when the servers know nothing of the session.
+    /// `None` when the session is over: the servers know nothing of it, or it is over by our own clock as well as for a
+    /// server that begins another one and not this. Such a server knows less than we have seen, since it was wiped or
+    /// has an older backup, and would refuse this session for ever.
     async fn dial_again(&mut self, ticket: &Ticket) -> Option<Dialed> {
         loop {
-            for _ in 0..self.servers.names.len() {
-                match self.servers.dial_next(ticket).await {
+            self.servers.begin_round();
+            while let Some(dialed) = self.servers.dial_next(ticket).await {
+                match dialed {
                     Ok(dialed) => return Some(dialed),
                     Err(NoLink::Expired) => return None,
+                    Err(NoLink::Closed(why)) => {
+                        tracing::debug!(session = ticket.id, why, "no connection");
+                        if self.is_over_here(ticket) && self.servers.begins_another(ticket).await {
+                            return None;
+                        }
+                    }
                     Err(NoLink::Now(why)) => tracing::debug!(session = ticket.id, why, "no connection"),
                     // A server that is being set up anew may say so.
                     Err(NoLink::Never(why)) => tracing::warn!(session = ticket.id, %why, "no connection"),
@@ -151,6 +137,11 @@ impl Driver {
             }
             self.rest().await;
         }
+    }
+
+    /// Whether it is over by our own clock. Guards are lost before: their clock starts with what was sent, not heard.
+    fn is_over_here(&self, ticket: &Ticket) -> bool {
+        self.servers.clock.now() > self.heard.after(ticket.timeout)
     }
 
     async fn rest(&mut self) {
@@ -165,6 +156,7 @@ impl Driver {
         let mut out = BytesMut::with_capacity(CHUNK);
         self.begin(&mut out, ticket.seen);
         let (mut unflushed, mut heard, mut spoke) = (false, Instant::now(), Instant::now());
+        self.heard = self.servers.clock.now();
         let mut look = interval((ticket.timeout / 12).max(Duration::from_millis(5)));
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -184,6 +176,7 @@ impl Driver {
                         return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
                     }
                     heard = Instant::now();
+                    self.heard = self.servers.clock.now();
                 }
                 () = self.shared.lane.wake.notified() => {}
                 _ = look.tick() => {
@@ -274,12 +267,13 @@ impl Driver {
             }
             code => Err(Fault::from(Refusal(code))),
         };
-        let expired = matches!(&answer, Err(Fault::Ended(_)));
+        let over = match &answer {
+            Err(Fault::Ended(_)) => Some(Fault::Ended("the session has expired".into())),
+            Err(wrong @ Fault::Config(_)) => Some(wrong.clone()),
+            _ => None,
+        };
         reply.map(|reply| reply.send(answer));
-        match expired {
-            true => Err(Break::Over(Fault::Ended("the session has expired".into()))),
-            false => Ok(()),
-        }
+        over.map_or(Ok(()), |over| Err(Break::Over(over)))
     }
 }
 

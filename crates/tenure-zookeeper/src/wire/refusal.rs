@@ -15,10 +15,13 @@ impl Refusal {
     pub(crate) const SESSION_EXPIRED: Self = Self(-112);
     pub(crate) const INVALID_ACL: Self = Self(-114);
     pub(crate) const AUTH_FAILED: Self = Self(-115);
+    /// Named after SASL, and said by servers that enforce any scheme.
+    pub(crate) const AUTH_REQUIRED: Self = Self(-124);
 
     /// Whether nothing was done. Of all others nobody knows.
     pub(crate) fn is_definite(self) -> bool {
-        self.name().is_some() && !matches!(self, Self::SESSION_EXPIRED | Self::AUTH_FAILED)
+        self.name().is_some()
+            && !matches!(self, Self::SESSION_EXPIRED | Self::AUTH_FAILED | Self::AUTH_REQUIRED)
     }
 
     fn name(self) -> Option<&'static str> {
@@ -34,6 +37,7 @@ impl Refusal {
             Self::SESSION_EXPIRED => "the session has expired",
             Self::INVALID_ACL => "invalid ACL",
             Self::AUTH_FAILED => "the login is refused",
+            Self::AUTH_REQUIRED => "it takes sessions only with a login that it enforces",
             Self(-119) => "it serves reads only",
             Self(-121) => "no such watch",
             Self(-125) => "the quota is used up",

@@ -70,3 +70,25 @@ async fn a_client_without_a_certificate_is_refused_where_one_is_needed() {
     println!("{error}");
     is_config(&error, &["certificate"]);
 }
+
+/// B9. Where the servers enforce x509 and do not ask for a certificate in the handshake, they say so afterwards.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_is_enforced_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = Certificates::generate(folder.path()).unwrap();
+    let lines = ["enforce.auth.enabled=true", "enforce.auth.schemes=x509"].map(str::to_owned);
+    let bench = Bench::with(ZooKeeperOptions {
+        tls: Some(files.clone()),
+        lines: [
+            &lines[..],
+            &["authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider".into()],
+        ]
+        .concat(),
+        ..ZooKeeperOptions::default()
+    });
+    let mut without = Tls::default();
+    without.ca = Some(files.ca.clone());
+    let error = refused(secure(&bench, without), LONG).await;
+    println!("{error}");
+    is_config(&error, &["enforce.auth.schemes", "x509", "cert=FILE"]);
+}

@@ -5,8 +5,8 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use tenure_core::{Client, Lock};
-use testbed::{PATIENCE, done, until, within};
+use tenure_core::{Client, Lock, Settings};
+use testbed::{FAR, PATIENCE, done, until, within};
 
 use super::bench::{
     A_WHILE, Bench, LONG, SESSION, heirs, now, open, options, templates, wait_for, waiting, without_poll,
@@ -97,6 +97,43 @@ async fn what_a_store_held_is_free_when_it_is_closed_or_dropped() {
         of_near.release().await.unwrap();
         bench.is_empty("y").await;
     }
+}
+
+/// E13. A client that is closed has no session any more, though it is still there itself: nothing of it stays with the
+/// servers until a timeout.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_client_has_no_session() {
+    let bench = Bench::start();
+    let mine = bench.lasting().await;
+    let guard = mine.lock("x").acquire().await.unwrap();
+    assert_eq!(bench.zk.sessions().unwrap().len(), 1);
+    mine.close().await.unwrap();
+    assert!(!guard.is_held());
+    until("its session is over", || async { bench.zk.sessions().unwrap().is_empty() }).await;
+    assert!(mine.show("x").await.is_err(), "it is closed");
+    bench.is_empty("x").await;
+}
+
+/// E13. Of two clients on one store the session ends with the last that uses it, and what the other holds stays held.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_lasts_as_long_as_somebody_holds_by_it() {
+    let bench = Bench::start();
+    let store = open(options(bench.zk.port(), FAR)).await;
+    let [one, other] = [(); 2].map(|()| Client::with(store.clone(), Settings::default()));
+    let guard = other.lock("x").acquire().await.unwrap();
+    one.lock("y").acquire().await.unwrap().release().await.unwrap();
+    let session = bench.owners("/x")[0];
+    one.close().await.unwrap();
+    tokio::time::sleep(A_WHILE).await;
+    assert!(guard.is_held());
+    assert_eq!(bench.owners("/x"), [session]);
+    guard.release().await.unwrap();
+    other.lock("x").acquire().await.unwrap().release().await.unwrap();
+    other.close().await.unwrap();
+    until("its session is over", || async { bench.zk.sessions().unwrap().is_empty() }).await;
+    // Whoever comes later begins another.
+    let later = Client::with(store, Settings::default());
+    within("a third", later.lock("x").acquire()).await.unwrap().release().await.unwrap();
 }
 
 /// Polls as often as it may, each time when it was woken, and drops it then. Whether it was ready before.

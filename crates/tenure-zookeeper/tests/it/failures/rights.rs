@@ -105,6 +105,33 @@ async fn a_chroot_that_is_not_there_is_named() {
     assert!(!bench.children("/").contains(&"no".to_owned()));
 }
 
+/// B9. Servers that enforce a scheme: who has not proved who it is by it is told what they want.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scheme_that_is_enforced_is_named() {
+    for scheme in ["sasl", "digest"] {
+        let lines = vec![
+            format!("maxSessionTimeout={}", 2 * FAR.as_millis()),
+            "enforce.auth.enabled=true".into(),
+            format!("enforce.auth.schemes={scheme}"),
+            "authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider".into(),
+        ];
+        let bench = Bench::with(testbed::ZooKeeperOptions { lines, ..Default::default() });
+        let error = refused(options(bench.zk.port(), LONG), LONG).await;
+        println!("{error}");
+        is_config(&error, &["enforce.auth.schemes", "cert=FILE", "user:password@host", "SASL"]);
+        // A client that was made before is told so, too.
+        let late = Client::new(ZooKeeper::new(options(bench.zk.port(), LONG)).unwrap());
+        is_config(
+            &within("an answer", late.lock("x").acquire()).await.unwrap_err(),
+            &["enforce.auth.schemes"],
+        );
+        if scheme == "digest" {
+            let anna = client(as_user(&bench, "anna")).await;
+            anna.lock("x").acquire().await.unwrap().release().await.unwrap();
+        }
+    }
+}
+
 /// B9. Ports where nobody listens, where somebody says nothing, and where somebody speaks of other things.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_port_without_a_server_is_told_soon() {

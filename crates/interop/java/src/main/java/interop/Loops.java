@@ -46,17 +46,23 @@ public final class Loops {
     }
 
     /**
-     * Pairs of enter and leave by {@code tasks} threads for {@code seconds}: how many, the longest wait in µs, and the
-     * one in the middle.
+     * {@code NAME SECONDS TASKS own|shared [HOLD PAUSE]}: pairs of enter and leave by so many threads, each of which stays
+     * inside and then away for so many milliseconds. How many there were, the longest wait in µs, and the one in the
+     * middle.
      */
-    public static String bench(Gates gates, String name, long seconds, int tasks, boolean shared)
-            throws InterruptedException {
+    public static String bench(Gates gates, Args args) throws InterruptedException {
+        String name = args.word();
+        long seconds = args.number();
+        int tasks = (int) args.number();
+        boolean shared = args.word().equals("shared");
+        long hold = args.number(0);
+        long pause = args.number(0);
         ExecutorService threads = Executors.newFixedThreadPool(tasks);
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
         List<Callable<LongStream>> loops = new ArrayList<>();
         for (int i = 0; i < tasks; i++) {
             String key = shared ? name : name + i;
-            loops.add(() -> loop(gates.of(key), end));
+            loops.add(() -> loop(gates.of(key), end, hold, pause));
         }
         LongStream waits = LongStream.empty();
         try {
@@ -74,15 +80,23 @@ public final class Loops {
     }
 
     /** The nanoseconds of each wait. */
-    private static LongStream loop(Gate gate, long end) throws Exception {
+    private static LongStream loop(Gate gate, long end, long hold, long pause) throws Exception {
         LongStream.Builder waits = LongStream.builder();
         // At least one: on a busy machine a thread may begin when the time is over.
         do {
             long begin = System.nanoTime();
             gate.enter();
             waits.add(System.nanoTime() - begin);
+            sleep(hold);
             gate.leave();
+            sleep(pause);
         } while (System.nanoTime() < end);
         return waits.build();
+    }
+
+    private static void sleep(long millis) throws InterruptedException {
+        if (millis > 0) {
+            Thread.sleep(millis);
+        }
     }
 }

@@ -51,9 +51,7 @@ final class Verbs implements Library.Owner {
             }
             case "bench" -> {
                 String kind = args.word();
-                return Loops.bench(
-                        name -> new Doors(client).of(kind, name),
-                        args.word(), args.number(), (int) args.number(), args.word().equals("shared"));
+                return Loops.bench(name -> new Doors(client).of(kind, name), args);
             }
             default -> {
                 return door(verb, args.word(), args.word(), args);

@@ -48,9 +48,7 @@ final class Verbs implements Library.Owner {
                 Loops.count(gates.number(args.word()), (int) args.number(), gates.of(args.word(), args.word()));
             case "bench" -> {
                 String kind = args.word();
-                yield Loops.bench(
-                        name -> gates.of(kind, name),
-                        args.word(), args.number(), (int) args.number(), args.word().equals("shared"));
+                yield Loops.bench(name -> gates.of(kind, name), args);
             }
             default -> lock(verb, locks.of(args.word(), args.word()), args);
         };

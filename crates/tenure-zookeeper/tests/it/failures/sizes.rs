@@ -1,0 +1,65 @@
+//! Requests for more permits than there are.
+
+use tenure_core::{Client, Error, Guard, Result};
+use testbed::{done, within};
+
+use super::bench::{Bench, LONG, open, options, wait_for, waiting, without_poll};
+
+/// No poll finds out, only what the servers say.
+async fn told(bench: &Bench) -> Client {
+    Client::with(open(options(bench.zk.port(), LONG)).await, without_poll())
+}
+
+fn is_refused(answer: Result<Option<Guard>>, n: u32, size: u32) {
+    let Err(Error::Config(why)) = answer else { panic!("{answer:?}") };
+    println!("{why}");
+    assert!(why.contains(&format!("{n} permits")) && why.contains(&format!("has {size}")), "{why}");
+}
+
+/// E14. What the stored size can never meet is refused at once, whoever holds or waits, and nobody waits behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn more_than_the_size_is_refused_at_once() {
+    let bench = Bench::start();
+    let (mine, other) = (told(&bench).await, told(&bench).await);
+    mine.semaphore("x", 10).resize(2).await.unwrap();
+    let semaphore = mine.semaphore("x", 10);
+    let refused = async || {
+        is_refused(within("it is refused", semaphore.acquire_many(5)).await.map(Some), 5, 2);
+        is_refused(within("a try is refused", semaphore.try_acquire_many(5)).await, 5, 2);
+    };
+    refused().await;
+    let both = within("both are free", other.semaphore("x", 10).acquire_many(2)).await.unwrap();
+    refused().await;
+    let next = wait_for(other.semaphore("x", 10).permits(1));
+    waiting(&mine, "x", 1).await;
+    refused().await;
+    both.release().await.unwrap();
+    done("the next one", next).await.unwrap().release().await.unwrap();
+    bench.is_empty("x").await;
+}
+
+/// E14. A smaller size is told to all who wait for more than that, whether they are first or not; the others wait on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_smaller_size_is_told_to_those_who_wait() {
+    let bench = Bench::start();
+    let clients =
+        [told(&bench).await, told(&bench).await, told(&bench).await, told(&bench).await, told(&bench).await];
+    let of = |at: usize| clients[at].semaphore("x", 6);
+    let all = of(0).acquire_many(6).await.unwrap();
+    let mut waiters = Vec::new();
+    for (at, n) in [(1, 5), (2, 1), (3, 4), (4, 2)] {
+        waiters.push((n, wait_for(of(at).permits(n))));
+        waiting(&clients[0], "x", waiters.len()).await;
+    }
+    of(0).resize(2).await.unwrap();
+    let (large, small): (Vec<_>, Vec<_>) = waiters.into_iter().partition(|(n, _)| *n > 2);
+    for (n, waiter) in large {
+        is_refused(done("it is told", waiter).await.map(Some), n, 2);
+    }
+    waiting(&clients[0], "x", small.len()).await;
+    all.release().await.unwrap();
+    for (n, waiter) in small {
+        done(&format!("one that wants {n}"), waiter).await.unwrap().release().await.unwrap();
+    }
+    bench.is_empty("x").await;
+}
