@@ -79,7 +79,7 @@ impl Database {
     }
 }
 
-/// Makes the file, empty. What an earlier file of that path left beside it would be taken for the new one's, by SQLite
+/// Makes the file. What an earlier file of that path left beside it would be taken for the new one's, by SQLite
 /// and by those who still have the earlier one open. It is removed before there is a file, and nobody else makes one
 /// meanwhile.
 fn create(path: &Path, options: &Options) -> Result<(), Fault> {
@@ -116,9 +116,11 @@ fn create(path: &Path, options: &Options) -> Result<(), Fault> {
     set_mode(&new, users.file()).map_err(|e| cannot("no permissions", e))?;
     drop(new);
     match folder.move_out(NEW, path) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(Fault::Busy),
-        other => other.map_err(|e| cannot("not renamed", e)),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(Fault::Busy),
+        other => other.map_err(|e| cannot("not renamed", e))?,
     }
+    // Closed at once, what it is stands in the file itself and not in its log only.
+    prepared(path, &Options::default()).map(drop)
 }
 
 /// The name of a file that is not the store yet.
