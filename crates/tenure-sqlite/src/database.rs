@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::Options;
 use crate::fault::{Fault, Phase, judge, unwritable};
-use crate::folder::{self, Folder, Users, set_mode};
+use crate::folder::{self, Folder, Users};
 use crate::ledgers::Written;
 use crate::names::only_name;
 
@@ -79,7 +79,7 @@ impl Database {
     }
 }
 
-/// Makes the file, empty. What an earlier file of that path left beside it would be taken for the new one's, by SQLite
+/// Makes the file. What an earlier file of that path left beside it would be taken for the new one's, by SQLite
 /// and by those who still have the earlier one open. It is removed before there is a file, and nobody else makes one
 /// meanwhile.
 fn create(path: &Path, options: &Options) -> Result<(), Fault> {
@@ -93,7 +93,7 @@ fn create(path: &Path, options: &Options) -> Result<(), Fault> {
     let parent = path.parent().unwrap_or(Path::new("/"));
     let parent = rustix::fs::stat(parent).map_err(|e| cannot("no folder", e.into()))?;
     let users = match options.mode {
-        Some(mode) => Users::of(mode),
+        Some(mode) => Users::of_mode(mode),
         None => Users::of_folder(&parent),
     };
     let folder = Folder::make(path, users).map_err(|e| cannot("no folder for wake-ups", e))?;
@@ -113,12 +113,14 @@ fn create(path: &Path, options: &Options) -> Result<(), Fault> {
     folder.remove(NEW);
     let new = folder.open_file(NEW, FileType::RegularFile, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
     let new = new.map_err(|e| cannot("no file", e.into()))?;
-    set_mode(&new, users.file()).map_err(|e| cannot("no permissions", e))?;
+    users.admit(&new, users.file()).map_err(|e| cannot("no permissions", e))?;
     drop(new);
     match folder.move_out(NEW, path) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(Fault::Busy),
-        other => other.map_err(|e| cannot("not renamed", e)),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(Fault::Busy),
+        other => other.map_err(|e| cannot("not renamed", e))?,
     }
+    // Closed at once, what it is stands in the file itself and not in its log only.
+    prepared(path, &Options::default()).map(drop)
 }
 
 /// The name of a file that is not the store yet.
@@ -139,7 +141,7 @@ impl<'a> Making<'a> {
         let lock = match open(OFlags::empty()) {
             Err(Errno::NOENT) => match open(OFlags::CREATE | OFlags::EXCL) {
                 Ok(lock) => {
-                    set_mode(&lock, users.file())?;
+                    users.admit(&lock, users.file())?;
                     lock
                 }
                 Err(Errno::EXIST) => return Ok(None),

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use crate::background::Background;
 use crate::database::beside;
-use crate::folder::{self, Folder, Users, set_mode};
+use crate::folder::{self, Folder, Users};
 use crate::wake;
 
 /// How long an ear stays open that nothing listens with: a claim may be queued before it is watched.
@@ -87,7 +87,7 @@ impl Ears {
     }
 
     fn make(&self, client: ClientId, background: &Background) -> io::Result<Ear> {
-        let users = rustix::fs::stat(&self.store).map_or(Users::NOBODY, |file| Users::of(file.st_mode));
+        let users = rustix::fs::stat(&self.store).map_or(Users::NOBODY, |file| Users::of_file(&file));
         let folder = Folder::make(&self.store, users)?;
         let (made, name) = (wake::unfinished(client), client.to_string());
         folder.remove(&made);
@@ -102,7 +102,7 @@ impl Ears {
         if !ours || id != folder::id(&kept) {
             return Err(io::Error::other("another file was put in the place of the FIFO"));
         }
-        set_mode(&reader, users.fifo())?;
+        users.admit(&reader, users.fifo())?;
         let handle = background.handle()?;
         let _inside = handle.enter();
         let receiver = Receiver::from_owned_fd(reader)?;

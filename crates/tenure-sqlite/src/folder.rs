@@ -5,32 +5,40 @@ use std::io;
 use std::path::Path;
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 
 use crate::database::beside;
 
-/// Who may use a store, as the permissions of its file say it.
+/// Who may use a store, as the owner and the permissions of its file say it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Users(u32);
+pub(crate) struct Users {
+    mode: u32,
+    owner: Option<(u32, u32)>,
+}
 
 const SETGID: u32 = 0o2000;
 const STICKY: u32 = 0o1000;
 
 impl Users {
     /// Nobody but the one who makes it.
-    pub(crate) const NOBODY: Self = Self(0o600);
+    pub(crate) const NOBODY: Self = Self { mode: 0o600, owner: None };
 
-    /// Those of a file with this mode.
-    pub(crate) fn of(mode: u32) -> Self {
-        Self(0o600 | (mode & 0o066))
+    /// Those of a file that is made with this mode.
+    pub(crate) fn of_mode(mode: u32) -> Self {
+        Self { mode: 0o600 | (mode & 0o066), owner: None }
+    }
+
+    /// Those of a file that is there.
+    pub(crate) fn of_file(file: &Stat) -> Self {
+        Self { owner: Some((file.st_uid, file.st_gid)), ..Self::of_mode(file.st_mode) }
     }
 
     /// Those of a file that is made in `folder`: its group, if the folder is the group's; all, if all could as well put
     /// another file in the place of this one.
     pub(crate) fn of_folder(folder: &Stat) -> Self {
         let has = |bits: u32| folder.st_mode & bits == bits;
-        Self(match has(0o002) {
+        Self::of_mode(match has(0o002) {
             true if has(STICKY) => 0o600,
             true => 0o666,
             false if has(SETGID | 0o020) => 0o660,
@@ -40,25 +48,31 @@ impl Users {
 
     /// The permissions of the file.
     pub(crate) fn file(self) -> u32 {
-        self.0
+        self.mode
     }
 
     /// The permissions of a FIFO: whoever may write the file may wake its clients.
     pub(crate) fn fifo(self) -> u32 {
-        0o600 | (self.0 & 0o022)
+        0o600 | (self.mode & 0o022)
     }
 
     /// The permissions of the folder for wake-ups: whoever may write the file may make files there.
     fn wake_folder(self, parent: &Stat) -> u32 {
-        let may_write = |bit: u32, all: u32| if self.0 & bit != 0 { all } else { 0 };
+        let may_write = |bit: u32, all: u32| if self.mode & bit != 0 { all } else { 0 };
         let sticky = may_write(0o002, STICKY) | (parent.st_mode & STICKY);
         0o700 | may_write(0o020, 0o070) | may_write(0o002, 0o007) | sticky | (parent.st_mode & SETGID)
     }
-}
 
-/// Sets the permissions of what was just made. Never by its path, at which another file may stand.
-pub(crate) fn set_mode(made: impl AsFd, mode: u32) -> io::Result<()> {
-    Ok(rustix::fs::fchmod(made, Mode::from_raw_mode(mode))?)
+    /// Lets them use what was just made, never by its path, at which another file may stand. What root makes beside the
+    /// file of another user is that user's, as SQLite has it with its log.
+    pub(crate) fn admit(self, made: impl AsFd, mode: u32) -> io::Result<()> {
+        if let Some((uid, gid)) = self.owner
+            && rustix::process::geteuid().is_root()
+        {
+            rustix::fs::fchown(&made, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+        }
+        Ok(rustix::fs::fchmod(&made, Mode::from_raw_mode(mode))?)
+    }
 }
 
 /// The folder, open.
@@ -106,7 +120,7 @@ impl Folder {
         // Not another folder of ours that was put in its place meanwhile.
         let fresh = rustix::fs::fstat(&folder)?.st_uid == rustix::process::geteuid().as_raw();
         if fresh && folder.names()?.is_empty() {
-            set_mode(&folder, users.wake_folder(&parent))?;
+            users.admit(&folder, users.wake_folder(&parent))?;
         }
         Ok(folder)
     }
@@ -188,7 +202,7 @@ mod tests {
         for (file, wake) in [(0o600, 0o700), (0o660, 0o770), (0o644, 0o700), (0o666, 0o1777)] {
             let tmp = tempfile::tempdir().unwrap();
             let store = tmp.path().join("locks.db");
-            Folder::make(&store, Users::of(file)).unwrap();
+            Folder::make(&store, Users::of_mode(file)).unwrap();
             let made = std::fs::metadata(tmp.path().join("locks.db-wake")).unwrap();
             assert_eq!(made.mode() & 0o7777, wake, "{file:o}");
         }

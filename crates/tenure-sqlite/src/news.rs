@@ -1,7 +1,7 @@
 //! What a change means for others: those who watch here are told, those in other processes woken, and those who are
 //! gone make room.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tenure_core::ledger::{Effects, Ledger, Now};
@@ -26,7 +26,7 @@ pub(crate) struct News {
 /// Those whom a wake-up did not reach.
 #[derive(Default)]
 pub(crate) struct Missed {
-    dead: Vec<ClientId>,
+    dead: HashSet<ClientId>,
     /// Whether there was one of whom nothing is known: it may poll, or be dead without a trace.
     unknown: bool,
 }
@@ -71,13 +71,13 @@ impl<'a> Calls<'a> {
         folder.as_ref().map_or(Reach::Unknown, |folder| wake::wake(folder, client, &self.message))
     }
 
-    fn dead(&self) -> Vec<ClientId> {
+    fn dead(&self) -> HashSet<ClientId> {
         self.made.iter().filter(|(_, reach)| **reach == Reach::Dead).map(|(client, _)| *client).collect()
     }
 }
 
 impl Shared {
-    /// A client that is seen to wait must have a FIFO, or it is taken for dead. One that queued just now is the last,
+    /// A client that is seen to wait must have a FIFO, or it is passed over. One that queued just now is the last,
     /// and shares the record of its process with us.
     pub(crate) fn hear_new_waiter(&self, ledger: &Ledger) {
         let Some(last) = ledger.waiters.last() else { return };
@@ -102,8 +102,7 @@ impl Shared {
                 return;
             }
             if !missed.dead.is_empty() {
-                let forget =
-                    |ledger: &mut Ledger, _: Now| missed.dead.iter().for_each(|c| ledger.forget_waiters(*c));
+                let forget = |ledger: &mut Ledger, _: Now| ledger.forget_waiters(&missed.dead);
                 let Ok(_) = self.update(name, forget).await else { return };
             }
             let Ok(dead) = self.tell_next(name).await else { return };
@@ -128,7 +127,7 @@ impl Shared {
 
     /// Tells those who would be let in as the ledger stands, past those who cannot be reached. Those who turned out to be
     /// gone.
-    async fn tell_next(&self, name: &Name) -> Result<Vec<ClientId>> {
+    async fn tell_next(&self, name: &Name) -> Result<HashSet<ClientId>> {
         let job = |database: &Database| {
             let found = look(&database.conn, name).map_err(|e| self.judge(e))?;
             let mut calls = Calls::new(self, name);

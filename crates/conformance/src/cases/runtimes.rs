@@ -136,7 +136,6 @@ async fn a_loop_lets_other_tasks_run(bench: Arc<Bench>) {
         loops.map(|(what, turn)| (what, alone(turn)))
     })
     .await;
-    println!("{rounds:?}");
     assert!(rounds.iter().all(|(_, n)| *n < ROUNDS), "{rounds:?}");
     ok(held.release().await);
 }

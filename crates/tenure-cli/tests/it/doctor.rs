@@ -36,6 +36,14 @@ fn waiters_that_cannot_be_told_are_a_warning() {
 }
 
 #[test]
+fn a_file_with_two_names_is_no_store() {
+    let bench = Bench::new();
+    bench.run(&["ls"]).code(0);
+    std::fs::hard_link(bench.path("locks.db"), bench.path("second.db")).unwrap();
+    bench.run(&["doctor"]).code(2).says("has 2 names (hard links)");
+}
+
+#[test]
 fn memory_is_for_one_process() {
     let done = Bench::at("memory:".into()).run(&["doctor"]);
     assert!(done.code(1).out.contains("this process only"), "{done:?}");

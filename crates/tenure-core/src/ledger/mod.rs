@@ -7,7 +7,7 @@ mod count;
 mod expiry;
 mod store;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -450,11 +450,11 @@ impl Ledger {
         Released::Freed
     }
 
-    /// Takes the waiters of a dead client out.
-    pub fn forget_waiters(&mut self, client: ClientId) {
+    /// Takes the waiters of dead clients out.
+    pub fn forget_waiters(&mut self, dead: &HashSet<ClientId>) {
         let before = self.waiters.len() + self.watchers.len();
-        self.waiters.retain(|w| w.id.client != client);
-        self.watchers.retain(|w| w.client != client);
+        self.waiters.retain(|w| !dead.contains(&w.id.client));
+        self.watchers.retain(|w| !dead.contains(&w.client));
         if self.waiters.len() + self.watchers.len() < before {
             self.effects.dirty = true;
             self.admit_next();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use rustix::fs::{FlockOperation, Gid, Uid};
 use tenure_core::backend::Interest;
-use tenure_core::{Backend, Claim, ClientId, Error, HoldId, Kind, Name};
+use tenure_core::{Backend, Claim, Client, ClientId, Error, HoldId, Kind, Name};
 use tenure_sqlite::Options;
 
 use crate::support::{Other, client, fresh, patient, until_waiting};
@@ -184,22 +184,9 @@ async fn users_of_one_group_share_a_store() {
     }
     set_mode(&group, 0o2770);
     let here = patient(&path);
-    let guard = here.lock("door").acquire().await.unwrap();
     let found = fs::metadata(&path).unwrap();
     assert_eq!((found.mode() & 0o777, found.gid()), (0o660, fs::metadata(&group).unwrap().gid()));
-    let mut other = Other::start(if is_root() { "wait as nobody" } else { "wait" }, &path);
-    until_waiting(&here, "door", 1).await;
-    guard.release().await.unwrap();
-    assert_eq!(other.says().await, "held", "one user wakes the other");
-    let waiting = tokio::spawn({
-        let lock = here.lock("door");
-        async move { lock.acquire().await }
-    });
-    until_waiting(&here, "door", 1).await;
-    other.go();
-    assert_eq!(other.says().await, "released");
-    drop(testbed::done("and back", waiting).await.unwrap());
-    other.ends_well();
+    hand_over(&here, &path).await;
     let found = here.diagnose().await.unwrap();
     assert!(found.iter().all(|f| f.level == tenure_core::Level::Ok), "{found:?}");
     set_mode(&group, 0o770);
@@ -208,6 +195,41 @@ async fn users_of_one_group_share_a_store() {
         found.iter().any(|f| f.check == "sharing" && f.advice.as_ref().unwrap().contains("g+s")),
         "{found:?}"
     );
+}
+
+/// A lock goes from this process to one of another user, and back: each wakes the other.
+async fn hand_over(here: &Client, path: &Path) {
+    let guard = here.lock("door").acquire().await.unwrap();
+    let mut other = Other::start(if is_root() { "wait as nobody" } else { "wait" }, path);
+    until_waiting(here, "door", 1).await;
+    guard.release().await.unwrap();
+    assert_eq!(other.says().await, "held", "one user wakes the other");
+    let waiting = tokio::spawn({
+        let lock = here.lock("door");
+        async move { lock.acquire().await }
+    });
+    until_waiting(here, "door", 1).await;
+    other.go();
+    assert_eq!(other.says().await, "released");
+    drop(testbed::done("and back", waiting).await.unwrap());
+    other.ends_well();
+}
+
+#[tokio::test]
+async fn root_uses_the_store_of_another_user() {
+    let (folder, path) = fresh();
+    if is_root() {
+        chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        let mut maker = Other::start("open as nobody", &path);
+        assert_eq!(maker.says().await, "opened");
+        maker.ends_well();
+        // Made anew by root, it is still that user's.
+        fs::remove_dir(wake_folder(&path)).unwrap();
+    }
+    let here = patient(&path);
+    hand_over(&here, &path).await;
+    let owner = fs::metadata(folder.path()).unwrap().uid();
+    assert_eq!(fs::metadata(wake_folder(&path)).unwrap().uid(), owner);
 }
 
 #[tokio::test]
