@@ -175,7 +175,8 @@ async fn supervise(
                 Change::Ended(_) => break,
                 change => {
                     if report.is_watched() {
-                        report.warn(format!("stopped: {name} is not renewed, and the command is killed before its lease ends"));
+                        let then = "unless continued the command is killed before its lease ends";
+                        report.warn(format!("stopped: {name} is not renewed, and {then}"));
                     }
                     job.stop_too(change == Change::Stopped).await;
                     stopped = true;
