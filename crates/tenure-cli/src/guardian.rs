@@ -133,6 +133,13 @@ impl Guardian {
         self.say(message(0, Time::MAX));
     }
 
+    /// It is not needed any more, and ends while tenure gives back what it holds.
+    pub(crate) fn dismiss(&self) {
+        if !self.ended {
+            let _ = kill_process(self.pid, Signal::KILL);
+        }
+    }
+
     fn say(&self, message: Message) {
         // One that has ended cannot be told, and one that is stopped is told when it goes on.
         let _ = (&self.link).write(&message);
@@ -166,7 +173,7 @@ impl Drop for Guardian {
     fn drop(&mut self) {
         // The end of a tenure that panics is its death: what it ran is not left alone.
         if !self.ended && !std::thread::panicking() {
-            let _ = kill_process(self.pid, Signal::KILL);
+            self.dismiss();
             let _ = waitpid(Some(self.pid), WaitOptions::empty());
         }
     }

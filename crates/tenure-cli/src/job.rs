@@ -54,7 +54,10 @@ impl<'a> Job<'a> {
         command.process_group(0);
         die_with_parent(&mut command);
         guardian.watch_from_the_start(&mut command, until);
-        let child = command.spawn().inspect_err(|_| guardian.rest())?;
+        let child = command.spawn().inspect_err(|_| guardian.rest()).map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => io::Error::other("the process that guards it was killed"),
+            _ => error,
+        })?;
         let group = Pid::from_child(&child);
         let terminal = Terminal::controlling();
         let mut job =

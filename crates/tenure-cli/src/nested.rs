@@ -22,7 +22,8 @@ pub(crate) async fn refuse_own(client: &Client, name: &str, permits: u32) -> Res
     if outer.is_empty() {
         return Ok(());
     }
-    let Some(snapshot) = client.show(name).await? else { return Ok(()) };
+    // A look that fails is no reason to give up: waiting finds out what is wrong with the store.
+    let Ok(Some(snapshot)) = client.show(name).await else { return Ok(()) };
     let is_outer = |holder: &&Holder| outer.split(' ').any(|id| id == holder.id);
     let ours: Vec<&Holder> = snapshot.holders.iter().filter(is_outer).collect();
     let Some(first) = ours.first() else { return Ok(()) };

@@ -63,7 +63,9 @@ async fn held(
 ) -> Exit {
     let work =
         Work { name: &run.name, what: &run.what, lease: run.lease, max_hold: run.max_hold, grace: run.grace };
-    match work.run(client, &guard, guardian, report, signals).await {
+    let end = work.run(client, &guard, guardian, report, signals).await;
+    guardian.dismiss();
+    match end {
         End::Itself(exit) if release(guard, &run.name, exit.code, report, signals).await => exit,
         _ => Exit::code(run.lost_code),
     }

@@ -103,10 +103,9 @@ impl Work<'_> {
 /// to fail then: it must not lock in the store that is the default.
 fn withhold_secrets(command: &mut Command) {
     let said = tenure::Config::from_env().map(|config| config.entries()).unwrap_or_default();
-    let secret: Vec<String> = said.into_iter().filter(|e| e.is_masked()).map(|e| e.from).collect();
-    if !secret.is_empty() {
-        for variable in secret {
-            command.env_remove(variable);
+    if said.iter().any(|entry| entry.is_masked()) {
+        for entry in said {
+            command.env_remove(entry.from);
         }
         command.env("TENURE_URL", tenure::WITHHELD);
     }
@@ -176,7 +175,8 @@ async fn supervise(
                 Change::Ended(_) => break,
                 change => {
                     if report.is_watched() {
-                        report.warn(format!("stopped: {name} is not renewed, and the command is killed before its lease ends"));
+                        let then = "unless continued the command is killed before its lease ends";
+                        report.warn(format!("stopped: {name} is not renewed, and {then}"));
                     }
                     job.stop_too(change == Change::Stopped).await;
                     stopped = true;

@@ -78,7 +78,8 @@ const SCHEMES: &[&str] = &[
     "zookeeper+tls",
 ];
 
-/// What `tenure run` puts into `TENURE_URL` in the place of an address with a password.
+/// What `tenure run` puts into `TENURE_URL` in the place of an address with a password. Nothing can be opened by it, but
+/// a stronger address replaces it.
 #[doc(hidden)]
 pub const WITHHELD: &str = "withheld:";
 
@@ -103,16 +104,11 @@ impl<'a> Parts<'a> {
             );
             return Err(from.wrong(keys::URL, why));
         };
-        if address == WITHHELD {
-            let why = "it contains a password, which `tenure run` keeps from the command that it runs: name the store \
-                       anew, or let the outer tenure hand it on with --share-store";
-            return Err(from.wrong(keys::URL, why));
-        }
         let from = match from {
             Origin::Address(_) => Origin::Address(scheme.to_owned()),
             elsewhere => elsewhere.clone(),
         };
-        if !SCHEMES.contains(&scheme) {
+        if !SCHEMES.contains(&scheme) && address != WITHHELD {
             let hint = hint(scheme, SCHEMES.iter().copied()).replace('?', ":?");
             let why = format!("unknown scheme {scheme:?}: expected one of {}{hint}", expected());
             return Err(from.wrong(keys::URL, why));
@@ -145,7 +141,7 @@ impl<'a> Parts<'a> {
         }
         let local = self.rest.strip_prefix("//").unwrap_or(self.rest);
         match (kind, deployment) {
-            ("memory", _) if local.is_empty() => {}
+            ("memory" | "withheld", _) if local.is_empty() => {}
             ("memory", _) => return Err(self.wrong("memory: takes no path")),
             ("sqlite", _) if local.is_empty() => {}
             ("sqlite", _) => self.say("path", local)?,

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use tenure_core::{Error, Result, Settings};
 
+use crate::address::WITHHELD;
 use crate::duration::parse_duration;
-use crate::keys::{About, Form, KEYS, Key, Type};
+use crate::keys::{self, About, Form, KEYS, Key, Type};
 use crate::spelling::hint;
 
 /// Where something was said.
@@ -244,6 +245,11 @@ impl Given {
                 None => Error::Config(format!("type is {missing}; {} sets it", variable("type"))),
             });
         };
+        if WITHHELD.strip_suffix(':') == Some(&setting.text) {
+            let why = "it contains a password, which `tenure run` keeps from the command that it runs: name the store \
+                       anew, or let the outer tenure hand it on with --share-store";
+            return Err(setting.from.wrong(keys::URL, why));
+        }
         let Some(kind) = Type::named(&setting.text) else {
             return Err(setting.wrong(format!(
                 "{:?} is unknown: expected one of {}{}",

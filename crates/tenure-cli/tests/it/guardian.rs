@@ -2,7 +2,7 @@
 
 use std::os::unix::process::CommandExt;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use testbed::wait_until;
 
 use crate::common::{Bench, Running, child, children, in_time, is_alive, until_dead};
@@ -88,6 +88,21 @@ fn renewals_reach_the_guardian() {
         let done = running.done();
         (done.status.code() == Some(0)).then_some(()).ok_or(format!("{done:?}"))
     });
+}
+
+#[test]
+fn nothing_is_run_without_it() {
+    let bench = Bench::with("?lease=30m");
+    let holder = bench.hold("demo", &[]);
+    let waiting = bench.start(&["run", "demo", "--", "touch", "ran"]);
+    bench.until_waiters("demo", 1);
+    let guardian = child(waiting.id(), "tenure-guardian");
+    kill_process(Pid::from_raw(guardian.try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
+    bench.touch("end");
+    holder.done().code(0);
+    waiting.done().code(126).says("the process that guards it was killed");
+    assert!(bench.read("ran").is_none());
+    bench.run(&["show", "demo"]).code(1);
 }
 
 #[test]

@@ -59,6 +59,8 @@ fn passwords_are_kept_from_the_command() {
     assert!(bench.read("ran").is_none());
     bench.run(&[&["run", "demo", "--share-store", "--"], &inner[..]].concat()).code(0);
     assert!(bench.read("ran").is_some());
+    let elsewhere = ["--url", "sqlite:other.db", "--", "true"];
+    bench.run(&[&["run", "demo", "--"], &inner[..3], &elsewhere].concat()).code(0);
 
     // In variables for each key as well.
     let mut command = bench.tenure(["run", "demo", "--", "env"]);

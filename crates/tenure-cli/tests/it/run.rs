@@ -249,8 +249,9 @@ fn without_contention_it_takes_a_moment() {
         assert!(bench.tenure(line).stdout(Stdio::null()).status().unwrap().success());
         begun.elapsed()
     };
-    let best = |line: &[&str]| (0..10).map(|_| once(line)).min().unwrap();
-    let (look, run) = (best(&["ls"]), best(&["run", "demo", "--", "true"]));
+    // In turns: what slows the machine down for a while slows both down.
+    let pairs: Vec<_> = (0..20).map(|_| (once(&["ls"]), once(&["run", "demo", "--", "true"]))).collect();
+    let (look, run) = (pairs.iter().map(|p| p.0).min().unwrap(), pairs.iter().map(|p| p.1).min().unwrap());
     assert!(run < look * 20, "{run:?} beside {look:?}");
 }
 
