@@ -16,7 +16,8 @@ use tenure_core::HoldId;
 
 use super::attempts::Attempts;
 use super::failure::Failure;
-use super::resp::{Input, Value};
+use super::input::Input;
+use super::resp::Value;
 use super::stream::{Stream, Wire};
 use crate::Address;
 

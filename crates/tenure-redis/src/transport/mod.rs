@@ -15,6 +15,7 @@ mod ear;
 mod failure;
 mod home;
 mod hub;
+mod input;
 mod join;
 mod lane;
 mod link;
