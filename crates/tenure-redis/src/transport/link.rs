@@ -190,7 +190,7 @@ impl Link {
     pub(crate) fn send(self: &Arc<Self>, terms: Terms, encode: impl FnOnce(&mut Vec<u8>)) -> Reply {
         let ticket = Arc::new(Ticket::default());
         let mut state = self.lock();
-        let mut kick = None;
+        let (mut kick, number) = (None, state.calls);
         if state.stream.is_none() {
             let why = Failure::NotExecuted(state.why.clone());
             ticket.settle(Answer { values: Vec::new(), rest: Some(why) }, &mut Vec::new());
@@ -218,7 +218,7 @@ impl Link {
         if let Some(driver) = kick {
             driver.wake();
         }
-        Reply { link: self.clone(), ticket, done: false, pushes: false }
+        Reply { link: self.clone(), ticket, number, done: false, pushes: false }
     }
 
     /// Ends it, whatever is in flight.
@@ -359,6 +359,13 @@ impl Link {
 }
 
 impl State {
+    /// The call with this number, if it is in flight: they are answered in their order.
+    fn slot(&mut self, number: u64) -> Option<&mut Slot> {
+        let answered = self.calls - self.slots.len() as u64;
+        let place = usize::try_from(number.checked_sub(answered)?).ok()?;
+        self.slots.get_mut(place)
+    }
+
     /// Whom to wake after a call was added or left behind.
     fn call_driver(&mut self) -> Option<Waker> {
         self.driving |= self.slots.len() > 1;
@@ -392,6 +399,8 @@ impl State {
 pub(crate) struct Reply {
     link: Arc<Link>,
     ticket: Arc<Ticket>,
+    /// How many calls there were on the link before it.
+    number: u64,
     done: bool,
     /// Whether it writes itself though there is a driver: that one's runtime may not be running at the moment.
     pushes: bool,
@@ -453,8 +462,7 @@ impl Drop for Reply {
             return;
         }
         let mut state = self.link.lock();
-        let mine = |slot: &&mut Slot| slot.ticket.as_ref().is_some_and(|t| Arc::ptr_eq(t, &self.ticket));
-        let Some(slot) = state.slots.iter_mut().find(mine) else { return };
+        let Some(slot) = state.slot(self.number) else { return };
         slot.ticket = None;
         // Nobody else would read it, nor write it if it was never polled.
         let driver = if state.driving && state.awake { None } else { state.hand_to_driver() };
