@@ -207,6 +207,18 @@ async fn killed_connections_are_opened_anew_unseen() {
     }
 }
 
+/// The call that was alone has read its answer, and nobody else is registered to read.
+#[tokio::test]
+async fn the_end_of_an_idle_connection_is_noticed_however_long_calls_may_take() {
+    let server = Server::start();
+    let transport = Transport::open(Options { timeout: FAR, ..server.options() }).await.unwrap();
+    let other = Transport::open(Options { client_name: "other".into(), ..server.options() }).await.unwrap();
+    transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
+    let link = transport.hub.home().unwrap().lane(&server.address()).ready().unwrap();
+    command(&other, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
+    until("noticed though idle", || async { link.is_dead() }).await;
+}
+
 #[tokio::test]
 async fn a_connect_under_way_to_a_node_that_is_forgotten_brings_no_link() {
     let server = Server::start();
