@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::transport::Timing;
+
 /// How a store is opened. Begin with `Options::default()` or [`Options::new`] and assign.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -40,6 +42,7 @@ pub struct Options {
     pub siblings: Option<Siblings>,
     /// How far the clock of a JVM that shares a semaphore may be ahead of the server's, or behind it.
     pub permit_slack: Duration,
+    pub(crate) timing: Timing,
 }
 
 impl Options {
@@ -104,6 +107,7 @@ impl Default for Options {
             restart_delay: None,
             siblings: None,
             permit_slack: Duration::from_secs(10),
+            timing: Timing::default(),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tenure_core::{Background, Doubt};
 use tokio::sync::watch;
 
+use super::Timing;
 use super::attempts::Attempts;
 use super::connect::{Connector, Hello};
 use super::ear::Seat;
@@ -26,6 +27,7 @@ pub(super) const GONE: &str = "it is not the master any more";
 
 pub(crate) struct Hub {
     pub(crate) timeout: Duration,
+    pub(crate) timing: Timing,
     pub(crate) connector: Connector,
     pub(crate) attempts: Arc<Attempts>,
     pub(crate) homes: Homes,
@@ -59,6 +61,7 @@ impl Hub {
     pub(crate) fn new(options: &Options) -> tenure_core::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             timeout: bounded(options.timeout),
+            timing: options.timing,
             connector: Connector::new(options)?,
             attempts: Arc::default(),
             homes: Homes::default(),

@@ -57,6 +57,21 @@ use crate::{Address, Options};
 /// The scheme in errors.
 pub(crate) const SCHEME: &str = "redis";
 
+/// Times that are not part of any call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timing {
+    /// After this long without a word the server of a subscriber is asked for one: half-open connections say nothing.
+    pub(crate) silence: Duration,
+    /// How long a channel stays after the last one left: short locks that are contended would churn.
+    pub(crate) linger: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { silence: Duration::from_secs(10), linger: Duration::from_secs(5) }
+    }
+}
+
 /// The servers, as the backend sees them.
 #[derive(Clone, Debug)]
 pub(crate) struct Transport {

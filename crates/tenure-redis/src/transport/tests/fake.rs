@@ -94,6 +94,32 @@ async fn one_that_greets_and_goes_is_called_on_less_and_less() {
     assert!(began.elapsed() > Duration::from_millis(500), "{:?}", began.elapsed());
 }
 
+#[tokio::test]
+async fn a_subscriber_that_is_shown_the_door_comes_back_less_and_less() {
+    let goodbyes = Arc::new(AtomicUsize::new(0));
+    let count = goodbyes.clone();
+    let fake = Fake::start(move |words, _| match words {
+        "PING" => "+PONG".to_owned(),
+        _ => {
+            assert_eq!(words, "SUBSCRIBE C");
+            count.fetch_add(1, SeqCst);
+            String::new()
+        }
+    });
+    let options = Options::new(Topology::Standalone(fake.address.clone()));
+    let transport = Transport::open(options).await.unwrap();
+    let began = Instant::now();
+    // As a waiter does that must not miss a message.
+    testbed::until("it was shown the door often", || async {
+        let shown = transport.subscribe(b"c", b"").await;
+        assert!(matches!(shown, Err(Failure::NotExecuted(_))), "{shown:?}");
+        goodbyes.load(SeqCst) >= 8
+    })
+    .await;
+    // As above.
+    assert!(began.elapsed() > Duration::from_millis(500), "8 connects in {:?}", began.elapsed());
+}
+
 /// Greets as it should, and then sends a reply that has this head and goes on with the same for as long as anybody
 /// reads. How many bytes could be sent is counted.
 fn liar(head: &'static str, again: String) -> (Address, Arc<AtomicUsize>) {

@@ -14,7 +14,6 @@ use super::server::{Server, command};
 use super::{COUNT, count};
 use crate::Address;
 use crate::transport::attempts::Attempts;
-use crate::transport::ear::LINGER;
 use crate::transport::link::{Link, Terms};
 use crate::transport::resp::request;
 use crate::transport::stream::{Stream, Wire};
@@ -92,7 +91,7 @@ async fn messages_are_heard() {
         command(&transport, &["PUBSUB", "NUMSUB", "news"]).await.array().unwrap()[1] == Value::Int(0)
     })
     .await;
-    assert!(left.elapsed() >= LINGER, "it stays for a while");
+    assert!(left.elapsed() >= server.options().timing.linger, "it stays for a while");
     // Now the connection serves nobody.
     until("it ends", || async {
         command(&transport, &["CLIENT", "LIST"]).await.text().unwrap().matches("name=tenure").count() == 1
