@@ -175,7 +175,7 @@ impl Connector {
             match (what, &reply) {
                 (_, Value::Error(reply)) => {
                     let verdict = judge(reply, to);
-                    if matches!(verdict, Verdict::NotExecuted { .. }) {
+                    if matches!(verdict, Verdict::NotExecuted(_)) {
                         return Err(Failure::NotExecuted(format!("{to}: {}", reply.message)));
                     }
                     // A user may lack the right to name the connection or to ask who the server is.

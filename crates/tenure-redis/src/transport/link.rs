@@ -29,6 +29,7 @@ pub(crate) struct Link {
     /// For how long the server had been up, and when it said so.
     pub(crate) up: Option<(Duration, Instant)>,
     attempts: Arc<Attempts>,
+    /// Whether no more calls shall go there.
     dead: AtomicBool,
     state: Mutex<State>,
 }
@@ -59,6 +60,8 @@ pub(super) struct State {
     worked: bool,
     /// Whether encryption keeps bytes back.
     held_back: bool,
+    /// Why it ends with the last call in flight.
+    retired: Option<String>,
     why: String,
 }
 
@@ -162,6 +165,7 @@ impl Link {
             heard: Instant::now(),
             worked: false,
             held_back: false,
+            retired: None,
             why: String::new(),
         };
         Arc::new(Self { to, up, attempts, dead: AtomicBool::new(false), state: Mutex::new(state) })
@@ -171,9 +175,10 @@ impl Link {
         self.dead.load(Relaxed)
     }
 
-    /// Whether any call on it was answered.
+    /// Whether calls on it were answered, by a server that was the right one until the end.
     pub(crate) fn has_worked(&self) -> bool {
-        self.lock().worked
+        let state = self.lock();
+        state.worked && state.retired.is_none()
     }
 
     /// Whether nothing is in flight.
@@ -226,6 +231,28 @@ impl Link {
         let mut wake = Vec::new();
         self.fail(&mut self.lock(), why, &mut wake);
         wake.into_iter().for_each(Waker::wake);
+    }
+
+    /// Ends it once all that is in flight is answered: those answers count. Whether it was of use until now.
+    pub(crate) fn retire(&self, why: &str) -> bool {
+        let mut wake = Vec::new();
+        let mut state = self.lock();
+        if self.dead.swap(true, Release) {
+            return false;
+        }
+        state.retired = Some(why.to_owned());
+        self.end_if_done(&mut state, &mut wake);
+        drop(state);
+        wake.into_iter().for_each(Waker::wake);
+        true
+    }
+
+    fn end_if_done(&self, state: &mut State, wake: &mut Vec<Waker>) {
+        if state.slots.is_empty()
+            && let Some(why) = state.retired.clone()
+        {
+            self.fail(state, &why, wake);
+        }
     }
 
     pub(super) fn fail(&self, state: &mut State, why: &str, wake: &mut Vec<Waker>) {
@@ -301,6 +328,7 @@ impl Link {
             if let Some(ticket) = slot.ticket {
                 ticket.settle(Answer { values: slot.got, rest: None }, wake);
             }
+            self.end_if_done(state, wake);
         }
     }
 

@@ -180,7 +180,7 @@ impl Task<'_> {
                 };
                 let Some(entry) = self.ear.lock().channels.remove(&channel) else { return Ok(()) };
                 let hub = self.hub.upgrade();
-                let failure = hub.map(|hub| hub.judge_for_call(&reply, &self.ear.to));
+                let failure = hub.map(|hub| hub.judge_for_channel(&reply, &self.ear.to));
                 let failure = failure.unwrap_or(Failure::Refused(reply));
                 entry.waiting.into_iter().for_each(|told| drop(told.send(Err(failure.clone()))));
                 entry.mailboxes.iter().for_each(|m| m.close());
