@@ -21,6 +21,7 @@
 //! | `zookeeper://[user:password@]host[:port],…[/chroot]` | a ZooKeeper ensemble; `zookeeper+tls://` with TLS |
 //!
 //! On Redis `?layout=plain` shares locks with redsync, node-redlock, redis-py and all who `SET key token NX PX ms`.
+//! `?password_file=PATH` is read again at each connect.
 //! `redlock://` takes `?tries=32`, `?retry_delay=50ms-250ms`, `?node_timeout=`, `?drift=1%+2ms`, `?max_lease=60s` and
 //! `?restart_delay=61s` (or `off`).
 //!
