@@ -15,12 +15,10 @@ use crate::{Error, Name, Result};
 pub struct ClientId(Uuid);
 
 impl ClientId {
-    /// A fresh one, random in all of its 128 bits: where a store keeps nothing but a token, it is part of the token.
+    /// A fresh one: a random UUID, version 4. Other libraries and tools read it as one.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        let (a, b) = (Uuid::new_v4().as_u128(), Uuid::new_v4().as_u128());
-        // What is fixed in one of them is random in the other.
-        Self(Uuid::from_u128(a ^ b.rotate_left(64)))
+        Self(Uuid::new_v4())
     }
 }
 
@@ -361,6 +359,14 @@ impl Process {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_client_id_is_a_random_uuid() {
+        for _ in 0..100 {
+            let id = Uuid::parse_str(&ClientId::new().to_string()).unwrap();
+            assert_eq!((id.get_version_num(), id.get_variant()), (4, uuid::Variant::RFC4122), "{id}");
+        }
+    }
 
     #[test]
     fn a_hold_id_is_written_as_redisson_does() {

@@ -2,6 +2,7 @@
 
 mod acquire;
 mod count;
+mod credentials;
 mod doctor;
 mod expel;
 mod fault;
@@ -18,6 +19,7 @@ mod transport;
 mod watch;
 mod who;
 
-pub use options::{Address, Fences, Layout, Options, Secret, Sentinels, Siblings, Tls, Topology};
+pub use credentials::{Login, Secret};
+pub use options::{Address, Fences, Layout, Options, Sentinels, Siblings, Tls, Topology};
 pub use store::Redis;
 pub use transport::{Deployment, deployment};

@@ -1,10 +1,14 @@
 //! Where the servers are, and how to speak to them.
 
 use std::collections::HashMap;
+use std::error::Error;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use crate::credentials::{Callback, Login, Logins, Secret};
+use crate::transport::{Resolver, Timing};
 
 /// How a store is opened. Begin with `Options::default()` or [`Options::new`] and assign.
 #[derive(Clone, Debug)]
@@ -14,7 +18,7 @@ pub struct Options {
     pub topology: Topology,
     /// The user to log in as; the server's default user if `None`.
     pub user: Option<String>,
-    /// The password; no log-in if `None`.
+    /// The password, or the file in which it stands; no log-in if `None`.
     pub password: Option<Secret>,
     /// The number of the database. A cluster has only 0.
     pub db: u32,
@@ -40,12 +44,52 @@ pub struct Options {
     pub siblings: Option<Siblings>,
     /// How far the clock of a JVM that shares a semaphore may be ahead of the server's, or behind it.
     pub permit_slack: Duration,
+    /// Asked at each connect, instead of `user` and `password`.
+    pub(crate) callback: Option<Callback>,
+    pub(crate) resolver: Resolver,
+    pub(crate) timing: Timing,
 }
 
 impl Options {
     /// For these servers; all else as by default.
     pub fn new(topology: Topology) -> Self {
         Self { topology, ..Self::default() }
+    }
+
+    /// Asks for the login at each connect to a server, for passwords and tokens that do not last. It takes the place of
+    /// `user` and `password`; sentinels have a login of their own.
+    ///
+    /// What it takes is part of the time of a connect, and it must not block. If it fails, calls are `Unavailable` and
+    /// it is asked again.
+    ///
+    /// ```
+    /// use tenure_redis::{Login, Options};
+    ///
+    /// async fn token() -> std::io::Result<String> {
+    ///     Ok("fetched anew".to_owned())
+    /// }
+    ///
+    /// async fn login() -> std::io::Result<Login> {
+    ///     Ok(Login::user("app", token().await?))
+    /// }
+    ///
+    /// let options = Options::default().with_credentials(login);
+    /// ```
+    pub fn with_credentials<F, A, E>(self, ask: F) -> Self
+    where
+        F: Fn() -> A + Send + Sync + 'static,
+        A: Future<Output = Result<Login, E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        Self { callback: Some(Callback::new(ask)), ..self }
+    }
+
+    /// Where the login at the servers comes from.
+    pub(crate) fn logins(&self) -> Logins {
+        match &self.callback {
+            Some(callback) => Logins::Asked(callback.clone()),
+            None => Logins::said(&self.user, &self.password),
+        }
     }
 
     pub(crate) fn scheme(&self) -> &'static str {
@@ -104,6 +148,9 @@ impl Default for Options {
             restart_delay: None,
             siblings: None,
             permit_slack: Duration::from_secs(10),
+            callback: None,
+            resolver: Resolver::default(),
+            timing: Timing::default(),
         }
     }
 }
@@ -128,7 +175,7 @@ pub struct Sentinels {
     pub master: String,
     /// The user to log in as at a sentinel.
     pub user: Option<String>,
-    /// The password at a sentinel; no log-in there if `None`.
+    /// The password at a sentinel, or the file in which it stands; no log-in there if `None`.
     pub password: Option<Secret>,
 }
 
@@ -192,28 +239,6 @@ impl Siblings {
         met.insert((self.me, at.clone()), run_id.to_owned());
         let same = met.iter().find(|((who, _), id)| *who != self.me && *id == run_id);
         same.map(|((_, address), _)| address.clone())
-    }
-}
-
-/// A word that is not shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    pub(crate) fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl<S: Into<String>> From<S> for Secret {
-    fn from(word: S) -> Self {
-        Self(word.into())
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
     }
 }
 

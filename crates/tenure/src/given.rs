@@ -127,6 +127,10 @@ fn scheme(node: &str) -> String {
     node.split_once("://").map(|(scheme, _)| format!("{scheme}://")).unwrap_or_default()
 }
 
+/// Two keys for one thing.
+const INSTEAD: [(&str, &str); 2] =
+    [("password", "password_file"), ("sentinel_password", "sentinel_password_file")];
+
 /// All that was said.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct Given {
@@ -179,6 +183,13 @@ impl Given {
     pub(crate) fn under(mut self, stronger: Self) -> Self {
         if stronger.whole {
             self.all.retain(|_, s| s.key.about == About::Client);
+        }
+        for (one, other) in INSTEAD {
+            for (said, instead) in [(one, other), (other, one)] {
+                if stronger.all.contains_key(said) {
+                    self.all.remove(instead);
+                }
+            }
         }
         self.all.extend(stronger.all);
         self.whole |= stronger.whole;

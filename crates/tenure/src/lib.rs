@@ -24,6 +24,7 @@
 //! is the layout of `redlock://`, unless `?layout=redisson` is asked for. It also takes `?tries=` (0: as often as it
 //! takes), `?retry_delay=50ms-250ms`, `?node_timeout=`, `?drift=1%+2ms`, `?max_lease=60s` and `?restart_delay=61s` (or
 //! `off`).
+//! `?password_file=PATH` is read again at each connect.
 //!
 //! `zookeeper://` takes `?session=30s`, `?timeout=3s`, `?tick=2s`, `?prefix=` and `?acl=open`.
 //!

@@ -94,23 +94,23 @@ impl Hub {
             if matches!(&answer, Ok(Value::Error(reply)) if judge(reply, node) == Verdict::NoScript) {
                 unknown.push(i);
             }
-            outcomes.push(self.batched(answer, node));
+            outcomes.push(self.batched(answer, &link));
         }
         if !unknown.is_empty() {
             let again: Vec<&OwnedCall> = unknown.iter().map(|i| calls[*i]).collect();
             let answers = exchange(&link, &again, By::Text, deadline).await;
             for (i, answer) in unknown.into_iter().zip(answers) {
-                outcomes[i] = self.batched(answer, node);
+                outcomes[i] = self.batched(answer, &link);
             }
         }
         outcomes
     }
 
-    fn batched(&self, answer: Result<Value, Failure>, node: &Address) -> Batched {
+    fn batched(&self, answer: Result<Value, Failure>, link: &Link) -> Batched {
         match answer {
-            Ok(Value::Error(reply)) => match judge(&reply, node) {
+            Ok(Value::Error(reply)) => match judge(&reply, &link.to) {
                 Verdict::Moved(..) | Verdict::Ask(_) => Batched::Astray,
-                _ => Batched::Done(Err(self.judge_for_call(&reply, node))),
+                _ => Batched::Done(Err(self.judge_for_call(&reply, link))),
             },
             Err(Failure::NotExecuted(_)) => Batched::Astray,
             other => Batched::Done(other),

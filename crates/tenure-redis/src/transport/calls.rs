@@ -11,7 +11,7 @@ use super::attempts::Known;
 use super::failure::{Failure, Verdict, judge};
 use super::home::Home;
 use super::hub::{GONE, HOPS, Hub};
-use super::link::Terms;
+use super::link::{Link, Terms};
 use super::pause::{Pause, bounded};
 use super::resp::{Value, request};
 use super::script::{By, Call, Order};
@@ -180,7 +180,7 @@ impl Hub {
                 Verdict::NoScript if by == By::Hash => by = By::Text,
                 // The attempt before it was answered the same: nothing is on its way there any more.
                 Verdict::Moved(..) | Verdict::Ask(_) => return Ok(Behind::NotSent),
-                _ => return Err(self.judge_for_call(reply, &link.to)),
+                _ => return Err(self.judge_for_call(reply, &link)),
             }
         }
     }
@@ -206,8 +206,8 @@ impl Hub {
                 },
             };
             let answer = self.attempt(&home, &node, asking, &run, encode).await;
-            let values = match answer {
-                Ok(values) => values,
+            let (values, link) = match answer {
+                Ok(answer) => answer,
                 Err(Missed::NoLink(failure)) if run.node.is_none() => {
                     self.doubt_node(&node);
                     self.rest(&home, &mut pause, run.deadline, failure).await?;
@@ -237,12 +237,12 @@ impl Hub {
                         reply.message
                     )));
                 }
-                _ => return Err(self.judge_for_call(reply, &node)),
+                _ => return Err(self.judge_for_call(reply, &link)),
             }
         }
     }
 
-    /// On the link to one node; by the text of the script if that node does not know it.
+    /// On the link to one node; by the text of the script if that node does not know it. With the link that it went by.
     async fn attempt(
         self: &Arc<Self>,
         home: &Arc<Home>,
@@ -250,7 +250,7 @@ impl Hub {
         asking: bool,
         run: &Run<'_>,
         encode: Encode<'_>,
-    ) -> Result<Vec<Value>, Missed> {
+    ) -> Result<(Vec<Value>, Arc<Link>), Missed> {
         let pool = run.apart.then(|| home.pool(node));
         let turn = match &pool {
             Some(pool) => Some(home.until(run.deadline, pool.take()).await.ok_or_else(|| {
@@ -288,7 +288,7 @@ impl Hub {
                 Value::Error(reply) if by == By::Hash && judge(reply, node) == Verdict::NoScript => {
                     by = By::Text
                 }
-                _ => return Ok(values),
+                _ => return Ok((values, link)),
             }
         }
     }

@@ -288,7 +288,7 @@ async fn ask(hub: Arc<Hub>, at: Address, limit: Duration, latest: u64) -> Result
     let slots = replies.remove(1);
     if let Value::Error(reply) = &slots {
         return Err(match judge(reply, &at) {
-            Verdict::NotExecuted { .. } => trouble(&reply.message),
+            Verdict::NotExecuted(_) => trouble(&reply.message),
             _ => Failure::Refused(reply.clone()),
         });
     }

@@ -1,7 +1,12 @@
 //! From an address to a connection that is logged in: names resolved anew each time, encryption, log-in, database,
 //! and who it is that answers.
+//!
+//! A name may stand for several servers, of which one may be down or stand still: it takes connections and says nothing.
+//! So each address is tried up to the greeting, and the next one begins while it takes its time.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
@@ -12,25 +17,36 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
 use super::failure::{Failure, Reply, Verdict, judge};
+use super::join::staggered;
+use super::resolve::Resolver;
 use super::resp::{Value, request};
 use super::stream::{Stream, Wire};
-use crate::{Address, Options, Secret, Sentinels, Tls, Topology};
+use crate::credentials::{Logins, NoLogin};
+use crate::{Address, Options, Sentinels, Tls, Topology};
+
+/// How long one address has before the next one is tried as well.
+const HEAD_START: Duration = Duration::from_millis(250);
+
+/// The user and the password of one connect.
+type Login = Option<(Option<String>, String)>;
 
 /// How to connect and log in.
 #[derive(Clone)]
 pub(crate) struct Connector {
     tls: Option<TlsConnector>,
-    user: Option<String>,
-    password: Option<Secret>,
+    logins: Logins,
+    resolver: Resolver,
     db: u32,
     name: String,
     /// Whether the other end shall say what role it has.
     ask_role: bool,
+    /// Whether it ever let us in.
+    worked: Arc<AtomicBool>,
 }
 
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connector").field("user", &self.user).field("tls", &self.tls.is_some()).finish()
+        f.debug_struct("Connector").field("logins", &self.logins).field("tls", &self.tls.is_some()).finish()
     }
 }
 
@@ -51,63 +67,87 @@ impl Connector {
     pub(crate) fn new(options: &Options) -> tenure_core::Result<Self> {
         Ok(Self {
             tls: options.tls.as_ref().map(tls).transpose()?,
-            user: options.user.clone(),
-            password: options.password.clone(),
+            logins: options.logins(),
+            resolver: options.resolver.clone(),
             db: options.db,
             name: options.client_name.clone(),
             ask_role: matches!(options.topology, Topology::Sentinel(_)),
+            worked: Arc::default(),
         })
     }
 
     pub(crate) fn to_sentinels(sentinels: &Sentinels, options: &Options) -> tenure_core::Result<Self> {
         Ok(Self {
-            user: sentinels.user.clone(),
-            password: sentinels.password.clone(),
+            logins: Logins::said(&sentinels.user, &sentinels.password),
             db: 0,
             ask_role: false,
             ..Self::new(options)?
         })
     }
 
-    /// The same without a log-in.
+    /// Without a log-in.
     pub(crate) fn anonymous(&self) -> Self {
-        Self { user: None, password: None, db: 0, ..self.clone() }
+        Self { logins: Logins::None, db: 0, worked: Arc::default(), ..self.clone() }
     }
 
     /// Connects and logs in. Whatever goes wrong, nothing was executed.
     pub(crate) async fn connect(&self, to: &Address, limit: Duration) -> Result<(Wire, Hello), Failure> {
-        let until = Instant::now() + limit;
-        let shaken = async {
-            let mut wire = Wire::new(self.open(to, until).await?);
-            let hello = self.greet(&mut wire, to).await?;
-            Ok((wire, hello))
-        };
-        match tokio::time::timeout(limit, shaken).await {
-            Ok(result) => result,
+        let connected = match tokio::time::timeout(limit, self.try_all(to, limit)).await {
+            Ok(connected) => connected,
             Err(_) => Err(Failure::NotExecuted(format!("{to}: no connection within {limit:?}"))),
+        };
+        match connected {
+            Ok(connected) => {
+                self.worked.store(true, Relaxed);
+                Ok(connected)
+            }
+            // It was right once, so somebody is about to change it, there or here.
+            Err(Failure::Refused(reply)) if self.worked.load(Relaxed) => {
+                Err(Failure::NotExecuted(format!("{to}: {}", reply.message)))
+            }
+            Err(failure) => Err(failure),
         }
     }
 
-    async fn open(&self, to: &Address, until: Instant) -> Result<Stream, Failure> {
-        let trouble = |e| trouble(to, &e);
+    /// The first that answers of all that the address stands for.
+    async fn try_all(&self, to: &Address, limit: Duration) -> Result<(Wire, Hello), Failure> {
+        let login = self.logins.now().await.map_err(|no| match no {
+            NoLogin::Wrong(why) => Failure::Refused(Reply::new(&format!("LOGIN {to}: {why}"))),
+            NoLogin::Now(why) => Failure::NotExecuted(format!("{to}: no login: {why}")),
+        })?;
         let (host, port) = match to {
             #[cfg(unix)]
             Address::Unix(path) => {
-                return tokio::net::UnixStream::connect(path).await.map(Stream::Unix).map_err(trouble);
+                let stream = tokio::net::UnixStream::connect(path).await.map_err(|e| trouble(to, &e))?;
+                return self.greet(Stream::Unix(stream), to, &login).await;
             }
             #[cfg(not(unix))]
-            Address::Unix(_) => return Err(trouble(io::ErrorKind::Unsupported.into())),
-            Address::Tcp { host, port } => (host.as_str(), *port),
+            Address::Unix(_) => return Err(trouble(to, &io::ErrorKind::Unsupported.into())),
+            Address::Tcp { host, port } => (host, *port),
         };
-        let stream = dial(host, port, until).await.map_err(trouble)?;
+        let all = self.resolver.addresses(host, port).await.map_err(|e| trouble(to, &e))?;
+        let several = all.len() > 1;
+        let head_start = HEAD_START.min(limit / (all.len() as u32 + 1));
+        let login = &login;
+        let tries = all.into_iter().map(|at| async move {
+            let tried = async { self.greet(self.open(to, host, at).await?, to, login).await };
+            tried.await.map_err(|failure| (several.then_some(at), failure))
+        });
+        staggered(tries.collect(), head_start).await.map_err(|failures| no_address(&failures))
+    }
+
+    async fn open(&self, to: &Address, host: &str, at: SocketAddr) -> Result<Stream, Failure> {
+        let stream = dial(at).await.map_err(|e| trouble(to, &e))?;
         let Some(tls) = &self.tls else { return Ok(Stream::Tcp(stream)) };
         let name = ServerName::try_from(host.to_owned())
             .map_err(|e| Failure::Refused(Reply::new(&format!("TLS {to}: {e}"))))?;
-        tls.connect(name, stream).await.map(|stream| Stream::Tls(Box::new(stream))).map_err(trouble)
+        let encrypted = tls.connect(name, stream).await;
+        encrypted.map(|stream| Stream::Tls(Box::new(stream))).map_err(|e| trouble(to, &e))
     }
 
     /// All in one round trip: a log-in that fails makes the rest fail too.
-    async fn greet(&self, wire: &mut Wire, to: &Address) -> Result<Hello, Failure> {
+    async fn greet(&self, stream: Stream, to: &Address, login: &Login) -> Result<(Wire, Hello), Failure> {
+        let mut wire = Wire::new(stream);
         let mut out = Vec::new();
         let mut asked: Vec<&str> = Vec::new();
         let db = self.db.to_string();
@@ -115,12 +155,10 @@ impl Connector {
             asked.push(what);
             request(&mut out, words);
         };
-        if let Some(password) = &self.password {
-            let password = password.reveal().as_bytes();
-            match &self.user {
-                Some(user) => ask("auth", &[b"AUTH", user.as_bytes(), password]),
-                None => ask("auth", &[b"AUTH", password]),
-            }
+        match login {
+            Some((Some(user), password)) => ask("auth", &[b"AUTH", user.as_bytes(), password.as_bytes()]),
+            Some((None, password)) => ask("auth", &[b"AUTH", password.as_bytes()]),
+            None => {}
         }
         ask("name", &[b"CLIENT", b"SETNAME", self.name.as_bytes()]);
         if self.db != 0 {
@@ -137,7 +175,7 @@ impl Connector {
             match (what, &reply) {
                 (_, Value::Error(reply)) => {
                     let verdict = judge(reply, to);
-                    if matches!(verdict, Verdict::NotExecuted { .. }) {
+                    if matches!(verdict, Verdict::NotExecuted(_)) {
                         return Err(Failure::NotExecuted(format!("{to}: {}", reply.message)));
                     }
                     // A user may lack the right to name the connection or to ask who the server is.
@@ -165,8 +203,21 @@ impl Connector {
                 _ => {}
             }
         }
-        Ok(hello)
+        Ok((wire, hello))
     }
+}
+
+/// What to say where none of the addresses would do. One that speaks and refuses says more than those that are silent.
+fn no_address(failures: &[(Option<SocketAddr>, Failure)]) -> Failure {
+    let refused = failures.iter().find(|(_, failure)| matches!(failure, Failure::Refused(_)));
+    if let Some((_, failure)) = refused {
+        return failure.clone();
+    }
+    let said = failures.iter().map(|(at, failure)| match at {
+        Some(at) => format!("{failure} ({at})"),
+        None => failure.to_string(),
+    });
+    Failure::NotExecuted(said.collect::<Vec<_>>().join("; "))
 }
 
 /// Certificates and names that one end does not accept are no matter of time. A client's own may be refused only after
@@ -183,31 +234,13 @@ fn trouble(to: &Address, e: &io::Error) -> Failure {
     Failure::NotExecuted(format!("{to}: {e}"))
 }
 
-/// Tries each address that the name stands for, each with its share of the time.
-async fn dial(host: &str, port: u16, until: Instant) -> io::Result<TcpStream> {
-    let addresses: Vec<_> = match host.parse() {
-        Ok(ip) => vec![std::net::SocketAddr::new(ip, port)],
-        Err(_) => tokio::net::lookup_host((host, port)).await?.collect(),
-    };
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name stands for no address");
-    let mut left = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
-    for address in addresses {
-        let share = until.saturating_duration_since(Instant::now()) / left;
-        left -= 1;
-        match tokio::time::timeout(share, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => {
-                stream.set_nodelay(true)?;
-                let alive = socket2::TcpKeepalive::new()
-                    .with_time(Duration::from_secs(10))
-                    .with_interval(Duration::from_secs(5));
-                socket2::SockRef::from(&stream).set_tcp_keepalive(&alive)?;
-                return Ok(stream);
-            }
-            Ok(Err(e)) => last = e,
-            Err(_) => last = io::Error::new(io::ErrorKind::TimedOut, format!("{address} does not answer")),
-        }
-    }
-    Err(last)
+async fn dial(at: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(at).await?;
+    stream.set_nodelay(true)?;
+    let alive =
+        socket2::TcpKeepalive::new().with_time(Duration::from_secs(10)).with_interval(Duration::from_secs(5));
+    socket2::SockRef::from(&stream).set_tcp_keepalive(&alive)?;
+    Ok(stream)
 }
 
 fn tls(options: &Tls) -> tenure_core::Result<TlsConnector> {

@@ -12,12 +12,16 @@ use tokio::time::Sleep;
 use super::failure::Failure;
 use super::link::{Answer, Link, State};
 
+/// How often the clock is looked at while there are calls, and how long after the last one it takes until the driver
+/// reads: it does not notice the end of the connection before.
+const TICK: Duration = Duration::from_millis(100);
+
 /// Ends when the link does; and the link with it, even if it is never polled.
 pub(super) fn drive(link: Arc<Link>, timeout: Duration) -> impl Future<Output = ()> {
     let ends = EndsWithRuntime(link);
     async move {
         let link = &ends.0;
-        let period = timeout / 4;
+        let period = (timeout / 4).min(TICK);
         let mut clock =
             Watch { tick: Box::pin(tokio::time::sleep(period)), period, timeout, armed: false, calls: 0 };
         poll_fn(|cx| poll(link, &mut clock, cx)).await;
@@ -101,7 +105,7 @@ impl Watch {
             self.calls = state.calls;
             // A call that is polled no more, and has no other behind it that would call the driver.
             state.driving |=
-                state.slots.front().is_some_and(|s| now.duration_since(s.sent) >= self.period / 2);
+                state.slots.front().is_some_and(|s| now.duration_since(s.sent) >= self.timeout / 8);
             let due = state.slots.iter().filter(|s| s.ticket.is_some()).map(|s| s.deadline).min();
             let left = due.map_or(self.period, |due| due.saturating_duration_since(now).min(self.period));
             // By the runtime's own clock, which may be another one under test.

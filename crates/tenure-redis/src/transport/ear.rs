@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -14,9 +14,6 @@ use super::listen::listen;
 use super::mailbox::Mailbox;
 use super::pause::Pause;
 use crate::Address;
-
-/// How long a channel stays after the last one left: short locks that are contended would churn.
-pub(super) const LINGER: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 
 pub(super) type Told = oneshot::Sender<Result<(), Failure>>;
 type Word = oneshot::Receiver<Result<(), Failure>>;

@@ -51,39 +51,50 @@ pub(crate) enum Verdict {
     Moved(u16, Address),
     /// This once, ask another node.
     Ask(Address),
-    /// Not executed. Whether another node may be the right one by now.
-    NotExecuted {
-        elsewhere: bool,
-    },
+    NotExecuted(Cause),
+    /// A connection that was logged in is not any more.
+    LoggedOut,
     Refused,
 }
 
-/// What is certainly not executed, by the first word of the reply, and whether another node may be the right one.
+/// Why something was not executed, and so what may help.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cause {
+    /// This server may do it later.
+    Passing,
+    /// Another node may be the right one by now.
+    Elsewhere,
+    /// As `Elsewhere`: the server is a replica. Its address may stand for another server by now, which only a new
+    /// connection finds out.
+    Replica,
+}
+
+/// What is certainly not executed, by the first word of the reply.
 ///
 /// A script meets most of these at its first write, and the reply then ends in `script: <hash>, on @user_script:1.`
 /// (servers before 7.0 say `ERR Error running script … @user_script: 1: -CODE …`). Nothing was written then either:
 /// what is checked does not change while a script runs, and memory is not looked at any more once it has written.
-const NOT_EXECUTED: &[(&str, bool)] = &[
+const NOT_EXECUTED: &[(&str, Cause)] = &[
     // A replica, or a master that has become one.
-    ("READONLY", true),
+    ("READONLY", Cause::Replica),
     // A replica that has lost its master and serves nothing meanwhile.
-    ("MASTERDOWN", true),
+    ("MASTERDOWN", Cause::Replica),
     // It has just started and reads its data.
-    ("LOADING", true),
+    ("LOADING", Cause::Elsewhere),
     // The slot has no node, or too few nodes see each other.
-    ("CLUSTERDOWN", true),
+    ("CLUSTERDOWN", Cause::Elsewhere),
     // Some of the keys are here and some there, while their slot moves.
-    ("TRYAGAIN", false),
+    ("TRYAGAIN", Cause::Passing),
     // Fewer replicas than the server was told to insist on.
-    ("NOREPLICAS", false),
+    ("NOREPLICAS", Cause::Passing),
     // It cannot save, and was told not to take writes then.
-    ("MISCONF", false),
+    ("MISCONF", Cause::Passing),
     // It has no memory left for more.
-    ("OOM", false),
+    ("OOM", Cause::Passing),
     // Another script takes its time.
-    ("BUSY", false),
+    ("BUSY", Cause::Passing),
     // A transaction of which one command was not even queued.
-    ("EXECABORT", false),
+    ("EXECABORT", Cause::Passing),
 ];
 
 /// The same for replies whose first word says nothing.
@@ -100,14 +111,15 @@ pub(crate) fn judge(reply: &Reply, from: &Address) -> Verdict {
         _ => &reply.code,
     };
     let code = code.split(' ').next().unwrap_or_default();
-    if let Some((_, elsewhere)) = NOT_EXECUTED.iter().find(|(listed, _)| *listed == code) {
-        return Verdict::NotExecuted { elsewhere: *elsewhere };
+    if let Some((_, cause)) = NOT_EXECUTED.iter().find(|(listed, _)| *listed == code) {
+        return Verdict::NotExecuted(*cause);
     }
     if NOT_EXECUTED_ERR.iter().any(|listed| reply.message.starts_with(listed)) {
-        return Verdict::NotExecuted { elsewhere: false };
+        return Verdict::NotExecuted(Cause::Passing);
     }
     match (code, redirect(reply, from)) {
         ("NOSCRIPT", _) => Verdict::NoScript,
+        ("NOAUTH", _) => Verdict::LoggedOut,
         ("MOVED", Some((slot, node))) => Verdict::Moved(slot, node),
         ("ASK", Some((_, node))) => Verdict::Ask(node),
         _ => Verdict::Refused,
@@ -156,11 +168,11 @@ mod tests {
         };
         assert_eq!(
             wrapped("-READONLY You can't write against a read only replica."),
-            Verdict::NotExecuted { elsewhere: true }
+            Verdict::NotExecuted(Cause::Replica)
         );
         assert_eq!(
             wrapped("-OOM command not allowed when used memory > 'maxmemory'."),
-            Verdict::NotExecuted { elsewhere: false }
+            Verdict::NotExecuted(Cause::Passing)
         );
         assert_eq!(wrapped("WRONGTYPE Operation against a key"), Verdict::Refused);
     }

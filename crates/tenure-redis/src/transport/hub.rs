@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use tenure_core::{Background, Doubt};
 use tokio::sync::watch;
 
+use super::Timing;
 use super::attempts::Attempts;
 use super::connect::{Connector, Hello};
 use super::ear::Seat;
-use super::failure::{Failure, Reply, Verdict, judge};
+use super::failure::{Cause, Failure, Reply, Verdict, judge};
 use super::home::{Home, Homes};
 use super::link::Link;
 use super::map::Map;
@@ -26,6 +27,7 @@ pub(super) const GONE: &str = "it is not the master any more";
 
 pub(crate) struct Hub {
     pub(crate) timeout: Duration,
+    pub(crate) timing: Timing,
     pub(crate) connector: Connector,
     pub(crate) attempts: Arc<Attempts>,
     pub(crate) homes: Homes,
@@ -59,6 +61,7 @@ impl Hub {
     pub(crate) fn new(options: &Options) -> tenure_core::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             timeout: bounded(options.timeout),
+            timing: options.timing,
             connector: Connector::new(options)?,
             attempts: Arc::default(),
             homes: Homes::default(),
@@ -162,11 +165,29 @@ impl Hub {
         }
     }
 
-    /// An error reply as the outcome of a call; and what it tells about the node.
-    pub(crate) fn judge_for_call(&self, reply: &Reply, from: &Address) -> Failure {
+    /// An error reply as the outcome of a call on this link; and what it tells about the server there.
+    pub(crate) fn judge_for_call(&self, reply: &Reply, link: &Link) -> Failure {
+        let stale = match judge(reply, &link.to) {
+            Verdict::NotExecuted(Cause::Replica) => true,
+            // It was logged in when it was opened.
+            Verdict::LoggedOut => {
+                link.retire(&reply.message);
+                return Failure::NotExecuted(format!("{}: {}", link.to, reply.message));
+            }
+            _ => false,
+        };
+        // Whoever listens to that server hears no more than it does.
+        if stale && link.retire(GONE) {
+            self.forget(&link.to, false, GONE);
+        }
+        self.judge_for_channel(reply, &link.to)
+    }
+
+    /// An error reply to a subscription; and what it tells about the node.
+    pub(crate) fn judge_for_channel(&self, reply: &Reply, from: &Address) -> Failure {
         match judge(reply, from) {
-            Verdict::NotExecuted { elsewhere } => {
-                if elsewhere {
+            Verdict::NotExecuted(cause) => {
+                if cause != Cause::Passing {
                     self.doubt_node(from);
                 }
                 Failure::NotExecuted(format!("{from}: {}", reply.message))

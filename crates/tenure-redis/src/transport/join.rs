@@ -1,8 +1,9 @@
 //! Several futures at once, in the task of the caller.
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
+use std::time::Duration;
 
 enum Part<F: Future> {
     Running(Pin<Box<F>>),
@@ -62,4 +63,76 @@ where
         }
     }
     Err(failures)
+}
+
+/// The first that succeeds; all failures if none does. Each begins when one before it has failed, or when it is
+/// `head_start` since another began; what has begun goes on meanwhile. The others are dropped.
+pub(crate) async fn staggered<F, T, E>(work: Vec<F>, head_start: Duration) -> Result<T, Vec<E>>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    let mut waiting = work.into_iter();
+    let mut running: Vec<Pin<Box<F>>> = Vec::new();
+    let mut failures = Vec::new();
+    let mut timer = pin!(tokio::time::sleep(head_start));
+    let mut begin = true;
+    poll_fn(|cx| {
+        loop {
+            if std::mem::take(&mut begin)
+                && let Some(next) = waiting.next()
+            {
+                running.push(Box::pin(next));
+                timer.as_mut().reset(tokio::time::Instant::now() + head_start);
+            }
+            let mut i = 0;
+            while i < running.len() {
+                match running[i].as_mut().poll(cx) {
+                    Poll::Ready(Ok(first)) => return Poll::Ready(Ok(first)),
+                    Poll::Ready(Err(failure)) => {
+                        failures.push(failure);
+                        drop(running.swap_remove(i));
+                        begin = true;
+                    }
+                    Poll::Pending => i += 1,
+                }
+            }
+            if waiting.len() == 0 {
+                let over = running.is_empty();
+                return if over { Poll::Ready(Err(std::mem::take(&mut failures))) } else { Poll::Pending };
+            }
+            begin |= timer.as_mut().poll(cx).is_ready();
+            if !begin {
+                return Poll::Pending;
+            }
+        }
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn answer(n: u32) -> Result<u32, u32> {
+        match n {
+            0 => std::future::pending().await,
+            n if n < 10 => Err(n),
+            n => Ok(n),
+        }
+    }
+
+    /// With a head start that nobody lives to see the end of, only failures make the next one begin.
+    #[tokio::test]
+    async fn the_next_begins_when_one_fails_or_takes_its_time() {
+        let (never, soon) = (Duration::from_secs(1800), Duration::from_millis(1));
+        let tried = |work: &[u32], head_start| {
+            let work = work.iter().map(|n| answer(*n)).collect();
+            async move { staggered(work, head_start).await }
+        };
+        assert_eq!(tried(&[1, 2, 11], never).await, Ok(11));
+        assert_eq!(tried(&[1, 2], never).await, Err(vec![1, 2]));
+        assert_eq!(tried(&[], never).await, Err(vec![]));
+        assert_eq!(tried(&[0, 0, 1, 12, 13], soon).await, Ok(12));
+        assert_eq!(tried(&[11, 12], never).await, Ok(11));
+    }
 }

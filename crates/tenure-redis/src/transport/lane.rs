@@ -36,6 +36,15 @@ struct State {
     ended: Option<String>,
 }
 
+impl State {
+    /// The link is of no use any more.
+    fn part(&mut self) {
+        let Some(link) = self.link.take() else { return };
+        // One that greets and then goes, or is the wrong server, is not to be called on at once.
+        if link.has_worked() { self.pause.worked() } else { self.pause.failed() }
+    }
+}
+
 impl Lane {
     pub(crate) fn new(to: Address, home: Weak<Home>, reopens: bool) -> Arc<Self> {
         Arc::new(Self { to, home, reopens, state: Mutex::default() })
@@ -76,6 +85,7 @@ impl Lane {
         if let Some(link) = state.link.as_ref().filter(|link| !link.is_dead()) {
             return watch::channel(Some(Ok(link.clone()))).1;
         }
+        state.part();
         if let Some(why) = &state.ended {
             return watch::channel(Some(Err(self.over(why)))).1;
         }
@@ -144,15 +154,10 @@ impl Lane {
     /// The link has ended. Whether another one is to be opened though nobody calls.
     fn ended(&self, link: &Arc<Link>) -> bool {
         let mut state = self.lock();
-        if state.link.take_if(|l| Arc::ptr_eq(l, link)).is_none() {
+        if !state.link.as_ref().is_some_and(|l| Arc::ptr_eq(l, link)) {
             return false;
         }
-        // One that greets and then goes is not to be called on at once.
-        if link.has_worked() {
-            state.pause.worked()
-        } else {
-            state.pause.failed()
-        }
+        state.part();
         self.reopens && state.ended.is_none()
     }
 

@@ -16,7 +16,8 @@ use tenure_core::HoldId;
 
 use super::attempts::Attempts;
 use super::failure::Failure;
-use super::resp::{Input, Value};
+use super::input::Input;
+use super::resp::Value;
 use super::stream::{Stream, Wire};
 use crate::Address;
 
@@ -28,6 +29,7 @@ pub(crate) struct Link {
     /// For how long the server had been up, and when it said so.
     pub(crate) up: Option<(Duration, Instant)>,
     attempts: Arc<Attempts>,
+    /// Whether no more calls shall go there.
     dead: AtomicBool,
     state: Mutex<State>,
 }
@@ -58,6 +60,8 @@ pub(super) struct State {
     worked: bool,
     /// Whether encryption keeps bytes back.
     held_back: bool,
+    /// Why it ends with the last call in flight.
+    retired: Option<String>,
     why: String,
 }
 
@@ -161,6 +165,7 @@ impl Link {
             heard: Instant::now(),
             worked: false,
             held_back: false,
+            retired: None,
             why: String::new(),
         };
         Arc::new(Self { to, up, attempts, dead: AtomicBool::new(false), state: Mutex::new(state) })
@@ -170,9 +175,10 @@ impl Link {
         self.dead.load(Relaxed)
     }
 
-    /// Whether any call on it was answered.
+    /// Whether calls on it were answered, by a server that was the right one until the end.
     pub(crate) fn has_worked(&self) -> bool {
-        self.lock().worked
+        let state = self.lock();
+        state.worked && state.retired.is_none()
     }
 
     /// Whether nothing is in flight.
@@ -189,7 +195,7 @@ impl Link {
     pub(crate) fn send(self: &Arc<Self>, terms: Terms, encode: impl FnOnce(&mut Vec<u8>)) -> Reply {
         let ticket = Arc::new(Ticket::default());
         let mut state = self.lock();
-        let mut kick = None;
+        let (mut kick, number) = (None, state.calls);
         if state.stream.is_none() {
             let why = Failure::NotExecuted(state.why.clone());
             ticket.settle(Answer { values: Vec::new(), rest: Some(why) }, &mut Vec::new());
@@ -217,7 +223,7 @@ impl Link {
         if let Some(driver) = kick {
             driver.wake();
         }
-        Reply { link: self.clone(), ticket, done: false, pushes: false }
+        Reply { link: self.clone(), ticket, number, done: false, pushes: false }
     }
 
     /// Ends it, whatever is in flight.
@@ -225,6 +231,28 @@ impl Link {
         let mut wake = Vec::new();
         self.fail(&mut self.lock(), why, &mut wake);
         wake.into_iter().for_each(Waker::wake);
+    }
+
+    /// Ends it once all that is in flight is answered: those answers count. Whether it was of use until now.
+    pub(crate) fn retire(&self, why: &str) -> bool {
+        let mut wake = Vec::new();
+        let mut state = self.lock();
+        if self.dead.swap(true, Release) {
+            return false;
+        }
+        state.retired = Some(why.to_owned());
+        self.end_if_done(&mut state, &mut wake);
+        drop(state);
+        wake.into_iter().for_each(Waker::wake);
+        true
+    }
+
+    fn end_if_done(&self, state: &mut State, wake: &mut Vec<Waker>) {
+        if state.slots.is_empty()
+            && let Some(why) = state.retired.clone()
+        {
+            self.fail(state, &why, wake);
+        }
     }
 
     pub(super) fn fail(&self, state: &mut State, why: &str, wake: &mut Vec<Waker>) {
@@ -300,6 +328,7 @@ impl Link {
             if let Some(ticket) = slot.ticket {
                 ticket.settle(Answer { values: slot.got, rest: None }, wake);
             }
+            self.end_if_done(state, wake);
         }
     }
 
@@ -358,6 +387,13 @@ impl Link {
 }
 
 impl State {
+    /// The call with this number, if it is in flight: they are answered in their order.
+    fn slot(&mut self, number: u64) -> Option<&mut Slot> {
+        let answered = self.calls - self.slots.len() as u64;
+        let place = usize::try_from(number.checked_sub(answered)?).ok()?;
+        self.slots.get_mut(place)
+    }
+
     /// Whom to wake after a call was added or left behind.
     fn call_driver(&mut self) -> Option<Waker> {
         self.driving |= self.slots.len() > 1;
@@ -391,6 +427,8 @@ impl State {
 pub(crate) struct Reply {
     link: Arc<Link>,
     ticket: Arc<Ticket>,
+    /// How many calls there were on the link before it.
+    number: u64,
     done: bool,
     /// Whether it writes itself though there is a driver: that one's runtime may not be running at the moment.
     pushes: bool,
@@ -452,8 +490,7 @@ impl Drop for Reply {
             return;
         }
         let mut state = self.link.lock();
-        let mine = |slot: &&mut Slot| slot.ticket.as_ref().is_some_and(|t| Arc::ptr_eq(t, &self.ticket));
-        let Some(slot) = state.slots.iter_mut().find(mine) else { return };
+        let Some(slot) = state.slot(self.number) else { return };
         slot.ticket = None;
         // Nobody else would read it, nor write it if it was never polled.
         let driver = if state.driving && state.awake { None } else { state.hand_to_driver() };

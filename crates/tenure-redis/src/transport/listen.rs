@@ -7,15 +7,13 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::ear::{Ask, Ear, LINGER};
+use super::Timing;
+use super::ear::{Ask, Ear};
 use super::failure::Failure;
 use super::hub::Hub;
 use super::pause::Pause;
 use super::resp::{Value, request};
 use super::stream::Wire;
-
-/// After this long without a word the server is asked for one: half-open connections say nothing.
-pub(super) const SILENCE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 10 });
 
 /// The ear ends with it, even if it is never polled.
 pub(super) fn listen(
@@ -30,30 +28,35 @@ pub(super) fn listen(
 
 async fn attend(hub: Weak<Hub>, ear: &Ear, asked: UnboundedReceiver<Ask>, pause: &Mutex<Pause>) {
     let delay = pause.lock().unwrap_or_else(|e| e.into_inner()).delay();
-    let wire = connect(&hub, ear, delay).await;
-    {
-        let mut pause = pause.lock().unwrap_or_else(|e| e.into_inner());
-        if wire.is_ok() { pause.worked() } else { pause.failed() }
-    }
-    let ended = match wire {
-        Err(failure) => failure,
-        Ok((wire, limit)) => {
-            let task = Task { ear, wire, limit, sent: VecDeque::new(), heard: Instant::now(), hub: &hub };
+    let (ended, served) = match connect(&hub, ear, delay).await {
+        Err(failure) => (failure, false),
+        Ok((wire, limit, timing)) => {
+            let (sent, heard) = (VecDeque::new(), Instant::now());
+            let mut task = Task { ear, wire, limit, timing, sent, heard, served: false, hub: &hub };
             let Err(why) = task.run(asked).await else { return };
-            Failure::NotExecuted(format!("{}: {why}", ear.to))
+            (Failure::NotExecuted(format!("{}: {why}", ear.to)), task.served)
         }
     };
+    // Before anybody can connect anew. A server that takes connections and serves no subscription is not to be called on
+    // at once.
+    let mut pause = pause.lock().unwrap_or_else(|e| e.into_inner());
+    if served {
+        pause.worked()
+    } else {
+        pause.failed()
+    }
+    drop(pause);
     ear.die(ended);
 }
 
-async fn connect(hub: &Weak<Hub>, ear: &Ear, delay: Duration) -> Result<(Wire, Duration), Failure> {
+async fn connect(hub: &Weak<Hub>, ear: &Ear, delay: Duration) -> Result<(Wire, Duration, Timing), Failure> {
     let hub = hub.upgrade().ok_or_else(|| Failure::NotExecuted(format!("{}: closed", ear.to)))?;
     let limit = hub.timeout;
     let delay = delay.min(limit / 2);
     tokio::time::sleep(delay).await;
     let (wire, mut hello) = hub.connector.connect(&ear.to, limit - delay).await?;
     hub.met(&ear.to, &mut hello)?;
-    Ok((wire, limit))
+    Ok((wire, limit, hub.timing))
 }
 
 struct DiesWithRuntime(Arc<Ear>);
@@ -69,9 +72,12 @@ struct Task<'a> {
     hub: &'a Weak<Hub>,
     wire: Wire,
     limit: Duration,
+    timing: Timing,
     /// What is not answered yet: the error that answers it says not which it was.
     sent: VecDeque<(Sent, Instant)>,
     heard: Instant,
+    /// Whether a subscription was ever confirmed.
+    served: bool,
 }
 
 #[derive(Debug)]
@@ -83,7 +89,7 @@ enum Sent {
 
 impl Task<'_> {
     /// `Ok` when nobody needs it any more.
-    async fn run(mut self, mut asked: UnboundedReceiver<Ask>) -> Result<(), String> {
+    async fn run(&mut self, mut asked: UnboundedReceiver<Ask>) -> Result<(), String> {
         loop {
             let next = self.next_look();
             tokio::select! {
@@ -134,10 +140,13 @@ impl Task<'_> {
         let table = self.ear.lock();
         // One that is not confirmed yet cannot be left yet.
         let empty = table.channels.values().filter(|c| c.confirmed).filter_map(|c| c.empty);
-        let linger = empty.map(|e| e + LINGER).min();
-        let answer = self.sent.front().map(|(_, at)| *at.max(&self.heard) + self.limit);
-        let silence = self.heard + SILENCE;
-        [linger, answer].into_iter().flatten().fold(silence, Instant::min)
+        let linger = empty.map(|e| e + self.timing.linger).min();
+        // Once something was asked, the answer is waited for and not the end of the silence, which may be over.
+        let answer = match self.sent.front() {
+            Some((_, at)) => *at.max(&self.heard) + self.limit,
+            None => self.heard + self.timing.silence,
+        };
+        linger.map_or(answer, |linger| linger.min(answer))
     }
 
     fn look(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
@@ -146,15 +155,16 @@ impl Task<'_> {
             return Err(format!("no answer within {:?}", self.limit));
         }
         let mut table = self.ear.lock();
+        let linger = self.timing.linger;
         let over =
-            table.channels.extract_if(|_, c| c.confirmed && c.empty.is_some_and(|e| now >= e + LINGER));
+            table.channels.extract_if(|_, c| c.confirmed && c.empty.is_some_and(|e| now >= e + linger));
         for (channel, entry) in over {
             let verb: &[u8] = if entry.sharded { b"SUNSUBSCRIBE" } else { b"UNSUBSCRIBE" };
             request(out, &[verb, &channel]);
             self.sent.push_back((Sent::Unsubscribe(channel), now));
         }
         // Without channels nobody needs to know whether it is alive: it ends.
-        if now >= self.heard + SILENCE && self.sent.is_empty() && !table.channels.is_empty() {
+        if now >= self.heard + self.timing.silence && self.sent.is_empty() && !table.channels.is_empty() {
             request(out, &[b"PING"]);
             self.sent.push_back((Sent::Ping, now));
         }
@@ -170,7 +180,7 @@ impl Task<'_> {
                 };
                 let Some(entry) = self.ear.lock().channels.remove(&channel) else { return Ok(()) };
                 let hub = self.hub.upgrade();
-                let failure = hub.map(|hub| hub.judge_for_call(&reply, &self.ear.to));
+                let failure = hub.map(|hub| hub.judge_for_channel(&reply, &self.ear.to));
                 let failure = failure.unwrap_or(Failure::Refused(reply));
                 entry.waiting.into_iter().for_each(|told| drop(told.send(Err(failure.clone()))));
                 entry.mailboxes.iter().for_each(|m| m.close());
@@ -195,6 +205,7 @@ impl Task<'_> {
                 wake.into_iter().for_each(Waker::wake);
             }
             b"subscribe" | b"ssubscribe" => {
+                self.served = true;
                 self.sent.pop_front();
                 let mut table = self.ear.lock();
                 let waiting = table.channels.get_mut(channel).map(|entry| {

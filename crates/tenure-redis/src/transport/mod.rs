@@ -15,6 +15,7 @@ mod ear;
 mod failure;
 mod home;
 mod hub;
+mod input;
 mod join;
 mod lane;
 mod link;
@@ -23,6 +24,7 @@ mod mailbox;
 mod map;
 mod pause;
 mod pool;
+mod resolve;
 mod resp;
 mod script;
 mod sentinel;
@@ -44,6 +46,7 @@ pub use deployment::{Deployment, deployment};
 pub(crate) use failure::{Failure, Reply};
 pub(crate) use join::join;
 pub(crate) use mailbox::Heard;
+pub(crate) use resolve::Resolver;
 pub(crate) use resp::Value;
 pub(crate) use script::{Call, Order, OwnedCall, Script};
 pub(crate) use subscription::Subscription;
@@ -55,6 +58,21 @@ use crate::{Address, Options};
 
 /// The scheme in errors.
 pub(crate) const SCHEME: &str = "redis";
+
+/// Times that are not part of any call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timing {
+    /// After this long without a word the server of a subscriber is asked for one: half-open connections say nothing.
+    pub(crate) silence: Duration,
+    /// How long a channel stays after the last one left: short locks that are contended would churn.
+    pub(crate) linger: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { silence: Duration::from_secs(10), linger: Duration::from_secs(5) }
+    }
+}
 
 /// The servers, as the backend sees them.
 #[derive(Clone, Debug)]

@@ -175,11 +175,12 @@ async fn ask_one(by: Connector, at: Address, name: String, limit: Duration) -> R
     let trouble = |why: &dyn std::fmt::Display| Failure::NotExecuted(format!("sentinel {at}: {why}"));
     let mut out = Vec::new();
     request(&mut out, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name.as_bytes()]);
+    let limit = limit / 2;
     let asked = async {
         let (mut wire, _) = by.connect(&at, limit).await?;
         wire.ask(&out, 1).await.map_err(|e| trouble(&e))
     };
-    let reply = match tokio::time::timeout(limit / 2, asked).await {
+    let reply = match tokio::time::timeout(limit, asked).await {
         Ok(replies) => replies?.remove(0),
         Err(_) => return Err(trouble(&"no answer in time")),
     };

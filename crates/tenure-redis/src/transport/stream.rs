@@ -11,7 +11,8 @@ use tokio::net::TcpStream;
 use tokio::net::UnixStream;
 use tokio_rustls::client::TlsStream;
 
-use super::resp::{Input, Value};
+use super::input::Input;
+use super::resp::Value;
 
 #[derive(Debug)]
 pub(crate) enum Stream {

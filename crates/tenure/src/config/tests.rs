@@ -27,6 +27,11 @@ fn a_key_of_a_stronger_source_wins() {
     assert_eq!(says(&both), "type=redis nodes=a password=y lease=5s poll=1s");
     let all = both.url("redis://b?poll=2s").unwrap();
     assert_eq!(says(&all), "type=redis nodes=b lease=5s poll=2s", "no password goes to another server");
+    let file = toml("type = 'redis'\nnodes = 'a'\npassword_file = '/x'").unwrap();
+    let word = env(file, &[("TENURE_PASSWORD", "y")]).unwrap();
+    assert_eq!(says(&word), "type=redis nodes=a password=y");
+    let file = env(word, &[("TENURE_PASSWORD_FILE", "/z")]).unwrap();
+    assert_eq!(says(&file), "type=redis nodes=a password_file=/z");
 }
 
 #[test]
@@ -246,6 +251,9 @@ fn files_are_beside_the_configuration() {
     assert!(error.starts_with(&format!("{}:4: ca: {}: ", file.display(), at("ca.pem"))), "{error}");
     std::fs::write(at("ca.pem"), "").unwrap();
     config.check().unwrap();
+    std::fs::write(&file, "type = 'redis'\nnodes = 'a'\npassword_file = 'word'").unwrap();
+    let error = Config::from_file(&file).unwrap().check().unwrap_err().to_string();
+    assert!(error.starts_with(&format!("{}:3: password_file: {}: ", file.display(), at("word"))), "{error}");
     let missing = Config::from_file(at("none.toml")).unwrap_err().to_string();
     assert!(missing.contains("none.toml: cannot be read"), "{missing}");
 }
@@ -304,6 +312,7 @@ fn example(key: &str) -> &'static str {
     match key {
         "tls" => "true",
         "chroot" | "path" | "socket" | "ca" | "cert" | "key" => "/x",
+        "password_file" | "sentinel_password_file" => "/x",
         "layout" => "plain",
         "fence" => "redisson",
         "acl" => "open",

@@ -58,22 +58,12 @@ impl Given {
                 "missing: the name of the master behind the sentinels, as in redis+sentinel://host,host/NAME",
             )
         })?;
-        let user = self.take("sentinel_user");
-        let password = self.take("sentinel_password");
-        needs_password(user.as_ref(), password.as_ref())?;
-        Ok(Sentinels {
-            addresses,
-            master: master.text,
-            user: user.map(|u| u.text),
-            password: password.map(|p| Secret::from(p.text)),
-        })
+        let (user, password) = self.login("sentinel_user", "sentinel_password", "sentinel_password_file")?;
+        Ok(Sentinels { addresses, master: master.text, user, password })
     }
 
     fn redis_options(&mut self, line_tls: bool, options: &mut Options) -> Result<()> {
-        let (user, password) = (self.take("user"), self.take("password"));
-        needs_password(user.as_ref(), password.as_ref())?;
-        options.user = user.map(|u| u.text);
-        options.password = password.map(|p| Secret::from(p.text));
+        (options.user, options.password) = self.login("user", "password", "password_file")?;
         if let Some(db) = self.take("db") {
             options.db = db.number("the number of a database")?;
             if options.db != 0 && matches!(options.topology, Topology::Cluster(_)) {
@@ -103,13 +93,21 @@ impl Given {
         options.tls = files.map(|Files { ca, identity }| Tls { ca, identity });
         Ok(())
     }
-}
 
-/// Without a password nobody logs in, and the name of the user would mean nothing.
-fn needs_password(user: Option<&Setting>, password: Option<&Setting>) -> Result<()> {
-    match (user, password) {
-        (Some(user), None) => Err(user.wrong("given without a password")),
-        _ => Ok(()),
+    /// A user and a password, or the file in which that stands. Without a password nobody logs in, and the name of the
+    /// user would mean nothing.
+    fn login(&mut self, user: &str, password: &str, file: &str) -> Result<(Option<String>, Option<Secret>)> {
+        let (user, word, file) = (self.take(user), self.take(password), self.take(file));
+        let password = match (word, file) {
+            (Some(_), Some(file)) => return Err(file.wrong(format!("{password} is given as well"))),
+            (Some(word), None) => Some(Secret::from(word.text)),
+            (None, Some(file)) => Some(Secret::file(file.text)),
+            (None, None) => None,
+        };
+        match user {
+            Some(user) if password.is_none() => Err(user.wrong("given without a password")),
+            user => Ok((user.map(|user| user.text), password)),
+        }
     }
 }
 
@@ -156,6 +154,14 @@ mod tests {
         let Topology::Sentinel(s) = &sentinel.topology else { panic!("{sentinel:?}") };
         assert_eq!((s.addresses.len(), &*s.master, sentinel.db), (2, "main", 3));
         assert_eq!((s.addresses[0].to_string(), s.password.is_some()), ("a:26379".into(), true));
+        let file = options("redis://me@h?password_file=/run/secrets/word").unwrap();
+        assert_eq!(
+            (file.user.as_deref(), file.password),
+            (Some("me"), Some(Secret::file("/run/secrets/word")))
+        );
+        let sentinel = options("redis+sentinel://a/main?password_file=/p&sentinel_password_file=/s").unwrap();
+        let Topology::Sentinel(s) = &sentinel.topology else { panic!("{sentinel:?}") };
+        assert_eq!((&sentinel.password, &s.password), (&Some(Secret::file("/p")), &Some(Secret::file("/s"))));
         let cluster = options("redis+cluster://a,b,c").unwrap();
         assert!(matches!(&cluster.topology, Topology::Cluster(all) if all.len() == 3));
         let unix = options("redis+unix:/run/redis.sock?db=1").unwrap();
@@ -181,6 +187,7 @@ mod tests {
             ("redis://h?prefix=%zz", "percent"),
             ("redis+unix:", "path of a socket"),
             ("redis://me@h", "without a password"),
+            ("redis://:pw@h?password_file=/x", "password_file: password is given as well"),
             ("redis://h/1?db=2", "twice"),
             ("redis://a,,b", "redis+cluster"),
             ("redis+cluster://a,,b", "an address is empty"),

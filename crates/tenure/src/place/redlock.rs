@@ -16,6 +16,9 @@ use crate::keys::{Key, Type};
 /// What nodes that were restarted keep out for longer than.
 const LONGER: Duration = Duration::from_secs(1);
 
+const LOGIN: [&str; 3] = ["user", "password", "password_file"];
+const SENTINEL_LOGIN: [&str; 3] = ["sentinel_user", "sentinel_password", "sentinel_password_file"];
+
 /// A quorum that an address names, not yet opened.
 pub(super) struct Nodes {
     nodes: Vec<Options>,
@@ -45,7 +48,7 @@ impl Given {
             nodes.push(parsed);
         }
         let any_sentinel = nodes.iter().any(|n| matches!(n.topology, Topology::Sentinel(_)));
-        let unused = ["sentinel_user", "sentinel_password"].into_iter().find_map(|key| common.get(key));
+        let unused = SENTINEL_LOGIN.into_iter().find_map(|key| common.get(key));
         match unused {
             Some(unused) if !any_sentinel => Err(unused.wrong("no node is behind sentinels")),
             _ => Ok(Place::Redlock(Box::new(Nodes { nodes, options }))),
@@ -69,11 +72,11 @@ impl Given {
         };
         let mut mine = self.clone();
         // A login is taken as a whole.
-        if own.get("user").or(own.get("password")).is_some() {
-            mine.forget(&["user", "password"]);
+        if LOGIN.into_iter().any(|key| own.get(key).is_some()) {
+            mine.forget(&LOGIN);
         }
         if own.get("type").is_some_and(|t| t.text != Type::RedisSentinel.name()) {
-            mine.forget(&["sentinel_user", "sentinel_password"]);
+            mine.forget(&SENTINEL_LOGIN);
         }
         mine.replace(own);
         let (kind, setting) = mine.kind()?;
@@ -213,6 +216,9 @@ mod tests {
             assert_eq!(node.restart_delay, Some(Duration::from_secs(61)));
         }
         assert_eq!(all.options, QuorumOptions::default());
+        let mixed = nodes("redlock://redis://:own@a,redis://b?password_file=/run/word").unwrap();
+        let passwords: Vec<_> = mixed.nodes.iter().map(|node| node.password.clone()).collect();
+        assert_eq!(passwords, [Some("own".into()), Some(tenure_redis::Secret::file("/run/word"))]);
     }
 
     #[test]

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use crate::transport::input::{Input, LARGEST};
 use crate::transport::link::{Link, Terms};
-use crate::transport::resp::{parse, request};
+use crate::transport::resp::request;
 use crate::transport::stream::{Stream, Wire};
 use crate::transport::{Failure, To, Transport, Value};
 use crate::{Address, Options, Topology};
@@ -34,11 +35,10 @@ impl Fake {
 }
 
 fn serve(mut client: TcpStream, answer: &dyn Fn(&str) -> String) {
-    let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
-    while let Ok(n @ 1..) = client.read(&mut buffer) {
-        seen.extend_from_slice(&buffer[..n]);
-        while let Some((command, length)) = parse(&seen).unwrap() {
-            seen.drain(..length);
+    let mut seen = Input::new();
+    while let Ok(n @ 1..) = client.read(seen.room()) {
+        seen.filled(n);
+        while let Some(command) = seen.next().unwrap() {
             let words: Vec<_> = command.array().unwrap().iter().filter_map(Value::text).collect();
             let words = words.join(" ").to_uppercase();
             let reply = match words.as_str() {
@@ -92,6 +92,87 @@ async fn one_that_greets_and_goes_is_called_on_less_and_less() {
     .await;
     // Pauses of 10 ms to begin with, each twice the one before, and by chance as short as half of that.
     assert!(began.elapsed() > Duration::from_millis(500), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_subscriber_that_is_shown_the_door_comes_back_less_and_less() {
+    let goodbyes = Arc::new(AtomicUsize::new(0));
+    let count = goodbyes.clone();
+    let fake = Fake::start(move |words, _| match words {
+        "PING" => "+PONG".to_owned(),
+        _ => {
+            assert_eq!(words, "SUBSCRIBE C");
+            count.fetch_add(1, SeqCst);
+            String::new()
+        }
+    });
+    let options = Options::new(Topology::Standalone(fake.address.clone()));
+    let transport = Transport::open(options).await.unwrap();
+    let began = Instant::now();
+    // As a waiter does that must not miss a message.
+    testbed::until("it was shown the door often", || async {
+        let shown = transport.subscribe(b"c", b"").await;
+        assert!(matches!(shown, Err(Failure::NotExecuted(_))), "{shown:?}");
+        goodbyes.load(SeqCst) >= 8
+    })
+    .await;
+    // As above.
+    assert!(began.elapsed() > Duration::from_millis(500), "8 connects in {:?}", began.elapsed());
+}
+
+/// Greets as it should, and then sends a reply that has this head and goes on with the same for as long as anybody
+/// reads. How many bytes could be sent is counted.
+fn liar(head: &'static str, again: String) -> (Address, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = Address::tcp("127.0.0.1", listener.local_addr().unwrap().port());
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = sent.clone();
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            let (mut seen, again, count) = (Input::new(), again.clone().into_bytes(), count.clone());
+            std::thread::spawn(move || {
+                while let Ok(n @ 1..) = client.read(seen.room()) {
+                    seen.filled(n);
+                    while let Some(command) = seen.next().unwrap() {
+                        let word = command.array().unwrap()[0].text().unwrap().to_owned();
+                        let known = [("CLIENT", "+OK\r\n"), ("INFO", "$-1\r\n"), ("PING", "+PONG\r\n")];
+                        let known = known.iter().find(|(name, _)| *name == word);
+                        let reply = known.map_or(head, |(_, reply)| reply);
+                        client.write_all(reply.as_bytes()).unwrap();
+                        while known.is_none() && !again.is_empty() && count.load(SeqCst) < 256 << 20 {
+                            match client.write(&again) {
+                                Ok(n @ 1..) => drop(count.fetch_add(n, SeqCst)),
+                                _ => return,
+                            }
+                        }
+                    }
+                }
+            });
+        }
+    });
+    (address, sent)
+}
+
+#[tokio::test]
+async fn a_reply_has_a_largest_size() {
+    for (head, again, says) in [
+        ("*1000000\r\n", format!("$65536\r\n{}\r\n", "x".repeat(65536)), "more than 64 MiB"),
+        ("*1000000000\r\n", ":1\r\n".repeat(1000), "more than 1048576 values"),
+        ("$536870912\r\n", "x".repeat(1 << 20), "more than 64 MiB"),
+        ("+", "x".repeat(1000), "line of more than 64 KiB"),
+        ("", "*2\r\n".repeat(1000), "nested more than 32 deep"),
+        // Nothing but the word for it.
+        ("$536870912\r\n", String::new(), "more than 64 MiB"),
+    ] {
+        let (address, sent) = liar(head, again);
+        let transport =
+            Transport::open(super::server::patient(Options::new(Topology::Standalone(address)))).await;
+        let told = transport.unwrap().command(To::Key(b""), &[b"GET", b"k"]).await;
+        assert!(matches!(&told, Err(Failure::Unknown(why)) if why.contains(says)), "{head:?}: {told:?}");
+        // What the sockets have taken meanwhile is not counted.
+        let sent = sent.load(SeqCst);
+        assert!(sent <= LARGEST + (16 << 20), "{head:?}: {sent} bytes were read");
+    }
 }
 
 /// A cluster of one that answers to questions about itself with `says`.

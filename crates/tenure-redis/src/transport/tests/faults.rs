@@ -13,7 +13,6 @@ use testbed::{FAR, PATIENCE, Resp, done as ended, until, wait_until, within};
 use super::count;
 use super::proxy::{Proxy, Replies};
 use super::server::{Server, command, hasty, open, patient};
-use crate::transport::listen::SILENCE;
 use crate::transport::{Call, Failure, Order, Placed, Transport, Value};
 use crate::{Address, Options};
 
@@ -205,6 +204,18 @@ async fn killed_connections_are_opened_anew_unseen() {
             until("noticed though idle", || async { before.is_dead() }).await;
         }
     }
+}
+
+/// The call that was alone has read its answer, and nobody else is registered to read.
+#[tokio::test]
+async fn the_end_of_an_idle_connection_is_noticed_however_long_calls_may_take() {
+    let server = Server::start();
+    let transport = Transport::open(Options { timeout: FAR, ..server.options() }).await.unwrap();
+    let other = Transport::open(Options { client_name: "other".into(), ..server.options() }).await.unwrap();
+    transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
+    let link = transport.hub.home().unwrap().lane(&server.address()).ready().unwrap();
+    command(&other, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
+    until("noticed though idle", || async { link.is_dead() }).await;
 }
 
 #[tokio::test]
@@ -487,6 +498,13 @@ async fn a_clock_that_jumps_does_no_harm() {
 
 #[tokio::test]
 async fn a_silent_subscriber_connection_is_found_out() {
+    for spoiled in [Replies::Swallow, Replies::Trickle(Duration::from_secs(1))] {
+        found_out(spoiled).await;
+    }
+}
+
+/// A word that is not complete is none: it proves nothing, and may never be.
+async fn found_out(spoiled: Replies) {
     let server = Server::start();
     let proxy = Proxy::before(server.port);
     let transport = open(hasty(proxy.options())).await;
@@ -499,7 +517,7 @@ async fn a_silent_subscriber_connection_is_found_out() {
         }
     })
     .await;
-    proxy.set(Replies::Swallow);
+    proxy.set(spoiled);
     let before = proxy.connections.load(SeqCst);
     let other = server.open().await;
     assert_eq!(command(&other, &["PUBLISH", "c", "lost"]).await, Value::Int(1));
@@ -508,7 +526,7 @@ async fn a_silent_subscriber_connection_is_found_out() {
         () = until("found out", || std::future::ready(proxy.connections.load(SeqCst) > before)) => {}
         heard = next.as_mut() => panic!("{heard:?}"),
     }
-    assert!(began.elapsed() >= SILENCE, "it is left alone for a while");
+    assert!(began.elapsed() >= proxy.options().timing.silence, "it is left alone for a while");
     proxy.set(Replies::Pass);
     assert_eq!(within("told", next).await, crate::transport::Heard::Again);
 }

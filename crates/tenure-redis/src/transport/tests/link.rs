@@ -1,12 +1,22 @@
 //! One link under calls that come, go and are left.
 
-use std::time::Instant;
+use std::future::Future;
+use std::net::TcpListener;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
 
-use testbed::{until, within};
+use tenure_core::{ClientId, HoldId};
+use testbed::{FAR, until, within};
 
 use super::server::{Server, command};
 use super::{COUNT, count};
-use crate::transport::ear::LINGER;
+use crate::Address;
+use crate::transport::attempts::Attempts;
+use crate::transport::link::{Link, Terms};
+use crate::transport::resp::request;
+use crate::transport::stream::{Stream, Wire};
 use crate::transport::{Heard, Order, OwnedCall, Value};
 
 #[tokio::test]
@@ -81,10 +91,43 @@ async fn messages_are_heard() {
         command(&transport, &["PUBSUB", "NUMSUB", "news"]).await.array().unwrap()[1] == Value::Int(0)
     })
     .await;
-    assert!(left.elapsed() >= LINGER, "it stays for a while");
+    assert!(left.elapsed() >= server.options().timing.linger, "it stays for a while");
     // Now the connection serves nobody.
     until("it ends", || async {
         command(&transport, &["CLIENT", "LIST"]).await.text().unwrap().matches("name=tenure").count() == 1
     })
     .await;
+}
+
+/// How many records of attempts are looked at when a connection ends with so many in flight.
+async fn cost_of_a_cut(n: u64, lease: Duration) -> u64 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let _server = listener.accept().unwrap();
+    let attempts = Arc::new(Attempts::default());
+    let to = Address::tcp("127.0.0.1", listener.local_addr().unwrap().port());
+    let link = Link::new(to, Wire::new(Stream::Tcp(stream)), None, attempts.clone());
+    let client = ClientId::new();
+    let mut replies = Vec::new();
+    for n in 0..n {
+        let attempt = Some((HoldId { client, n }, lease));
+        let terms = Terms { attempt, ..Terms::new(1, Instant::now() + FAR) };
+        replies.push(link.send(terms, |out| request(out, &[b"PING"])));
+    }
+    // One writes for all of them.
+    let mut last = pin!(replies.pop().unwrap().pushing());
+    assert!(last.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let before = attempts.looked();
+    link.close("cut");
+    assert_eq!(attempts.len() as u64, if lease.is_zero() { 0 } else { n }, "each may still come");
+    attempts.looked() - before
+}
+
+/// All of them would stand still for as long: whoever has many in flight has them on one runtime.
+#[tokio::test]
+async fn a_cut_costs_no_more_than_what_was_in_flight() {
+    for lease in [FAR, Duration::ZERO] {
+        let (few, many) = (cost_of_a_cut(250, lease).await, cost_of_a_cut(1000, lease).await);
+        assert!(many <= 5 * few, "{few} records looked at for 250 attempts, {many} for 1000");
+    }
 }

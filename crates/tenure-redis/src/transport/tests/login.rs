@@ -3,14 +3,17 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tenure_core::Error;
+use testbed::until;
 
 use super::count;
 use super::server::{Server, command, free_port, patient};
 use crate::transport::{Failure, To, Transport, Value};
-use crate::{Address, Options, Tls, Topology};
+use crate::{Address, Login, Options, Secret, Tls, Topology};
 
 #[tokio::test]
 async fn through_a_unix_socket() {
@@ -38,6 +41,127 @@ async fn log_in_and_databases() {
     assert_eq!(narrow.command(To::Key(b"k"), &[b"GET", b"none"]).await, Ok(Value::Nil));
     let refused = narrow.subscribe(b"secret", b"").await;
     assert!(matches!(&refused, Err(Failure::Refused(reply)) if reply.code == "NOPERM"), "{refused:?}");
+}
+
+async fn admin(server: &Server, password: &str) -> Transport {
+    let options = Options {
+        client_name: "admin".into(),
+        password: Some(password.to_owned().into()),
+        ..server.options()
+    };
+    Transport::open(options).await.unwrap()
+}
+
+/// A new password, and all who came in with the old one are out.
+async fn rotate(admin: &Transport, password: &str) {
+    command(admin, &["CONFIG", "SET", "requirepass", password]).await;
+    command(admin, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
+    command(admin, &["CLIENT", "KILL", "TYPE", "pubsub", "SKIPME", "yes"]).await;
+}
+
+/// Calls and subscriptions fail for now, and not for good.
+async fn locked_out(transport: &Transport) {
+    // One may have found the end of its connection.
+    let mut outcomes = Vec::new();
+    until("told", || async { transport.call(count(&[b"k"], &[b"1"])).await.is_err() }).await;
+    for _ in 0..3 {
+        outcomes.push(transport.call(count(&[b"k"], &[b"1"])).await.map(drop));
+        outcomes.push(transport.subscribe(b"c", b"k").await.map(drop));
+    }
+    for outcome in outcomes {
+        assert!(
+            matches!(&outcome, Err(Failure::NotExecuted(why)) if why.contains("WRONGPASS")),
+            "{outcome:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_password_that_was_right_once_is_not_wrong_for_good() {
+    let server = Server::with(&["--requirepass", "old"]);
+    let admin = admin(&server, "old").await;
+    let options = Options { password: Some("old".into()), ..server.options() };
+    let transport = Transport::open(options).await.unwrap();
+    rotate(&admin, "new").await;
+    locked_out(&transport).await;
+    rotate(&admin, "old").await;
+    until("let in again", || async { transport.call(count(&[b"k"], &[b"1"])).await.is_ok() }).await;
+}
+
+#[tokio::test]
+async fn a_password_file_is_read_at_each_connect() {
+    let server = Server::with(&["--requirepass", "old"]);
+    let admin = admin(&server, "old").await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password");
+    let options = Options { password: Some(Secret::file(&file)), ..server.options() };
+    let refused = Transport::open(options.clone()).await;
+    let named = |why: &str| why.contains(file.to_str().unwrap());
+    assert!(matches!(&refused, Err(Error::Config(why)) if named(why)), "{refused:?}");
+    std::fs::write(&file, "old\n").unwrap();
+    let transport = Transport::open(options).await.unwrap();
+    rotate(&admin, "new").await;
+    locked_out(&transport).await;
+    std::fs::write(&file, "new\n").unwrap();
+    until("let in again", || async { transport.call(count(&[b"k"], &[b"1"])).await.is_ok() }).await;
+    assert!(transport.subscribe(b"c", b"k").await.is_ok());
+}
+
+#[tokio::test]
+async fn a_callback_is_asked_at_each_connect() {
+    let server = Server::with(&["--requirepass", "old"]);
+    let admin = admin(&server, "old").await;
+    command(&admin, &["ACL", "SETUSER", "app-1", "on", ">one", "~*", "&*", "+@all"]).await;
+    let (login, asked) = (Arc::new(Mutex::new(None)), Arc::new(AtomicUsize::new(0)));
+    let options = {
+        let (login, asked) = (login.clone(), asked.clone());
+        server.options().with_credentials(move || {
+            asked.fetch_add(1, SeqCst);
+            let login: Option<Login> = login.lock().unwrap().clone();
+            async move { login.ok_or("the vault is sealed") }
+        })
+    };
+    let refused = Transport::open(options.clone()).await;
+    let sealed = |why: &str| why.contains("the vault is sealed");
+    assert!(matches!(&refused, Err(Error::Unavailable { reason, .. }) if sealed(reason)), "{refused:?}");
+    *login.lock().unwrap() = Some(Login::user("app-1", "one"));
+    let transport = Transport::open(options).await.unwrap();
+    assert_eq!(command(&transport, &["ACL", "WHOAMI"]).await.text(), Some("app-1"));
+    let before = asked.load(SeqCst);
+    command(&transport, &["PING"]).await;
+    assert_eq!(asked.load(SeqCst), before, "not for each call");
+    // The server ends the connections of a user that is no more.
+    command(&admin, &["ACL", "SETUSER", "app-2", "on", ">two", "~*", "&*", "+@all"]).await;
+    command(&admin, &["ACL", "DELUSER", "app-1"]).await;
+    locked_out(&transport).await;
+    *login.lock().unwrap() = None;
+    let closed = transport.call(count(&[b"k"], &[b"1"])).await;
+    assert!(matches!(&closed, Err(Failure::NotExecuted(why)) if sealed(why)), "{closed:?}");
+    *login.lock().unwrap() = Some(Login::user("app-2", "two"));
+    until("let in again", || async { transport.call(count(&[b"k"], &[b"1"])).await.is_ok() }).await;
+}
+
+/// One that has no leader, is about to start, or has too many clients.
+#[tokio::test]
+async fn a_server_that_closes_at_once_is_away_and_not_wrong() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let goodbyes = [&b""[..], b"+O", b"-ERR max number of clients reached\r\n"];
+    std::thread::spawn(move || {
+        for (mut client, goodbye) in listener.incoming().flatten().zip(goodbyes.iter().cycle()) {
+            let _ = client.write_all(goodbye);
+        }
+    });
+    let transport =
+        Transport::new(patient(Options::new(Topology::Standalone(Address::tcp("127.0.0.1", port))))).unwrap();
+    for _ in 0..6 {
+        let reached = transport.reach().await;
+        assert!(matches!(&reached, Err(Error::Unavailable { .. })), "{reached:?}");
+        let called = transport.call(count(&[b"k"], &[b"1"])).await;
+        assert!(matches!(&called, Err(Failure::NotExecuted(_))), "{called:?}");
+        let heard = transport.subscribe(b"c", b"k").await;
+        assert!(matches!(&heard, Err(Failure::NotExecuted(_))), "{heard:?}");
+    }
 }
 
 /// A certificate authority, and a server's certificate from it.

@@ -5,6 +5,7 @@ mod fake;
 mod faults;
 mod link;
 mod login;
+mod names;
 mod proxy;
 mod replicas;
 mod replies;

@@ -103,7 +103,7 @@ async fn a_stopped_server_is_unknown_in_time() {
     assert!(matches!(second, Err(Failure::NotExecuted(_))), "no handshake: {second:?}");
 }
 
-fn signal(pid: u32, name: &str) {
+pub(super) fn signal(pid: u32, name: &str) {
     let sent = std::process::Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
     assert!(sent.unwrap().success());
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use testbed::{PATIENCE, within};
 
-use crate::transport::{To, Transport, Value};
+use crate::transport::{Timing, To, Transport, Value};
 use crate::{Address, Options, Topology};
 
 pub(super) struct Server {
@@ -154,9 +154,12 @@ pub(super) async fn command(transport: &Transport, words: &[&str]) -> Value {
     transport.command(To::Key(b""), &words).await.unwrap()
 }
 
+/// Shorter than in earnest, where something is waited for that takes as long.
+const TIMING: Timing = Timing { silence: Duration::from_secs(2), linger: Duration::from_secs(1) };
+
 /// No call takes as long as it may unless it hangs.
 pub(super) fn patient(options: Options) -> Options {
-    Options { timeout: Duration::from_secs(60), ..options }
+    Options { timeout: Duration::from_secs(60), timing: TIMING, ..options }
 }
 
 /// Whose calls run out of time where nobody answers.

@@ -1,6 +1,7 @@
 //! B. Network and connection: a proxy between the client and the server does what networks do.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::{Backend, Client, Error, Kind, LostReason};
@@ -27,6 +28,28 @@ async fn a_request_that_cannot_leave_is_unavailable() {
     bench.redis.restart_empty().unwrap();
     until("it works again", || async { client.lock("x").try_acquire().await.is_ok_and(|g| g.is_some()) })
         .await;
+}
+
+/// B21. As without a leader, or behind a balancer that has nobody to pass it on to.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_closes_at_once_is_tried_again_within_the_call() {
+    let bench = Bench::start();
+    let network = bench.network();
+    network.proxy.set(Way::ToServer, Rule::CutAfter(0));
+    let error = Redis::open(network.options()).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    let mut patient = settings();
+    (patient.call_timeout, patient.outage) = (FAR, FAR);
+    let client = Client::with(Arc::new(Redis::new(network.options()).unwrap()), patient);
+    let (tries, waits) = (client.lock("x"), client.lock("y"));
+    let tries = tokio::spawn(async move { tries.try_acquire().await });
+    let waits = tokio::spawn(async move { waits.acquire().await });
+    let before = network.proxy.accepted();
+    seen("it was tried again", || network.proxy.accepted() >= before + 5).await;
+    assert!(!tries.is_finished() && !waits.is_finished());
+    network.proxy.heal();
+    assert!(done("the try", tries).await.unwrap().is_some());
+    drop(done("the wait", waits).await.unwrap());
 }
 
 /// B1. It left and never arrived: nobody can know, and the repeat has the same id.

@@ -1,0 +1,336 @@
+//! Bytes received, and the replies in them. A reply may come in any pieces; each part of it is parsed once, when it is
+//! there.
+//!
+//! The server's word for a length is worth no memory: it grows with the bytes that came, and up to a bound. A server that
+//! lies, or a value that somebody else put there, must not take the process with it.
+
+use super::failure::Reply;
+use super::resp::Value;
+
+/// What came is not this format, or more than any reply to us: the connection is of no use any more.
+#[derive(PartialEq, Debug)]
+pub(crate) struct Garbled(pub(crate) &'static str);
+
+/// The most bytes of one reply.
+pub(super) const LARGEST: usize = 64 << 20;
+/// The most values in one reply, those inside others included: a value takes more memory than the bytes that say it.
+const MOST: usize = 1 << 20;
+/// How deep arrays may be nested.
+const DEEPEST: usize = 32;
+/// The longest line: a status, an error, a number or a length.
+const LONGEST_LINE: usize = 64 << 10;
+
+const TOO_LARGE: Garbled = Garbled("a reply of more than 64 MiB");
+const TOO_MANY: Garbled = Garbled("a reply of more than 1048576 values");
+const TOO_DEEP: Garbled = Garbled("a reply with arrays nested more than 32 deep");
+const TOO_LONG: Garbled = Garbled("a reply with a line of more than 64 KiB");
+
+#[derive(Debug)]
+pub(crate) struct Input {
+    /// Initialised throughout; in use from `start` to `end`.
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Arrays that have begun, each inside the one before.
+    open: Vec<Open>,
+    /// How many bytes of the current reply were parsed.
+    taken: usize,
+    /// How many values are in its arrays, those that are only announced included.
+    values: usize,
+}
+
+/// An array of which some items are still to come.
+#[derive(Debug)]
+struct Open {
+    items: Vec<Value>,
+    left: usize,
+}
+
+const SMALL: usize = 4 << 10;
+/// What is kept for the next reply after a longer one.
+const KEPT: usize = 64 << 10;
+
+impl Input {
+    pub(crate) fn new() -> Self {
+        Self { bytes: vec![0; SMALL], start: 0, end: 0, open: Vec::new(), taken: 0, values: 0 }
+    }
+
+    /// Room to read into; [`Input::filled`] says how much was.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+            self.bytes.truncate(KEPT);
+            self.bytes.shrink_to(KEPT);
+        }
+        if self.end == self.bytes.len() {
+            if self.start > 0 {
+                self.bytes.copy_within(self.start..self.end, 0);
+                (self.start, self.end) = (0, self.end - self.start);
+            } else {
+                self.bytes.resize((self.bytes.len() * 2).min(LARGEST), 0);
+            }
+        }
+        &mut self.bytes[self.end..]
+    }
+
+    pub(crate) fn filled(&mut self, n: usize) {
+        self.end += n;
+    }
+
+    /// The next reply, once all of it is there.
+    pub(crate) fn next(&mut self) -> Result<Option<Value>, Garbled> {
+        loop {
+            let left = LARGEST - self.taken;
+            let Some((part, length)) = part(&self.bytes[self.start..self.end], left)? else {
+                return Ok(None);
+            };
+            self.start += length;
+            self.taken += length;
+            let value = match part {
+                Part::Whole(value) => value,
+                Part::Array(0) => Value::Array(Vec::new()),
+                Part::Array(left) if left > MOST - self.values => return Err(TOO_MANY),
+                Part::Array(_) if self.open.len() == DEEPEST => return Err(TOO_DEEP),
+                Part::Array(left) => {
+                    self.values += left;
+                    self.open.push(Open { items: Vec::new(), left });
+                    continue;
+                }
+            };
+            if let Some(reply) = self.complete(value) {
+                (self.taken, self.values) = (0, 0);
+                return Ok(Some(reply));
+            }
+        }
+    }
+
+    /// Puts a value where it belongs. The whole reply if that was its last one.
+    fn complete(&mut self, mut value: Value) -> Option<Value> {
+        loop {
+            let Some(array) = self.open.last_mut() else { return Some(value) };
+            array.items.push(value);
+            array.left -= 1;
+            if array.left > 0 {
+                return None;
+            }
+            value = Value::Array(self.open.pop()?.items);
+        }
+    }
+}
+
+/// A value, or the beginning of an array of so many.
+enum Part {
+    Whole(Value),
+    Array(usize),
+}
+
+/// The first part in `bytes` and its length, or `None` if it is not all there yet. No more than `most` bytes.
+fn part(bytes: &[u8], most: usize) -> Result<Option<(Part, usize)>, Garbled> {
+    let Some(line) = line(bytes)? else {
+        return if bytes.len() < most { Ok(None) } else { Err(TOO_LARGE) };
+    };
+    let mut length = line.len() + 2;
+    let Some((mark, line)) = line.split_first() else { return Err(Garbled("an empty line")) };
+    let part = match mark {
+        b'+' => Part::Whole(Value::Simple(String::from_utf8_lossy(line).into_owned())),
+        b'-' => Part::Whole(Value::Error(Reply::new(&String::from_utf8_lossy(line)))),
+        b':' => Part::Whole(Value::Int(integer(line)?)),
+        b'$' => match announced(line)? {
+            None => Part::Whole(Value::Nil),
+            Some(size) => {
+                if size > most.saturating_sub(length + 2) {
+                    return Err(TOO_LARGE);
+                }
+                let Some(bulk) = bytes.get(length..length + size + 2) else { return Ok(None) };
+                let Some(bulk) = bulk.strip_suffix(b"\r\n") else {
+                    return Err(Garbled("a string does not end where it should"));
+                };
+                length += size + 2;
+                Part::Whole(Value::Bulk(bulk.to_vec()))
+            }
+        },
+        b'*' => announced(line)?.map_or(Part::Whole(Value::Nil), Part::Array),
+        _ => return Err(Garbled("not a reply of a Redis server")),
+    };
+    if length > most {
+        return Err(TOO_LARGE);
+    }
+    Ok(Some((part, length)))
+}
+
+/// The first line, without its end.
+fn line(bytes: &[u8]) -> Result<Option<&[u8]>, Garbled> {
+    let Some(end) = bytes.iter().take(LONGEST_LINE).position(|b| *b == b'\r') else {
+        return if bytes.len() < LONGEST_LINE { Ok(None) } else { Err(TOO_LONG) };
+    };
+    match bytes.get(end + 1) {
+        None => Ok(None),
+        Some(b'\n') => Ok(Some(&bytes[..end])),
+        Some(_) => Err(Garbled("a line does not end as it should")),
+    }
+}
+
+fn integer(line: &[u8]) -> Result<i64, Garbled> {
+    std::str::from_utf8(line).ok().and_then(|l| l.parse().ok()).ok_or(Garbled("not a number"))
+}
+
+/// A length; `None` where there is nothing.
+fn announced(line: &[u8]) -> Result<Option<usize>, Garbled> {
+    match integer(line)? {
+        -1 => Ok(None),
+        length => usize::try_from(length).map(Some).map_err(|_| Garbled("a negative length")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::resp::{head, word};
+    use super::*;
+
+    fn encode(value: &Value, out: &mut Vec<u8>) {
+        match value {
+            Value::Nil => out.extend_from_slice(b"$-1\r\n"),
+            Value::Int(n) => out.extend_from_slice(format!(":{n}\r\n").as_bytes()),
+            Value::Bulk(bytes) => word(out, bytes),
+            Value::Simple(text) => out.extend_from_slice(format!("+{text}\r\n").as_bytes()),
+            Value::Error(reply) => out.extend_from_slice(format!("-{}\r\n", reply.message).as_bytes()),
+            Value::Array(items) => {
+                head(out, items.len());
+                items.iter().for_each(|item| encode(item, out));
+            }
+        }
+    }
+
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Nil),
+            any::<i64>().prop_map(Value::Int),
+            prop::collection::vec(any::<u8>(), 0..40).prop_map(Value::Bulk),
+            "[a-z \\-:$*]{0,12}".prop_map(Value::Simple),
+            "[A-Z]{2,8} [a-z ]{0,12}".prop_map(|line| Value::Error(Reply::new(&line))),
+        ];
+        leaf.prop_recursive(4, 24, 5, |inner| prop::collection::vec(inner, 0..5).prop_map(Value::Array))
+    }
+
+    fn put(input: &mut Input, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let room = input.room();
+            let n = room.len().min(bytes.len());
+            room[..n].copy_from_slice(&bytes[..n]);
+            input.filled(n);
+            bytes = &bytes[n..];
+        }
+    }
+
+    /// The first reply in `bytes`.
+    fn parse(bytes: &[u8]) -> Result<Option<Value>, Garbled> {
+        let mut input = Input::new();
+        put(&mut input, bytes);
+        input.next()
+    }
+
+    /// What becomes of a reply that begins like this and goes on with the same bytes for ever, and how many bytes were
+    /// taken by then.
+    fn endless(head: &[u8], again: &[u8]) -> (Garbled, usize) {
+        let (mut input, mut sent) = (Input::new(), head.len());
+        put(&mut input, head);
+        let again = again.repeat(SMALL / again.len());
+        loop {
+            match input.next() {
+                Ok(None) => {}
+                Ok(Some(value)) => panic!("{value:?}"),
+                Err(garbled) => return (garbled, sent),
+            }
+            assert!(sent < 2 * LARGEST, "it takes whatever comes");
+            put(&mut input, &again);
+            sent += again.len();
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn values_come_in_any_pieces(sent in prop::collection::vec(values(), 1..6), cuts in prop::collection::vec(1..50_usize, 1..40)) {
+            let mut bytes = Vec::new();
+            sent.iter().for_each(|v| encode(v, &mut bytes));
+            let (mut input, mut got, mut at, mut cuts) = (Input::new(), Vec::new(), 0, cuts.iter().cycle());
+            while at < bytes.len() {
+                let n = (*cuts.next().unwrap()).min(bytes.len() - at);
+                put(&mut input, &bytes[at..at + n]);
+                at += n;
+                while let Some(value) = input.next().unwrap() {
+                    got.push(value);
+                }
+            }
+            prop_assert_eq!(got, sent);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(prop::sample::select(b"*$:+-1209\r\nab".to_vec()), 0..60)) {
+            let _ = parse(&bytes);
+        }
+    }
+
+    #[test]
+    fn cut_at_every_byte() {
+        let value = Value::Array(vec![
+            Value::Nil,
+            Value::Bulk(b"a\r\nb".to_vec()),
+            Value::Array(vec![Value::Int(-7), Value::Error(Reply::new("ERR no"))]),
+            Value::Array(vec![]),
+        ]);
+        let mut bytes = Vec::new();
+        encode(&value, &mut bytes);
+        for cut in 0..bytes.len() {
+            assert_eq!(parse(&bytes[..cut]), Ok(None), "{cut}");
+        }
+        assert_eq!(parse(&bytes), Ok(Some(value)));
+    }
+
+    #[test]
+    fn garbage_is_noticed() {
+        for bytes in ["HTTP/1.1 400\r\n", "$x\r\n", "$-2\r\n", "$1\r\nabc\r\n", "+a\rb\n", "\r\n", "*-3\r\n"]
+        {
+            assert!(parse(bytes.as_bytes()).is_err(), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_only_announced_takes_no_memory_and_too_much_is_refused_at_once() {
+        assert_eq!(parse(b"*1000000\r\n"), Ok(None));
+        assert_eq!(parse(b"*1000000000\r\n"), Err(TOO_MANY));
+        assert_eq!(parse(b"*1000000\r\n*1000000\r\n"), Err(TOO_MANY), "all values of a reply together");
+        assert_eq!(parse(b"$536870912\r\n"), Err(TOO_LARGE));
+        assert_eq!(parse(b"$9223372036854775807\r\n"), Err(TOO_LARGE));
+        assert_eq!(parse("*1\r\n".repeat(40).as_bytes()), Err(TOO_DEEP));
+        let mut input = Input::new();
+        put(&mut input, b"*1000000\r\n$60000000\r\nx");
+        assert_eq!(input.next(), Ok(None));
+        assert!(input.bytes.len() <= SMALL && input.open[0].items.capacity() == 0);
+    }
+
+    #[test]
+    fn a_reply_without_end_is_given_up() {
+        let most = LARGEST + 2 * SMALL;
+        for (head, again, why) in [
+            (&b"*1000000\r\n"[..], format!("$1000\r\n{}\r\n", "x".repeat(1000)), TOO_LARGE),
+            (b"", "*9\r\n:1\r\n:1\r\n".repeat(10), TOO_DEEP),
+            (b"+", "x".into(), TOO_LONG),
+        ] {
+            let (garbled, sent) = endless(head, again.as_bytes());
+            assert_eq!(garbled, why);
+            assert!(sent <= most, "{sent} bytes");
+        }
+    }
+
+    #[test]
+    fn a_long_reply_fits_and_its_room_is_given_back() {
+        let mut bytes = Vec::new();
+        word(&mut bytes, &[b'x'; 1_000_000]);
+        let mut input = Input::new();
+        put(&mut input, &bytes);
+        assert_eq!(input.next(), Ok(Some(Value::Bulk(vec![b'x'; 1_000_000]))));
+        assert!(input.room().len() <= KEPT && input.bytes.capacity() <= KEPT);
+    }
+}

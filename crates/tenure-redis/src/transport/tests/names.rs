@@ -1,0 +1,131 @@
+//! A name that stands for several servers, or for another one than before.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use testbed::{FAR, within};
+
+use super::count;
+use super::replicas::signal;
+use super::server::{Server, command, free_port, patient};
+use crate::transport::{Failure, Heard, Resolver, Transport, Value, join};
+use crate::{Address, Options, Sentinels, Topology};
+
+fn local(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}
+
+/// Every name stands for what is in there at the moment.
+fn named(all: &Arc<Mutex<Vec<SocketAddr>>>) -> Resolver {
+    let all = all.clone();
+    Resolver(Some(Arc::new(move |_: &str, _: u16| Ok(all.lock().unwrap().clone()))))
+}
+
+/// One that takes connections and says nothing.
+fn frozen() -> Server {
+    let server = Server::start();
+    signal(server.pid(), "STOP");
+    server
+}
+
+/// Nobody waits here for as long as a call may take; so often that the silent one was first many times.
+async fn opens(options: Options) {
+    let options = Options { timeout: FAR, ..options };
+    let all = (0..8).map(|_| async {
+        let transport = Transport::open(options.clone()).await.unwrap();
+        transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
+        transport.subscribe(b"k", b"k").await.unwrap();
+    });
+    within("the other one answers", join(all.collect())).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_silent_or_gone_is_passed_over() {
+    let (silent, live) = (frozen(), Server::start());
+    for first in [silent.port, free_port()] {
+        let all = Arc::new(Mutex::new(vec![local(first), local(live.port)]));
+        let topology = Topology::Standalone(Address::tcp("store", 1));
+        opens(Options { resolver: named(&all), ..patient(Options::new(topology)) }).await;
+    }
+}
+
+#[tokio::test]
+async fn a_sentinel_that_is_silent_is_passed_over() {
+    let (silent, master) = (frozen(), Server::start());
+    let sentinel = Server::sentinel(master.port);
+    let all = Arc::new(Mutex::new(vec![local(silent.port), local(sentinel.port)]));
+    let addresses = vec![Address::tcp("sentinels", 1)];
+    let sentinels = Sentinels { addresses, master: "it".into(), user: None, password: None };
+    opens(Options { resolver: named(&all), ..patient(Options::new(Topology::Sentinel(sentinels))) }).await;
+}
+
+#[tokio::test]
+async fn a_seed_that_is_silent_is_passed_over() {
+    let bus = free_port().to_string();
+    let (silent, live) = (frozen(), Server::with(&["--cluster-enabled", "yes", "--cluster-port", &bus]));
+    let direct = live.open().await;
+    command(&direct, &["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]).await;
+    testbed::until("it serves", || async { direct.call(count(&[b"k"], &[b"0"])).await.is_ok() }).await;
+    let all = Arc::new(Mutex::new(vec![local(silent.port), local(live.port)]));
+    let topology = Topology::Cluster(vec![Address::tcp("seeds", 1)]);
+    opens(Options { resolver: named(&all), ..patient(Options::new(topology)) }).await;
+}
+
+/// As managed servers fail over: the name moves, and the old server stays as a replica.
+#[tokio::test]
+async fn a_server_that_became_a_replica_is_left_for_the_one_its_name_stands_for() {
+    let (old, new) = (Server::start(), Server::start());
+    let all = Arc::new(Mutex::new(vec![local(old.port)]));
+    let topology = Topology::Standalone(Address::tcp("store", 1));
+    let options = Options { resolver: named(&all), ..patient(Options::new(topology)) };
+    let transport = Transport::open(options).await.unwrap();
+    transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
+    let mut heard = transport.subscribe(b"c", b"k").await.unwrap();
+    let doubt = transport.doubt();
+    *all.lock().unwrap() = vec![local(new.port)];
+    command(&old.open().await, &["REPLICAOF", "127.0.0.1", "1"]).await;
+    let mut refused = 0;
+    let placed = loop {
+        match transport.call(count(&[b"k"], &[b"1"])).await {
+            Ok(placed) => break placed,
+            Err(Failure::NotExecuted(why)) if why.contains("READONLY") => refused += 1,
+            other => panic!("{other:?}"),
+        }
+        assert!(refused < 10, "READONLY for ever");
+    };
+    assert_eq!((refused, placed.value), (1, Value::Int(1)));
+    assert!(doubt.has_changed().unwrap(), "another server may have forgotten");
+    assert_eq!(within("it listens anew", heard.next()).await, Heard::Again);
+    assert_eq!(command(&new.open().await, &["PUBLISH", "c", "x"]).await, Value::Int(1));
+    assert_eq!(within("a message", heard.next()).await, Heard::Message(b"x".to_vec()));
+}
+
+/// All of them will be told that nothing was done: none is cut off from its answer.
+#[tokio::test]
+async fn calls_in_flight_at_a_replica_have_their_answers() {
+    let server = Server::start();
+    let transport = server.open().await;
+    transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
+    command(&transport, &["REPLICAOF", "127.0.0.1", "1"]).await;
+    let calls = (0..64).map(|_| transport.call(count(&[b"k"], &[b"1"])));
+    for outcome in within("answered", join(calls.collect())).await {
+        assert!(
+            matches!(&outcome, Err(Failure::NotExecuted(why)) if why.contains("READONLY")),
+            "{outcome:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_replica_is_called_on_less_and_less() {
+    let server = Server::start();
+    let transport = server.open().await;
+    command(&transport, &["REPLICAOF", "127.0.0.1", "1"]).await;
+    let began = Instant::now();
+    for _ in 0..9 {
+        transport.call(count(&[b"k"], &[b"1"])).await.unwrap_err();
+    }
+    // Pauses of 10 ms to begin with, each twice the one before, and by chance as short as half of that.
+    assert!(began.elapsed() > Duration::from_millis(500), "{:?}", began.elapsed());
+}
