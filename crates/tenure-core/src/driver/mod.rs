@@ -214,6 +214,9 @@ struct Queue {
     waiters: VecDeque<Waiter>,
     /// When the first deadline or warning of a waiter is due.
     timer: Option<Instant>,
+    /// Who was in the way and is not here. It may still come: if an attempt is executed twice, its claim may hold the name
+    /// before it comes here to wait for it.
+    in_the_way: Option<HoldId>,
 }
 
 impl Queue {
@@ -221,7 +224,9 @@ impl Queue {
     /// that is not known yet comes first, to ask for it.
     fn push(&mut self, waiter: Waiter) {
         self.timer = waiter.times().chain(self.timer).min();
+        let holds = waiter.want.id().is_some_and(|id| self.in_the_way == Some(id));
         let at = match waiter.position {
+            _ if holds => 0,
             None if waiter.is_unplaced() => 0,
             None => self.waiters.len(),
             Some(mine) => {

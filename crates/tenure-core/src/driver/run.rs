@@ -255,16 +255,14 @@ impl Run {
 
     /// Moves a waiter of this gate to the front. `false` if it is there already or is not here.
     fn to_front(&self, id: HoldId) -> bool {
-        let queue = &mut self.gate.queue.lock().unwrap().waiters;
-        match queue.iter().position(|w| w.want.id() == Some(id)) {
-            None | Some(0) => false,
-            Some(at) => {
-                if let Some(waiter) = queue.remove(at) {
-                    queue.push_front(waiter);
-                }
-                true
-            }
+        if id.client != self.core.id {
+            return false;
         }
+        let mut queue = self.gate.queue.lock().unwrap();
+        let at = queue.waiters.iter().position(|w| w.want.id() == Some(id));
+        queue.in_the_way = Some(id).filter(|_| at.is_none());
+        let moved = at.filter(|at| *at > 0).and_then(|at| queue.waiters.remove(at));
+        moved.map(|waiter| queue.waiters.push_front(waiter)).is_some()
     }
 
     async fn try_one(&self, waiter: &Waiter, place: bool) -> Try {
