@@ -2,7 +2,7 @@
 -- Keys:      name, fence, about, queue, scores, stamps
 -- Arguments: id, lease ms, holds, fence retention ms (0: Redisson's counter), who, stamp ms ('' if it does not wait),
 --            patience ms
--- Reply:     {1, fence} held; {0, ms left, first of the queue, when it queued} busy; {2} a re-entry found nothing;
+-- Reply:     {1, fence} held; {0, ms left, first of the queue or holder, when it queued} busy; {2} a re-entry found nothing;
 --            {3} a read/write lock; {4} no TTL
 local name, fences, about, queue, scores, stamps = unpack(KEYS)
 local id, lease, holds = ARGV[1], tonumber(ARGV[2]), ARGV[3]
@@ -12,8 +12,9 @@ if redis.call('HEXISTS', name, id) == 1 then
     redis.call('HSET', name, id, holds)
   end
   extend(name, lease)
+  local fence = fence_again(fences, ARGV[4], about, id, '0 ' .. ARGV[5])
   extend(about, lease)
-  return {1, fence_of(about, id)}
+  return {1, fence}
 end
 if holds ~= '1' then
   return {2}
@@ -33,7 +34,7 @@ if left == -2 and (not head or head == id) then
   local fence = draw(fences, ARGV[4], micros)
   redis.call('HSET', name, id, 1)
   redis.call('PEXPIRE', name, lease)
-  describe(about, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
+  describe(about, stamps, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
   extend(about, lease)
   return {1, fence}
 end
@@ -60,7 +61,7 @@ if ARGV[6] ~= '' then
     redis.call('HSET', about, id, '- ' .. micros .. ' ' .. ARGV[7] .. ' ' .. ARGV[5])
     head = head or id
   end
-  keep_place(scores, stamps, about, id, ms, now)
+  keep_places(scores, stamps, about, {id}, ms, now)
   queued = string.match(redis.call('HGET', about, id) or '', '^%S+ (%d+) ') or ''
 end
 if left == 0 and head and head ~= id then
@@ -68,4 +69,8 @@ if left == 0 and head and head ~= id then
   local over = redis.call('ZSCORE', stamps, head) or redis.call('ZSCORE', scores, head)
   left = math.max(1, tonumber(over) - now)
 end
-return {0, left, head ~= id and head or '', queued}
+local ahead = head
+if not head or head == id then
+  ahead = redis.call('HRANDFIELD', name) or ''
+end
+return {0, left, ahead, queued}

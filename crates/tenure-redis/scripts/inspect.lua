@@ -1,44 +1,83 @@
--- All that is known of a name.
+-- What is known of a name, within bounds: a key of another program may be of any size, and say anything, and all others
+-- wait for this script.
 -- Keys:      name, about, waiters, stamps, queue, ends, our ends, fence, token, mark
 -- Arguments: what the keys of readers begin with
--- Reply:     {type, ms left, content, about, waiters, queue, ends, our ends, fence, token, mark, readers' times, now ms, stamps,
---            permits of each hold of ours}
+-- Reply:     {type, ms left, content, records, waiters, queue, ends, our ends, fence, token, mark, readers' times, now ms,
+--            stamps, permits of each hold of ours, permits in use}
 local name, about, waiters, stamps, queue, ends, ours, fence, token, mark = unpack(KEYS)
+-- Of each kind: holders, waiters, times, permits.
+local MOST = 1000
 local now = clock()
 local kind = redis.call('TYPE', name)['ok']
-local content, times, permits = '', {}, {}
--- A key of another program may be of any size, and say anything.
-if kind == 'hash' and redis.call('HLEN', name) <= 100000 then
-  content = redis.call('HGETALL', name)
-  local shared = redis.call('HEXISTS', name, 'mode') == 1
-  for i = 1, #content, 2 do
-    times[#times + 1] = shared and time_of(ARGV[1], content[i], tonumber(content[i + 1]) or 0) or 0
+local content, times, permits, records = '', {}, {}, {}
+
+-- The records of these, each `step` words of a list.
+local function look_up(list, step)
+  local ids = {}
+  for i = 1, #list, step do
+    ids[#ids + 1] = (string.gsub(list[i], ':write$', ''))
   end
+  for from = 1, #ids, MOST do
+    local some = {unpack(ids, from, math.min(from + MOST - 1, #ids))}
+    for i, text in ipairs(redis.call('HMGET', about, unpack(some))) do
+      if text then
+        records[#records + 1], records[#records + 2] = some[i], text
+      end
+    end
+  end
+end
+
+if kind == 'hash' then
+  local mode = redis.call('HGET', name, 'mode')
+  if redis.call('HLEN', name) <= MOST then
+    content = redis.call('HGETALL', name)
+  else
+    content = redis.call('HSCAN', name, 0, 'COUNT', MOST)[2]
+    if mode then
+      content[#content + 1], content[#content + 2] = 'mode', mode
+    end
+  end
+  -- One look for each, and more for those who are inside more than once as long as there are looks left.
+  local more = MOST
+  for i = 1, #content, 2 do
+    local looks = math.min(mode and tonumber(content[i + 1]) or 0, 1 + more)
+    more = more - math.max(0, looks - 1)
+    times[#times + 1] = time_of(ARGV[1], content[i], looks)
+  end
+  look_up(content, 2)
 elseif kind == 'string' and redis.call('STRLEN', name) <= 1024 then
   content = redis.call('GET', name)
+  look_up({content}, 1)
 end
-local known = redis.call('HGETALL', about)
-for i = 1, #known, 2 do
-  local n = tonumber(string.match(known[i + 1], '^%d+ %S+ (%d+) ')) or 0
-  for k = 1, redis.call('ZSCORE', ours, known[i]) and n or 0 do
-    permits[#permits + 1] = known[i]
-    permits[#permits + 1] = permit(known[i], k)
+local waiting = redis.call('ZRANGE', waiters, 0, MOST - 1, 'WITHSCORES')
+local queued = redis.call('LRANGE', queue, 0, MOST - 1)
+local holds = redis.call('ZRANGE', ours, 0, MOST - 1, 'WITHSCORES')
+look_up(waiting, 2)
+look_up(queued, 1)
+local before = #records
+look_up(holds, 2)
+-- Those that end first come first, here and in the set that is shared.
+for i = before + 1, #records, 2 do
+  local n = tonumber(string.match(records[i + 1], '^%d+ %S+ (%d+) ')) or 0
+  for k = 1, math.min(n, MOST - #permits / 2) do
+    permits[#permits + 1], permits[#permits + 2] = records[i], permit(records[i], k)
   end
 end
 return {
   kind,
   redis.call('PTTL', name),
   content,
-  known,
-  redis.call('ZRANGE', waiters, 0, 999, 'WITHSCORES'),
-  redis.call('LRANGE', queue, 0, 999),
-  redis.call('ZRANGE', ends, 0, 999, 'WITHSCORES'),
-  redis.call('ZRANGE', ours, 0, 999, 'WITHSCORES'),
+  records,
+  waiting,
+  queued,
+  redis.call('ZRANGE', ends, 0, MOST - 1, 'WITHSCORES'),
+  holds,
   redis.call('GET', fence),
   redis.call('GET', token),
   redis.call('GET', mark),
   times,
   now,
-  redis.call('ZRANGE', stamps, 0, 999, 'WITHSCORES'),
+  redis.call('ZRANGE', stamps, 0, MOST - 1, 'WITHSCORES'),
   permits,
+  redis.call('ZCARD', ends),
 }

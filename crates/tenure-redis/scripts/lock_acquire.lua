@@ -2,7 +2,7 @@
 -- Keys:      name, fence, about, waiters, stamps
 -- Arguments: id, lease ms, holds, fence retention ms (0: Redisson's counter), who, stamp ms ('' if it does not wait),
 --            publish command, channel of observers ('' if there are none)
--- Reply:     {1, fence} held; {0, ms left} busy; {2} a re-entry found nothing; {3} a read/write lock; {4} no TTL
+-- Reply:     {1, fence} held; {0, ms left, holder} busy; {2} a re-entry found nothing; {3} a read/write lock; {4} no TTL
 local name, fences, about, waiters, stamps = unpack(KEYS)
 local id, lease, holds = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
@@ -12,8 +12,9 @@ if left ~= -2 and redis.call('HEXISTS', name, id) == 1 then
     redis.call('HSET', name, id, holds)
   end
   extend(name, lease)
+  local fence = fence_again(fences, ARGV[4], about, id, '0 ' .. ARGV[5])
   extend(about, lease)
-  return {1, fence_of(about, id)}
+  return {1, fence}
 end
 if holds ~= '1' then
   return {2}
@@ -27,7 +28,7 @@ if left == -2 then
   if ARGV[6] ~= '' then
     leave(waiters, waiters, stamps, about, id)
   end
-  describe(about, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
+  describe(about, stamps, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
   extend(about, lease)
   if ARGV[8] ~= '' then
     redis.pcall(ARGV[7], ARGV[8], '1')
@@ -42,12 +43,10 @@ if left == -1 then
   return {4}
 end
 if ARGV[6] ~= '' then
-  local ms = tonumber(ARGV[6])
   local now, micros = clock()
   bury(waiters, waiters, stamps, about, now)
-  if redis.call('ZADD', waiters, 'NX', micros, id) == 1 then
-    redis.call('HSET', about, id, '- ' .. micros .. ' 0 ' .. ARGV[5])
-  end
-  stamp(waiters, stamps, about, id, ms, now)
+  queue_up(waiters, stamps, about, id, ARGV[5], tonumber(ARGV[6]), now, micros)
 end
-return {0, left}
+-- Its one field is the holder. If that is a claim of the same process, whose attempt was executed once more after it was
+-- answered, nobody there knows of the grant yet.
+return {0, left, redis.call('HRANDFIELD', name)}

@@ -9,6 +9,7 @@ if redis.call('HEXISTS', name, id) == 0 then
   if ARGV[2] ~= '0' then
     return 0
   end
+  redis.call('HDEL', about, id)
   return leave(waiters, waiters, stamps, about, id)
 end
 if ARGV[2] ~= '0' then

@@ -2,8 +2,8 @@
 -- Keys:      name (free permits), ends, our ends, fence, about, waiters, stamps, mark
 -- Arguments: id, lease ms, how many, size if there is none, slack ms, fence retention ms (0: Redisson's counter), who,
 --            stamp ms ('' if it does not wait), publish command, channel
--- Reply:     {1, fence} held; {0, ms left} busy (-1: nobody has any); {3, what it is} another kind of number; {5, ms}
---            the semaphore ends before the lease would
+-- Reply:     {1, fence} held; {0, ms left (-1: nobody has any), hold of ours that ends first} busy; {3, what it is} another
+--            kind of number; {5, ms} the semaphore ends before the lease would; {6, size} it has fewer permits than that
 local name, ends, ours, fences, about, waiters, stamps, mark = unpack(KEYS)
 local id, lease, n, slack = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5])
 local raw = redis.call('GET', name)
@@ -36,8 +36,9 @@ end
 
 if redis.call('ZSCORE', ours, id) then
   if alive(ends, id, n) == n then
+    local fence = fence_again(fences, ARGV[6], about, id, n .. ' ' .. ARGV[7])
     put(ends, ours, about, id, n, lease, slack, now)
-    return {1, fence_of(about, id)}
+    return {1, fence}
   end
   -- Others took some back meanwhile, and may have given them away: what is left of them is given back, too.
   free = free + give(name, drop(ends, ours, about, id, n))
@@ -45,6 +46,9 @@ end
 if free >= n then
   leave(waiters, waiters, stamps, about, id)
   local fence = draw(fences, ARGV[6], micros)
+  tidy(about, stamps, function() return redis.call('ZCARD', ours) end, function(each)
+    return redis.call('ZSCORE', ours, each)
+  end)
   redis.call('DECRBY', name, n)
   redis.call('HSET', about, id, fence .. ' ' .. micros .. ' ' .. n .. ' ' .. ARGV[7])
   put(ends, ours, about, id, n, lease, slack, now)
@@ -53,18 +57,17 @@ if free >= n then
   end
   return {1, fence}
 end
+-- More than there are in all: who waited for them would wait for ever, and all who queue behind it with it.
+local size = free + redis.call('ZCARD', ends)
+if n > size then
+  leave(waiters, waiters, stamps, about, id)
+  return {6, size}
+end
 if ARGV[8] ~= '' then
   bury(waiters, waiters, stamps, about, now)
-  if redis.call('ZADD', waiters, 'NX', micros, id) == 1 then
-    redis.call('HSET', about, id, '- ' .. micros .. ' 0 ' .. ARGV[7])
-  end
-  stamp(waiters, stamps, about, id, tonumber(ARGV[8]), now)
+  queue_up(waiters, stamps, about, id, ARGV[7], tonumber(ARGV[8]), now, micros)
 end
-local left = math.huge
-for set, later in pairs({[ends] = slack, [ours] = 0}) do
-  local soon = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')
-  if soon[2] then
-    left = math.min(left, tonumber(soon[2]) + later - now)
-  end
-end
-return {0, left < math.huge and math.max(1, left) or -1}
+local first = redis.call('ZRANGE', ours, 0, 0, 'WITHSCORES')
+local other = redis.call('ZRANGE', ends, 0, 0, 'WITHSCORES')
+local left = math.min(tonumber(first[2]) or math.huge, (tonumber(other[2]) or math.huge) + slack) - now
+return {0, left < math.huge and math.max(1, left) or -1, first[1] or ''}

@@ -13,4 +13,5 @@ end
 if back > 0 then
   return 1
 end
+redis.call('HDEL', about, id)
 return leave(waiters, waiters, stamps, about, id)

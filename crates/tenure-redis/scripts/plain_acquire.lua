@@ -1,7 +1,8 @@
 -- One attempt on a lock that is a string, as most of the world has it.
 -- Keys:      name, about, waiters, stamps
 -- Arguments: token, id, lease ms, holds, who, stamp ms ('' if it does not wait)
--- Reply:     {1} held; {0, ms left, 1 if its release will be told} busy; {2} a re-entry found nothing
+-- Reply:     {1} held; {0, ms left, the hold if it is one of ours, whose release will be told} busy; {2} a re-entry found
+--            nothing
 local name, about, waiters, stamps = unpack(KEYS)
 local token, id, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
@@ -23,21 +24,17 @@ if not held then
   if ARGV[6] ~= '' then
     leave(waiters, waiters, stamps, about, id)
   end
-  describe(about, token, '- ' .. micros .. ' 1 ' .. ARGV[5])
-  if token ~= id then
-    redis.call('HSET', about, 'hold', id)
-  end
+  describe(about, stamps, token, '- ' .. micros .. ' 1 ' .. ARGV[5])
+  -- Always: that of the holder before may still stand there, and would be taken for this one.
+  redis.call('HSET', about, 'hold', id)
   extend(about, lease)
   return {1}
 end
 
 if ARGV[6] ~= '' then
-  local ms = tonumber(ARGV[6])
   local now, micros = clock()
   bury(waiters, waiters, stamps, about, now)
-  if redis.call('ZADD', waiters, 'NX', micros, id) == 1 then
-    redis.call('HSET', about, id, '- ' .. micros .. ' 0 ' .. ARGV[5])
-  end
-  stamp(waiters, stamps, about, id, ms, now)
+  queue_up(waiters, stamps, about, id, ARGV[5], tonumber(ARGV[6]), now, micros)
 end
-return {0, redis.call('PTTL', name), redis.call('HGET', about, 'holder') == held and 1 or 0}
+local known = redis.call('HMGET', about, 'holder', 'hold')
+return {0, redis.call('PTTL', name), known[1] == held and known[2] or ''}

@@ -10,6 +10,7 @@ if not meant(held, about, token, id) then
   if ARGV[3] ~= '0' then
     return 0
   end
+  redis.call('HDEL', about, id)
   return leave(waiters, waiters, stamps, about, id)
 end
 if ARGV[3] ~= '0' then

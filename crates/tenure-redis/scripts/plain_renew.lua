@@ -1,11 +1,13 @@
 -- Proves and extends many locks that are strings, and stamps those who wait for them, of one slot. Creates and
 -- shortens nothing; with a lease of 0 it only proves.
--- Keys:      of each claim: name, about, waiters, stamps
--- Arguments: of each claim: token, id, lease ms, stamp ms
--- Reply:     of each claim: 1 held; 2 waiting; 0 neither
-local now, reply = clock(), {}
-for at = 1, #ARGV, 4 do
-  local name, about, waiters, stamps = KEYS[at], KEYS[at + 1], KEYS[at + 2], KEYS[at + 3]
+-- Keys:      of each claim: name, about, waiters, stamps. While a slot moves, of one claim only those that its hold cannot
+--            be without, and all of them at the end of the arguments
+-- Arguments: how many keys are at the end of the arguments, then of each claim: token, id, lease ms, stamp ms
+-- Reply:     of each claim: 1 held; 2 waiting; 0 neither; 3 what could tell is not on this node
+local apart, now, reply = tonumber(ARGV[1]), clock(), {}
+local keys = apart == 0 and KEYS or {unpack(ARGV, #ARGV - apart + 1)}
+for at = 2, #ARGV - apart, 4 do
+  local name, about, waiters, stamps = unpack(keys, at - 1, at + 2)
   local token, id, lease, ms = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   local found = 0
   -- A key that somebody else has overwritten must not end the renewal of all others.
@@ -13,9 +15,14 @@ for at = 1, #ARGV, 4 do
   if meant(held, about, token, id) then
     keep(name, about, id, lease)
     found = 1
-  elseif redis.call('ZSCORE', waiters, id) then
-    stamp(waiters, stamps, about, id, ms, now)
-    found = 2
+  else
+    local place = here(redis.pcall('ZSCORE', waiters, id))
+    if place then
+      stamp(waiters, stamps, about, {id}, ms, now)
+      found = 2
+    elseif place == nil then
+      found = 3
+    end
   end
   reply[#reply + 1] = found
 end

@@ -2,7 +2,7 @@
 -- Keys:      name, fence, about, waiters, writers, stamps, this reader's timeout
 -- Arguments: id, lease ms, holds, fence retention ms (0: Redisson's counter), who, stamp ms ('' if it does not wait),
 --            field of the own write hold ('' if there is none), its id
--- Reply:     {1, fence} held; {0, ms left, first waiter in the way, when it queued} busy; {2} a re-entry found
+-- Reply:     {1, fence} held; {0, ms left, first waiter in the way or writer, when it queued} busy; {2} a re-entry found
 --            nothing; {3} another kind of lock; {4} no TTL
 local name, fences, about, waiters, writers, stamps, timeout = unpack(KEYS)
 local id, lease, holds = ARGV[1], tonumber(ARGV[2]), ARGV[3]
@@ -14,10 +14,12 @@ if redis.call('HEXISTS', name, id) == 1 then
     end
     extend(timeout, lease)
     extend(name, lease)
+    local fence = fence_again(fences, ARGV[4], about, id, '0 ' .. ARGV[5])
     extend(about, lease)
-    return {1, fence_of(about, id)}
+    return {1, fence}
   end
   redis.call('HDEL', name, id)
+  redis.call('HDEL', about, id)
 end
 if holds ~= '1' then
   return {2}
@@ -46,13 +48,16 @@ end
 
 if ahead == '' and (under or mode ~= 'write') then
   leave(waiters, writers, stamps, about, id)
-  local fence = under and fence_of(about, ARGV[8]) or draw(fences, ARGV[4], micros)
+  local fence = (under and fence_of(about, ARGV[8])) or draw(fences, ARGV[4], micros)
   if not mode then
     redis.call('HSET', name, 'mode', 'read')
   end
   redis.call('HSET', name, id, 1)
   redis.call('SET', timeout, 1, 'PX', lease)
   extend(name, lease)
+  tidy(about, stamps, function() return redis.call('HLEN', name) end, function(each)
+    return redis.call('HEXISTS', name, each) == 1 or redis.call('HEXISTS', name, each .. ':write') == 1
+  end)
   redis.call('HSET', about, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
   extend(about, lease)
   return {1, fence}
@@ -60,13 +65,9 @@ end
 
 local queued = ''
 if ARGV[6] ~= '' then
-  if redis.call('ZADD', waiters, 'NX', micros, id) == 1 then
-    redis.call('HSET', about, id, '- ' .. micros .. ' 0 ' .. ARGV[5])
-  end
-  stamp(waiters, stamps, about, id, tonumber(ARGV[6]), now)
-  queued = string.format('%.0f', redis.call('ZSCORE', waiters, id))
+  queued = queue_up(waiters, stamps, about, id, ARGV[5], tonumber(ARGV[6]), now, micros)
 end
 if mode ~= 'write' then
   left = math.max(1, tonumber(redis.call('ZSCORE', stamps, ahead) or now + 1) - now)
 end
-return {0, left, ahead, queued}
+return {0, left, ahead ~= '' and ahead or writer_of(name, about), queued}

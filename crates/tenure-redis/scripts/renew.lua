@@ -1,82 +1,155 @@
 -- Proves and extends many holds, and stamps many waiters, of one slot. Creates nothing, writes no counts, shortens
--- nothing; with a lease of 0 it only proves.
--- Keys:      of each claim, by its kind: l (lock, election) name, about; q (the same, perhaps
---            waiting) name, about, waiters, stamps; f (fair lock) the same and queue, scores, stamps;
---            r (read) name, about, timeout, waiters, stamps; w (write) name, about, waiters, stamps, writers;
---            p (permits) about, ends, our ends, waiters, stamps, name
--- Arguments: slack ms of permits, then of each claim: kind, id, lease ms, stamp ms, how many permits
--- Reply:     of each claim: 1 held; 2 waiting; 0 neither
-local slack, now = tonumber(ARGV[1]), clock()
-local key, reply = 0, {}
+-- nothing; with a lease of 0 it only proves. Claims on one name that are alike come as one group: a hundred who wait cost
+-- as many commands as one.
+-- Keys:      of each group, by its kind, and first of all those that a hold cannot be without:
+--            l (lock, election) name, about; q (the same, perhaps waiting) name, about, waiters, stamps;
+--            f (fair lock) name, about, scores, stamps; w (write) name, about, waiters, stamps, writers;
+--            r (read) name, timeout of each claim, about, waiters, stamps;
+--            p (permits) our ends, ends, about, waiters, stamps, name.
+--            While a slot moves, of one claim only the first of these, and all of them at the end of the arguments
+-- Arguments: how many keys are at the end of the arguments, slack ms of permits, then of each group: kind, lease ms,
+--            stamp ms, how many permits, how many claims, their ids
+-- Reply:     of each claim: 1 held; 2 waiting; 0 neither; 3 what could tell is not on this node
+local apart, slack, now = tonumber(ARGV[1]), tonumber(ARGV[2]), clock()
+local keys = apart == 0 and KEYS or {unpack(ARGV, #ARGV - apart + 1)}
+local reply = {}
 
--- A key that somebody else has overwritten is not ours any more: it must not end the renewal of all others.
-local function has(name, field)
-  return redis.pcall('HEXISTS', name, field) == 1
-end
-
-local function waits(waiters, stamps, about, id, ms)
-  if not redis.call('ZSCORE', waiters, id) then
-    return 0
+-- Which of these fields are there. A key that somebody else has overwritten is not ours any more: it must not end the
+-- renewal of all others.
+local function fields(name, ids, ending)
+  local wanted, there = {}, {}
+  for i, id in ipairs(ids) do
+    wanted[i] = id .. ending
   end
-  stamp(waiters, stamps, about, id, ms, now)
-  return 2
+  for i, count in ipairs(here(redis.pcall('HMGET', name, unpack(wanted))) or {}) do
+    there[ids[i]] = count and true
+  end
+  return there
 end
 
-for at = 2, #ARGV, 5 do
-  local kind, id, lease, ms = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
-  local found = 0
-  if kind == 'l' or kind == 'q' or kind == 'f' then
-    local name, about = KEYS[key + 1], KEYS[key + 2]
-    if has(name, id) then
-      extend(name, lease)
-      extend(about, lease)
-      found = 1
-    elseif kind == 'f' and redis.call('ZSCORE', KEYS[key + 4], id) then
-      keep_place(KEYS[key + 4], KEYS[key + 5], about, id, ms, now)
-      found = 2
-    elseif kind == 'q' then
-      found = waits(KEYS[key + 3], KEYS[key + 4], about, id, ms)
+-- Those who hold nothing, and so may wait.
+local function others(found, ids)
+  local rest = {}
+  for _, id in ipairs(ids) do
+    if not found[id] then
+      rest[#rest + 1] = id
     end
-    key = key + ((kind == 'l' and 2) or (kind == 'q' and 4) or 5)
-  elseif kind == 'r' then
-    local name, about, timeout = KEYS[key + 1], KEYS[key + 2], KEYS[key + 3]
-    if has(name, id) and redis.call('EXISTS', timeout) == 1 then
-      extend(timeout, lease)
+  end
+  return rest
+end
+
+-- Stamps each of them that has a place. Whether there is one.
+local function stamp_others(found, ids, waiters, stamps, about, ms)
+  local rest, places = others(found, ids), {}
+  if #rest == 0 then
+    return false
+  end
+  local scores = here(redis.pcall('ZMSCORE', waiters, unpack(rest)))
+  for i, id in ipairs(rest) do
+    found[id] = (not scores and 3) or (scores[i] and 2) or 0
+    if found[id] == 2 then
+      places[#places + 1] = id
+    end
+  end
+  if #places > 0 then
+    stamp(waiters, stamps, about, places, ms, now)
+  end
+  return #places > 0
+end
+
+local function stamp_queue(found, ids, scores, stamps, about, ms)
+  local rest = others(found, ids)
+  if #rest > 0 then
+    local places = keep_places(scores, stamps, about, rest, ms, now)
+    for _, id in ipairs(rest) do
+      found[id] = (not places and 3) or (places[id] and 2) or 0
+    end
+  end
+end
+
+local function renew_exclusive(found, ids, ending, name, about, lease)
+  local held = fields(name, ids, ending)
+  for _, id in ipairs(ids) do
+    if held[id] then
+      extend(name, lease)
+      extend_here(about, lease)
+      found[id] = 1
+    end
+  end
+end
+
+local function renew_readers(found, ids, name, timeouts, about, lease)
+  local held = fields(name, ids, '')
+  for i, id in ipairs(ids) do
+    if held[id] and redis.call('EXISTS', timeouts[i]) == 1 then
+      extend(timeouts[i], lease)
       -- A JVM that reads too shortens the hash to its own term.
-      extend(name, redis.call('PTTL', timeout))
-      extend(about, lease)
-      found = 1
-    else
-      found = waits(KEYS[key + 4], KEYS[key + 5], about, id, ms)
+      extend(name, redis.call('PTTL', timeouts[i]))
+      extend_here(about, lease)
+      found[id] = 1
     end
-    key = key + 5
-  elseif kind == 'w' then
-    local name, about = KEYS[key + 1], KEYS[key + 2]
-    if has(name, id .. ':write') then
-      extend(name, lease)
-      extend(about, lease)
-      found = 1
-    else
-      found = waits(KEYS[key + 3], KEYS[key + 4], about, id, ms)
-      extend(KEYS[key + 5], ms)
-    end
-    key = key + 5
-  else
-    local about, ends, ours = KEYS[key + 1], KEYS[key + 2], KEYS[key + 3]
+  end
+end
+
+local function renew_permits(found, ids, n, ours, ends, about, name, lease)
+  for _, id in ipairs(ids) do
     local over = redis.call('ZSCORE', ours, id)
     if over and tonumber(over) > now then
       -- All of them, or none: a JVM whose clock is far ahead may have taken some back, or the whole may end sooner.
-      local n = many(about, id, tonumber(ARGV[at + 4]))
-      local ttl = redis.call('PTTL', KEYS[key + 6])
-      if alive(ends, id, n) == n and (ttl < 0 or ttl >= lease) then
-        put(ends, ours, about, id, n, lease, slack, now)
-        found = 1
+      local all = many(about, id, n)
+      local ttl = here(redis.pcall('PTTL', name)) or -1
+      found[id] = 0
+      if alive(ends, id, all) == all and (ttl < 0 or ttl >= lease) then
+        if lease > 0 then
+          put(ends, ours, about, id, all, lease, slack, now)
+        end
+        found[id] = 1
       end
-    else
-      found = waits(KEYS[key + 4], KEYS[key + 5], about, id, ms)
     end
-    key = key + 6
   end
-  reply[#reply + 1] = found
+end
+
+local at, key = 3, 0
+local function take(n)
+  local some = {unpack(keys, key + 1, key + n)}
+  key = key + n
+  return some
+end
+
+while at <= #ARGV - apart do
+  local kind, lease, ms = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  local permits, n = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
+  local ids, found = {unpack(ARGV, at + 5, at + 4 + n)}, {}
+  if kind == 'l' then
+    local name, about = unpack(take(2))
+    renew_exclusive(found, ids, '', name, about, lease)
+  elseif kind == 'q' then
+    local name, about, waiters, stamps = unpack(take(4))
+    renew_exclusive(found, ids, '', name, about, lease)
+    stamp_others(found, ids, waiters, stamps, about, ms)
+  elseif kind == 'f' then
+    local name, about, scores, stamps = unpack(take(4))
+    renew_exclusive(found, ids, '', name, about, lease)
+    stamp_queue(found, ids, scores, stamps, about, ms)
+  elseif kind == 'w' then
+    local name, about, waiters, stamps, writers = unpack(take(5))
+    renew_exclusive(found, ids, ':write', name, about, lease)
+    if stamp_others(found, ids, waiters, stamps, about, ms) then
+      extend_here(writers, ms)
+    end
+  elseif kind == 'r' then
+    local name, timeouts = unpack(take(1)), take(n)
+    local about, waiters, stamps = unpack(take(3))
+    renew_readers(found, ids, name, timeouts, about, lease)
+    stamp_others(found, ids, waiters, stamps, about, ms)
+  else
+    local ours, ends, about, waiters, stamps, name = unpack(take(6))
+    renew_permits(found, ids, permits, ours, ends, about, name, lease)
+    stamp_others(found, ids, waiters, stamps, about, ms)
+  end
+  for _, id in ipairs(ids) do
+    reply[#reply + 1] = found[id] or 0
+  end
+  at = at + 5 + n
 end
 return reply

@@ -11,6 +11,8 @@ if redis.call('HEXISTS', name, field) == 0 or (reads and redis.call('EXISTS', ti
     return 0
   end
   local first = redis.call('ZRANGE', waiters, 0, 0)[1] == id or redis.call('ZSCORE', writers, id)
+  -- The record of a hold that ended with its lease, too: with the hash gone, nobody else would find it.
+  redis.call('HDEL', about, id)
   local was = leave(waiters, writers, stamps, about, id)
   if was == 1 and first then
     -- Those behind it may have stood back for nobody else.

@@ -2,7 +2,7 @@
 -- Keys:      name, fence, about, waiters, writers, stamps
 -- Arguments: id, lease ms, holds, fence retention ms (0: Redisson's counter), who, stamp ms ('' if it does not wait),
 --            what the keys of readers begin with
--- Reply:     {1, fence} held; {0, ms left, first waiter in the way, when it queued} busy; {2} a re-entry found
+-- Reply:     {1, fence} held; {0, ms left, first waiter in the way or writer, when it queued} busy; {2} a re-entry found
 --            nothing; {3} another kind of lock; {4} no TTL
 local name, fences, about, waiters, writers, stamps = unpack(KEYS)
 local id, lease, holds = ARGV[1], tonumber(ARGV[2]), ARGV[3]
@@ -13,8 +13,9 @@ if redis.call('HEXISTS', name, field) == 1 then
     redis.call('HSET', name, field, holds)
   end
   extend(name, lease)
+  local fence = fence_again(fences, ARGV[4], about, id, '0 ' .. ARGV[5])
   extend(about, lease)
-  return {1, fence_of(about, id)}
+  return {1, fence}
 end
 if holds ~= '1' then
   return {2}
@@ -53,23 +54,19 @@ if not mode and ahead == '' then
   local fence = draw(fences, ARGV[4], micros)
   redis.call('HSET', name, 'mode', 'write', field, 1)
   redis.call('PEXPIRE', name, lease)
-  describe(about, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
+  describe(about, stamps, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
   extend(about, lease)
   return {1, fence}
 end
 
 local queued = ''
 if ARGV[6] ~= '' then
-  if redis.call('ZADD', waiters, 'NX', micros, id) == 1 then
-    redis.call('ZADD', writers, micros, id)
-    redis.call('HSET', about, id, '- ' .. micros .. ' 0 ' .. ARGV[5])
-  end
   local ms = tonumber(ARGV[6])
-  stamp(waiters, stamps, about, id, ms, now)
+  queued = queue_up(waiters, stamps, about, id, ARGV[5], ms, now, micros)
+  redis.call('ZADD', writers, 'NX', queued, id)
   extend(writers, ms)
-  queued = string.format('%.0f', redis.call('ZSCORE', waiters, id))
 end
 if not mode then
   left = math.max(1, tonumber(redis.call('ZSCORE', stamps, ahead) or now + 1) - now)
 end
-return {0, left, ahead, queued}
+return {0, left, ahead ~= '' and ahead or writer_of(name, about), queued}

@@ -5,10 +5,12 @@ use std::time::Duration;
 use tenure_core::backend::Attempt;
 use tenure_core::{Claim, Durability, Error, Fence, Kind, Result};
 
+use crate::fault::code;
 use crate::keys::Keys;
+use crate::options::Layout;
 use crate::scripts;
 use crate::store::{Redis, millis, words};
-use crate::transport::{Call, Order, Script, Value};
+use crate::transport::{Call, Failure, Order, Script, To, Value};
 use crate::who::describe;
 
 /// How long replicas have to confirm a grant.
@@ -47,9 +49,10 @@ impl Redis {
                 left.int().unwrap_or(0),
                 claim.lease
             ))),
+            (Some(6), Some(size)) => Err(too_many(claim, size.int().unwrap_or(0))),
             (Some(4), _) => Err(Error::Config(format!(
                 "{}: {} is held by a key without a TTL: {:?} was written by something else, and would be waited for \
-                 for ever; remove it or give it a TTL",
+                 for ever; give it a TTL, or use another name",
                 self.info.scheme,
                 claim.name,
                 keys.name()
@@ -115,6 +118,25 @@ impl Redis {
         }
     }
 
+    /// What a failed attempt means. A key of another type may be a lock that somebody holds: it is looked at first.
+    async fn attempt_failed(&self, claim: &Claim, keys: &Keys, failure: Failure) -> Error {
+        let what = self.what("acquire", &claim.name, keys);
+        let Failure::Refused(reply) = &failure else { return what.failed(failure) };
+        let others = match (claim.kind, self.layout) {
+            (Kind::Permit { .. }, _) => None,
+            (_, Layout::Redisson) => Some("string"),
+            (_, Layout::Plain) => Some("hash"),
+        };
+        if code(reply) != "WRONGTYPE" || others.is_none() {
+            return what.failed(failure);
+        }
+        let to = To::Key(keys.name().as_bytes());
+        match self.transport.command(to, &words(&["TYPE", keys.name()])).await {
+            Ok(kind) if kind.text() == others => what.other_layout(self.layout, reply),
+            _ => what.failed(failure),
+        }
+    }
+
     pub(crate) async fn send_attempt(
         &self,
         claim: &Claim,
@@ -125,11 +147,16 @@ impl Redis {
     ) -> Result<Value> {
         let order = Order::Attempt { id: claim.id, lease: claim.lease };
         let call = Call { script, keys: on, args, order };
-        let failed = |failure| self.failed("acquire", &claim.name, keys, failure);
         let Durability::Replicas(n) = claim.durability else {
-            return self.transport.call(call).await.map(|placed| placed.value).map_err(failed);
+            return match self.transport.call(call).await {
+                Ok(placed) => Ok(placed.value),
+                Err(failure) => Err(self.attempt_failed(claim, keys, failure).await),
+            };
         };
-        let (placed, have) = self.transport.durable(call, n, SYNC).await.map_err(failed)?;
+        let (placed, have) = match self.transport.durable(call, n, SYNC).await {
+            Ok(answer) => answer,
+            Err(failure) => return Err(self.attempt_failed(claim, keys, failure).await),
+        };
         let granted = placed.value.array().and_then(|parts| parts.first()).and_then(Value::int) == Some(1);
         if granted && have < n {
             // It stands on the master, but is not granted: the same attempt again writes and waits again, and whoever
@@ -142,6 +169,12 @@ impl Redis {
         }
         Ok(placed.value)
     }
+}
+
+/// The refusal of a claim for more permits than there are.
+fn too_many(claim: &Claim, size: i64) -> Error {
+    let n = if let Kind::Permit { n, .. } = claim.kind { n } else { 0 };
+    tenure_core::ledger::too_many(&claim.name, n, size.max(0) as u64)
 }
 
 fn clash(claim: &Claim, is: Option<&str>) -> Error {

@@ -2,6 +2,7 @@
 
 use tenure_core::{Error, Name};
 
+use crate::options::Layout;
 use crate::transport::{Failure, Reply};
 
 /// The call that failed, for the message.
@@ -13,7 +14,7 @@ pub(crate) struct What<'a> {
 }
 
 /// The first word of an error. Servers before 7.0 wrap what a script meets.
-fn code(reply: &Reply) -> &str {
+pub(crate) fn code(reply: &Reply) -> &str {
     let inner = reply.message.rsplit_once("@user_script:").and_then(|(_, rest)| rest.split_once(": "));
     let text = inner.map_or(&*reply.code, |(_, text)| text);
     text.split(' ').next().unwrap_or_default()
@@ -35,7 +36,7 @@ impl What<'_> {
             Failure::Refused(reply) => Error::Config(match code(&reply) {
                 "WRONGTYPE" => format!(
                     "{backend}: {what}: the key {:?}, or one beside it, holds something else than a lock of this kind \
-                     ({}); use another name, or remove what is there",
+                     ({}); use another name",
                     self.key, reply.message
                 ),
                 "NOPERM" | "NOAUTH" | "WRONGPASS" => {
@@ -44,6 +45,25 @@ impl What<'_> {
                 _ => format!("{backend}: {what}: the server refused it: {}", reply.message),
             }),
         }
+    }
+
+    /// The key is of the type that locks of the other layout have: it may be a lock that somebody holds.
+    pub(crate) fn other_layout(&self, layout: Layout, reply: &Reply) -> Error {
+        let (is, shared) = match layout {
+            Layout::Redisson => (
+                "a string, as SET NX PX makes it: a lock of the plain layout",
+                "open the store with layout=plain to share such locks",
+            ),
+            Layout::Plain => (
+                "a hash, as Redisson makes it: a lock of Redisson's layout",
+                "open the store without layout=plain to share such locks",
+            ),
+        };
+        let name = self.name.map_or_else(String::new, |name| format!(" {name}"));
+        Error::Config(format!(
+            "{}: {}{name}: the key {:?} is {is}, or something else than a lock ({}); {shared}, or use another name",
+            self.backend, self.verb, self.key, reply.message
+        ))
     }
 
     /// An answer that no script of ours gives.

@@ -19,6 +19,10 @@ const LONGEST: Duration = Duration::from_secs(3);
 /// Permits of Redisson without an end have this score.
 const NEVER: f64 = 922_337_203_685_477.0;
 
+/// What is said of a lock of the other layout.
+const OF_PLAIN: &str = "a string, as SET NX PX makes it: layout=plain shares such locks";
+const OF_REDISSON: &str = "a hash, as Redisson makes it: shared without layout=plain";
+
 impl Redis {
     pub(crate) async fn look(&self, name: &Name) -> Result<Option<Snapshot>> {
         let keys = self.keys(name)?;
@@ -162,8 +166,22 @@ impl Seen {
         self.parts.get(12).and_then(Value::int).unwrap_or(0) as f64
     }
 
+    /// Whether it looks like a lock of the other layout. In Redisson's a number is a semaphore or a latch.
+    fn is_of_other_layout(&self) -> bool {
+        let content = self.parts.get(2).and_then(Value::bytes).unwrap_or_default();
+        let number = || self.text(2).is_some_and(|text| text.parse::<i64>().is_ok());
+        match self.text(0) {
+            Some("hash") => self.plain,
+            Some("string") => !self.plain && !content.is_empty() && !number(),
+            _ => false,
+        }
+    }
+
     /// Of a listing: a number is listed only if something says that it is ours or a semaphore's.
     fn listed(&self, name: &Name) -> Option<Snapshot> {
+        if self.is_of_other_layout() {
+            return None;
+        }
         if self.plain {
             let ours = |h: &Holder| !h.foreign || is_token(&h.id);
             return self.snapshot(name).filter(|s| s.holders.iter().all(ours));
@@ -197,8 +215,9 @@ impl Seen {
             unread: None,
             count: None,
         };
+        let other = self.is_of_other_layout();
         match self.text(0)? {
-            "string" if self.plain => {
+            "string" if self.plain || other => {
                 // Some libraries draw raw bytes.
                 let token = String::from_utf8_lossy(self.parts.get(2)?.bytes()?);
                 let (token, left) = (&*token, self.parts.get(1).and_then(Value::int).unwrap_or(-1));
@@ -206,7 +225,6 @@ impl Seen {
                 let holds = about.and_then(|a| a.number).unwrap_or(1);
                 snapshot.holders = vec![holder(token, Mode::Exclusive, holds, time_left(left), about)];
             }
-            "hash" if self.plain => return None,
             "hash" => {
                 snapshot.holders = self.hash_holders(&about);
                 if snapshot.holders.is_empty() && snapshot.waiters.is_empty() {
@@ -226,8 +244,8 @@ impl Seen {
                 let permits = self.permit_holders(&about);
                 let told = about.values().find_map(|a| a.who.as_ref()).map(|w| w.family);
                 if !permits.is_empty() || told == Some(Family::Permit) || self.text(10) == Some("permits") {
-                    let used = self.list(6).len() / 2;
-                    snapshot.size = u32::try_from(value + used as i64).ok();
+                    let used = self.parts.get(15).and_then(Value::int).unwrap_or(0);
+                    snapshot.size = u32::try_from(value + used).ok();
                     snapshot.family = Family::Permit;
                     snapshot.holders = permits;
                 } else {
@@ -241,6 +259,10 @@ impl Seen {
                 snapshot.family = told.map_or(Family::Fair, |who| who.family);
             }
             _ => return None,
+        }
+        if other {
+            let note = if self.plain { OF_REDISSON } else { OF_PLAIN };
+            snapshot.holders.iter_mut().for_each(|h| h.note = h.note.take().or(Some(note.to_owned())));
         }
         Some(snapshot)
     }

@@ -7,9 +7,10 @@ use tenure_core::backend::{Attempt, Released};
 use tenure_core::{Claim, HoldId, Result};
 
 use crate::keys::Keys;
+use crate::renew::{Batch, proof};
 use crate::scripts;
 use crate::store::{Redis, millis, words};
-use crate::transport::{Order, OwnedCall, Value};
+use crate::transport::{OwnedCall, Value};
 use crate::who::describe;
 
 /// How soon those look again whose holder will not tell when it leaves, in milliseconds.
@@ -42,17 +43,19 @@ impl Redis {
         let on = [keys.name(), &about, &waiters, &stamps];
         let (on, args) = (words(&on), words(&args));
         let reply = self.send_attempt(claim, &keys, &scripts::PLAIN_ACQUIRE, &on, &args).await?;
-        let number = |at: usize| reply.array().and_then(|parts| parts.get(at)).and_then(Value::int);
-        match (number(0), number(1), number(2)) {
-            (Some(1), ..) => {
+        let part = |at: usize| reply.array().and_then(|parts| parts.get(at));
+        let number = |at: usize| part(at).and_then(Value::int);
+        match (number(0), number(1)) {
+            (Some(1), _) => {
                 Ok(Attempt::Granted { fence: None, until: self.info.drift.until(sent, claim.lease) })
             }
-            (Some(0), Some(left), told) => {
+            (Some(0), Some(left)) => {
                 let left = u64::try_from(left).ok().map(Duration::from_millis);
-                let retry_after = if told == Some(1) { left } else { Some(look_again(left)) };
-                Ok(Attempt::Busy { retry_after, behind: None, position: None })
+                let behind = part(2).and_then(Value::text).and_then(|id| id.parse().ok());
+                let retry_after = if behind.is_some() { left } else { Some(look_again(left)) };
+                Ok(Attempt::Busy { retry_after, behind, position: None })
             }
-            (Some(2), ..) => Ok(Attempt::Gone),
+            (Some(2), _) => Ok(Attempt::Gone),
             _ => Err(self.what("acquire", &claim.name, &keys).nonsense(reply)),
         }
     }
@@ -71,16 +74,17 @@ impl Redis {
         self.send_leave(claim, &keys, &scripts::PLAIN_RELEASE, &words(&on), &words(&args)).await
     }
 
-    pub(crate) fn plain_renewal(&self, batch: &[usize], claims: &[Arc<Claim>], keys: &[Keys]) -> OwnedCall {
-        let (mut on, mut args) = (Vec::new(), Vec::new());
-        for at in batch {
+    pub(crate) fn plain_renewal(&self, batch: &Batch, claims: &[Arc<Claim>], keys: &[Keys]) -> OwnedCall {
+        let (mut on, mut args, mut sure) = (Vec::new(), Vec::new(), 0);
+        for at in &batch.claims {
             let (claim, keys) = (&claims[*at], &keys[*at]);
             let (token, id) = words_of(claim);
+            // Of a token that is not the id, what is beside it says for which hold it stands.
+            sure = if claim.token.is_some() && !id.is_empty() { 2 } else { 1 };
             on.extend([keys.name().to_owned(), keys.about(), keys.waiters(), keys.stamps()]);
             let lease = if claim.lease.is_zero() { 0 } else { millis(claim.lease) };
             args.extend([token, id, lease.to_string(), millis(claim.stamp).to_string()]);
         }
-        let bytes = |all: Vec<String>| all.into_iter().map(String::into_bytes).collect();
-        OwnedCall { script: &scripts::PLAIN_RENEW, keys: bytes(on), args: bytes(args), order: Order::Proof }
+        proof(&scripts::PLAIN_RENEW, on, args, batch.apart.then_some(sure))
     }
 }

@@ -11,15 +11,26 @@ use crate::keys::Keys;
 use crate::options::Layout;
 use crate::scripts;
 use crate::store::{Redis, millis};
-use crate::transport::{Call, Failure, Order, OwnedCall, Value, join};
+use crate::transport::{Call, Failure, Order, OwnedCall, Script, Value, join};
 
 /// Claims in one script.
 const BATCH: usize = 100;
 
 /// Claims of one slot, which so many replicas must confirm.
-struct Batch {
+pub(crate) struct Batch {
     replicas: u32,
-    claims: Vec<usize>,
+    pub(crate) claims: Vec<usize>,
+    /// Of one claim whose keys may lie on two nodes, while its slot moves: only those are named to the server that the
+    /// hold cannot be without. A server refuses a script if it has some of the keys that are named, and not all.
+    pub(crate) apart: bool,
+}
+
+impl Batch {
+    /// Each of its claims by itself.
+    fn split(self, apart: bool) -> impl Iterator<Item = Self> {
+        let replicas = self.replicas;
+        self.claims.into_iter().map(move |at| Self { replicas, claims: vec![at], apart })
+    }
 }
 
 impl Redis {
@@ -41,15 +52,18 @@ impl Redis {
                             answers[*at] = match found {
                                 Value::Int(1) => Renewal::Held { until },
                                 Value::Int(2) => Renewal::Queued,
+                                Value::Int(3) => {
+                                    let why = Failure::NotExecuted("its keys lie on two nodes".to_owned());
+                                    failed = Some(self.failed("renew", &claims[*at].name, &keys[*at], why));
+                                    Renewal::Unanswered
+                                }
                                 _ => Renewal::Gone,
                             };
                         }
                     }
+                    Err(failure) if failure.is_split() && !batch.apart => again.extend(batch.split(true)),
                     // One of them is at fault, and the server does not say which.
-                    Err(Failure::Refused(_)) if batch.claims.len() > 1 => {
-                        let replicas = batch.replicas;
-                        again.extend(batch.claims.into_iter().map(|at| Batch { replicas, claims: vec![at] }));
-                    }
+                    Err(Failure::Refused(_)) if batch.claims.len() > 1 => again.extend(batch.split(false)),
                     Err(failure) => {
                         let at = batch.claims[0];
                         failed = Some(self.failed("renew", &claims[at].name, &keys[at], failure));
@@ -81,10 +95,10 @@ impl Redis {
         }
         let mut batches = Vec::new();
         for ((_, replicas), mut group) in groups {
-            // A server without memory refuses these, and with them what comes after in the script.
-            group.sort_by_key(|at| matches!(claims[*at].kind, Kind::Permit { .. }));
-            let chunks = group.chunks(BATCH).map(|claims| Batch { replicas, claims: claims.to_vec() });
-            batches.extend(chunks);
+            // Those of one name beside each other: what they have in common is done once.
+            group.sort_by(|a, b| claims[*a].name.cmp(&claims[*b].name));
+            let chunks = group.chunks(BATCH);
+            batches.extend(chunks.map(|some| Batch { replicas, claims: some.to_vec(), apart: false }));
         }
         batches
     }
@@ -99,8 +113,8 @@ impl Redis {
         let (copied, plain): (Vec<usize>, Vec<usize>) =
             (0..batches.len()).partition(|at| batches[*at].replicas > 0);
         let call = |at: &usize| match self.layout {
-            Layout::Redisson => self.renewal(&batches[*at].claims, claims, keys),
-            Layout::Plain => self.plain_renewal(&batches[*at].claims, claims, keys),
+            Layout::Redisson => self.renewal(&batches[*at], claims, keys),
+            Layout::Plain => self.plain_renewal(&batches[*at], claims, keys),
         };
         let calls: Vec<OwnedCall> = copied.iter().map(call).collect();
         let durable = copied
@@ -133,52 +147,73 @@ impl Redis {
         Ok(placed.value)
     }
 
-    fn renewal(&self, batch: &[usize], claims: &[Arc<Claim>], keys: &[Keys]) -> OwnedCall {
-        let mut on = Vec::with_capacity(batch.len() * 2);
-        let mut args = vec![millis(self.slack).to_string()];
-        for at in batch {
-            let (claim, keys) = (&claims[*at], &keys[*at]);
+    fn renewal(&self, batch: &Batch, claims: &[Arc<Claim>], keys: &[Keys]) -> OwnedCall {
+        let (mut on, mut args, mut sure) = (Vec::new(), Vec::new(), 0);
+        let alike = |a: &usize, b: &usize| {
+            let (a, b) = (&claims[*a], &claims[*b]);
+            (&a.name, form(a), a.lease, a.stamp) == (&b.name, form(b), b.lease, b.stamp)
+        };
+        for group in batch.claims.chunk_by(alike) {
+            let (claim, keys) = (&claims[group[0]], &keys[group[0]]);
+            let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
             let name = keys.name().to_owned();
-            let (kind, n) = match claim.kind {
-                Kind::Lock | Kind::Leader if claim.wait.is_some() => {
-                    on.extend([name, keys.about(), keys.waiters(), keys.stamps()]);
-                    ("q", 0)
+            let (kind, permits) = form(claim);
+            sure = on.len() + 1;
+            match kind {
+                "l" => on.extend([name, about]),
+                "q" => on.extend([name, about, waiters, stamps]),
+                "f" => on.extend([name, about, keys.scores(), stamps]),
+                "w" => on.extend([name, about, waiters, stamps, keys.writers()]),
+                "r" => {
+                    on.push(name);
+                    on.extend(group.iter().map(|at| keys.reader(claims[*at].id)));
+                    sure = on.len();
+                    on.extend([about, waiters, stamps]);
                 }
-                Kind::Lock | Kind::Leader => {
-                    on.extend([name, keys.about()]);
-                    ("l", 0)
+                _ => {
+                    sure = on.len() + 2;
+                    on.extend([keys.permits(), keys.ends(), about, waiters, stamps, name]);
                 }
-                Kind::FairLock => {
-                    on.extend([name, keys.about(), keys.queue(), keys.scores(), keys.stamps()]);
-                    ("f", 0)
-                }
-                Kind::Read { .. } => {
-                    let timeout = keys.reader(claim.id);
-                    on.extend([name, keys.about(), timeout, keys.waiters(), keys.stamps()]);
-                    ("r", 0)
-                }
-                Kind::Write => {
-                    on.extend([name, keys.about(), keys.waiters(), keys.stamps(), keys.writers()]);
-                    ("w", 0)
-                }
-                Kind::Permit { n, .. } => {
-                    on.extend([
-                        keys.about(),
-                        keys.ends(),
-                        keys.permits(),
-                        keys.waiters(),
-                        keys.stamps(),
-                        name,
-                    ]);
-                    ("p", n)
-                }
-            };
+            }
             // A lease of nothing proves without extending.
             let lease = if claim.lease.is_zero() { 0 } else { millis(claim.lease) };
-            let words = [kind.to_owned(), claim.id.to_string(), lease.to_string()];
-            args.extend(words.into_iter().chain([millis(claim.stamp).to_string(), n.to_string()]));
+            let numbers = [lease, millis(claim.stamp), u64::from(permits), group.len() as u64];
+            args.push(kind.to_owned());
+            args.extend(numbers.map(|n| n.to_string()));
+            args.extend(group.iter().map(|at| claims[*at].id.to_string()));
         }
-        let bytes = |all: Vec<String>| all.into_iter().map(String::into_bytes).collect();
-        OwnedCall { script: &scripts::RENEW, keys: bytes(on), args: bytes(args), order: Order::Proof }
+        args.insert(0, millis(self.slack).to_string());
+        proof(&scripts::RENEW, on, args, batch.apart.then_some(sure))
     }
+}
+
+/// What the script goes by, and of permits how many.
+fn form(claim: &Claim) -> (&'static str, u32) {
+    match claim.kind {
+        Kind::Lock | Kind::Leader if claim.wait.is_some() => ("q", 0),
+        Kind::Lock | Kind::Leader => ("l", 0),
+        Kind::FairLock => ("f", 0),
+        Kind::Read { .. } => ("r", 0),
+        Kind::Write => ("w", 0),
+        Kind::Permit { n, .. } => ("p", n),
+    }
+}
+
+/// A call of a script that proves. Where only the first of its keys are `sure` to be on the node, those alone are named as
+/// keys, and all of them come as arguments.
+pub(crate) fn proof(
+    script: &'static Script,
+    mut on: Vec<String>,
+    mut args: Vec<String>,
+    sure: Option<usize>,
+) -> OwnedCall {
+    let mut apart = 0;
+    if let Some(sure) = sure {
+        apart = on.len();
+        args.extend(on.iter().cloned());
+        on.truncate(sure);
+    }
+    args.insert(0, apart.to_string());
+    let bytes = |all: Vec<String>| all.into_iter().map(String::into_bytes).collect();
+    OwnedCall { script, keys: bytes(on), args: bytes(args), order: Order::Proof }
 }

@@ -15,25 +15,27 @@ macro_rules! scripts {
 }
 
 scripts! {
-    LOCK_ACQUIRE = "lib/extend" "lib/clock" "lib/fence" "lib/waiting" "lock_acquire";
-    LOCK_RELEASE = "lib/extend" "lib/waiting" "lock_release";
-    FAIR_ACQUIRE = "lib/extend" "lib/clock" "lib/fence" "lib/queue" "fair_acquire";
-    FAIR_RELEASE = "lib/extend" "lib/clock" "lib/queue" "fair_release";
-    READ_ACQUIRE = "lib/extend" "lib/clock" "lib/fence" "lib/waiting" "read_acquire";
-    WRITE_ACQUIRE = "lib/extend" "lib/clock" "lib/fence" "lib/waiting" "lib/readers" "write_acquire";
-    RW_RELEASE = "lib/extend" "lib/waiting" "lib/readers" "rw_release";
-    PERMIT_ACQUIRE = "lib/extend" "lib/clock" "lib/fence" "lib/waiting" "lib/mark" "lib/permits" "permit_acquire";
-    PERMIT_RELEASE = "lib/clock" "lib/extend" "lib/waiting" "lib/permits" "permit_release";
-    RENEW = "lib/extend" "lib/clock" "lib/waiting" "lib/queue" "lib/permits" "renew";
+    LOCK_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "lock_acquire";
+    LOCK_RELEASE = "lib/extend" "lib/here" "lib/memory" "lib/waiting" "lock_release";
+    FAIR_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/queue" "fair_acquire";
+    FAIR_RELEASE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/queue" "fair_release";
+    READ_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "read_acquire";
+    WRITE_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "lib/readers"
+        "write_acquire";
+    RW_RELEASE = "lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/readers" "rw_release";
+    PERMIT_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "lib/mark"
+        "lib/permits" "permit_acquire";
+    PERMIT_RELEASE = "lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/permits" "permit_release";
+    RENEW = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/waiting" "lib/queue" "lib/permits" "renew";
     COUNT = "lib/clock" "lib/mark" "lib/once" "count";
-    SIZE = "lib/clock" "lib/extend" "lib/mark" "lib/permits" "lib/once" "size";
-    LOCK_EXPEL = "lib/extend" "lib/clock" "lib/queue" "lock_expel";
+    SIZE = "lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/mark" "lib/permits" "lib/once" "size";
+    LOCK_EXPEL = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/queue" "lock_expel";
     RW_EXPEL = "lib/readers" "rw_expel";
-    PERMIT_EXPEL = "lib/extend" "lib/permits" "permit_expel";
-    PLAIN_ACQUIRE = "lib/extend" "lib/clock" "lib/fence" "lib/waiting" "lib/plain" "plain_acquire";
-    PLAIN_RELEASE = "lib/extend" "lib/waiting" "lib/plain" "plain_release";
-    PLAIN_RENEW = "lib/extend" "lib/clock" "lib/waiting" "lib/plain" "plain_renew";
-    INSPECT = "lib/clock" "lib/extend" "lib/permits" "lib/readers" "inspect";
+    PERMIT_EXPEL = "lib/extend" "lib/here" "lib/memory" "lib/permits" "permit_expel";
+    PLAIN_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/about" "lib/waiting" "lib/plain" "plain_acquire";
+    PLAIN_RELEASE = "lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/plain" "plain_release";
+    PLAIN_RENEW = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/waiting" "lib/plain" "plain_renew";
+    INSPECT = "lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/permits" "lib/readers" "inspect";
 }
 
 /// The commands that those of a layout run, except those that are handed to them.

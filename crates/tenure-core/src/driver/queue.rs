@@ -27,6 +27,9 @@ pub(super) struct Queue {
     /// How many ask for as many copies.
     asking: BTreeMap<Durability, usize>,
     failing: BTreeMap<Durability, Failing>,
+    /// Who was in the way and is not here. It may still come: if an attempt is executed twice, its claim may hold the name
+    /// before it comes here to wait for it.
+    in_the_way: Option<u64>,
     /// Since when the store has been asked without an answer.
     asked: Option<Instant>,
     turn: i64,
@@ -65,6 +68,10 @@ impl Queue {
     pub(super) fn push(&mut self, waiter: Waiter) {
         if waiter.heard {
             self.answered(waiter.want.durability());
+        }
+        if self.in_the_way == Some(waiter.n) {
+            self.in_the_way = None;
+            return self.push_front(waiter);
         }
         let position = match waiter.position {
             _ if waiter.is_unplaced() => 0,
@@ -124,13 +131,21 @@ impl Queue {
     /// Moves a waiter to the front. `false` if it is there already or is not here.
     pub(super) fn bring_to_front(&mut self, n: u64) -> bool {
         let first = self.waiters.first_key_value().map(|(key, _)| *key);
-        let (Some(first), Some(key)) = (first, self.keys.get(&n)) else { return false };
-        if *key == first {
+        let Some(key) = self.keys.get(&n) else {
+            self.in_the_way = Some(n);
+            return false;
+        };
+        if Some(*key) == first {
             return false;
         }
         let Some(waiter) = self.remove(n) else { return false };
-        self.insert(Key { placed: false, position: 0, turn: first.turn.min(0) - 1 }, waiter);
+        self.push_front(waiter);
         true
+    }
+
+    fn push_front(&mut self, waiter: Waiter) {
+        let first = self.waiters.first_key_value().map_or(0, |(key, _)| key.turn.min(0));
+        self.insert(Key { placed: false, position: 0, turn: first - 1 }, waiter);
     }
 
     /// In their order, those who may try now: without those for whom the store has just failed.

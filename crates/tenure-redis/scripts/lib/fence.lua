@@ -14,17 +14,19 @@ local function draw(key, keep, micros)
   return micros
 end
 
--- What people see of the one holder. That of the last one goes, which may have ended without a word.
-local function describe(about, id, text)
-  local last = redis.call('HGET', about, 'holder')
-  if last and last ~= id then
-    redis.call('HDEL', about, last)
-  end
-  redis.call('HSET', about, id, text, 'holder', id)
+-- The fence in a record, if there is one.
+local function fence_of(about, id)
+  return string.match(redis.call('HGET', about, id) or '', '^(%d+) ')
 end
 
--- What people see of a hold or a waiter: `<fence> <since> <patience> <who>`.
-local function fence_of(about, id)
-  local text = redis.call('HGET', about, id)
-  return text and string.match(text, '^(%d+) ') or ''
+-- The fence of a hold that is there. Its record may have been evicted: nobody else was inside since, so that a new fence,
+-- larger than all before, is as good. `rest` is what the record says besides.
+local function fence_again(fences, keep, about, id, rest)
+  local fence = fence_of(about, id)
+  if not fence then
+    local _, micros = clock()
+    fence = draw(fences, keep, micros)
+    redis.call('HSET', about, id, fence .. ' ' .. micros .. ' ' .. rest)
+  end
+  return fence
 end

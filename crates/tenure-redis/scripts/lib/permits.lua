@@ -9,7 +9,7 @@ end
 
 -- How many a hold has, as far as is known.
 local function many(about, id, n)
-  local text = redis.call('HGET', about, id)
+  local text = here(redis.pcall('HGET', about, id))
   return math.max(n, text and tonumber(string.match(text, '^%d+ %S+ (%d+) ')) or 0)
 end
 
@@ -61,6 +61,7 @@ end
 -- let go: without them a permit that has ended is taken for one with slack.
 local function put(ends, ours, about, id, n, lease, slack, now)
   local over = math.max(tonumber(redis.call('ZSCORE', ours, id) or 0), now + lease)
+  without_memory(ours)
   redis.call('ZADD', ours, over, id)
   for i = 1, n do
     local each = permit(id, i)
@@ -68,7 +69,7 @@ local function put(ends, ours, about, id, n, lease, slack, now)
     redis.call('ZADD', ends, math.max(old, over + slack), each)
   end
   extend(ours, over + slack - now)
-  extend(about, over + slack - now)
+  extend_here(about, over + slack - now)
 end
 
 -- Tells waiters how many are free. Redisson cannot bear a negative number.

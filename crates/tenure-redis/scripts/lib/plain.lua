@@ -15,7 +15,7 @@ end
 local function keep(name, about, id, ms)
   if id ~= '' or redis.call('PTTL', name) ~= -1 then
     extend(name, ms)
-    extend(about, ms)
+    extend_here(about, ms)
   end
 end
 

@@ -1,29 +1,37 @@
 -- Redisson's fair queue: a list of owners, and a score each at which it is given up. Every score contains the patience
 -- of all who came before, so whoever leaves takes its own patience off those behind.
-local function patience_of(about, id)
-  local text = redis.call('HGET', about, id)
-  return text and tonumber(string.match(text, '^%S+ %S+ (%d+) ')) or 0
-end
 
 -- Takes some of ours out, wherever they stand, in one walk. How many were there.
 local function give_up(queue, scores, stamps, about, leaving)
-  local gone, off, found = {}, 0, 0
-  for _, id in ipairs(leaving) do
-    gone[id] = patience_of(about, id)
+  local patience, off, found = {}, 0, 0
+  for i, text in ipairs(redis.call('HMGET', about, unpack(leaving))) do
+    patience[leaving[i]] = tonumber(string.match(text or '', '^%S+ %S+ (%d+) ')) or 0
   end
+  local behind, less = {}, {}
   for _, id in ipairs(redis.call('LRANGE', queue, 0, -1)) do
-    if gone[id] then
-      off, found = off + gone[id], found + 1
+    if patience[id] then
+      off, found = off + patience[id], found + 1
       redis.call('LREM', queue, 1, id)
-      redis.call('HDEL', about, id)
-    elseif off > 0 and redis.call('ZSCORE', scores, id) then
-      redis.call('ZINCRBY', scores, -off, id)
+    elseif off > 0 then
+      behind[#behind + 1], less[#less + 1] = id, off
     end
   end
-  for _, id in ipairs(leaving) do
-    redis.call('ZREM', scores, id)
-    redis.call('ZREM', stamps, id)
+  for from = 0, #behind - 1, 1000 do
+    local moved = {}
+    local some = {unpack(behind, from + 1, math.min(from + 1000, #behind))}
+    for i, score in ipairs(redis.call('ZMSCORE', scores, unpack(some))) do
+      if score then
+        moved[#moved + 1] = tonumber(score) - less[from + i]
+        moved[#moved + 1] = some[i]
+      end
+    end
+    if #moved > 0 then
+      redis.call('ZADD', scores, unpack(moved))
+    end
   end
+  redis.call('ZREM', scores, unpack(leaving))
+  redis.call('ZREM', stamps, unpack(leaving))
+  redis.call('HDEL', about, unpack(leaving))
   return found
 end
 
@@ -52,30 +60,54 @@ local function sweep(queue, scores, stamps, about, now)
     redis.call('LPOP', queue)
     redis.call('ZREM', scores, head)
     redis.call('ZREM', stamps, head)
+    redis.call('HDEL', about, head)
   end
 end
 
--- A sign of life of a waiter. Its patience does not run out while it gives them: its score moves on with the time
--- since the last one. By so much less is taken off those behind when it leaves, whose scores do not move.
-local function keep_place(scores, stamps, about, id, ms, now)
-  local last = redis.call('ZSCORE', stamps, id)
-  local passed = last and now - (tonumber(last) - ms) or 0
-  if passed > 0 then
-    redis.call('ZINCRBY', scores, passed, id)
-    local text = redis.call('HGET', about, id)
-    local head, patience, rest = string.match(text or '', '^(%S+ %S+) (%d+) (.*)$')
-    if head then
-      patience = math.max(0, tonumber(patience) - passed)
-      redis.call('HSET', about, id, head .. ' ' .. string.format('%d', patience) .. ' ' .. rest)
+-- A sign of life of some waiters, in as many commands for a hundred as for one. Whether each has a place.
+--
+-- Their patience does not run out while they give them: their scores move on with the time since the last one. By so much
+-- less is taken off those behind when they leave, whose scores do not move.
+local function keep_places(scores, stamps, about, ids, ms, now)
+  local has = {}
+  local at = here(redis.pcall('ZMSCORE', scores, unpack(ids)))
+  local last = here(redis.pcall('ZMSCORE', stamps, unpack(ids)))
+  if not at or not last then
+    return nil
+  end
+  local texts = here(redis.pcall('HMGET', about, unpack(ids))) or {}
+  local moved, fresh, records, furthest = {}, {}, {}, now
+  for i, id in ipairs(ids) do
+    local score = tonumber(at[i])
+    if score then
+      has[id] = true
+      local passed = last[i] and math.max(0, now - (tonumber(last[i]) - ms)) or 0
+      local to = math.max(score + passed, now + ms)
+      if to ~= score then
+        moved[#moved + 1], moved[#moved + 2] = to, id
+      end
+      local head, patience, rest = string.match(texts[i] or '', '^(%S+ %S+) (%d+) (.*)$')
+      if head and passed > 0 then
+        patience = string.format('%d', math.max(0, tonumber(patience) - passed))
+        records[#records + 1], records[#records + 2] = id, head .. ' ' .. patience .. ' ' .. rest
+      end
+      fresh[#fresh + 1], fresh[#fresh + 2] = now + ms, id
+      furthest = math.max(furthest, to)
     end
   end
-  redis.call('ZADD', stamps, now + ms, id)
-  local score = tonumber(redis.call('ZSCORE', scores, id))
-  if score < now + ms then
-    score = now + ms
-    redis.call('ZADD', scores, score, id)
+  if #fresh == 0 then
+    return has
+  end
+  without_memory(stamps)
+  redis.call('ZADD', stamps, unpack(fresh))
+  if #moved > 0 then
+    redis.call('ZADD', scores, unpack(moved))
+  end
+  if #records > 0 then
+    redis.call('HSET', about, unpack(records))
   end
   -- Our dead are known by their stamps: these outlive the places.
-  extend(stamps, score - now + ms)
-  extend(about, score - now + ms)
+  extend(stamps, furthest - now + ms)
+  extend_here(about, furthest - now + ms)
+  return has
 end

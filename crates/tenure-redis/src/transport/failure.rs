@@ -33,6 +33,13 @@ pub(crate) enum Failure {
     Refused(Reply),
 }
 
+impl Failure {
+    /// Not executed because the slot of its keys moves, and some of them are on one node and some on another.
+    pub(crate) fn is_split(&self) -> bool {
+        matches!(self, Self::NotExecuted(why) if why.contains("TRYAGAIN"))
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

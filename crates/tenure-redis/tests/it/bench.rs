@@ -106,6 +106,13 @@ impl Bench {
         time[0].parse::<f64>().expect("seconds") * 1e3 + time[1].parse::<f64>().expect("microseconds") / 1e3
     }
 
+    /// How many commands it has executed so far, those inside scripts included.
+    pub(crate) fn executed(&self) -> u64 {
+        let stats = self.redis.info("commandstats").expect("statistics");
+        let calls = |text: &String| text.strip_prefix("calls=")?.split(',').next()?.parse::<u64>().ok();
+        stats.iter().filter(|(name, _)| *name != "cmdstat_info").filter_map(|(_, text)| calls(text)).sum()
+    }
+
     /// Lets all waiters of a name look dead this long after now, all at the same moment.
     pub(crate) fn ends_stamps(&self, name: &str, after: Duration) {
         let script = "local t = redis.call('TIME') local over = t[1] * 1000 + t[2] / 1000 + ARGV[1]

@@ -107,6 +107,29 @@ async fn a_late_release_by_the_same_token_frees_nothing() {
     assert_eq!(text(&server, &["GET", "x"]), "me");
 }
 
+/// A holder with a token of its own dies, and one without gets in: the id of the first frees nothing.
+#[tokio::test]
+async fn the_id_of_a_dead_hold_does_not_free_the_next() {
+    let server = server();
+    let store = open(options(&server)).await;
+    let client = ClientId::new();
+    let claim = |n| Claim {
+        lease: LONG,
+        stamp: LONG,
+        ..Claim::of(HoldId { client, n }, Name::new("x").unwrap(), Kind::Lock)
+    };
+    let named = Claim { token: Some("me".into()), ..claim(1) };
+    assert!(matches!(store.try_acquire(&named).await.unwrap(), Attempt::Granted { .. }));
+    let next = Claim { wait: Some(FAR), ..claim(2) };
+    assert!(matches!(store.try_acquire(&next).await.unwrap(), Attempt::Busy { .. }));
+    // Its lease ends. What is known of the name stays, since somebody waits.
+    server.cmd(&["DEL", "x"]).unwrap();
+    assert!(matches!(store.try_acquire(&next).await.unwrap(), Attempt::Granted { .. }));
+    assert_eq!(store.release(&claim(1), 0).await.unwrap(), Released::Gone);
+    assert_eq!(store.renew(&[Arc::new(claim(1))]).await.unwrap(), [Renewal::Gone]);
+    assert_eq!(text(&server, &["GET", "x"]), next.id.to_string());
+}
+
 /// A stranger's lock without an end does not get one by being renewed; a hold with a token can be named by its id.
 #[tokio::test]
 async fn a_renewal_shortens_nothing_and_an_id_is_as_good_as_a_token() {
@@ -194,8 +217,11 @@ async fn a_lock_of_the_other_layout_is_named() {
     let server = server();
     let client = client(&server).await;
     server.cmd(&["HSET", "x", "somebody:1", "1"]).unwrap();
-    let error = client.lock("x").try_acquire().await.unwrap_err();
-    assert!(error.to_string().contains("holds something else than a lock of this kind"), "{error}");
+    let said = client.lock("x").try_acquire().await.unwrap_err().to_string();
+    assert!(said.contains("a hash, as Redisson makes it") && said.contains("without layout=plain"), "{said}");
+    assert!(!said.contains("remove"), "{said}");
+    let holder = client.lock("x").holder().await.unwrap().expect("what is there is shown");
+    assert_eq!((holder.id.as_str(), holder.foreign), ("somebody:1", true));
     // Overwritten while it is held: lost.
     let guard = client.lock("y").acquire().await.unwrap();
     server.cmd(&["SET", "y", "stranger", "PX", "60000"]).unwrap();

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use tenure_core::{Client, Durability, Error, LostReason, Settings, multi};
+use tenure_core::{Client, Durability, Error, Kind, LostReason, Settings, multi};
 use tenure_redis::{Address, Topology};
 use testbed::{
     Cluster, FAR, PATIENCE, RedisOptions, Replicated, Sentinels, done, key_in, slot_of, until, within,
 };
 
 use crate::bench::{
-    LONG, grows, hasty, leasing, open, options, polling, scripts, seen, settings, with, woken_only,
+    LONG, claim, granted, grows, hasty, leasing, open, options, polling, renewed, scripts, seen, settings,
+    with, woken_only,
 };
 
 fn addresses(all: Vec<String>) -> Vec<Address> {
@@ -221,7 +222,7 @@ async fn a_moving_slot_excludes_all_the_same() {
     }
 }
 
-/// C11. TRYAGAIN: while its keys are partly here and partly there, a lock can be neither renewed nor released. Both are
+/// C11. TRYAGAIN: while its keys are partly here and partly there, a lock can be neither taken nor released. Both are
 /// tried again, and what was held is held afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_split_by_a_move_are_waited_for() {
@@ -241,6 +242,51 @@ async fn keys_split_by_a_move_are_waited_for() {
     moving.finish().unwrap();
     done("released in the end", releasing).await.unwrap();
     assert_eq!(cluster.nodes()[to].cmd(&["EXISTS", "x"]).unwrap().int(), Some(0));
+}
+
+/// C11. A move that stops half way: what is held is renewed as long as what makes the hold is on one of both nodes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_left_half_way_loses_no_hold() {
+    let cluster = Cluster::start().unwrap();
+    let (client, other) = (on(&cluster, settings()).await, on(&cluster, settings()).await);
+    let first = other.lock("{s}-waited").acquire().await.unwrap();
+    let waiter = {
+        let lock = client.lock("{s}-waited");
+        tokio::spawn(async move { lock.acquire().await.unwrap() })
+    };
+    until("it waits", || async { !client.lock("{s}-waited").waiters().await.unwrap().is_empty() }).await;
+    first.release().await.unwrap();
+    let mut guards = vec![done("after waiting", waiter).await];
+    let rw = |name: &str| client.rwlock(name);
+    for lock in [
+        client.lock("{s}-lock"),
+        client.lock("{s}-fair").fair(),
+        rw("{s}-read").read(),
+        rw("{s}-write").write(),
+        client.semaphore("{s}-permits", 3).permits(2),
+    ] {
+        guards.push(lock.acquire().await.unwrap());
+    }
+    let backend = client.backend().clone();
+    let split = Arc::new(claim("{s}-split", Kind::Read { under_write: None }));
+    assert!(granted(&*backend, &split).await);
+    let to = (number_of(&cluster, "{s}") + 1) % 3;
+    let moving = cluster.begin_move(slot_of("{s}"), to).unwrap();
+    renewed(&guards).await;
+    // Of each hold just what makes it, and nothing of what is beside it.
+    let reads = format!("{{s}}-read:{}:rwlock_timeout:1", guards[3].id());
+    let moved = ["{s}-waited", "{s}-fair", "{s}-write", "{s}-read", &reads, "{s}-permits:timeout"];
+    let moved = moved.into_iter().chain(["tenure_permits::{s}-permits", "{s}-split"]).map(str::to_owned);
+    moving.migrate(&moved.collect::<Vec<_>>()).unwrap();
+    renewed(&guards).await;
+    assert!(guards.iter().all(tenure_core::Guard::is_held));
+    let error = backend.renew(&[split]).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "a reader whose two keys are apart: {error}");
+    moving.migrate_all().unwrap();
+    moving.finish().unwrap();
+    for guard in guards {
+        within("released", guard.release()).await.unwrap();
+    }
 }
 
 /// C13. Names of a multi lock may lie in any slots: each is a lock of its own, and no command has keys of two.

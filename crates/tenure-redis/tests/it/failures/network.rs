@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tenure_core::{Backend, Client, Error, Kind, LostReason};
+use tenure_core::{Backend, Client, Error, HoldId, Kind, LostReason};
 use tenure_redis::{Redis, Tls};
 use testbed::{Certificates, Cut, FAR, Proxy, RedisOptions, Rule, Way, done, until, within};
 
 use crate::bench::{
     Bench, CALL, SHORT, about, all_held, claim, hasty, leasing, open, options, polling, renewed, seen,
-    settings, take, templates, waiting, warm,
+    settings, take, templates, waiting, warm, woken_only,
 };
 
 /// B1. Nobody listens: certainly not executed, told as such, and it works again when the server does.
@@ -175,6 +175,110 @@ async fn a_command_executed_twice_changes_nothing() {
     twice("give back").await;
     assert_eq!(seats.drain().await.unwrap(), 5);
     twice("drain").await;
+}
+
+/// The attempts on `x` that the server has executed, in their order.
+struct Attempts {
+    monitor: testbed::Monitor,
+    seen: Vec<(HoldId, Vec<String>)>,
+}
+
+impl Attempts {
+    fn new(bench: &Bench) -> Self {
+        Self { monitor: bench.redis.monitor().unwrap(), seen: Vec::new() }
+    }
+
+    fn all(&mut self) -> &[(HoldId, Vec<String>)] {
+        for attempt in about(&self.monitor.drain().unwrap(), "x") {
+            let id = attempt.words.iter().find_map(|w| w.parse().ok()).expect("an id");
+            self.seen.push((id, attempt.words.clone()));
+        }
+        &self.seen
+    }
+
+    /// Until there are `n`; the last one of them.
+    async fn until(&mut self, n: usize) -> (HoldId, Vec<String>) {
+        seen("that many attempts", || self.all().len() >= n).await;
+        self.seen[n - 1].clone()
+    }
+}
+
+/// B4. The first attempt of one who waits now comes a second time, late, when the name is free: it is granted to an id at
+/// the back of its gate. The busy answer to whoever is in front says who has it, and it gets what is its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_executed_late_is_found_by_who_is_in_front() {
+    let bench = Bench::start();
+    let hash = Client::with(bench.backend().await, woken_only());
+    let mut options = bench.options();
+    options.layout = tenure_redis::Layout::Plain;
+    let plain = Client::with(open(options).await, woken_only());
+    let own = |name: &str| format!("{name}:{{x}}");
+    for (lock, keys, channel) in [
+        (hash.lock("x"), vec![], own("redisson_lock__channel")),
+        (
+            hash.semaphore("x", 1).permits(1),
+            vec!["{x}:timeout".to_owned(), own("tenure_permits")],
+            own("redisson_sc"),
+        ),
+        (plain.lock("x"), vec![], own("tenure_lock")),
+    ] {
+        let held = lock.acquire().await.unwrap();
+        let mut attempts = Attempts::new(&bench);
+        let waits = || {
+            let lock = lock.clone();
+            tokio::spawn(async move { lock.acquire().await.unwrap() })
+        };
+        // Once for itself, and once at the gate, when it listens.
+        let front = waits();
+        attempts.until(2).await;
+        let back = waits();
+        let (id, again) = attempts.until(3).await;
+        // The holder is gone, and before anybody hears of it the old attempt comes.
+        bench.cmd(&["DEL", "x"]);
+        keys.iter().for_each(|key| drop(bench.cmd(&["DEL", key])));
+        let again: Vec<&str> = again.iter().map(String::as_str).collect();
+        assert_eq!(bench.cmd(&again).items()[0].int(), Some(1), "granted to one who does not know");
+        bench.cmd(&["PUBLISH", &channel, "1"]);
+        let guard = done("it gets what is its own", back).await;
+        assert_eq!(guard.id(), id);
+        guard.release().await.unwrap();
+        done("and then the first", front).await.release().await.unwrap();
+        drop(held);
+        bench.cmd(&["FLUSHALL"]);
+    }
+}
+
+/// B4. An attempt comes a second time while its first answer is still on the way: whoever is in front has looked before
+/// the claim comes to the gate.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_executed_late_is_found_when_it_comes_to_wait() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let client = Client::with(open(network.options()).await, woken_only());
+    let held = client.lock("x").acquire().await.unwrap();
+    let mut attempts = Attempts::new(&bench);
+    let waits = || {
+        let lock = client.lock("x");
+        tokio::spawn(async move { lock.acquire().await.unwrap() })
+    };
+    let front = waits();
+    attempts.until(2).await;
+    // The connection of this runtime; the gate has others.
+    network.proxy.set_for(0, Way::ToClient, Rule::Stall);
+    let back = waits();
+    let (id, again) = attempts.until(3).await;
+    bench.cmd(&["DEL", "x"]);
+    let again: Vec<&str> = again.iter().map(String::as_str).collect();
+    assert_eq!(bench.cmd(&again).items()[0].int(), Some(1), "granted to one who does not know");
+    bench.cmd(&["PUBLISH", "redisson_lock__channel:{x}", "0"]);
+    // What was sent again, and then the one in front.
+    assert_ne!(attempts.until(5).await.0, id);
+    network.proxy.heal();
+    let guard = done("it gets what is its own", back).await;
+    assert_eq!(guard.id(), id);
+    guard.release().await.unwrap();
+    done("and then the first", front).await.release().await.unwrap();
+    drop(held);
 }
 
 /// All that is stored, but for how long, and for what is remembered in order to know a repeat.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::backend::{Attempt, Backend, CountOp, Counter, Renewal};
-use tenure_core::{Claim, Client, Durability, Kind, LostReason, Name, OpId};
-use testbed::{Replicated, until, within};
+use tenure_core::backend::{Attempt, Backend, CountOp, Counter, Released, Renewal};
+use tenure_core::{Claim, Client, Durability, Error, Fence, Kind, LostReason, Name, OpId};
+use testbed::{Replicated, done, until, within};
 
-use crate::bench::{Bench, LONG, claim, granted, open, options, settings};
+use crate::bench::{Bench, LONG, claim, granted, open, options, settings, waiting, woken_only};
 
 const PERMIT: Kind = Kind::Permit { n: 1, limit: 1 };
 
@@ -102,6 +102,142 @@ async fn too_many_permits_at_once_are_refused() {
     let said = semaphore.permits(5_000).try_acquire().await.unwrap_err().to_string();
     assert!(said.contains("5000 permits") && said.contains("1000 at most"), "{said}");
     assert!(semaphore.permits(1_000).try_acquire().await.unwrap().is_some());
+}
+
+/// The fence of a grant, or of its repeat.
+async fn fence(backend: &dyn Backend, claim: &Claim) -> Fence {
+    match backend.try_acquire(claim).await.expect("an answer") {
+        Attempt::Granted { fence, .. } => fence.unwrap_or_else(|| panic!("{}: no fence", claim.name)),
+        other => panic!("{}: {other:?}", claim.name),
+    }
+}
+
+/// C4. A hold whose record was evicted still has a fence: a new one, larger than all before, and the same at each repeat.
+#[tokio::test]
+async fn a_repeat_after_its_record_was_evicted_has_a_fence() {
+    let bench = Bench::start();
+    let backend = bench.backend().await;
+    let read = Kind::Read { under_write: None };
+    let kinds = [("l", Kind::Lock), ("f", Kind::FairLock), ("r", read), ("w", Kind::Write), ("p", PERMIT)];
+    for (name, kind) in kinds {
+        let one = claim(name, kind);
+        let first = fence(&*backend, &one).await;
+        assert_eq!(fence(&*backend, &one).await, first, "{name}: a repeat finds its grant");
+        let about = format!("tenure_about:{{{name}}}");
+        bench.cmd(&["DEL", &about]);
+        let second = fence(&*backend, &one).await;
+        assert!(second > first, "{name}: {second} after {first}");
+        assert_eq!(fence(&*backend, &one).await, second, "{name}: it keeps that");
+        assert!(!bench.left(&about).is_zero(), "{name}: and the record ends by itself");
+    }
+    let writer = claim("under", Kind::Write);
+    let first = fence(&*backend, &writer).await;
+    bench.cmd(&["DEL", "tenure_about:{under}"]);
+    let reader = claim("under", Kind::Read { under_write: Some(writer.id) });
+    assert!(fence(&*backend, &reader).await > first);
+}
+
+/// C25. Waiters that died all at once: the sets in which they stood expire, and their records go with the next grants,
+/// although the name is never idle.
+#[tokio::test]
+async fn records_of_dead_waiters_go() {
+    let bench = Bench::start();
+    let backend = bench.backend().await;
+    for (name, kind) in [("l", Kind::Lock), ("f", Kind::FairLock), ("w", Kind::Write), ("p", PERMIT)] {
+        let held = claim(name, kind);
+        assert!(granted(&*backend, &held).await);
+        for _ in 0..100 {
+            assert!(!granted(&*backend, &Claim { wait: Some(Duration::MAX), ..claim(name, kind) }).await);
+        }
+        let about = format!("tenure_about:{{{name}}}");
+        let records = || bench.number(&["HLEN", &about]);
+        assert!(records() > 100, "{name}: the test itself");
+        for set in [
+            "tenure_waiters",
+            "tenure_writers",
+            "tenure_stamps",
+            "redisson_lock_queue",
+            "redisson_lock_timeout",
+        ] {
+            bench.cmd(&["DEL", &format!("{set}:{{{name}}}")]);
+        }
+        backend.release(&held, 0).await.unwrap();
+        for _ in 0..100 {
+            let next = claim(name, kind);
+            assert!(granted(&*backend, &next).await);
+            backend.release(&next, 0).await.unwrap();
+        }
+        assert!(records() <= 3, "{name}: {} records of nobody", records());
+    }
+}
+
+/// C25. A reader that comes too late to release what has ended takes its record along; those of readers that died go with
+/// the next grants.
+#[tokio::test]
+async fn records_of_ended_readers_go() {
+    let bench = Bench::start();
+    let backend = bench.backend().await;
+    let read = Kind::Read { under_write: None };
+    let ended: Vec<Claim> = (0..100).map(|_| claim("x", read)).collect();
+    for one in &ended {
+        assert!(granted(&*backend, one).await);
+    }
+    bench.cmd(&["DEL", "x"]);
+    for one in &ended {
+        bench.cmd(&["DEL", &format!("{{x}}:{}:rwlock_timeout:1", one.id)]);
+    }
+    // What is known of the name stays, since others go on reading.
+    assert!(granted(&*backend, &claim("x", read)).await);
+    let known = |one: &Claim| bench.number(&["HEXISTS", "tenure_about:{x}", &one.id.to_string()]) == 1;
+    let late = ended.iter().find(|one| known(one)).expect("a record");
+    assert_eq!(backend.release(late, 0).await.unwrap(), Released::Gone);
+    assert!(!known(late), "of one that was released late");
+    for _ in 0..100 {
+        let next = claim("x", read);
+        assert!(granted(&*backend, &next).await);
+        backend.release(&next, 0).await.unwrap();
+    }
+    let records = bench.number(&["HLEN", "tenure_about:{x}"]);
+    assert!(records <= 6, "{records} records of one reader");
+}
+
+/// More than a semaphore has can never be free: it is refused at once, and keeps nobody out.
+#[tokio::test(flavor = "multi_thread")]
+async fn more_permits_than_there_ever_will_be_are_refused() {
+    let bench = Bench::start();
+    let (client, other) = (bench.client_with(woken_only()).await, bench.client_with(woken_only()).await);
+    let one = client.semaphore("x", 2).acquire().await.unwrap();
+    let larger = other.semaphore("x", 10);
+    let error = within("told", larger.acquire_many(5)).await.unwrap_err();
+    assert!(matches!(error, Error::Config(_)), "{error}");
+    let said = error.to_string();
+    assert!(said.contains("5 permits") && said.contains("has 2"), "{said}");
+    assert!(larger.waiters().await.unwrap().is_empty());
+    let two = within("one is free", larger.acquire()).await.unwrap();
+    drop((one, two));
+}
+
+/// Who waits for more than a new size has is told so, and those behind it go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_smaller_size_refuses_who_waits_for_more() {
+    let bench = Bench::start();
+    let (client, other) = (bench.client_with(woken_only()).await, bench.client_with(woken_only()).await);
+    let semaphore = client.semaphore("x", 5);
+    let three = semaphore.acquire_many(3).await.unwrap();
+    let waits = |n| {
+        let semaphore = other.semaphore("x", 5);
+        tokio::spawn(async move { semaphore.acquire_many(n).await })
+    };
+    let four = waits(4);
+    waiting(&client, "x", 1).await;
+    semaphore.resize(2).await.unwrap();
+    let error = done("told", four).await.unwrap_err();
+    assert!(matches!(error, Error::Config(_)), "{error}");
+    assert!(error.to_string().contains("4 permits") && error.to_string().contains("has 2"), "{error}");
+    let two = waits(2);
+    waiting(&client, "x", 1).await;
+    three.release().await.unwrap();
+    drop(done("two are free", two).await.unwrap());
 }
 
 /// One claim of a batch meets a key of another program. The others are renewed all the same.

@@ -1,13 +1,16 @@
 //! C5–C13. What the server says instead of an answer: each error has its class, and what it did not execute is tried
 //! again until it does.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::{Client, Error};
-use testbed::{Redis, RedisOptions, done, free_port, wait_until, within};
+use tenure_core::backend::{Backend, Renewal};
+use tenure_core::{Claim, Client, Error, Kind};
+use testbed::{FAR, Redis, RedisOptions, done, free_port, wait_until, within};
 
 use crate::bench::{
-    Bench, LONG, SHORT, hasty, leasing, open, options, renewed, seen, settings, take, templates, warm, warmed,
+    Bench, LONG, SHORT, claim, granted, hasty, leasing, open, options, renewed, seen, settings, take,
+    templates, warm, warmed,
 };
 
 /// Of every kind: certainly not executed, in the server's own words; and once the server is well again, granted.
@@ -51,6 +54,38 @@ async fn out_of_memory_is_unavailable() {
     renewed([&held]).await;
     held.release().await.unwrap();
     assert!(!bench.exists("held"));
+}
+
+/// C5. What is there needs no memory to be kept: permits are renewed and places in queues stamped.
+#[tokio::test]
+async fn out_of_memory_permits_are_renewed_and_places_kept() {
+    let bench = Bench::start();
+    let backend = bench.backend().await;
+    let permits = claim("permits", Kind::Permit { n: 2, limit: 3 });
+    assert!(granted(&*backend, &permits).await);
+    let mut claims = vec![Arc::new(Claim { lease: LONG * 2, ..permits })];
+    for (name, kind) in [("fair", Kind::FairLock), ("write", Kind::Write), ("lock", Kind::Lock)] {
+        assert!(granted(&*backend, &claim(name, kind)).await);
+        let place = Claim { wait: Some(FAR), ..claim(name, kind) };
+        assert!(!granted(&*backend, &place).await);
+        claims.push(Arc::new(place));
+    }
+    bench.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    for one in &claims {
+        let answer =
+            backend.renew(std::slice::from_ref(one)).await.unwrap_or_else(|e| panic!("{}: {e}", one.name));
+        let kept = matches!(answer[..], [Renewal::Held { .. } | Renewal::Queued]);
+        assert!(kept, "{}: {answer:?}", one.name);
+        // Those in front of a gate are stamped by their attempts.
+        if one.wait.is_some() {
+            assert!(!granted(&*backend, one).await);
+        }
+    }
+    let end: f64 =
+        bench.cmd(&["ZSCORE", "tenure_permits:{permits}", &claims[0].id.to_string()]).text().parse().unwrap();
+    assert!(end - bench.time() > LONG.as_millis() as f64, "renewed for twice as long");
+    let error = backend.try_acquire(&claim("new", Kind::Lock)).await.unwrap_err();
+    assert!(error.to_string().contains("OOM"), "the test itself: {error}");
 }
 
 /// A script that has no end, until the test kills it.

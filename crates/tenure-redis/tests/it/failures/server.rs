@@ -227,6 +227,45 @@ async fn a_key_of_the_wrong_type_is_named() {
     assert!(matches!(error, Error::Config(_)) && error.to_string().contains("latch-typed"), "{error}");
 }
 
+/// C22. A string that somebody's `SET NX PX` made is a lock that is held: it is named and shown as what it is, and
+/// nobody is told to remove it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_of_the_plain_layout_is_named() {
+    let bench = Bench::start();
+    let client = bench.client().await;
+    for (name, lock) in templates(&client, "plain") {
+        if name.starts_with("permits") {
+            continue;
+        }
+        bench.cmd(&["SET", &name, "worker-7", "NX", "PX", "600000"]);
+        let said = within(&name, lock.acquire()).await.unwrap_err().to_string();
+        assert!(said.contains("SET NX PX") && said.contains("layout=plain"), "{said}");
+        assert!(!said.contains("remove"), "{said}");
+        let seen = client.show(&name).await.unwrap().expect("what is there is shown");
+        let holder = &seen.holders[0];
+        assert_eq!((holder.id.as_str(), holder.foreign), ("worker-7", true));
+        assert!(holder.left.is_some() && holder.note.as_deref().is_some_and(|n| n.contains("layout=plain")));
+        assert_eq!(bench.cmd(&["GET", &name]).text(), "worker-7");
+    }
+    assert!(client.list("", 10).await.unwrap().is_empty(), "a value is not taken for a lock");
+}
+
+/// A key of another program that looks like a lock of many readers: all others wait while it is looked at.
+#[tokio::test]
+async fn a_listing_does_not_dwell_on_one_key() {
+    let bench = Bench::start();
+    let client = bench.client().await;
+    let fill = "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', KEYS[1], 'field-' .. i, 1000) end
+        return redis.call('HSET', KEYS[1], 'mode', 'read')";
+    for fields in ["300", "5000"] {
+        bench.cmd(&["EVAL", fill, "1", "x", fields]);
+        let before = bench.executed();
+        client.list("", 10).await.unwrap();
+        let cost = bench.executed() - before;
+        assert!(cost < 5_000, "{cost} commands to look at {fields} fields");
+    }
+}
+
 /// C22. A key without a TTL is nobody's lease: it is named at once instead of being waited for.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_without_a_ttl_is_named() {

@@ -1,12 +1,14 @@
 //! How many commands and connections it takes: what is not sent cannot go wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::Owner;
-use testbed::done;
+use tenure_core::backend::{Backend, Renewal};
+use tenure_core::{Claim, Kind, Owner};
+use testbed::{FAR, done};
 
-use crate::bench::{Bench, LEASE, about, polling, scripts, seen, templates};
+use crate::bench::{Bench, LEASE, about, claim, granted, polling, scripts, seen, templates};
 
 /// An acquire and a release that nobody contends with are one command each.
 #[tokio::test(flavor = "multi_thread")]
@@ -71,6 +73,36 @@ async fn ten_thousand_waiters_are_quiet() {
     }
 }
 
+/// The signs of life of those who wait: a script for a hundred of them, which does no more than one for a single one.
+#[tokio::test]
+async fn stamping_places_takes_few_commands() {
+    let bench = Bench::start();
+    let backend = bench.backend().await;
+    let read = Kind::Read { under_write: None };
+    for (word, holds, kind) in [
+        ("fair", Kind::FairLock, Kind::FairLock),
+        ("write", Kind::Write, Kind::Write),
+        ("read", Kind::Write, read),
+    ] {
+        let cost = async |n: usize| {
+            let name = format!("{word}-{n}");
+            assert!(granted(&*backend, &claim(&name, holds)).await);
+            let mut places = Vec::new();
+            for _ in 0..n {
+                let place = Claim { wait: Some(FAR), ..claim(&name, kind) };
+                assert!(!granted(&*backend, &place).await);
+                places.push(Arc::new(place));
+            }
+            let before = bench.executed();
+            let answers = backend.renew(&places).await.unwrap();
+            assert!(answers.iter().all(|answer| *answer == Renewal::Queued), "{answers:?}");
+            bench.executed() - before
+        };
+        let (few, many) = (cost(100).await, cost(400).await);
+        assert!(few < 50 && many < 4 * 50, "{kind:?}: {few} commands for 100, {many} for 400");
+    }
+}
+
 /// A thousand locks are renewed by ten scripts a period, also in a client that has taken and released many others.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_locks_are_renewed_by_ten_scripts() {
@@ -110,9 +142,7 @@ async fn a_thousand_locks_are_renewed_by_ten_scripts() {
         let all = monitor.drain().unwrap();
         // What is sent by its text was not known by its hash: the same renewal again.
         for script in scripts(&all).into_iter().filter(|s| s.name() == "EVALSHA") {
-            let keys: usize = script.words[2].parse().unwrap();
-            // After the keys one argument, then five for each lock: its kind, its id and so on.
-            for id in script.words.iter().skip(3 + keys + 1).skip(1).step_by(5) {
+            for id in &script.words {
                 if let Some(of) = renewals.get_mut(id) {
                     of.push((sent, script.at));
                 }
