@@ -508,13 +508,13 @@ fn waited_for(servers: &[Redis], name: &str) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn places_go_though_a_node_stood_still_for_longer_than_a_lease() {
     let servers = Servers::start(3);
-    let options = "restart_delay=off&node_timeout=200ms&timeout=1s&lease=1s&poll=30m";
+    let options = "restart_delay=off&node_timeout=5s&timeout=1s&lease=1s&poll=30m";
     let client = tenure::connect(&servers.address(options)).await.unwrap();
     let other = servers.client_for(FAR, &format!("{FRESH}&max_lease=1h")).await;
     let held = other.lock("x").acquire().await.unwrap();
     let lock = client.lock("x");
     let waiting = tokio::spawn(async move { lock.acquire().await });
-    until("it waits everywhere", || async { waited_for(&servers.0, "x") == 3 }).await;
+    until("it waits there", || async { waited_for(&servers.0[..1], "x") == 1 }).await;
     servers.0[0].stop().unwrap();
     // Its rounds go on, and each leaves something to undo.
     tokio::time::sleep(Duration::from_secs(3)).await;
@@ -540,7 +540,8 @@ async fn close_leaves_no_places() {
             waiting.push(tokio::spawn(async move { lock.acquire().await }));
         }
         for name in &names {
-            until("it waits everywhere", || async { waited_for(&servers.0, name) == 3 }).await;
+            // Of a node that is slower than most a round takes its leave at once.
+            until("it waits", || async { waited_for(&servers.0, name) >= 2 }).await;
         }
         waiting.iter().for_each(|task| task.abort());
         within("closed", client.close()).await.unwrap();
