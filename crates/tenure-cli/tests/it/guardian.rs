@@ -98,6 +98,7 @@ fn nothing_is_run_without_it() {
     bench.until_waiters("demo", 1);
     let guardian = child(waiting.id(), "tenure-guardian");
     kill_process(Pid::from_raw(guardian.try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
+    until_dead(guardian);
     bench.touch("end");
     holder.done().code(0);
     waiting.done().code(126).says("the process that guards it was killed");
