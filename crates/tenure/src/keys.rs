@@ -161,6 +161,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("addresses", "nodes"),
     ("host", "nodes"),
     ("hosts", "nodes"),
+    ("node", "nodes"),
     ("servers", "nodes"),
     ("username", "user"),
     ("database", "db"),
