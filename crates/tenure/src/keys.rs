@@ -163,6 +163,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("addresses", "nodes"),
     ("host", "nodes"),
     ("hosts", "nodes"),
+    ("node", "nodes"),
     ("servers", "nodes"),
     ("username", "user"),
     ("database", "db"),
