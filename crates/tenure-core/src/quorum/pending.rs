@@ -40,6 +40,8 @@ struct State {
     working: bool,
     /// Whether the node did not answer the last time.
     silent: bool,
+    /// How often it did.
+    answers: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -220,12 +222,20 @@ impl Inner {
 
     async fn flush_node(self: &Arc<Self>, node: usize) {
         let pending = &self.pending[node];
-        if pending.cleared().await {
-            return;
+        // As long as any node has for the longest lease.
+        let patience = self.options.node_timeout(self.options.max_lease);
+        loop {
+            let (answers, limit) = (pending.lock().answers, self.clock().now().after(patience));
+            match select(pin!(pending.cleared()), self.timer(limit)).await {
+                Either::Left((true, _)) => return,
+                Either::Left((false, _)) => break,
+                // One that is asked and says nothing for so long does not answer.
+                Either::Right(_) if pending.lock().answers == answers => break,
+                Either::Right(_) => {}
+            }
         }
         let mut rest = Rest { inner: self, node, releases: std::mem::take(&mut pending.lock().queue) };
-        let longest = rest.releases.iter().map(|release| release.claim.lease).max().unwrap_or_default();
-        let limit = self.clock().now().after(self.options.node_timeout(longest));
+        let limit = self.clock().now().after(patience);
         let backend = &self.nodes[node].backend;
         let mut calls: Calls<Result<Released>> = Calls::new();
         for (at, release) in rest.releases.iter().enumerate() {
@@ -299,7 +309,9 @@ async fn send_pending(inner: Arc<Inner>, node: usize) {
         if silent {
             pending.fell_silent();
         } else {
-            pending.lock().silent = false;
+            let mut state = pending.lock();
+            state.silent = false;
+            state.answers += 1;
         }
     }
 }
