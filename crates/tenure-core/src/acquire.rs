@@ -1,7 +1,7 @@
 //! From a template to a guard: the first attempt, in the caller's task. Whoever finds it busy waits in the driver.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -57,11 +57,29 @@ impl Wait {
 
     /// Until when the call must have an answer of the store: one that does not wait takes as long as a call may, one that
     /// waits bears a store that fails for as long as that is borne, and neither goes on past its deadline.
-    pub(crate) fn limit(self, deadline: Option<Instant>, settings: &Settings) -> Instant {
+    pub(crate) fn limit(self, deadline: Option<Instant>, settings: &Settings) -> Limit {
         let now = Instant::now();
         let patience = if self == Self::No { settings.call_timeout } else { settings.outage };
-        let limit = deadline.map_or(now + patience, |at| at.min(now + patience));
-        limit.max(now + settings.answer().min(patience))
+        let end = deadline.map_or(now + patience, |at| at.min(now + patience).max(now + settings.answer()));
+        Limit { end, cut: deadline.map(|_| end) }
+    }
+}
+
+/// Until when the store must have answered.
+#[derive(Clone, Copy)]
+pub(crate) struct Limit {
+    /// Nothing is begun after it.
+    pub(crate) end: Instant,
+    /// When a request is not waited for any more, where the caller has named a time. Else it has the time that the store
+    /// gives each request.
+    pub(crate) cut: Option<Instant>,
+}
+
+impl Limit {
+    /// For somebody who waits for others, too.
+    pub(crate) fn within(time: Duration) -> Self {
+        let end = Instant::now() + time;
+        Self { end, cut: Some(end) }
     }
 }
 
@@ -172,11 +190,11 @@ impl Request {
         let (mut claim, doubtful, mut position) = loop {
             // Anew for an attempt that was left alone and begins anew.
             let limit = wait.limit(deadline.or(by), &core.settings);
-            core.settle(name, limit).await;
+            core.settle(name, limit.end).await;
             core.check_open()?;
             let claim = self.claim(name, self.kind, terms, place);
             let tried = match owner {
-                None => first(&self.client.inner, &claim, terms, caller, Some(limit)).await,
+                None => first(&self.client.inner, &claim, terms, caller, limit).await,
                 Some(owner) => enter_or_first(&self.client.inner, &claim, terms, owner, caller, limit).await,
             };
             match tried {
@@ -233,18 +251,18 @@ async fn first(
     claim: &Arc<Claim>,
     terms: Terms,
     caller: Caller<'_>,
-    limit: Option<Instant>,
+    limit: Limit,
 ) -> Result<Tried> {
     let core = &inner.core;
     let mut attempt = Unanswered::new(core, claim);
     // Whether one of those that failed may have been executed.
     let mut unknown = false;
-    let mut backoff: Option<Backoff> = None;
+    let (mut backoff, mut last): (Option<Backoff>, Option<Error>) = (None, None);
     loop {
         let seen = core.doubts();
         caller.tally.attempt();
         let call = attempt.run(core.patience(claim.lease), core.backend.try_acquire(claim));
-        let error = match core.by(limit, call).await? {
+        let error = match core.by(limit.cut, call).await? {
             Some(Some(Ok(Attempt::Granted { fence, until }))) => {
                 attempt.keep();
                 let guard = admit(inner, claim, fence, until, terms, caller)?;
@@ -263,10 +281,13 @@ async fn first(
             }
             Some(Some(Err(error))) => error,
             Some(None) => return Ok(Tried::Revoked),
-            None => return Err(core.out_of_time(format_args!("acquire {}", claim.name))),
+            // What the store said before tells more than that there is no time left.
+            None => {
+                return Err(last.unwrap_or_else(|| core.out_of_time(format_args!("acquire {}", claim.name))));
+            }
         };
         unknown |= error.is_unknown();
-        let over = limit.is_some_and(|limit| Instant::now() >= limit);
+        let over = Instant::now() >= limit.end;
         if !error.is_transient() || error.retry_after().is_some() || over {
             if !unknown {
                 attempt.keep();
@@ -275,7 +296,7 @@ async fn first(
         }
         let pause = backoff.get_or_insert_with(Backoff::new).pause();
         let slept = attempt.run(core.patience(claim.lease), core.sleep(pause));
-        match core.by(limit, slept).await? {
+        match core.by(Some(limit.end), slept).await? {
             Some(None) => return Ok(Tried::Revoked),
             Some(Some(slept)) => slept?,
             None if unknown => return Err(error),
@@ -284,6 +305,7 @@ async fn first(
                 return Err(error);
             }
         }
+        last = Some(error);
     }
 }
 
@@ -404,7 +426,7 @@ async fn enter_or_first(
     terms: Terms,
     owner: u64,
     caller: Caller<'_>,
-    limit: Instant,
+    limit: Limit,
 ) -> Result<Tried> {
     let core = &inner.core;
     // Another task of this owner may wait for what it could enter afterwards.
@@ -414,8 +436,8 @@ async fn enter_or_first(
         Ok(turn) => Some(turn),
         Err(_) => {
             let patience = Instant::now() + core.settings.lease / 3;
-            let turn = core.by(Some(limit.min(patience)), slot.entering.lock()).await?;
-            if turn.is_none() && limit <= patience {
+            let turn = core.by(Some(limit.end.min(patience)), slot.entering.lock()).await?;
+            if turn.is_none() && limit.end <= patience {
                 let what = format!("acquire {}", claim.name);
                 return Err(core
                     .backend
@@ -425,7 +447,7 @@ async fn enter_or_first(
             turn
         }
     };
-    enter_into(inner, &slot, claim, terms, caller, Some(limit)).await
+    enter_into(inner, &slot, claim, terms, caller, limit).await
 }
 
 /// Enters what an owner holds already, or makes a first attempt, for whoever has the turn of that owner.
@@ -435,7 +457,7 @@ pub(crate) async fn enter_into(
     claim: &Arc<Claim>,
     terms: Terms,
     caller: Caller<'_>,
-    limit: Option<Instant>,
+    limit: Limit,
 ) -> Result<Tried> {
     let tried = match standing(&slot.held(), claim)? {
         Standing::Inside(hold) => match reenter(inner, &hold, terms, caller, limit).await? {
@@ -491,7 +513,7 @@ async fn reenter(
     hold: &Arc<Hold>,
     terms: Terms,
     caller: Caller<'_>,
-    limit: Option<Instant>,
+    limit: Limit,
 ) -> Result<Option<Guard>> {
     let core = &inner.core;
     let durability = hold.durability().max(terms.durability);
@@ -502,14 +524,15 @@ async fn reenter(
     let answer = loop {
         let seen = core.doubts();
         caller.tally.attempt();
-        let end = limit.unwrap_or_else(|| Instant::now() + call_timeout);
-        let call = core.ask_until(end, || {
+        let last = Mutex::new(None);
+        let call = core.ask_until(limit.end, async || {
             // The store may keep it for that long even if this is never answered.
             hold.may_last(terms.lease, call_timeout);
-            core.backend.try_acquire(&claim)
+            core.backend.try_acquire(&claim).await.inspect_err(|e| *last.lock().unwrap() = Some(e.clone()))
         });
-        let Some(answer) = core.by(limit, call).await? else {
-            return Err(core.out_of_time(format_args!("enter {} again", claim.name)));
+        let Some(answer) = core.by(limit.cut, call).await? else {
+            let last = last.into_inner().unwrap();
+            return Err(last.unwrap_or_else(|| core.out_of_time(format_args!("enter {} again", claim.name))));
         };
         let answer = answer?;
         // What the store extended before a doubt it may have forgotten, though it has the hold itself.

@@ -28,8 +28,9 @@ use crate::{
 pub struct Settings {
     /// Lease of a lock that was asked for without one: renewed every third of it. 30 s.
     pub lease: Duration,
-    /// How long a call that does not wait for a lock tries to get an answer from the store. 5 s. One that waits ends with
-    /// its wait, but however short that is the store is given a twenty-fifth of this to answer: 200 ms.
+    /// How long a call that does not wait for a lock tries to get an answer from the store; one request that was sent by
+    /// then has its own time. 5 s. A call that waits ends with its wait, but however short that is the store is given a
+    /// twenty-fifth of this to answer: 200 ms, 5 s at most.
     pub call_timeout: Duration,
     /// How long a call that waits bears a store that does not answer, and how long waiters do. 30 s.
     pub outage: Duration,
@@ -65,7 +66,7 @@ impl Settings {
     /// A store is given this long to answer, however short the wait is that was asked for: else a wait of nothing would
     /// end in an error wherever there is a network.
     pub(crate) fn answer(&self) -> Duration {
-        (self.call_timeout / 25).min(Duration::from_secs(5))
+        (self.call_timeout / 25).clamp(Duration::from_millis(200), Duration::from_secs(5))
     }
 }
 

@@ -294,14 +294,14 @@ impl CountingSemaphore {
         core.ensure_threads()?;
         loop {
             let limit = wait.limit(deadline, &core.settings);
-            core.settle(name, limit).await;
+            core.settle(name, limit.end).await;
             core.check_open()?;
             // Dropped before it is answered, it is undone.
             let take = Take::new(core, name);
             asking.tally.attempt();
             let mut attempt = Unanswered::new(core, &take);
-            let asked = attempt.run(core.patience(core.settings.lease), take.answer(core, n, limit));
-            let Some(answer) = core.by(Some(limit), asked).await? else {
+            let asked = attempt.run(core.patience(core.settings.lease), take.answer(core, n, limit.end));
+            let Some(answer) = core.by(limit.cut, asked).await? else {
                 return Err(core.out_of_time(format_args!("take permits of {name}")));
             };
             match answer {

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Gate, Waiter, Want, leave_place};
-use crate::acquire::{Tried, admit, enter_into};
+use crate::acquire::{Limit, Tried, admit, enter_into};
 use crate::backend::{Attempt, CountOp, Counter, Interest, Liveness, Renewal, Watch};
 use crate::client::Core;
 use crate::count::Taken;
@@ -386,7 +386,7 @@ impl Run {
             // Its own place in the queue is not needed any more: it enters under a claim of its own.
             let fresh = Arc::new(Claim { id: self.core.fresh_id(), wait: None, ..(**claim).clone() });
             // Others wait at this gate meanwhile.
-            let limit = Some(Instant::now() + self.core.settings.call_timeout / 5);
+            let limit = Limit::within(self.core.settings.call_timeout / 5);
             let letter = match enter_into(&waiter.inner, &slot, &fresh, *terms, waiter.caller(), limit).await
             {
                 Ok(Tried::Granted(guard)) => Letter::Grant(Grant::Guard(guard)),

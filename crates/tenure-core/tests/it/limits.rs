@@ -42,18 +42,6 @@ async fn a_wait_ends_although_the_store_is_down() {
 }
 
 #[tokio::test]
-async fn a_call_that_does_not_wait_takes_no_longer_than_a_call_may() {
-    let store = Puppet::new(&Clock::boot());
-    let client = store.client(|settings| {
-        far(settings);
-        settings.call_timeout = SHORT;
-    });
-    store.tell(|_| Act::Hang);
-    let got = within("the call ends", client.lock("x").try_acquire()).await;
-    assert!(matches!(got, Err(Error::Unknown { .. })), "{got:?}");
-}
-
-#[tokio::test]
 async fn a_wait_ends_although_a_release_of_its_own_client_hangs() {
     let store = Puppet::new(&Clock::boot());
     let client = store.client(far);
@@ -71,7 +59,7 @@ async fn a_wait_ends_although_another_task_of_its_owner_is_entering() {
     let store = Puppet::new(&Clock::boot());
     let client = store.client(|settings| {
         far(settings);
-        settings.lease = FAR;
+        (settings.lease, settings.call_timeout) = (FAR, SHORT);
     });
     let lock = client.lock("x").owner(&Owner::new());
     let (sent, first) = (std::sync::Arc::new(tokio::sync::Notify::new()), lock.clone());
@@ -83,6 +71,8 @@ async fn a_wait_ends_although_another_task_of_its_owner_is_entering() {
     let entering = tokio::spawn(async move { first.acquire().await.map(drop) });
     within("the first is entering", sent.notified()).await;
     let got = within("the wait ends", lock.try_acquire_for(SHORT)).await;
+    assert!(matches!(got, Err(Error::Unavailable { .. })), "{got:?}");
+    let got = within("the call ends", lock.try_acquire()).await;
     assert!(matches!(got, Err(Error::Unavailable { .. })), "{got:?}");
     entering.abort();
 }

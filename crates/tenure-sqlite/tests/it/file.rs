@@ -157,6 +157,10 @@ async fn a_removed_file_is_noticed_by_all() {
     std::fs::remove_file(&path).unwrap();
     let c = patient(&path);
     let taken = c.lock("x").try_acquire().await.unwrap().expect("a new file knows of no holder");
+    let only_new = c.lock("z").try_acquire().await.unwrap().expect("free");
+    let theirs = b.lock("z").try_acquire().await.unwrap();
+    assert!(theirs.is_none(), "who has the old file open locks in it no more");
+    only_new.release().await.unwrap();
     for old in [&a, &b] {
         let new = taken.id().to_string();
         until("the new file", || async {

@@ -162,6 +162,9 @@ impl Driver {
         loop {
             while let Some(frame) = next_frame(&mut input)? {
                 self.hear(frame, ticket)?;
+                // Whole answers only: one that trickles in without end is none.
+                heard = Instant::now();
+                self.heard = self.servers.clock.now();
             }
             self.collect(&mut out);
             tokio::select! {
@@ -175,8 +178,6 @@ impl Driver {
                     if read? == 0 {
                         return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
                     }
-                    heard = Instant::now();
-                    self.heard = self.servers.clock.now();
                 }
                 () = self.shared.lane.wake.notified() => {}
                 _ = look.tick() => {
