@@ -204,3 +204,9 @@ pub fn ok<T>(result: Result<T>) -> T {
         Err(error) => panic!("{error}"),
     }
 }
+
+/// The turn of a case that keeps a core busy for seconds. Many of them at once would wait for each other's patience to end.
+pub async fn heavy() -> tokio::sync::SemaphorePermit<'static> {
+    static TURNS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(2);
+    TURNS.acquire().await.expect("never closed")
+}

@@ -59,6 +59,12 @@ impl Worker {
         self.child.id().expect("running")
     }
 
+    /// Has it close its client and end.
+    pub async fn end(mut self) {
+        drop(self.to);
+        within("the worker ends", self.child.wait()).await.expect("the worker ends");
+    }
+
     /// SIGKILL.
     pub async fn kill(mut self) {
         self.child.kill().await.expect("killed");

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use tenure::{Client, Family};
 
 use super::Case;
-use crate::bench::{A_WHILE, Bench, PATIENCE, RENEWED, done, ok, poll_once, poll_times, until, within};
+use crate::bench::{
+    A_WHILE, Bench, PATIENCE, RENEWED, done, heavy, ok, poll_once, poll_times, until, within,
+};
 use crate::mutex::{ADAPTERS, Make, Mutex};
 
 pub(super) fn cases() -> Vec<Case> {
@@ -210,6 +212,7 @@ async fn acquire_that_nobody_polls_blocks_nobody(bench: Arc<Bench>, make: Make) 
 }
 
 async fn a_thousand_waiters(bench: Arc<Bench>, make: Make) {
+    let _turn = heavy().await;
     let client = bench.client();
     let n = if bench.is_chaotic() { 40 } else { 1000 };
     let held = ok(make(&client, "x").acquire().await);

@@ -6,7 +6,7 @@ use std::time::Instant;
 use tenure::Family;
 
 use super::Case;
-use crate::bench::{A_WHILE, Bench, VICTIM, done, ok, until, within};
+use crate::bench::{A_WHILE, Bench, VICTIM, done, heavy, ok, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     const LOCK: &[Family] = &[Family::Lock, Family::Fair];
@@ -142,6 +142,7 @@ async fn several_tasks_of_several_processes(bench: Arc<Bench>, kind: &'static st
     const PROCESSES: usize = 2;
     const TASKS: usize = 8;
     const EACH: usize = 20;
+    let _turn = heavy().await;
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("number").display().to_string();
     std::fs::write(&file, "0").expect("the file");
@@ -159,6 +160,10 @@ async fn several_tasks_of_several_processes(bench: Arc<Bench>, kind: &'static st
         added += done.unwrap_or_else(|| panic!("{answer}"));
     }
     assert_eq!(std::fs::read_to_string(&file).expect("the file"), added.to_string());
+    // What they still undo in the background is done when they close.
+    for worker in workers {
+        worker.end().await;
+    }
 }
 
 async fn fences_grow_across_them(bench: Arc<Bench>) {

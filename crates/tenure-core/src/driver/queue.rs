@@ -237,10 +237,12 @@ impl Queue {
         self.asked = since;
     }
 
-    /// Why nobody knows whether those who ask for as many copies are kept out by others: what the store said last, or that
-    /// it has not answered for `patience`.
+    /// Why nobody knows whether those who ask for as many copies are kept out by others: the store is not ready, or has
+    /// failed or been silent for `patience`.
     pub(super) fn error(&self, durability: Durability, patience: Duration, core: &Core) -> Option<Error> {
-        if let Some(failing) = self.failing.get(&durability) {
+        // A call that failed once says little, unless it says that the store is not ready.
+        let lasts = |failing: &&Failing| failing.backoff.is_none_or(|b| b.since().elapsed() >= patience);
+        if let Some(failing) = self.failing.get(&durability).filter(lasts) {
             return Some(failing.error.clone());
         }
         let silent = self.asked.is_some_and(|since| since.elapsed() >= patience);
