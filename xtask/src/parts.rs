@@ -20,7 +20,9 @@ const SERVER_TESTS: &[(&str, &str)] = &[
     ("tenure", "config"),
     ("tenure", "multi"),
     ("tenure", "redlock"),
+    ("tenure-cli", "nested"),
     ("tenure-cli", "redis"),
+    ("tenure-cli", "redlock"),
     ("tenure-cli", "zookeeper"),
 ];
 
