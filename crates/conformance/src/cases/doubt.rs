@@ -170,7 +170,13 @@ async fn a_grant_on_its_way_is_proved_too(bench: Arc<Bench>) {
         forget(&bench, id, "x", Kind::Lock).await;
         raise(&client);
         let guard = done("the answer", acquire).await;
-        told(&guard).await;
+        if guard.id() == id {
+            told(&guard).await;
+        } else {
+            // It was proved before it was collected: what was lost is not handed out, and the wait went on.
+            assert!(waits && guard.is_held());
+            ok(guard.release().await);
+        }
     }
 }
 
