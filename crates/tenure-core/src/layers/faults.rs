@@ -8,12 +8,15 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Builder;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::backend::{
@@ -59,7 +62,11 @@ pub struct Faults {
     inner: Arc<dyn Backend>,
     plan: Box<Plan>,
     lanes: Arc<Lanes>,
+    network: OnceLock<UnboundedSender<Command>>,
 }
+
+/// What is on its way, from its sending to its last effect.
+type Command = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// How long a caller waits for an answer that does not come.
 const DEAF: Duration = Duration::from_millis(20);
@@ -67,7 +74,7 @@ const DEAF: Duration = Duration::from_millis(20);
 impl Faults {
     /// With the fate of each command by `plan`.
     pub fn new(inner: Arc<dyn Backend>, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Self {
-        Self { inner, plan: Box::new(plan), lanes: Arc::default() }
+        Self { inner, plan: Box::new(plan), lanes: Arc::default(), network: OnceLock::new() }
     }
 
     /// With random fates: about one command in three is late, one in ten comes twice, one in thirty is lost on its
@@ -109,7 +116,7 @@ impl Faults {
         }
         let (reply, answer) = oneshot::channel();
         let inner = self.inner.clone();
-        network().spawn(async move {
+        let command = async move {
             if let Some(lane) = &lane {
                 lane.turn().await;
             }
@@ -143,7 +150,8 @@ impl Faults {
                 sleep(later).await;
                 let _ = effect(inner).await;
             }
-        });
+        };
+        self.network.get_or_init(network).send(Box::pin(command)).expect("the network outlives its senders");
         match answer.await {
             Ok(result) => result,
             Err(_) => Err(Error::Unknown { backend, what, reason: "lost by the fault layer".into() }),
@@ -321,16 +329,28 @@ impl fmt::Debug for Faults {
     }
 }
 
-/// The network runs by itself: what is on it does not end with the caller's runtime.
-fn network() -> &'static Handle {
-    static NETWORK: OnceLock<Handle> = OnceLock::new();
-    NETWORK.get_or_init(|| {
-        let runtime =
-            Builder::new_current_thread().enable_all().build().expect("a runtime for the fault layer");
-        let handle = runtime.handle().clone();
-        std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
-        handle
-    })
+/// A thread that carries commands, in the order in which they were sent: a store that does its work in the poll keeps
+/// nobody else's network waiting. It ends with the last command after the last sender is gone.
+fn network() -> UnboundedSender<Command> {
+    let (sender, mut commands) = unbounded_channel::<Command>();
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime for the fault layer");
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            let mut under_way = JoinSet::new();
+            loop {
+                tokio::select! {
+                    biased;
+                    command = commands.recv() => match command {
+                        Some(command) => drop(under_way.spawn(command)),
+                        None => break,
+                    },
+                    Some(_) = under_way.join_next() => {}
+                }
+            }
+            under_way.join_all().await;
+        });
+    });
+    sender
 }
 
 struct Dice(u64);

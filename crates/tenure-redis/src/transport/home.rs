@@ -1,9 +1,10 @@
 //! The connections of one runtime. They live and die with it.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Poll;
@@ -177,13 +178,69 @@ impl Drop for Leaves {
 
 /// Whether the current runtime has sockets and timers. There is no other way to ask than to try.
 fn has_drivers() -> bool {
-    let tried = catch_unwind(AssertUnwindSafe(|| {
+    quietly(|| {
         drop(tokio::time::sleep(std::time::Duration::ZERO));
         let socket =
             std::net::UdpSocket::bind("127.0.0.1:0").and_then(|s| s.set_nonblocking(true).map(|()| s));
         if let Ok(socket) = socket {
             drop(tokio::net::UdpSocket::from_std(socket));
         }
+    })
+}
+
+thread_local! {
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether `work` does without a panic, which is not printed. While it runs the hook of the program is behind one that
+/// says nothing of this thread.
+fn quietly(work: impl FnOnce()) -> bool {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    if std::thread::panicking() {
+        return catch_unwind(AssertUnwindSafe(work)).is_ok();
+    }
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let theirs = Arc::new(panic::take_hook());
+    let behind = theirs.clone();
+    panic::set_hook(Box::new(move |info| {
+        if !QUIET.get() {
+            behind(info);
+        }
     }));
-    tried.is_ok()
+    QUIET.set(true);
+    let done = catch_unwind(AssertUnwindSafe(work)).is_ok();
+    QUIET.set(false);
+    // Unless the program has set another one meanwhile, which was the end of ours.
+    if Arc::strong_count(&theirs) > 1 {
+        drop(panic::take_hook());
+        if let Some(theirs) = Arc::into_inner(theirs) {
+            panic::set_hook(theirs);
+        }
+    }
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_that_panics_prints_nothing_and_leaves_the_hook_as_it_was() {
+        use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+        static SEEN: AtomicU32 = AtomicU32::new(0);
+        let me = std::thread::current().id();
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if std::thread::current().id() == me {
+                SEEN.fetch_add(1, SeqCst);
+            } else {
+                before(info);
+            }
+        }));
+        assert!(quietly(|| {}));
+        assert!(!quietly(|| panic!("nobody hears this")));
+        assert_eq!(SEEN.load(SeqCst), 0);
+        assert!(catch_unwind(|| panic!("this one is heard")).is_err());
+        assert_eq!(SEEN.load(SeqCst), 1);
+    }
 }
