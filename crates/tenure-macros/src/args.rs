@@ -7,7 +7,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Ident, Lit, LitInt, Result, Token, parenthesized};
 
-use crate::duration;
+use crate::duration::parse_duration;
 use crate::key::Keys;
 
 pub(crate) struct Args {
@@ -156,13 +156,7 @@ fn limit(word: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
     let expr: Expr = input.parse()?;
     let duration = match &expr {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
-            let value = text.value();
-            let Some(duration) = duration::parse(&value) else {
-                let help = format!(
-                    "{value:?} is not a duration: expected numbers with units, such as \"300ms\", \"30s\" or \"1h30m\""
-                );
-                return Err(Error::new(text.span(), help));
-            };
+            let duration = parse_duration(&text.value()).map_err(|help| Error::new(text.span(), help))?;
             let (seconds, nanos) = (duration.as_secs(), duration.subsec_nanos());
             quote!(::core::time::Duration::new(#seconds, #nanos))
         }

@@ -1,6 +1,7 @@
 //! The attribute `#[distributed_lock]`. Use it by way of the crate `tenure`, which re-exports it.
 
 mod args;
+#[allow(unreachable_pub, reason = "the file is shared with a crate that exports it")]
 mod duration;
 mod expand;
 mod function;

@@ -1,4 +1,4 @@
-//! Durations as people write them.
+//! Durations as people write them. The attribute macro, whose crate exports no functions, has this file by a link.
 
 use std::time::Duration;
 

@@ -9,6 +9,7 @@ use tenure_core::{Client, Clock, Memory, Settings};
 use testbed::{PATIENCE, done, until, within};
 
 use crate::listener::{events, listen, words};
+use crate::puppet::{Act, Call as PuppetCall, Puppet};
 
 fn said(name: &str, what: &str) -> bool {
     words(&events(name)).iter().any(|line| line.contains(what))
@@ -71,4 +72,32 @@ async fn a_release_that_is_never_confirmed_is_over_with_its_lease() {
     done("it is given up", closing).await.unwrap();
     assert!(said("gone", "not confirmed, but its time is over"), "{:?}", events("gone"));
     assert!(!said("gone", "not released"));
+}
+
+#[tokio::test]
+async fn a_renewal_that_fails_is_said_with_its_reason_and_tried_again() {
+    listen();
+    let clock = Clock::manual();
+    let store = Puppet::new(&clock);
+    let client = store.client(|_| ());
+    let guard = client.lock("unsteady").acquire().await.unwrap();
+    let mut failed = 0;
+    store.tell(move |call| match call {
+        PuppetCall::Renew(_) if failed < 1 => {
+            failed += 1;
+            Act::Fail
+        }
+        _ => Act::Pass,
+    });
+    clock.advance(Duration::from_secs(11));
+    until("it is said", || async { said("unsteady", "renewal failed, trying again") }).await;
+    let told = events("unsteady");
+    let line = told.iter().find(|line| line.what.contains("renewal failed")).unwrap();
+    assert_eq!(line.level, "WARN");
+    assert_eq!(line.fields["hold"], guard.id().to_string());
+    assert!(line.fields["error"].contains("it is told to fail"), "{line:?}");
+    clock.advance(Duration::from_secs(2));
+    until("it is tried again", || async { said("unsteady", "renewed") }).await;
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
 }

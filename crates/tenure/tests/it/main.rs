@@ -4,7 +4,6 @@
 mod attribute;
 mod blocking;
 mod config;
-mod duration;
 mod metrics;
 mod multi;
 mod redlock;
