@@ -12,7 +12,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// Cases wait for a lease or for a server most of the time.
-const CASES_PER_CORE: usize = 16;
+const CASES_PER_CORE: usize = 24;
 
 fn main() -> ExitCode {
     let mut args = Arguments::from_args();

@@ -1,10 +1,12 @@
 //! A thread with sockets and timers of its own, for what must go on whoever polls, and for callers whose runtime has
 //! none.
 
+use std::future::Future;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
 
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Notify;
 
 /// The thread, started on first use and ended on drop.
@@ -37,9 +39,7 @@ impl Background {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let stop = self.stop.clone();
-        std::thread::Builder::new()
-            .name(self.name.into())
-            .spawn(move || runtime.block_on(stop.notified()))?;
+        run_on(thread::Builder::new().name(self.name.into()), runtime, async move { stop.notified().await })?;
         Ok(self.handle.get_or_init(|| handle))
     }
 }
@@ -47,5 +47,42 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         self.stop.notify_one();
+    }
+}
+
+/// Runs `work` on a thread and a runtime of its own.
+pub(crate) fn run_on(
+    thread: thread::Builder,
+    runtime: Runtime,
+    work: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    // A thread that cannot be started leaves the runtime here, where it must not be dropped if this is another one.
+    let shared = Arc::new(Mutex::new(Some(runtime)));
+    let take = |shared: &Mutex<Option<Runtime>>| shared.lock().unwrap_or_else(|e| e.into_inner()).take();
+    let theirs = shared.clone();
+    let body = move || {
+        if let Some(runtime) = take(&theirs) {
+            runtime.block_on(work);
+        }
+    };
+    let started = thread.spawn(body);
+    if started.is_err()
+        && let Some(runtime) = take(&shared)
+    {
+        runtime.shutdown_background();
+    }
+    started.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_thread_that_cannot_be_started_is_an_error() {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        // No machine has so much memory for a stack.
+        let thread = thread::Builder::new().stack_size(1 << 60);
+        run_on(thread, runtime, async {}).unwrap_err();
     }
 }

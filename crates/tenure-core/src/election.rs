@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
+
 use crate::backend::{Holder, Interest, Watch};
 use crate::client::{Client, Core};
 use crate::{Durability, Error, Family, Fence, Guard, Kind, Lock, Name, Result};
@@ -155,41 +157,63 @@ impl Observer {
     /// # Cancel safety
     /// Safe: call it again.
     pub async fn next(&mut self) -> Result<Option<Leader>> {
+        let core = self.client.inner.core.clone();
+        core.check_open()?;
+        // On the worker: a store wakes those who watch on a thread of its own, and the caller's waker is foreign code.
+        let runtime = core.runtime()?.clone();
+        let look = Look { core, name: self.name.clone(), seen: self.seen.clone() };
+        let watch = self.watch.take();
+        let mut looking = JoinSet::new();
+        looking.spawn_on(async move { look.next(watch).await }, &runtime);
+        // Dropped with the caller, the set ends the task.
+        let looked = looking.join_next().await.and_then(std::result::Result::ok);
+        let (leader, watch) = looked.unwrap_or(Err(Error::Closed))?;
+        (self.watch, self.seen) = (Some(watch), Some(leader.clone()));
+        Ok(leader)
+    }
+}
+
+/// What an observer looks for: another leader than it has seen.
+struct Look {
+    core: Arc<Core>,
+    name: Name,
+    seen: Option<Option<Leader>>,
+}
+
+impl Look {
+    /// Who leads now, and the watch that the next look begins with.
+    async fn next(self, watch: Option<Box<dyn Watch>>) -> Result<(Option<Leader>, Box<dyn Watch>)> {
+        let mut known = watch;
         loop {
+            self.core.check_open()?;
             // Watch before the look, or a change in between is missed.
-            let core = self.client.inner.core.clone();
-            core.check_open()?;
-            if self.watch.is_none() {
-                self.watch = Some(core.backend.watch(&self.name, Interest::Holder(core.id)).await?);
-            }
-            let holder = match core.snapshot(&self.name).await? {
-                Some(seen) => seen.holders.into_iter().next(),
-                None => None,
+            let mut watch = match known.take() {
+                Some(watch) => watch,
+                None => self.core.backend.watch(&self.name, Interest::Holder(self.core.id)).await?,
             };
+            let holder =
+                self.core.snapshot(&self.name).await?.and_then(|seen| seen.holders.into_iter().next());
             let left = holder.as_ref().and_then(|h| h.left);
             let leader = holder.and_then(Leader::from);
             if self.seen.as_ref() != Some(&leader) {
-                self.seen = Some(leader.clone());
-                return Ok(leader);
+                return Ok((leader, watch));
             }
-            self.wait(&core, left).await?;
+            if self.changes(&mut watch, left).await? {
+                known = Some(watch);
+            }
         }
     }
 
-    /// Waits for a sign of change, or until the leader's term may have ended.
-    async fn wait(&mut self, core: &Arc<Core>, left: Option<Duration>) -> Result<()> {
-        let limit = left.map_or(core.poll(), |l| l.min(core.poll()).max(Duration::from_millis(10)));
-        let Some(watch) = &mut self.watch else { return Ok(()) };
-        let heard = tokio::select! {
-            _ = watch.signal() => true,
-            slept = core.sleep(limit) => { slept?; false }
-            closed = core.until_closed() => return Err(closed),
-        };
-        if !heard {
-            // A watcher in another process may have been forgotten: watch anew.
-            self.watch = None;
+    /// Waits for a sign of change, or until the leader's term may have ended. Whether there was one: without, a watcher
+    /// in another process may have been forgotten, and watches anew.
+    async fn changes(&self, watch: &mut Box<dyn Watch>, left: Option<Duration>) -> Result<bool> {
+        let poll = self.core.poll();
+        let limit = left.map_or(poll, |l| l.min(poll).max(Duration::from_millis(10)));
+        tokio::select! {
+            _ = watch.signal() => Ok(true),
+            () = tokio::time::sleep(limit) => Ok(false),
+            closed = self.core.until_closed() => Err(closed),
         }
-        Ok(())
     }
 }
 

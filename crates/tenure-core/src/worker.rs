@@ -8,12 +8,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Waker;
+use std::thread;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::Result;
+use crate::background::run_on;
 use crate::client::Core;
 
 #[derive(Debug, Default)]
@@ -63,8 +65,8 @@ fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    std::thread::Builder::new().name(name.into()).spawn(body).map(drop)
+fn named(name: &str) -> thread::Builder {
+    thread::Builder::new().name(name.into())
 }
 
 impl Core {
@@ -73,7 +75,7 @@ impl Core {
         if let Some(handle) = self.worker.handle.get() {
             return Ok(handle);
         }
-        let _one = self.worker.starting.lock().unwrap();
+        let _one = self.worker.starting.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(handle) = self.worker.handle.get() {
             return Ok(handle);
         }
@@ -82,12 +84,11 @@ impl Core {
     }
 
     fn start(self: &Arc<Self>) -> io::Result<Handle> {
-        let (works, keeps) = (runtime()?, runtime()?);
+        let works = runtime()?;
         let handle = works.handle().clone();
-        let core = self.clone();
-        thread("tenure-worker", move || works.block_on(core.work()))?;
-        let (core, seen) = (self.clone(), self.doubts());
-        let started = thread("tenure-keeper", move || keeps.block_on(core.keep(seen)));
+        run_on(named("tenure-worker"), works, self.clone().work())?;
+        let keeps = self.clone().keep(self.doubts());
+        let started = runtime().and_then(|keeper| run_on(named("tenure-keeper"), keeper, keeps));
         if started.is_err() {
             self.worker.stop();
         }

@@ -86,7 +86,9 @@ impl Ledger {
         self.ops[known].done.push(Done { n: id.n, took, reply });
         self.effects.dirty = true;
         if reply.before != reply.after {
-            self.effects.count = true;
+            // Those who wait for a latch wait for its end, not for each step there.
+            let step = of == Counter::Latch && reply.before.is_some() && reply.after.is_some();
+            self.effects.count |= !step;
             self.effects.open |= of == Counter::Latch && reply.after.is_none();
             if of == Counter::Size {
                 self.admit_next();

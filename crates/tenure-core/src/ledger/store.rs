@@ -72,8 +72,9 @@ pub trait LedgerStore: fmt::Debug + Send + Sync + 'static {
 pub struct Ledgered<S> {
     store: S,
     process: Arc<Process>,
-    /// Until when the places of waiters need no new stamp.
-    placed: Mutex<HashMap<HoldId, Time>>,
+    /// Until when the places of waiters need no new stamp, and how often the store had been in doubt when they were made:
+    /// one that has forgotten them has no place for them.
+    placed: Mutex<HashMap<HoldId, (Time, u64)>>,
 }
 
 impl<S: LedgerStore> Ledgered<S> {
@@ -108,13 +109,13 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
             return Ok(busy);
         }
         let store = self.turn().await;
-        let sent = info.clock.now();
+        let (sent, doubts) = (info.clock.now(), info.doubt.times());
         let outcome =
             store.update(&claim.name, |ledger, now| ledger.attempt(claim, &self.process, now)).await??;
         if claim.wait.is_some() {
             let mut placed = self.placed.lock().unwrap();
             match outcome {
-                Outcome::Busy { .. } => placed.insert(claim.id, sent.after(claim.stamp / 4)),
+                Outcome::Busy { .. } => placed.insert(claim.id, (sent.after(claim.stamp / 4), doubts)),
                 _ => placed.remove(&claim.id),
             };
         }
@@ -195,9 +196,9 @@ impl<S: LedgerStore> Ledgered<S> {
     /// who are not bound by the queue.
     async fn still_busy(&self, claim: &Claim) -> Result<Option<Attempt>> {
         let info = self.store.info();
-        let fresh =
-            |placed: &HashMap<HoldId, Time>| placed.get(&claim.id).is_some_and(|t| info.clock.now() < *t);
-        if claim.wait.is_none() || claim.kind.is_queued() || !fresh(&self.placed.lock().unwrap()) {
+        let place = self.placed.lock().unwrap().get(&claim.id).copied();
+        let is_fresh = |(until, doubts)| info.clock.now() < until && doubts == info.doubt.times();
+        if claim.wait.is_none() || claim.kind.is_queued() || !place.is_some_and(is_fresh) {
             return Ok(None);
         }
         let Some((mut ledger, now)) = self.turn().await.inside(&claim.name).await? else { return Ok(None) };

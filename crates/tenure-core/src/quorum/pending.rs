@@ -1,7 +1,7 @@
 //! Releases that a node has not confirmed. They are repeated in the background until it has, or until nothing of their
 //! claims can be left there.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -32,16 +32,51 @@ pub(super) struct Pending {
 
 #[derive(Debug, Default)]
 struct State {
-    queue: Vec<Release>,
-    /// All that are not confirmed, also those in flight. One that was asked for again while it was in flight is sent
-    /// once more: what it is to undo may have arrived behind it.
-    ids: HashMap<HoldId, Option<Release>>,
+    /// What is to be sent, the first one first.
+    queue: BTreeMap<(Time, u64), Release>,
+    /// All that are not confirmed, also those in flight.
+    ids: HashMap<HoldId, Open>,
+    /// Their numbers, the oldest first.
+    open: BTreeSet<u64>,
+    /// The number of the last one.
+    last: u64,
     /// Whether somebody works on them.
     working: bool,
     /// Whether the node did not answer the last time.
     silent: bool,
     /// How often it did.
     answers: u64,
+}
+
+/// A release that is not confirmed.
+#[derive(Debug)]
+struct Open {
+    number: u64,
+    /// It is in flight. One that was asked for again meanwhile is sent once more: what it is to undo may have arrived
+    /// behind it.
+    sent: bool,
+    again: Option<Release>,
+}
+
+impl State {
+    fn enqueue(&mut self, number: u64, release: Release) {
+        self.queue.insert((release.at, number), release);
+    }
+
+    fn forget(&mut self, id: HoldId) {
+        if let Some(open) = self.ids.remove(&id) {
+            self.open.remove(&open.number);
+        }
+    }
+
+    /// The first in the queue, from now on in flight.
+    fn next(&mut self) -> Option<Release> {
+        let (_, release) = self.queue.pop_first()?;
+        if let Some(open) = self.ids.get_mut(&release.claim.id) {
+            open.sent = true;
+        }
+        Some(release)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -82,14 +117,15 @@ impl Pending {
         let mut guard = self.lock();
         let state = &mut *guard;
         let id = release.claim.id;
-        if let Some(again) = state.ids.get_mut(&id) {
-            if !state.queue.iter().any(|queued| queued.claim.id == id) {
-                *again = Some(release);
-            }
+        if let Some(open) = state.ids.get_mut(&id) {
+            open.again = open.sent.then_some(release);
             return false;
         }
-        state.ids.insert(id, None);
-        state.queue.push(release);
+        state.last += 1;
+        let number = state.last;
+        state.ids.insert(id, Open { number, sent: false, again: None });
+        state.open.insert(number);
+        state.enqueue(number, release);
         !std::mem::replace(&mut state.working, true)
     }
 
@@ -97,62 +133,86 @@ impl Pending {
     fn take(&self, now: Time) -> Work {
         let mut guard = self.lock();
         let state = &mut *guard;
-        state.queue.retain(|release| {
-            let open = release.until > now;
-            if !open {
-                state.ids.remove(&release.claim.id);
-            }
-            open
-        });
-        let Some(first) = state.queue.iter().map(|release| release.at).min() else {
-            (state.working, state.silent) = (false, false);
-            drop(guard);
-            self.changed.notify_waiters();
-            return Work::Nothing;
-        };
-        if first > now {
-            return Work::Wait(first);
-        }
         let most = if state.silent { 1 } else { BATCH };
-        let (mut due, rest): (Vec<Release>, Vec<Release>) =
-            state.queue.drain(..).partition(|release| release.at <= now);
-        state.queue = rest;
-        state.queue.extend(due.split_off(due.len().min(most)));
-        Work::Send(due)
+        let mut due = Vec::new();
+        while due.len() < most
+            && let Some((&(first, _), _)) = state.queue.first_key_value()
+        {
+            if first > now {
+                if due.is_empty() {
+                    return Work::Wait(first);
+                }
+                break;
+            }
+            match state.next() {
+                Some(release) if release.until > now => due.push(release),
+                Some(over) => state.forget(over.claim.id),
+                None => break,
+            }
+        }
+        if !due.is_empty() {
+            return Work::Send(due);
+        }
+        (state.working, state.silent) = (false, false);
+        drop(guard);
+        self.changed.notify_waiters();
+        Work::Nothing
+    }
+
+    /// All that is queued, due or not.
+    fn take_all(&self) -> Vec<Release> {
+        let mut state = self.lock();
+        std::iter::from_fn(|| state.next()).collect()
     }
 
     /// Back to the others, for later.
     fn later(&self, mut release: Release, now: Time) {
         release.at = now.after(release.pause);
         release.pause = (release.pause * 2).min(LATEST);
-        self.lock().queue.push(release);
+        let mut state = self.lock();
+        let Some(open) = state.ids.get_mut(&release.claim.id) else { return };
+        open.sent = false;
+        if let Some(again) = open.again.take() {
+            release.until = release.until.max(again.until);
+        }
+        let number = open.number;
+        state.enqueue(number, release);
     }
 
     fn confirmed(&self, id: HoldId) {
         let mut state = self.lock();
-        if let Some(Some(again)) = state.ids.remove(&id) {
-            state.ids.insert(id, None);
-            state.queue.push(again);
+        let again = state.ids.get_mut(&id).and_then(|open| {
+            open.sent = false;
+            open.again.take().map(|again| (open.number, again))
+        });
+        match again {
+            Some((number, again)) => state.enqueue(number, again),
+            None => state.forget(id),
         }
         drop(state);
         self.changed.notify_waiters();
     }
 
-    /// Whether nothing is pending; `Err` where nobody is known to work on what is.
-    fn standing(&self) -> Result<bool, ()> {
+    /// How many up to this number are pending.
+    fn count(&self, last: u64) -> usize {
+        self.lock().open.range(..=last).count()
+    }
+
+    /// Whether nothing up to this number is pending; `Err` where nobody is known to work on what is.
+    fn standing(&self, last: u64) -> Result<bool, ()> {
         let state = self.lock();
-        if state.ids.is_empty() {
+        if state.open.first().is_none_or(|first| *first > last) {
             return Ok(true);
         }
         if state.silent || !state.working { Err(()) } else { Ok(false) }
     }
 
-    /// Waits until nothing is pending. `false` as soon as nobody is known to work on it.
-    async fn cleared(&self) -> bool {
+    /// Waits until nothing up to this number is pending. `false` as soon as nobody is known to work on it.
+    async fn cleared(&self, last: u64) -> bool {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
-            match self.standing() {
+            match self.standing(last) {
                 Ok(true) => return true,
                 Ok(false) => changed.await,
                 Err(()) => return false,
@@ -205,28 +265,29 @@ impl Inner {
         }
     }
 
-    /// Waits until every node has confirmed what is pending. One that does not answer is sent all of it once more, and
-    /// has as long as for any other call.
+    /// Waits until every node has confirmed what is pending now; what others who share it release meanwhile is not
+    /// waited for. A node that does not answer is sent all of it once more, and has as long as for any other call.
     pub(super) async fn flush(self: &Arc<Self>, within: Duration) -> Result<()> {
-        let all = join_all((0..self.nodes.len()).map(|node| self.flush_node(node)));
+        let last: Vec<u64> = self.pending.iter().map(|pending| pending.lock().last).collect();
+        let all = join_all(last.iter().enumerate().map(|(node, last)| self.flush_node(node, *last)));
         let limit = self.timer(self.clock().now().after(within));
         let Either::Right(_) = select(pin!(all), limit).await else { return Ok(()) };
-        let open = |(node, pending): (&super::Node, &Pending)| {
-            let n = pending.lock().ids.len();
+        let open = |((node, pending), last): ((&super::Node, &Pending), &u64)| {
+            let n = pending.count(*last);
             (n > 0).then(|| format!("node {}: {n}", node.name))
         };
-        let open: Vec<String> = self.nodes.iter().zip(&self.pending).filter_map(open).collect();
+        let open: Vec<String> = self.nodes.iter().zip(&self.pending).zip(&last).filter_map(open).collect();
         let reason = format!("releases not confirmed within {within:?}: {}", open.join("; "));
         Err(Error::Unknown { backend: SCHEME, what: "close".to_owned(), reason })
     }
 
-    async fn flush_node(self: &Arc<Self>, node: usize) {
+    async fn flush_node(self: &Arc<Self>, node: usize, last: u64) {
         let pending = &self.pending[node];
         // As long as any node has for the longest lease.
         let patience = self.options.node_timeout(self.options.max_lease);
         loop {
             let (answers, limit) = (pending.lock().answers, self.clock().now().after(patience));
-            match select(pin!(pending.cleared()), self.timer(limit)).await {
+            match select(pin!(pending.cleared(last)), self.timer(limit)).await {
                 Either::Left((true, _)) => return,
                 Either::Left((false, _)) => break,
                 // One that is asked and says nothing for so long does not answer.
@@ -234,7 +295,7 @@ impl Inner {
                 Either::Right(_) => {}
             }
         }
-        let mut rest = Rest { inner: self, node, releases: std::mem::take(&mut pending.lock().queue) };
+        let mut rest = Rest { inner: self, node, releases: pending.take_all() };
         let limit = self.clock().now().after(patience);
         let backend = &self.nodes[node].backend;
         let mut calls: Calls<Result<Released>> = Calls::new();
@@ -242,12 +303,12 @@ impl Inner {
             let (backend, claim) = (backend.clone(), release.claim.clone());
             calls.push(Box::pin(async move { (at, backend.release(&claim, 0).await) }));
         }
-        let mut ended = Vec::new();
+        let mut ended = HashSet::new();
         self.gather(&mut calls, limit, |at, answer| {
             let Release { claim, entry, .. } = &rest.releases[at];
             if self.answered(node, claim, entry.as_ref(), &answer) {
                 pending.confirmed(claim.id);
-                ended.push(claim.id);
+                ended.insert(claim.id);
             }
             false
         })
@@ -255,7 +316,7 @@ impl Inner {
         rest.releases.retain(|release| !ended.contains(&release.claim.id));
         drop(rest);
         // The one that is under way may have been sent just now.
-        select(pin!(pending.cleared()), self.timer(limit)).await;
+        select(pin!(pending.cleared(last)), self.timer(limit)).await;
     }
 }
 
@@ -371,6 +432,39 @@ mod tests {
         pending.confirmed(id);
         assert_eq!(taken(), 1);
         pending.confirmed(id);
-        assert_eq!((taken(), pending.standing()), (0, Ok(true)));
+        assert_eq!((taken(), pending.standing(u64::MAX)), (0, Ok(true)));
+    }
+
+    #[test]
+    fn whoever_closes_waits_only_for_what_was_pending_then() {
+        let (pending, now) = (Pending::default(), Time::from_nanos(0));
+        let id = |n| HoldId { client: ClientId::new(), n };
+        let (mine, later) = (id(1), id(2));
+        let release = |id| Release {
+            claim: Arc::new(Claim::of(id, Name::new("x").unwrap(), Kind::Lock)),
+            entry: None,
+            until: now.after(Duration::from_secs(1)),
+            at: now,
+            pause: SOON,
+        };
+        pending.add(release(mine));
+        let last = pending.lock().last;
+        pending.add(release(later));
+        assert!(matches!(pending.take(now), Work::Send(due) if due.len() == 2));
+        assert_eq!(pending.standing(last), Ok(false));
+        pending.confirmed(mine);
+        assert_eq!((pending.standing(last), pending.standing(u64::MAX)), (Ok(true), Ok(false)));
+        assert_eq!((pending.count(last), pending.count(u64::MAX)), (0, 1));
+    }
+
+    #[test]
+    fn what_is_over_is_not_sent_and_not_pending() {
+        let (pending, now) = (Pending::default(), Time::from_nanos(0));
+        let id = HoldId { client: ClientId::new(), n: 1 };
+        let until = now.after(Duration::from_secs(1));
+        let claim = Arc::new(Claim::of(id, Name::new("x").unwrap(), Kind::Lock));
+        pending.add(Release { claim, entry: None, until, at: now, pause: SOON });
+        assert!(matches!(pending.take(until), Work::Nothing));
+        assert_eq!(pending.standing(u64::MAX), Ok(true));
     }
 }

@@ -139,6 +139,8 @@ struct State {
     said: HashMap<usize, Released>,
     /// Nodes that certainly did not execute an attempt of the current round: there is nothing to release there.
     without: BTreeSet<usize>,
+    /// Nodes that were given it again since: what is heard late of the first attempt says nothing of them.
+    given: BTreeSet<usize>,
     /// Attempts that the decision did not wait for.
     late: Option<Arc<Late>>,
 }
@@ -166,6 +168,7 @@ impl Entry {
         }
         let again = state.current.is_some();
         state.without.clear();
+        state.given.clear();
         Some(Begun { id: *state.current.get_or_insert_with(fresh), again })
     }
 
@@ -189,14 +192,16 @@ impl Entry {
     /// A node has certainly not executed the attempt of this round.
     pub(super) fn is_not_at(&self, node: usize, round: HoldId) {
         let mut state = self.lock();
-        if state.current == Some(round) {
+        if state.current == Some(round) && !state.given.contains(&node) {
             state.without.insert(node);
         }
     }
 
     /// It is about to be given to a node, whatever was known of it before.
     pub(super) fn may_be_at(&self, node: usize) {
-        self.lock().without.remove(&node);
+        let mut state = self.lock();
+        state.without.remove(&node);
+        state.given.insert(node);
     }
 
     pub(super) fn waits(&self) -> bool {
@@ -264,6 +269,18 @@ mod tests {
         assert_eq!((claim_of(a), claim_of(b)), (claim, claim));
         let jvm = HoldId { n: 47, ..claim };
         assert_eq!(claim_of(jvm), jvm);
+    }
+
+    #[test]
+    fn what_is_heard_late_of_an_attempt_says_nothing_of_a_node_that_was_given_it_again() {
+        let entry = Entry::new(Time::from_nanos(0));
+        let id = HoldId { client: ClientId::new(), n: 1 };
+        let round = entry.begin(|| id).unwrap().id;
+        entry.is_not_at(1, round);
+        entry.may_be_at(2);
+        entry.is_not_at(2, round);
+        let said = entry.said(3);
+        assert!(said.0[0].is_none() && said.0[1].is_some() && said.0[2].is_none(), "node 2 is to be asked");
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod clock;
 mod deadlocks;
 mod durability;
 mod keeping;
+mod latches;
 mod limits;
 mod listener;
 mod puppet;
