@@ -1,8 +1,10 @@
 //! A thread with timers and readers of its own: callers come from several runtimes, and theirs may have neither.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
@@ -25,13 +27,22 @@ impl Background {
         if let Some(handle) = self.handle.get() {
             return Ok(handle);
         }
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let handle = runtime.handle().clone();
-        let stop = self.stop.clone();
-        std::thread::Builder::new()
-            .name("tenure-sqlite".into())
-            .spawn(move || runtime.block_on(stop.notified()))?;
+        let (stop, (started, starts)) = (self.stop.clone(), sync_channel(1));
+        std::thread::Builder::new().name("tenure-sqlite".into()).spawn(move || run(&started, &stop))?;
+        let handle = starts.recv().map_err(io::Error::other)??;
         Ok(self.handle.get_or_init(|| handle))
+    }
+
+    /// Does a job that ends even if the caller does not wait for it: here as far as it gets at once, and then in the
+    /// background. Waits for its end, but no longer than `limit` once it is there.
+    pub(crate) async fn see_through(&self, job: impl Future<Output = ()> + Send + 'static, limit: Duration) {
+        let mut job = Box::pin(job);
+        if poll_fn(|cx| Poll::Ready(job.as_mut().poll(cx))).await.is_ready() {
+            return;
+        }
+        let Ok(handle) = self.handle() else { return job.await };
+        let job = handle.spawn(job);
+        let _ = handle.spawn(async move { tokio::time::timeout(limit, job).await }).await;
     }
 
     /// Sleeps, without a timer in the caller's runtime.
@@ -44,6 +55,18 @@ impl Background {
                 Err(_) => std::thread::sleep(d),
             }
         }
+    }
+}
+
+/// The thread. The runtime is made in it, since a runtime cannot be dropped inside of another one, as it would be with a
+/// thread that cannot be started.
+fn run(started: &SyncSender<io::Result<Handle>>, stop: &Notify) {
+    match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => {
+            let _ = started.send(Ok(runtime.handle().clone()));
+            runtime.block_on(stop.notified());
+        }
+        Err(error) => drop(started.send(Err(error))),
     }
 }
 

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::Options;
 use crate::fault::{Fault, Phase, judge, unwritable};
-use crate::folder::{self, Folder, Users};
+use crate::folder::{self, Folder, MAKING, NEW, Users};
 use crate::ledgers::Written;
 use crate::names::only_name;
 
@@ -65,6 +65,11 @@ impl Database {
         Ok(Self { conn, written: Written::default(), id, looked: Cell::new(Instant::now()) })
     }
 
+    /// Whether both are one file.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+
     /// Whether it is still the file at its path. Others lock there. What was granted in a removed file is lost either
     /// way, so a look now and then is enough.
     pub(crate) fn is_current(&self, path: &Path) -> bool {
@@ -96,7 +101,11 @@ fn create(path: &Path, options: &Options) -> Result<(), Fault> {
         Some(mode) => Users::of_mode(mode),
         None => Users::of_folder(&parent),
     };
-    let folder = Folder::make(path, users).map_err(|e| cannot("no folder for wake-ups", e))?;
+    let folder = Folder::make(path, users).map_err(|e| match cannot("no folder for wake-ups", e) {
+        // The mode of the folder, and a file that says whose it is, are about to follow.
+        Fault::Config(why) if Folder::is_new(path) => Fault::Unfinished(why),
+        other => other,
+    })?;
     let Some(_making) = Making::begin(&folder, users).map_err(|e| cannot("no lock", e))? else {
         return Err(Fault::Busy);
     };
@@ -123,9 +132,6 @@ fn create(path: &Path, options: &Options) -> Result<(), Fault> {
     prepared(path, &Options::default()).map(drop)
 }
 
-/// The name of a file that is not the store yet.
-const NEW: &str = ".new";
-
 /// Whoever makes the file. Only those who may use it can stand in the way: nobody else can open what is locked.
 struct Making<'a> {
     folder: &'a Folder,
@@ -133,11 +139,9 @@ struct Making<'a> {
 }
 
 impl<'a> Making<'a> {
-    const LOCK: &'static str = ".making";
-
     /// `None` when another process is making it.
     fn begin(folder: &'a Folder, users: Users) -> io::Result<Option<Self>> {
-        let open = |flags| folder.open_file(Self::LOCK, FileType::RegularFile, OFlags::RDWR | flags);
+        let open = |flags| folder.open_file(MAKING, FileType::RegularFile, OFlags::RDWR | flags);
         let lock = match open(OFlags::empty()) {
             Err(Errno::NOENT) => match open(OFlags::CREATE | OFlags::EXCL) {
                 Ok(lock) => {
@@ -157,14 +161,14 @@ impl<'a> Making<'a> {
         }
         // Removed by the one before, it keeps nobody else away.
         let locked = folder::id(&rustix::fs::fstat(&lock)?);
-        let found = folder.stat(Self::LOCK).is_some_and(|found| folder::id(&found) == locked);
+        let found = folder.stat(MAKING).is_some_and(|found| folder::id(&found) == locked);
         Ok(found.then_some(Self { folder, _lock: lock }))
     }
 }
 
 impl Drop for Making<'_> {
     fn drop(&mut self) {
-        self.folder.remove(Self::LOCK);
+        self.folder.remove(MAKING);
     }
 }
 
@@ -264,5 +268,30 @@ fn identify(conn: &Connection, path: &Path) -> Result<Found, Fault> {
         (other, _) => {
             Err(Fault::Config(format!("{path} is not a Tenure store (application id {other:#010x})")))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    use super::*;
+
+    #[test]
+    fn a_folder_that_another_user_made_just_now_is_waited_for() {
+        let tmp = tempfile::tempdir().unwrap();
+        let (path, wake) = (tmp.path().join("locks.db"), tmp.path().join("locks.db-wake"));
+        fs::create_dir(&wake).unwrap();
+        let fault = || Database::connect(&path, &Options::default()).unwrap_err();
+        // Each look makes it new again: a machine may stand still between the two.
+        testbed::wait_until("taken for unfinished", || {
+            match rustix::process::geteuid().is_root() {
+                true => chown(&wake, Some(65534), None).unwrap(),
+                false => fs::set_permissions(&wake, fs::Permissions::from_mode(0o000)).unwrap(),
+            }
+            matches!(fault(), Fault::Unfinished(why) if why.contains("locks.db")).then_some(())
+        });
+        testbed::wait_until("refused when it stays so", || matches!(fault(), Fault::Config(_)).then_some(()));
+        assert!(!path.exists());
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -17,7 +18,8 @@ use tokio::task::JoinHandle;
 
 use crate::background::Background;
 use crate::database::beside;
-use crate::folder::{self, Folder, Users};
+use crate::folder::{self, Folder};
+use crate::shared::users_of;
 use crate::wake;
 
 /// How long an ear stays open that nothing listens with: a claim may be queued before it is watched.
@@ -25,6 +27,8 @@ const UNUSED: Duration = Duration::from_secs(60);
 /// A writer that finds the pipe full drops its message. The smallest pipe is a page, so with less than this to read
 /// at once nobody can have found it full.
 const OVERFLOW: usize = 3072;
+/// How many wakers may panic before the rest is not told.
+const PANICS: usize = 64;
 
 /// The FIFO of one client, open until dropped.
 #[derive(Debug)]
@@ -37,6 +41,11 @@ pub(crate) struct Ear {
 }
 
 impl Ear {
+    /// Whether what others write to its FIFO is read.
+    fn hears(&self) -> bool {
+        !self.reader.is_finished() && self.is_found()
+    }
+
     /// Whether its FIFO is still the one that others find.
     fn is_found(&self) -> bool {
         fs::symlink_metadata(&self.path).is_ok_and(|m| (m.dev(), m.ino()) == self.id)
@@ -71,11 +80,11 @@ impl Ears {
         self.open.lock().unwrap_or_else(|e| e.into_inner()).contains_key(&client)
     }
 
-    /// The ear of a client, opened if it is not yet, or if somebody removed its FIFO.
+    /// The ear of a client, opened if it is not yet, or if it has gone deaf or somebody removed its FIFO.
     pub(crate) fn open(&self, client: ClientId, background: &Background) -> io::Result<Arc<Ear>> {
         let mut open = self.open.lock().unwrap_or_else(|e| e.into_inner());
         if let Some((ear, used)) = open.get_mut(&client)
-            && ear.is_found()
+            && ear.hears()
         {
             *used = Instant::now();
             return Ok(ear.clone());
@@ -87,7 +96,8 @@ impl Ears {
     }
 
     fn make(&self, client: ClientId, background: &Background) -> io::Result<Ear> {
-        let users = rustix::fs::stat(&self.store).map_or(Users::NOBODY, |file| Users::of_file(&file));
+        let handle = background.handle()?;
+        let users = users_of(&self.store);
         let folder = Folder::make(&self.store, users)?;
         let (made, name) = (wake::unfinished(client), client.to_string());
         folder.remove(&made);
@@ -103,7 +113,6 @@ impl Ears {
             return Err(io::Error::other("another file was put in the place of the FIFO"));
         }
         users.admit(&reader, users.fifo())?;
-        let handle = background.handle()?;
         let _inside = handle.enter();
         let receiver = Receiver::from_owned_fd(reader)?;
         folder.rename(&made, &name)?;
@@ -122,7 +131,7 @@ async fn listen(receiver: Receiver, _keep: OwnedFd, watched: Arc<Watched>) {
             Err(_) => break,
         };
         filled += read;
-        let rest = hear(&buffer[..filled], |name| watched.tell_all(Some(name)));
+        let rest = hear(&buffer[..filled], |name| tell(|| watched.tell_all(Some(name))));
         match rest {
             Some(rest) if read < OVERFLOW => {
                 let used = filled - rest;
@@ -130,13 +139,19 @@ async fn listen(receiver: Receiver, _keep: OwnedFd, watched: Arc<Watched>) {
                 filled = rest;
             }
             _ => {
-                watched.tell_all(None);
+                tell(|| watched.tell_all(None));
                 filled = 0;
             }
         }
     }
     // Deaf from now on: those who listen look once more, and then poll.
-    watched.tell_all(None);
+    tell(|| watched.tell_all(None));
+}
+
+/// Tells those who listen in this process. A waker is code of others, and one that panics keeps nobody else from being
+/// told: it is used up by that, so that another round gets past it.
+pub(crate) fn tell(round: impl Fn()) {
+    let _ = (0..PANICS).find(|_| catch_unwind(AssertUnwindSafe(&round)).is_ok());
 }
 
 /// Passes on the names in `bytes`, and says how many bytes are the beginning of a message: `None` if this cannot be
@@ -156,6 +171,10 @@ fn hear(mut bytes: &[u8], mut tell: impl FnMut(&Name)) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Wake, Waker};
+
+    use tenure_core::backend::{Counter, Interest, Watch};
+
     use super::*;
 
     #[test]
@@ -171,25 +190,85 @@ mod tests {
         assert_eq!(hear(&[0xFF; 600], |_| {}), None, "too long");
     }
 
+    /// A client whose ear is open, in a store without a file.
+    struct One {
+        client: ClientId,
+        ears: Ears,
+        watched: Arc<Watched>,
+        background: Background,
+        folder: Folder,
+        _tmp: tempfile::TempDir,
+    }
+
+    impl One {
+        fn new() -> Self {
+            let tmp = tempfile::tempdir().unwrap();
+            let store = tmp.path().join("locks.db");
+            let (watched, background) = (Arc::new(Watched::default()), Background::default());
+            let (client, ears) = (ClientId::new(), Ears::new(&store, watched.clone()));
+            ears.open(client, &background).unwrap();
+            let folder = Folder::open(&store).unwrap();
+            Self { client, ears, watched, background, folder, _tmp: tmp }
+        }
+
+        fn listen(&self, name: &Name) -> Box<dyn Watch> {
+            self.watched.listen(name, Interest::Count(self.client, Counter::Latch))
+        }
+
+        fn wake(&self, message: &[u8]) -> wake::Reach {
+            wake::wake(&self.folder, self.client, message)
+        }
+    }
+
     #[tokio::test]
     async fn a_full_pipe_wakes_everybody() {
-        let tmp = tempfile::tempdir().unwrap();
-        let store = tmp.path().join("locks.db");
-        let (watched, background) = (Arc::new(Watched::default()), Background::default());
-        let ears = Ears::new(&store, watched.clone());
-        let (client, quiet, loud) =
-            (ClientId::new(), Name::new("quiet").unwrap(), Name::new("loud").unwrap());
-        let mut watch = watched.listen(
-            &quiet,
-            tenure_core::backend::Interest::Count(client, tenure_core::backend::Counter::Latch),
-        );
-        ears.open(client, &background).unwrap();
-        let folder = Folder::open(&store).unwrap();
+        let one = One::new();
+        let mut watch = one.listen(&Name::new("quiet").unwrap());
         // Faster than anybody reads, in one go.
-        let many = wake::message(&loud).repeat(600);
-        assert_eq!(wake::wake(&folder, client, &many), wake::Reach::Told);
+        let many = wake::message(&Name::new("loud").unwrap()).repeat(600);
+        assert_eq!(one.wake(&many), wake::Reach::Told);
         testbed::within("woken", watch.signal()).await;
-        drop(ears);
-        assert_eq!(wake::wake(&folder, client, b"x"), wake::Reach::Unknown, "gone with the store");
+        drop(one.ears);
+        let reach = wake::wake(&one.folder, one.client, b"x");
+        assert_eq!(reach, wake::Reach::Unknown, "gone with the store");
+    }
+
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("the waker of somebody else");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_waker_that_panics_keeps_nobody_else_from_being_told() {
+        let one = One::new();
+        let (same, other) = (Name::new("same").unwrap(), Name::new("other").unwrap());
+        let mut bad = [one.listen(&same), one.listen(&same)];
+        let (mut behind, mut later) = (one.listen(&same), one.listen(&other));
+        let panics = Waker::from(Arc::new(Panics));
+        let mut waiting: Vec<_> = bad.iter_mut().map(|watch| watch.signal()).collect();
+        for signal in &mut waiting {
+            assert!(signal.as_mut().poll(&mut Context::from_waker(&panics)).is_pending());
+        }
+        assert_eq!(one.wake(&wake::message(&same)), wake::Reach::Told);
+        testbed::within("who listens behind them is told", behind.signal()).await;
+        assert_eq!(one.wake(&wake::message(&other)), wake::Reach::Told);
+        testbed::within("and what comes next is heard", later.signal()).await;
+    }
+
+    #[tokio::test]
+    async fn a_deaf_ear_is_opened_anew() {
+        let one = One::new();
+        let deaf = one.ears.open(one.client, &one.background).unwrap();
+        deaf.reader.abort();
+        testbed::until("deaf", || async { deaf.reader.is_finished() }).await;
+        let name = Name::new("x").unwrap();
+        let mut watch = one.listen(&name);
+        one.ears.open(one.client, &one.background).unwrap();
+        drop(deaf);
+        assert_eq!(one.wake(&wake::message(&name)), wake::Reach::Told);
+        testbed::within("woken", watch.signal()).await;
     }
 }

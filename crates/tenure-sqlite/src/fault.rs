@@ -13,6 +13,8 @@ pub(crate) const SCHEME: &str = "sqlite";
 pub(crate) enum Fault {
     /// Another process holds the file.
     Busy,
+    /// Somebody seems to be making the file. If it stays like this, this is what is wrong.
+    Unfinished(String),
     /// The file at the path is not the one that is open.
     Moved,
     /// It may work later.
@@ -26,7 +28,7 @@ impl Fault {
     pub(crate) fn into_error(self, path: &Path, what: impl Display) -> Error {
         let path = path.display();
         let reason = match self {
-            Self::Config(why) => return Error::Config(why),
+            Self::Config(why) | Self::Unfinished(why) => return Error::Config(why),
             Self::Unavailable(why) => why,
             Self::Busy => format!("another process holds the file: {path}"),
             Self::Moved => format!("{path}: the file was removed or replaced, again and again"),

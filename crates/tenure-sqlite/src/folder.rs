@@ -3,12 +3,15 @@
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
+use tenure_core::wall_micros;
 
 use crate::database::beside;
+use crate::wake;
 
 /// Who may use a store, as the owner and the permissions of its file say it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,6 +19,14 @@ pub(crate) struct Users {
     mode: u32,
     owner: Option<(u32, u32)>,
 }
+
+/// The name of a file that is not the store yet.
+pub(crate) const NEW: &str = ".new";
+/// The name of the lock of whoever makes the store.
+pub(crate) const MAKING: &str = ".making";
+
+/// How long another user may take from making the folder to making the file.
+const NEW_FOR: Duration = Duration::from_secs(1);
 
 const SETGID: u32 = 0o2000;
 const STICKY: u32 = 0o1000;
@@ -61,6 +72,13 @@ impl Users {
         let may_write = |bit: u32, all: u32| if self.mode & bit != 0 { all } else { 0 };
         let sticky = may_write(0o002, STICKY) | (parent.st_mode & STICKY);
         0o700 | may_write(0o020, 0o070) | may_write(0o002, 0o007) | sticky | (parent.st_mode & SETGID)
+    }
+
+    /// Whether they may use what is found already, with this mode and as the right owner's.
+    fn are_admitted(self, found: &Stat, mode: u32) -> bool {
+        let may_give = rustix::process::geteuid().is_root();
+        let given = self.owner.is_none_or(|owner| !may_give || owner == (found.st_uid, found.st_gid));
+        given && found.st_mode & mode == mode
     }
 
     /// Lets them use what was just made, never by its path, at which another file may stand. What root makes beside the
@@ -109,20 +127,36 @@ impl Folder {
         Ok(Self(fd))
     }
 
-    /// The same, and makes it for these users if there is none.
+    /// The same, and makes it if there is none. These users may use it then.
     pub(crate) fn make(store: &Path, users: Users) -> io::Result<Self> {
         match rustix::fs::mkdir(beside(store, "-wake"), Mode::RWXU) {
-            Err(Errno::EXIST) => return Self::open(store),
-            other => other?,
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(other) => return Err(other.into()),
         }
         let folder = Self::open(store)?;
-        let parent = rustix::fs::stat(store.parent().unwrap_or(Path::new("/")))?;
-        // Not another folder of ours that was put in its place meanwhile.
-        let fresh = rustix::fs::fstat(&folder)?.st_uid == rustix::process::geteuid().as_raw();
-        if fresh && folder.names()?.is_empty() {
-            users.admit(&folder, users.wake_folder(&parent))?;
-        }
+        folder.admit(store, users)?;
         Ok(folder)
+    }
+
+    /// Lets these users in, if it is ours. Its maker may have been killed before it did, or may be about to: nobody
+    /// relies on another one for it.
+    pub(crate) fn admit(&self, store: &Path, users: Users) -> io::Result<()> {
+        let parent = rustix::fs::stat(store.parent().unwrap_or(Path::new("/")))?;
+        let (found, mode) = (rustix::fs::fstat(self)?, users.wake_folder(&parent));
+        let ours = found.st_uid == rustix::process::geteuid().as_raw();
+        // Not another folder of ours that was put in its place: that has something else in it.
+        if ours && !users.are_admitted(&found, mode) && self.names()?.iter().all(|name| is_known(name)) {
+            users.admit(self, (found.st_mode & 0o7777) | mode)?;
+        }
+        Ok(())
+    }
+
+    /// Whether that of `store` was made just now, perhaps by another user who is not done with it.
+    pub(crate) fn is_new(store: &Path) -> bool {
+        let Ok(found) = rustix::fs::lstat(beside(store, "-wake")) else { return false };
+        let changed = Duration::new(found.st_ctime.try_into().unwrap_or(0), found.st_ctime_nsec as u32);
+        let age = Duration::from_micros(wall_micros()).saturating_sub(changed);
+        FileType::from_raw_mode(found.st_mode) == FileType::Directory && age < NEW_FOR
     }
 
     /// What is in it.
@@ -166,6 +200,11 @@ impl Folder {
     }
 }
 
+/// Whether this is a name of what belongs in the folder.
+fn is_known(name: &str) -> bool {
+    name == NEW || name == MAKING || wake::client_of(name).is_some()
+}
+
 /// Which file it is, whatever its path.
 pub(crate) fn id(stat: &Stat) -> (u64, u64) {
     (stat.st_dev as _, stat.st_ino as _)
@@ -206,6 +245,41 @@ mod tests {
             let made = std::fs::metadata(tmp.path().join("locks.db-wake")).unwrap();
             assert_eq!(made.mode() & 0o7777, wake, "{file:o}");
         }
+    }
+
+    /// A store of a group whose folder was made, but not opened to the group, with something in it.
+    fn left_closed(inside: Option<&str>) -> (tempfile::TempDir, std::path::PathBuf) {
+        let tmp = tempfile::tempdir().unwrap();
+        let wake = tmp.path().join("locks.db-wake");
+        rustix::fs::mkdir(&wake, Mode::RWXU).unwrap();
+        inside.inspect(|name| std::fs::write(wake.join(name), "").unwrap());
+        (tmp, wake)
+    }
+
+    #[test]
+    fn whoever_comes_next_lets_in_those_whom_its_maker_did_not() {
+        let id = tenure_core::ClientId::new();
+        let (fifo, unfinished) = (id.to_string(), wake::unfinished(id));
+        for inside in [None, Some(MAKING), Some(NEW), Some(&*fifo), Some(&*unfinished)] {
+            let (tmp, wake) = left_closed(inside);
+            Folder::make(&tmp.path().join("locks.db"), Users::of_mode(0o660)).unwrap();
+            assert_eq!(wake.metadata().unwrap().mode() & 0o7777, 0o770, "{inside:?}");
+        }
+    }
+
+    #[test]
+    fn another_folder_put_in_its_place_stays_closed() {
+        let (tmp, wake) = left_closed(Some("diary"));
+        Folder::make(&tmp.path().join("locks.db"), Users::of_mode(0o660)).unwrap();
+        assert_eq!(wake.metadata().unwrap().mode() & 0o7777, 0o700);
+    }
+
+    #[test]
+    fn what_its_owner_allows_beyond_that_stays_allowed() {
+        let (tmp, wake) = left_closed(None);
+        std::fs::set_permissions(&wake, std::fs::Permissions::from_mode(0o705)).unwrap();
+        Folder::make(&tmp.path().join("locks.db"), Users::of_mode(0o660)).unwrap();
+        assert_eq!(wake.metadata().unwrap().mode() & 0o7777, 0o775);
     }
 
     #[test]

@@ -132,12 +132,14 @@ impl<'a> Tx<'a> {
         let (mut idle, mut changed) = (Vec::new(), Vec::new());
         let (mut seen, mut floor) = (0, self.floor()?);
         let mut next = String::new();
-        walk(self.conn, from.as_deref().unwrap_or(""), |name, mut ledger| {
+        walk(self.conn, from.as_deref().unwrap_or(""), |name, ledger| {
             if seen == SWEEP {
                 next = name.as_str().to_owned();
                 return false;
             }
             seen += 1;
+            // What cannot be read stays for people to look at, and in nobody's way.
+            let Ok(mut ledger) = ledger else { return true };
             ledger.prune(now);
             if ledger.is_idle() {
                 floor = floor.max(ledger.fence);
@@ -168,7 +170,7 @@ impl Drop for Tx<'_> {
     }
 }
 
-/// The ledger of `name` as it stands, if it is in use.
+/// The ledger of `name` as it stands, if it has a row.
 pub(crate) fn look(conn: &Connection, name: &Name) -> Result<Option<Ledger>> {
     let mut read = conn.prepare_cached(READ)?;
     let mut rows = read.query([name.as_str()])?;
@@ -194,13 +196,16 @@ pub(crate) fn inside(conn: &Connection, name: &Name) -> Result<Option<Ledger>> {
     Ok(Some(Ledger { fence, size, holders, ..Ledger::default() }))
 }
 
-/// Ledgers in use whose names begin with `prefix`, in order, at most `limit`.
+/// Ledgers in use whose names begin with `prefix`, in order, at most `limit`. One that cannot be read is left out: it says
+/// so to whoever asks for it by its name.
 pub(crate) fn scan(conn: &Connection, prefix: &str, limit: usize) -> Result<Vec<(Name, Ledger)>> {
     let mut found = Vec::new();
     walk(conn, prefix, |name, ledger| {
         let more = found.len() < limit && name.as_str().starts_with(prefix);
-        if more && !ledger.is_idle() {
-            found.push((name, ledger));
+        match ledger {
+            Ok(ledger) if more && !ledger.is_idle() => found.push((name, ledger)),
+            Err(error) if more => tracing::warn!(%name, ?error, "cannot be read, not listed"),
+            _ => {}
         }
         more
     })?;
@@ -208,13 +213,13 @@ pub(crate) fn scan(conn: &Connection, prefix: &str, limit: usize) -> Result<Vec<
 }
 
 /// Goes through the ledgers from `first` on, for as long as `visit` says.
-fn walk(conn: &Connection, first: &str, mut visit: impl FnMut(Name, Ledger) -> bool) -> Result<()> {
+fn walk(conn: &Connection, first: &str, mut visit: impl FnMut(Name, Result<Ledger>) -> bool) -> Result<()> {
     let mut walk = conn.prepare_cached(WALK)?;
     let mut rows = walk.query([first])?;
     while let Some(row) = rows.next()? {
         // Names that this library would not take are not its own.
         let Ok(name) = Name::new(row.get_ref(0)?.as_str().unwrap_or_default()) else { continue };
-        let ledger = parse(&name, row.get_ref(1)?, row.get_ref(2)?)?;
+        let ledger = parse(&name, row.get_ref(1)?, row.get_ref(2)?);
         if !visit(name, ledger) {
             break;
         }

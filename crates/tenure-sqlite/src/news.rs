@@ -3,12 +3,15 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tenure_core::ledger::{Effects, Ledger, Now};
 use tenure_core::{ClientId, Name, Process};
 
 use crate::Result;
 use crate::database::Database;
+use crate::ear;
+use crate::fault::Fault;
 use crate::folder::Folder;
 use crate::ledgers::look;
 use crate::shared::Shared;
@@ -16,6 +19,8 @@ use crate::wake::{self, Reach};
 
 /// How often one change looks for dead clients at most; the next change goes on.
 const SKIPS: usize = 16;
+/// How long it is tried while others hold the file. Those who wait look by themselves more often than that.
+const LONG: Duration = Duration::from_secs(60);
 
 /// What a change did, and who of other processes watches.
 pub(crate) struct News {
@@ -29,6 +34,17 @@ pub(crate) struct Missed {
     dead: HashSet<ClientId>,
     /// Whether there was one of whom nothing is known: it may poll, or be dead without a trace.
     unknown: bool,
+}
+
+impl Missed {
+    fn is_nobody(&self) -> bool {
+        self.dead.is_empty() && !self.unknown
+    }
+
+    /// With the name whose queue they stand in, if there are any.
+    pub(crate) fn in_queue_of(self, name: &Name) -> Option<(Name, Self)> {
+        (!self.is_nobody()).then(|| (name.clone(), self))
+    }
 }
 
 /// Wake-ups for one name, one for each client.
@@ -89,30 +105,52 @@ impl Shared {
     }
 
     /// Passes the effects on to those who watch, here and in other processes. Where one is not reached, the next is.
-    pub(crate) async fn pass_on(&self, name: &Name, news: News) {
+    pub(crate) async fn pass_on(self: &Arc<Self>, name: &Name, news: News) {
         let missed = self.tell(name, &news);
-        self.go_on(name, missed).await;
+        self.go_on(missed.in_queue_of(name).into_iter().collect()).await;
     }
 
-    /// In the place of those who were not reached tells those behind them. The dead leave the queue first: whoever is
-    /// told looks at it.
-    pub(crate) async fn go_on(&self, name: &Name, mut missed: Missed) {
+    /// In the place of those who were not reached tells those behind them. The changes are made: nobody else will tell
+    /// them if the caller goes away, or if the file is busy for longer than a caller waits.
+    pub(crate) async fn go_on(self: &Arc<Self>, missed: Vec<(Name, Missed)>) {
+        if missed.is_empty() {
+            return;
+        }
+        let short = self.options.busy_limit();
+        // Without a thread of its own it would be the caller's that waits so long.
+        let end = Instant::now() + if self.background.handle().is_ok() { LONG } else { short.min(LONG) };
+        let shared = self.clone();
+        let job = async move {
+            for (name, missed) in missed {
+                shared.pass_over(&name, missed, end).await;
+            }
+        };
+        self.background.see_through(job, short).await;
+    }
+
+    async fn pass_over(&self, name: &Name, mut missed: Missed, end: Instant) {
         for _ in 0..SKIPS {
-            if missed.dead.is_empty() && !missed.unknown {
+            if missed.is_nobody() {
                 return;
             }
-            if !missed.dead.is_empty() {
-                let forget = |ledger: &mut Ledger, _: Now| ledger.forget_waiters(&missed.dead);
-                let Ok(_) = self.update(name, forget).await else { return };
-            }
-            let Ok(dead) = self.tell_next(name).await else { return };
+            let job = |database: &Database| self.wake_next(database, name, &missed.dead);
+            let limit = end.saturating_duration_since(Instant::now());
+            let (dead, admit) = match self.run_for(limit, || format!("look at {name}"), job).await {
+                Ok(found) => found,
+                Err(error) => {
+                    tracing::debug!(%name, %error, "those behind a dead waiter are not told");
+                    return;
+                }
+            };
+            let effects = Effects { admit, ..Effects::default() };
+            ear::tell(|| self.watched.tell(name, &effects));
             missed = Missed { dead, unknown: false };
         }
     }
 
     /// Tells those whom the change concerns. Those in whose place others have to be told.
     pub(crate) fn tell(&self, name: &Name, news: &News) -> Missed {
-        self.watched.tell(name, &news.effects);
+        ear::tell(|| self.watched.tell(name, &news.effects));
         let mut calls = Calls::new(self, name);
         let mut missed = Missed::default();
         for &client in &news.effects.admit {
@@ -125,26 +163,137 @@ impl Shared {
         missed
     }
 
-    /// Tells those who would be let in as the ledger stands, past those who cannot be reached. Those who turned out to be
-    /// gone.
-    async fn tell_next(&self, name: &Name) -> Result<HashSet<ClientId>> {
-        let job = |database: &Database| {
-            let found = look(&database.conn, name).map_err(|e| self.judge(e))?;
-            let mut calls = Calls::new(self, name);
-            if let Some(mut ledger) = found {
-                ledger.prune(self.now());
-                ledger.each_admitted(|client| calls.reach(client) == Reach::Told);
-            }
-            Ok((calls.dead(), calls.here))
-        };
-        let (dead, admit) = self.run(|| format!("look at {name}"), job).await?;
-        self.watched.tell(name, &Effects { admit, ..Effects::default() });
-        Ok(dead)
+    /// Wakes those who would be let in as the ledger stands, past those who cannot be reached. The dead leave the queue
+    /// first: whoever is told looks at it. Answers who turned out to be gone, and who is to be told in this process.
+    fn wake_next(
+        &self,
+        database: &Database,
+        name: &Name,
+        dead: &HashSet<ClientId>,
+    ) -> std::result::Result<(HashSet<ClientId>, Vec<ClientId>), Fault> {
+        if !dead.is_empty() {
+            self.forget(database, name, dead)?;
+        }
+        let found = look(&database.conn, name).map_err(|e| self.judge(e))?;
+        let mut calls = Calls::new(self, name);
+        if let Some(mut ledger) = found {
+            ledger.prune(self.now());
+            ledger.each_admitted(|client| calls.reach(client) == Reach::Told);
+        }
+        Ok((calls.dead(), calls.here))
     }
 
-    pub(crate) async fn register(&self, name: &Name, client: ClientId) -> Result<()> {
+    fn forget(
+        &self,
+        database: &Database,
+        name: &Name,
+        dead: &HashSet<ClientId>,
+    ) -> std::result::Result<(), Fault> {
+        let tx = self.begin(database)?;
+        let forget = |ledger: &mut Ledger, _: Now| ledger.forget_waiters(dead);
+        self.change(&tx, name, forget, &mut false).map_err(|e| self.judge(e))?;
+        tx.commit().map_err(|e| self.judge(e))
+    }
+
+    pub(crate) async fn register(self: &Arc<Self>, name: &Name, client: ClientId) -> Result<()> {
         let ((), news) = self.update(name, |ledger, now| ledger.watch(client, now)).await?;
         self.pass_on(name, news).await;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{Future, poll_fn};
+    use std::path::Path;
+    use std::task::Poll;
+
+    use rustix::fs::{FileType, Mode};
+    use tenure_core::backend::{Interest, Watch};
+    use tenure_core::{Backend, Claim, Clock, HoldId, Kind};
+    use testbed::{FAR, within};
+
+    use super::*;
+    use crate::Options;
+
+    const LEASE: Duration = Duration::from_secs(10);
+
+    /// A lock that nobody holds. The first in its queue is dead, and the one behind it listens. Another process holds
+    /// the file.
+    struct Stuck {
+        shared: Arc<Shared>,
+        name: Name,
+        dead: ClientId,
+        watch: Box<dyn Watch>,
+        file: rusqlite::Connection,
+        _living: crate::Sqlite,
+        _tmp: tempfile::TempDir,
+    }
+
+    fn claim(name: &Name) -> Claim {
+        let id = HoldId { client: ClientId::new(), n: 1 };
+        let one = Claim::of(id, name.clone(), Kind::FairLock);
+        Claim { lease: LEASE, stamp: FAR, wait: Some(FAR), holds: 1, ..one }
+    }
+
+    fn options(clock: &Clock, busy_limit: Duration) -> Options {
+        Options { clock: Some(clock.clone()), busy_limit: Some(busy_limit), ..Options::default() }
+    }
+
+    impl Stuck {
+        async fn new(busy_limit: Duration) -> Self {
+            let tmp = tempfile::tempdir().unwrap();
+            let (path, clock, name) = (tmp.path().join("locks.db"), Clock::manual(), Name::new("x").unwrap());
+            let open = || crate::open(&path, options(&clock, FAR)).unwrap();
+            let (gone, living) = (open(), open());
+            let [held, dies, waits] = [claim(&name), claim(&name), claim(&name)];
+            for (store, claim) in [(&gone, &held), (&gone, &dies), (&living, &waits)] {
+                store.try_acquire(claim).await.unwrap();
+            }
+            let watch = living.watch(&name, Interest::Claim(&waits)).await.unwrap();
+            drop(gone);
+            clock.advance(LEASE);
+            let shared = Arc::new(Shared::open(&path, options(&clock, busy_limit)).unwrap());
+            // Only now: whoever opens the store removes what nobody reads.
+            leave_unread(&path, dies.id.client);
+            let file = rusqlite::Connection::open(&path).unwrap();
+            file.execute_batch("BEGIN IMMEDIATE").unwrap();
+            Self { shared, name, dead: dies.id.client, watch, file, _living: living, _tmp: tmp }
+        }
+
+        async fn go_on(&self) {
+            let missed = || Missed { dead: HashSet::from([self.dead]), unknown: false };
+            let before = Name::new("another, whose turn is before").unwrap();
+            self.shared.go_on(vec![(before, missed()), (self.name.clone(), missed())]).await;
+        }
+
+        async fn ends_well(mut self) {
+            self.file.execute_batch("ROLLBACK").unwrap();
+            within("who waits behind the dead one is told", self.watch.signal()).await;
+        }
+    }
+
+    /// The FIFO of one that was killed.
+    fn leave_unread(path: &Path, client: ClientId) {
+        let folder = Folder::open(path).unwrap();
+        rustix::fs::mknodat(&folder, client.to_string(), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_goes_away_leaves_nobody_behind_a_dead_waiter() {
+        let stuck = Stuck::new(FAR).await;
+        {
+            let mut going = Box::pin(stuck.go_on());
+            let first = poll_fn(|cx| Poll::Ready(going.as_mut().poll(cx))).await;
+            assert!(first.is_pending(), "the file is busy");
+        }
+        stuck.ends_well().await;
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_busy_for_long_leaves_nobody_behind_a_dead_waiter() {
+        let stuck = Stuck::new(Duration::from_millis(1)).await;
+        within("the caller waits no longer than it has to", stuck.go_on()).await;
+        stuck.ends_well().await;
     }
 }

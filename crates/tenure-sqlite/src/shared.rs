@@ -12,7 +12,7 @@ use crate::background::Background;
 use crate::database::{Database, beside};
 use crate::ear::Ears;
 use crate::fault::{Fault, Phase, SCHEME, judge};
-use crate::folder::Folder;
+use crate::folder::{Folder, Users};
 use crate::ledgers::{RowError, Tx};
 use crate::news::News;
 use crate::pause::Pause;
@@ -48,19 +48,27 @@ fn boottime_shift(offsets: &str) -> i128 {
     numbers.next().unwrap_or(0) * 1_000_000_000 + numbers.next().unwrap_or(0)
 }
 
+/// Who may use a store that is there.
+pub(crate) fn users_of(path: &Path) -> Users {
+    rustix::fs::stat(path).map_or(Users::NOBODY, |file| Users::of_file(&file))
+}
+
 impl Shared {
     pub(crate) fn open(path: &Path, options: Options) -> Result<Self> {
         let path = place::settle(path, &options)?;
         let mut pause = Pause::new(options.busy_limit());
         let database = loop {
             match Database::connect(&path, &options) {
-                Err(Fault::Busy) if pause.wait_here() => {}
+                Err(Fault::Busy | Fault::Unfinished(_)) if pause.wait_here() => {}
                 other => break other.map_err(|fault| fault.into_error(&path, "open"))?,
             }
         };
         let folder = beside(&path, "-wake");
-        if let Ok(folder) = Folder::open(&path) {
-            wake::sweep(&folder);
+        if let Ok(found) = Folder::open(&path) {
+            if let Err(error) = found.admit(&path, users_of(&path)) {
+                tracing::debug!(folder = %folder.display(), %error, "not opened to the users of the store");
+            }
+            wake::sweep(&found);
         }
         let watched = Arc::<Watched>::default();
         let info = Info {
@@ -108,9 +116,19 @@ impl Shared {
     pub(crate) async fn run<T>(
         &self,
         what: impl Fn() -> String,
+        job: impl FnMut(&Database) -> std::result::Result<T, Fault>,
+    ) -> Result<T> {
+        self.run_for(self.options.busy_limit(), what, job).await
+    }
+
+    /// The same with another limit to its patience.
+    pub(crate) async fn run_for<T>(
+        &self,
+        limit: Duration,
+        what: impl Fn() -> String,
         mut job: impl FnMut(&Database) -> std::result::Result<T, Fault>,
     ) -> Result<T> {
-        let mut pause = Pause::new(self.options.busy_limit());
+        let mut pause = Pause::new(limit);
         loop {
             let fault = match self.attempt(&mut job) {
                 Ok(done) => return Ok(done),
@@ -128,19 +146,27 @@ impl Shared {
         job: &mut impl FnMut(&Database) -> std::result::Result<T, Fault>,
     ) -> std::result::Result<T, Fault> {
         let mut database = self.database.lock().unwrap_or_else(|e| e.into_inner());
-        match job(&database) {
-            Err(Fault::Moved) => {
-                tracing::warn!(path = %self.path.display(), "the store's file was removed or replaced, opening anew");
-                *database = Database::connect(&self.path, &self.options).map_err(|fault| match fault {
-                    Fault::Config(why) => {
-                        Fault::Unavailable(format!("the file was removed or replaced: {why}"))
-                    }
-                    other => other,
-                })?;
-                job(&database)
-            }
-            other => other,
+        let done = job(&database);
+        let Err(Fault::Moved) = done else { return done };
+        let opened = self.reconnect()?;
+        let replaced = !opened.is_same(&database);
+        *database = opened;
+        let done = job(&database);
+        // Wakers are code of others, which may come back for the file.
+        drop(database);
+        if replaced {
+            self.info.doubt.raise();
         }
+        done
+    }
+
+    fn reconnect(&self) -> std::result::Result<Database, Fault> {
+        tracing::warn!(path = %self.path.display(), "the store's file was removed or replaced, opening anew");
+        Database::connect(&self.path, &self.options).map_err(|fault| match fault {
+            Fault::Config(why) => Fault::Unavailable(format!("the file was removed or replaced: {why}")),
+            Fault::Unfinished(_) => Fault::Busy,
+            other => other,
+        })
     }
 
     /// A transaction on the file that others use.
@@ -175,6 +201,23 @@ impl Shared {
             *sweep |= !has_row && now.wall.is_multiple_of(self.options.sweep_every());
         }
         Ok((result, News { effects, watchers }))
+    }
+
+    /// What one of many changes comes to where its ledger cannot be read: the others are not to fail for it. What a
+    /// change only looks for, as a renewal does, is not there then.
+    pub(crate) fn find_nothing<R>(
+        &self,
+        error: RowError,
+        change: impl FnOnce(&mut Ledger, Now) -> R,
+    ) -> std::result::Result<(R, News), RowError> {
+        let RowError::Body(name, _) = &error else { return Err(error) };
+        let mut nothing = Ledger::default();
+        let result = change(&mut nothing, self.now());
+        if nothing.effects.dirty {
+            return Err(error);
+        }
+        tracing::warn!(path = %self.path.display(), %name, ?error, "cannot be read, what is held there is lost");
+        Ok((result, News { effects: nothing.effects, watchers: Vec::new() }))
     }
 
     pub(crate) async fn update<R>(

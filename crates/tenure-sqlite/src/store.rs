@@ -12,7 +12,7 @@ use tenure_core::{ClientId, Finding, Name};
 use crate::database::Database;
 use crate::ear::Ear;
 use crate::fault::Fault;
-use crate::ledgers::{inside, scan};
+use crate::ledgers::{inside, look, scan};
 use crate::names::only_name;
 use crate::network::network_fs;
 use crate::shared::Shared;
@@ -57,10 +57,11 @@ impl LedgerStore for SqliteStore {
         let job = |database: &Database| {
             let mut sweep = false;
             let tx = shared.begin(database)?;
-            let each = names
-                .iter()
-                .enumerate()
-                .map(|(i, name)| shared.change(&tx, name, |ledger, now| change(i, ledger, now), &mut sweep));
+            let each = names.iter().enumerate().map(|(i, name)| {
+                let mut change = |ledger: &mut Ledger, now| change(i, ledger, now);
+                let done = shared.change(&tx, name, &mut change, &mut sweep);
+                done.or_else(|error| shared.find_nothing(error, change))
+            });
             let done = each.collect::<std::result::Result<Vec<_>, _>>().map_err(|e| shared.judge(e))?;
             tx.commit().map_err(|e| shared.judge(e))?;
             shared.sweep(database, sweep);
@@ -68,11 +69,9 @@ impl LedgerStore for SqliteStore {
         };
         let done = shared.run(|| format!("change {} names", names.len()), job).await?;
         // All are told before anything is waited for.
-        let missed: Vec<_> =
-            names.iter().zip(&done).map(|(name, (_, news))| shared.tell(name, news)).collect();
-        for (name, missed) in names.iter().zip(missed) {
-            shared.go_on(name, missed).await;
-        }
+        let told = names.iter().zip(&done).map(|(name, (_, news))| shared.tell(name, news).in_queue_of(name));
+        let missed = told.flatten().collect();
+        shared.go_on(missed).await;
         Ok(done.into_iter().map(|(result, _)| result).collect())
     }
 
@@ -95,8 +94,15 @@ impl LedgerStore for SqliteStore {
     }
 
     async fn peek(&self, name: &Name) -> Result<Option<(Ledger, Now)>> {
-        let found = self.scan(name.as_str(), 1).await?;
-        Ok(found.into_iter().find(|(n, ..)| n == name).map(|(_, ledger, now)| (ledger, now)))
+        let shared = &self.shared;
+        let job = |database: &Database| {
+            if !database.is_current(&shared.path) {
+                return Err(Fault::Moved);
+            }
+            look(&database.conn, name).map_err(|e| shared.judge(e))
+        };
+        let found = shared.run(|| format!("look at {name}"), job).await?;
+        Ok(found.filter(|ledger| !ledger.is_idle()).map(|ledger| (ledger, shared.now())))
     }
 
     async fn inside(&self, name: &Name) -> Result<Option<(Ledger, Now)>> {

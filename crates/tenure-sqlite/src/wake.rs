@@ -25,6 +25,12 @@ pub(crate) fn unfinished(client: ClientId) -> String {
     format!(".{client}")
 }
 
+/// Whose FIFO this is by its name, and whether it is an unfinished one. `None` if no client of ours made it.
+pub(crate) fn client_of(name: &str) -> Option<(ClientId, bool)> {
+    let (id, unfinished) = name.strip_prefix('.').map_or((name, false), |id| (id, true));
+    id.parse().ok().map(|client| (client, unfinished))
+}
+
 /// A message: the length of the name in two bytes, low one first, and the name. Short enough to be written at once.
 pub(crate) fn message(name: &Name) -> Vec<u8> {
     let bytes = name.as_str().as_bytes();
@@ -55,11 +61,8 @@ pub(crate) fn sweep(folder: &Folder) {
         Duration::from_micros(wall_micros()) > Duration::from_secs(made.saturating_add(60))
     };
     for name in folder.names().unwrap_or_default() {
-        let (id, unfinished) = name.strip_prefix('.').map_or((&*name, false), |id| (id, true));
         // Only what a client of ours may have made.
-        if id.parse::<ClientId>().is_err() {
-            continue;
-        }
+        let Some((_, unfinished)) = client_of(&name) else { continue };
         let unread = folder.open_file(&name, FileType::Fifo, OFlags::WRONLY).is_err_and(|e| e == Errno::NXIO);
         if unread && (!unfinished || old(&name)) {
             folder.remove(&name);

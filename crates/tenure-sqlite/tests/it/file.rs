@@ -158,6 +158,8 @@ async fn a_removed_file_is_noticed_by_all() {
     let c = patient(&path);
     let taken = c.lock("x").try_acquire().await.unwrap().expect("a new file knows of no holder");
     let only_new = c.lock("z").try_acquire().await.unwrap().expect("free");
+    // What it saw at the path before counts for 10 ms.
+    tokio::time::sleep(Duration::from_millis(20)).await;
     let theirs = b.lock("z").try_acquire().await.unwrap();
     assert!(theirs.is_none(), "who has the old file open locks in it no more");
     only_new.release().await.unwrap();
@@ -185,6 +187,45 @@ async fn a_removed_file_is_noticed_by_all() {
     until_waiting(&c, "y", 1).await;
     taken.release().await.unwrap();
     drop(done("who was there before is woken as well", waiting).await.unwrap());
+}
+
+#[tokio::test]
+async fn what_was_held_in_a_replaced_file_is_lost_with_the_next_call() {
+    let (_folder, path) = fresh();
+    let client = patient(&path);
+    let renewed = client.lock("renewed").acquire().await.unwrap();
+    let fixed = client.lock("fixed").lease(FAR).acquire().await.unwrap();
+    assert!(renewed.is_held() && fixed.is_held());
+    std::fs::rename(&path, path.with_extension("away")).unwrap();
+    until("lost", || async {
+        client.show("another").await.unwrap();
+        !renewed.is_held() && !fixed.is_held()
+    })
+    .await;
+    let again = client.lock("renewed").try_acquire().await.unwrap().expect("free in the new file");
+    again.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn who_waited_in_a_replaced_file_waits_in_the_new_one() {
+    let (_folder, path) = fresh();
+    let (here, there) = (patient(&path), patient(&path));
+    let guard = here.lock("x").acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let lock = there.lock("x");
+        async move { lock.acquire().await }
+    });
+    until_waiting(&here, "x", 1).await;
+    std::fs::rename(&path, path.with_extension("away")).unwrap();
+    // In the new file this one is first, whatever the other one saw in the old.
+    let new = patient(&path).lock("x").try_acquire().await.unwrap().expect("a new file knows of no holder");
+    until("the new file", || async {
+        there.show("x").await.unwrap().is_some_and(|seen| seen.waiters.len() == 1)
+    })
+    .await;
+    new.release().await.unwrap();
+    drop(done("woken in the new file", waiting).await.unwrap());
+    drop(guard);
 }
 
 #[tokio::test]

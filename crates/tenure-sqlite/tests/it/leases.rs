@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::backend::{Attempt, Query, Renewal};
-use tenure_core::{Backend, Claim, Client, ClientId, Clock, Fence, HoldId, Kind, Name};
+use tenure_core::{Backend, Claim, Client, ClientId, Clock, Error, Fence, HoldId, Kind, Name};
 use tenure_sqlite::{Options, Sqlite};
 use testbed::until;
 
@@ -149,6 +149,58 @@ async fn a_long_walk_sweeps_every_row_in_the_end() {
     let rows: i64 =
         file.query_row("SELECT count(*) FROM ledgers WHERE name LIKE 'old/%'", [], |r| r.get(0)).unwrap();
     assert_eq!(rows, 0);
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_is_in_nobody_elses_way() {
+    let (_folder, path) = fresh();
+    let mut options = Options::default();
+    options.sweep_every = Some(1);
+    let swept = Client::new(tenure_sqlite::open(&path, options).unwrap());
+    let guards = [swept.lock("od").acquire().await.unwrap(), swept.lock("of").acquire().await.unwrap()];
+    let file = rusqlite::Connection::open(&path).unwrap();
+    file.busy_timeout(testbed::PATIENCE).unwrap();
+    file.execute("INSERT INTO ledgers (name, fence, body) VALUES ('odd', 1, '{'), ('old', 1, NULL)", [])
+        .unwrap();
+
+    assert!(swept.show("od").await.unwrap().is_some(), "its neighbour");
+    let listed = swept.list("", 10).await.unwrap();
+    assert_eq!(listed.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["od", "of"]);
+    match swept.show("odd").await {
+        Err(Error::Config(why)) => assert!(why.contains("ledger of odd cannot be read"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    // Each new name sweeps. The walk over the names may have to begin anew.
+    fence_of(&swept, "y").await;
+    fence_of(&swept, "z").await;
+    let rows = |name: &str| {
+        file.query_row("SELECT count(*) FROM ledgers WHERE name = ?1", [name], |r| r.get::<_, i64>(0))
+    };
+    assert_eq!((rows("old"), rows("odd")), (Ok(0), Ok(1)), "behind it is swept, and it stays");
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_is_held_beside_a_row_that_cannot_be_read_is_renewed() {
+    let (_folder, path) = fresh();
+    let (store, _) = on_boot(&path, 1);
+    let claims = ["before", "odd", "still"].map(|name| Arc::new(claim(name)));
+    for claim in &claims {
+        assert!(!is_busy(&store, claim).await);
+    }
+    let file = rusqlite::Connection::open(&path).unwrap();
+    file.busy_timeout(testbed::PATIENCE).unwrap();
+    file.execute("UPDATE ledgers SET body = '{' WHERE name = 'odd'", []).unwrap();
+    let renewed = store.renew(&claims).await.unwrap();
+    assert!(
+        matches!(renewed[..], [Renewal::Held { .. }, Renewal::Gone, Renewal::Held { .. }]),
+        "what the store cannot show is lost, and nothing else: {renewed:?}"
+    );
+    let body: String =
+        file.query_row("SELECT body FROM ledgers WHERE name = 'odd'", [], |r| r.get(0)).unwrap();
+    assert_eq!(body, "{", "left for people to look at");
 }
 
 #[tokio::test]

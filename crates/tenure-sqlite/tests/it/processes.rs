@@ -1,9 +1,11 @@
 //! Several processes on one file: they exclude each other, wake each other, and get over each other's deaths.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tenure_core::Lock;
+use tenure_core::backend::Attempt;
+use tenure_core::{Backend, Claim, ClientId, Error, HoldId, Kind, Lock, Name};
 use testbed::{done, until, within};
 
 use crate::support::{Other, client, fresh, patient, play, say, until_waiting, wait_for_go};
@@ -33,6 +35,7 @@ fn role() {
         "take" => take(path).await,
         "observe" => observe(path).await,
         "churn" => churn(path).await,
+        "without threads" => without_threads(path).await,
         other => panic!("{other}"),
     });
 }
@@ -338,6 +341,38 @@ async fn an_observer_sees_leaders_of_another_process_come_and_go() {
     assert_ne!(other.says().await, "nobody");
     leader.release().await.unwrap();
     assert_eq!(other.says().await, "nobody");
+}
+
+/// Looks whether a process that can start no thread can wait, and bear a busy file.
+async fn without_threads(path: &Path) {
+    assert!(std::thread::Builder::new().spawn(|| {}).is_err(), "a thread can be started");
+    let mut options = tenure_sqlite::Options::default();
+    options.busy_limit = Some(Duration::from_millis(50));
+    let store = tenure_sqlite::open(path, options).unwrap();
+    let attempt = async || {
+        let id = HoldId { client: ClientId::new(), n: 1 };
+        let (stamp, lease) = (testbed::FAR, testbed::FAR);
+        let claim = Claim::of(id, Name::new("door").unwrap(), Kind::Lock);
+        store.try_acquire(&Claim { wait: Some(stamp), stamp, lease, holds: 1, ..claim }).await
+    };
+    assert!(matches!(attempt().await, Ok(Attempt::Granted { .. })));
+    assert!(matches!(attempt().await, Ok(Attempt::Busy { .. })), "it queues, and polls");
+    assert_eq!(std::fs::read_dir(wake_folder(path)).unwrap().count(), 0, "a FIFO that nobody reads");
+    let other = rusqlite::Connection::open(path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    assert!(matches!(attempt().await, Err(Error::Unavailable { .. })));
+    say("polls");
+}
+
+#[tokio::test]
+async fn a_process_that_can_start_no_thread_polls() {
+    let (_folder, path) = fresh();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    // No address space has room for such a stack.
+    command.env("RUST_MIN_STACK", (1_u64 << 60).to_string());
+    let mut other = Other::start_by(command, "without threads", &path);
+    assert_eq!(other.says().await, "polls");
+    other.ends_well();
 }
 
 /// Takes and leaves locks for as long as it lives.

@@ -172,6 +172,42 @@ fn a_store_is_for_those_who_may_write_to_its_folder() {
     assert_eq!((mode(&path), mode(&wake_folder(&path))), (0o660, 0o770), "as it was asked for");
 }
 
+/// Whichever of them makes the folder, and whatever the other has put into it by then.
+#[test]
+fn those_who_begin_together_open_the_folder_to_their_group() {
+    for round in 0..40 {
+        let (folder, path) = fresh();
+        set_mode(folder.path(), 0o2770);
+        let begin = std::sync::Barrier::new(3);
+        std::thread::scope(|threads| {
+            for _ in 0..3 {
+                threads.spawn(|| {
+                    begin.wait();
+                    tenure_sqlite::open(&path, patiently()).unwrap();
+                });
+            }
+        });
+        assert_eq!((mode(&path), mode(&wake_folder(&path))), (0o660, 0o2770), "round {round}");
+    }
+}
+
+/// Bears for as long as it takes that others make the file.
+fn patiently() -> Options {
+    let mut options = Options::default();
+    options.busy_limit = Some(testbed::PATIENCE);
+    options
+}
+
+#[test]
+fn who_opens_a_store_opens_a_folder_that_was_left_closed() {
+    let (folder, path) = fresh();
+    set_mode(folder.path(), 0o2770);
+    drop(open(&path).unwrap());
+    set_mode(&wake_folder(&path), 0o700);
+    drop(open(&path).unwrap());
+    assert_eq!(mode(&wake_folder(&path)), 0o2770);
+}
+
 #[tokio::test]
 async fn users_of_one_group_share_a_store() {
     let (folder, path) = fresh();
