@@ -108,7 +108,7 @@ impl Store {
                     None => self.queue(stay, &session, place, claim).await,
                     Some(answer) => {
                         if answer.as_ref().is_err_and(Fault::is_unknown) {
-                            stay.doubt();
+                            stay.doubt_under_write();
                         }
                         answer
                     }
@@ -149,6 +149,10 @@ impl Store {
                     });
                 }
                 Some(child) => {
+                    let ahead = &queue.children[..at];
+                    if self.delete_strays(session, &folder, ahead, place.id.client).await? {
+                        continue;
+                    }
                     if claim.wait.is_none() || self.wait_for(stay, session, place, &folder, child).await? {
                         return Ok(Step::Busy { behind: self.ours_before(&queue, at, place) });
                     }
@@ -251,18 +255,23 @@ impl Store {
             }
             let known = stay.node.as_ref().is_some_and(|node| node.path == path);
             match session.read(&path).await {
-                Ok((_, stat)) if stat.owner == session.id && (found.is_none() || known) => {
+                Ok((_, stat))
+                    if stat.owner == session.id && (known || (found.is_none() && !stay.unplaced)) =>
+                {
                     found = Some(Node { path, born: stat.czxid });
                 }
-                // One too many: the answer to an earlier create was lost.
-                Ok((_, stat)) if stat.owner == session.id => session.delete(&path, None).await?,
+                // One too many, as the answer to an earlier create was lost; or no place in the queue.
+                Ok((_, stat)) if stat.owner == session.id => match session.delete(&path, None).await {
+                    Err(fault) if !fault.is_missing() => return Err(fault),
+                    _ => {}
+                },
                 Ok(_) => {}
                 Err(fault) if fault.is_missing() => {}
                 Err(fault) => return Err(fault),
             }
         }
         stay.node = found;
-        stay.unsure = false;
+        (stay.unsure, stay.unplaced) = (false, false);
         Ok(())
     }
 

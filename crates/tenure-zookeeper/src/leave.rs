@@ -14,6 +14,9 @@ use crate::session::{Answer, Session};
 use crate::store::Store;
 use crate::wire::Refusal;
 
+/// Between two tries of what is repeated for as long as the session lives.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
 impl Store {
     /// Leaves the place of a claim of this client; or, where the owner stays inside, only says whether it still is.
     pub(crate) async fn leave(self: &Arc<Self>, place: &Arc<Place>, left: u32) -> Answer<Released> {
@@ -123,11 +126,13 @@ impl Store {
         failed.map_or(Ok(released), Err)
     }
 
-    /// Deletes a node that is certain to be there; later if not now.
-    pub(crate) async fn remove(self: &Arc<Self>, session: &Arc<Session>, path: String) {
-        if session.delete(&path, None).await.is_err_and(|fault| may_stand(&fault)) {
+    /// Deletes a node; later if not now. Whether it is gone.
+    pub(crate) async fn remove(self: &Arc<Self>, session: &Arc<Session>, path: String) -> bool {
+        let Err(fault) = session.delete(&path, None).await else { return true };
+        if may_stand(&fault) {
             self.owe(session, path);
         }
+        fault.is_missing()
     }
 
     /// Deletes a node in the background, however long that takes while the session lives: nobody else would. Until then
@@ -141,7 +146,7 @@ impl Store {
             let mut pause = Duration::from_millis(20);
             while session.delete(&path, None).await.is_err_and(|fault| may_stand(&fault)) {
                 tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_secs(2));
+                pause = (pause * 2).min(LONGEST_PAUSE);
             }
             store.owed.lock().unwrap().remove(&path);
         });
@@ -159,6 +164,7 @@ impl Store {
         tokio::spawn(async move {
             for seconds in LOOKS {
                 tokio::time::sleep(Duration::from_secs(seconds)).await;
+                let mut pause = Duration::from_millis(100);
                 loop {
                     let found = async {
                         session.sync().await?;
@@ -169,8 +175,9 @@ impl Store {
                             found.into_iter().for_each(|path| store.owe(&session, path));
                             break;
                         }
-                        Err(Fault::Unknown(_) | Fault::Unsent(_)) => {
-                            tokio::time::sleep(Duration::from_millis(100)).await
+                        Err(fault) if may_stand(&fault) => {
+                            tokio::time::sleep(pause).await;
+                            pause = (pause * 2).min(LONGEST_PAUSE);
                         }
                         Err(_) => return,
                     }
@@ -185,7 +192,8 @@ impl Store {
     }
 }
 
-/// Whether a delete that failed in this way is to be repeated: no answer, no connection, or a server that is too busy.
+/// Whether what failed in this way is to be repeated, as a node may still stand there: no answer, no connection, or a
+/// server that is too busy.
 fn may_stand(fault: &Fault) -> bool {
     match fault {
         Fault::Unknown(_) | Fault::Unsent(_) => true,

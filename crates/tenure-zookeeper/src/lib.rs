@@ -34,7 +34,9 @@ mod renew;
 mod revoke;
 mod session;
 mod store;
+mod strays;
 mod thread;
+mod turns;
 mod watch;
 mod wire;
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use tenure_core::{Clock, Doubt, Drift};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
 use crate::ears::Ears;
@@ -21,6 +21,8 @@ pub(crate) struct Link {
     doubt: Doubt,
     ears: Arc<Ears>,
     current: Mutex<Current>,
+    /// How many sessions there were.
+    begun: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -33,7 +35,7 @@ struct Current {
 
 impl Link {
     pub(crate) fn new(options: Options, clock: Clock, drift: Drift, doubt: Doubt, ears: Arc<Ears>) -> Self {
-        Self { options, clock, drift, doubt, ears, current: Mutex::default() }
+        Self { options, clock, drift, doubt, ears, current: Mutex::default(), begun: watch::Sender::new(0) }
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -62,6 +64,7 @@ impl Link {
         };
         current.session = Some(session.clone());
         drop(current);
+        self.begun.send_modify(|times| *times += 1);
         tokio::spawn(pulse(Arc::downgrade(&session)));
         tokio::spawn(follow(self.clone(), Arc::downgrade(&session)));
         Ok(session)
@@ -70,6 +73,11 @@ impl Link {
     /// The session of the moment, if there is one.
     pub(crate) async fn standing(&self) -> Option<Arc<Session>> {
         self.current.lock().await.session.clone().filter(|session| !session.is_over())
+    }
+
+    /// Hears when somebody begins a session.
+    pub(crate) fn sessions(&self) -> watch::Receiver<u64> {
+        self.begun.subscribe()
     }
 
     async fn connect(&self) -> Answer<Session> {

@@ -3,7 +3,7 @@
 //! `_c_<client uuid>-<n>-<pid>@<host>-lock-<sequence>`. Curator's protection id is the client's own, what stands behind
 //! it tells the hold and the process, and Curator ranks by what follows the marker alone.
 
-use tenure_core::{HoldId, Process};
+use tenure_core::{ClientId, HoldId, Process};
 
 /// What a child is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,9 +77,14 @@ impl Child {
     }
 }
 
+/// What all children of a client begin with, and no others.
+pub(crate) fn client_prefix(client: ClientId) -> String {
+    format!("_c_{client}-")
+}
+
 /// What all children of a hold begin with, and no others.
 pub(crate) fn prefix(id: HoldId) -> String {
-    format!("_c_{}-{}-", id.client, id.n)
+    format!("{}{}-", client_prefix(id.client), id.n)
 }
 
 /// The name of a child up to its sequence, which the server adds.

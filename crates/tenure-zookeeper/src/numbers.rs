@@ -14,7 +14,7 @@ use crate::path::NUMBERS;
 use crate::place::Place;
 use crate::session::{Answer, Session};
 use crate::store::Store;
-use crate::wire::{Mode, Refusal};
+use crate::wire::{LARGEST, Mode, Refusal};
 
 /// How long a change is known again, and a little: then what only remembers is deleted.
 const REMEMBERED: Duration = Duration::from_secs(602);
@@ -28,9 +28,16 @@ impl Store {
         op: CountOp,
         id: OpId,
     ) -> Answer<CountReply> {
+        let turn = match op {
+            CountOp::Get => None,
+            _ => Some(self.turns.take(path, self.link.options().timeout).await?),
+        };
         let session = self.link.session().await?;
         let change = |ledger: &mut Ledger| ledger.count(name, counter, op, id, now()).map_err(Fault::Config);
         let (reply, ledger) = self.update(&session, path, change).await?;
+        if let Some(turn) = turn {
+            turn.served();
+        }
         if only_remembers(&ledger) {
             self.tidy_later(path);
         }
@@ -78,6 +85,14 @@ impl Store {
                 return Ok((out, ledger));
             }
             let data = serde_json::to_vec(&ledger).map_err(|e| Fault::Unsent(e.to_string()))?;
+            if data.len() > LARGEST {
+                // It becomes smaller: only what is under way is remembered.
+                return Err(Fault::Unsent(format!(
+                    "{node} would have {} bytes, and servers take {LARGEST} at most: too many of its changes are under \
+                     way at once",
+                    data.len()
+                )));
+            }
             let written = match version {
                 Some(version) if ledger.is_idle() => session.delete(&node, Some(version)).await,
                 Some(version) => session.write(&node, &data, Some(version)).await,

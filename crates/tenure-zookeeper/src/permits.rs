@@ -12,6 +12,7 @@ use crate::fault::Fault;
 use crate::node::{self, Marker};
 use crate::path::{LEASES, NUMBERS};
 use crate::place::{Node, Place, Stay};
+use crate::queue::Queue;
 use crate::session::{Answer, Session};
 use crate::store::Store;
 use crate::wire::{Mode, Watcher};
@@ -34,8 +35,16 @@ impl Store {
             self.give_back(session, place, &leases).await?;
         }
         let look = async || {
-            let (size, used) = join(self.size(session, place, limit), self.used(session, &leases)).await;
-            Answer::Ok((size?, used? + u64::from(n)))
+            loop {
+                let (size, taken) =
+                    join(self.size(session, place, limit), self.taken(session, &leases)).await;
+                let (size, taken) = (size?, taken?);
+                let wanted = taken.len() as u64 + u64::from(n);
+                let there = if wanted > size { Queue::new(taken).children } else { Vec::new() };
+                if !self.delete_strays(session, &leases, &there, place.id.client).await? {
+                    return Answer::Ok((size, wanted));
+                }
+            }
         };
         for _ in 0..TRIES {
             if let Some(behind) = self.become_first(stay, session, place, claim, n).await? {
@@ -72,6 +81,9 @@ impl Store {
         for _ in 0..TRIES {
             let (queue, at) = self.stand(stay, session, place, &folder, Marker::Lock, claim).await?;
             let Some(child) = queue.in_the_way(at, &Kind::Lock) else { return Ok(None) };
+            if self.delete_strays(session, &folder, &queue.children[..at], place.id.client).await? {
+                continue;
+            }
             if self.wait_in_line(stay, session, place, &format!("{folder}/{}", child.name), claim, n).await? {
                 return Ok(Some(self.ours_before(&queue, at, place)));
             }
@@ -116,12 +128,11 @@ impl Store {
         Ok(true)
     }
 
-    /// How many are in use. There is a place for more afterwards.
-    async fn used(&self, session: &Session, leases: &str) -> Answer<u64> {
+    /// Those that are in use. There is a place for more afterwards.
+    async fn taken(&self, session: &Session, leases: &str) -> Answer<Vec<String>> {
         match session.list(leases).await {
-            Ok(names) => Ok(names.len() as u64),
-            Err(fault) if fault.is_missing() => self.make_folders(session, leases).await.map(|()| 0),
-            Err(fault) => Err(fault),
+            Err(fault) if fault.is_missing() => self.make_folders(session, leases).await.map(|()| Vec::new()),
+            names => names,
         }
     }
 
@@ -141,9 +152,9 @@ impl Store {
         let note = claim.note.as_deref().unwrap_or("").as_bytes();
         let creates = join_all((0..n).map(|_| session.create(&stem, note, Mode::EphemeralSequential)));
         // Sent at once, and executed in this order: who is first next sees what was taken here.
-        let (created, used, size, ()) = join4(
+        let (created, taken, size, ()) = join4(
             creates,
-            self.used(session, leases),
+            self.taken(session, leases),
             self.size(session, place, limit),
             self.let_next_in(session, stay.node.take()),
         )
@@ -162,7 +173,7 @@ impl Store {
         }
         let verdict = match failed {
             Some(fault) => Err(fault),
-            None => used.and_then(|used| Ok((used, size?))),
+            None => taken.and_then(|taken| Ok((taken.len() as u64, size?))),
         };
         let (used, size) = match verdict {
             Ok(verdict) => verdict,

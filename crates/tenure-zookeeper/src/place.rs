@@ -150,6 +150,9 @@ pub(crate) struct Stay {
     pub(crate) unsure: bool,
     /// The same, once it has been looked for: what is released is looked for again.
     pub(crate) hunt: bool,
+    /// Such a node may be a read in the place of its owner's writer. Others may have entered since that writer was put
+    /// out, so it is no place to enter from.
+    pub(crate) unplaced: bool,
     /// It is over: nothing is made any more.
     pub(crate) left: bool,
     /// Whose going is waited for.
@@ -240,6 +243,12 @@ impl Stay {
     pub(crate) fn doubt(&mut self) {
         self.unsure = true;
         self.hunt = true;
+    }
+
+    /// The same of a read in the place of its owner's writer.
+    pub(crate) fn doubt_under_write(&mut self) {
+        self.doubt();
+        self.unplaced = true;
     }
 
     /// Whether nothing of it can stand in the store.

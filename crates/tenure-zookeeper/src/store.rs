@@ -26,6 +26,7 @@ use crate::place::{InTheWay, Place, Places};
 use crate::renew::watch_the_grown;
 use crate::session::Answer;
 use crate::thread::{LAST_WORDS, Thread};
+use crate::turns::Turns;
 
 /// The longest sleep of a waiter that hears nothing.
 const POLL: Duration = Duration::from_secs(5);
@@ -53,6 +54,7 @@ pub(crate) struct Store {
     pub(crate) owed: Mutex<HashSet<String>>,
     /// Ledgers that only remember.
     pub(crate) untidy: Mutex<HashSet<String>>,
+    pub(crate) turns: Turns,
 }
 
 impl ZooKeeper {
@@ -91,6 +93,7 @@ impl ZooKeeper {
             grown: Arc::new(Notify::new()),
             owed: Mutex::default(),
             untidy: Mutex::default(),
+            turns: Turns::default(),
         });
         let last = store.clone();
         let thread = Thread::start(move || async move { last.link.close().await })?;

@@ -8,9 +8,9 @@ use tokio::sync::oneshot;
 
 use crate::ears::{Ear, Listening};
 use crate::path::NUMBERS;
-use crate::session::Answer;
+use crate::session::{Answer, Session};
 use crate::store::Store;
-use crate::wire::Watcher;
+use crate::wire::{Change, Watcher};
 
 /// What is watched.
 pub(crate) enum Subject {
@@ -39,12 +39,13 @@ impl Store {
             Err(_) => Ok(Box::new(listening)),
         }
     }
+}
 
-    async fn watcher(self: Arc<Self>, subject: &Subject) -> Answer<Watcher> {
-        let session = self.link.session().await?;
-        match subject {
-            Subject::Numbers(path) => Ok(session.stat_and_watch(path).await?.1),
-            Subject::Queue(path) => loop {
+impl Subject {
+    async fn watch(&self, session: &Session) -> Answer<Watcher> {
+        match self {
+            Self::Numbers(path) => Ok(session.stat_and_watch(path).await?.1),
+            Self::Queue(path) => loop {
                 match session.list_and_watch(path).await {
                     Err(fault) if fault.is_missing() => {}
                     watched => break Ok(watched?.1),
@@ -60,24 +61,45 @@ impl Store {
 
 /// Tells an ear of each change, for as long as it listens.
 async fn follow(store: Weak<Store>, subject: Subject, ear: Weak<Ear>, armed: oneshot::Sender<Answer<()>>) {
-    let arm = async || Some(store.upgrade()?.watcher(&subject).await);
-    let mut watcher = match arm().await {
+    let first = async {
+        Some(match store.upgrade()?.link.session().await {
+            Ok(session) => subject.watch(&session).await,
+            Err(fault) => Err(fault),
+        })
+    };
+    let mut watcher = match first.await {
         Some(Ok(watcher)) => watcher,
         Some(Err(fault)) => return drop(armed.send(Err(fault))),
         None => return,
     };
     let _ = armed.send(Ok(()));
     loop {
-        watcher.changed().await;
+        if watcher.changed().await == Change::Over {
+            // Whoever looks then begins another session; nobody does where the client is closed.
+            let Some(ear) = ear.upgrade() else { return };
+            ear.tell();
+        }
         // Watched again before it is told: what changes in between is seen by those who look then.
-        watcher = loop {
-            match arm().await {
-                Some(Ok(watcher)) => break watcher,
-                Some(Err(_)) => tokio::time::sleep(Duration::from_millis(200)).await,
-                None => return,
-            }
-        };
+        match again(&store, &subject).await {
+            Some(next) => watcher = next,
+            None => return,
+        }
         let Some(ear) = ear.upgrade() else { return };
         ear.tell();
+    }
+}
+
+/// Watches it in the session of the moment, or in the next one that somebody else begins. `None` when the store is gone.
+async fn again(store: &Weak<Store>, subject: &Subject) -> Option<Watcher> {
+    let mut sessions = store.upgrade()?.link.sessions();
+    loop {
+        let standing = store.upgrade()?.link.standing().await;
+        match standing {
+            None => sessions.changed().await.ok()?,
+            Some(session) => match subject.watch(&session).await {
+                Ok(watcher) => return Some(watcher),
+                Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
+            },
+        }
     }
 }

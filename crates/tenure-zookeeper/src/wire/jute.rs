@@ -45,7 +45,7 @@ impl Out {
     }
 }
 
-/// Nothing that is sent comes near: servers take a megabyte at most.
+/// Nothing that is sent comes near: data has its limit, names have one, and what is watched is set again in parts.
 fn length(n: usize) -> i32 {
     i32::try_from(n).unwrap_or(i32::MAX)
 }

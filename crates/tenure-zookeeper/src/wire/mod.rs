@@ -15,6 +15,6 @@ mod watches;
 pub(crate) use client::{Client, Linked, Phase};
 pub(crate) use dial::Address;
 pub(crate) use refusal::Refusal;
-pub(crate) use requests::{Acl, Mode, Stat};
+pub(crate) use requests::{Acl, LARGEST, Mode, Stat};
 pub(crate) use servers::look_up;
 pub(crate) use watches::{Change, Watcher};

@@ -2,10 +2,12 @@
 
 use std::io;
 
+use tenure_core::Error;
+
 use super::client::Client;
 use super::jute::{In, Out, wrong};
 use super::watches::{Of, Watcher};
-use crate::fault::Fault;
+use crate::fault::{Fault, SCHEME};
 use crate::session::Answer;
 
 const DELETE: i32 = 2;
@@ -20,6 +22,10 @@ const CREATE_CONTAINER: i32 = 19;
 /// All rights: read, write, create, delete, administer.
 const ALL: i32 = 31;
 const ANY_VERSION: i32 = -1;
+
+/// The largest data of a node, in bytes. A server closes the connection over which a request of a megabyte comes, and no
+/// answer that is under way arrives; the difference is for the rest of the request.
+pub(crate) const LARGEST: usize = 900_000;
 
 /// What becomes of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,6 +78,7 @@ impl Client {
         mode: Mode,
         acl: Acl,
     ) -> Answer<(Stat, String)> {
+        check_size(path, data)?;
         let op = if mode == Mode::Container { CREATE_CONTAINER } else { CREATE };
         let (scheme, id) = match acl {
             Acl::Anyone => ("world", "anyone"),
@@ -143,6 +150,7 @@ impl Client {
     }
 
     pub(crate) async fn write(&self, path: &str, data: &[u8], version: Option<i32>) -> Answer<()> {
+        check_size(path, data)?;
         let full = self.full(path);
         let write = |out: Out| out.bytes(&*full).bytes(data).int(version.unwrap_or(ANY_VERSION));
         self.call(SET_DATA, write).await.map(drop)
@@ -158,6 +166,16 @@ impl Client {
         let full = self.full(path);
         self.call(op, |out| out.bytes(&*full).flag(watch)).await
     }
+}
+
+fn check_size(path: &str, data: &[u8]) -> Answer<()> {
+    if data.len() <= LARGEST {
+        return Ok(());
+    }
+    Err(Fault::Config(Error::Config(format!(
+        "{SCHEME}: {path}: {} bytes are more than the {LARGEST} that servers take; is it a long note?",
+        data.len()
+    ))))
 }
 
 /// What cannot be read was answered all the same, but nobody knows what.

@@ -1,10 +1,15 @@
 //! Answers that are lost on the way: to creates, to deletes, and the watches that fire meanwhile.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use testbed::{Cut, ZkRequest, done, until, within};
+use tenure_core::backend::{Attempt, Renewal};
+use tenure_core::{Backend, HoldId, Kind};
+use testbed::{Cut, FAR, Rule, Way, ZkRequest, done, until, within};
 
-use super::bench::{Bench, LONG, client, heirs, now, options, templates, wait_for, waiting, without_poll};
+use super::bench::{
+    Bench, LONG, claim, client, fence, heirs, now, open, options, templates, wait_for, waiting, without_poll,
+};
 
 /// Where claims of a kind make nodes.
 fn folders(name: &str) -> Vec<String> {
@@ -47,6 +52,48 @@ async fn a_create_without_an_answer_is_found_again() {
             bench.is_empty(&name).await;
         }
     }
+}
+
+/// E3. A read under a write that was taken away meanwhile, whose create has no answer: it stands before the writer that
+/// is inside by then. It does not enter from there, but waits like any other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_under_a_lost_write_does_not_enter_in_its_place() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let (store, near) = (open(options(network.proxy.port(), FAR)).await, bench.client().await);
+    let write = claim("x", Kind::Write);
+    assert!(fence(&*store, &write).await.is_some());
+    let next = wait_for(near.rwlock("x").write());
+    waiting(&near, "x", 1).await;
+    let connection = network.proxy.accepted() - 1;
+    // It hears neither of the end of its write nor an answer.
+    network.proxy.set_for(connection, Way::ToClient, Rule::Swallow);
+    assert!(near.rwlock("x").force_release().await.unwrap());
+    let next = done("the next writer", next).await.unwrap();
+    let mut read = claim("x", Kind::Read { under_write: Some(write.id) });
+    read.id = HoldId { n: write.id.n + 1, ..write.id };
+    let asked = tokio::spawn({
+        let (store, read) = (store.clone(), read.clone());
+        async move { store.try_acquire(&read).await }
+    });
+    let reads = || bench.children("/x").iter().filter(|name| name.contains("__READ__")).count();
+    until("its create is executed", || async { reads() == 1 }).await;
+    network.proxy.close(connection);
+    let error = done("it has no answer", asked).await.unwrap_err();
+    assert!(error.is_unknown(), "{error}");
+    let write = [Arc::new(write)];
+    until("it hears of the end of its write", || async {
+        matches!(store.renew(&write).await.as_deref(), Ok([Renewal::Gone]))
+    })
+    .await;
+    let again = within("it is asked for again", store.try_acquire(&read)).await.unwrap();
+    assert!(matches!(again, Attempt::Busy { .. }), "a reader beside a writer: {again:?}");
+    assert!(next.is_held());
+    assert_eq!(reads(), 0);
+    next.release().await.unwrap();
+    assert!(fence(&*store, &read).await.is_some(), "it is free");
+    store.release(&read, 0).await.unwrap();
+    bench.is_empty("x").await;
 }
 
 /// E3. One that is given up in that state leaves nothing: its node is looked for when there is a connection again, long

@@ -114,6 +114,23 @@ async fn a_closed_client_has_no_session() {
     bench.is_empty("x").await;
 }
 
+/// E13. The same while somebody has a watch that nobody asks: it does not begin another session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_client_has_no_session_though_somebody_watches() {
+    let bench = Bench::start();
+    let network = bench.network();
+    let mine = network.client(FAR).await;
+    let mut observer = mine.election("x").observe().unwrap();
+    assert!(within("nobody leads", observer.next()).await.unwrap().is_none());
+    let connections = network.proxy.accepted();
+    mine.close().await.unwrap();
+    until("its session is over", || async { network.proxy.counts().iter().all(|c| !c.is_open) }).await;
+    tokio::time::sleep(A_WHILE).await;
+    assert_eq!(network.proxy.accepted(), connections, "it is there again");
+    until("no session is left", || async { bench.zk.sessions().unwrap().is_empty() }).await;
+    assert!(observer.next().await.is_err(), "it is closed");
+}
+
 /// E13. Of two clients on one store the session ends with the last that uses it, and what the other holds stays held.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_lasts_as_long_as_somebody_holds_by_it() {

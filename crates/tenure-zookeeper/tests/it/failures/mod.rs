@@ -3,6 +3,7 @@
 
 mod answers;
 mod bench;
+mod busy;
 mod counter;
 mod crowd;
 mod documents;
@@ -11,6 +12,7 @@ mod ensemble;
 mod leaving;
 mod listing;
 mod naming;
+mod numbers;
 mod reconnect;
 mod restored;
 mod revocation;

@@ -5,9 +5,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use tenure_core::{Client, Settings};
-use testbed::{FAR, ZooKeeper, within};
+use testbed::{Ensemble, FAR, ZooKeeper, ZooKeeperOptions, within};
 
-use super::bench::{Bench, SESSION, end_of, now, open, options};
+use super::bench::{Bench, SESSION, end_of, heirs, now, open, options, templates};
 
 /// What nobody answers is asked again soon, for as long as a test goes on.
 async fn patient(bench: &Bench) -> Client {
@@ -74,4 +74,43 @@ async fn a_server_that_was_restored_is_worked_with_again() {
     within("what was held then", client.lock("y").acquire()).await.unwrap().release().await.unwrap();
     bench.is_empty("x").await;
     bench.is_empty("y").await;
+}
+
+/// E10. Where a leader is elected after that, the old session is taken up again, and with it comes back what it held then
+/// and has released since. Nobody holds by it, and it is in nobody's way.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_released_since_the_backup_is_in_nobodys_way() {
+    let lines = vec![format!("maxSessionTimeout={}", 2 * FAR.as_millis())];
+    let ensemble = Ensemble::start_with(ZooKeeperOptions { lines, ..ZooKeeperOptions::default() }).unwrap();
+    let mut options = options(0, FAR);
+    options.servers = ensemble.addresses();
+    let mut settings = Settings::default();
+    (settings.call_timeout, settings.outage) = (FAR, FAR);
+    let client = Client::with(open(options).await, settings);
+    let mut held = Vec::new();
+    for (_, lock) in templates(&client, "since") {
+        held.push(lock.acquire().await.unwrap());
+    }
+    let backup = tempfile::tempdir().unwrap();
+    let folders: Vec<_> = ensemble.servers().iter().map(|server| server.place().data()).collect();
+    let kept: Vec<_> = (0..folders.len()).map(|n| backup.path().join(n.to_string())).collect();
+    folders.iter().zip(&kept).for_each(|(data, kept)| copy(data, kept));
+    for guard in held {
+        guard.release().await.unwrap();
+    }
+    ensemble.servers().iter().for_each(|server| server.kill().unwrap());
+    folders.iter().zip(&kept).for_each(|(data, kept)| copy(kept, data));
+    ensemble.restart_all().unwrap();
+    let stands = |name: &str| {
+        let mut raw = ensemble.servers()[0].client().unwrap();
+        let path = if name.starts_with("permits") { format!("/{name}/leases") } else { format!("/{name}") };
+        let n = raw.children(&path).unwrap().len();
+        raw.close().unwrap();
+        n
+    };
+    for (name, lock) in heirs(&client, "since") {
+        assert!(stands(&name) > 0, "{name} was in the backup");
+        within(&name, lock.acquire()).await.unwrap().release().await.unwrap();
+        assert_eq!(stands(&name), 0, "{name}");
+    }
 }

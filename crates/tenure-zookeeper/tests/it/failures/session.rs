@@ -6,6 +6,7 @@ use testbed::{FAR, Rule, ZkClient, done, until, within};
 
 use super::bench::{
     Bench, LONG, SESSION, claim, end_of, fence, heirs, now, open, options, templates, wait_for, waiting,
+    without_poll,
 };
 
 /// E1. Silence for a part of a session: what is held is held for a shorter time, and then proved again; those who waited
@@ -106,6 +107,24 @@ async fn a_session_that_the_server_ends_is_noticed_at_once() {
     next.release().await.unwrap();
     within("the same client", mine.lock("x").acquire()).await.unwrap().release().await.unwrap();
     again.release().await.unwrap();
+}
+
+/// E2. Whoever watches who leads hears of it also after the end of its session, without a poll.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_watched_is_watched_in_the_next_session_too() {
+    let bench = Bench::start();
+    let mine = tenure_core::Client::with(open(options(bench.zk.port(), FAR)).await, without_poll());
+    let session = bench.zk.sessions().unwrap()[0];
+    let mut observer = mine.election("x").observe().unwrap();
+    assert!(within("nobody leads", observer.next()).await.unwrap().is_none());
+    let next = tokio::spawn(async move { observer.next().await });
+    bench.zk.expire(session).unwrap();
+    let other = bench.client().await;
+    until("it watches in another session", || async { bench.zk.watches().unwrap() == 1 }).await;
+    let leader = other.election("x").campaign().await.unwrap();
+    let seen = done("it hears who leads", next).await.unwrap();
+    assert_eq!(seen.unwrap().term, leader.fence().unwrap());
+    leader.release().await.unwrap();
 }
 
 /// E4. Only the servers can say that a session is over. One that outlived a long silence is taken up again: what it held

@@ -1,0 +1,39 @@
+//! Strays: nodes of this client and its session that no claim knows of. Servers that were restored from a backup bring
+//! back what was released since, and where they take up the session again nobody else would ever delete it.
+
+use std::sync::Arc;
+
+use tenure_core::ClientId;
+
+use crate::node::{self, Child};
+use crate::session::{Answer, Session};
+use crate::store::Store;
+
+impl Store {
+    /// Deletes those among `children`. Whether any is gone now.
+    pub(crate) async fn delete_strays(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        folder: &str,
+        children: &[Child],
+        client: ClientId,
+    ) -> Answer<bool> {
+        let ours = node::client_prefix(client);
+        let mut any = false;
+        for child in children.iter().filter(|child| child.name.starts_with(&ours)) {
+            let path = format!("{folder}/{}", child.name);
+            if child.id().is_none_or(|id| self.places.get(id).is_some()) || self.is_owed(&path) {
+                continue;
+            }
+            match session.read(&path).await {
+                Ok((_, stat)) if stat.owner == session.id => any |= self.remove(session, path).await,
+                // That of an earlier session goes with it.
+                Ok(_) => {}
+                // Released since it was listed.
+                Err(fault) if fault.is_missing() => any = true,
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(any)
+    }
+}

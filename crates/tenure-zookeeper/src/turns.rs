@@ -1,0 +1,123 @@
+//! Turns: of those in this process who change the numbers of one name, one does at a time. All at once, each change would
+//! make all others read again.
+
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::timeout;
+
+use crate::fault::Fault;
+use crate::session::Answer;
+
+/// By path, for as long as somebody is in line.
+#[derive(Debug, Default)]
+pub(crate) struct Turns(Mutex<HashMap<String, Line>>);
+
+#[derive(Clone, Debug, Default)]
+struct Line {
+    turn: Arc<tokio::sync::Mutex<()>>,
+    /// How many had an answer.
+    served: Arc<AtomicU64>,
+    people: usize,
+}
+
+/// Somebody in line.
+struct Person<'a> {
+    turns: &'a Turns,
+    path: &'a str,
+}
+
+/// Nobody else in this process changes the numbers of that name.
+pub(crate) struct Turn<'a> {
+    // In this order: who leaves the line has given up the turn.
+    _turn: OwnedMutexGuard<()>,
+    _person: Person<'a>,
+    served: Arc<AtomicU64>,
+}
+
+impl Turns {
+    /// In order of coming. Whoever waits does so for as long as those before it are answered, but not behind one that is
+    /// not within `limit`: many in a row would then wait for that time each.
+    pub(crate) async fn take<'a>(&'a self, path: &'a str, limit: Duration) -> Answer<Turn<'a>> {
+        let (_person, line) = self.join(path);
+        let mut turn = pin!(line.turn.lock_owned());
+        let mut served = line.served.load(SeqCst);
+        loop {
+            if let Ok(_turn) = timeout(limit, &mut turn).await {
+                return Ok(Turn { _turn, _person, served: line.served });
+            }
+            let before = std::mem::replace(&mut served, line.served.load(SeqCst));
+            if served == before {
+                return Err(Fault::Unsent(format!("a change before it has had no answer for {limit:?}")));
+            }
+        }
+    }
+
+    fn join<'a>(&'a self, path: &'a str) -> (Person<'a>, Line) {
+        let mut lines = self.0.lock().unwrap();
+        let line = lines.entry(path.to_owned()).or_default();
+        line.people += 1;
+        (Person { turns: self, path }, line.clone())
+    }
+}
+
+impl Turn<'_> {
+    /// The store has answered.
+    pub(crate) fn served(&self) {
+        self.served.fetch_add(1, SeqCst);
+    }
+}
+
+impl Drop for Person<'_> {
+    fn drop(&mut self) {
+        let mut lines = self.turns.0.lock().unwrap();
+        if let Some(line) = lines.get_mut(self.path) {
+            line.people -= 1;
+            if line.people == 0 {
+                lines.remove(self.path);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::join_all;
+    use tokio::time::sleep;
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(3);
+
+    #[tokio::test(start_paused = true)]
+    async fn one_at_a_time_for_as_long_as_they_are_served() {
+        let (turns, inside) = (Turns::default(), AtomicU64::new(0));
+        let changes = (0..20).map(async |_| {
+            let turn = turns.take("/a", LIMIT).await?;
+            assert_eq!(inside.fetch_add(1, SeqCst), 0);
+            sleep(LIMIT * 2 / 3).await;
+            inside.fetch_sub(1, SeqCst);
+            turn.served();
+            Answer::Ok(())
+        });
+        assert!(join_all(changes).await.iter().all(Result::is_ok));
+        assert!(turns.0.lock().unwrap().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_who_wait_behind_one_without_an_answer_are_told_at_once() {
+        let turns = Turns::default();
+        let stuck = turns.take("/a", LIMIT).await;
+        assert!(turns.take("/b", LIMIT).await.is_ok(), "another name");
+        let begin = tokio::time::Instant::now();
+        let answers = join_all((0..20).map(|_| turns.take("/a", LIMIT))).await;
+        assert!(answers.iter().all(|answer| matches!(answer, Err(Fault::Unsent(_)))));
+        assert!(begin.elapsed() < LIMIT * 2, "{:?}", begin.elapsed());
+        drop((stuck, answers));
+        assert!(turns.0.lock().unwrap().is_empty());
+    }
+}
