@@ -209,7 +209,7 @@ async fn l2b_also_when_entering_fails_at_first(bench: Arc<Bench>) {
 
 async fn l2f_a_head_cancelled_after_the_wake_up(bench: Arc<Bench>) {
     let (client, other) = (bench.client(), bench.client());
-    for _ in 0..10 {
+    for round in 0..10 {
         let held = ok(other.lock("x").acquire().await);
         let lock = client.lock("x");
         let mut head = Box::pin(lock.acquire());
@@ -220,6 +220,11 @@ async fn l2f_a_head_cancelled_after_the_wake_up(bench: Arc<Bench>) {
         });
         tokio::time::sleep(Duration::from_millis(10)).await;
         ok(held.release().await);
+        if round % 2 == 0 {
+            // Once with the grant in its mailbox, once with the grant on its way.
+            until("it is granted", || async { ok(other.lock("x").is_locked().await) }).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         drop(head);
         ok(done("the next", next).await.release().await);
     }

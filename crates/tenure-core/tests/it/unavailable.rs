@@ -133,6 +133,13 @@ async fn a_take_that_was_not_executed_is_not_undone() {
     network.refuses.store(false, SeqCst);
     seats.release(1).await.unwrap();
     done("taken", taking).await.unwrap();
+    // Nor by one who gives up.
+    let taking = network.taker(&seats).await;
+    network.refuses.store(true, SeqCst);
+    network.fails(7).await;
+    taking.abort();
+    assert!(taking.await.unwrap_err().is_cancelled());
+    network.refuses.store(false, SeqCst);
     client.close().await.unwrap();
     assert_eq!(network.undos.load(SeqCst), 0);
     assert_eq!(network.client(&memory).counting_semaphore("seats").available().await.unwrap(), 0);
