@@ -143,7 +143,8 @@ pub(crate) struct Run {
     /// Renew, but not beyond DUR; CMD is ended before that
     #[arg(long, value_name = "DUR", value_parser = some_time, help_heading = "Holding")]
     pub(crate) max_hold: Option<Duration>,
-    /// How long CMD has between TERM and KILL when the name is lost; at most a third of the lease
+    /// How long CMD has between TERM and KILL when the name is lost, at most a third of the lease; and what it started,
+    /// when a signal ended it
     #[arg(
         long,
         value_name = "DUR",
@@ -267,15 +268,19 @@ const RUN_HELP: &str = "\
 CMD sees TENURE_NAME, TENURE_FENCE (a number that grows with each grant), TENURE_HOLD and TENURE_HOLDS, but no password \
 of the store unless --share-store says so. \
 It runs in a process group of its own; TERM, INT, HUP, QUIT, USR1 and USR2 sent to tenure go to that whole group, unless \
-systemd, or the first process, has sent them to all processes anyway. When CMD ends by one of them, so does tenure.
+systemd, or the init of a container, has sent them to all processes anyway. When CMD ends by one of them, so does tenure.
+
+When CMD exits by itself the name is released, and what it left in the background is left alone. When TERM, INT, HUP or \
+QUIT was passed on before, or any signal ended CMD, the name is held until all of the group is gone; KILL comes --grace \
+after the end of CMD.
 
 When the name is about to be lost the group gets TERM, and KILL before the lease ends. When it was taken away, by \
 `tenure release --force` say, that shows at the next renewal: then KILL comes --grace after TERM.
 
 A second process of tenure, in a session of its own, keeps watch: should tenure be stopped, it kills the group before \
-the lease ends; should tenure be killed, at once. Out of its reach is what leaves the process group, as daemons do, what \
-runs with rights that tenure does not have, as under sudo (say `sudo tenure run …` instead), what runs when both processes \
-of tenure are killed together, and a machine or container \
+the lease ends; should tenure be killed, at once. Should it be killed itself, tenure says so and goes on. Out of its \
+reach is what leaves the process group, as daemons do, what runs with rights that tenure does not have, as under sudo \
+(say `sudo tenure run …` instead), what runs when both processes of tenure are killed together, and a machine or container \
 that is frozen as a whole. What is protected can tell by the fence.
 
 A name that is held by a tenure around this one cannot be waited for: that one waits for this one to end. So \

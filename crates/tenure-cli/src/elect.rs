@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tenure::{Client, Election, Error, Guard, Result};
+use tenure::{Client, Election, Guard, Result};
 use tokio::time::sleep;
 
 use crate::args::Elect;
@@ -25,11 +25,10 @@ pub(crate) async fn elect(
     elect: &Elect,
     guardian: &mut Guardian,
     report: Report,
+    signals: &mut Signals,
 ) -> Result<Exit> {
-    let failed = |e| Error::Config(format!("cannot listen to signals: {e}"));
-    let mut signals = Signals::listen().map_err(failed)?;
-    let exit = terms(client, elect, guardian, report, &mut signals).await;
-    close(client, report, &mut signals).await;
+    let exit = terms(client, elect, guardian, report, signals).await;
+    close(client, report, signals).await;
     exit
 }
 
@@ -46,6 +45,7 @@ async fn terms(
         name: &elect.name,
         what: &elect.what,
         lease: None,
+        token: None,
         max_hold: elect.max_hold,
         grace: elect.grace,
     };

@@ -60,6 +60,10 @@ pub(crate) struct Ending {
     session: bool,
     renewed: bool,
     limits: Vec<Limit>,
+    /// When the next look was to be at the latest.
+    planned: Time,
+    /// Until then what renews may do so, after a look that was late.
+    respite: Time,
     phase: Phase,
 }
 
@@ -87,6 +91,8 @@ impl Ending {
             session: false,
             renewed,
             limits: Vec::new(),
+            planned: now,
+            respite: now,
             phase: Phase::Held,
         };
         if let Some(limit) = max_hold {
@@ -141,6 +147,14 @@ impl Ending {
     /// What to do at `now`, when the hold is certain for another `left`, or is `lost`. Once begun, an ending goes on
     /// even if the hold turns out to be good again: the command has been told.
     pub(crate) fn step(&mut self, now: Time, left: Duration, lost: Option<LostReason>) -> Step {
+        let step = self.step_from(now, left, lost);
+        if let Step::Wait(pause) = step {
+            self.planned = now.after(pause);
+        }
+        step
+    }
+
+    fn step_from(&mut self, now: Time, left: Duration, lost: Option<LostReason>) -> Step {
         match self.phase {
             Phase::Killed => Step::Wait(LOOK),
             Phase::Ending { kill_at } if now >= kill_at => {
@@ -167,6 +181,9 @@ impl Ending {
         if !limited {
             self.measure(now, left);
             if left <= self.valid.grace {
+                if let Some(pause) = self.respite(now, left) {
+                    return Step::Wait(pause);
+                }
                 let why = match self.renewed {
                     true => format!("it could not be renewed, and its {} ends", self.what),
                     false => format!("its {} ends", self.what),
@@ -185,6 +202,19 @@ impl Ending {
             look = look.min(left - limit.span.grace);
         }
         Step::Wait(look)
+    }
+
+    /// How long to wait for a renewal. Who looks late stood still, and what renews stood still with it: it could not try
+    /// yet, and the hold may be good for as long as ever after its next attempt.
+    fn respite(&mut self, now: Time, left: Duration) -> Option<Duration> {
+        let margin = self.valid.margin;
+        if self.renewed && now.since(self.planned) > margin && left > margin * 2 {
+            // What is left after it is the grace of the command, should nothing come of it.
+            self.respite = now.after(margin.min((left - margin) / 2));
+        }
+        // Signals lead to a look as well, which may come before the end of it.
+        let rest = self.respite.since(now);
+        (!rest.is_zero()).then_some(rest)
     }
 
     /// A session that was renewed since the last look is certain for `left` at least after a renewal. Nothing is known
@@ -299,6 +329,7 @@ mod tests {
     fn the_guardian_comes_after_tenure_and_before_the_end() {
         let mut ending = Ending::new(START, s(5.0), s(30.0), true, None);
         assert_eq!(ending.at_the_latest(at(1.0), s(29.0)), at(29.75));
+        assert_eq!(ending.step(at(24.5), s(5.5), None), Step::Wait(s(0.5)));
         assert!(matches!(ending.step(at(25.0), s(5.0), None), Step::Term(_)));
         // KILL comes at 29.5 s, whatever is renewed now.
         assert_eq!(ending.at_the_latest(at(26.0), s(30.0)), at(29.75));
@@ -316,6 +347,7 @@ mod tests {
     #[test]
     fn a_renewal_after_term_changes_nothing() {
         let mut ending = Ending::new(START, s(5.0), s(30.0), true, None);
+        assert_eq!(ending.step(at(24.5), s(5.5), None), Step::Wait(s(0.5)));
         assert!(matches!(ending.step(at(25.0), s(5.0), None), Step::Term(_)));
         assert_eq!(ending.step(at(29.0), s(29.0), None), Step::Wait(s(0.5)));
         assert_eq!(ending.step(at(29.5), s(28.5), None), Step::Kill);
@@ -363,5 +395,53 @@ mod tests {
         let mut ending = Ending::new(START, s(0.0), s(10.0), false, None);
         assert!(matches!(ending.step(at(9.5), s(0.5), None), Step::Term(_)));
         assert_eq!(ending.step(at(9.5), s(0.5), None), Step::Kill);
+    }
+
+    #[test]
+    fn after_a_pause_that_the_hold_survived_it_may_be_renewed_first() {
+        let mut ending = Ending::new(START, s(5.0), s(30.0), true, None);
+        assert_eq!(ending.step(at(0.0), s(30.0), None), Step::Wait(s(1.0)));
+        // Ctrl-Z, and fg after 26 s.
+        assert_eq!(ending.step(at(26.0), s(4.0), None), Step::Wait(s(0.5)));
+        // A signal comes meanwhile.
+        assert_eq!(ending.step(at(26.1), s(3.9), None), Step::Wait(s(0.4)));
+        assert_eq!(ending.step(at(26.5), s(29.7), None), Step::Wait(s(1.0)), "it was renewed");
+        assert!(!ending.begun());
+        // The next pause is one of its own.
+        assert_eq!(ending.step(at(53.0), s(3.2), None), Step::Wait(s(0.5)));
+    }
+
+    #[test]
+    fn what_is_not_renewed_after_a_pause_is_ended_in_time() {
+        let mut ending = Ending::new(START, s(5.0), s(30.0), true, None);
+        assert_eq!(ending.step(at(0.0), s(30.0), None), Step::Wait(s(1.0)));
+        assert_eq!(ending.step(at(26.0), s(4.0), None), Step::Wait(s(0.5)));
+        assert!(matches!(ending.step(at(26.5), s(3.5), None), Step::Term(_)));
+        assert_eq!(ending.step(at(29.5), s(0.5), None), Step::Kill);
+
+        // The less is left, the shorter it waits: half of what is there before KILL.
+        let mut ending = Ending::new(START, s(5.0), s(30.0), true, None);
+        assert_eq!(ending.step(at(28.9), s(1.1), None), Step::Wait(s(0.3)));
+        assert!(matches!(ending.step(at(29.2), s(0.8), None), Step::Term(_)));
+        assert_eq!(ending.step(at(29.5), s(0.5), None), Step::Kill);
+    }
+
+    #[test]
+    fn nothing_is_waited_for_after_a_pause_where_it_cannot_help() {
+        let late = |renewed, max_hold, now, left| {
+            let mut ending = Ending::new(START, s(5.0), s(30.0), renewed, max_hold);
+            assert_eq!(ending.step(at(0.0), s(30.0), None), Step::Wait(s(1.0)));
+            ending.step(at(now), s(left), None)
+        };
+        assert!(matches!(late(true, None, 29.0, 1.0), Step::Term(_)), "too little is left");
+        assert!(matches!(late(false, None, 26.0, 4.0), Step::Term(_)), "nobody renews it");
+        assert!(matches!(late(true, Some(s(30.0)), 26.0, 4.0), Step::Term(_)), "no renewal puts it off");
+    }
+
+    #[test]
+    fn a_look_that_is_a_little_late_changes_nothing() {
+        let mut ending = Ending::new(START, s(5.0), s(30.0), true, None);
+        assert_eq!(ending.step(at(24.0), s(6.0), None), Step::Wait(s(1.0)));
+        assert!(matches!(ending.step(at(25.4), s(4.6), None), Step::Term(_)));
     }
 }

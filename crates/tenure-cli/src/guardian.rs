@@ -14,7 +14,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, setsid, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group, setsid, waitpid,
+};
 use tenure::{Clock, Time};
 use tokio::time::sleep;
 
@@ -29,6 +31,22 @@ const STEP: Duration = Duration::from_millis(5);
 const STEPS: usize = 5;
 /// Signals of one sender arrive within this time.
 const TOGETHER: Duration = Duration::from_secs(1);
+/// What the first process is called where it ends services, or stops containers. Anything else that was made the first
+/// process, a script say, sends signals to whom it means.
+const INITS: [&str; 12] = [
+    "init",
+    "tini",
+    "tini-static",
+    "docker-init",
+    "podman-init",
+    "catatonit",
+    "dumb-init",
+    "s6-svscan",
+    "runit",
+    "runit-init",
+    "runsvdir",
+    "openrc-init",
+];
 
 /// An error instead of a signal, where nobody listens any more.
 #[cfg(not(target_vendor = "apple"))]
@@ -75,8 +93,36 @@ pub(crate) struct Guardian {
     clock: Clock,
     /// What it watches.
     watched: Option<(Pid, Time)>,
-    /// Signals that it was sent.
-    heard: Vec<(i32, Time)>,
+    heard: Heard,
+}
+
+/// Signals that the guardian was sent.
+#[derive(Debug)]
+struct Heard {
+    /// Each with its time.
+    signals: Vec<(i32, Time)>,
+    /// From then on whoever sends one to all sends it to the command too.
+    from: Time,
+}
+
+impl Heard {
+    /// While no command runs there is none that could have got one.
+    fn new() -> Self {
+        Self { signals: Vec::new(), from: Time::MAX }
+    }
+
+    /// A command starts at `now`. All processes are signalled one after the other, and one that starts meanwhile may be
+    /// left out: better twice than never.
+    fn command_starts(&mut self, now: Time) {
+        self.from = now.after(TOGETHER);
+    }
+
+    /// Whether the command has got this signal together with the guardian, which is asked once for each.
+    fn take(&mut self, signal: Signal, now: Time) -> bool {
+        self.signals.retain(|(_, at)| *at >= self.from && now.since(*at) < TOGETHER);
+        let found = self.signals.iter().position(|(number, _)| *number == signal.as_raw());
+        found.map(|found| self.signals.remove(found)).is_some()
+    }
 }
 
 impl Guardian {
@@ -96,7 +142,7 @@ impl Guardian {
             pid => {
                 let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("a process without a number"))?;
                 let clock = Clock::boot();
-                Ok(Self { pid, ended: false, link, clock, watched: None, heard: Vec::new() })
+                Ok(Self { pid, ended: false, link, clock, watched: None, heard: Heard::new() })
             }
         }
     }
@@ -104,7 +150,8 @@ impl Guardian {
     /// Has the command say itself, before it begins, that its group is to be watched: a tenure that is killed right
     /// after the start could not any more.
     #[allow(unsafe_code)]
-    pub(crate) fn watch_from_the_start(&self, command: &mut Command, until: Time) {
+    pub(crate) fn watch_from_the_start(&mut self, command: &mut Command, until: Time) {
+        self.heard.command_starts(self.clock.now());
         let link = self.link.as_raw_fd();
         let watch = move || {
             let said = message(getpid().as_raw_nonzero().get(), until);
@@ -122,15 +169,16 @@ impl Guardian {
     pub(crate) fn watch_until(&mut self, group: Pid, until: Time) {
         let same = |(of, at): (Pid, Time)| of == group && at.since(until) < SAME && until.since(at) < SAME;
         if !self.watched.is_some_and(same) {
-            self.watched = Some((group, until));
-            self.say(message(group.as_raw_nonzero().get(), until));
+            // What could not be said is said at the next look.
+            self.watched =
+                self.say(message(group.as_raw_nonzero().get(), until)).is_ok().then_some((group, until));
         }
     }
 
     /// Nothing is watched any more.
     pub(crate) fn rest(&mut self) {
         self.watched = None;
-        self.say(message(0, Time::MAX));
+        let _ = self.say(message(0, Time::MAX));
     }
 
     /// It is not needed any more, and ends while tenure gives back what it holds.
@@ -140,15 +188,17 @@ impl Guardian {
         }
     }
 
-    fn say(&self, message: Message) {
-        // One that has ended cannot be told, and one that is stopped is told when it goes on.
-        let _ = (&self.link).write(&message);
+    /// One that has ended cannot be told. One that is stopped hears it when it goes on, unless it was told too much
+    /// meanwhile.
+    fn say(&self, message: Message) -> io::Result<()> {
+        (&self.link).write_all(&message)
     }
 
-    /// Whether this child of tenure's is the guardian, which has ended.
-    pub(crate) fn is_reaped(&mut self, child: Pid) -> bool {
-        self.ended |= child == self.pid;
-        child == self.pid
+    /// Whether this child of tenure's, of which `wait` has told, is the guardian, and has ended.
+    pub(crate) fn is_reaped(&mut self, child: Pid, status: WaitStatus) -> bool {
+        let ended = child == self.pid && (status.exited() || status.signaled());
+        self.ended |= ended;
+        ended
     }
 
     /// Whether a signal that tenure has just got was sent to the guardian too, and so to all of the service.
@@ -156,11 +206,9 @@ impl Guardian {
         let now = self.clock.now();
         for _ in 0..STEPS {
             while let Ok(Some(heard)) = receive(&self.link) {
-                self.heard.push(heard);
+                self.heard.signals.push(heard);
             }
-            self.heard.retain(|(_, at)| now.since(*at) < TOGETHER);
-            if let Some(found) = self.heard.iter().position(|(number, _)| *number == signal.as_raw()) {
-                self.heard.remove(found);
+            if self.heard.take(signal, now) {
                 return true;
             }
             sleep(STEP).await;
@@ -215,8 +263,12 @@ fn watch(link: &UnixStream) -> ! {
 /// Whether this process ends services. Others who send a signal to both processes of tenure, by their name say, do not
 /// mean the command.
 fn is_service_manager(pid: u32) -> bool {
-    let name = || std::fs::read_to_string(format!("/proc/{pid}/comm"));
-    pid == 1 || name().is_ok_and(|name| name.starts_with("systemd"))
+    std::fs::read_to_string(format!("/proc/{pid}/comm"))
+        .is_ok_and(|name| manages_services(pid, name.trim_end()))
+}
+
+fn manages_services(pid: u32, name: &str) -> bool {
+    name.starts_with("systemd") || (pid == 1 && INITS.contains(&name))
 }
 
 /// Waits for something to be said, a signal, or until the time is over.
@@ -256,5 +308,71 @@ mod tests {
         let at = Time::from_nanos(1 << 60);
         assert_eq!(parse(message(4_194_304, at)), (4_194_304, at));
         assert_eq!(parse(message(0, Time::MAX)), (0, Time::MAX));
+    }
+
+    const START: Time = Time::from_nanos(1_000_000_000_000);
+
+    fn ms(ms: u64) -> Time {
+        START.after(Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn a_signal_to_all_that_met_the_start_of_a_command_is_passed_on() {
+        let (term, hup) = (Signal::TERM.as_raw(), Signal::HUP.as_raw());
+        let mut heard = Heard::new();
+        heard.signals.push((term, ms(0)));
+        assert!(!heard.take(Signal::TERM, ms(1)), "there is no command");
+        // Sent to all there were, and then the command was started.
+        heard.signals.push((term, ms(2)));
+        heard.command_starts(ms(3));
+        assert!(!heard.take(Signal::TERM, ms(4)));
+        heard.signals.push((term, ms(990)));
+        assert!(!heard.take(Signal::TERM, ms(1010)), "it may have come while the command was forked");
+        // This one the command has got: once for each.
+        heard.signals.extend([(term, ms(5000)), (hup, ms(5000)), (term, ms(5001))]);
+        assert!(heard.take(Signal::TERM, ms(5010)));
+        assert!(heard.take(Signal::TERM, ms(5010)));
+        assert!(!heard.take(Signal::TERM, ms(5010)));
+        assert!(!heard.take(Signal::HUP, ms(6001)), "another one of its kind");
+        // The next command.
+        heard.signals.push((term, ms(9000)));
+        heard.command_starts(ms(9001));
+        assert!(!heard.take(Signal::TERM, ms(9002)));
+    }
+
+    #[test]
+    fn only_what_ends_services_is_believed_to_have_told_all() {
+        for (pid, name) in [(1, "systemd"), (1, "init"), (1, "tini"), (1, "dumb-init"), (812, "systemd")] {
+            assert!(manages_services(pid, name), "{pid} {name}");
+        }
+        for (pid, name) in [(1, "sh"), (1, "entrypoint.sh"), (1, "tenure"), (812, "init"), (812, "sh")] {
+            assert!(!manages_services(pid, name), "{pid} {name}");
+        }
+    }
+
+    /// One whose other side is in the hands of the test.
+    fn guardian() -> (Guardian, UnixStream) {
+        let (link, other) = UnixStream::pair().unwrap();
+        link.set_nonblocking(true).unwrap();
+        other.set_nonblocking(true).unwrap();
+        let clock = Clock::boot();
+        // Ended, so that the drop ends nobody.
+        let guardian =
+            Guardian { pid: getpid(), ended: true, link, clock, watched: None, heard: Heard::new() };
+        (guardian, other)
+    }
+
+    #[test]
+    fn what_could_not_be_said_is_said_again() {
+        let (mut guardian, other) = guardian();
+        while guardian.say(message(0, Time::MAX)).is_ok() {}
+        guardian.watch_until(getpid(), ms(0));
+        while let Ok(Some(old)) = receive(&other) {
+            assert_eq!(old, (0, Time::MAX));
+        }
+        guardian.watch_until(getpid(), ms(0));
+        assert!(matches!(receive(&other), Ok(Some((_, at))) if at == ms(0)));
+        guardian.watch_until(getpid(), ms(0));
+        assert!(matches!(receive(&other), Ok(None)), "once");
     }
 }

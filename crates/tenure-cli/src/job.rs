@@ -15,7 +15,7 @@ use tokio::signal::unix;
 
 use crate::exit::Exit;
 use crate::guardian::Guardian;
-use crate::signals::{Disposition, is_ignored, listen};
+use crate::signals::{Disposition, PASSED_ON, is_ignored, listen, means_end};
 use crate::terminal::Terminal;
 
 pub(crate) struct Job<'a> {
@@ -23,7 +23,7 @@ pub(crate) struct Job<'a> {
     guardian: &'a mut Guardian,
     /// The command itself; its process group may outlive it.
     running: bool,
-    /// It was told to end, and all that it started with it.
+    /// All that it started is to end with it: it was told to end, or was ended by a signal.
     ending: bool,
     children: unix::Signal,
     /// Ctrl-Z while tenure is in the foreground.
@@ -41,6 +41,8 @@ pub(crate) enum Change {
     Stopped,
     /// Tenure was asked to stop, and passed that on.
     StopAsked,
+    /// The guardian has ended before it.
+    Unguarded,
 }
 
 impl<'a> Job<'a> {
@@ -74,7 +76,7 @@ impl<'a> Job<'a> {
             if !self.running {
                 return pending().await;
             }
-            if !self.ending && self.has_ended() {
+            if !self.ending && self.has_exited() {
                 // Before it is reaped: after that its number may be given to others, who are not to be killed.
                 self.guardian.rest();
             }
@@ -86,8 +88,10 @@ impl<'a> Job<'a> {
                     continue;
                 }
                 // The guardian, or what has lost its parent and was given to the first process of a container.
-                Ok(Some((child, _))) => {
-                    self.guardian.is_reaped(child);
+                Ok(Some((child, status))) => {
+                    if self.guardian.is_reaped(child, status) {
+                        return Change::Unguarded;
+                    }
                     continue;
                 }
                 Ok(None) => {}
@@ -117,13 +121,35 @@ impl<'a> Job<'a> {
             return (mirrored && !(wants_terminal && self.give_terminal())).then_some(Change::Stopped);
         }
         self.running = false;
+        if let Some(signal) = status.terminating_signal()
+            && !self.ending
+        {
+            self.take_along();
+            // A crash, or the kernel for want of memory: the others do not know of it.
+            if !PASSED_ON.iter().any(|known| known.as_raw() == signal) {
+                self.send(Signal::TERM);
+            }
+        }
         let in_foreground = self.terminal.as_ref().is_some_and(Terminal::is_given);
         Some(Change::Ended(Exit::of_command(status, in_foreground)))
     }
 
-    fn has_ended(&self) -> bool {
+    /// Whether it has ended, and not by a signal.
+    fn has_exited(&self) -> bool {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        waitid(WaitId::Pid(self.group), look).is_ok_and(|status| status.is_some())
+        waitid(WaitId::Pid(self.group), look).is_ok_and(|status| status.is_some_and(|s| s.exited()))
+    }
+
+    /// Whether what it started is to end with it.
+    pub(crate) fn takes_along(&self) -> bool {
+        self.ending
+    }
+
+    fn take_along(&mut self) {
+        self.ending = true;
+        // Those that lose their parent become tenure's children: where nobody reaps them they would seem to live on.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::process::set_child_subreaper(Some(getpid()));
     }
 
     /// The guardian kills the group at `until`, should tenure not come to say more.
@@ -135,6 +161,9 @@ impl<'a> Job<'a> {
 
     /// Passes a signal on that was sent to tenure, unless whoever sent it has sent it to all.
     pub(crate) async fn pass_on(&mut self, signal: Signal) {
+        if means_end(signal) {
+            self.take_along();
+        }
         if !self.guardian.got_too(signal).await {
             self.send(signal);
         }
@@ -148,10 +177,7 @@ impl<'a> Job<'a> {
 
     /// Tells the command to end, and all that it started.
     pub(crate) fn end(&mut self) {
-        self.ending = true;
-        // Those that lose their parent become tenure's children: where nobody reaps them they would seem to live on.
-        #[cfg(target_os = "linux")]
-        let _ = rustix::process::set_child_subreaper(Some(getpid()));
+        self.take_along();
         self.send(Signal::TERM);
     }
 
@@ -210,8 +236,8 @@ impl Drop for Job<'_> {
 pub(crate) async fn reap_orphans(guardian: &mut Guardian) {
     let Ok(mut children) = listen(Signal::CHILD) else { return pending().await };
     loop {
-        while let Ok(Some((child, _))) = wait(WaitOptions::NOHANG) {
-            guardian.is_reaped(child);
+        while let Ok(Some((child, status))) = wait(WaitOptions::NOHANG) {
+            guardian.is_reaped(child, status);
         }
         children.recv().await;
     }

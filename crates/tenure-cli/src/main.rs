@@ -34,7 +34,9 @@ use tenure::{Client, Error, Result};
 use crate::args::{Cli, Command, Completions, Global};
 use crate::exit::Exit;
 use crate::guardian::Guardian;
+use crate::job::reap_orphans;
 use crate::report::Report;
+use crate::signals::Signals;
 use crate::wait::Retries;
 
 /// Wrong usage, address or option.
@@ -95,19 +97,26 @@ async fn dispatch(cli: &Cli, guardian: Option<&mut Guardian>, report: Report) ->
     let (result, unavailable) = match (&cli.command, guardian) {
         (Command::Run(run), Some(guardian)) => {
             let until = run.wait.and_then(|wait| Instant::now().checked_add(wait));
-            let work = async |c: &Client| run::run(c, run, until, guardian, report).await;
-            (with(cli, report, until, work).await, run.unavailable_code)
+            let work = async |c: &Client, guardian: &mut Guardian, signals: &mut Signals| {
+                run::run(c, run, until, guardian, report, signals).await
+            };
+            (guarded(cli, report, until, guardian, work).await, run.unavailable_code)
         }
         (Command::Elect(elect), Some(guardian)) => {
-            let work = async |c: &Client| elect::elect(c, elect, guardian, report).await;
-            (with(cli, report, None, work).await, elect.unavailable_code)
+            let work = async |c: &Client, guardian: &mut Guardian, signals: &mut Signals| {
+                elect::elect(c, elect, guardian, report, signals).await
+            };
+            (guarded(cli, report, None, guardian, work).await, elect.unavailable_code)
         }
         (Command::Run(_) | Command::Elect(_), None) => unreachable!("it is started for these"),
         (command, _) => {
             let answered = match command {
                 Command::Config(command) => config::config(&cli.global, *command, report),
                 Command::Completions(completions) => complete(completions),
-                asking => with(cli, report, None, async |c: &Client| ask(c, asking, report).await).await,
+                asking => match connect(&cli.global, report, None).await {
+                    Ok(client) => ask(&client, asking, report).await,
+                    Err(error) => Err(error),
+                },
             };
             (answered.and_then(code), UNAVAILABLE)
         }
@@ -138,14 +147,24 @@ async fn ask(client: &Client, command: &Command, report: Report) -> Result<u8> {
     answered
 }
 
-/// Does `work` with a client. Until `until` a store that cannot be reached is tried again.
-async fn with<T>(
+/// Does `work`, which runs a command, with a client. From the first on signals are heeded and orphans reaped, which the
+/// first process of a container has to do itself.
+async fn guarded(
     cli: &Cli,
     report: Report,
     until: Option<Instant>,
-    work: impl AsyncFnOnce(&Client) -> Result<T>,
-) -> Result<T> {
-    work(&connect(&cli.global, report, until).await?).await
+    guardian: &mut Guardian,
+    work: impl AsyncFnOnce(&Client, &mut Guardian, &mut Signals) -> Result<Exit>,
+) -> Result<Exit> {
+    let failed = |e| Error::Config(format!("cannot listen to signals: {e}"));
+    let mut signals = Signals::listen().map_err(failed)?;
+    let client = tokio::select! {
+        biased;
+        client = connect(&cli.global, report, until) => client?,
+        signal = signals.next_end() => return Ok(Exit::by(signal)),
+        () = reap_orphans(guardian) => unreachable!("it goes on for ever"),
+    };
+    work(&client, guardian, &mut signals).await
 }
 
 fn complete(completions: &Completions) -> Result<u8> {
@@ -155,6 +174,7 @@ fn complete(completions: &Completions) -> Result<u8> {
     Ok(0)
 }
 
+/// Until `until` a store that cannot be reached is tried again.
 async fn connect(global: &Global, report: Report, until: Option<Instant>) -> Result<Client> {
     let config = global.config()?;
     let (mut retries, mut told) = (Retries::new(until), false);

@@ -20,15 +20,14 @@ pub(crate) async fn run(
     until: Option<Instant>,
     guardian: &mut Guardian,
     report: Report,
+    signals: &mut Signals,
 ) -> Result<Exit> {
-    let failed = |e| Error::Config(format!("cannot listen to signals: {e}"));
-    let mut signals = Signals::listen().map_err(failed)?;
     let got = tokio::select! {
-        got = wait::acquire(client, run, until, report, &mut signals) => got,
+        got = wait::acquire(client, run, until, report, signals) => got,
         () = reap_orphans(guardian) => unreachable!("it goes on for ever"),
     };
     let exit = match got {
-        Ok(Got::Held(guard)) => Ok(held(client, run, guard, guardian, report, &mut signals).await),
+        Ok(Got::Held(guard)) => Ok(held(client, run, guard, guardian, report, signals).await),
         Ok(Got::Busy) => Ok(Exit::code(run.busy_code)),
         // A quorum that was tried as often as its address says: others were in the way each time.
         Err(error @ Error::GaveUp { .. }) => {
@@ -38,7 +37,7 @@ pub(crate) async fn run(
         Ok(Got::Signal(signal)) => Ok(Exit::by(signal)),
         Err(error) => Err(error),
     };
-    close(client, report, &mut signals).await;
+    close(client, report, signals).await;
     exit
 }
 
@@ -61,8 +60,14 @@ async fn held(
     report: Report,
     signals: &mut Signals,
 ) -> Exit {
-    let work =
-        Work { name: &run.name, what: &run.what, lease: run.lease, max_hold: run.max_hold, grace: run.grace };
+    let work = Work {
+        name: &run.name,
+        what: &run.what,
+        lease: run.lease,
+        token: run.token.as_deref(),
+        max_hold: run.max_hold,
+        grace: run.grace,
+    };
     let end = work.run(client, &guard, guardian, report, signals).await;
     guardian.dismiss();
     match end {

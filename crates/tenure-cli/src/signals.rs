@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 
 use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind};
@@ -35,6 +35,16 @@ impl Signals {
             Poll::Pending
         })
         .await
+    }
+
+    /// Forgets those that have come so far.
+    pub(crate) async fn forget(&mut self) {
+        // One that the handler has seen is here only once the runtime has looked.
+        tokio::task::yield_now().await;
+        let mut nobody = Context::from_waker(Waker::noop());
+        for (_, stream) in &mut self.0 {
+            while stream.poll_recv(&mut nobody).is_ready() {}
+        }
     }
 
     /// The next one that means "go away".

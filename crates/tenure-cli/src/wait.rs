@@ -66,7 +66,9 @@ pub(crate) async fn acquire(
         if run.no_wait {
             return lock.try_acquire().await;
         }
-        match lock.try_acquire().await {
+        let first = lock.try_acquire().await;
+        let unseen = first.is_err();
+        match first {
             Ok(None) => nested::refuse_own(client, &run.name, run.permits).await?,
             // The store is not ready and knows when it will be, or there is time until it is.
             Err(error) if error.retry_after().is_some() || (error.is_transient() && is_before(until)) => {
@@ -74,16 +76,10 @@ pub(crate) async fn acquire(
             }
             got => return got,
         }
-        let mut retries = Retries::new(until);
-        loop {
-            let got = match until {
-                Some(until) => lock.try_acquire_for(until.saturating_duration_since(Instant::now())).await,
-                None => lock.acquire().await.map(Some),
-            };
-            match got {
-                Err(error) if error.is_transient() && retries.pause().await => {}
-                got => return got,
-            }
+        tokio::select! {
+            biased;
+            refusal = nested::refused_later(client, &run.name, run.permits), if unseen => Err(refusal),
+            got = acquire_until(&lock, until) => got,
         }
     };
     let got = tokio::select! {
@@ -104,6 +100,20 @@ pub(crate) async fn acquire(
             let holders = lock.holders().await.unwrap_or_default();
             report.event(&Event::Busy { name, waited_ms, holders: &holders });
             Ok(Got::Busy)
+        }
+    }
+}
+
+async fn acquire_until(lock: &Lock, until: Option<Instant>) -> Result<Option<Guard>> {
+    let mut retries = Retries::new(until);
+    loop {
+        let got = match until {
+            Some(until) => lock.try_acquire_for(until.saturating_duration_since(Instant::now())).await,
+            None => lock.acquire().await.map(Some),
+        };
+        match got {
+            Err(error) if error.is_transient() && retries.pause().await => {}
+            got => return got,
         }
     }
 }

@@ -18,12 +18,18 @@ use crate::nested;
 use crate::report::{Event, Report};
 use crate::signals::{Signals, means_end};
 
+/// How long to wait for those that were killed to be reaped. One that was an orphan before, and that nobody reaps, stays
+/// in its group.
+const REAPED: Duration = Duration::from_millis(200);
+
 /// What is to run, and how it is to end.
 pub(crate) struct Work<'a> {
     pub(crate) name: &'a str,
     pub(crate) what: &'a What,
     /// A lease that is not renewed.
     pub(crate) lease: Option<Duration>,
+    /// What it is held under instead of an id of its own.
+    pub(crate) token: Option<&'a str>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) grace: Duration,
 }
@@ -62,7 +68,11 @@ impl Work<'_> {
             ending = ending.with_session(now, left);
         }
         match Job::spawn(self.command(guard), guardian, ending.at_the_latest(now, left)) {
-            Ok(job) => supervise(job, guard, ending, &clock, self.name, report, signals).await,
+            Ok(job) => {
+                let (name, grace) = (self.name, self.grace);
+                let watch = Watch { job, guard, ending, clock, name, grace, report, told: None };
+                watch.see_through(signals).await
+            }
             Err(error) => {
                 let what =
                     self.what.cmd.first().map_or_else(|| "/bin/sh".into(), |cmd| cmd.to_string_lossy());
@@ -89,7 +99,7 @@ impl Work<'_> {
             withhold_secrets(&mut command);
         }
         command.env("TENURE_NAME", self.name).env("TENURE_HOLD", guard.id().to_string());
-        command.env(nested::HOLDS, nested::holds_with(guard.id()));
+        command.env(nested::HOLDS, nested::holds_with(guard.id(), self.name, self.token));
         match guard.fence() {
             Some(fence) => command.env("TENURE_FENCE", fence.to_string()),
             // An outer tenure may have set one.
@@ -119,6 +129,8 @@ pub(crate) async fn release(
     report: Report,
     signals: &mut Signals,
 ) -> bool {
+    // Those were meant for the command.
+    signals.forget().await;
     let released = tokio::select! {
         released = guard.release() => released,
         _ = signals.next_end() => return true,
@@ -135,77 +147,143 @@ pub(crate) async fn release(
     true
 }
 
-async fn supervise(
-    mut job: Job<'_>,
-    guard: &Guard,
-    mut ending: Ending,
-    clock: &Clock,
-    name: &str,
+/// A command that runs, and the hold that it runs under.
+struct Watch<'a> {
+    job: Job<'a>,
+    guard: &'a Guard,
+    ending: Ending,
+    clock: Clock,
+    name: &'a str,
+    grace: Duration,
     report: Report,
-    signals: &mut Signals,
-) -> End {
-    let (mut stopped, mut told) = (false, None);
-    loop {
-        let lost = match guard.ensure(Duration::ZERO) {
-            Err(Error::Lost(lost)) => Some(lost.reason),
-            _ => None,
-        };
-        let (now, left) = (clock.now(), guard.remaining());
-        let step = ending.step(now, left, lost);
-        job.is_held_until(ending.at_the_latest(now, left));
-        let pause = match step {
-            Step::Wait(pause) => pause,
-            Step::Term(why) => {
-                report.event(&Event::Lost { name, reason: &why });
-                job.end();
-                continue;
-            }
-            Step::Kill => {
-                job.send(Signal::KILL);
-                continue;
-            }
-        };
-        // Only after the look: one that slept through its lease must not go on.
-        if std::mem::take(&mut stopped) {
-            job.resume();
+    /// The first signal by which somebody wanted it to end.
+    told: Option<Signal>,
+}
+
+impl Watch<'_> {
+    async fn see_through(mut self, signals: &mut Signals) -> End {
+        let exit = self.command_ends(signals).await;
+        if !self.ending.begun() && self.job.takes_along() {
+            self.others_end(signals).await;
         }
-        tokio::select! {
-            change = job.change() => match change {
-                Change::Ended(exit) if !ending.begun() => return End::Itself(exit),
-                Change::Ended(_) => break,
-                change => {
-                    if report.is_watched() {
-                        let then = "unless continued the command is killed before its lease ends";
-                        report.warn(format!("stopped: {name} is not renewed, and {then}"));
-                    }
-                    job.stop_too(change == Change::Stopped).await;
-                    stopped = true;
+        if !self.ending.begun() {
+            return End::Itself(exit);
+        }
+        self.clear_away().await;
+        End::Lost { told: self.told }
+    }
+
+    /// Looks at the hold, and does what is due. How long until the next look.
+    fn look(&mut self) -> Duration {
+        loop {
+            let lost = match self.guard.ensure(Duration::ZERO) {
+                Err(Error::Lost(lost)) => Some(lost.reason),
+                _ => None,
+            };
+            let (now, left) = (self.clock.now(), self.guard.remaining());
+            let step = self.ending.step(now, left, lost);
+            self.job.is_held_until(self.ending.at_the_latest(now, left));
+            match step {
+                Step::Wait(pause) => return pause,
+                Step::Term(why) => {
+                    // Before it is told of: standard error may be a pipe that nobody reads.
+                    self.job.end();
+                    self.report.event(&Event::Lost { name: self.name, reason: &why });
                 }
-            },
-            signal = signals.next() => {
-                if means_end(signal) {
-                    told.get_or_insert(signal);
-                }
-                job.pass_on(signal).await;
+                Step::Kill => self.job.send(Signal::KILL),
             }
-            _ = guard.lost(), if !ending.begun() => {}
-            () = sleep(pause) => {}
         }
     }
-    // The command is gone; those that it left behind have the rest of the grace.
-    loop {
-        match ending.step(clock.now(), Duration::ZERO, None) {
-            Step::Wait(pause) if ending.is_over() => {
-                // One that was an orphan before, and that nobody reaps, stays in its group: this is not waited for long.
-                let _ = timeout(pause.min(Duration::from_millis(200)), job.emptied()).await;
-                return End::Lost { told };
+
+    /// Until the command itself has ended, however that came.
+    async fn command_ends(&mut self, signals: &mut Signals) -> Exit {
+        let mut stopped = false;
+        loop {
+            let pause = self.look();
+            // Only after the look: one that slept through its lease must not go on.
+            if std::mem::take(&mut stopped) {
+                self.job.resume();
             }
-            Step::Wait(pause) => {
-                if timeout(pause, job.emptied()).await.is_ok() {
-                    return End::Lost { told };
-                }
+            tokio::select! {
+                change = self.job.change() => match change {
+                    Change::Ended(exit) => return exit,
+                    Change::Unguarded => self.warn_unguarded(),
+                    Change::Stopped | Change::StopAsked => {
+                        self.warn_stopped();
+                        self.job.stop_too(change == Change::Stopped).await;
+                        stopped = true;
+                    }
+                },
+                signal = signals.next() => self.pass_on(signal).await,
+                _ = self.guard.lost(), if !self.ending.begun() => {}
+                () = sleep(pause) => {}
             }
-            Step::Kill | Step::Term(_) => job.send(Signal::KILL),
         }
+    }
+
+    /// Until those are gone that the command started and did not wait for. They have the grace, under the same hold.
+    async fn others_end(&mut self, signals: &mut Signals) {
+        let kill_at = self.clock.now().after(self.grace);
+        let mut pause = Duration::ZERO;
+        loop {
+            tokio::select! {
+                biased;
+                () = self.job.emptied() => return,
+                signal = signals.next() => self.pass_on(signal).await,
+                _ = self.guard.lost() => {}
+                () = sleep(pause) => {}
+            }
+            pause = self.look();
+            let left = kill_at.since(self.clock.now());
+            if self.ending.begun() {
+                return;
+            }
+            if left.is_zero() {
+                self.job.send(Signal::KILL);
+                let _ = timeout(REAPED, self.job.emptied()).await;
+                return;
+            }
+            pause = pause.min(left);
+        }
+    }
+
+    /// The command was ended and is gone: those that it left behind have the rest of the grace.
+    async fn clear_away(&mut self) {
+        loop {
+            match self.ending.step(self.clock.now(), Duration::ZERO, None) {
+                Step::Wait(pause) if self.ending.is_over() => {
+                    let _ = timeout(pause.min(REAPED), self.job.emptied()).await;
+                    return;
+                }
+                Step::Wait(pause) => {
+                    if timeout(pause, self.job.emptied()).await.is_ok() {
+                        return;
+                    }
+                }
+                Step::Kill | Step::Term(_) => self.job.send(Signal::KILL),
+            }
+        }
+    }
+
+    async fn pass_on(&mut self, signal: Signal) {
+        if means_end(signal) {
+            self.told.get_or_insert(signal);
+        }
+        self.job.pass_on(signal).await;
+    }
+
+    fn warn_stopped(&self) {
+        if self.report.is_watched() {
+            let then = "unless continued the command is killed before its lease ends";
+            self.report.warn(format!("stopped: {} is not renewed, and {then}", self.name));
+        }
+    }
+
+    fn warn_unguarded(&self) {
+        let report = self.report;
+        let lost = "the process that guards the command has ended";
+        let then = "should tenure be stopped or killed, what the command started may outlive the hold";
+        // Aside: should nobody read it, nobody else is left to end the command.
+        tokio::task::spawn_blocking(move || report.warn(format!("{lost}: {then}")));
     }
 }

@@ -31,7 +31,8 @@ pub(crate) struct Elect {
     /// Lead for DUR at most at a time; CMD is ended before that, and started anew if elected again
     #[arg(long, value_name = "DUR", value_parser = some_time, help_heading = "Leading")]
     pub(crate) max_hold: Option<Duration>,
-    /// How long CMD has between TERM and KILL when leadership is lost; at most a third of the lease
+    /// How long CMD has between TERM and KILL when leadership is lost, at most a third of the lease; and what it started,
+    /// when a signal ended it
     #[arg(
         long,
         value_name = "DUR",

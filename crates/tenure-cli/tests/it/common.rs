@@ -260,13 +260,34 @@ impl Done {
     }
 }
 
+/// The letter that the system has for what a process does; `None` if there is no such process.
+fn state(pid: u64) -> Option<u8> {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).ok()?;
+    // It comes after the name, which may hold anything.
+    Some(stat.rsplit_once(')')?.1.trim_start().as_bytes()[0])
+}
+
 /// Whether a process runs: one that has ended but was not reaped does not.
 pub(crate) fn is_alive(pid: u64) -> bool {
-    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
-    // The state comes after the name, which may hold anything.
-    stat.is_ok_and(|s| {
-        !matches!(s.rsplit_once(')').map(|(_, rest)| rest.trim_start().as_bytes()[0]), Some(b'Z' | b'X'))
-    })
+    state(pid).is_some_and(|state| !matches!(state, b'Z' | b'X'))
+}
+
+/// Stops a process. It stands still when this returns.
+#[track_caller]
+pub(crate) fn stop(pid: u64) {
+    signal(pid, Signal::STOP);
+    wait_until("a stop", || (state(pid) == Some(b'T')).then_some(()));
+}
+
+#[track_caller]
+pub(crate) fn signal(pid: u64, signal: Signal) {
+    kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap(), signal).unwrap();
+}
+
+/// Waits until a process has ended, and its parent knows.
+#[track_caller]
+pub(crate) fn until_reaped(pid: u64) {
+    wait_until("a process that is reaped", || state(pid).is_none().then_some(()));
 }
 
 /// The children of a process, each with what it is called. One that nobody has reaped has no name.

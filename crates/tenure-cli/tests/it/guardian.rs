@@ -2,10 +2,10 @@
 
 use std::os::unix::process::CommandExt;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group};
 use testbed::wait_until;
 
-use crate::common::{Bench, Running, child, children, in_time, is_alive, until_dead};
+use crate::common::{Bench, Running, child, children, in_time, is_alive, signal, stop, until_dead};
 
 const STUBBORN: &str = "trap '' TERM; echo $$ > pid; while :; do sleep 0.02; done";
 /// Neither part is a child of tenure's.
@@ -97,7 +97,7 @@ fn nothing_is_run_without_it() {
     let waiting = bench.start(&["run", "demo", "--", "touch", "ran"]);
     bench.until_waiters("demo", 1);
     let guardian = child(waiting.id(), "tenure-guardian");
-    kill_process(Pid::from_raw(guardian.try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
+    signal(guardian, Signal::KILL);
     until_dead(guardian);
     bench.touch("end");
     holder.done().code(0);
@@ -115,6 +115,37 @@ fn it_ends_with_tenure() {
     running.done().code(0);
     // Reaped, too: whoever is the first process of a container may not do it.
     assert!(!std::path::Path::new(&format!("/proc/{guardian}")).exists());
+}
+
+#[test]
+fn one_that_was_stopped_ends_with_tenure_too() {
+    let bench = Bench::new();
+    let running = bench.hold("demo", &[]);
+    let guardian = child(running.id(), "tenure-guardian");
+    stop(guardian);
+    bench.touch("end");
+    let done = running.done();
+    assert!(!std::path::Path::new(&format!("/proc/{guardian}")).exists(), "it is not reaped");
+    // It has not ended before.
+    assert_eq!(done.code(0).err, "");
+}
+
+#[test]
+fn its_end_is_told_of_and_the_command_goes_on() {
+    for command in ["run", "elect"] {
+        let bench = Bench::new();
+        let script = "echo 1 > in; until [ -e end ]; do sleep 0.02; done; exit 3";
+        let mut running = bench.start(&[command, "demo", "--quiet", "-c", script]);
+        bench.number("in");
+        signal(child(running.id(), "tenure-guardian"), Signal::KILL);
+        let told = "tenure: the process that guards the command has ended: ";
+        wait_until(told, || running.said().contains(told).then_some(()));
+        assert!(running.is_running());
+        assert_eq!(bench.show("demo")["holders"].as_array().unwrap().len(), 1);
+        bench.touch("end");
+        let done = running.done();
+        assert_eq!(done.code(3).err.matches(told).count(), 1, "{done:?}");
+    }
 }
 
 #[test]

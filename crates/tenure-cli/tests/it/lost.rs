@@ -1,10 +1,12 @@
 //! A lost lock ends its command: TERM first, KILL before the lease is over, and the whole group.
 
+use std::io::{PipeWriter, Write};
 use std::time::{Duration, Instant};
 
+use rustix::io::ioctl_fionbio;
 use testbed::wait_until;
 
-use crate::common::{Bench, in_time, is_alive, until_dead};
+use crate::common::{Bench, Running, in_time, is_alive, until_dead};
 
 const STUBBORN: &str = "trap '' TERM; echo $$ > pid; while :; do sleep 0.02; done";
 
@@ -103,6 +105,31 @@ fn a_forced_release_ends_it_at_the_next_renewal() {
     assert!(!is_alive(pid));
     let lost = done.events().pop().unwrap();
     assert_eq!((&lost["event"], &lost["name"]), (&"lost".into(), &"demo".into()));
+}
+
+/// Whoever writes to it waits from now on.
+fn fill(mut pipe: &PipeWriter) {
+    ioctl_fionbio(pipe, true).unwrap();
+    while pipe.write(b".").is_ok() {}
+    ioctl_fionbio(pipe, false).unwrap();
+}
+
+#[test]
+fn the_command_is_told_before_anybody_else() {
+    let bench = Bench::with("?lease=9s");
+    let (mut unread, pipe) = std::io::pipe().unwrap();
+    fill(&pipe);
+    // The shell itself would wait to say that its `sleep` was terminated.
+    let script = "exec 2>&-; trap 'echo 1 > told; exit 0' TERM; echo 1 > in; while :; do sleep 0.02; done";
+    let mut command = bench.tenure(["run", "demo", "--grace", "30m", "-c", script]);
+    command.stderr(pipe);
+    let running = Running::start(command);
+    bench.number("in");
+    bench.run(&["release", "demo", "--force", "--yes"]).code(0);
+    bench.number("told");
+    let reader = std::thread::spawn(move || std::io::read_to_string(&mut unread).unwrap());
+    running.done().code(76);
+    assert!(reader.join().unwrap().contains("tenure: demo is lost: "));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Commands that run tenure again: what is held around them, and what they are told of the store.
 
-use testbed::{Redis, RedisOptions};
+use testbed::{Redis, RedisOptions, wait_until};
 
 use crate::common::Bench;
 
@@ -26,6 +26,37 @@ fn nobody_waits_for_itself() {
     bench.run(&["run", "demo", "--", TENURE, "run", "demo", "--no-wait", "--", "touch", "ran"]).code(75);
     assert!(bench.read("ran").is_none());
     bench.run(&["show", "demo"]).code(1);
+}
+
+#[test]
+fn nor_under_a_token() {
+    let server = Redis::start(RedisOptions::default()).unwrap();
+    let bench = Bench::at(format!("{}?layout=plain&lease=30m&poll=30m", server.url()));
+    for token in ["request-7", "50% of @ll requests"] {
+        let inner: [&[&str]; 3] = [&[], &["--token", token], &["--token", "another"]];
+        for inner in inner {
+            let outer = ["run", "order", "--token", token, "--", TENURE, "run", "order"];
+            let done = bench.run(&[&outer[..], inner, &["--", "touch", "ran"]].concat());
+            done.code(2).says("is held by the tenure that runs this command");
+        }
+    }
+    assert!(bench.read("ran").is_none());
+    assert!(server.cmd(&["GET", "order"]).unwrap().is_nil());
+}
+
+#[test]
+fn nor_after_a_store_that_did_not_answer_at_first() {
+    let bench = Bench::with("?lease=30m&poll=30m&call_timeout=200ms");
+    let script = "echo 1 > in; until [ -e go ]; do sleep 0.02; done
+                  exec \"$0\" run demo --wait 30m -- touch ran";
+    let running = bench.start(&["run", "demo", "--", "sh", "-c", script, TENURE]);
+    bench.number("in");
+    let blocked = bench.block();
+    bench.touch("go");
+    wait_until("a wait for the store", || running.said().contains("waiting: ").then_some(()));
+    drop(blocked);
+    running.done().code(2).says("is held by the tenure that runs this command");
+    assert!(bench.read("ran").is_none());
 }
 
 #[test]

@@ -2,10 +2,16 @@
 
 use std::process::Command;
 
-use rustix::process::{Pid, Signal, kill_process};
+use std::net::TcpListener;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use rustix::process::Signal;
 use testbed::wait_until;
 
-use crate::common::{Bench, Running, child, children, in_time, is_alive, until_dead};
+use crate::common::{
+    Bench, Running, child, children, in_time, is_alive, signal, stop, until_dead, until_reaped,
+};
 
 const SPIN: &str = "while :; do sleep 0.02; done";
 
@@ -48,6 +54,91 @@ fn signals_reach_the_whole_group() {
         bench.number("inner");
         // Released, not lost.
         bench.run(&["run", "demo", "--no-wait", "--", "true"]).code(0);
+    }
+}
+
+/// What goes at once, and leaves one behind that needs until the file `end` is there. It says when it was `told`.
+const SLOW: &str = "(trap 'echo 1 > told' TERM; echo 1 > ready; until [ -e end ]; do sleep 0.02; done
+                     echo 1 > finished) & echo $$ > pid; wait";
+
+/// The process of a command that was started with [`SLOW`].
+#[track_caller]
+fn slow(bench: &Bench, options: &[&str]) -> (Running, u64) {
+    let running = bench.start(&[&["run", "demo"], options, &["-c", SLOW]].concat());
+    bench.number("ready");
+    let pid = bench.number("pid");
+    (running, pid)
+}
+
+#[test]
+fn what_a_signalled_command_started_ends_before_the_lock_is_free() {
+    // As Ctrl-C or a service manager do, and as the kernel does for want of memory.
+    for to_all in [true, false] {
+        let bench = Bench::with("?lease=30m");
+        let (running, pid) = slow(&bench, &["--grace", "30m"]);
+        if to_all {
+            running.send(Signal::TERM);
+        } else {
+            signal(pid, Signal::KILL);
+        }
+        bench.number("told");
+        until_reaped(pid);
+        for _ in 0..10 {
+            bench.run(&["run", "demo", "--no-wait", "--", "true"]).code(75);
+        }
+        bench.touch("end");
+        running.done().code(if to_all { 143 } else { 137 });
+        assert!(bench.read("finished").is_some());
+        bench.run(&["run", "demo", "--no-wait", "--", "true"]).code(0);
+    }
+}
+
+#[test]
+fn what_a_signalled_command_started_has_the_grace() {
+    let bench = Bench::with("?lease=30m");
+    let stubborn =
+        "(trap '' TERM; sh -c 'echo $$ > left; while :; do sleep 0.02; done') & echo $$ > pid; wait";
+    let running = bench.start(&["run", "demo", "--grace", "300ms", "-c", stubborn]);
+    let left = bench.number("left");
+    bench.number("pid");
+    running.send(Signal::TERM);
+    running.done().died_of(Signal::TERM);
+    assert!(!is_alive(left));
+    bench.run(&["run", "demo", "--no-wait", "--", "true"]).code(0);
+}
+
+#[test]
+fn what_a_signalled_command_started_does_not_outlive_the_lock() {
+    let bench = Bench::with("?lease=9s");
+    let (running, pid) = slow(&bench, &["--grace", "30m"]);
+    running.send(Signal::TERM);
+    bench.number("told");
+    until_reaped(pid);
+    std::fs::remove_file(bench.path("told")).unwrap();
+    bench.run(&["release", "demo", "--force", "--yes"]).code(0);
+    // Once more, since the lock is lost.
+    bench.number("told");
+    bench.touch("end");
+    running.done().code(76).says("demo is lost: ");
+}
+
+#[test]
+fn signals_that_came_before_the_end_of_the_command_do_not_keep_the_lock() {
+    for _ in 0..10 {
+        let bench = Bench::with("?lease=30m");
+        let script = "echo $$ > pid; until [ -e end ]; do sleep 0.02; done; exit 3";
+        let running = bench.start(&["run", "demo", "-c", script]);
+        let pid = bench.number("pid");
+        // All that follows is new to tenure at the same moment.
+        stop(running.id().into());
+        for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
+            running.send(signal);
+        }
+        bench.touch("end");
+        until_dead(pid);
+        running.send(Signal::CONT);
+        running.done().code(3);
+        bench.run(&["show", "demo"]).code(1);
     }
 }
 
@@ -139,9 +230,16 @@ fn first_process(words: &[&str]) -> Option<Command> {
     allowed.then(|| unshare(words))
 }
 
+/// A shell under the name of a program that ends services.
+fn service_manager(bench: &Bench) -> PathBuf {
+    let path = bench.path("tini");
+    symlink("/bin/sh", &path).unwrap();
+    path
+}
+
 #[test]
 fn a_signal_to_all_processes_of_a_service_comes_once() {
-    // The service manager is the first process.
+    // The service manager is the first process, and the command no longer at its start.
     let manager = r#"
         "$0" run demo -c '
             trap "echo t >> got" TERM; trap "echo u >> got" USR2
@@ -151,6 +249,7 @@ fn a_signal_to_all_processes_of_a_service_comes_once() {
         guardian=$(grep -l tenure-guardian /proc/[0-9]*/comm | cut -d/ -f3)
         kill -TERM $(cat pid)
         until [ -s got ]; do sleep 0.02; done
+        sleep 1.1
         kill -TERM $guardian $tenure
         # They are passed on in order: with this one the command has got all.
         kill -USR2 $tenure
@@ -159,13 +258,31 @@ fn a_signal_to_all_processes_of_a_service_comes_once() {
         wait $tenure"#;
     in_time(|| {
         let bench = Bench::new();
-        let words = ["sh", "-c", manager, env!("CARGO_BIN_EXE_tenure")];
+        let shell = service_manager(&bench);
+        let words = [shell.to_str().unwrap(), "-c", manager, env!("CARGO_BIN_EXE_tenure")];
         let Some(mut command) = first_process(&words) else { return Ok(()) };
         command.current_dir(bench.path("")).env("TENURE_URL", bench.url());
         Running::captured(command).done().code(3);
         let got = bench.read("got").unwrap();
         (got.matches('t').count() == 1).then_some(()).ok_or(format!("TERM came more than once: {got:?}"))
     });
+}
+
+#[test]
+fn a_script_that_is_the_first_process_signals_whom_it_means() {
+    let script = r#"
+        "$0" run demo -c 'trap "exit 3" TERM; echo $$ > pid; while :; do sleep 0.02; done' &
+        tenure=$!
+        until [ -s pid ]; do sleep 0.02; done
+        guardian=$(grep -l tenure-guardian /proc/[0-9]*/comm | cut -d/ -f3)
+        sleep 1.1
+        kill -TERM $guardian $tenure
+        wait $tenure"#;
+    let bench = Bench::new();
+    let words = ["sh", "-c", script, env!("CARGO_BIN_EXE_tenure")];
+    let Some(mut command) = first_process(&words) else { return };
+    command.current_dir(bench.path("")).env("TENURE_URL", bench.url());
+    Running::captured(command).done().code(3);
 }
 
 #[test]
@@ -176,7 +293,7 @@ fn a_signal_to_both_processes_of_tenure_is_passed_on() {
     bench.number("pid");
     // As `pkill -f 'tenure run'`.
     let guardian = child(running.id(), "tenure-guardian");
-    kill_process(Pid::from_raw(guardian.try_into().unwrap()).unwrap(), Signal::TERM).unwrap();
+    signal(guardian, Signal::TERM);
     running.send(Signal::TERM);
     running.done().code(3);
 }
@@ -192,8 +309,30 @@ fn as_the_first_process_of_a_container_it_reaps() {
     let tenure = u32::try_from(child(running.id(), "tenure")).unwrap();
     // It has lost its parent, and is given to the first process.
     let orphan = child(tenure, "sleep");
-    kill_process(Pid::from_raw(orphan.try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
+    signal(orphan, Signal::KILL);
     wait_until("its end", || children(tenure).iter().all(|(pid, _)| *pid != orphan).then_some(()));
     bench.touch("end");
     running.done().code(3);
+}
+
+#[test]
+fn as_the_first_process_it_reaps_and_heeds_signals_while_it_connects() {
+    for command in ["run", "elect"] {
+        // Whoever connects is never answered.
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let bench = Bench::at(format!("redis://{}?timeout=30m", silent.local_addr().unwrap()));
+        let script = "(sleep 600 &); exec \"$0\" \"$1\" demo -- touch ran";
+        let words = ["sh", "-c", script, env!("CARGO_BIN_EXE_tenure"), command];
+        let Some(mut first) = first_process(&words) else { return };
+        first.current_dir(bench.path("")).env("TENURE_URL", bench.url());
+        let running = Running::captured(first);
+        let _connection = silent.accept().unwrap();
+        let tenure = child(running.id(), "tenure");
+        let orphan = child(tenure.try_into().unwrap(), "sleep");
+        signal(orphan, Signal::KILL);
+        until_reaped(orphan);
+        signal(tenure, Signal::TERM);
+        running.done().code(143);
+        assert!(bench.read("ran").is_none());
+    }
 }
