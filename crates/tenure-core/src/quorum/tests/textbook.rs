@@ -29,6 +29,8 @@ struct Shy {
     /// Ids of attempts that came, and of releases.
     asked: Mutex<Vec<HoldId>>,
     released: Mutex<Vec<HoldId>>,
+    /// Attempts that were executed.
+    executed: AtomicUsize,
     waiting: AtomicUsize,
     /// Releases that wait to be executed.
     releasing: AtomicUsize,
@@ -44,6 +46,7 @@ impl Shy {
             away: AtomicBool::new(false),
             asked: Mutex::default(),
             released: Mutex::default(),
+            executed: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             releasing: AtomicUsize::new(0),
         })
@@ -86,6 +89,7 @@ impl Backend for Shy {
         if self.slow.load(SeqCst) {
             self.may_speak().await;
         }
+        self.executed.fetch_add(1, SeqCst);
         let answer = self.inner.try_acquire(claim).await;
         self.may_speak().await;
         answer
@@ -423,6 +427,7 @@ async fn a_slow_node_is_given_nothing_after_the_release() {
         !stage.nodes[2].released.lock().unwrap().is_empty()
     })
     .await;
+    assert_eq!(stage.nodes[2].executed.load(SeqCst), 0);
     assert!(stage.is_empty().await);
 }
 
