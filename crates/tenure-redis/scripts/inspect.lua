@@ -42,7 +42,7 @@ if kind == 'hash' then
   for i = 1, #content, 2 do
     local looks = math.min(mode and tonumber(content[i + 1]) or 0, 1 + more)
     more = more - math.max(0, looks - 1)
-    times[#times + 1] = time_of(ARGV[1], content[i], looks)
+    times[#times + 1] = time_of(ARGV[1], content[i], looks) or 0
   end
   look_up(content, 2)
 elseif kind == 'string' and redis.call('STRLEN', name) <= 1024 then

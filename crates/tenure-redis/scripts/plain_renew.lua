@@ -17,7 +17,9 @@ for at = 2, #ARGV - apart, 4 do
     found = 1
   else
     local place = here(redis.pcall('ZSCORE', waiters, id))
-    if place then
+    if place and apart ~= 0 and not is_here(stamps) then
+      found = 3
+    elseif place then
       stamp(waiters, stamps, about, {id}, ms, now)
       found = 2
     elseif place == nil then

@@ -45,10 +45,13 @@ local function stamp_others(found, ids, waiters, stamps, about, ms)
     return false
   end
   local scores = here(redis.pcall('ZMSCORE', waiters, unpack(rest)))
+  local can_stamp = apart == 0 or is_here(stamps)
   for i, id in ipairs(rest) do
     found[id] = (not scores and 3) or (scores[i] and 2) or 0
-    if found[id] == 2 then
+    if found[id] == 2 and can_stamp then
       places[#places + 1] = id
+    elseif found[id] == 2 then
+      found[id] = 3
     end
   end
   if #places > 0 then
@@ -60,7 +63,7 @@ end
 local function stamp_queue(found, ids, scores, stamps, about, ms)
   local rest = others(found, ids)
   if #rest > 0 then
-    local places = keep_places(scores, stamps, about, rest, ms, now)
+    local places = keep_places(scores, stamps, about, rest, ms, now, apart ~= 0)
     for _, id in ipairs(rest) do
       found[id] = (not places and 3) or (places[id] and 2) or 0
     end

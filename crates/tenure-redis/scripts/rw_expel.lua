@@ -10,6 +10,10 @@ local holds = tonumber(redis.call('HGET', name, field))
 if not holds then
   return 0
 end
+local others = look_at_readers(name, ARGV[5], field)
+if not others or (reads and not time_of(ARGV[5], holder, holds)) then
+  return elsewhere()
+end
 redis.call('HDEL', name, field)
 redis.call('HDEL', about, holder)
 if reads then
@@ -21,11 +25,11 @@ if reads then
     return 1
   end
 end
-local live, longest = readers(name, ARGV[5], about)
-if live == 0 then
+remove_readers(name, about, others.dead)
+if others.live == 0 then
   redis.call('DEL', name)
 else
-  redis.call('PEXPIRE', name, longest)
+  redis.call('PEXPIRE', name, others.longest)
   -- A writer's own reads stay: other readers may join them.
   redis.call('HSET', name, 'mode', 'read')
 end

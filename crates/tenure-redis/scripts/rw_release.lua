@@ -31,26 +31,41 @@ if ARGV[3] ~= '0' then
   return 1
 end
 
--- The hash lasts as long as the longest reader. Only if that was this one, all others have to be asked.
-local longer = reads and redis.call('PTTL', timeout) < redis.call('PTTL', name) - 1000
-redis.call('HDEL', name, field)
-redis.call('HDEL', about, id)
-if reads then
-  redis.call('DEL', timeout)
-  if redis.call('HGET', name, 'mode') == 'write' then
-    return 1
+local below_writer = reads and redis.call('HGET', name, 'mode') == 'write'
+local others
+if not below_writer and redis.call('HLEN', name) > 2 then
+  -- The hash lasts as long as the longest reader. Only if that was this one, it is looked for whether another lasts as
+  -- long. Among very many that is left open: a hash that stays for longer keeps no writer of ours out.
+  local ttl = redis.call('PTTL', name)
+  local longest = not reads or redis.call('PTTL', timeout) >= ttl - 1000
+  others = look_at_readers(name, ARGV[7], field, function(left, live)
+    return not longest or left >= ttl - 1000 or live >= 100
+  end)
+  if not others then
+    return elsewhere()
   end
 end
-local live, longest = 0, 0
-if redis.call('HLEN', name) > 1 then
-  live, longest = readers(name, ARGV[7], about, longer)
+redis.call('HDEL', name, field)
+if reads then
+  redis.call('HDEL', about, id)
+  redis.call('DEL', timeout)
+else
+  redis.call('HDEL', about, id, 'holder')
 end
-if live == 0 then
+if below_writer then
+  return 1
+end
+if others then
+  remove_readers(name, about, others.dead)
+end
+if not others or others.live == 0 then
   redis.call('DEL', name)
   redis.pcall(ARGV[5], ARGV[6], reads and '0' or '1')
 else
-  if not longer then
-    redis.call('PEXPIRE', name, longest)
+  if others.all then
+    redis.call('PEXPIRE', name, others.longest)
+  else
+    extend(name, others.longest)
   end
   if not reads then
     -- The writer's own reads stay: other readers may join them.

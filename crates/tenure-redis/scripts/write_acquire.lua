@@ -32,12 +32,16 @@ end
 local now, micros = clock()
 if mode == 'read' then
   -- A reader that died may stay in a hash that others keep alive.
-  local live, _, shortest = readers(name, ARGV[7], about)
-  if live == 0 then
+  local readers = look_at_readers(name, ARGV[7])
+  if not readers then
+    return elsewhere()
+  end
+  remove_readers(name, about, readers.dead)
+  if readers.live == 0 then
     redis.call('DEL', name)
     mode = false
   else
-    left = shortest
+    left = readers.shortest
   end
 end
 local ahead = ''

@@ -9,7 +9,7 @@ use tenure_core::{Kind, Name, Result};
 
 use crate::options::Layout;
 use crate::store::Redis;
-use crate::transport::{Failure, Heard, Subscription, Transport};
+use crate::transport::{Failure, Heard, Pause, Subscription, Transport};
 
 /// How often those look who may not listen.
 const LOOK: Duration = Duration::from_millis(250);
@@ -33,13 +33,15 @@ impl Redis {
             Interest::Count(..) => keys.permit_channel(),
             Interest::Holder(_) => keys.leader_channel(),
         };
-        let began = Instant::now();
+        let (began, mut pause) = (Instant::now(), Pause::default());
         let subscribed = loop {
             match self.transport.subscribe(channel.as_bytes(), keys.name().as_bytes()).await {
                 // Cut while it was being confirmed. Whoever waits would not look again before its next poll.
                 Err(Failure::NotExecuted(_) | Failure::Unknown(_)) if began.elapsed() < LOOK => {}
                 subscribed => break subscribed,
             }
+            pause.failed();
+            self.transport.sleep(pause.delay()).await;
         };
         match subscribed {
             Ok(subscription) => Ok(Box::new(Listening { subscription, latch })),

@@ -16,3 +16,9 @@ local function extend_here(key, ms)
     redis.pcall('PEXPIRE', key, ms)
   end
 end
+
+-- Whether a key is on this node. What would be added to one that is not would make another, and the true one could not
+-- follow.
+local function is_here(key)
+  return redis.pcall('EXISTS', key) == 1
+end

@@ -67,8 +67,9 @@ end
 -- A sign of life of some waiters, in as many commands for a hundred as for one. Whether each has a place.
 --
 -- Their patience does not run out while they give them: their scores move on with the time since the last one. By so much
--- less is taken off those behind when they leave, whose scores do not move.
-local function keep_places(scores, stamps, about, ids, ms, now)
+-- less is taken off those behind when they leave, whose scores do not move. `apart` says that their keys may be on two
+-- nodes: nil if they are.
+local function keep_places(scores, stamps, about, ids, ms, now, apart)
   local has = {}
   local at = here(redis.pcall('ZMSCORE', scores, unpack(ids)))
   local last = here(redis.pcall('ZMSCORE', stamps, unpack(ids)))
@@ -97,6 +98,9 @@ local function keep_places(scores, stamps, about, ids, ms, now)
   end
   if #fresh == 0 then
     return has
+  end
+  if apart and not is_here(stamps) then
+    return nil
   end
   without_memory(stamps)
   redis.call('ZADD', stamps, unpack(fresh))

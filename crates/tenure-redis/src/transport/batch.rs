@@ -53,7 +53,7 @@ impl Hub {
         }
         let singles = alone.into_iter().map(|i| async move {
             let call = &all[i];
-            let run = Run::call(call.key(), deadline);
+            let run = Run::script(call.key(), call.order, deadline);
             let placed = self.place(run, call.order, &|out, by| call.encode(out, by)).await;
             (i, placed.map(|(values, certain)| Placed { value: first(values), certain }))
         });

@@ -43,12 +43,30 @@ pub(super) struct Run<'a> {
     attempt: Option<(HoldId, Duration)>,
     /// Whether a server that may have forgotten must not do it.
     needs_age: bool,
+    /// Whether it goes with its keys to where their slot moves, before all of the slot is there.
+    follows: bool,
     deadline: Instant,
 }
 
 impl<'a> Run<'a> {
     pub(super) fn call(key: &'a [u8], deadline: Instant) -> Self {
-        Self { key, node: None, apart: false, want: 1, attempt: None, needs_age: false, deadline }
+        Self {
+            key,
+            node: None,
+            apart: false,
+            want: 1,
+            attempt: None,
+            needs_age: false,
+            follows: true,
+            deadline,
+        }
+    }
+
+    /// Of a script. It may read keys that are not named to the server, which the new node of a moving slot would take for
+    /// missing; and what it publishes there is not heard, as channels stay with the old one until the end. Only those
+    /// that prove a hold go there: they do neither.
+    pub(super) fn script(key: &'a [u8], order: Order, deadline: Instant) -> Self {
+        Self { follows: order == Order::Proof, ..Self::call(key, deadline) }
     }
 }
 
@@ -79,7 +97,7 @@ impl Hub {
     }
 
     pub(super) async fn call(self: &Arc<Self>, call: Call<'_>, deadline: Instant) -> Result<Placed, Failure> {
-        let run = Run::call(call.key(), deadline);
+        let run = Run::script(call.key(), call.order, deadline);
         let (values, certain) = self.place(run, call.order, &|out, by| call.encode(out, by)).await?;
         Ok(Placed { value: first(values), certain })
     }
@@ -99,7 +117,7 @@ impl Hub {
             call.encode(out, by);
             request(out, &[b"WAIT", replicas.as_bytes(), within.as_bytes()]);
         };
-        let run = Run { apart: true, want: 2, ..Run::call(call.key(), deadline) };
+        let run = Run { apart: true, want: 2, ..Run::script(call.key(), call.order, deadline) };
         let (mut values, certain) = self.place(run, call.order, &encode).await?;
         let reached = match values.pop() {
             Some(Value::Int(n)) => u32::try_from(n).unwrap_or(0),
@@ -228,6 +246,9 @@ impl Hub {
                 Verdict::Moved(slot, to) if hops <= HOPS => {
                     self.map.moved(self, slot, &to);
                     redirect = Some((to, false));
+                }
+                Verdict::Ask(_) if !run.follows => {
+                    return Err(Failure::NotExecuted(format!("{node}: {}: its slot moves", reply.message)));
                 }
                 Verdict::Ask(to) if hops <= HOPS => redirect = Some((to, true)),
                 Verdict::Moved(..) | Verdict::Ask(_) => {

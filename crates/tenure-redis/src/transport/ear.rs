@@ -1,9 +1,9 @@
 //! One connection for all channels that a runtime listens to on one node. When it ends, its mailboxes are closed, and
 //! each subscription finds its place anew: after a cut, a fail-over or a move of its slot alike.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -29,6 +29,8 @@ pub(crate) struct Ear {
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) channels: HashMap<Vec<u8>, Channel>,
+    /// Channels that the last one left, and when, about the first of them first. Somebody may have come since.
+    left: VecDeque<(Instant, Vec<u8>)>,
     dead: Option<Failure>,
 }
 
@@ -39,7 +41,48 @@ pub(super) struct Channel {
     pub(super) waiting: Vec<Told>,
     pub(super) mailboxes: Vec<Arc<Mailbox>>,
     /// Since when nobody listens.
-    pub(super) empty: Option<Instant>,
+    empty: Option<Instant>,
+    /// Whether it stands among those that were left.
+    listed: bool,
+}
+
+impl Table {
+    /// The last one left this channel.
+    fn leave(&mut self, channel: &[u8], now: Instant) {
+        let Some(entry) = self.channels.get_mut(channel) else { return };
+        entry.empty = Some(now);
+        if !std::mem::replace(&mut entry.listed, true) {
+            self.left.push_back((now, channel.to_vec()));
+        }
+    }
+
+    /// When the next channel may have to be given up.
+    pub(super) fn next_over(&self, linger: Duration) -> Option<Instant> {
+        self.left.front().map(|(since, _)| *since + linger)
+    }
+
+    /// Takes out the channels that nobody has listened to for so long.
+    pub(super) fn take_over(&mut self, now: Instant, linger: Duration) -> Vec<(Vec<u8>, Channel)> {
+        let mut over = Vec::new();
+        while self.next_over(linger).is_some_and(|at| now >= at)
+            && let Some((_, channel)) = self.left.pop_front()
+        {
+            let Some(entry) = self.channels.get_mut(&channel) else { continue };
+            let Some(since) = entry.empty else {
+                entry.listed = false;
+                continue;
+            };
+            if !entry.confirmed {
+                // It cannot be left before the server has answered.
+                self.left.push_back((now, channel));
+            } else if now < since + linger {
+                self.left.push_back((since, channel));
+            } else if let Some(gone) = self.channels.remove_entry(&channel) {
+                over.push(gone);
+            }
+        }
+        over
+    }
 }
 
 #[derive(Debug)]
@@ -123,7 +166,7 @@ impl Drop for Seat {
         let Some(entry) = table.channels.get_mut(&self.channel) else { return };
         entry.mailboxes.retain(|m| !Arc::ptr_eq(m, &self.mailbox));
         if entry.mailboxes.is_empty() {
-            entry.empty = Some(Instant::now());
+            table.leave(&self.channel, Instant::now());
             let _ = self.ear.asks.send(Ask::Left);
         }
     }
@@ -148,10 +191,12 @@ impl Ears {
         sharded: bool,
         deadline: Instant,
     ) -> Result<Seat, Failure> {
-        let (seat, word) = loop {
-            if let Some(joined) = self.ear(hub, home, node).join(channel, sharded) {
-                break joined;
-            }
+        let join = || self.ear(hub, home, node).join(channel, sharded);
+        // The one that was there may just have ended. A new one that has ended already is on a runtime that runs nothing
+        // any more.
+        let Some((seat, word)) = join().or_else(join) else {
+            hub.homes.ended(home);
+            return Err(Failure::NotExecuted(format!("{node}: the runtime of this connection has ended")));
         };
         let Some(word) = word else { return Ok(seat) };
         match home.until(deadline, word).await {
@@ -188,5 +233,64 @@ impl Drop for Ears {
         for (node, (ear, _)) in std::mem::take(&mut *self.lock()) {
             ear.die(Failure::NotExecuted(format!("{node}: the connections were closed")));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINGER: Duration = Duration::from_secs(5);
+
+    fn table(names: &[&[u8]]) -> Table {
+        let confirmed = || Channel { confirmed: true, ..Channel::default() };
+        Table { channels: names.iter().map(|n| (n.to_vec(), confirmed())).collect(), ..Table::default() }
+    }
+
+    fn over(table: &mut Table, at: Instant) -> Vec<Vec<u8>> {
+        table.take_over(at, LINGER).into_iter().map(|(channel, _)| channel).collect()
+    }
+
+    #[test]
+    fn channels_are_given_up_some_time_after_they_were_left() {
+        let mut table = table(&[b"stays", b"first", b"second"]);
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        assert_eq!(table.next_over(LINGER), None);
+        table.leave(b"first", now);
+        table.leave(b"second", now + second);
+        assert_eq!(table.next_over(LINGER), Some(now + LINGER));
+        assert!(over(&mut table, now + LINGER - second).is_empty());
+        assert_eq!(over(&mut table, now + LINGER), [b"first"]);
+        assert_eq!(table.next_over(LINGER), Some(now + second + LINGER));
+        assert_eq!(over(&mut table, now + 2 * LINGER), [b"second"]);
+        assert_eq!((table.next_over(LINGER), table.channels.len()), (None, 1));
+    }
+
+    #[test]
+    fn a_channel_left_again_and_again_is_kept_in_mind_once() {
+        let mut table = table(&[b"c"]);
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        for n in 0..4 {
+            table.leave(b"c", now + n * second);
+            assert_eq!(table.left.len(), 1);
+        }
+        assert!(over(&mut table, now + LINGER).is_empty(), "left a moment ago");
+        assert_eq!(table.next_over(LINGER), Some(now + 3 * second + LINGER));
+        // Somebody comes, and leaves again.
+        table.channels.get_mut(&b"c"[..]).unwrap().empty = None;
+        assert!(over(&mut table, now + 3 * LINGER).is_empty() && table.left.is_empty());
+        table.leave(b"c", now + 3 * LINGER);
+        assert_eq!(over(&mut table, now + 4 * LINGER), [b"c"]);
+    }
+
+    #[test]
+    fn a_channel_that_is_not_confirmed_is_not_left() {
+        let mut table = table(&[b"c"]);
+        let now = Instant::now();
+        table.channels.get_mut(&b"c"[..]).unwrap().confirmed = false;
+        table.leave(b"c", now);
+        assert!(over(&mut table, now + LINGER).is_empty());
+        table.channels.get_mut(&b"c"[..]).unwrap().confirmed = true;
+        assert_eq!(over(&mut table, now + 2 * LINGER), [b"c"]);
     }
 }

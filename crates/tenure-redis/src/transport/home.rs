@@ -122,9 +122,13 @@ impl Homes {
         if let Some(home) = self.lock().get(&id) {
             return Ok(home.clone());
         }
-        // A runtime without sockets or timers shares the home of those without a runtime.
+        // A runtime without sockets or timers, or one that has ended, shares the home of those without a runtime.
         if let Some(handle) = handle.filter(|_| has_drivers()) {
-            return Ok(self.settle(id, hub, handle));
+            let home = self.settle(id, hub, handle);
+            // A runtime that has ended runs nothing: what was to notice its end has done so already.
+            if self.lock().contains_key(&id) {
+                return Ok(home);
+            }
         }
         let own = hub.background.handle()?.clone();
         let home = {
@@ -140,6 +144,11 @@ impl Homes {
 
     pub(crate) fn all(&self) -> Vec<Arc<Home>> {
         self.lock().values().cloned().collect()
+    }
+
+    /// The runtime of that home has ended, and nobody has noticed yet.
+    pub(crate) fn ended(&self, home: &Arc<Home>) {
+        self.lock().retain(|_, each| !Arc::ptr_eq(each, home));
     }
 
     fn settle(&self, id: Option<Id>, hub: &Arc<Hub>, handle: Handle) -> Arc<Home> {

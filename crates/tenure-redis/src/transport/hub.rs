@@ -140,7 +140,8 @@ impl Hub {
         };
         let age = up + asked.elapsed();
         let Some(left) = delay.checked_sub(age).filter(|left| !left.is_zero()) else { return Ok(()) };
-        let why = format!("restarted {} s ago, votes in {} s", age.as_secs(), left.as_secs() + 1);
+        let why =
+            format!("restarted {} s ago, votes in {} s", age.as_secs(), left.as_secs().saturating_add(1));
         Err(Failure::TooYoung(why, left))
     }
 

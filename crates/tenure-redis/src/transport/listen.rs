@@ -137,16 +137,13 @@ impl Task<'_> {
 
     /// When there is something to do though nothing was heard or asked.
     fn next_look(&self) -> Instant {
-        let table = self.ear.lock();
-        // One that is not confirmed yet cannot be left yet.
-        let empty = table.channels.values().filter(|c| c.confirmed).filter_map(|c| c.empty);
-        let linger = empty.map(|e| e + self.timing.linger).min();
+        let over = self.ear.lock().next_over(self.timing.linger);
         // Once something was asked, the answer is waited for and not the end of the silence, which may be over.
         let answer = match self.sent.front() {
             Some((_, at)) => *at.max(&self.heard) + self.limit,
             None => self.heard + self.timing.silence,
         };
-        linger.map_or(answer, |linger| linger.min(answer))
+        over.map_or(answer, |over| over.min(answer))
     }
 
     fn look(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
@@ -155,10 +152,7 @@ impl Task<'_> {
             return Err(format!("no answer within {:?}", self.limit));
         }
         let mut table = self.ear.lock();
-        let linger = self.timing.linger;
-        let over =
-            table.channels.extract_if(|_, c| c.confirmed && c.empty.is_some_and(|e| now >= e + linger));
-        for (channel, entry) in over {
+        for (channel, entry) in table.take_over(now, self.timing.linger) {
             let verb: &[u8] = if entry.sharded { b"SUNSUBSCRIBE" } else { b"UNSUBSCRIBE" };
             request(out, &[verb, &channel]);
             self.sent.push_back((Sent::Unsubscribe(channel), now));

@@ -46,6 +46,7 @@ pub use deployment::{Deployment, deployment};
 pub(crate) use failure::{Failure, Reply};
 pub(crate) use join::join;
 pub(crate) use mailbox::Heard;
+pub(crate) use pause::Pause;
 pub(crate) use resolve::Resolver;
 pub(crate) use resp::Value;
 pub(crate) use script::{Call, Order, OwnedCall, Script};

@@ -121,7 +121,9 @@ impl Given {
 
     /// For how long a node that was restarted keeps out; `None` if it does not.
     fn restart_delay(&mut self, max_lease: Duration) -> Result<Option<Duration>> {
-        let Some(setting) = self.take("restart_delay") else { return Ok(Some(max_lease + LONGER)) };
+        let Some(setting) = self.take("restart_delay") else {
+            return Ok(Some(max_lease.saturating_add(LONGER)));
+        };
         if setting.text == "off" {
             return Ok(None);
         }

@@ -157,10 +157,20 @@ async fn calls_find_their_nodes_and_follow_slots() {
     let to = (from + 1) % 3;
     bed.set_slot(to, slot, &["IMPORTING", &bed.ids[from]]).await;
     bed.set_slot(from, slot, &["MIGRATING", &bed.ids[to]]).await;
-    assert_eq!(transport.call(count(&[absent], &[b"5"])).await.unwrap().value, Value::Int(5));
-    let batch = vec![count(&[absent], &[b"1"]).to_owned(), count(&[b"key0"], &[b"1"]).to_owned()];
+    let keys = [absent];
+    let proof = |n| Call { order: Order::Proof, ..count(&keys, n) };
+    assert_eq!(transport.call(proof(&[b"5"])).await.unwrap().value, Value::Int(5));
+    let batch = vec![proof(&[b"1"]).to_owned(), count(&[b"key0"], &[b"1"]).to_owned()];
     let values: Vec<_> = transport.calls(batch).await.into_iter().map(|o| o.unwrap().value).collect();
     assert_eq!(values, [Value::Int(6), Value::Int(3)]);
+    let got = transport.command(To::Key(absent), &[b"GET", absent]).await.unwrap();
+    assert_eq!(got.text(), Some("6"));
+    // But not by a script that may publish, or read what is not named.
+    let mut refused = transport.calls(vec![count(&[absent], &[b"1"]).to_owned()]).await;
+    refused.push(transport.call(count(&[absent], &[b"1"])).await);
+    for refused in refused {
+        assert!(matches!(&refused, Err(Failure::NotExecuted(why)) if why.contains("ASK")), "{refused:?}");
+    }
     assert_eq!(bed.owner(&transport, key), from, "that was for once");
     let doubt = transport.doubt();
     bed.move_slot(slot, from, to).await;

@@ -13,7 +13,7 @@ use testbed::{FAR, PATIENCE, Resp, done as ended, until, wait_until, within};
 use super::count;
 use super::proxy::{Proxy, Replies};
 use super::server::{Server, command, hasty, open, patient};
-use crate::transport::{Call, Failure, Order, Placed, Transport, Value};
+use crate::transport::{Call, Failure, Heard, Order, Placed, Transport, Value};
 use crate::{Address, Options};
 
 async fn value(transport: &Transport, key: &str) -> u64 {
@@ -444,6 +444,41 @@ fn runtimes_come_and_go() {
         }
     };
     assert_eq!(last.value, Value::Int(8));
+}
+
+/// Whoever listens in a runtime that ends, and is polled all the same, goes on by the connections of no runtime.
+#[test]
+fn a_subscription_outlives_its_runtime() {
+    let server = Server::start();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let transport = runtime.block_on(server.open());
+    let mut heard = runtime.block_on(transport.subscribe(b"c", b"")).unwrap();
+    let handle = runtime.handle().clone();
+    let (told, ended) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let again = handle.block_on(heard.next());
+        told.send(again).unwrap();
+    });
+    runtime.shutdown_background();
+    assert_eq!(ended.recv_timeout(PATIENCE), Ok(Heard::Again));
+    thread.join().unwrap();
+}
+
+/// What was about to be subscribed on a runtime that has ended fails.
+#[tokio::test]
+async fn nobody_listens_on_a_runtime_that_has_ended() {
+    let server = Server::start();
+    let transport = server.open().await;
+    let hub = transport.hub.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let home = std::thread::spawn({
+        let hub = hub.clone();
+        move || runtime.block_on(async { hub.home().unwrap() })
+    });
+    let home = home.join().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let seat = home.ears.subscribe(&hub, &home, &server.address(), b"c", false, deadline).await;
+    assert!(matches!(&seat, Err(Failure::NotExecuted(why)) if why.contains("has ended")), "{seat:?}");
 }
 
 struct Unparks(std::thread::Thread);

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use tenure_core::{Client, Durability, Error, Kind, LostReason, Settings, multi};
-use tenure_redis::{Address, Topology};
+use tenure_core::backend::{Backend, Released, Renewal};
+use tenure_core::{Claim, Client, Durability, Error, Kind, LostReason, Settings, multi};
+use tenure_redis::{Address, Layout, Topology};
 use testbed::{
     Cluster, FAR, PATIENCE, RedisOptions, Replicated, Sentinels, done, key_in, slot_of, until, within,
 };
@@ -287,6 +288,134 @@ async fn a_slot_left_half_way_loses_no_hold() {
     for guard in guards {
         within("released", guard.release()).await.unwrap();
     }
+}
+
+fn is_unavailable<T: std::fmt::Debug>(answer: Result<T, Error>) {
+    assert!(matches!(answer, Err(Error::Unavailable { .. })), "{answer:?}");
+}
+
+/// Readers, and a writer that waits for them: all keys of the lock are there.
+async fn read_and_waited_for(backend: &tenure_redis::Redis, readers: usize) -> (Vec<Arc<Claim>>, Claim) {
+    let mut all = Vec::new();
+    for _ in 0..readers {
+        all.push(Arc::new(claim("x", Kind::Read { under_write: None })));
+        assert!(granted(backend, all.last().unwrap()).await);
+    }
+    let writer = Claim { wait: Some(FAR), ..claim("x", Kind::Write) };
+    assert!(!granted(backend, &writer).await);
+    (all, writer)
+}
+
+/// C12. The time of a reader may move after all else. Until it is there, nobody takes the reader for dead.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_writer_gets_in_beside_a_reader_whose_time_has_not_moved_yet() {
+    let cluster = Cluster::start().unwrap();
+    let backend = open(with(Topology::Cluster(addresses(cluster.addresses())))).await;
+    let (readers, writer) = read_and_waited_for(&backend, 1).await;
+    let moving = cluster.begin_move(slot_of("x"), (number_of(&cluster, "x") + 1) % 3).unwrap();
+    let (times, rest): (Vec<_>, Vec<_>) =
+        moving.keys().unwrap().into_iter().partition(|key| key.contains("rwlock_timeout"));
+    assert_eq!((times.len(), rest.len()), (1, 6), "{rest:?}");
+    moving.migrate(&rest).unwrap();
+    is_unavailable(backend.try_acquire(&writer).await);
+    moving.migrate_all().unwrap();
+    moving.finish().unwrap();
+    assert!(!granted(&*backend, &writer).await);
+    assert!(matches!(backend.renew(&readers).await.as_deref(), Ok([Renewal::Held { .. }])));
+    assert_eq!(backend.release(&readers[0], 0).await.unwrap(), Released::Freed);
+    assert!(granted(&*backend, &writer).await);
+}
+
+/// C12. Nor does what needs to know of a reader whose time has moved before all else fail for good, or half way.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_of_a_reader_that_has_moved_on_is_waited_for() {
+    const FOREIGN: &str = "4f3c2b1a-0000-4000-8000-000000000001:7";
+    let cluster = Cluster::start().unwrap();
+    let backend = open(with(Topology::Cluster(addresses(cluster.addresses())))).await;
+    let (readers, writer) = read_and_waited_for(&backend, 1).await;
+    // As a JVM reads.
+    let node = cluster.node_of("x").unwrap();
+    let time = format!("{{x}}:{FOREIGN}:rwlock_timeout:1");
+    node.cmd(&["HSET", "x", FOREIGN, "1"]).unwrap();
+    node.cmd(&["SET", &time, "1", "PX", &LONG.as_millis().to_string()]).unwrap();
+    let moving = cluster.begin_move(slot_of("x"), (number_of(&cluster, "x") + 1) % 3).unwrap();
+    moving.migrate(&[time]).unwrap();
+    let before = node.cmd(&["HGETALL", "x"]).unwrap().texts();
+    let (name, read) = (writer.name.clone(), Kind::Read { under_write: None });
+    is_unavailable(backend.try_acquire(&writer).await);
+    is_unavailable(backend.release(&readers[0], 0).await);
+    is_unavailable(backend.expel(&name, read, FOREIGN).await);
+    assert_eq!(node.cmd(&["HGETALL", "x"]).unwrap().texts(), before, "nothing was written");
+    moving.migrate_all().unwrap();
+    moving.finish().unwrap();
+    assert_eq!(backend.release(&readers[0], 0).await.unwrap(), Released::Freed);
+    assert!(!granted(&*backend, &writer).await, "the other reads on");
+    assert_eq!(backend.expel(&name, read, FOREIGN).await.unwrap(), Released::Freed);
+    assert!(granted(&*backend, &writer).await);
+}
+
+/// C11. A sign of life whose set is on the other node makes no second one, which would end the move.
+#[tokio::test(flavor = "multi_thread")]
+async fn signs_of_life_do_not_stand_in_the_way_of_a_slot() {
+    let cluster = Cluster::start().unwrap();
+    let topology = || Topology::Cluster(addresses(cluster.addresses()));
+    let mut plain = with(topology());
+    plain.layout = Layout::Plain;
+    let (redisson, plain) = (open(with(topology())).await, open(plain).await);
+    for (word, backend, kind, places) in [
+        ("lock", &redisson, Kind::Lock, "tenure_waiters"),
+        ("write", &redisson, Kind::Write, "tenure_waiters"),
+        ("fair", &redisson, Kind::FairLock, "redisson_lock_timeout"),
+        ("plain", &plain, Kind::Lock, "tenure_waiters"),
+    ] {
+        for stamps_first in [false, true] {
+            let name = format!("{word}-{stamps_first}");
+            assert!(granted(&**backend, &claim(&name, kind)).await);
+            let waiter = Arc::new(Claim { wait: Some(FAR), ..claim(&name, kind) });
+            assert!(!granted(&**backend, &waiter).await);
+            let to = (number_of(&cluster, &name) + 1) % 3;
+            let moving = cluster.begin_move(slot_of(&name), to).unwrap();
+            let first = match stamps_first {
+                true => vec![format!("tenure_stamps:{{{name}}}")],
+                false => vec![name.clone(), format!("{places}:{{{name}}}")],
+            };
+            moving.migrate(&first).unwrap();
+            is_unavailable(backend.renew(std::slice::from_ref(&waiter)).await);
+            moving.migrate_all().unwrap_or_else(|e| panic!("{name}: {e}"));
+            moving.finish().unwrap();
+            assert_eq!(backend.renew(&[waiter]).await.unwrap(), [Renewal::Queued], "{name}");
+        }
+    }
+}
+
+/// C12. Until a slot has moved as a whole, its channels are heard on the old node only: nothing is released on the new
+/// one before.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_released_where_nobody_would_hear_of_it() {
+    let cluster = Cluster::start().unwrap();
+    let backend = open(with(Topology::Cluster(addresses(cluster.addresses())))).await;
+    let permit = Kind::Permit { n: 1, limit: 2 };
+    let holders = [claim("x", permit), claim("x", permit)];
+    for holder in &holders {
+        assert!(granted(&*backend, holder).await);
+    }
+    let client = on(&cluster, woken_only()).await;
+    let waiter = {
+        let lock = client.semaphore("x", 2).permits(1);
+        tokio::spawn(async move { lock.acquire().await })
+    };
+    let from = cluster.node_of("x").unwrap();
+    seen("it waits and listens", || {
+        let channels = from.cmd(&["PUBSUB", "SHARDCHANNELS"]).unwrap();
+        from.cmd(&["EXISTS", "tenure_stamps:{x}"]).unwrap().int() == Some(1) && channels.items().len() == 1
+    })
+    .await;
+    let moving = cluster.begin_move(slot_of("x"), (number_of(&cluster, "x") + 1) % 3).unwrap();
+    moving.migrate_all().unwrap();
+    is_unavailable(backend.release(&holders[0], 0).await);
+    moving.finish().unwrap();
+    assert_eq!(backend.release(&holders[0], 0).await.unwrap(), Released::Freed);
+    drop(done("it is told", waiter).await.unwrap());
 }
 
 /// C13. Names of a multi lock may lie in any slots: each is a lock of its own, and no command has keys of two.

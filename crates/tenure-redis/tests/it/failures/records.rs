@@ -29,6 +29,20 @@ async fn a_waiter_without_a_stamp_is_in_nobodys_way() {
     }
 }
 
+/// Of a lock that nobody holds or waits for, nothing is left but the last fence.
+#[tokio::test]
+async fn a_release_leaves_nothing_behind_but_the_fence() {
+    let bench = Bench::start();
+    let backend = bench.backend().await;
+    let read = Kind::Read { under_write: None };
+    for kind in [Kind::Lock, Kind::FairLock, Kind::Leader, read, Kind::Write] {
+        let held = claim("x", kind);
+        assert!(granted(&*backend, &held).await);
+        assert_eq!(backend.release(&held, 0).await.unwrap(), Released::Freed);
+        assert_eq!(bench.keys(), ["tenure_fence:{x}"], "{kind:?}");
+    }
+}
+
 /// An attempt of the wrong kind takes no waiter's stamp away.
 #[tokio::test]
 async fn a_refused_fair_attempt_sweeps_nothing() {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::backend::{Backend, Renewal};
+use tenure_core::backend::{Backend, Released, Renewal};
 use tenure_core::{Claim, Kind, Owner};
 use testbed::{FAR, done};
 
@@ -101,6 +101,34 @@ async fn stamping_places_takes_few_commands() {
         let (few, many) = (cost(100).await, cost(400).await);
         assert!(few < 50 && many < 4 * 50, "{kind:?}: {few} commands for 100, {many} for 400");
     }
+}
+
+/// A reader that leaves does not have to ask after all the others.
+#[tokio::test]
+async fn readers_leave_without_a_look_at_all_others() {
+    let bench = Bench::start();
+    let backend = bench.backend().await;
+    let cost = async |n: usize| {
+        let name = format!("read-{n}");
+        let mut readers = Vec::new();
+        for _ in 0..n {
+            readers.push(claim(&name, Kind::Read { under_write: None }));
+            assert!(granted(&*backend, readers.last().unwrap()).await);
+        }
+        // However long that took, each of them may be the one that lasts longest.
+        let times = readers.iter().map(|r| format!("{{{name}}}:{}:rwlock_timeout:1", r.id));
+        for key in times.chain([name.clone()]) {
+            bench.cmd(&["PEXPIREAT", &key, "9000000000000"]);
+        }
+        let before = bench.executed();
+        for reader in &readers {
+            assert_eq!(backend.release(reader, 0).await.unwrap(), Released::Freed);
+        }
+        assert!(!bench.exists(&name));
+        bench.executed() - before
+    };
+    let (few, many) = (cost(100).await, cost(400).await);
+    assert!(few < 100 * 20 && many < 400 * 20, "{few} commands for 100, {many} for 400");
 }
 
 /// A thousand locks are renewed by ten scripts a period, also in a client that has taken and released many others.
