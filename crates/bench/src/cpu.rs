@@ -53,8 +53,9 @@ mod tests {
 
     #[test]
     fn this_process_has_used_some() {
-        let begin = std::time::Instant::now();
-        while begin.elapsed() < Duration::from_millis(50) {}
-        assert!(used(&[std::process::id()]).unwrap() >= Duration::from_millis(10));
+        // Busy until it is counted: how long that takes is for others on this machine to say.
+        let me = [std::process::id()];
+        let before = used(&me).unwrap();
+        while used(&me).unwrap() < before + 2 * TICK {}
     }
 }
