@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::wait::begins;
 use crate::{Error, PATIENCE, Result, Value};
 
 /// A connection.
@@ -99,8 +100,10 @@ impl Resp {
     /// As [`Resp::cmd`].
     pub fn receive_within(&mut self, within: Duration) -> Result<Option<Value>> {
         // Nothing is taken out of the stream before it is sure that something comes.
-        self.set_timeout(within.max(Duration::from_millis(1)))?;
-        let begun = self.stream.fill_buf().map(|_| ());
+        let begun = begins(within, |left| {
+            self.set_timeout(left).map_err(io::Error::other)?;
+            self.stream.fill_buf().map(drop)
+        });
         self.set_timeout(PATIENCE)?;
         match begun {
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => Ok(None),

@@ -2,6 +2,7 @@
 //! machine makes a test slow, and only a hang makes it fail.
 
 use std::future::Future;
+use std::io;
 use std::sync::OnceLock;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -117,6 +118,19 @@ pub fn with_deadline<T: Send + 'static>(
             Err(panic) => std::panic::resume_unwind(panic),
             Ok(()) => Err(Error::failed(format!("no result: {what}"))),
         },
+    }
+}
+
+/// What `read` comes to, which is told how long it may take. The end of a child interrupts it, and is not its end.
+pub(crate) fn begins(within: Duration, mut read: impl FnMut(Duration) -> io::Result<()>) -> io::Result<()> {
+    let end = Instant::now() + within;
+    loop {
+        // Zero would mean for ever.
+        let left = end.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        match read(left) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
     }
 }
 

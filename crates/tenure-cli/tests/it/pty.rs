@@ -33,8 +33,12 @@ impl Pty {
         let (mut reader, kept) = (master.try_clone().unwrap(), seen.clone());
         std::thread::spawn(move || {
             let mut some = [0; 1024];
-            while let Ok(n) = reader.read(&mut some) {
-                kept.lock().unwrap().extend(&some[..n]);
+            loop {
+                match reader.read(&mut some) {
+                    Ok(n) => kept.lock().unwrap().extend(&some[..n]),
+                    Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                    Err(_) => return,
+                }
             }
         });
         Self { master, slave, seen }

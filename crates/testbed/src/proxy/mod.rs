@@ -9,10 +9,11 @@ mod frames;
 mod rules;
 mod zookeeper;
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, Shutdown, TcpListener};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -38,6 +39,7 @@ pub struct Proxy {
 /// What accepts connections.
 #[derive(Debug)]
 struct Door {
+    listener: TcpListener,
     task: JoinHandle<()>,
     closed: mpsc::Receiver<()>,
 }
@@ -172,7 +174,9 @@ impl Proxy {
     /// From now on the port is closed: who connects is refused. Connections stay.
     pub fn refuse(&self) {
         let door = self.door.lock().expect("no panic with the door in hand").take();
-        if let Some(Door { task, closed }) = door {
+        if let Some(Door { listener, task, closed }) = door {
+            // Closing it is not enough: a child that another thread has just forked has it, too, until it runs its program.
+            let _ = SockRef::from(&listener).shutdown(Shutdown::Both);
             task.abort();
             // Nothing is ever sent: this waits for the end of the sender.
             let _ = closed.recv_timeout(PATIENCE);
@@ -203,10 +207,10 @@ impl Proxy {
     fn open(&self, listener: TcpListener) -> Result<()> {
         listener.set_nonblocking(true)?;
         let (sender, closed) = mpsc::channel();
-        let listening = Listening { listener, _closed: sender };
+        let listening = Listening { listener: listener.try_clone()?, _closed: sender };
         let Some(runtime) = &self.runtime else { return Ok(()) };
         let task = runtime.spawn(listen(listening, self.shared.clone()));
-        *self.door.lock().expect("no panic with the door in hand") = Some(Door { task, closed });
+        *self.door.lock().expect("no panic with the door in hand") = Some(Door { listener, task, closed });
         Ok(())
     }
 }

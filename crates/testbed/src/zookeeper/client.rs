@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
 use super::jute::{In, Out};
+use crate::wait::begins;
 use crate::{Error, PATIENCE, Result, eventually};
 
 /// A connection, and its session.
@@ -112,8 +113,10 @@ impl ZkClient {
     /// When the connection is gone.
     pub fn event_within(&mut self, within: Duration) -> Result<Option<(i32, String)>> {
         if self.events.is_empty() {
-            self.stream.get_ref().set_read_timeout(Some(within.max(Duration::from_millis(1))))?;
-            let begun = self.stream.fill_buf().map(|_| ());
+            let begun = begins(within, |left| {
+                self.stream.get_ref().set_read_timeout(Some(left))?;
+                self.stream.fill_buf().map(drop)
+            });
             self.stream.get_ref().set_read_timeout(Some(PATIENCE))?;
             match begun {
                 Err(e) if is_late(&e) => return Ok(None),

@@ -1,5 +1,6 @@
 //! A proxy between a client and a real Redis: each rule, and what both sides see of it.
 
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use testbed::{Cut, Error, Proxy, Redis, RedisOptions, Resp, Result, Rule, Value, Way, wait_until};
@@ -264,6 +265,29 @@ fn a_closed_port_refuses() {
     bench.client().cmd(&["PING"]).unwrap();
     bench.proxy.close(0);
     assert!(is_cut(&client.cmd(&["PING"])));
+}
+
+/// A child has all files of its parent from the fork until it runs its program.
+#[test]
+fn a_closed_port_refuses_while_children_are_started() {
+    let bench = Bench::new();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        for _ in 0..2 {
+            s.spawn(|| {
+                while !done.load(SeqCst) {
+                    std::process::Command::new("true").status().unwrap();
+                }
+            });
+        }
+        let closes_and_opens = |_: &u32| {
+            bench.proxy.refuse();
+            Resp::connect(bench.proxy.port()).is_err() && bench.proxy.accept().is_ok()
+        };
+        let times = (0..200).take_while(closes_and_opens).count();
+        done.store(true, SeqCst);
+        assert_eq!(times, 200);
+    });
 }
 
 #[test]
