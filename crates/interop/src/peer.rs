@@ -94,12 +94,29 @@ impl Pending {
     ///
     /// # Errors
     /// As [`Peer::call`].
-    pub async fn answer(mut self) -> Result<String> {
-        match timeout(PATIENCE, &mut self.answer).await {
-            Ok(Ok(Ok(value))) => Ok(value),
-            Ok(Ok(Err((class, message)))) => Err(Error::Thrown { class, message }),
-            Ok(Err(_)) => Err(Error::Ended { request: self.request }),
-            Err(_) => Err(Error::Late { request: self.request }),
+    pub async fn answer(self) -> Result<String> {
+        self.answer_while(|| ()).await
+    }
+
+    /// The answer to what takes long: it hangs when nothing changes in what `progress` sees.
+    ///
+    /// # Errors
+    /// As [`Peer::call`].
+    pub async fn answer_while<T: PartialEq>(mut self, progress: impl Fn() -> T) -> Result<String> {
+        let mut seen = progress();
+        loop {
+            match timeout(PATIENCE, &mut self.answer).await {
+                Ok(Ok(Ok(value))) => return Ok(value),
+                Ok(Ok(Err((class, message)))) => return Err(Error::Thrown { class, message }),
+                Ok(Err(_)) => return Err(Error::Ended { request: self.request }),
+                Err(_) => {
+                    let now = progress();
+                    if now == seen {
+                        return Err(Error::Late { request: self.request });
+                    }
+                    seen = now;
+                }
+            }
         }
     }
 

@@ -61,7 +61,7 @@ async fn opposite_orders(stage: Stage) {
     let jvm = words.jvm(&stage, 0).await;
     let rust = Side::new(stage.worker(0).await, "multi @2,@1", "0");
     for one in [jvm.count("loop", n), rust.count("loop", n)] {
-        assert_eq!(one.answer().await.expect("all counted"), n.to_string());
+        assert_eq!(one.answer_while(|| stage.progress()).await.expect("all counted"), n.to_string());
     }
     assert_eq!(stage.number(), 2 * n, "two were in at once");
     words.nobody(&stage).await;

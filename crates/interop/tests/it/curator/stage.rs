@@ -139,6 +139,12 @@ impl Stage {
         self.counted("@.number")
     }
 
+    /// That number as text, `None` before anybody has counted.
+    pub(crate) fn progress(&self) -> Option<String> {
+        let file = self.world.numbers.path().join(format!("{}.number", self.name));
+        std::fs::read_to_string(file).ok()
+    }
+
     /// A number in a file; `@` is the trial's name.
     pub(crate) fn counted(&self, file: &str) -> i64 {
         let file = self.world.numbers.path().join(file.replace('@', &self.name));

@@ -94,8 +94,13 @@ impl Stage {
 
     /// The number that everybody counts on.
     pub(crate) fn number(&self) -> i64 {
+        self.progress().expect("a number")
+    }
+
+    /// That number, `None` before anybody has counted.
+    pub(crate) fn progress(&self) -> Option<i64> {
         let key = format!("{}:number", self.name);
-        self.servers()[0].cmd(&["GET", &key]).expect("read").int().expect("a number")
+        self.servers()[0].cmd(&["GET", &key]).expect("read").int()
     }
 
     /// Whoever asks for the lock from now on is seen.
