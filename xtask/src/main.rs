@@ -5,6 +5,7 @@ mod bench;
 mod binaries;
 mod burn;
 mod check;
+mod layers;
 mod mutants;
 mod packages;
 mod parts;

@@ -1,7 +1,9 @@
-//! What no tool checks: long files, stubs, links between documents that lead nowhere.
+//! What no tool checks: long files, stubs, layers, links between documents that lead nowhere.
 
 use std::path::Path;
 use std::process::Command;
+
+use crate::layers;
 
 /// More lines than this hold more than one idea.
 const LINES: usize = 600;
@@ -19,7 +21,7 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, String> {
         // Deleted and not committed yet, or no text.
         let Ok(text) = std::fs::read_to_string(root.join(&file)) else { continue };
         let found = match file.rsplit_once('.') {
-            Some((_, "rs")) => in_rust(&text),
+            Some((_, "rs")) => in_rust(&text).into_iter().chain(layers::breaches(&file, &text)).collect(),
             Some((_, "md")) => {
                 let folder = root.join(&file).parent().map(Path::to_owned).unwrap_or_default();
                 in_markdown(&text, |link| folder.join(link).exists())

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 pub use testbed::{FAR, PATIENCE, done, until, within};
 
 use tenure::backend::Liveness;
-use tenure::layers::Faults;
+use tenure::testing::Faults;
 use tenure::{Backend, Client, Holder, Result, Settings};
 
 use crate::stores::World;

@@ -1,67 +1,32 @@
 //! The backend-neutral core of Tenure. Users depend on the `tenure` crate, which re-exports what they need; this
 //! crate is for those who write a backend.
 //!
-//! Every arrow points down: templates ([`Lock`], [`RwLock`], [`Semaphore`], [`Latch`], [`Election`]) make a
-//! [`Claim`]; the first attempt runs in the caller's task, waiting in the driver, renewal in the keeper; below is the
-//! trait [`Backend`].
+//! Three layers, each of which uses only those below it:
+//!
+//! - `api`: what users touch. Templates ([`Lock`], [`RwLock`], [`Semaphore`], [`Latch`], [`Election`]) and guards.
+//! - `engine`: how a claim becomes a hold and stays one. The first attempt in the caller's task, waiting at the gate,
+//!   renewal by the keeper, releases in the background, telemetry.
+//! - [`backend`]: the trait that a store implements, and the values that go through it.
+//!
+//! [`ledger`] is the rules of all kinds over plain data, with the memory store made of them. A test of `cargo xtask
+//! check` fails when a layer names one above it.
 
-mod acquire;
-mod alarm;
+mod api;
 pub mod backend;
-mod background;
-mod claim;
-mod client;
-mod clock;
-mod count;
-mod deadlock;
-mod doubt;
-mod driver;
-mod election;
-mod error;
-mod finding;
-mod flow;
-mod guard;
-mod held;
-mod hold;
-mod keeper;
-mod latch;
-pub mod layers;
+mod engine;
 pub mod ledger;
-mod lock;
-mod mailbox;
-mod memory;
-mod multi;
-mod name;
-mod ops;
-mod owner;
 mod quorum;
-mod releases;
-mod rwlock;
-mod semaphore;
-mod signs;
 pub mod testing;
-mod unanswered;
-mod worker;
 
-pub use backend::{Backend, Holder, Snapshot, Waiter};
-pub use background::Background;
-pub use claim::{Claim, ClientId, Durability, Family, Fence, HeldBy, HoldId, Kind, OpId, Process};
-pub use client::{Client, Settings};
-pub use clock::{Clock, Drift, Time, wall_micros};
-pub use count::CountingSemaphore;
-pub use deadlock::{Deadlock, Deadlocks, Link};
-pub use doubt::Doubt;
-pub use election::{Election, Leader, Observer};
-pub use error::{Error, Lost, LostReason, Result};
-pub use finding::{Finding, Level};
-pub use guard::Guard;
-pub use held::Held;
-pub use latch::Latch;
-pub use lock::Lock;
-pub use memory::{Memory, MemoryStore};
-pub use multi::{MultiGuard, MultiLock, multi};
-pub use name::Name;
-pub use owner::Owner;
+pub use api::{
+    Client, CountingSemaphore, Election, Guard, Held, Latch, Leader, Lock, MultiGuard, MultiLock, Observer,
+    RwLock, Semaphore, multi,
+};
+pub use backend::{
+    Backend, Background, Claim, ClientId, Clock, Deadlock, Doubt, Drift, Durability, Error, Family, Fence,
+    Finding, HeldBy, HoldId, Holder, Kind, Level, Link, Lost, LostReason, Name, OpId, Owner, Process, Result,
+    Snapshot, Time, Waiter, wall_micros,
+};
+pub use engine::{Deadlocks, Settings};
+pub use ledger::{Memory, MemoryStore};
 pub use quorum::{Node, Quorum, QuorumOptions};
-pub use rwlock::RwLock;
-pub use semaphore::Semaphore;

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tenure::backend::{
     Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Snapshot, Watch,
 };
-use tenure::layers::{Call, Fate, Faults};
+use tenure::testing::{Call, Fate, Faults};
 use tenure::{Claim, Client, Name, OpId, Result};
 
 use crate::bench::{Bench, until};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use tenure::backend::Released;
-use tenure::layers::{Call, Fate, Faults};
+use tenure::testing::{Call, Fate, Faults};
 use tenure::{Claim, Client, Family, Guard, HoldId, Kind, LostReason};
 
 use super::Case;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use tenure::backend::Renewal;
-use tenure::layers::Fate;
+use tenure::testing::Fate;
 use tenure::{Claim, ClientId, Durability, Error, Family, HoldId, Kind, LostReason, Name, Owner};
 
 use super::Case;

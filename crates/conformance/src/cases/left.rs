@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use tenure::backend::CountOp;
-use tenure::layers::{Call, Fate, Faults};
+use tenure::testing::{Call, Fate, Faults};
 use tenure::{Client, Family};
 
 use super::Case;

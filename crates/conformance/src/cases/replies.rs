@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use tenure::layers::{Call, Fate, Faults};
+use tenure::testing::{Call, Fate, Faults};
 use tenure::{Claim, Client, Error, Family, Kind, LostReason, Owner};
 
 use super::Case;

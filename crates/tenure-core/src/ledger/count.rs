@@ -8,8 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{Expiry, Ledger, Now};
-use crate::backend::{CountOp, CountReply, Counter};
-use crate::{ClientId, Family, Name, OpId, Result};
+use crate::backend::{ClientId, CountOp, CountReply, Counter, Family, Name, OpId, Result};
 
 /// A number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,6 +5,7 @@
 
 mod count;
 mod expiry;
+mod memory;
 mod store;
 
 use std::collections::{HashMap, HashSet};
@@ -13,12 +14,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::{self, Counter, Mode, Released, Snapshot};
-use crate::claim::Process;
-use crate::{Claim, ClientId, Error, Family, Fence, HoldId, Kind, Name, Result};
+use crate::backend::{
+    self, Claim, ClientId, Counter, Error, Family, Fence, HoldId, Kind, Mode, Name, Process, Released,
+    Result, Snapshot,
+};
 
 pub use count::{Count, Ops};
 pub use expiry::{Expiry, Now};
+pub use memory::{Memory, MemoryStore};
 pub use store::{LedgerStore, Ledgered, Watched};
 
 /// The state of one name.

@@ -12,11 +12,9 @@ use tokio::sync::Notify;
 
 use super::{Effects, Found, Ledger, Now, Outcome};
 use crate::backend::{
-    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Signal,
-    Snapshot, Watch,
+    Attempt, Backend, Claim, ClientId, CountOp, CountReply, Counter, Finding, HoldId, Info, Interest, Name,
+    OpId, Process, Query, Released, Renewal, Result, Signal, Snapshot, Time, Watch,
 };
-use crate::claim::Process;
-use crate::{Claim, ClientId, Finding, HoldId, Name, OpId, Result, Time};
 
 /// Where ledgers are kept.
 pub trait LedgerStore: fmt::Debug + Send + Sync + 'static {

@@ -7,8 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::OpId;
-use crate::backend::{CountOp, CountReply};
+use crate::backend::{CountOp, CountReply, OpId};
 
 thread_local! {
     /// How many waiters were looked at, to find out whom a change lets in.

@@ -52,7 +52,7 @@ impl QuorumOptions {
         if self.drift.plus > LONG || self.node_timeout.is_some_and(|t| t > LONG) || *to > LONG {
             return wrong("a drift, node_timeout or retry_delay of more than a day".to_owned());
         }
-        if self.max_lease < crate::client::MIN_LEASE {
+        if self.max_lease < crate::Claim::MIN_LEASE {
             return wrong(format!("a max_lease of {:?} is too short", self.max_lease));
         }
         Ok(())

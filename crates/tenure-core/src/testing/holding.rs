@@ -34,7 +34,7 @@ pub fn assert_holds<N: AsRef<str>, F: Future>(
     async move {
         let mut block = pin!(block);
         poll_fn(|cx| {
-            let holds = client.inner.core.keeper.all();
+            let holds = client.engine.core.keeper.all();
             let held = holds.iter().any(|hold| hold.claim.name == name && hold.is_held());
             assert!(held, "a step of the block at {caller} ran while its client did not hold {name:?}");
             block.as_mut().poll(cx)

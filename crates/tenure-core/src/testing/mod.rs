@@ -45,17 +45,19 @@
 //! Leases, `max_hold` and outages go by the clock of the store. How long a call waits goes by real time, also in
 //! `try_acquire_for`: there is nothing to be gained by waiting for a clock that stands.
 //!
-//! For a network that delays, repeats and loses, put [`Faults`](crate::layers::Faults) around any store.
+//! For a network that delays, repeats and loses, put [`Faults`] around any store.
 
+mod faults;
 mod holding;
 mod switch;
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use crate::client::{Core, Inner};
+use crate::engine::core::{Core, Engine};
 use crate::{Claim, Client, HoldId, LostReason, Name, Settings};
 
+pub use faults::{Call, Fate, Faults};
 pub use holding::assert_holds;
 pub use switch::Outage;
 use switch::Switch;
@@ -69,7 +71,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 #[derive(Clone, Debug)]
 pub struct Store {
     switch: Arc<Switch>,
-    clients: Arc<Mutex<Vec<Weak<Inner>>>>,
+    clients: Arc<Mutex<Vec<Weak<Engine>>>>,
 }
 
 impl Store {
@@ -91,7 +93,7 @@ impl Store {
         let client = Client::with(self.switch.clone(), settings);
         let mut clients = self.clients.lock().unwrap();
         clients.retain(|client| client.strong_count() > 0);
-        clients.push(Arc::downgrade(&client.inner));
+        clients.push(Arc::downgrade(&client.engine));
         client
     }
 
@@ -197,7 +199,7 @@ impl Store {
 
     fn cores(&self) -> Vec<Arc<Core>> {
         let clients = self.clients.lock().unwrap();
-        clients.iter().filter_map(Weak::upgrade).map(|inner| inner.core.clone()).collect()
+        clients.iter().filter_map(Weak::upgrade).map(|engine| engine.core.clone()).collect()
     }
 
     /// Waits until the keepers of all clients have done what is due. They have threads of their own, so that waiting

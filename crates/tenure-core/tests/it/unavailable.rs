@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use tenure_core::backend::CountOp;
-use tenure_core::layers::{Call, Fate, Faults};
+use tenure_core::testing::{Call, Fate, Faults};
 use tenure_core::{Client, CountingSemaphore, Error, Lock, Memory, Result, Settings};
 use testbed::{done, until};
 use tokio::task::JoinHandle;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use tenure_core::layers::{Call, Fate, Faults};
+use tenure_core::testing::{Call, Fate, Faults};
 use tenure_core::{Client, Clock, Memory, Settings};
 use testbed::{PATIENCE, done, until, within};
 

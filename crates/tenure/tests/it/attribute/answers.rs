@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use tenure::layers::{Call, Fate, Faults};
+use tenure::testing::{Call, Fate, Faults};
 use tenure::{Client, Error, Memory, Result, distributed_lock};
 use testbed::{until, within};
 

@@ -160,7 +160,7 @@ fn before_beside_and_after_a_runtime() {
 fn a_panic_of_the_store_is_passed_on() {
     test(|_| {
         let store = Store::memory();
-        let broken = tenure::layers::Faults::new(store.backend.clone(), |_| panic!("of the store"));
+        let broken = tenure::testing::Faults::new(store.backend.clone(), |_| panic!("of the store"));
         let client = Client::new(tenure::Client::new(broken));
         assert_eq!(pair(&client).as_deref(), Some("of the store"));
         // Also where the thread belongs to a runtime.

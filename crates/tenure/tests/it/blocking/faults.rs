@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use tenure::blocking::{Client, Guard};
-use tenure::layers::{Call, Fate, Faults};
+use tenure::testing::{Call, Fate, Faults};
 use tenure::{Error, Settings};
 
 use super::bench::{Store, elsewhere, eventually, is_free, within};

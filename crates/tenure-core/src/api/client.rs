@@ -1,0 +1,184 @@
+//! The client: one store, one identity, one keeper.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::api::{CountingSemaphore, Election, Latch, Lock, RwLock, Semaphore};
+use crate::backend::{Backend, ClientId, Finding, Kind, Name, Query, Result, Snapshot};
+use crate::engine::Settings;
+use crate::engine::core::Engine;
+
+/// A connection to a store, and the maker of all templates. Cheap to clone; clones are the same client.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+/// let client = tenure_core::Client::new(tenure_core::Memory::new());
+/// let guard = client.lock("orders/42").acquire().await?;
+/// // … nobody else is here …
+/// guard.release().await?;
+/// client.close().await
+/// # }
+/// ```
+///
+/// Guards keep their client alive. A process that ends right after dropping a guard may end before the release has
+/// reached the store: release guards, or [`Client::close`] the client, where that matters.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) engine: Arc<Engine>,
+}
+
+impl Client {
+    /// A client of this store.
+    pub fn new(backend: impl Backend) -> Self {
+        Self::with(Arc::new(backend), Settings::default())
+    }
+
+    /// A client of this store with other settings.
+    pub fn with(backend: Arc<dyn Backend>, settings: Settings) -> Self {
+        Self { engine: Engine::new(backend, settings) }
+    }
+
+    /// A lock on `name`.
+    pub fn lock(&self, name: impl AsRef<str>) -> Lock {
+        Lock::new(self, Name::new(name), Kind::Lock)
+    }
+
+    /// A read/write lock on `name`.
+    pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(self, Name::new(name))
+    }
+
+    /// A semaphore with `limit` recorded, leased permits. The limit only applies if the store has none yet:
+    /// [`Semaphore::resize`] changes it.
+    pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
+        Semaphore::new(self, Name::new(name), limit)
+    }
+
+    /// A counting semaphore: a plain number without holders.
+    pub fn counting_semaphore(&self, name: impl AsRef<str>) -> CountingSemaphore {
+        CountingSemaphore::new(self, Name::new(name))
+    }
+
+    /// A count-down latch.
+    pub fn latch(&self, name: impl AsRef<str>) -> Latch {
+        Latch::new(self, Name::new(name))
+    }
+
+    /// An election.
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        Election::new(self, Name::new(name))
+    }
+
+    /// Names in use that begin with `prefix`, in order, at most `limit`.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn list(&self, prefix: impl Into<String>, limit: usize) -> Result<Vec<Snapshot>> {
+        let core = &self.engine.core;
+        core.check_open()?;
+        let prefix = prefix.into();
+        core.ask(|| core.backend.inspect(Query::Prefix { prefix: prefix.clone(), limit })).await
+    }
+
+    /// One name as it stands, `None` when it is not in use.
+    ///
+    /// # Errors
+    /// `Config` for a bad name; `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn show(&self, name: impl AsRef<str>) -> Result<Option<Snapshot>> {
+        self.engine.core.check_open()?;
+        self.engine.core.snapshot(&Name::new(name)?).await
+    }
+
+    /// Looks whether the store is set up such that promises can be kept: what is good, what is a risk, what does not
+    /// work, and what to do about it. For people, at start-up or at the command line; `tenure doctor` shows the same.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+    /// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+    /// for finding in client.diagnose().await? {
+    ///     if finding.level >= tenure_core::Level::Warning {
+    ///         eprintln!("{finding}");
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn diagnose(&self) -> Result<Vec<Finding>> {
+        let core = &self.engine.core;
+        core.check_open()?;
+        core.ask(|| core.backend.diagnose()).await
+    }
+
+    /// The store.
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.engine.core.backend
+    }
+
+    /// The identity under which this client's holds stand in the store.
+    pub fn id(&self) -> ClientId {
+        self.engine.core.id
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.engine.core.settings
+    }
+
+    /// Releases all that is held, ends all waiting, and refuses what comes after. Takes at most
+    /// [`Settings::close_timeout`]; what could not be released by then ends with its lease. Where holds live as long as a
+    /// session, that is closed, too, unless another client of the same store, or a detached guard, still
+    /// holds something.
+    ///
+    /// On a quorum every server that answers has confirmed by then that it let go. One that does not answer has been
+    /// told, and is not waited for.
+    ///
+    /// # Errors
+    /// `Several` with one `Unknown` per name that could not be released in time.
+    pub async fn close(&self) -> Result<()> {
+        self.engine.core.close().await
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.engine.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Deadlocks, Memory, Owner};
+
+    /// Nothing of what is over stays in memory.
+    #[tokio::test]
+    async fn maps_are_empty_when_all_is_over() {
+        let settings = Settings { deadlocks: Deadlocks::Report, ..Settings::default() };
+        let client = Client::with(Arc::new(Memory::new()), settings);
+        let core = client.engine.core.clone();
+        let held = client.lock("x").acquire().await.unwrap();
+        for i in 0..50 {
+            let (me, wait) = (Owner::new(), Duration::from_millis(1));
+            let lock = client.lock(format!("x{}", i % 3)).owner(&me);
+            let (a, b) = (lock.acquire().await.unwrap(), lock.acquire().await.unwrap());
+            assert!(client.lock("x").owner(&me).try_acquire_for(wait).await.unwrap().is_none());
+            drop(a);
+            b.release().await.unwrap();
+        }
+        let seats = client.counting_semaphore("seats");
+        assert!(!seats.try_acquire_for(1, Duration::from_millis(1)).await.unwrap());
+        held.release().await.unwrap();
+        client.close().await.unwrap();
+        while !core.gates.names().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(
+            (core.slots.len(), core.keeper.all().len(), core.waits.len(), core.ops.in_flight()),
+            (0, 0, 0, 0)
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! The counting semaphore: a plain number without holders. What is taken stays taken until someone gives it back.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::api::Client;
+use crate::backend::{CountOp, CountReply, Counter, Error, Family, Name, Result};
+use crate::engine::acquire::Wait;
+use crate::engine::core::Core;
+use crate::engine::count;
+use crate::engine::ops::Op;
+use crate::engine::signs::{self, Asking, Outcome, Sort};
+
+/// A counting semaphore: a shared number of permits, not tied to whoever took them (Redisson's `RSemaphore`).
+///
+/// A process that dies with permits taken does not give them back: use [`crate::Semaphore`] unless that is wanted.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+/// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+/// let seats = client.counting_semaphore("seats");
+/// seats.try_set(10).await?;
+/// seats.acquire(3).await?;
+/// assert_eq!(seats.available().await?, 7);
+/// seats.release(3).await?;
+/// # assert_eq!(seats.available().await?, 10); Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct CountingSemaphore {
+    client: Client,
+    name: Result<Name>,
+}
+
+impl CountingSemaphore {
+    pub(crate) fn new(client: &Client, name: Result<Name>) -> Self {
+        Self { client: client.clone(), name }
+    }
+
+    fn parts(&self) -> Result<(&Arc<Core>, &Name)> {
+        let core = &self.client.engine.core;
+        core.check_open()?;
+        core.backend.info().require(Family::Count)?;
+        Ok((core, self.name.as_ref().map_err(Clone::clone)?))
+    }
+
+    async fn change(&self, op: CountOp) -> Result<CountReply> {
+        let (core, name) = self.parts()?;
+        core.change(name, Counter::Semaphore, op).await
+    }
+
+    /// Sets the number of permits if there is none yet. Whether it did.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer; `Config` for a bad or otherwise used name.
+    pub async fn try_set(&self, permits: u64) -> Result<bool> {
+        Ok(self.change(CountOp::Init(permits)).await?.applied)
+    }
+
+    /// Takes `n` permits, waiting as long as it takes.
+    ///
+    /// # Errors
+    /// As [`CountingSemaphore::try_set`].
+    ///
+    /// # Cancel safety
+    /// Safe: permits taken for a dropped future are given back.
+    pub async fn acquire(&self, n: u64) -> Result<()> {
+        self.take(n, Wait::Forever).await.map(drop)
+    }
+
+    /// Takes `n` permits if they are there. Whether it did.
+    ///
+    /// # Errors
+    /// As [`CountingSemaphore::try_set`].
+    ///
+    /// # Cancel safety
+    /// Safe: permits taken for a dropped future are given back.
+    pub async fn try_acquire(&self, n: u64) -> Result<bool> {
+        self.take(n, Wait::No).await
+    }
+
+    /// Takes `n` permits, waiting for at most `wait`. Whether it did.
+    ///
+    /// # Errors
+    /// As [`CountingSemaphore::try_set`].
+    ///
+    /// # Cancel safety
+    /// Safe: permits taken for a dropped future are given back.
+    pub async fn try_acquire_for(&self, n: u64, wait: Duration) -> Result<bool> {
+        self.take(n, Wait::For(wait)).await
+    }
+
+    /// Gives `n` permits back; makes the semaphore if there is none.
+    ///
+    /// # Errors
+    /// As [`CountingSemaphore::try_set`].
+    ///
+    /// # Cancel safety
+    /// Once begun it happens, also when the future is dropped.
+    pub async fn release(&self, n: u64) -> Result<()> {
+        let n = i64::try_from(n).map_err(|_| Error::Config(format!("{n} permits are too many")))?;
+        self.change(CountOp::Add(n)).await.map(drop)
+    }
+
+    /// Adds to the number of permits, or takes away from it; it may become negative.
+    ///
+    /// # Errors
+    /// As [`CountingSemaphore::try_set`].
+    pub async fn add(&self, n: i64) -> Result<()> {
+        self.change(CountOp::Add(n)).await.map(drop)
+    }
+
+    /// Takes all permits that are there, and says how many.
+    ///
+    /// # Errors
+    /// As [`CountingSemaphore::try_set`].
+    pub async fn drain(&self) -> Result<u64> {
+        let reply = self.change(CountOp::Drain).await?;
+        Ok(if reply.applied { reply.before.unwrap_or(0).max(0) as u64 } else { 0 })
+    }
+
+    /// How many permits are there; 0 when the semaphore does not exist.
+    ///
+    /// # Errors
+    /// As [`CountingSemaphore::try_set`].
+    pub async fn available(&self) -> Result<i64> {
+        let (core, name) = self.parts()?;
+        Ok(core.count(name, Counter::Semaphore, CountOp::Get, &Op::new(core)).await?.after.unwrap_or(0))
+    }
+
+    /// Removes the semaphore. Whether there was one.
+    ///
+    /// # Errors
+    /// As [`CountingSemaphore::try_set`].
+    pub async fn delete(&self) -> Result<bool> {
+        Ok(self.change(CountOp::Delete).await?.applied)
+    }
+
+    async fn take(&self, n: u64, wait: Wait) -> Result<bool> {
+        let (core, name) = self.parts()?;
+        let mut asking = Asking::begin(core, Sort::Count, name, None);
+        let got =
+            signs::inside(asking.span(), pin!(count::take(&self.client.engine, name, n, wait, &asking)))
+                .await;
+        asking.end(match &got {
+            Ok(true) => Outcome::Acquired(None),
+            Ok(false) if wait == Wait::No => Outcome::Busy,
+            Ok(false) => Outcome::TimedOut,
+            Err(error) => Outcome::Failed(error),
+        });
+        got
+    }
+}

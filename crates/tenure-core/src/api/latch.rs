@@ -1,0 +1,184 @@
+//! The count-down latch: opens when its count reaches zero, and wakes all who wait.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::api::Client;
+use crate::backend::{CountOp, CountReply, Counter, Error, Family, Interest, Name, Result, Signal};
+use crate::engine::core::Core;
+use crate::engine::ops::Op;
+
+/// A count-down latch (Redisson's `RCountDownLatch`). One that is absent is open; deleting it opens it too.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+/// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+/// let ready = client.latch("ready");
+/// ready.try_set_count(2).await?;
+/// let (waits, _, _) = tokio::join!(ready.wait(), ready.count_down(), ready.count_down());
+/// # waits }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Latch {
+    client: Client,
+    name: Result<Name>,
+}
+
+impl Latch {
+    pub(crate) fn new(client: &Client, name: Result<Name>) -> Self {
+        Self { client: client.clone(), name }
+    }
+
+    fn parts(&self) -> Result<(&Arc<Core>, &Name)> {
+        let core = &self.client.engine.core;
+        core.check_open()?;
+        core.backend.info().require(Family::Latch)?;
+        Ok((core, self.name.as_ref().map_err(Clone::clone)?))
+    }
+
+    async fn change(&self, op: CountOp) -> Result<CountReply> {
+        let (core, name) = self.parts()?;
+        core.change(name, Counter::Latch, op).await
+    }
+
+    async fn get(&self) -> Result<CountReply> {
+        let (core, name) = self.parts()?;
+        core.count(name, Counter::Latch, CountOp::Get, &Op::new(core)).await
+    }
+
+    /// Sets the count if the latch is open. Whether it did.
+    ///
+    /// # Errors
+    /// `Config` for a count of 0; `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn try_set_count(&self, count: u64) -> Result<bool> {
+        if count == 0 {
+            return Err(Error::Config("a latch with a count of 0 is open already: set 1 at least".into()));
+        }
+        Ok(self.change(CountOp::Init(count)).await?.applied)
+    }
+
+    /// Counts down by one. At zero the latch opens, and is gone. Does nothing when it is open.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer.
+    ///
+    /// # Cancel safety
+    /// Once begun it happens, and happens once, also when the future is dropped.
+    pub async fn count_down(&self) -> Result<()> {
+        self.change(CountOp::Add(-1)).await.map(drop)
+    }
+
+    /// The count; 0 when it is open.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn count(&self) -> Result<u64> {
+        Ok(self.get().await?.after.unwrap_or(0).max(0) as u64)
+    }
+
+    /// Removes the latch, which opens it. Whether there was one.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn delete(&self) -> Result<bool> {
+        Ok(self.change(CountOp::Delete).await?.applied)
+    }
+
+    /// Waits until it opens. Once it opened, a count set anew does not matter.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer for longer than the settings bear.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn wait(&self) -> Result<()> {
+        self.wait_until(None).await.map(drop)
+    }
+
+    /// Waits for at most `wait`. Whether it opened.
+    ///
+    /// # Errors
+    /// As [`Latch::wait`].
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn wait_for(&self, wait: Duration) -> Result<bool> {
+        self.wait_until(Instant::now().checked_add(wait)).await
+    }
+
+    async fn wait_until(&self, deadline: Option<Instant>) -> Result<bool> {
+        let (core, name) = self.parts()?;
+        let (core, name, latch) = (core.clone(), name.clone(), self.clone());
+        // On the worker's runtime: its timers run whatever the caller's runtime is.
+        let mut waiting = JoinSet::new();
+        let runtime = core.runtime()?.clone();
+        waiting.spawn_on(
+            async move {
+                // Until it has answered, nobody knows whether the latch is open.
+                let failure = Mutex::new(Some(core.out_of_time(format_args!("wait for {name}"))));
+                let opens = async {
+                    tokio::select! {
+                        opened = latch.opens(&core, &name, &failure) => opened,
+                        closed = core.until_closed() => Err(closed),
+                    }
+                };
+                match deadline {
+                    Some(at) => match tokio::time::timeout_at(at, opens).await {
+                        Ok(opened) => opened,
+                        Err(_) => failure.lock().unwrap().take().map_or(Ok(false), Err),
+                    },
+                    None => opens.await,
+                }
+            },
+            &runtime,
+        );
+        // Dropped with the caller, the set ends the task.
+        waiting.join_next().await.and_then(std::result::Result::ok).unwrap_or(Err(Error::Closed))
+    }
+
+    /// Whether it opens. `failure` is why the store did not answer last, if it did not.
+    async fn opens(&self, core: &Arc<Core>, name: &Name, failure: &Mutex<Option<Error>>) -> Result<bool> {
+        let outage = core.settings.outage;
+        let watches = || {
+            core.retry(outage, async || {
+                let interest = Interest::Count(core.id, Counter::Latch);
+                core.backend.watch(name, interest).await.inspect_err(|error| note(failure, Some(error)))
+            })
+        };
+        let looks = || {
+            core.retry(outage, async || {
+                let id = Op::new(core);
+                let answer = core.backend.count(name, Counter::Latch, CountOp::Get, id.id()).await;
+                note(failure, answer.as_ref().err());
+                answer
+            })
+        };
+        let mut watch = watches().await?;
+        let first = looks().await?;
+        if first.after.is_none() {
+            return Ok(true);
+        }
+        loop {
+            core.check_open()?;
+            match tokio::time::timeout(core.poll(), watch.signal()).await {
+                Ok(Signal::Open) => return Ok(true),
+                Ok(Signal::Changed) => {}
+                // Those who count in another process may have forgotten this watcher: watch anew before the look.
+                Err(_) => watch = watches().await?,
+            }
+            let now = looks().await?;
+            // Another latch of the same name: the one that was waited for has opened.
+            let another = now.born != first.born && now.born != 0 && first.born != 0;
+            if now.after.is_none() || another {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+fn note(failure: &Mutex<Option<Error>>, error: Option<&Error>) {
+    *failure.lock().unwrap() = error.cloned();
+}

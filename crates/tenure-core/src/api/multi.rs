@@ -1,0 +1,323 @@
+//! Several locks, all or nothing. Never waits while holding: it waits for one, tries the rest, and when one is busy
+//! gives all back and waits for that one first. So no order is needed, across any stores and processes.
+
+use std::collections::HashSet;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use crate::api::guard::while_held;
+use crate::api::{Guard, Lock};
+use crate::backend::{Error, Fence, Lost, Name, Result};
+use crate::engine::acquire::Wait;
+use crate::engine::core::Core;
+use crate::engine::unanswered::{Unanswered, Undo};
+
+/// Several locks as one: any kinds, from one client or several.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+/// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+/// let both = tenure_core::multi([client.lock("from"), client.lock("to")]);
+/// let guard = both.acquire().await?;
+/// assert_eq!(guard.fences().len(), 2);
+/// guard.release().await
+/// # }
+/// ```
+pub fn multi(locks: impl IntoIterator<Item = Lock>) -> MultiLock {
+    MultiLock { locks: locks.into_iter().collect() }
+}
+
+/// See [`multi`].
+#[derive(Clone, Debug)]
+#[must_use = "a template does nothing until it is acquired"]
+pub struct MultiLock {
+    locks: Vec<Lock>,
+}
+
+impl MultiLock {
+    /// Waits until all are held.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`]; what was taken before is given back. `Config` when there is none, or one name twice.
+    ///
+    /// # Cancel safety
+    /// Safe: dropping the future leaves nothing behind.
+    pub async fn acquire(&self) -> Result<MultiGuard> {
+        loop {
+            if let Some(guard) = self.take(None).await? {
+                return Ok(guard);
+            }
+        }
+    }
+
+    /// Takes all if all are free.
+    ///
+    /// # Errors
+    /// As [`MultiLock::acquire`].
+    ///
+    /// # Cancel safety
+    /// Safe: dropping the future leaves nothing behind.
+    pub async fn try_acquire(&self) -> Result<Option<MultiGuard>> {
+        self.check()?;
+        loop {
+            match self.complete(None, None).await? {
+                Round::All(guard) => return Ok(Some(guard)),
+                Round::Busy(_) => return Ok(None),
+                Round::Over { member, .. } => return Err(self.too_slow(member)),
+                Round::Left => {}
+            }
+        }
+    }
+
+    /// Waits for at most `wait` until all are held.
+    ///
+    /// # Errors
+    /// As [`MultiLock::acquire`].
+    ///
+    /// # Cancel safety
+    /// Safe: dropping the future leaves nothing behind.
+    pub async fn try_acquire_for(&self, wait: Duration) -> Result<Option<MultiGuard>> {
+        self.take(Instant::now().checked_add(wait)).await
+    }
+
+    async fn take(&self, deadline: Option<Instant>) -> Result<Option<MultiGuard>> {
+        self.check()?;
+        let mut busy = 0;
+        let mut over = 0;
+        let mut pause = Duration::from_millis(1);
+        loop {
+            let waited = match deadline {
+                None => Some(self.locks[busy].acquire().await?),
+                Some(at) => {
+                    let left = at.saturating_duration_since(Instant::now());
+                    self.locks[busy].try_acquire_for(left).await?
+                }
+            };
+            let Some(first) = waited else { return Ok(None) };
+            match self.complete(Some((busy, first)), deadline).await? {
+                Round::All(guard) => return Ok(Some(guard)),
+                Round::Busy(other) => (busy, over) = (other, 0),
+                // Begun with the one that took longest, the others may last until the end.
+                Round::Over { slowest, .. } if over < ROUNDS => (busy, over) = (slowest, over + 1),
+                Round::Over { member, .. } => return Err(self.too_slow(member)),
+                Round::Left => {}
+            }
+            if deadline.is_some_and(|at| at <= Instant::now()) {
+                return Ok(None);
+            }
+            // Two who take each other's locks in turns would meet again and again.
+            let random = RandomState::new().build_hasher().finish();
+            self.locks[busy].request.core().sleep(pause.mul_f64((random % 1000) as f64 / 1000.0)).await?;
+            pause = (pause * 2).min(Duration::from_millis(50));
+        }
+    }
+
+    /// Takes the rest, beside the one that was waited for. What it has meanwhile is renewed: if nobody polls it any
+    /// more, all of it is given back.
+    async fn complete(&self, first: Option<(usize, Guard)>, deadline: Option<Instant>) -> Result<Round> {
+        let held = first.as_ref().map(|(i, _)| *i);
+        let basket = Basket(Arc::new(Mutex::new(first.into_iter().collect())));
+        let patience = self.locks.iter().map(|l| l.request.patience()).min().unwrap_or_default();
+        let mut round = Unanswered::new(self.locks[0].request.core(), &basket);
+        let Some(tried) = round.run(patience, self.try_others(held, deadline, &basket)).await else {
+            return Ok(Round::Left);
+        };
+        let Others { busy, slowest } = tried?;
+        round.keep();
+        let guards = basket.take();
+        if let Some(other) = busy {
+            give_back(guards).await;
+            return Ok(Round::Busy(other));
+        }
+        // The first may have ended while the others were taken.
+        let over = guards.iter().find(|(_, guard)| !guard.is_held()).map(|(i, _)| *i);
+        if let Some(member) = over {
+            give_back(guards).await;
+            return Ok(Round::Over { member, slowest });
+        }
+        Ok(Round::All(in_order(guards)))
+    }
+
+    async fn try_others(
+        &self,
+        held: Option<usize>,
+        deadline: Option<Instant>,
+        basket: &Basket,
+    ) -> Result<Others> {
+        let mut slowest = (Duration::ZERO, 0);
+        for (i, lock) in self.locks.iter().enumerate().filter(|(i, _)| Some(*i) != held) {
+            let asked = Instant::now();
+            match lock.take_by(Wait::No, deadline).await? {
+                Some(guard) => basket.lock().push((i, guard)),
+                None => {
+                    self.not_our_own(lock, basket).await?;
+                    return Ok(Others { busy: Some(i), slowest: i });
+                }
+            }
+            slowest = slowest.max((asked.elapsed(), i));
+        }
+        Ok(Others { busy: None, slowest: slowest.1 })
+    }
+
+    /// The lease of a member ended before all others were taken.
+    fn too_slow(&self, member: usize) -> Error {
+        let lock = &self.locks[member];
+        let name = lock.name().map_or_else(|_| String::new(), ToString::to_string);
+        let others = "its lease ended before the others were taken: give it a longer one";
+        lock.request.core().backend.info().unavailable(format!("acquire {name} with others"), others)
+    }
+
+    /// Two clients of one store cannot be told from clients of two, until one is in the other's way.
+    async fn not_our_own(&self, busy: &Lock, basket: &Basket) -> Result<()> {
+        let name = busy.name()?;
+        let same: Vec<_> =
+            basket.lock().iter().filter(|(_, g)| g.name() == name).map(|(_, g)| Some(g.id())).collect();
+        if !same.is_empty() && busy.holders().await?.iter().any(|h| same.contains(&h.hold_id())) {
+            return Err(twice(name));
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.locks.is_empty() {
+            return Err(Error::Config("a multi-lock needs at least one lock".into()));
+        }
+        let mut seen = HashSet::new();
+        for lock in &self.locks {
+            let name = lock.name()?;
+            let store = Arc::as_ptr(&lock.request.core().backend).cast::<()>();
+            if !seen.insert((store, name)) {
+                return Err(twice(name));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many rounds may end because a lease did, before that is an error: a store that is slow for a moment is no reason.
+const ROUNDS: u32 = 3;
+
+/// How a round ended.
+enum Round {
+    All(MultiGuard),
+    /// This one is busy, and nothing is held.
+    Busy(usize),
+    /// A member ended before all were taken, and nothing is held.
+    Over {
+        member: usize,
+        slowest: usize,
+    },
+    /// Nobody polled it, and nothing is held: begin anew.
+    Left,
+}
+
+/// What came of trying the others.
+struct Others {
+    busy: Option<usize>,
+    /// The one that took longest.
+    slowest: usize,
+}
+
+/// What a round has so far, where the keeper can get at it.
+#[derive(Clone)]
+struct Basket(Arc<Mutex<Vec<(usize, Guard)>>>);
+
+impl Basket {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(usize, Guard)>> {
+        self.0.lock().unwrap()
+    }
+
+    fn take(&self) -> Vec<(usize, Guard)> {
+        std::mem::take(&mut *self.lock())
+    }
+}
+
+impl Undo for Basket {
+    fn undo(self, _: &Arc<Core>) {
+        drop(self.take());
+    }
+}
+
+fn twice(name: &Name) -> Error {
+    Error::Config(format!("a multi-lock cannot have {name} twice: it would wait for itself"))
+}
+
+fn in_order(mut guards: Vec<(usize, Guard)>) -> MultiGuard {
+    guards.sort_by_key(|(i, _)| *i);
+    MultiGuard { guards: guards.into_iter().map(|(_, guard)| guard).collect() }
+}
+
+/// Gives back what was taken, all at once: none is renewed from the first poll on. What fails is finished in the
+/// background.
+async fn give_back(guards: Vec<(usize, Guard)>) {
+    join_all(guards.into_iter().map(|(_, guard)| guard.release())).await;
+}
+
+/// Several holds as one.
+#[derive(Debug)]
+#[must_use = "dropping a guard releases what it holds"]
+pub struct MultiGuard {
+    guards: Vec<Guard>,
+}
+
+impl MultiGuard {
+    /// The guards, in the order of the locks.
+    pub fn guards(&self) -> &[Guard] {
+        &self.guards
+    }
+
+    /// The fence of each lock.
+    pub fn fences(&self) -> Vec<(&Name, Option<Fence>)> {
+        self.guards.iter().map(|g| (g.name(), g.fence())).collect()
+    }
+
+    /// Whether all are certain to be held at this moment.
+    pub fn is_held(&self) -> bool {
+        self.guards.iter().all(Guard::is_held)
+    }
+
+    /// For how long all are certain to be held.
+    pub fn remaining(&self) -> Duration {
+        self.guards.iter().map(Guard::remaining).min().unwrap_or_default()
+    }
+
+    /// Waits until one of them is lost.
+    ///
+    /// # Cancel safety
+    /// Safe: call it again.
+    pub async fn lost(&self) -> Lost {
+        let each = self.guards.iter().map(|g| Box::pin(g.lost()));
+        futures_util::future::select_all(each).await.0
+    }
+
+    /// Runs `work` as long as all are held, and drops it when one is lost.
+    ///
+    /// # Errors
+    /// `Lost` when one was lost before the work was done.
+    pub async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
+        while_held(work, self.lost(), || self.guards.iter().find_map(|g| g.hold().lost())).await
+    }
+
+    /// Releases all, also when one fails.
+    ///
+    /// # Errors
+    /// The one error there was, or `Several`.
+    ///
+    /// # Cancel safety
+    /// Dropping the future keeps nothing: what is left is released in the background.
+    pub async fn release(self) -> Result<()> {
+        // All at once: those whose turn would come later would be renewed until then.
+        let released = join_all(self.guards.into_iter().map(Guard::release)).await;
+        let mut errors: Vec<Error> = released.into_iter().filter_map(Result::err).collect();
+        match errors.len() {
+            0 => Ok(()),
+            1 => Err(errors.remove(0)),
+            _ => Err(Error::Several(errors)),
+        }
+    }
+}

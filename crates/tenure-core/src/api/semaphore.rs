@@ -1,0 +1,215 @@
+//! The semaphore with recorded permits: each is a hold with a lease, so a dead holder's permits come back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::api::{Client, Guard, Lock};
+use crate::backend::{Claim, CountOp, Counter, Error, HoldId, Holder, Kind, Name, Renewal, Result, Waiter};
+use crate::engine::ops::Op;
+
+/// A semaphore of recorded, leased permits (Redisson's `PermitExpirableSemaphore`).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+/// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+/// let connections = client.semaphore("db", 10);
+/// let three = connections.acquire_many(3).await?;
+/// assert_eq!(connections.available().await?, 7);
+/// three.release().await?;
+/// # assert_eq!(connections.available().await?, 10); Ok(()) }
+/// ```
+///
+/// Permits go to whoever asks first after a release; inside one process those who wait are served in order. A size
+/// given here only applies if the store has none yet.
+#[derive(Clone, Debug)]
+#[must_use = "a template does nothing until it is acquired"]
+pub struct Semaphore {
+    client: Client,
+    name: Result<Name>,
+    limit: u32,
+}
+
+impl Semaphore {
+    pub(crate) fn new(client: &Client, name: Result<Name>, limit: u32) -> Self {
+        Self { client: client.clone(), name, limit }
+    }
+
+    /// `n` permits as a template, for options such as [`Lock::lease`].
+    pub fn permits(&self, n: u32) -> Lock {
+        let name = match &self.name {
+            Ok(name) if n == 0 => {
+                Err(Error::Config(format!("{name}: at least one permit must be asked for")))
+            }
+            Ok(name) if self.limit == 0 => {
+                Err(Error::Config(format!("{name}: a semaphore of no permits admits nobody")))
+            }
+            Ok(name) if n > self.limit => Err(Error::Config(format!(
+                "{name}: {n} permits were asked for, but the semaphore has {}",
+                self.limit
+            ))),
+            name => name.clone(),
+        };
+        Lock::new(&self.client, name, Kind::Permit { n, limit: self.limit })
+    }
+
+    /// Waits for one permit.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`].
+    ///
+    /// # Cancel safety
+    /// Safe: dropping the future leaves nothing behind.
+    pub async fn acquire(&self) -> Result<Guard> {
+        self.permits(1).acquire().await
+    }
+
+    /// Waits for `n` permits, all at once, under one guard.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`]; `Config` when `n` is 0, or more than the size given or stored, also when the size is made
+    /// smaller while it waits.
+    ///
+    /// # Cancel safety
+    /// Safe: dropping the future leaves nothing behind.
+    pub async fn acquire_many(&self, n: u32) -> Result<Guard> {
+        self.permits(n).acquire().await
+    }
+
+    /// Takes one permit if one is free.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`].
+    ///
+    /// # Cancel safety
+    /// Safe: dropping the future leaves nothing behind.
+    pub async fn try_acquire(&self) -> Result<Option<Guard>> {
+        self.permits(1).try_acquire().await
+    }
+
+    /// Takes `n` permits if that many are free.
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire_many`].
+    ///
+    /// # Cancel safety
+    /// Safe: dropping the future leaves nothing behind.
+    pub async fn try_acquire_many(&self, n: u32) -> Result<Option<Guard>> {
+        self.permits(n).try_acquire().await
+    }
+
+    /// Waits for one permit for at most `wait`.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`].
+    ///
+    /// # Cancel safety
+    /// Safe: dropping the future leaves nothing behind.
+    pub async fn try_acquire_for(&self, wait: Duration) -> Result<Option<Guard>> {
+        self.permits(1).try_acquire_for(wait).await
+    }
+
+    /// How many permits are free: negative when it was made smaller than what is in use.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn available(&self) -> Result<i64> {
+        let core = &self.client.engine.core;
+        core.check_open()?;
+        let seen = core.snapshot(self.name.as_ref().map_err(Clone::clone)?).await?;
+        Ok(seen.map_or(i64::from(self.limit), |s| match (s.size, s.count) {
+            // Made by another library, and not in use: the store cannot tell it from a plain number of free permits.
+            (None, Some(free)) => free,
+            (size, _) => {
+                let used: i64 = s.holders.iter().map(|h| i64::from(h.holds)).sum();
+                i64::from(size.unwrap_or(self.limit)) - used
+            }
+        }))
+    }
+
+    /// Changes the size. Permits in use stay in use: made smaller, no more are given until enough came back, and whoever
+    /// waits for more than the new size gets `Config`.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer; `Config` when the name is used as something else.
+    pub async fn resize(&self, size: u32) -> Result<()> {
+        self.size(CountOp::Set(u64::from(size))).await.map(drop)
+    }
+
+    /// Forgets the stored size, so that the next one given applies. Permits in use stay in use.
+    ///
+    /// # Errors
+    /// As [`Semaphore::resize`].
+    pub async fn forget_size(&self) -> Result<bool> {
+        Ok(self.size(CountOp::Delete).await?.applied)
+    }
+
+    async fn size(&self, op: CountOp) -> Result<crate::backend::CountReply> {
+        let core = &self.client.engine.core;
+        core.check_open()?;
+        core.backend.info().require(crate::backend::Family::Permit)?;
+        core.count(self.name.as_ref().map_err(Clone::clone)?, Counter::Size, op, &Op::new(core)).await
+    }
+
+    /// Releases the permits of a hold by its id, from anywhere. `false` when there are none.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn release_by(&self, id: HoldId) -> Result<bool> {
+        self.permits(1).release_by(id).await
+    }
+
+    /// Renews the permits of a hold by its id for `lease` from now; never shortens. `false` when there are none.
+    ///
+    /// # Errors
+    /// `Unsupported` where holds live as long as a session; `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn renew_by(&self, id: HoldId, lease: Duration) -> Result<bool> {
+        let core = &self.client.engine.core;
+        core.check_open()?;
+        let name = self.name.as_ref().map_err(Clone::clone)?;
+        core.backend.info().require_lease(name)?;
+        let claim = Claim { lease, ..Claim::of(id, name.clone(), Kind::Permit { n: 1, limit: self.limit }) };
+        let claims = [Arc::new(claim)];
+        let answers = core.ask(|| core.backend.renew(&claims)).await?;
+        Ok(matches!(answers.first(), Some(Renewal::Held { .. })))
+    }
+
+    /// Whether any permit is in use.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn is_locked(&self) -> Result<bool> {
+        self.permits(1).is_locked().await
+    }
+
+    /// Who holds permits.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn holders(&self) -> Result<Vec<Holder>> {
+        self.permits(1).holders().await
+    }
+
+    /// The first who holds permits.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn holder(&self) -> Result<Option<Holder>> {
+        self.permits(1).holder().await
+    }
+
+    /// Who waits for permits: one per process.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn waiters(&self) -> Result<Vec<Waiter>> {
+        self.permits(1).waiters().await
+    }
+
+    /// Takes the permits from all who hold some.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the store does not answer.
+    pub async fn force_release(&self) -> Result<bool> {
+        self.permits(1).force_release().await
+    }
+}

@@ -1,0 +1,557 @@
+//! From a request to an entry: the first attempt, in the caller's task. Whoever finds it busy waits in the driver.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::backend::{Attempt, Claim, Durability, Error, Fence, Kind, Name, Owner, Result, Time};
+use crate::engine::Settings;
+use crate::engine::core::{Core, Engine};
+use crate::engine::entry::Entry;
+use crate::engine::flow::{Caller, Flow};
+use crate::engine::gate::{self, Waiter, Want};
+use crate::engine::hold::{Hold, Terms};
+use crate::engine::mailbox::Grant;
+use crate::engine::reentry::{Slot, SlotUse};
+use crate::engine::signs::Asking;
+use crate::engine::unanswered::{Unanswered, Undo};
+
+/// What a template says: a name, a kind and options. No I/O.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) name: Result<Name>,
+    pub(crate) kind: Kind,
+    pub(crate) lease: Option<Duration>,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) owner: Option<Owner>,
+    pub(crate) note: Option<Arc<str>>,
+    pub(crate) durability: Option<Durability>,
+    pub(crate) token: Option<Arc<str>>,
+}
+
+/// How long to wait.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Wait {
+    No,
+    Forever,
+    For(Duration),
+}
+
+impl Wait {
+    fn as_duration(self) -> Option<Duration> {
+        match self {
+            Self::No => None,
+            Self::Forever => Some(Duration::MAX),
+            Self::For(d) => Some(d),
+        }
+    }
+
+    pub(crate) fn deadline(self) -> Option<Instant> {
+        match self {
+            Self::For(d) => Instant::now().checked_add(d),
+            _ => None,
+        }
+    }
+
+    /// Until when the call must have an answer of the store: one that does not wait takes as long as a call may, one that
+    /// waits bears a store that fails for as long as that is borne, and neither goes on past its deadline.
+    pub(crate) fn limit(self, deadline: Option<Instant>, settings: &Settings) -> Limit {
+        let now = Instant::now();
+        let patience = if self == Self::No { settings.call_timeout } else { settings.outage };
+        let end = deadline.map_or(now + patience, |at| at.min(now + patience).max(now + settings.answer()));
+        Limit { end, cut: deadline.map(|_| end) }
+    }
+}
+
+/// Until when the store must have answered.
+#[derive(Clone, Copy)]
+pub(crate) struct Limit {
+    /// Nothing is begun after it.
+    pub(crate) end: Instant,
+    /// When a request is not waited for any more, where the caller has named a time. Else it has the time that the store
+    /// gives each request.
+    pub(crate) cut: Option<Instant>,
+}
+
+impl Limit {
+    /// For somebody who waits for others, too.
+    pub(crate) fn within(time: Duration) -> Self {
+        let end = Instant::now() + time;
+        Self { end, cut: Some(end) }
+    }
+}
+
+/// What became of one attempt.
+pub(crate) enum Tried {
+    Granted(Entry),
+    /// Others are in the way. `doubtful`: an earlier one under the same id was not answered, and may still come.
+    Busy {
+        doubtful: bool,
+        /// Its position in the store's queue, if it has one.
+        position: Option<u64>,
+    },
+    /// Nobody polled it, and it was undone: begin anew.
+    Revoked,
+}
+
+impl Request {
+    pub(crate) fn new(engine: &Arc<Engine>, name: Result<Name>, kind: Kind) -> Self {
+        Self {
+            engine: engine.clone(),
+            name,
+            kind,
+            lease: None,
+            max_hold: None,
+            owner: None,
+            note: None,
+            durability: None,
+            token: None,
+        }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.engine.core
+    }
+
+    pub(crate) fn name(&self) -> Result<&Name> {
+        self.name.as_ref().map_err(Clone::clone)
+    }
+
+    fn owner(&self) -> Option<u64> {
+        if !self.kind.is_reentrant() {
+            return None;
+        }
+        self.owner.as_ref().map(Owner::id).or_else(Owner::ambient)
+    }
+
+    fn terms(&self) -> Result<Terms> {
+        let settings = &self.core().settings;
+        let lease = self.lease.unwrap_or(settings.lease);
+        if lease < Claim::MIN_LEASE {
+            let min = Claim::MIN_LEASE;
+            return Err(Error::Config(format!("a lease of {lease:?} is too short: {min:?} at least")));
+        }
+        let durability = self.durability.unwrap_or(settings.durability);
+        Ok(Terms { lease, renewed: self.lease.is_none(), max_hold: self.max_hold, durability })
+    }
+
+    /// How long what it is granted may lie uncollected.
+    pub(crate) fn patience(&self) -> Duration {
+        self.core().patience(self.lease.unwrap_or(Duration::MAX))
+    }
+
+    fn claim(&self, name: &Name, kind: Kind, terms: Terms, wait: Option<Duration>) -> Arc<Claim> {
+        let core = self.core();
+        Arc::new(Claim {
+            id: core.fresh_id(),
+            name: name.clone(),
+            kind,
+            holds: 1,
+            lease: terms.lease,
+            wait,
+            stamp: core.stamp(kind),
+            durability: terms.durability,
+            note: self.note.clone(),
+            token: self.token.clone(),
+        })
+    }
+
+    /// From here on those who watch see that it is asked for.
+    pub(crate) fn ask(&self) -> Result<Asking<'_>> {
+        let core = self.core();
+        core.check_open()?;
+        Ok(Asking::begin(core, self.kind.into(), self.name()?, self.owner()))
+    }
+
+    /// The one way in. `None`: busy, or the time to wait is over. Every step that is made before the store has answered
+    /// ends with one limit, by `by` if that is sooner; an answer that has not come until then is an error, and not *busy*.
+    pub(crate) async fn acquire(
+        &self,
+        wait: Wait,
+        by: Option<Instant>,
+        asking: &Asking<'_>,
+    ) -> Result<Option<Entry>> {
+        let core = self.core();
+        let (name, owner) = (asking.name, asking.owner);
+        let terms = self.terms()?;
+        core.backend.info().require(self.kind.family())?;
+        core.backend.info().require_durability(terms.durability)?;
+        if let Some(token) = &self.token {
+            core.backend.info().require_token(token)?;
+        }
+        core.ensure_threads()?;
+        let deadline = wait.deadline();
+        let waits = wait.as_duration();
+        // Only the queued kinds take a place at once; of the others one per process does, in the driver.
+        let place = waits.filter(|_| self.kind.is_queued());
+        let caller = Caller { owner, flow: Flow::current(&core.settings), tally: &asking.tally };
+        let mut heard = true;
+        let (mut claim, doubtful, mut position) = loop {
+            // Anew for an attempt that was left alone and begins anew.
+            let limit = wait.limit(deadline.or(by), &core.settings);
+            core.settle(name, limit.end).await;
+            core.check_open()?;
+            let claim = self.claim(name, self.kind, terms, place);
+            let tried = match owner {
+                None => first(&self.engine, &claim, terms, caller, limit).await,
+                Some(owner) => enter_or_first(&self.engine, &claim, terms, owner, caller, limit).await,
+            };
+            match tried {
+                Ok(Tried::Granted(entry)) => return Ok(Some(entry)),
+                Ok(Tried::Busy { doubtful, position }) => break (claim, doubtful, position),
+                Ok(Tried::Revoked) => {}
+                // The store is not ready, and knows when it will be: worth waiting for.
+                Err(error) if error.retry_after().is_some() && waits.is_some() => {
+                    heard = false;
+                    // Under another id: an earlier try of this one may have been undone.
+                    break (self.claim(name, self.kind, terms, None), false, None);
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        let Some(wait) = waits else {
+            if doubtful {
+                core.leave_claim(claim);
+            }
+            return Ok(None);
+        };
+        loop {
+            let waiting = Waiter::new(
+                &self.engine,
+                Want::Claim { claim: Arc::new(Claim { wait: Some(wait), ..(*claim).clone() }), terms },
+                deadline,
+                owner,
+                position,
+            );
+            if doubtful {
+                waiting.place();
+            }
+            let waiting = if heard { waiting } else { waiting.unheard() };
+            match gate::wait(core, name, waiting, asking).await? {
+                gate::Waited::Granted(Grant::Entry(entry)) => return Ok(Some(entry)),
+                gate::Waited::TimedOut => return Ok(None),
+                // A new wait is a new claim: the old one's release has been sent.
+                _ => (claim, position, heard) = (self.claim(name, self.kind, terms, None), None, false),
+            }
+        }
+    }
+}
+
+impl Undo for Arc<Claim> {
+    fn undo(self, core: &Arc<Core>) {
+        core.leave_claim(self);
+    }
+}
+
+/// One attempt, repeated under the same id until it is answered, or until `limit`. Left alone it is taken back after a
+/// third of its lease, as a grant that lies in a mailbox is.
+async fn first(
+    engine: &Arc<Engine>,
+    claim: &Arc<Claim>,
+    terms: Terms,
+    caller: Caller<'_>,
+    limit: Limit,
+) -> Result<Tried> {
+    let core = &engine.core;
+    let mut attempt = Unanswered::new(core, claim);
+    // Whether one of those that failed may have been executed.
+    let mut unknown = false;
+    let (mut backoff, mut last): (Option<Backoff>, Option<Error>) = (None, None);
+    loop {
+        let seen = core.doubts();
+        caller.tally.attempt();
+        let call = attempt.run(core.patience(claim.lease), core.backend.try_acquire(claim));
+        let error = match core.by(limit.cut, call).await? {
+            Some(Some(Ok(Attempt::Granted { fence, until }))) => {
+                attempt.keep();
+                let entry = admit(engine, claim, fence, until, terms, caller)?;
+                core.doubt_since(seen, entry.hold());
+                return Ok(Tried::Granted(entry));
+            }
+            Some(Some(Ok(other))) => {
+                let mut place = None;
+                if let Attempt::Busy { behind, position, .. } = other {
+                    caller.tally.busy(behind);
+                    place = position;
+                }
+                // What waits in a queue now belongs to whoever calls the driver next, without an await in between.
+                attempt.keep();
+                return Ok(Tried::Busy { doubtful: unknown, position: place });
+            }
+            Some(Some(Err(error))) => error,
+            Some(None) => return Ok(Tried::Revoked),
+            // What the store said before tells more than that there is no time left.
+            None => {
+                return Err(last.unwrap_or_else(|| core.out_of_time(format_args!("acquire {}", claim.name))));
+            }
+        };
+        unknown |= error.is_unknown();
+        let over = Instant::now() >= limit.end;
+        if !error.is_transient() || error.retry_after().is_some() || over {
+            if !unknown {
+                attempt.keep();
+            }
+            return Err(error);
+        }
+        let pause = backoff.get_or_insert_with(Backoff::new).pause();
+        let slept = attempt.run(core.patience(claim.lease), core.sleep(pause));
+        match core.by(Some(limit.end), slept).await? {
+            Some(None) => return Ok(Tried::Revoked),
+            Some(Some(slept)) => slept?,
+            None if unknown => return Err(error),
+            None => {
+                attempt.keep();
+                return Err(error);
+            }
+        }
+        last = Some(error);
+    }
+}
+
+/// The pauses of somebody who asks a failing store again and again.
+#[derive(Clone, Copy)]
+pub(crate) struct Backoff {
+    since: Instant,
+    pause: Duration,
+}
+
+impl Backoff {
+    pub(crate) fn new() -> Self {
+        Self { since: Instant::now(), pause: Duration::from_millis(5) }
+    }
+
+    /// When the first call failed.
+    pub(crate) fn since(&self) -> Instant {
+        self.since
+    }
+
+    pub(crate) fn pause(&mut self) -> Duration {
+        self.pause = (self.pause * 2).min(Duration::from_secs(1));
+        self.pause
+    }
+}
+
+impl Core {
+    /// How long something that was granted may lie uncollected.
+    pub(crate) fn patience(&self, lease: Duration) -> Duration {
+        lease.min(self.settings.lease) / 3
+    }
+
+    /// A call that may be made again: repeated for `patience` while the store fails.
+    pub(crate) async fn retry<T, F: Future<Output = Result<T>>>(
+        self: &Arc<Self>,
+        patience: Duration,
+        call: impl FnMut() -> F,
+    ) -> Result<T> {
+        self.ask_until(Instant::now() + patience, call).await
+    }
+
+    /// A call that may be made again, repeated for as long as a call may take.
+    pub(crate) async fn ask<T, F: Future<Output = Result<T>>>(
+        self: &Arc<Self>,
+        call: impl FnMut() -> F,
+    ) -> Result<T> {
+        self.retry(self.settings.call_timeout, call).await
+    }
+
+    /// A call that may be made again, repeated until `limit` while the store fails.
+    pub(crate) async fn ask_until<T, F: Future<Output = Result<T>>>(
+        self: &Arc<Self>,
+        limit: Instant,
+        mut call: impl FnMut() -> F,
+    ) -> Result<T> {
+        let mut backoff: Option<Backoff> = None;
+        loop {
+            let error = match call().await {
+                Err(error) if error.is_transient() && Instant::now() < limit => error,
+                answer => return answer,
+            };
+            let pause = backoff.get_or_insert_with(Backoff::new).pause();
+            if self.by(Some(limit), self.sleep(pause)).await?.is_none() {
+                return Err(error);
+            }
+        }
+    }
+
+    pub(crate) fn out_of_time(&self, what: impl ToString) -> Error {
+        Error::Unknown {
+            backend: self.backend.info().scheme,
+            what: what.to_string(),
+            reason: "no answer within the time that the caller gave it".to_owned(),
+        }
+    }
+}
+
+/// Makes a grant an entry, unless its time is over already.
+pub(crate) fn admit(
+    engine: &Arc<Engine>,
+    claim: &Arc<Claim>,
+    fence: Option<Fence>,
+    until: Time,
+    terms: Terms,
+    caller: Caller<'_>,
+) -> Result<Entry> {
+    let core = &engine.core;
+    let now = core.clock.now();
+    if now >= until {
+        core.leave_claim(claim.clone());
+        let what = format!("acquire {}", claim.name);
+        let lease = claim.lease;
+        return Err(core
+            .backend
+            .info()
+            .unavailable(what, format!("the answer took longer than the lease of {lease:?}")));
+    }
+    let info = core.backend.info();
+    let mut hold = Hold::new(claim.clone(), fence, until, terms, caller.owner, info, now, caller.flow);
+    if let Some(limit) = core.settings.warn_held {
+        hold.warn_at(now.after(limit));
+    }
+    let hold = Arc::new(hold);
+    core.keeper.register(&hold);
+    core.signs.held(&hold);
+    core.prove_shared(&hold, now);
+    let part = hold.first();
+    let entry = Entry::new(engine.clone(), hold, part);
+    // A client closed meanwhile has not seen this hold; dropping the entry releases it.
+    core.check_open()?;
+    Ok(entry)
+}
+
+/// For a named owner: enters what it holds already, or makes a first attempt.
+async fn enter_or_first(
+    engine: &Arc<Engine>,
+    claim: &Arc<Claim>,
+    terms: Terms,
+    owner: u64,
+    caller: Caller<'_>,
+    limit: Limit,
+) -> Result<Tried> {
+    let core = &engine.core;
+    // Another task of this owner may wait for what it could enter afterwards.
+    let slot = SlotUse::new(core, owner, &claim.name, true);
+    // Tasks of one owner take turns, but not behind one that nobody polls any more.
+    let _turn = match slot.entering.try_lock() {
+        Ok(turn) => Some(turn),
+        Err(_) => {
+            let patience = Instant::now() + core.settings.lease / 3;
+            let turn = core.by(Some(limit.end.min(patience)), slot.entering.lock()).await?;
+            if turn.is_none() && limit.end <= patience {
+                let what = format!("acquire {}", claim.name);
+                return Err(core
+                    .backend
+                    .info()
+                    .unavailable(what, "another task of its owner is still entering"));
+            }
+            turn
+        }
+    };
+    enter_into(engine, &slot, claim, terms, caller, limit).await
+}
+
+/// Enters what an owner holds already, or makes a first attempt, for whoever has the turn of that owner.
+pub(crate) async fn enter_into(
+    engine: &Arc<Engine>,
+    slot: &Slot,
+    claim: &Arc<Claim>,
+    terms: Terms,
+    caller: Caller<'_>,
+    limit: Limit,
+) -> Result<Tried> {
+    let tried = match standing(&slot.held(), claim)? {
+        Standing::Inside(hold) => match reenter(engine, &hold, terms, caller, limit).await? {
+            Some(entry) => return Ok(Tried::Granted(entry)),
+            None => first(engine, claim, terms, caller, limit).await?,
+        },
+        Standing::UnderWrite(write) => {
+            let kind = Kind::Read { under_write: Some(write) };
+            let under = Arc::new(Claim { kind, ..(**claim).clone() });
+            first(engine, &under, terms, caller, limit).await?
+        }
+        Standing::Outside => first(engine, claim, terms, caller, limit).await?,
+    };
+    if let Tried::Granted(entry) = &tried {
+        slot.add(entry.hold());
+    }
+    Ok(tried)
+}
+
+/// How a claim stands to what its owner holds.
+enum Standing {
+    Inside(Arc<Hold>),
+    UnderWrite(crate::backend::HoldId),
+    Outside,
+}
+
+fn standing(holds: &[Arc<Hold>], claim: &Claim) -> Result<Standing> {
+    let find = |wanted: fn(&Kind) -> bool| holds.iter().find(|h| wanted(&h.claim.kind));
+    let read = find(|k| matches!(k, Kind::Read { .. }));
+    let write = find(|k| matches!(k, Kind::Write));
+    let inside = match claim.kind {
+        Kind::Read { .. } => read,
+        Kind::Write => write,
+        _ => find(|k| matches!(k, Kind::Lock | Kind::FairLock | Kind::Leader)),
+    };
+    Ok(match (claim.kind, inside, write) {
+        (_, Some(hold), _) => Standing::Inside(hold.clone()),
+        (Kind::Read { .. }, None, Some(write)) => Standing::UnderWrite(write.claim.id),
+        (Kind::Write, None, _) if read.is_some() => {
+            return Err(Error::Config(format!(
+                "{} is read by this owner, which cannot become its writer: release the read lock first, or take the \
+                 write lock and read under it",
+                claim.name
+            )));
+        }
+        _ => Standing::Outside,
+    })
+}
+
+/// Enters a hold once more. `None` when it turned out to be gone.
+async fn reenter(
+    engine: &Arc<Engine>,
+    hold: &Arc<Hold>,
+    terms: Terms,
+    caller: Caller<'_>,
+    limit: Limit,
+) -> Result<Option<Entry>> {
+    let core = &engine.core;
+    let durability = hold.durability().max(terms.durability);
+    // Never 1, which might make a hold whose last entry has just gone.
+    let holds = hold.guards().max(1) + 1;
+    let claim = Claim { holds, lease: terms.lease, durability, ..(*hold.claim).clone() };
+    let call_timeout = core.settings.call_timeout;
+    let answer = loop {
+        let seen = core.doubts();
+        caller.tally.attempt();
+        let last = Mutex::new(None);
+        let call = core.ask_until(limit.end, async || {
+            // The store may keep it for that long even if this is never answered.
+            hold.may_last(terms.lease, call_timeout);
+            core.backend.try_acquire(&claim).await.inspect_err(|e| *last.lock().unwrap() = Some(e.clone()))
+        });
+        let Some(answer) = core.by(limit.cut, call).await? else {
+            let last = last.into_inner().unwrap();
+            return Err(last.unwrap_or_else(|| core.out_of_time(format_args!("enter {} again", claim.name))));
+        };
+        let answer = answer?;
+        // What the store extended before a doubt it may have forgotten, though it has the hold itself.
+        if core.doubts() == seen {
+            break answer;
+        }
+    };
+    match answer {
+        Attempt::Granted { until, .. } => {
+            let Some(part) = hold.enter(terms, until) else { return Ok(None) };
+            hold.entered_from(caller.flow);
+            core.keeper.sooner(hold);
+            Ok(Some(Entry::new(engine.clone(), hold.clone(), part)))
+        }
+        _ => {
+            core.lose(hold, crate::backend::LostReason::Gone);
+            Ok(None)
+        }
+    }
+}

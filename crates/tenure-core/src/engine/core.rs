@@ -1,0 +1,159 @@
+//! What one client is made of: its store, its identity, its settings, and all that works for it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use crate::backend::{
+    Backend, ClientId, Clock, Error, HoldId, Kind, LostReason, Name, Query, Result, Snapshot,
+};
+use crate::engine::Settings;
+use crate::engine::alarm::Alarms;
+use crate::engine::deadlock::Waits;
+use crate::engine::gate::Gates;
+use crate::engine::keeper::Keeper;
+use crate::engine::ops::Ops;
+use crate::engine::reentry::Slots;
+use crate::engine::releases::Releases;
+use crate::engine::signs::Signs;
+use crate::engine::worker::Worker;
+
+/// What clients and guards have of it: when the last of them goes, the threads end.
+pub(crate) struct Engine {
+    pub(crate) core: Arc<Core>,
+}
+
+/// What the threads share with them.
+pub(crate) struct Core {
+    pub(crate) id: ClientId,
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) clock: Clock,
+    pub(crate) settings: Settings,
+    pub(crate) worker: Worker,
+    pub(crate) alarms: Alarms,
+    pub(crate) keeper: Keeper,
+    pub(crate) releases: Releases,
+    pub(crate) gates: Gates,
+    pub(crate) slots: Slots,
+    pub(crate) waits: Waits,
+    pub(crate) signs: Signs,
+    pub(crate) ops: Ops,
+    next: AtomicU64,
+    closed: AtomicBool,
+    closing: Notify,
+}
+
+impl Engine {
+    /// Of a client of this store.
+    pub(crate) fn new(backend: Arc<dyn Backend>, mut settings: Settings) -> Arc<Self> {
+        // Times without sense or end would overflow where they are added to.
+        const YEAR: Duration = Duration::from_secs(365 * 86_400);
+        for limit in [&mut settings.call_timeout, &mut settings.outage, &mut settings.close_timeout] {
+            *limit = (*limit).min(YEAR);
+        }
+        settings.poll = settings.poll.map(|p| p.clamp(Duration::from_millis(1), Duration::from_secs(86_400)));
+        let id = ClientId::new();
+        let core = Core {
+            id,
+            clock: backend.info().clock.clone(),
+            signs: Signs::new(backend.info().scheme),
+            backend,
+            settings,
+            worker: Worker::default(),
+            alarms: Alarms::default(),
+            keeper: Keeper::default(),
+            releases: Releases::default(),
+            gates: Gates::default(),
+            slots: Slots::default(),
+            waits: Waits::default(),
+            ops: Ops::new(id),
+            next: AtomicU64::new(1),
+            closed: AtomicBool::new(false),
+            closing: Notify::new(),
+        };
+        Arc::new(Self { core: Arc::new(core) })
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let core = &self.core;
+        f.debug_struct("Client").field("id", &core.id).field("store", &core.backend.info().scheme).finish()
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.core.keeper.stop();
+        self.core.worker.stop();
+    }
+}
+
+impl Core {
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(SeqCst) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Ends when the client is closed.
+    pub(crate) async fn until_closed(&self) -> Error {
+        let closing = self.closing.notified();
+        tokio::pin!(closing);
+        closing.as_mut().enable();
+        if self.check_open().is_ok() {
+            closing.await;
+        }
+        Error::Closed
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        self.next.fetch_add(1, SeqCst)
+    }
+
+    pub(crate) fn fresh_id(&self) -> HoldId {
+        HoldId { client: self.id, n: self.next() }
+    }
+
+    pub(crate) fn poll(&self) -> Duration {
+        self.settings.poll.unwrap_or(self.backend.info().poll)
+    }
+
+    /// How long a waiter's place lasts without a sign of life. One that nobody is bound by is only told first: it
+    /// need not be kept fresh.
+    pub(crate) fn stamp(&self, kind: Kind) -> Duration {
+        self.poll() * if kind.is_queued() { 3 } else { 30 }
+    }
+
+    pub(crate) async fn snapshot(self: &Arc<Self>, name: &Name) -> Result<Option<Snapshot>> {
+        Ok(self.ask(|| self.backend.inspect(Query::Name(name.clone()))).await?.into_iter().next())
+    }
+
+    /// Releases all that is held, ends all waiting, and refuses what comes after.
+    pub(crate) async fn close(self: &Arc<Self>) -> Result<()> {
+        let began = Instant::now();
+        self.closed.store(true, SeqCst);
+        self.closing.notify_waiters();
+        self.gates.fail_all(&Error::Closed);
+        for hold in self.keeper.all() {
+            self.lose(&hold, LostReason::Closed);
+        }
+        for begun in self.keeper.revoke_all() {
+            begun.undo(self);
+            begun.wake();
+        }
+        let limit = self.settings.close_timeout;
+        let left = self.quiesce(limit).await;
+        let flushed = self.backend.close(limit.saturating_sub(began.elapsed())).await;
+        let backend = self.backend.info().scheme;
+        let reason = format!("no answer within {limit:?}; it ends with its lease");
+        let each = left.iter().map(|name| Error::Unknown {
+            backend,
+            what: format!("release {name}"),
+            reason: reason.clone(),
+        });
+        let all: Vec<Error> = each.chain(flushed.err()).collect();
+        if all.is_empty() { Ok(()) } else { Err(Error::Several(all)) }
+    }
+}

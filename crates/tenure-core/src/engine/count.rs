@@ -1,0 +1,198 @@
+//! Changes of counts: repeated under one number until they are answered, and finished or undone when nobody waits for
+//! them any more.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use tokio::time::Instant;
+
+use crate::backend::{CountOp, CountReply, Counter, Error, Name, OpId, Result};
+use crate::engine::acquire::Wait;
+use crate::engine::core::{Core, Engine};
+use crate::engine::gate::{self, Waited, Waiter, Want};
+use crate::engine::mailbox::Grant;
+use crate::engine::ops::{Op, REPEATABLE};
+use crate::engine::signs::Asking;
+use crate::engine::unanswered::{Unanswered, Undo};
+
+/// An operation that takes permits.
+#[derive(Clone)]
+struct Take {
+    name: Name,
+    op: Arc<Op>,
+}
+
+impl Take {
+    fn new(core: &Arc<Core>, name: &Name) -> Self {
+        Self { name: name.clone(), op: Arc::new(Op::new(core)) }
+    }
+
+    /// The answer to taking `n`, which is repeated under its id until there is one; and whether one of those that failed
+    /// may have been executed.
+    async fn answer(&self, core: &Arc<Core>, n: u64, limit: Instant) -> (Result<CountReply>, bool) {
+        let (unknown, take) = (AtomicBool::new(false), CountOp::TakeIfAtLeast(n));
+        let call = async || {
+            let answer = core.backend.count(&self.name, Counter::Semaphore, take, self.op.id()).await;
+            unknown.fetch_or(answer.as_ref().is_err_and(Error::is_unknown), Relaxed);
+            answer
+        };
+        (core.ask_until(limit, call).await, unknown.into_inner())
+    }
+}
+
+impl Undo for Take {
+    /// Gives back what it took, or sees to it that it takes nothing any more.
+    fn undo(self, core: &Arc<Core>) {
+        let job = {
+            let core = core.clone();
+            let Self { name, op } = self.clone();
+            async move {
+                let (undo, id) = (CountOp::Undo(op.number()), op.about());
+                let call = || core.backend.count(&name, Counter::Semaphore, undo, id.id());
+                if let Err(error) = core.retry(REPEATABLE, call).await {
+                    tracing::warn!(%name, %error, "permits taken by a cancelled acquire were not given back");
+                }
+                // A future that was left alone may keep the operation much longer.
+                op.settle();
+            }
+        };
+        core.in_background(&self.name, job);
+    }
+}
+
+/// A take of a waiter that was not answered, and so may have been executed. The next attempt repeats it under its id;
+/// whoever gives up undoes it.
+pub(crate) type UnansweredTake = Arc<Mutex<Option<Taken>>>;
+
+/// Permits that were taken, or may have been. Dropping it gives them back; [`Taken::keep`] does not.
+pub(crate) struct Taken {
+    engine: Arc<Engine>,
+    take: Take,
+    kept: bool,
+}
+
+impl Taken {
+    pub(crate) fn new(engine: &Arc<Engine>, name: &Name) -> Self {
+        Self { engine: engine.clone(), take: Take::new(&engine.core, name), kept: false }
+    }
+
+    pub(crate) fn id(&self) -> OpId {
+        self.take.op.id()
+    }
+
+    pub(crate) fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.take.clone().undo(&self.engine.core);
+        }
+    }
+}
+
+impl Core {
+    /// One operation on a count, repeated under the same id until it is answered.
+    pub(crate) async fn count(
+        self: &Arc<Self>,
+        name: &Name,
+        counter: Counter,
+        op: CountOp,
+        id: &Op,
+    ) -> Result<CountReply> {
+        self.ask(|| async { self.backend.count(name, counter, op, id.repeatable(name)?).await }).await
+    }
+
+    /// A change that happens once begun: dropped half way it goes on in the background, under the same id.
+    pub(crate) async fn change(
+        self: &Arc<Self>,
+        name: &Name,
+        counter: Counter,
+        op: CountOp,
+    ) -> Result<CountReply> {
+        struct Finish<'a> {
+            core: &'a Arc<Core>,
+            name: &'a Name,
+            counter: Counter,
+            op: CountOp,
+            id: Arc<Op>,
+            done: bool,
+        }
+        impl Drop for Finish<'_> {
+            fn drop(&mut self) {
+                if self.done {
+                    return;
+                }
+                let (core, name, id) = (self.core.clone(), self.name.clone(), self.id.clone());
+                let (counter, op) = (self.counter, self.op);
+                self.core.in_background(self.name, async move {
+                    let call =
+                        || async { core.backend.count(&name, counter, op, id.repeatable(&name)?).await };
+                    if let Err(error) = core.retry(REPEATABLE, call).await {
+                        tracing::warn!(%name, %error, "a change of a count that was begun was not finished");
+                    }
+                });
+            }
+        }
+        let mut finish = Finish { core: self, name, counter, op, id: Arc::new(Op::new(self)), done: false };
+        let answer = self.count(name, counter, op, &finish.id).await;
+        finish.done = true;
+        answer
+    }
+}
+
+/// Takes `n` permits, and says whether it did: not if others had them for as long as is waited.
+pub(crate) async fn take(
+    engine: &Arc<Engine>,
+    name: &Name,
+    n: u64,
+    wait: Wait,
+    asking: &Asking<'_>,
+) -> Result<bool> {
+    let core = &engine.core;
+    let deadline = wait.deadline();
+    core.ensure_threads()?;
+    loop {
+        let limit = wait.limit(deadline, &core.settings);
+        core.settle(name, limit.end).await;
+        core.check_open()?;
+        // Dropped before it is answered, it is undone.
+        let take = Take::new(core, name);
+        asking.tally.attempt();
+        let mut attempt = Unanswered::new(core, &take);
+        let asked = attempt.run(core.patience(core.settings.lease), take.answer(core, n, limit.end));
+        let Some(answer) = core.by(limit.cut, asked).await? else {
+            return Err(core.out_of_time(format_args!("take permits of {name}")));
+        };
+        match answer {
+            None => {}
+            Some((Ok(reply), _)) => {
+                attempt.keep();
+                if reply.applied || wait == Wait::No {
+                    return Ok(reply.applied);
+                }
+                break;
+            }
+            Some((Err(error), unknown)) => {
+                if !unknown {
+                    attempt.keep();
+                }
+                return Err(error);
+            }
+        }
+    }
+    loop {
+        let want = Want::Take { n, unanswered: Arc::default() };
+        let waiter = Waiter::new(engine, want, deadline, None, None);
+        match gate::wait(core, name, waiter, asking).await? {
+            Waited::Granted(Grant::Taken(taken)) => {
+                taken.keep();
+                return Ok(true);
+            }
+            Waited::TimedOut => return Ok(false),
+            _ => {}
+        }
+    }
+}

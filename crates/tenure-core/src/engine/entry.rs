@@ -1,0 +1,148 @@
+//! One entry into a hold: what a guard is made of. A hold has one, and one more for each time that its owner came in
+//! again; the last one that leaves releases it.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use crate::backend::{HoldId, LostReason, Released, Result};
+use crate::engine::core::{Core, Engine};
+use crate::engine::hold::{Hold, Leave, Part};
+use crate::engine::signs::{self, End};
+
+/// Dropping it leaves, without waiting for that.
+pub(crate) struct Entry {
+    engine: Arc<Engine>,
+    hold: Arc<Hold>,
+    part: Part,
+    done: bool,
+}
+
+impl Entry {
+    pub(crate) fn new(engine: Arc<Engine>, hold: Arc<Hold>, part: Part) -> Self {
+        Self { engine, hold, part, done: false }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.engine.core
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
+    }
+
+    /// Leaves, and says whether it was still held. A release that is not waited for goes on in the background.
+    pub(crate) async fn release(mut self) -> Result<()> {
+        self.done = true;
+        let core = &self.engine.core;
+        let last = match self.hold.leave(self.part) {
+            Leave::Lost(lost) => {
+                core.lose(&self.hold, lost.reason);
+                return Err(lost.into());
+            }
+            Leave::Inner(left) => return self.unnest(left).await,
+            Leave::Last => {
+                core.forget(&self.hold, End::Released);
+                Leaving { core, hold: Some(&self.hold) }
+            }
+        };
+        let span = core.signs.release_span(&self.hold.claim);
+        match signs::inside(&span, pin!(last.send())).await {
+            Ok(Released::Freed) => Ok(()),
+            Ok(Released::Gone) => {
+                core.signs.was_gone(&self.hold);
+                Err(self.hold.as_lost(LostReason::Gone).into())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn unnest(&self, left: u32) -> Result<()> {
+        let core = &self.engine.core;
+        // A store may extend what stays.
+        self.hold.may_last(self.hold.claim.lease, core.settings.call_timeout);
+        match core.ask(|| core.backend.release(&self.hold.claim, left)).await {
+            Ok(Released::Gone) => {
+                core.lose(&self.hold, LostReason::Gone);
+                // Unless the last guard left meanwhile, and freed this one's part too.
+                self.hold.lost().map_or(Ok(()), |lost| Err(lost.into()))
+            }
+            // The count in the store is for people: the next entry or release writes it anew.
+            Ok(Released::Freed) => Ok(()),
+            Err(error) if error.is_transient() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Leaves without releasing: the hold is not renewed any more, and ends with its lease.
+    pub(crate) fn detach(mut self) -> HoldId {
+        self.done = true;
+        match self.hold.leave(self.part) {
+            Leave::Last => {
+                self.engine.core.forget(&self.hold, End::Detached);
+                if let Some(end) = self.hold.left_alone() {
+                    self.engine.core.leave_at(self.hold.claim.clone(), end);
+                }
+            }
+            Leave::Lost(lost) => self.engine.core.lose(&self.hold, lost.reason),
+            Leave::Inner(_) => {}
+        }
+        self.hold.claim.id
+    }
+}
+
+/// A release within validity, sent from the caller's task; finished in the background when that gives up.
+struct Leaving<'a> {
+    core: &'a Arc<Core>,
+    hold: Option<&'a Arc<Hold>>,
+}
+
+impl Leaving<'_> {
+    async fn send(mut self) -> Result<Released> {
+        let Some(hold) = self.hold else { return Ok(Released::Gone) };
+        match self.core.backend.release(&hold.claim, 0).await {
+            Err(error) if error.is_transient() => {
+                self.hold = None;
+                let unanswered = error.is_unknown().then(|| error.clone());
+                match self.core.leave_hold(hold, unanswered) {
+                    Some(job) => job.await.unwrap_or(Err(error)),
+                    None => Err(error),
+                }
+            }
+            answer => {
+                self.hold = None;
+                if let Err(error) = &answer {
+                    self.core.signs.release_failed(&hold.claim, error);
+                }
+                answer
+            }
+        }
+    }
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if let Some(hold) = self.hold {
+            self.core.leave_hold(hold, None);
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        let core = &self.engine.core;
+        match self.hold.leave(self.part) {
+            Leave::Lost(lost) => core.lose(&self.hold, lost.reason),
+            Leave::Inner(left) => {
+                self.hold.may_last(self.hold.claim.lease, core.settings.call_timeout);
+                core.unnest_in_background(self.hold.claim.clone(), left);
+            }
+            Leave::Last => {
+                core.forget(&self.hold, End::Dropped);
+                core.leave_hold(&self.hold, None);
+            }
+        }
+    }
+}

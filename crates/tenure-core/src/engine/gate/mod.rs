@@ -1,0 +1,404 @@
+//! Waiting. One gate per name and process talks to the store for all who wait here: it tries, watches, tries again,
+//! and puts grants into mailboxes. It runs on the keeper's runtime, so a future that nobody polls holds nobody up.
+
+mod queue;
+mod run;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use self::queue::Queue;
+use self::run::Run;
+use crate::backend::{Claim, Durability, Error, HoldId, Kind, Name, Result};
+use crate::engine::Deadlocks;
+use crate::engine::core::{Core, Engine};
+use crate::engine::count::UnansweredTake;
+use crate::engine::deadlock::{Seen, Wait};
+use crate::engine::flow::{Caller, Flow};
+use crate::engine::hold::Terms;
+use crate::engine::mailbox::{Grant, Letter, Mailbox};
+use crate::engine::signs::{Asking, Sort};
+
+/// What someone waits for.
+#[derive(Clone)]
+pub(crate) enum Want {
+    Claim { claim: Arc<Claim>, terms: Terms },
+    Take { n: u64, unanswered: UnansweredTake },
+}
+
+impl Want {
+    fn id(&self) -> Option<HoldId> {
+        match self {
+            Self::Claim { claim, .. } => Some(claim.id),
+            Self::Take { .. } => None,
+        }
+    }
+
+    /// How many permits it wants, if that is what it wants.
+    fn permits(&self) -> Option<u64> {
+        match self {
+            Self::Claim { claim, .. } => match claim.kind {
+                Kind::Permit { n, .. } => Some(u64::from(n)),
+                _ => None,
+            },
+            Self::Take { n, .. } => Some(*n),
+        }
+    }
+
+    fn is_read(&self) -> bool {
+        matches!(self, Self::Claim { claim, .. } if matches!(claim.kind, Kind::Read { .. }))
+    }
+
+    fn sort(&self) -> Sort {
+        match self {
+            Self::Claim { claim, .. } => claim.kind.into(),
+            Self::Take { .. } => Sort::Count,
+        }
+    }
+
+    fn is_queued(&self) -> bool {
+        matches!(self, Self::Claim { claim, .. } if claim.kind.is_queued())
+    }
+
+    /// How many copies it asks for: where there are too few, the store fails for it and not for others.
+    fn durability(&self) -> Durability {
+        match self {
+            Self::Claim { claim, .. } => claim.durability,
+            Self::Take { .. } => Durability::Master,
+        }
+    }
+}
+
+/// Someone who waits.
+#[derive(Clone)]
+pub(crate) struct Waiter {
+    /// Tells it apart from all others of its client.
+    n: u64,
+    engine: Arc<Engine>,
+    mailbox: Arc<Mailbox>,
+    want: Want,
+    since: Instant,
+    /// Whether the store has answered its first attempt.
+    heard: bool,
+    deadline: Option<Instant>,
+    owner: Option<u64>,
+    /// Its position in the store's queue, as far as is known. Only the queued kinds have one.
+    position: Option<u64>,
+    flow: Flow,
+    warn_at: Option<Instant>,
+}
+
+impl Waiter {
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        want: Want,
+        deadline: Option<Instant>,
+        owner: Option<u64>,
+        position: Option<u64>,
+    ) -> Self {
+        let flow = Flow::current(&engine.core.settings);
+        let warn_at = flow.task.map(|_| Instant::now() + Duration::from_secs(1));
+        let mailbox = Mailbox::new(want.is_queued());
+        let position = position.filter(|_| want.is_queued());
+        let n = want.id().map_or_else(|| engine.core.next(), |id| id.n);
+        let (engine, since) = (engine.clone(), Instant::now());
+        Self { n, engine, mailbox, want, since, heard: true, deadline, owner, position, flow, warn_at }
+    }
+
+    /// The store was not ready to answer it.
+    pub(crate) fn unheard(mut self) -> Self {
+        self.heard = false;
+        self
+    }
+
+    /// Whether it may stand in the store's queue, at a position that is not known here.
+    fn is_unplaced(&self) -> bool {
+        self.want.is_queued() && self.position.is_none()
+    }
+
+    /// Whoever gives it up must undo what may stand in the store.
+    pub(crate) fn place(&self) {
+        self.mailbox.place();
+    }
+
+    fn caller(&self) -> Caller<'_> {
+        Caller { owner: self.owner, flow: self.flow, tally: &self.mailbox.tally }
+    }
+
+    /// Shows it to others whom it might wait for in a circle. `None` if that cannot be, or is not asked for.
+    fn show<'a>(&self, core: &'a Core, name: &Name) -> Result<Option<Seen<'a>>> {
+        let (Deadlocks::Report, Some(owner), None, Want::Claim { claim, .. }) =
+            (core.settings.deadlocks, self.owner, self.deadline, &self.want)
+        else {
+            return Ok(None);
+        };
+        let (name, kind, mailbox) = (name.clone(), claim.kind, self.mailbox.clone());
+        match core.waits.join(core, Wait { owner, flow: self.flow, name, kind, mailbox }) {
+            Ok(seen) => Ok(Some(seen)),
+            Err(deadlock) => {
+                core.signs.deadlock(kind, &deadlock);
+                Err(deadlock.into())
+            }
+        }
+    }
+
+    fn times(&self) -> impl Iterator<Item = Instant> + use<> {
+        [self.deadline, self.warn_at].into_iter().flatten()
+    }
+}
+
+/// How a wait ended.
+pub(crate) enum Waited {
+    Granted(Grant),
+    TimedOut,
+    /// The grant was not collected in time: begin anew.
+    Again,
+}
+
+/// Waits in the gate of `name`.
+///
+/// # Errors
+/// What the store said last, when the deadline passes while it does not answer: that nobody knows who holds a name is no
+/// reason to say that it is busy.
+pub(crate) async fn wait(
+    core: &Arc<Core>,
+    name: &Name,
+    waiter: Waiter,
+    asking: &Asking<'_>,
+) -> Result<Waited> {
+    struct Abandon {
+        n: u64,
+        mailbox: Arc<Mailbox>,
+        gate: Arc<Gate>,
+        collected: bool,
+    }
+    impl Drop for Abandon {
+        fn drop(&mut self) {
+            if !self.collected {
+                self.mailbox.abandon();
+                self.gate.queue.lock().unwrap().gone(self.n);
+                self.gate.wake.notify_one();
+            }
+        }
+    }
+    let (n, mailbox, want) = (waiter.n, waiter.mailbox.clone(), waiter.want.clone());
+    let deadline = waiter.deadline;
+    let _seen = waiter.show(core, name).inspect_err(|_| {
+        if waiter.mailbox.is_placed() {
+            leave_place(core, &waiter.want);
+        }
+    })?;
+    let _counted = core.signs.waiting(waiter.want.sort());
+    asking.waits();
+    let gate = core.gates.join(core, name, waiter)?;
+    let mut waiting = Abandon { n, mailbox: mailbox.clone(), gate, collected: false };
+    // The gate tells whose time is over, but may itself be waiting for the store at that moment.
+    let letter = core.by(deadline, mailbox.collect()).await;
+    asking.tally.add(&mailbox.tally);
+    let Some(letter) = letter? else {
+        return waiting.gate.error(core, &want).map_or(Ok(Waited::TimedOut), Err);
+    };
+    waiting.collected = true;
+    match letter {
+        Letter::Grant(Grant::Entry(entry)) => {
+            entry.hold().collected();
+            // It may have lain there until its lease was over. Dropping it gives it back.
+            Ok(if entry.hold().is_held() { Waited::Granted(Grant::Entry(entry)) } else { Waited::Again })
+        }
+        Letter::Grant(grant) => Ok(Waited::Granted(grant)),
+        Letter::TimedOut => Ok(Waited::TimedOut),
+        Letter::Reclaimed => Ok(Waited::Again),
+        Letter::Failed(error) => Err(error),
+    }
+}
+
+/// The gates of one client.
+#[derive(Debug, Default)]
+pub(crate) struct Gates {
+    by_name: Mutex<HashMap<Name, Arc<Gate>>>,
+    /// How many waiters were looked at.
+    #[cfg(test)]
+    looked_at: Arc<std::sync::atomic::AtomicU64>,
+}
+
+/// Those who wait for one name.
+#[derive(Default)]
+pub(crate) struct Gate {
+    queue: Mutex<Queue>,
+    wake: Notify,
+    /// Whether it was said already that the store is not ready.
+    told: AtomicBool,
+    /// Owners that may have come in by another way while somebody waits for them here.
+    recheck: Mutex<HashSet<u64>>,
+    /// The store may have forgotten who waits, and what they wait for.
+    doubt: AtomicBool,
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Gate({} waiting)", self.queue.lock().unwrap().len())
+    }
+}
+
+impl Gates {
+    fn join(&self, core: &Arc<Core>, name: &Name, waiter: Waiter) -> Result<Arc<Gate>> {
+        let runtime = core.runtime()?;
+        let mut gates = self.by_name.lock().unwrap();
+        // Inside the lock: a client that closes fails every gate afterwards.
+        if let Err(closed) = core.check_open() {
+            drop(gates);
+            leave_place(core, &waiter.want);
+            return Err(closed);
+        }
+        let (gate, new) = match gates.get(name) {
+            Some(gate) => (gate.clone(), false),
+            None => (gates.entry(name.clone()).or_default().clone(), true),
+        };
+        // Its owner may have come in since it was told to wait: looked at once it is in the queue.
+        let owner = waiter.owner;
+        let mut queue = gate.queue.lock().unwrap();
+        #[cfg(test)]
+        queue.looked_at.clone_from(&self.looked_at);
+        queue.push(waiter);
+        drop((queue, gates));
+        gate.recheck.lock().unwrap().extend(owner);
+        if new {
+            // Outside the lock: on a runtime that has ended it is dropped here, and takes its gate away.
+            runtime.spawn(Run::new(core, name, &gate).run());
+        } else {
+            gate.wake.notify_one();
+        }
+        Ok(gate)
+    }
+
+    /// An owner came in: its tasks that wait may enter.
+    pub(crate) fn recheck(&self, name: &Name, owner: u64) {
+        let gates = self.by_name.lock().unwrap();
+        if let Some(gate) = gates.get(name) {
+            gate.recheck.lock().unwrap().insert(owner);
+            gate.wake.notify_one();
+        }
+    }
+
+    /// The store may have forgotten anything: all who wait look again.
+    pub(crate) fn look_again(&self) {
+        for gate in self.by_name.lock().unwrap().values() {
+            gate.doubt.store(true, SeqCst);
+            gate.wake.notify_one();
+        }
+    }
+
+    /// Removes a gate that nobody waits at.
+    fn retire(&self, name: &Name, gate: &Gate) -> bool {
+        let mut gates = self.by_name.lock().unwrap();
+        let empty = gate.queue.lock().unwrap().is_empty();
+        if empty {
+            gates.remove(name);
+        }
+        empty
+    }
+
+    /// Removes a gate that does not work any more, and fails all who wait at it.
+    fn remove(&self, core: &Arc<Core>, name: &Name, gate: &Arc<Gate>, error: &Error) {
+        let mut gates = self.by_name.lock().unwrap();
+        if gates.get(name).is_some_and(|g| Arc::ptr_eq(g, gate)) {
+            gates.remove(name);
+        }
+        drop(gates);
+        let all = gate.queue.lock().unwrap().take_all();
+        for waiter in all.iter().filter(|waiter| waiter.mailbox.is_placed()) {
+            leave_place(core, &waiter.want);
+        }
+        gate.fail_some(&all, error);
+    }
+
+    pub(crate) fn fail_all(&self, error: &Error) {
+        let gates: Vec<Arc<Gate>> = self.by_name.lock().unwrap().values().cloned().collect();
+        gates.iter().for_each(|gate| gate.fail(error));
+    }
+
+    #[cfg(test)]
+    fn gate(&self, name: &str) -> Option<Arc<Gate>> {
+        self.by_name.lock().unwrap().get(&Name::new(name).ok()?).cloned()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_name.lock().unwrap().is_empty()
+    }
+
+    /// The names that somebody waits for.
+    pub(crate) fn names(&self) -> Vec<Name> {
+        self.by_name.lock().unwrap().keys().cloned().collect()
+    }
+}
+
+impl Gate {
+    /// Why nobody knows whether `want` is kept out by others.
+    fn error(&self, core: &Core, want: &Want) -> Option<Error> {
+        self.queue.lock().unwrap().error(want.durability(), core.settings.call_timeout / 5, core)
+    }
+
+    /// Fails all who wait.
+    fn fail(&self, error: &Error) {
+        let all: Vec<Waiter> = self.queue.lock().unwrap().all().cloned().collect();
+        self.fail_some(&all, error);
+    }
+
+    /// Fails some of those who wait. Told outside the lock: a waker is code of others.
+    fn fail_some(&self, some: &[Waiter], error: &Error) {
+        for waiter in some {
+            let _ = waiter.mailbox.deliver(Letter::Failed(error.clone()));
+            self.queue.lock().unwrap().gone(waiter.n);
+        }
+        self.wake.notify_one();
+    }
+}
+
+/// Gives up the place that a waiter may have in the store's queue.
+fn leave_place(core: &Arc<Core>, want: &Want) {
+    if let Want::Claim { claim, .. } = want {
+        core.leave_claim(claim.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Client, Memory, Owner};
+
+    /// Lets `n` tasks in one after the other, each of an owner of its own. How many waiters were looked at for that.
+    async fn owned_waiters(n: u64) -> u64 {
+        let client = Client::new(Memory::new());
+        let core = &client.engine.core;
+        let held = client.lock("x").acquire().await.unwrap();
+        let tasks: Vec<_> = (0..n)
+            .map(|_| {
+                let lock = client.lock("x").owner(&Owner::new());
+                tokio::spawn(async move { lock.acquire().await.unwrap().release().await.unwrap() })
+            })
+            .collect();
+        testbed::until("all wait", async || match core.gates.gate("x") {
+            Some(gate) => gate.queue.lock().unwrap().len() as u64 == n,
+            None => false,
+        })
+        .await;
+        held.release().await.unwrap();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        core.gates.looked_at.load(std::sync::atomic::Ordering::SeqCst)
+    }
+
+    #[tokio::test]
+    async fn an_owned_waiter_costs_no_more_when_more_wait() {
+        for n in [100, 400] {
+            // A few for each, by who comes when; were all looked at for each, it would be half of them.
+            let looks = owned_waiters(n).await;
+            assert!(looks <= 15 * n, "{looks} looks for {n} waiters");
+        }
+    }
+}

@@ -1,0 +1,498 @@
+//! A gate at work: tries those in front, watches, tries again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::{Instant, sleep_until};
+
+use super::{Gate, Waiter, Want, leave_place};
+use crate::backend::{
+    Attempt, Claim, CountOp, Counter, Error, HoldId, Interest, Liveness, Name, Renewal, Result, Watch,
+};
+use crate::engine::acquire::{Limit, Tried, admit, enter_into};
+use crate::engine::core::Core;
+use crate::engine::count::Taken;
+use crate::engine::entry::Entry;
+use crate::engine::mailbox::{Grant, Letter};
+use crate::engine::reentry::SlotUse;
+
+/// The most attempts that a gate makes at once.
+const BURST: usize = 64;
+
+/// How long a gate pauses when the store failed while an owner was entering.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// What came of trying those in front.
+enum Progress {
+    /// All of them are in: the next may try at once.
+    More,
+    /// One is in the way. Look again then, if nothing is heard before.
+    Blocked(Option<Duration>),
+    /// The store fails for them: others may try.
+    Failing,
+}
+
+impl Progress {
+    fn block(&mut self, until: Option<Duration>) {
+        match self {
+            Self::Failing => {}
+            Self::Blocked(Some(d)) => *d = until.map_or(*d, |until| until.min(*d)),
+            _ => *self = Self::Blocked(until),
+        }
+    }
+}
+
+/// A gate at work.
+pub(super) struct Run {
+    core: Arc<Core>,
+    name: Name,
+    gate: Arc<Gate>,
+    watch: Option<Box<dyn Watch>>,
+    /// Whom the watch is for, where each waiter has its own.
+    watch_for: Option<HoldId>,
+    burst: usize,
+    stamp_at: Instant,
+    retired: bool,
+}
+
+impl Run {
+    pub(super) fn new(core: &Arc<Core>, name: &Name, gate: &Arc<Gate>) -> Self {
+        Self {
+            core: core.clone(),
+            name: name.clone(),
+            gate: gate.clone(),
+            watch: None,
+            watch_for: None,
+            burst: 1,
+            stamp_at: Instant::now() + core.poll(),
+            retired: false,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        loop {
+            self.let_owners_in().await;
+            if self.gate.doubt.swap(false, SeqCst) {
+                // Places in the queue may be forgotten too.
+                self.stamp_at = Instant::now();
+            }
+            self.sweep();
+            let front = self.front();
+            let Some(first) = front.first() else {
+                if self.core.gates.retire(&self.name, &self.gate) {
+                    self.retired = true;
+                    return;
+                }
+                // The store fails for all of them.
+                self.sleep(None, None).await;
+                continue;
+            };
+            self.gate.queue.lock().unwrap().asks(Some(Instant::now()));
+            // Watch before the look, or a release in between is missed.
+            self.subscribe(first).await;
+            let progress = self.try_all(&front).await;
+            // After those in front: whose places were given up while this process stood still queue anew in their order.
+            self.stamp_places(&front).await;
+            self.gate.queue.lock().unwrap().asks(None);
+            match progress {
+                Progress::More => self.burst = (self.burst * 2).min(BURST),
+                Progress::Blocked(retry_after) => {
+                    self.burst = 1;
+                    self.sleep(retry_after, Some(first)).await;
+                }
+                Progress::Failing => self.watch = None,
+            }
+        }
+    }
+
+    /// Removes those who do not wait any more, and tells those whose time is over.
+    fn sweep(&self) {
+        let core = &self.core;
+        let over = self.gate.queue.lock().unwrap().take_over(Instant::now());
+        for task in over.warn {
+            warn_of_self(core, &self.name, task);
+        }
+        for waiter in over.gone {
+            let error = self.gate.error(core, &waiter.want);
+            // Fails where it was told something else already.
+            let _ = waiter.mailbox.deliver(error.map_or(Letter::TimedOut, Letter::Failed));
+            if waiter.mailbox.is_placed() {
+                leave_place(core, &waiter.want);
+            }
+        }
+    }
+
+    /// Those who may try now: whoever must find its position first, else the first, or a run of readers, or of permits
+    /// once the one before got in.
+    fn front(&self) -> Vec<Waiter> {
+        let queue = self.gate.queue.lock().unwrap();
+        let mut ready = queue.ready(Instant::now());
+        let Some(first) = ready.next().cloned() else { return Vec::new() };
+        let (unplaced, read) = (first.is_unplaced(), first.want.is_read());
+        let mut most = first.want.permits();
+        let burst = match most {
+            _ if unplaced || read => BURST,
+            Some(_) => self.burst,
+            None => 1,
+        };
+        let mut front = vec![first];
+        let together = |w: &&Waiter| {
+            if unplaced || read {
+                return w.is_unplaced() == unplaced && w.want.is_read() == read;
+            }
+            // Of permits only those who want no less than the one before: if that one does not fit, they do not either.
+            let before = std::mem::replace(&mut most, w.want.permits());
+            most >= before
+        };
+        front.extend(ready.take_while(together).take(burst - 1).cloned());
+        front
+    }
+
+    async fn subscribe(&mut self, first: &Waiter) {
+        // A store that goes by sessions has queues for all kinds, and each waiter there waits for the one before it.
+        let session = self.core.backend.info().liveness == Liveness::Session;
+        let wanted = first.want.id().filter(|_| first.want.is_queued() || session);
+        if self.watch.is_some() && self.watch_for == wanted {
+            return;
+        }
+        let interest = match &first.want {
+            Want::Claim { claim, .. } => Interest::Claim(claim),
+            Want::Take { .. } => Interest::Count(self.core.id, Counter::Semaphore),
+        };
+        self.watch_for = wanted;
+        self.watch = match self.core.backend.watch(&self.name, interest).await {
+            Ok(watch) => Some(watch),
+            Err(error) => {
+                self.core.signs.cannot_watch(&self.name, &error);
+                None
+            }
+        };
+    }
+
+    /// Places in the store's queue are kept by a sign of life; that of the first is kept by its attempts.
+    async fn stamp_places(&mut self, front: &[Waiter]) {
+        if Instant::now() < self.stamp_at {
+            return;
+        }
+        self.stamp_at = Instant::now() + self.core.poll();
+        let trying: Vec<_> = front.iter().filter_map(|w| w.want.id()).collect();
+        let places: Vec<Waiter> = {
+            let queue = self.gate.queue.lock().unwrap();
+            let others = queue.all().filter(|w| w.want.is_queued());
+            others.filter(|w| w.want.id().is_some_and(|id| !trying.contains(&id))).cloned().collect()
+        };
+        for some in places.chunks(500) {
+            let claims: Vec<Arc<Claim>> = some.iter().filter_map(claim_of).cloned().collect();
+            let Ok(answers) = self.core.backend.renew(&claims).await else { return };
+            for (waiter, answer) in some.iter().zip(answers) {
+                // Its place was given up while this process was not looking: it queues anew.
+                if answer != Renewal::Queued {
+                    self.try_one(waiter, true).await;
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn try_all(&mut self, front: &[Waiter]) -> Progress {
+        let tried = match front {
+            [one] => vec![self.try_one(one, true).await],
+            // Of those without an order of their own, only the first is recorded as waiting.
+            many => {
+                join_all(many.iter().enumerate().map(|(i, w)| self.try_one(w, i == 0 || w.want.is_queued())))
+                    .await
+            }
+        };
+        let mut progress = Progress::More;
+        // Of several who ask for as many copies, one for whom the store failed counts for all: they are tried together.
+        let (mut answered, mut failed) = (BTreeSet::new(), BTreeMap::new());
+        let mut in_the_way = None;
+        for (waiter, tried) in front.iter().zip(tried) {
+            let durability = waiter.want.durability();
+            match tried {
+                Try::In => drop(answered.insert(durability)),
+                Try::Busy { retry_after, behind } => {
+                    answered.insert(durability);
+                    in_the_way = in_the_way.or(behind.filter(|id| id.client == self.core.id));
+                    progress.block(retry_after);
+                }
+                Try::NotReady(error) | Try::Failed(error) => drop(failed.insert(durability, error)),
+            }
+        }
+        let mut queue = self.gate.queue.lock().unwrap();
+        answered.iter().filter(|d| !failed.contains_key(d)).for_each(|d| queue.answered(*d));
+        let mut given_up = Vec::new();
+        for (durability, error) in failed {
+            if error.retry_after().is_some() {
+                queue.not_ready(durability, &error);
+                progress.block(error.retry_after());
+            } else {
+                let some = queue.failed(durability, &error, self.core.settings.outage);
+                given_up.push((some, error));
+                progress = Progress::Failing;
+            }
+        }
+        // Ours came to the store in another order than to this gate: let that one try first.
+        let brought = in_the_way.is_some_and(|id: HoldId| queue.bring_to_front(id.n));
+        drop(queue);
+        given_up.iter().for_each(|(some, error)| self.gate.fail_some(some, error));
+        if brought { Progress::More } else { progress }
+    }
+
+    async fn try_one(&self, waiter: &Waiter, place: bool) -> Try {
+        if place {
+            waiter.mailbox.place();
+        }
+        waiter.mailbox.tally.attempt();
+        let seen = self.core.doubts();
+        let letter = match &waiter.want {
+            Want::Claim { claim, terms } => match self.attempt(claim, place).await {
+                Ok(Attempt::Granted { fence, until }) => {
+                    match admit(&waiter.engine, claim, fence, until, *terms, waiter.caller()) {
+                        Ok(entry) => {
+                            self.core.doubt_since(seen, entry.hold());
+                            self.settle_owner(waiter, &entry);
+                            Letter::Grant(Grant::Entry(entry))
+                        }
+                        // The answer came after the lease: its id is dead, and the waiter begins anew.
+                        Err(error) if error.is_transient() => Letter::Reclaimed,
+                        Err(error) => Letter::Failed(error),
+                    }
+                }
+                Ok(Attempt::Busy { retry_after, behind, position }) => {
+                    waiter.mailbox.tally.busy(behind);
+                    if let Some(position) = position.filter(|_| waiter.want.is_queued()) {
+                        self.gate.queue.lock().unwrap().put(waiter.n, position);
+                    }
+                    return Try::Busy { retry_after, behind };
+                }
+                Ok(Attempt::Gone) => return Try::Busy { retry_after: None, behind: None },
+                Err(error) if error.retry_after().is_some() => {
+                    if !self.gate.told.swap(true, SeqCst) {
+                        self.core.signs.not_ready(&self.name, &error);
+                    }
+                    return Try::NotReady(error);
+                }
+                Err(error) if error.is_transient() => {
+                    // It may have been granted: whoever gives up now must undo it.
+                    if error.is_unknown() {
+                        waiter.mailbox.place();
+                    }
+                    return Try::Failed(error);
+                }
+                Err(error) => {
+                    // A script may have queued it before it failed.
+                    if waiter.mailbox.is_placed() {
+                        leave_place(&self.core, &waiter.want);
+                    }
+                    Letter::Failed(error)
+                }
+            },
+            Want::Take { n, unanswered } => {
+                // One that was not answered is repeated: however often it fails, there is one to undo.
+                let before = unanswered.lock().unwrap().take();
+                let again = before.is_some();
+                let taken = before.unwrap_or_else(|| Taken::new(&waiter.engine, &self.name));
+                let id = taken.id();
+                match self
+                    .core
+                    .backend
+                    .count(&self.name, Counter::Semaphore, CountOp::TakeIfAtLeast(*n), id)
+                    .await
+                {
+                    Ok(reply) if reply.applied => Letter::Grant(Grant::Taken(taken)),
+                    Ok(_) => {
+                        taken.keep();
+                        // What the first one found may have changed before anybody listened.
+                        return Try::Busy { retry_after: again.then_some(Duration::ZERO), behind: None };
+                    }
+                    Err(error) => {
+                        if !again && !error.is_unknown() {
+                            taken.keep();
+                        } else if error.is_transient() {
+                            *unanswered.lock().unwrap() = Some(taken);
+                        }
+                        if error.is_transient() {
+                            return Try::Failed(error);
+                        }
+                        Letter::Failed(error)
+                    }
+                }
+            }
+        };
+        self.hand_over(waiter, letter);
+        Try::In
+    }
+
+    async fn attempt(&self, claim: &Arc<Claim>, place: bool) -> Result<Attempt> {
+        if place {
+            return self.core.backend.try_acquire(claim).await;
+        }
+        self.core.backend.try_acquire(&Claim { wait: None, ..(**claim).clone() }).await
+    }
+
+    /// Puts a letter into the waiter's mailbox and takes the waiter out of the queue.
+    fn hand_over(&self, waiter: &Waiter, letter: Letter) {
+        self.gate.queue.lock().unwrap().remove(waiter.n);
+        let uncollected = match &letter {
+            Letter::Grant(Grant::Entry(entry)) => {
+                let patience = self.core.patience(entry.hold().claim.lease);
+                entry.hold().put_into(&waiter.mailbox, patience);
+                self.core.keeper.sooner(entry.hold());
+                None
+            }
+            Letter::Grant(Grant::Taken(_)) => Some(waiter.mailbox.clone()),
+            _ => None,
+        };
+        // A letter that nobody wants any more falls back here, and what it grants is given back.
+        drop(waiter.mailbox.deliver(letter));
+        if let Some(mailbox) = uncollected {
+            let limit = self.core.settings.lease / 3;
+            tokio::spawn(async move {
+                tokio::time::sleep(limit).await;
+                drop(mailbox.reclaim());
+            });
+        }
+    }
+
+    /// Notes what an owner holds now, and lets its other waiters look at it.
+    fn settle_owner(&self, waiter: &Waiter, entry: &Entry) {
+        if let Some(owner) = waiter.owner {
+            SlotUse::new(&self.core, owner, &self.name, false).add(entry.hold());
+            self.gate.recheck.lock().unwrap().insert(owner);
+        }
+    }
+
+    /// Lets in those whose owner is inside already. Without it two tasks of one owner, with a stranger between them,
+    /// would wait for each other.
+    async fn let_owners_in(&self) {
+        let owners = std::mem::take(&mut *self.gate.recheck.lock().unwrap());
+        for owner in owners {
+            self.let_in(owner).await;
+        }
+    }
+
+    async fn let_in(&self, owner: u64) {
+        let waiting = self.gate.queue.lock().unwrap().of_owner(owner);
+        for waiter in waiting {
+            let Want::Claim { claim, terms } = &waiter.want else { continue };
+            let slot = SlotUse::new(&self.core, owner, &self.name, false);
+            // In turn if it can be. Whoever is entering may be a future that nobody polls: the gate goes on without.
+            let _one = slot.entering.try_lock();
+            if slot.held().is_empty() {
+                continue;
+            }
+            // Its own place in the queue is not needed any more: it enters under a claim of its own.
+            let fresh = Arc::new(Claim { id: self.core.fresh_id(), wait: None, ..(**claim).clone() });
+            // Others wait at this gate meanwhile.
+            let limit = Limit::within(self.core.settings.call_timeout / 5);
+            let letter = match enter_into(&waiter.engine, &slot, &fresh, *terms, waiter.caller(), limit).await
+            {
+                Ok(Tried::Granted(entry)) => Letter::Grant(Grant::Entry(entry)),
+                Ok(Tried::Busy { doubtful, .. }) => {
+                    if doubtful {
+                        self.core.leave_claim(fresh);
+                    }
+                    continue;
+                }
+                Ok(Tried::Revoked) => {
+                    self.gate.recheck.lock().unwrap().insert(owner);
+                    continue;
+                }
+                Err(error) if error.is_transient() => {
+                    self.gate.recheck.lock().unwrap().insert(owner);
+                    return;
+                }
+                Err(error) => Letter::Failed(error),
+            };
+            if waiter.mailbox.is_placed() {
+                leave_place(&self.core, &waiter.want);
+            }
+            self.hand_over(&waiter, letter);
+        }
+    }
+
+    /// Sleeps until something is heard, time is up, or another one is in front.
+    async fn sleep(&mut self, retry_after: Option<Duration>, first: Option<&Waiter>) {
+        let core = self.core.clone();
+        let poll_at = Instant::now() + core.poll();
+        // No timer for what comes after the poll: each costs wake-ups of its own, in every process that waits.
+        let sooner = retry_after.filter(|d| *d < core.poll() || core.clock.is_manual());
+        let retry = async {
+            match sooner {
+                Some(d) => core.clock.sleep(d).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(retry);
+        loop {
+            self.let_owners_in().await;
+            // The store failed while an owner was entering.
+            let again = !self.gate.recheck.lock().unwrap().is_empty();
+            self.sweep();
+            let now = Instant::now();
+            let (same, next) = {
+                let queue = self.gate.queue.lock().unwrap();
+                let same = queue.ready(now).next().map(|w| w.n) == first.map(|w| w.n);
+                let again = again.then(|| now + AGAIN);
+                (same && !queue.is_empty(), queue.timer(now).into_iter().chain(again).min())
+            };
+            if !same || now >= poll_at || self.gate.doubt.load(SeqCst) {
+                return;
+            }
+            let signal = async {
+                match &mut self.watch {
+                    Some(watch) => watch.signal().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = signal => return,
+                () = &mut retry => return,
+                () = sleep_until(next.map_or(poll_at, |at| at.min(poll_at))) => {}
+                () = self.gate.wake.notified() => {}
+            }
+        }
+    }
+}
+
+/// What came of one attempt.
+enum Try {
+    /// In, or out for good: it does not wait any more.
+    In,
+    Busy {
+        retry_after: Option<Duration>,
+        behind: Option<HoldId>,
+    },
+    /// The store says when it will be ready.
+    NotReady(Error),
+    Failed(Error),
+}
+
+fn claim_of(waiter: &Waiter) -> Option<&Arc<Claim>> {
+    match &waiter.want {
+        Want::Claim { claim, .. } => Some(claim),
+        Want::Take { .. } => None,
+    }
+}
+
+fn warn_of_self(core: &Core, name: &Name, task: tokio::task::Id) {
+    if core.keeper.is_held_by(name, task) {
+        core.signs.waits_for_itself(name);
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if !self.retired {
+            // A panic or the end of the runtime cut it short: nobody may go on waiting at a gate that does not work.
+            let error =
+                self.core.backend.info().unavailable(format!("wait for {}", self.name), "the gate broke");
+            self.core.gates.remove(&self.core, &self.name, &self.gate, &error);
+        }
+        self.core.releases.look_again();
+    }
+}

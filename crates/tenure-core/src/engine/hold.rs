@@ -1,0 +1,488 @@
+//! One hold as this process knows it, shared by its guards, the keeper and the driver.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::backend::{Claim, Clock, Durability, Fence, Info, Liveness, Lost, LostReason, Result, Time};
+use crate::engine::flow::Flow;
+use crate::engine::mailbox::{Grant, Mailbox};
+use crate::engine::worker::wake_all;
+
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) claim: Arc<Claim>,
+    pub(crate) fence: Option<Fence>,
+    pub(crate) backend: &'static str,
+    /// What took it, to tell those that wait for themselves or for each other.
+    pub(crate) flow: Flow,
+    /// Its owner entered it from elsewhere, too.
+    shared: AtomicBool,
+    pub(crate) owner: Option<u64>,
+    pub(crate) since: Time,
+    /// Where it was put when it was granted to waiters, until they collect it.
+    mailboxes: Mutex<Vec<Weak<Mailbox>>>,
+    clock: Clock,
+    /// It lives as long as the session: a lease is ours to keep, and it is proved whether or not it is renewed.
+    session: bool,
+    until: AtomicU64,
+    renew_at: AtomicU64,
+    /// When it has to be proved, renewed or not: the store may have forgotten it.
+    prove_at: AtomicU64,
+    /// Until when the store may keep it, whatever was answered: by the longest lease that any of its requests asked for.
+    lasts: AtomicU64,
+    collect_by: AtomicU64,
+    /// When it is to be said that it is held for long.
+    warn_at: AtomicU64,
+    phase: AtomicU8,
+    share: Mutex<Share>,
+    lost: Notify,
+}
+
+/// What the guards of one hold have in common.
+#[derive(Debug)]
+struct Share {
+    guards: u32,
+    /// How many of them have no lease of their own: while there is one, the hold is renewed.
+    renewing: u32,
+    /// The claim that renewals send.
+    renewal: Arc<Claim>,
+    /// When the `max_hold` of each guard that has one is over.
+    limits: Vec<Time>,
+    /// When the last lease that was given once is over, where the store lets holds live as long as their session.
+    leased: Option<Time>,
+}
+
+impl Share {
+    fn max_at(&self) -> Time {
+        self.limits.iter().copied().min().unwrap_or(Time::MAX)
+    }
+
+    /// The end that was asked for, whatever the store says.
+    fn lease_at(&self) -> Time {
+        self.leased.filter(|_| self.renewing == 0).unwrap_or(Time::MAX)
+    }
+}
+
+/// What one guard asks of its hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    pub(crate) lease: Duration,
+    pub(crate) renewed: bool,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) durability: Durability,
+}
+
+const HELD: u8 = 0;
+const LEFT: u8 = 1;
+const EXPIRED: u8 = 2;
+const GONE: u8 = 3;
+const MAX_HOLD: u8 = 4;
+const CLOSED: u8 = 5;
+
+fn reason(phase: u8) -> Option<LostReason> {
+    match phase {
+        EXPIRED => Some(LostReason::Expired),
+        GONE => Some(LostReason::Gone),
+        MAX_HOLD => Some(LostReason::MaxHold),
+        CLOSED => Some(LostReason::Closed),
+        _ => None,
+    }
+}
+
+/// What one guard has added to its hold, to be taken away when it leaves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part {
+    renewed: bool,
+    limit: Option<Time>,
+}
+
+/// What is to be done when a guard leaves.
+pub(crate) enum Leave {
+    /// The hold is lost already.
+    Lost(Lost),
+    /// Others stay; this many.
+    Inner(u32),
+    /// It was the last.
+    Last,
+}
+
+/// What the keeper has to do about a hold.
+pub(crate) enum Due {
+    Nothing,
+    Renew(Arc<Claim>),
+    /// The same, but because it is in doubt.
+    Prove(Arc<Claim>),
+    Lose(LostReason),
+    Reclaim,
+}
+
+/// When to renew what ends at `until`: a session may end sooner than a lease would.
+fn third(now: Time, lease: Duration, until: Time) -> Time {
+    now.after(lease.min(until.since(now)) / 3)
+}
+
+impl Hold {
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn new(
+        claim: Arc<Claim>,
+        fence: Option<Fence>,
+        until: Time,
+        terms: Terms,
+        owner: Option<u64>,
+        info: &Info,
+        now: Time,
+        flow: Flow,
+    ) -> Self {
+        let session = info.liveness == Liveness::Session;
+        let renew_at = if terms.renewed || session { third(now, claim.lease, until) } else { Time::MAX };
+        Self {
+            fence,
+            backend: info.scheme,
+            flow,
+            shared: AtomicBool::new(false),
+            owner,
+            since: now,
+            mailboxes: Mutex::default(),
+            clock: info.clock.clone(),
+            session,
+            until: AtomicU64::new(until.as_nanos()),
+            renew_at: AtomicU64::new(renew_at.as_nanos()),
+            prove_at: AtomicU64::new(u64::MAX),
+            lasts: AtomicU64::new(now.after(claim.lease).as_nanos()),
+            collect_by: AtomicU64::new(u64::MAX),
+            warn_at: AtomicU64::new(u64::MAX),
+            phase: AtomicU8::new(HELD),
+            share: Mutex::new(Share {
+                guards: 1,
+                renewing: u32::from(terms.renewed),
+                renewal: claim.clone(),
+                limits: terms.max_hold.map(|d| now.after(d)).into_iter().collect(),
+                leased: (session && !terms.renewed).then(|| now.after(terms.lease)),
+            }),
+            lost: Notify::new(),
+            claim,
+        }
+    }
+
+    pub(crate) fn until(&self) -> Time {
+        Time::from_nanos(self.until.load(SeqCst))
+    }
+
+    /// Until when the store may keep it if it is not released.
+    pub(crate) fn lasts(&self) -> Time {
+        Time::from_nanos(self.lasts.load(SeqCst))
+    }
+
+    /// A request is about to be sent that may keep it for `lease` from then on, and is executed within `within`.
+    pub(crate) fn may_last(&self, lease: Duration, within: Duration) {
+        self.lasts.fetch_max(self.clock.now().after(within).after(lease).as_nanos(), SeqCst);
+    }
+
+    pub(crate) fn remaining(&self) -> Duration {
+        if self.phase.load(SeqCst) != HELD {
+            return Duration::ZERO;
+        }
+        let share = self.share.lock().unwrap();
+        self.until().min(share.max_at()).min(share.lease_at()).since(self.clock.now())
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// Fails unless it is certain to be held for another `d`.
+    pub(crate) fn ensure(&self, d: Duration) -> Result<()> {
+        // Read once: it may end in between, and what was released has nothing left but was not lost.
+        let left = self.remaining();
+        match self.lost() {
+            Some(lost) => Err(lost.into()),
+            None if left.is_zero() || left < d => Err(self.as_lost(LostReason::Expired).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// What its renewals ask for.
+    pub(crate) fn durability(&self) -> Durability {
+        self.share.lock().unwrap().renewal.durability
+    }
+
+    pub(crate) fn guards(&self) -> u32 {
+        self.share.lock().unwrap().guards
+    }
+
+    /// Why it was lost. Computed at the call: a guard does not wait for the keeper to learn that its time is over.
+    pub(crate) fn lost(&self) -> Option<Lost> {
+        let phase = self.phase.load(SeqCst);
+        if let Some(reason) = reason(phase) {
+            return Some(self.as_lost(reason));
+        }
+        if phase == LEFT {
+            return None;
+        }
+        let share = self.share.lock().unwrap();
+        self.over(self.clock.now(), &share).map(|reason| self.as_lost(reason))
+    }
+
+    /// Why it is over by the clock.
+    fn over(&self, now: Time, share: &Share) -> Option<LostReason> {
+        if now >= self.until() || now >= share.lease_at() {
+            Some(LostReason::Expired)
+        } else if now >= share.max_at() {
+            Some(LostReason::MaxHold)
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn as_lost(&self, reason: LostReason) -> Lost {
+        Lost { backend: self.backend, name: self.claim.name.clone(), hold: self.claim.id, reason }
+    }
+
+    pub(crate) async fn wait_lost(&self) -> Lost {
+        loop {
+            let notified = self.lost.notified();
+            if let Some(lost) = self.lost() {
+                return lost;
+            }
+            notified.await;
+        }
+    }
+
+    /// Turns lost, once. Whether this call did it, which then has to [`Hold::tell_lost`].
+    pub(crate) fn lose(&self, reason: LostReason) -> bool {
+        let code = match reason {
+            LostReason::Expired => EXPIRED,
+            LostReason::Gone => GONE,
+            LostReason::MaxHold => MAX_HOLD,
+            LostReason::Closed => CLOSED,
+        };
+        self.phase.compare_exchange(HELD, code, SeqCst, SeqCst).is_ok()
+    }
+
+    /// Wakes those who wait for its loss.
+    pub(crate) fn tell_lost(&self) {
+        wake_all(&self.lost);
+    }
+
+    /// One more guard, already counted in the store with `until`; its part in the hold. `None` when the hold ended
+    /// meanwhile.
+    pub(crate) fn enter(&self, terms: Terms, until: Time) -> Option<Part> {
+        if !self.is_held() {
+            return None;
+        }
+        let mut share = self.share.lock().unwrap();
+        if share.guards == 0 {
+            return None;
+        }
+        let now = self.clock.now();
+        share.guards += 1;
+        self.until.fetch_max(until.as_nanos(), SeqCst);
+        // The most that one of its guards asked for holds for the rest of it.
+        let durability = share.renewal.durability.max(terms.durability);
+        if durability != share.renewal.durability {
+            share.renewal = Arc::new(Claim { durability, ..(*share.renewal).clone() });
+        }
+        if terms.renewed {
+            share.renewing += 1;
+            if share.renewing == 1 {
+                share.renewal = Arc::new(Claim { lease: terms.lease, ..(*share.renewal).clone() });
+                self.renew_at.store(third(now, terms.lease, until).as_nanos(), SeqCst);
+            }
+        } else if self.session {
+            share.leased = share.leased.max(Some(now.after(terms.lease)));
+        }
+        let limit = terms.max_hold.map(|d| now.after(d));
+        share.limits.extend(limit);
+        Some(Part { renewed: terms.renewed, limit })
+    }
+
+    /// The part of the first guard.
+    pub(crate) fn first(&self) -> Part {
+        let share = self.share.lock().unwrap();
+        Part { renewed: share.renewing > 0, limit: share.limits.first().copied() }
+    }
+
+    /// One guard fewer.
+    pub(crate) fn leave(&self, part: Part) -> Leave {
+        if let Some(lost) = self.lost() {
+            return Leave::Lost(lost);
+        }
+        let mut share = self.share.lock().unwrap();
+        share.guards -= 1;
+        if let Some(at) = share.limits.iter().position(|l| Some(*l) == part.limit) {
+            share.limits.swap_remove(at);
+        }
+        if part.renewed {
+            share.renewing -= 1;
+            if share.renewing == 0 && self.session {
+                // As much is left to the others as a renewal would have given.
+                let lease = share.renewal.lease;
+                share.leased = share.leased.max(Some(self.clock.now().after(lease)));
+            } else if share.renewing == 0 {
+                self.renew_at.store(u64::MAX, SeqCst);
+            }
+        }
+        if share.guards > 0 {
+            return Leave::Inner(share.guards);
+        }
+        match self.phase.compare_exchange(HELD, LEFT, SeqCst, SeqCst) {
+            Ok(_) => Leave::Last,
+            Err(phase) => Leave::Lost(self.as_lost(reason(phase).unwrap_or(LostReason::Expired))),
+        }
+    }
+
+    /// When a hold that nobody looks after any more is to end, where the store would keep it for the whole session.
+    pub(crate) fn left_alone(&self) -> Option<Time> {
+        let share = self.share.lock().unwrap();
+        self.session.then(|| share.leased.unwrap_or_else(|| self.clock.now().after(share.renewal.lease)))
+    }
+
+    /// When the keeper has to look at it next.
+    pub(crate) fn next_event(&self) -> Time {
+        let asked = {
+            let share = self.share.lock().unwrap();
+            share.max_at().min(share.lease_at())
+        };
+        let at = |a: &AtomicU64| Time::from_nanos(a.load(SeqCst));
+        let ours = at(&self.collect_by).min(at(&self.warn_at));
+        at(&self.until).min(at(&self.renew_at)).min(at(&self.prove_at)).min(ours).min(asked)
+    }
+
+    /// From then on it is held for long.
+    pub(crate) fn warn_at(&mut self, at: Time) {
+        *self.warn_at.get_mut() = at.as_nanos();
+    }
+
+    /// Whether it is to be said now, once, that it is held for long.
+    pub(crate) fn warns(&self, now: Time) -> bool {
+        let due = |at| (now.as_nanos() >= at && at != u64::MAX).then_some(u64::MAX);
+        self.warn_at.fetch_update(SeqCst, SeqCst, due).is_ok()
+    }
+
+    /// Its owner has entered it from this flow.
+    pub(crate) fn entered_from(&self, flow: Flow) {
+        self.shared.fetch_or(flow != self.flow, SeqCst);
+    }
+
+    pub(crate) fn is_of(&self, owner: u64, flow: Flow) -> bool {
+        self.owner == Some(owner) && self.flow == flow
+    }
+
+    /// Whether it lasts until its owner releases it, from where it was taken, as far as is known here.
+    pub(crate) fn is_lasting(&self) -> bool {
+        let far = |at: &AtomicU64| at.load(SeqCst) == u64::MAX;
+        let asked_for = {
+            let share = self.share.lock().unwrap();
+            share.renewing > 0 && share.limits.is_empty()
+        };
+        asked_for
+            && self.is_held()
+            && !self.shared.load(SeqCst)
+            && far(&self.prove_at)
+            && far(&self.collect_by)
+    }
+
+    /// Whether nothing about it is due or under way.
+    pub(crate) fn is_settled(&self, now: Time) -> bool {
+        let renewing = self.renewing(&self.share.lock().unwrap());
+        let unanswered = renewing && self.renew_at.load(SeqCst) == u64::MAX;
+        !unanswered && self.next_event() > now
+    }
+
+    /// Whether renewals come at least this often.
+    pub(crate) fn is_renewed_within(&self, every: Duration) -> bool {
+        let share = self.share.lock().unwrap();
+        self.renewing(&share) && share.renewal.lease / 3 <= every
+    }
+
+    fn renewing(&self, share: &Share) -> bool {
+        share.renewing > 0 || self.session
+    }
+
+    /// Whether its renewal is due.
+    pub(crate) fn renews(&self, now: Time) -> bool {
+        now.as_nanos() >= self.renew_at.load(SeqCst)
+    }
+
+    /// What the keeper has to do about it now. A renewal is handed out once, until it is answered; a little early, if
+    /// others are renewed anyway: so those taken one after the other are soon renewed together.
+    pub(crate) fn due(&self, now: Time, others: bool) -> Due {
+        let share = self.share.lock().unwrap();
+        if let Some(reason) = self.over(now, &share) {
+            Due::Lose(reason)
+        } else if now.as_nanos() >= self.collect_by.load(SeqCst) {
+            self.collect_by.store(u64::MAX, SeqCst);
+            Due::Reclaim
+        } else if now.as_nanos() >= self.prove_at.load(SeqCst) {
+            self.prove_at.store(u64::MAX, SeqCst);
+            Due::Prove(if self.renewing(&share) {
+                self.renew_at.store(u64::MAX, SeqCst);
+                self.may_last(share.renewal.lease, share.renewal.lease / 3);
+                share.renewal.clone()
+            } else {
+                // Its lease was given once, and is not given again.
+                Arc::new(Claim { lease: Duration::ZERO, ..(*share.renewal).clone() })
+            })
+        } else if self.renews(if others { now.after(share.renewal.lease / 10) } else { now }) {
+            self.renew_at.store(u64::MAX, SeqCst);
+            self.may_last(share.renewal.lease, share.renewal.lease / 3);
+            Due::Renew(share.renewal.clone())
+        } else {
+            Due::Nothing
+        }
+    }
+
+    /// A renewal was answered: held until then. `false` when the answer came too late to count.
+    pub(crate) fn renewed(&self, sent: Time, until: Time) -> bool {
+        let share = self.share.lock().unwrap();
+        if self.clock.now() >= self.until() {
+            return false;
+        }
+        match self.session {
+            // Servers may grant less time to a session that comes back.
+            true => self.until.store(until.as_nanos(), SeqCst),
+            false => drop(self.until.fetch_max(until.as_nanos(), SeqCst)),
+        }
+        if self.renewing(&share) {
+            let next = third(sent, share.renewal.lease, self.until());
+            self.renew_at.store(next.as_nanos(), SeqCst);
+        }
+        true
+    }
+
+    /// The store may have forgotten it: it is to be proved at `at`.
+    pub(crate) fn doubt(&self, at: Time) {
+        self.prove_at.store(at.as_nanos(), SeqCst);
+    }
+
+    /// A renewal failed: try again at `next`.
+    pub(crate) fn renew_again(&self, next: Time) {
+        if self.renewing(&self.share.lock().unwrap()) {
+            self.renew_at.store(next.as_nanos(), SeqCst);
+        }
+    }
+
+    /// It is about to lie in a mailbox: if nobody collects it within `patience` it is given to the next.
+    pub(crate) fn put_into(&self, mailbox: &Arc<Mailbox>, patience: Duration) {
+        let mut mailboxes = self.mailboxes.lock().unwrap();
+        mailboxes.push(Arc::downgrade(mailbox));
+        self.collect_by.store(self.clock.now().after(patience).as_nanos(), SeqCst);
+    }
+
+    pub(crate) fn collected(&self) {
+        let mut mailboxes = self.mailboxes.lock().unwrap();
+        mailboxes.retain(|m| m.upgrade().is_some_and(|m| !m.is_over()));
+        if mailboxes.is_empty() {
+            self.collect_by.store(u64::MAX, SeqCst);
+        }
+    }
+
+    /// What lies uncollected. Dropping it releases it.
+    pub(crate) fn uncollected(&self) -> Vec<Grant> {
+        let mailboxes = std::mem::take(&mut *self.mailboxes.lock().unwrap());
+        mailboxes.iter().filter_map(Weak::upgrade).filter_map(|m| m.reclaim()).collect()
+    }
+}

@@ -1,0 +1,23 @@
+//! How a claim becomes a hold, and stays one: attempts, waiting, renewal, release. Uses the backend's trait, and knows
+//! nothing of templates and guards.
+
+pub(crate) mod acquire;
+pub(crate) mod alarm;
+pub(crate) mod core;
+pub(crate) mod count;
+pub(crate) mod deadlock;
+pub(crate) mod entry;
+pub(crate) mod flow;
+pub(crate) mod gate;
+pub(crate) mod hold;
+pub(crate) mod keeper;
+pub(crate) mod mailbox;
+pub(crate) mod ops;
+pub(crate) mod reentry;
+pub(crate) mod releases;
+mod settings;
+pub(crate) mod signs;
+pub(crate) mod unanswered;
+pub(crate) mod worker;
+
+pub use self::settings::{Deadlocks, Settings};

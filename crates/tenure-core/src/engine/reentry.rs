@@ -1,0 +1,93 @@
+//! What each owner holds, so that it can enter it again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use crate::backend::Name;
+use crate::engine::core::Core;
+use crate::engine::hold::Hold;
+
+/// What one owner holds of one name.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    /// Held by whoever enters or makes a first attempt: one at a time.
+    pub(crate) entering: tokio::sync::Mutex<()>,
+    pub(crate) holds: Mutex<Vec<Arc<Hold>>>,
+}
+
+impl Slot {
+    /// What is still held.
+    pub(crate) fn held(&self) -> Vec<Arc<Hold>> {
+        let mut holds = self.holds.lock().unwrap();
+        holds.retain(|h| h.is_held());
+        holds.clone()
+    }
+
+    pub(crate) fn add(&self, hold: &Arc<Hold>) {
+        let mut holds = self.holds.lock().unwrap();
+        if !holds.iter().any(|h| Arc::ptr_eq(h, hold)) {
+            holds.push(hold.clone());
+        }
+    }
+}
+
+/// A slot in use. When the use ends, however it does, a slot that holds nothing is forgotten.
+pub(crate) struct SlotUse<'a> {
+    core: &'a Core,
+    owner: u64,
+    name: &'a Name,
+    slot: Option<Arc<Slot>>,
+    /// Whether others of this owner who wait shall look at it afterwards.
+    tells: bool,
+}
+
+impl<'a> SlotUse<'a> {
+    pub(crate) fn new(core: &'a Core, owner: u64, name: &'a Name, tells: bool) -> Self {
+        Self { core, owner, name, slot: Some(core.slots.of(owner, name)), tells }
+    }
+}
+
+impl std::ops::Deref for SlotUse<'_> {
+    type Target = Slot;
+
+    fn deref(&self) -> &Slot {
+        self.slot.as_ref().expect("until it is dropped")
+    }
+}
+
+impl Drop for SlotUse<'_> {
+    fn drop(&mut self) {
+        self.slot = None;
+        self.core.slots.tidy(self.owner, self.name);
+        if self.tells {
+            self.core.gates.recheck(self.name, self.owner);
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Slots(Mutex<HashMap<(u64, Name), Arc<Slot>>>);
+
+impl Slots {
+    fn of(&self, owner: u64, name: &Name) -> Arc<Slot> {
+        self.0.lock().unwrap().entry((owner, name.clone())).or_default().clone()
+    }
+
+    /// Forgets a slot that holds nothing and that nobody uses.
+    pub(crate) fn tidy(&self, owner: u64, name: &Name) {
+        let mut slots = self.0.lock().unwrap();
+        let key = (owner, name.clone());
+        let Some(slot) = slots.get(&key) else { return };
+        if Arc::strong_count(slot) > 1 {
+            return;
+        }
+        if slot.held().is_empty() {
+            slots.remove(&key);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+}

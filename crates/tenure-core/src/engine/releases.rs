@@ -1,0 +1,234 @@
+//! Releases under way in the background: of guards and futures that were dropped, of holds that were lost. Each is
+//! repeated until it is confirmed, or until nothing can be left of what the store may hold.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+use tracing::Instrument;
+
+use crate::backend::{Claim, Error, Name, Released, Result, Time};
+use crate::engine::core::Core;
+use crate::engine::hold::Hold;
+use crate::engine::worker::wake_all;
+
+/// Those under way, by name, each with its number and its beginning.
+#[derive(Debug, Default)]
+pub(crate) struct Releases(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    any: AtomicUsize,
+    names: Mutex<HashMap<Name, UnderWay>>,
+    next: AtomicU64,
+    changed: Notify,
+    /// Held by nobody until their time is over, where the store would not end them.
+    alone: Mutex<HashMap<u64, Arc<Claim>>>,
+}
+
+/// Those of one name. Whoever waits for them is not woken for the releases of other names.
+#[derive(Debug, Default)]
+struct UnderWay {
+    begun: BTreeMap<u64, Instant>,
+    changed: Arc<Notify>,
+}
+
+/// One under way, counted until it is dropped.
+pub(crate) struct Pending {
+    releases: Arc<Shared>,
+    name: Name,
+    n: u64,
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let mut names = self.releases.names.lock().unwrap();
+        let changed = names.get_mut(&self.name).map(|under_way| {
+            under_way.begun.remove(&self.n);
+            (under_way.changed.clone(), under_way.begun.is_empty())
+        });
+        if let Some((_, true)) = changed {
+            names.remove(&self.name);
+        }
+        self.releases.any.fetch_sub(1, SeqCst);
+        drop(names);
+        if let Some((changed, _)) = changed {
+            wake_all(&changed);
+        }
+        wake_all(&self.releases.changed);
+    }
+}
+
+/// Looks after each change until `done`.
+async fn until(changed: &Notify, done: impl Fn() -> bool) {
+    loop {
+        let change = changed.notified();
+        tokio::pin!(change);
+        change.as_mut().enable();
+        if done() {
+            return;
+        }
+        change.await;
+    }
+}
+
+impl Releases {
+    /// Counts one more release of `name`, until what this returns is dropped.
+    pub(crate) fn begin(&self, name: &Name) -> Pending {
+        let mut names = self.0.names.lock().unwrap();
+        let n = self.0.next.fetch_add(1, SeqCst);
+        names.entry(name.clone()).or_default().begun.insert(n, Instant::now());
+        self.0.any.fetch_add(1, SeqCst);
+        drop(names);
+        Pending { releases: self.0.clone(), name: name.clone(), n }
+    }
+
+    pub(crate) fn any(&self) -> bool {
+        self.0.any.load(SeqCst) > 0
+    }
+
+    /// Something else that [`Core::quiesce`] waits for has ended.
+    pub(crate) fn look_again(&self) {
+        wake_all(&self.0.changed);
+    }
+}
+
+impl Core {
+    /// Gives up a claim that was not answered, or a place in a queue.
+    pub(crate) fn leave_claim(self: &Arc<Self>, claim: Arc<Claim>) {
+        let end = self.clock.now().after(claim.lasts());
+        self.leave_by(claim, end, None);
+    }
+
+    /// Releases a hold that nobody uses any more. `unanswered` is what came of a release that was sent within validity.
+    pub(crate) fn leave_hold(
+        self: &Arc<Self>,
+        hold: &Hold,
+        unanswered: Option<Error>,
+    ) -> Option<JoinHandle<Result<Released>>> {
+        self.leave_by(hold.claim.clone(), hold.lasts(), unanswered)
+    }
+
+    fn leave_by(
+        self: &Arc<Self>,
+        claim: Arc<Claim>,
+        end: Time,
+        unanswered: Option<Error>,
+    ) -> Option<JoinHandle<Result<Released>>> {
+        let pending = self.releases.begin(&claim.name);
+        let core = self.clone();
+        let span = self.signs.release_span(&claim);
+        let job = async move {
+            let released = core.leave(&claim, end, unanswered).await;
+            if let Err(error) = &released {
+                core.signs.release_failed(&claim, error);
+            }
+            drop(pending);
+            released
+        };
+        // Without a thread nothing can be released; it ends with its lease.
+        Some(self.runtime().ok()?.spawn(job.instrument(span)))
+    }
+
+    /// Repeats a release until it is confirmed, or until `end`, when nothing can be left of what its claim may have got:
+    /// an attempt sent on a connection that broke may have its effect behind a release sent on the next.
+    async fn leave(&self, claim: &Claim, end: Time, mut unanswered: Option<Error>) -> Result<Released> {
+        let mut pause = Duration::from_millis(10);
+        loop {
+            let limit = self.settings.call_timeout;
+            let error = match timeout(limit, self.backend.release(claim, 0)).await {
+                Ok(Ok(Released::Gone)) if unanswered.is_some() => return Ok(Released::Freed),
+                Ok(Err(error)) if error.is_transient() => error,
+                Ok(answer) => return answer,
+                Err(_) => self.unanswered(format_args!("release {}", claim.name), limit),
+            };
+            if self.clock.now() >= end {
+                return Err(error);
+            }
+            if error.is_unknown() {
+                unanswered = Some(error);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+    }
+
+    /// Releases a claim when its time is over, or when the client ends.
+    pub(crate) fn leave_at(self: &Arc<Self>, claim: Arc<Claim>, end: Time) {
+        let core = self.clone();
+        if let Ok(runtime) = self.runtime() {
+            let key = claim.id.n;
+            self.releases.0.alone.lock().unwrap().insert(key, claim);
+            runtime.spawn(async move {
+                core.clock.sleep_until(end).await;
+                let claim = core.releases.0.alone.lock().unwrap().remove(&key);
+                if let Some(claim) = claim {
+                    core.leave_claim(claim);
+                }
+            });
+        }
+    }
+
+    /// Releases all that [`Core::leave_at`] would release later.
+    pub(crate) fn leave_all_alone(self: &Arc<Self>) {
+        let alone = std::mem::take(&mut *self.releases.0.alone.lock().unwrap());
+        alone.into_values().for_each(|claim| self.leave_claim(claim));
+    }
+
+    /// Writes the count of a hold one of whose guards was dropped. The count is for people: once is enough.
+    pub(crate) fn unnest_in_background(self: &Arc<Self>, claim: Arc<Claim>, left: u32) {
+        let core = self.clone();
+        if let Ok(runtime) = self.runtime() {
+            runtime.spawn(async move { core.backend.release(&claim, left).await });
+        }
+    }
+
+    /// Waits for releases of `name` that are under way in this client now, so that what was dropped is free for the
+    /// next line. One that takes longer than a call may is not waited for any more, by nobody: it may take a lease.
+    /// Of the time until `limit` at least half is left for the attempt that follows.
+    pub(crate) async fn settle(self: &Arc<Self>, name: &Name, limit: Instant) {
+        if !self.releases.any() {
+            return;
+        }
+        let (now, patience) = (Instant::now(), self.settings.call_timeout);
+        let names = &self.releases.0.names;
+        // In the order of their numbers they were begun: those from the first to the last that are recent are waited for.
+        let (recent, end, changed) = match names.lock().unwrap().get(name) {
+            Some(UnderWay { begun, changed }) => {
+                let first = begun.iter().find(|(_, at)| **at + patience > now).map(|(n, _)| *n);
+                let (Some(first), Some((last, at))) = (first, begun.last_key_value()) else { return };
+                (first..=*last, *at + patience, changed.clone())
+            }
+            None => return,
+        };
+        let gone = until(&changed, || match names.lock().unwrap().get(name) {
+            Some(under_way) => under_way.begun.range(recent.clone()).next().is_none(),
+            None => true,
+        });
+        let half = now + limit.saturating_duration_since(now) / 2;
+        let _ = self.by(Some(end.min(half)), gone).await;
+    }
+
+    /// Waits until nothing is released any more, nor about to be.
+    pub(crate) async fn all_released(&self) {
+        until(&self.releases.0.changed, || !self.releases.any() && self.worker.is_idle()).await;
+    }
+
+    /// Waits until nothing is under way in the background. The names of what was not done in time.
+    pub(crate) async fn quiesce(self: &Arc<Self>, limit: Duration) -> Vec<Name> {
+        let core = self.clone();
+        let Some(runtime) = self.worker.started() else { return Vec::new() };
+        let waiting = runtime.spawn(async move {
+            let done = || core.gates.is_empty() && !core.releases.any() && core.worker.is_idle();
+            let _ = timeout(limit, until(&core.releases.0.changed, done)).await;
+            let mut left: BTreeSet<Name> = core.releases.0.names.lock().unwrap().keys().cloned().collect();
+            left.extend(core.gates.names());
+            left.into_iter().collect()
+        });
+        waiting.await.unwrap_or_default()
+    }
+}

@@ -1,0 +1,215 @@
+//! One acquire, from the call to its outcome, as those who watch see it.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+use tracing::field::{Empty, display};
+use tracing::{Level, Span};
+
+use super::{Call, Sort, TARGET};
+use crate::backend::{Error, HoldId, Name, Result, Time};
+use crate::engine::acquire::Wait;
+use crate::engine::core::Core;
+use crate::engine::entry::Entry;
+use crate::engine::hold::Hold;
+
+/// How often the store was asked, and who was in the way.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    attempts: AtomicU32,
+    behind: Mutex<Option<HoldId>>,
+}
+
+impl Tally {
+    /// One more attempt. Those of one acquire come one after the other, so that two never write at once.
+    pub(crate) fn attempt(&self) {
+        self.attempts.store(self.attempts.load(Relaxed) + 1, Relaxed);
+    }
+
+    pub(crate) fn busy(&self, behind: Option<HoldId>) {
+        if behind.is_some() {
+            *self.behind.lock().unwrap() = behind;
+        }
+    }
+
+    /// Takes over what another one counted.
+    pub(crate) fn add(&self, other: &Self) {
+        self.attempts.store(self.attempts.load(Relaxed) + other.attempts.load(Relaxed), Relaxed);
+        self.busy(other.behind());
+    }
+
+    fn behind(&self) -> Option<HoldId> {
+        *self.behind.lock().unwrap()
+    }
+}
+
+/// How an acquire ended.
+pub(crate) enum Outcome<'a> {
+    Acquired(Option<&'a Hold>),
+    Busy,
+    TimedOut,
+    Failed(&'a Error),
+}
+
+/// An acquire under way. Dropped before it has ended, it was cancelled.
+pub(crate) struct Asking<'a> {
+    core: &'a Core,
+    sort: Sort,
+    pub(crate) name: &'a Name,
+    pub(crate) owner: Option<u64>,
+    /// `None` when nobody listens.
+    began: Option<Time>,
+    span: Span,
+    pub(crate) tally: Tally,
+}
+
+impl<'a> Asking<'a> {
+    pub(crate) fn begin(core: &'a Core, sort: Sort, name: &'a Name, owner: Option<u64>) -> Self {
+        let told = tracing::enabled!(target: TARGET, Level::DEBUG);
+        let listened_to = told || core.signs.meter(sort).listened_to;
+        let span = tracing::debug_span!(
+            target: TARGET,
+            "acquire",
+            %name,
+            kind = sort.word(),
+            store = core.signs.store,
+            owner,
+            outcome = Empty,
+            attempts = Empty,
+            wait_seconds = Empty,
+            behind = Empty,
+            hold = Empty,
+            fence = Empty,
+            error = Empty
+        );
+        let began = listened_to.then(|| core.clock.now());
+        Self { core, sort, name, owner, began, span, tally: Tally::default() }
+    }
+
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// It found others in the way, and waits.
+    pub(crate) fn waits(&self) {
+        tracing::debug!(
+            target: TARGET,
+            name = %self.name,
+            kind = self.sort.word(),
+            store = self.core.signs.store,
+            behind = self.tally.behind().map(display),
+            "waiting"
+        );
+    }
+
+    /// What came of asking for an entry, passed on.
+    pub(crate) fn entry(&mut self, wait: Wait, got: Result<Option<Entry>>) -> Result<Option<Entry>> {
+        self.end(match &got {
+            Ok(Some(entry)) => Outcome::Acquired(Some(entry.hold())),
+            Ok(None) if wait == Wait::No => Outcome::Busy,
+            Ok(None) => Outcome::TimedOut,
+            Err(error) => Outcome::Failed(error),
+        });
+        got
+    }
+
+    pub(crate) fn end(&mut self, outcome: Outcome<'_>) {
+        if let Some(began) = self.began.take() {
+            self.tell(began, &outcome);
+        }
+    }
+
+    #[cold]
+    fn tell(&self, began: Time, outcome: &Outcome<'_>) {
+        let meter = self.core.signs.meter(self.sort);
+        let waited = self.core.clock.now().since(began);
+        match outcome {
+            Outcome::Acquired(hold) => {
+                meter.acquired.increment(1);
+                meter.acquire_seconds.record(waited);
+                self.say_acquired(*hold, waited);
+            }
+            Outcome::Busy => {
+                meter.busy.increment(1);
+                self.say("busy", waited, None);
+            }
+            Outcome::TimedOut => {
+                meter.timed_out.increment(1);
+                self.say("timed out", waited, None);
+            }
+            Outcome::Failed(error) => {
+                if error.is_transient() || matches!(error, Error::GaveUp { .. }) {
+                    meter.failed(Call::Acquire);
+                }
+                self.say("failed", waited, Some(error));
+            }
+        }
+    }
+
+    fn record(&self, outcome: &str, waited: Duration) {
+        self.span.record("outcome", outcome);
+        self.span.record("attempts", self.tally.attempts.load(Relaxed));
+        self.span.record("wait_seconds", waited.as_secs_f64());
+        if let Some(behind) = self.tally.behind() {
+            self.span.record("behind", display(behind));
+        }
+    }
+
+    fn say_acquired(&self, hold: Option<&Hold>, waited: Duration) {
+        if !tracing::enabled!(target: TARGET, Level::DEBUG) {
+            return;
+        }
+        let fence = hold.and_then(|hold| hold.fence).map(|fence| fence.0);
+        self.record("acquired", waited);
+        if let Some(hold) = hold {
+            self.span.record("hold", display(hold.claim.id));
+            self.span.record("fence", fence);
+        }
+        tracing::debug!(
+            target: TARGET,
+            parent: &self.span,
+            name = %self.name,
+            kind = self.sort.word(),
+            store = self.core.signs.store,
+            attempts = self.tally.attempts.load(Relaxed),
+            wait_seconds = waited.as_secs_f64(),
+            behind = self.tally.behind().map(display),
+            hold = hold.map(|hold| display(hold.claim.id)),
+            holds = hold.map(Hold::guards),
+            fence,
+            "acquired"
+        );
+    }
+
+    fn say(&self, outcome: &'static str, waited: Duration, error: Option<&Error>) {
+        if !tracing::enabled!(target: TARGET, Level::DEBUG) {
+            return;
+        }
+        self.record(outcome, waited);
+        if let Some(error) = error {
+            self.span.record("error", display(error));
+        }
+        tracing::debug!(
+            target: TARGET,
+            parent: &self.span,
+            name = %self.name,
+            kind = self.sort.word(),
+            store = self.core.signs.store,
+            attempts = self.tally.attempts.load(Relaxed),
+            wait_seconds = waited.as_secs_f64(),
+            behind = self.tally.behind().map(display),
+            error = error.map(display),
+            "{outcome}"
+        );
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if let Some(began) = self.began.take() {
+            self.core.signs.meter(self.sort).cancelled.increment(1);
+            self.say("cancelled", self.core.clock.now().since(began), None);
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! What is told to those who watch: one function for each thing that happens, so that the paths which call them read
+//! as if nobody watched. Every name and field here is promised in `docs/observability.md`.
+//!
+//! Times are only taken where somebody listens.
+
+mod asking;
+#[cfg_attr(not(feature = "metrics"), path = "no_meters.rs")]
+mod meters;
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+
+use tracing::{Level, Span};
+
+pub(crate) use self::asking::{Asking, Outcome, Tally};
+use self::meters::{Meter, Meters};
+use crate::backend::{Claim, Clock, Deadlock, Error, Kind, LostReason, Name, Time};
+use crate::engine::hold::Hold;
+
+/// Under which all is told, whatever module it comes from.
+const TARGET: &str = "tenure";
+
+/// What is asked for, as labels and fields say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sort {
+    Lock,
+    FairLock,
+    Leader,
+    Read,
+    Write,
+    Permit,
+    /// Of a counting semaphore, which has no holders.
+    Count,
+}
+
+impl Sort {
+    #[cfg(feature = "metrics")]
+    const ALL: [Self; 7] =
+        [Self::Lock, Self::FairLock, Self::Leader, Self::Read, Self::Write, Self::Permit, Self::Count];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::FairLock => "fair_lock",
+            Self::Leader => "leader",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Permit => "permit",
+            Self::Count => "count",
+        }
+    }
+}
+
+impl From<Kind> for Sort {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Lock => Self::Lock,
+            Kind::FairLock => Self::FairLock,
+            Kind::Leader => Self::Leader,
+            Kind::Read { .. } => Self::Read,
+            Kind::Write => Self::Write,
+            Kind::Permit { .. } => Self::Permit,
+        }
+    }
+}
+
+/// What the store was asked when it failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Call {
+    Acquire,
+    Renew,
+    Release,
+}
+
+#[cfg(feature = "metrics")]
+impl Call {
+    const ALL: [Self; 3] = [Self::Acquire, Self::Renew, Self::Release];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Acquire => "acquire",
+            Self::Renew => "renew",
+            Self::Release => "release",
+        }
+    }
+}
+
+/// How a hold ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End {
+    Released,
+    Dropped,
+    Detached,
+    Lost(LostReason),
+}
+
+/// Where one client tells what happens.
+#[derive(Debug)]
+pub(crate) struct Signs {
+    store: &'static str,
+    meters: Meters,
+}
+
+impl Signs {
+    pub(crate) fn new(store: &'static str) -> Self {
+        Self { store, meters: Meters::new(store) }
+    }
+
+    fn meter(&self, sort: impl Into<Sort>) -> &Meter {
+        self.meters.of(sort.into())
+    }
+
+    /// A hold began.
+    pub(crate) fn held(&self, hold: &Hold) {
+        self.meter(hold.claim.kind).held.increment(1);
+    }
+
+    /// A hold ended.
+    pub(crate) fn ended(&self, hold: &Hold, end: End, clock: &Clock) {
+        let meter = self.meter(hold.claim.kind);
+        let told = match end {
+            End::Lost(_) => tracing::enabled!(target: TARGET, Level::WARN),
+            _ => tracing::enabled!(target: TARGET, Level::DEBUG),
+        };
+        if !meter.listened_to && !told {
+            return;
+        }
+        let held = clock.now().since(hold.since);
+        meter.held.decrement(1);
+        meter.hold_seconds.record(held);
+        let how = match end {
+            End::Released => "released",
+            End::Dropped => "dropped",
+            End::Detached => "detached",
+            End::Lost(reason) => {
+                meter.lost(reason);
+                self.say_lost(hold, reason, Some(held.as_secs_f64()));
+                return;
+            }
+        };
+        tracing::debug!(
+            target: TARGET,
+            name = %hold.claim.name,
+            kind = self.kind(&hold.claim),
+            store = self.store,
+            hold = %hold.claim.id,
+            held_seconds = held.as_secs_f64(),
+            how,
+            "released"
+        );
+    }
+
+    /// A hold was given up, and the store then said that it had been gone before.
+    pub(crate) fn was_gone(&self, hold: &Hold) {
+        self.meter(hold.claim.kind).lost(LostReason::Gone);
+        self.say_lost(hold, LostReason::Gone, None);
+    }
+
+    fn say_lost(&self, hold: &Hold, reason: LostReason, held_seconds: Option<f64>) {
+        tracing::warn!(
+            target: TARGET,
+            name = %hold.claim.name,
+            kind = self.kind(&hold.claim),
+            store = self.store,
+            hold = %hold.claim.id,
+            held_seconds,
+            reason = reason.word(),
+            "lost"
+        );
+    }
+
+    /// A hold is older than the setting allows without a word.
+    pub(crate) fn held_long(&self, hold: &Hold, now: Time) {
+        tracing::warn!(
+            target: TARGET,
+            name = %hold.claim.name,
+            kind = self.kind(&hold.claim),
+            store = self.store,
+            hold = %hold.claim.id,
+            owner = hold.owner,
+            note = hold.claim.note.as_deref(),
+            held_seconds = now.since(hold.since).as_secs_f64(),
+            "held for long"
+        );
+    }
+
+    pub(crate) fn renew_span(&self, holds: usize) -> Span {
+        tracing::debug_span!(target: TARGET, "renew", store = self.store, holds)
+    }
+
+    pub(crate) fn renewed(&self, hold: &Hold) {
+        self.meter(hold.claim.kind).renewals.increment(1);
+        tracing::debug!(
+            target: TARGET,
+            name = %hold.claim.name,
+            kind = self.kind(&hold.claim),
+            store = self.store,
+            hold = %hold.claim.id,
+            remaining_seconds = hold.remaining().as_secs_f64(),
+            "renewed"
+        );
+    }
+
+    pub(crate) fn renewal_failed(&self, claim: &Claim, error: &str) {
+        self.meter(claim.kind).failed(Call::Renew);
+        tracing::warn!(
+            target: TARGET,
+            name = %claim.name,
+            kind = self.kind(claim),
+            store = self.store,
+            hold = %claim.id,
+            error,
+            "renewal failed, trying again"
+        );
+    }
+
+    pub(crate) fn release_span(&self, claim: &Claim) -> Span {
+        tracing::debug_span!(
+            target: TARGET,
+            "release",
+            name = %claim.name,
+            kind = self.kind(claim),
+            store = self.store,
+            hold = %claim.id
+        )
+    }
+
+    /// A release was given up.
+    pub(crate) fn release_failed(&self, claim: &Claim, error: &Error) {
+        self.meter(claim.kind).failed(Call::Release);
+        // It was repeated until its time was over: whatever came of it, nothing of it is left.
+        if error.is_transient() {
+            tracing::debug!(
+                target: TARGET,
+                name = %claim.name,
+                kind = self.kind(claim),
+                store = self.store,
+                hold = %claim.id,
+                %error,
+                "the release was not confirmed, but its time is over"
+            );
+        } else {
+            tracing::warn!(
+                target: TARGET,
+                name = %claim.name,
+                kind = self.kind(claim),
+                store = self.store,
+                hold = %claim.id,
+                %error,
+                "not released; it ends with its lease"
+            );
+        }
+    }
+
+    pub(crate) fn doubted(&self, holds: usize) {
+        tracing::warn!(
+            target: TARGET,
+            store = self.store,
+            holds,
+            "the store may have forgotten what is held: it is asked again"
+        );
+    }
+
+    pub(crate) fn cannot_watch(&self, name: &Name, error: &Error) {
+        tracing::warn!(target: TARGET, %name, store = self.store, %error, "cannot watch, polling instead");
+    }
+
+    pub(crate) fn not_ready(&self, name: &Name, error: &Error) {
+        tracing::warn!(target: TARGET, %name, store = self.store, %error, "waiting for the store");
+    }
+
+    pub(crate) fn waits_for_itself(&self, name: &Name) {
+        tracing::warn!(
+            target: TARGET,
+            %name,
+            store = self.store,
+            "this task waits for a name that it holds itself under another owner: name one owner with .owner(&me) \
+             on both, or run both inside me.scope(..), to enter again"
+        );
+    }
+
+    pub(crate) fn deadlock(&self, kind: Kind, deadlock: &Deadlock) {
+        self.meter(kind).deadlocks.increment(1);
+        tracing::warn!(
+            target: TARGET,
+            name = %deadlock.name,
+            kind = Sort::from(kind).word(),
+            store = self.store,
+            circle = %deadlock.circle(),
+            "deadlock"
+        );
+    }
+
+    /// Someone waits, until what this returns is dropped.
+    pub(crate) fn waiting(&self, sort: Sort) -> Waiting<'_> {
+        let meter = self.meter(sort);
+        meter.waiting.increment(1);
+        Waiting(meter)
+    }
+
+    fn kind(&self, claim: &Claim) -> &'static str {
+        Sort::from(claim.kind).word()
+    }
+}
+
+/// Polls `work` inside `span`. Where it lies: the future of an acquire is large, and to move it costs more than all that
+/// is told.
+pub(crate) async fn inside<F: Future>(span: &Span, mut work: Pin<&mut F>) -> F::Output {
+    poll_fn(|cx| span.in_scope(|| work.as_mut().poll(cx))).await
+}
+
+/// One who waits, counted until it is dropped.
+pub(crate) struct Waiting<'a>(&'a Meter);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.decrement(1);
+    }
+}

@@ -1,0 +1,241 @@
+//! What was begun in the caller's task and is not answered yet. Dropping its future undoes it at once. One that is
+//! only left alone, in a `select!` that looks elsewhere say, is undone by the keeper: what the store gave to nobody
+//! shall not stay with nobody.
+//!
+//! An answer in the first poll, as an embedded store gives it, never comes here: nothing is registered until a poll
+//! has to wait.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::task::AtomicWaker;
+
+use crate::backend::Time;
+use crate::engine::core::Core;
+use crate::engine::worker::wake;
+
+/// How something is undone that may have had its effect.
+pub(crate) trait Undo: Clone + Send + 'static {
+    fn undo(self, core: &Arc<Core>);
+}
+
+/// Something begun, until it is answered. Dropping it undoes it; [`Unanswered::keep`] does not.
+pub(crate) struct Unanswered<'a, U: Undo> {
+    core: &'a Arc<Core>,
+    what: &'a U,
+    begun: Option<(u64, Arc<Begun>)>,
+    kept: bool,
+}
+
+impl<'a, U: Undo> Unanswered<'a, U> {
+    pub(crate) fn new(core: &'a Arc<Core>, what: &'a U) -> Self {
+        Self { core, what, begun: None, kept: false }
+    }
+
+    /// What `work` comes to. `None` when it was left alone for longer than `patience`, or the client was closed: it is
+    /// undone, and whoever wants it begins anew under another id.
+    pub(crate) async fn run<T>(&mut self, patience: Duration, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = pin!(work);
+        poll_fn(|cx| {
+            if !self.may_go_on() {
+                return Poll::Ready(None);
+            }
+            match work.as_mut().poll(cx) {
+                Poll::Ready(out) => {
+                    self.forget();
+                    Poll::Ready(Some(out))
+                }
+                Poll::Pending if self.waits(cx, patience) => Poll::Pending,
+                Poll::Pending => Poll::Ready(None),
+            }
+        })
+        .await
+    }
+
+    /// It had no effect, or its effect has an owner now.
+    pub(crate) fn keep(mut self) {
+        self.kept = true;
+    }
+
+    /// Before each poll: a revoked attempt must not be sent again, nor its answer count.
+    fn may_go_on(&self) -> bool {
+        match &self.begun {
+            Some((_, begun)) if !begun.enter() => {
+                // The keeper may not have come to it yet, and what begins anew would find its own leftover.
+                begun.undo(self.core);
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// After a poll that has to wait: from now on the keeper looks after it.
+    fn waits(&mut self, cx: &Context<'_>, patience: Duration) -> bool {
+        let begun = match &self.begun {
+            Some((_, begun)) => {
+                begun.waker.register(cx.waker());
+                begun.state.store(OPEN, SeqCst);
+                begun.clone()
+            }
+            None => {
+                let begun = Arc::new(Begun::new(self.what.clone()));
+                begun.waker.register(cx.waker());
+                let key = self.core.next();
+                self.core.keeper.supervise(key, begun.clone(), patience, self.core.clock.now());
+                self.begun = Some((key, begun.clone()));
+                begun
+            }
+        };
+        // A client closed meanwhile has not seen it, or saw it while it was polled.
+        if self.core.check_open().is_err() {
+            begun.close();
+        }
+        if begun.is_revoked() {
+            begun.undo(self.core);
+            return false;
+        }
+        true
+    }
+
+    /// Nobody looks after it any more. Whether it is still to be undone.
+    fn forget(&mut self) -> bool {
+        let Some((key, begun)) = self.begun.take() else { return true };
+        self.core.keeper.dismiss(key);
+        let revoked = begun.state.swap(OVER, SeqCst) == REVOKED;
+        if revoked {
+            // The keeper's undo may not have been done yet, and what is begun next would find its own leftover.
+            begun.undo(self.core);
+        }
+        !revoked
+    }
+}
+
+impl<U: Undo> Drop for Unanswered<'_, U> {
+    fn drop(&mut self) {
+        if self.forget() && !self.kept {
+            self.what.clone().undo(self.core);
+        }
+    }
+}
+
+/// Sent, and not polled at this moment.
+const OPEN: u8 = 0;
+/// Its task was woken, to see whether anybody polls it.
+const ASKED: u8 = 1;
+/// Being polled: nobody may revoke it, or it might send what is undone already.
+const POLLED: u8 = 2;
+/// Answered, or dropped.
+const OVER: u8 = 3;
+/// Undone: its id is dead.
+const REVOKED: u8 = 4;
+
+type Job = Box<dyn FnOnce(&Arc<Core>) + Send>;
+
+/// What the keeper sees of something unanswered.
+pub(crate) struct Begun {
+    state: AtomicU8,
+    waker: AtomicWaker,
+    undo: Mutex<Option<Job>>,
+}
+
+impl Begun {
+    fn new(what: impl Undo) -> Self {
+        Self {
+            state: AtomicU8::new(OPEN),
+            waker: AtomicWaker::new(),
+            undo: Mutex::new(Some(Box::new(move |core| what.undo(core)))),
+        }
+    }
+
+    fn turn(&self, from: &[u8], to: u8) -> bool {
+        self.state.fetch_update(SeqCst, SeqCst, |s| from.contains(&s).then_some(to)).is_ok()
+    }
+
+    fn enter(&self) -> bool {
+        self.turn(&[OPEN, ASKED], POLLED)
+    }
+
+    fn is_revoked(&self) -> bool {
+        self.state.load(SeqCst) == REVOKED
+    }
+
+    /// Ends it whether or not anybody polls it, but not while somebody does. Whether it did.
+    pub(crate) fn close(&self) -> bool {
+        self.turn(&[OPEN, ASKED], REVOKED)
+    }
+
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = self.waker.take() {
+            wake(waker);
+        }
+    }
+
+    /// Undoes what was revoked, once. Whoever comes second waits until that is under way.
+    pub(crate) fn undo(&self, core: &Arc<Core>) {
+        let mut undo = self.undo.lock().unwrap();
+        if let Some(undo) = undo.take() {
+            undo(core);
+        }
+    }
+}
+
+impl fmt::Debug for Begun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Begun({})", self.state.load(SeqCst))
+    }
+}
+
+/// Something unanswered under the keeper's eyes.
+#[derive(Debug)]
+pub(crate) struct Supervised {
+    pub(crate) begun: Arc<Begun>,
+    patience: Duration,
+    asked: bool,
+    at: Time,
+}
+
+/// What the keeper has to do about it.
+pub(crate) enum Look {
+    Nothing,
+    Wake,
+    Undo,
+}
+
+impl Supervised {
+    pub(crate) fn new(begun: Arc<Begun>, patience: Duration, now: Time) -> Self {
+        Self { begun, patience, asked: false, at: now.after(patience - patience / 4) }
+    }
+
+    pub(crate) fn at(&self) -> Time {
+        self.at
+    }
+
+    /// A store that is slow is no reason to revoke: first its task is woken, and only if nobody polls it then has it
+    /// been left.
+    pub(crate) fn look(&mut self, now: Time) -> Look {
+        if now < self.at {
+            Look::Nothing
+        } else if self.asked && self.begun.turn(&[ASKED], REVOKED) {
+            Look::Undo
+        } else if !self.asked && self.begun.turn(&[OPEN], ASKED) {
+            self.asked = true;
+            self.at = now.after(self.window());
+            Look::Wake
+        } else {
+            // Polled since it was asked, a quarter ago, or just now.
+            self.asked = false;
+            self.at = now.after(self.patience / 2);
+            Look::Nothing
+        }
+    }
+
+    /// How long a task that was woken may take to poll. A shorter lease ends by itself soon enough.
+    fn window(&self) -> Duration {
+        (self.patience / 4).max(Duration::from_millis(50))
+    }
+}

@@ -1,0 +1,140 @@
+//! The worker: a thread of the client's own for everything that must go on whoever polls: gates, background releases,
+//! alarms, and the wake-ups of tasks. Renewal has another thread, so that nothing here delays it: a waker or a telemetry
+//! sink is foreign code, which may block or panic.
+
+use std::future::Future;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::Waker;
+use std::thread;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use crate::backend::{Result, run_on};
+use crate::engine::core::Core;
+
+#[derive(Debug, Default)]
+pub(crate) struct Worker {
+    handle: OnceLock<Handle>,
+    starting: Mutex<()>,
+    stop: Notify,
+    /// Jobs of the keeper that are not done yet.
+    jobs: AtomicUsize,
+}
+
+impl Worker {
+    /// Its runtime, if it runs.
+    pub(crate) fn started(&self) -> Option<&Handle> {
+        self.handle.get()
+    }
+
+    /// Ends the thread once the releases under way are done.
+    pub(crate) fn stop(&self) {
+        self.stop.notify_one();
+    }
+
+    /// Whether all that the keeper handed over is done.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.jobs.load(SeqCst) == 0
+    }
+}
+
+/// A job of the keeper, counted until it is dropped.
+pub(crate) struct Job(Arc<Core>);
+
+impl Job {
+    pub(crate) fn begin(core: &Arc<Core>) -> Self {
+        core.worker.jobs.fetch_add(1, SeqCst);
+        Self(core.clone())
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        self.0.worker.jobs.fetch_sub(1, SeqCst);
+        self.0.releases.look_again();
+    }
+}
+
+fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
+
+fn named(name: &str) -> thread::Builder {
+    thread::Builder::new().name(name.into())
+}
+
+impl Core {
+    /// The worker's runtime. The first call starts both threads of the client.
+    pub(crate) fn runtime(self: &Arc<Self>) -> Result<&Handle> {
+        if let Some(handle) = self.worker.handle.get() {
+            return Ok(handle);
+        }
+        let _one = self.worker.starting.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(handle) = self.worker.handle.get() {
+            return Ok(handle);
+        }
+        let handle = self.start().map_err(|e| self.backend.info().unavailable("start a thread", e))?;
+        Ok(self.worker.handle.get_or_init(|| handle))
+    }
+
+    fn start(self: &Arc<Self>) -> io::Result<Handle> {
+        let works = runtime()?;
+        let handle = works.handle().clone();
+        run_on(named("tenure-worker"), works, self.clone().work())?;
+        let keeps = self.clone().keep(self.doubts());
+        let started = runtime().and_then(|keeper| run_on(named("tenure-keeper"), keeper, keeps));
+        if started.is_err() {
+            self.worker.stop();
+        }
+        started.map(|()| handle)
+    }
+
+    /// Makes sure that both threads run, before anything is taken that must be kept.
+    pub(crate) fn ensure_threads(self: &Arc<Self>) -> Result<()> {
+        self.runtime().map(drop)
+    }
+
+    async fn work(self: Arc<Self>) {
+        tokio::spawn(self.clone().ring());
+        self.worker.stop.notified().await;
+        self.leave_all_alone();
+        let _ = timeout(self.settings.close_timeout, self.all_released()).await;
+    }
+
+    /// Runs a job of the keeper here. Each by itself: one that panics takes no other with it.
+    pub(crate) fn hand_over(self: &Arc<Self>, job: impl FnOnce(&Arc<Self>) + Send + 'static) {
+        let Ok(runtime) = self.runtime() else { return };
+        let done = Job::begin(self);
+        runtime.spawn(async move { job(&done.0) });
+    }
+
+    /// Runs `work` here, counted among the releases of `name` under way.
+    pub(crate) fn in_background(
+        self: &Arc<Self>,
+        name: &crate::backend::Name,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let pending = self.releases.begin(name);
+        if let Ok(runtime) = self.runtime() {
+            runtime.spawn(async move {
+                work.await;
+                drop(pending);
+            });
+        }
+    }
+}
+
+/// Wakes a task. What a waker does is code of others: a panic there ends nothing here.
+pub(crate) fn wake(waker: Waker) {
+    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+}
+
+/// Wakes all who wait for it, with panics of their wakers caught.
+pub(crate) fn wake_all(notify: &Notify) {
+    let _ = catch_unwind(AssertUnwindSafe(|| notify.notify_waiters()));
+}

@@ -1,5 +1,0 @@
-//! Backends around backends.
-
-mod faults;
-
-pub use faults::{Call, Fate, Faults};

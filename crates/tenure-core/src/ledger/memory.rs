@@ -1,0 +1,186 @@
+//! The store in this process's memory: the reference for all others, and the fastest.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::backend::{
+    Clock, Doubt, Drift, Family, Finding, Info, Interest, Liveness, Name, Result, Watch, wall_micros,
+};
+use crate::ledger::{Ledger, LedgerStore, Ledgered, Now, Watched};
+
+/// A store in memory. Each instance is a world of its own; share one by cloning its client.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+/// let client = tenure_core::Client::new(tenure_core::Memory::new());
+/// let guard = client.lock("orders/42").acquire().await?;
+/// assert!(guard.is_held());
+/// guard.release().await
+/// # }
+/// ```
+pub type Memory = Ledgered<MemoryStore>;
+
+impl Memory {
+    /// An empty store.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        Self::with_clock(Clock::boot())
+    }
+
+    /// An empty store on the given clock.
+    pub fn with_clock(clock: Clock) -> Self {
+        Self::over(MemoryStore {
+            info: Info {
+                scheme: "memory",
+                families: Family::ALL,
+                fenced: true,
+                durable: false,
+                tokens: false,
+                refusals: &[],
+                liveness: Liveness::Lease,
+                poll: Duration::from_secs(2),
+                clock,
+                drift: Drift::default(),
+                doubt: Doubt::new(),
+                shared_proof: None,
+            },
+            table: Mutex::new(Table { ledgers: HashMap::new(), floor: 0, sweep_at: 1024 }),
+            watched: Arc::default(),
+        })
+    }
+}
+
+/// The ledgers of a [`Memory`].
+#[derive(Debug)]
+pub struct MemoryStore {
+    info: Info,
+    table: Mutex<Table>,
+    watched: Arc<Watched>,
+}
+
+#[derive(Debug)]
+struct Table {
+    ledgers: HashMap<Name, Ledger>,
+    /// The highest fence of the ledgers that were dropped: new ones begin above it.
+    floor: u64,
+    sweep_at: usize,
+}
+
+impl MemoryStore {
+    fn now(&self) -> Now {
+        Now { clock: 0, tick: self.info.clock.now().as_nanos() / 1000, wall: wall_micros() }
+    }
+
+    pub(crate) fn change<R>(&self, name: &Name, change: impl FnOnce(&mut Ledger, Now) -> R) -> R {
+        let mut table = self.table.lock().unwrap();
+        let now = self.now();
+        let (result, effects) = match table.ledgers.get_mut(name) {
+            Some(ledger) => (change(ledger, now), std::mem::take(&mut ledger.effects)),
+            None => {
+                table.sweep(now);
+                let mut ledger = Ledger::above(table.floor);
+                let result = change(&mut ledger, now);
+                let effects = std::mem::take(&mut ledger.effects);
+                if effects.dirty {
+                    table.ledgers.insert(name.clone(), ledger);
+                }
+                (result, effects)
+            }
+        };
+        drop(table);
+        self.watched.tell(name, &effects);
+        result
+    }
+}
+
+impl MemoryStore {
+    /// The names that somebody holds now.
+    pub(crate) fn held(&self) -> Vec<Name> {
+        let table = self.table.lock().unwrap();
+        let now = self.now();
+        let held = |ledger: &Ledger| {
+            // Of a copy: what is taken out of the ledger itself has to be told to those who wait.
+            let mut ledger = ledger.clone();
+            ledger.prune(now);
+            !ledger.holders.is_empty()
+        };
+        let mut names: Vec<_> =
+            table.ledgers.iter().filter(|(_, l)| held(l)).map(|(name, _)| name.clone()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Table {
+    /// Idle ledgers stay for their next use; when there are many, all idle ones go at once.
+    fn sweep(&mut self, now: Now) {
+        if self.ledgers.len() < self.sweep_at {
+            return;
+        }
+        let floor = &mut self.floor;
+        self.ledgers.retain(|_, ledger| {
+            ledger.prune(now);
+            let idle = ledger.is_idle();
+            if idle {
+                *floor = (*floor).max(ledger.fence);
+            }
+            !idle
+        });
+        self.sweep_at = 1024.max(self.ledgers.len() * 2);
+    }
+}
+
+impl LedgerStore for MemoryStore {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    async fn update<R: Send + 'static>(
+        &self,
+        name: &Name,
+        change: impl FnMut(&mut Ledger, Now) -> R + Send,
+    ) -> Result<R> {
+        Ok(self.change(name, change))
+    }
+
+    async fn update_many<R: Send + 'static>(
+        &self,
+        names: &[&Name],
+        mut change: impl FnMut(usize, &mut Ledger, Now) -> R + Send,
+    ) -> Result<Vec<R>> {
+        let each = names.iter().enumerate();
+        Ok(each.map(|(i, name)| self.change(name, |ledger, now| change(i, ledger, now))).collect())
+    }
+
+    async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
+        Ok(self.watched.listen(name, interest))
+    }
+
+    async fn peek(&self, name: &Name) -> Result<Option<(Ledger, Now)>> {
+        let table = self.table.lock().unwrap();
+        Ok(table.ledgers.get(name).map(|ledger| (ledger.clone(), self.now())))
+    }
+
+    async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(Name, Ledger, Now)>> {
+        let table = self.table.lock().unwrap();
+        let now = self.now();
+        let mut found: Vec<_> = table
+            .ledgers
+            .iter()
+            .filter(|(name, ledger)| name.as_str().starts_with(prefix) && !ledger.is_idle())
+            .map(|(name, ledger)| (name.clone(), ledger.clone(), now))
+            .collect();
+        found.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>> {
+        Ok(vec![Finding::warning(
+            "reach",
+            "locks in memory are seen by this process only, and gone with it",
+            "use sqlite: for the processes of one machine, redis:// for several machines",
+        )])
+    }
+}
