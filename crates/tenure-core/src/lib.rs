@@ -15,7 +15,6 @@ mod api;
 pub mod backend;
 mod engine;
 pub mod ledger;
-mod quorum;
 pub mod testing;
 
 pub use api::{
@@ -29,4 +28,3 @@ pub use backend::{
 };
 pub use engine::{Deadlocks, Settings};
 pub use ledger::{Memory, MemoryStore};
-pub use quorum::{Node, Quorum, QuorumOptions};

@@ -75,6 +75,8 @@ pub use tenure_core::*;
 pub use tenure_macros::distributed_lock;
 #[cfg(feature = "redis")]
 pub use tenure_redis as redis;
+#[cfg(feature = "redis")]
+pub use tenure_redlock::{Node, Quorum, QuorumOptions};
 #[cfg(feature = "sqlite")]
 pub use tenure_sqlite as sqlite;
 #[cfg(feature = "zookeeper")]

@@ -101,7 +101,7 @@ impl Lock {
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer; `Unsupported` when it has no such kind; `Config` for
     /// a bad name or option; `GaveUp` only on a quorum that was told how often to try
-    /// ([`QuorumOptions::tries`](crate::QuorumOptions::tries)).
+    /// (`QuorumOptions::tries`).
     ///
     /// # Cancel safety
     /// Safe: dropping the future leaves nothing behind, neither a hold nor a place in a queue. A future that is not

@@ -49,7 +49,6 @@ enum Source {
     Boot,
     Manual(Arc<watch::Sender<u64>>),
     /// The runtime's own clock, which a test may stop, running this much faster.
-    #[cfg(test)]
     Simulated(f64),
 }
 
@@ -70,8 +69,8 @@ impl Clock {
         Self(Source::Manual(Arc::new(watch::Sender::new(3_600_000_000_000))))
     }
 
-    #[cfg(test)]
-    pub(crate) fn simulated(rate: f64) -> Self {
+    /// The clock of the runtime, which a simulation may have paused, running `rate` times as fast.
+    pub fn simulated(rate: f64) -> Self {
         Self(Source::Simulated(rate))
     }
 
@@ -82,13 +81,13 @@ impl Clock {
     pub fn advance(&self, by: Duration) {
         match &self.0 {
             Source::Boot => panic!("the boot clock cannot be moved"),
-            #[cfg(test)]
             Source::Simulated(_) => panic!("it moves by itself"),
             Source::Manual(now) => now.send_modify(|n| *n += by.as_nanos() as u64),
         }
     }
 
-    pub(crate) fn is_boot(&self) -> bool {
+    /// Whether it is the machine's own.
+    pub fn is_boot(&self) -> bool {
         matches!(self.0, Source::Boot)
     }
 
@@ -104,7 +103,6 @@ impl Clock {
                 Time(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
             }
             Source::Manual(now) => Time(*now.borrow()),
-            #[cfg(test)]
             Source::Simulated(rate) => Time((simulated_nanos() as f64 * rate) as u64),
         }
     }
@@ -120,7 +118,6 @@ impl Clock {
                 }
                 tokio::time::sleep(left.min(Duration::from_secs(1))).await;
             },
-            #[cfg(test)]
             Source::Simulated(rate) => {
                 let left = at.since(self.now()).div_f64(*rate);
                 tokio::time::sleep(left + Duration::from_nanos(1)).await;
@@ -139,7 +136,6 @@ impl Clock {
 }
 
 /// Since the simulation began, and an hour.
-#[cfg(test)]
 fn simulated_nanos() -> u64 {
     thread_local!(static BEGAN: std::cell::Cell<Option<(tokio::runtime::Id, tokio::time::Instant)>> = const { std::cell::Cell::new(None) });
     let (id, now) = (tokio::runtime::Handle::current().id(), tokio::time::Instant::now());
@@ -158,7 +154,6 @@ impl fmt::Debug for Clock {
         match &self.0 {
             Source::Boot => f.write_str("Clock::boot"),
             Source::Manual(now) => write!(f, "Clock::manual({} ns)", *now.borrow()),
-            #[cfg(test)]
             Source::Simulated(rate) => write!(f, "Clock::simulated({rate})"),
         }
     }

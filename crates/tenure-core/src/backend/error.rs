@@ -51,7 +51,7 @@ pub enum Error {
     #[error("{0}")]
     Config(String),
     /// Others held it each time, as often as was to be tried. Only told where
-    /// [`QuorumOptions::tries`](crate::QuorumOptions::tries) says how often that is, and to those who wait without a limit.
+    /// `QuorumOptions::tries` says how often that is, and to those who wait without a limit.
     #[error("{backend}: {what}: gave up: {reason}")]
     GaveUp {
         /// Scheme of the store.

@@ -108,7 +108,8 @@ impl Info {
         }
     }
 
-    pub(crate) fn unavailable(&self, what: impl fmt::Display, reason: impl fmt::Display) -> Error {
+    /// The error of a call to this store that was certainly not executed.
+    pub fn unavailable(&self, what: impl fmt::Display, reason: impl fmt::Display) -> Error {
         Error::Unavailable {
             backend: self.scheme,
             what: what.to_string(),

@@ -4,8 +4,9 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::{Backend, Drift, Node, Quorum, QuorumOptions, Result};
+use tenure_core::{Backend, Drift, Result};
 use tenure_redis::{Options, Redis, Siblings, Topology};
+use tenure_redlock::{Node, Quorum, QuorumOptions};
 
 use super::Place;
 use crate::address::Parts;

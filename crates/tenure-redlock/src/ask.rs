@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::Inner;
-use crate::{Backend, Time};
+use tenure_core::{Backend, Time};
 
 /// Answers to come, each with the node that gives it.
 pub(super) type Calls<T> = FuturesUnordered<BoxFuture<'static, (usize, T)>>;

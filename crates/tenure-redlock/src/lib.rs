@@ -5,12 +5,12 @@
 //! what clocks may differ taken off.
 
 mod ask;
+mod inspect;
 mod late;
 mod leave;
 mod options;
 mod pauses;
 mod pending;
-mod people;
 mod reach;
 mod renew;
 mod rounds;
@@ -34,11 +34,11 @@ use self::pauses::Pauses;
 use self::pending::Pending;
 use self::rounds::{Lost, Places, Rounds};
 use self::votes::{Verdict, Vote, Votes, majority};
-use crate::backend::{
+use tenure_core::backend::{
     Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released, Renewal,
     Snapshot, Watch,
 };
-use crate::{Background, Claim, Clock, Doubt, Error, Family, Finding, Kind, Name, OpId, Result, Time};
+use tenure_core::{Background, Claim, Clock, Doubt, Error, Family, Finding, Kind, Name, OpId, Result, Time};
 
 const SCHEME: &str = "redlock";
 

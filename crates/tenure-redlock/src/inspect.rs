@@ -9,8 +9,8 @@ use futures_util::future::join_all;
 use super::rounds::claim_of;
 use super::votes::{Vote, Votes};
 use super::{Inner, SCHEME};
-use crate::backend::{Holder, Query, Released, Snapshot, Waiter};
-use crate::{Claim, Error, Family, Finding, HoldId, Kind, Name, Result};
+use tenure_core::backend::{Holder, Query, Released, Snapshot, Waiter};
+use tenure_core::{Claim, Error, Family, Finding, HoldId, Kind, Name, Result};
 
 /// How long nodes have to answer people.
 const LIMIT: Duration = Duration::from_secs(2);

@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 use super::ask::Calls;
 use super::rounds::Entry;
 use super::{Inner, SCHEME};
-use crate::backend::Released;
-use crate::{Claim, Error, HoldId, Result, Time};
+use tenure_core::backend::Released;
+use tenure_core::{Claim, Error, HoldId, Result, Time};
 
 /// Releases sent to one node at once.
 const BATCH: usize = 64;
@@ -407,7 +407,7 @@ impl Drop for Undo<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ClientId, Kind, Name};
+    use tenure_core::{ClientId, Kind, Name};
 
     #[test]
     fn one_that_is_asked_for_again_while_it_is_in_flight_is_sent_once_more() {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::late::Late;
 use super::votes::{Vote, Votes};
-use crate::backend::Released;
-use crate::{Claim, HoldId, Time};
+use tenure_core::backend::Released;
+use tenure_core::{Claim, HoldId, Time};
 
 /// The last bits of the number of a hold say which round it is: whoever looks at a node knows the claim.
 const BITS: u32 = 20;
@@ -258,7 +258,7 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ClientId;
+    use tenure_core::ClientId;
 
     #[test]
     fn a_round_tells_its_claim_and_no_id_comes_twice() {
@@ -291,7 +291,7 @@ mod tests {
         let first = entry.begin(|| rounds.fresh(claim)).unwrap();
         assert!(!first.again);
         assert_eq!(entry.begin(|| rounds.fresh(claim)), Some(Begun { again: true, ..first }));
-        let template = Claim::of(claim, crate::Name::new("x").unwrap(), crate::Kind::Lock);
+        let template = Claim::of(claim, tenure_core::Name::new("x").unwrap(), tenure_core::Kind::Lock);
         assert_eq!(entry.lost(Some(Places { claim: Arc::new(template), nodes: Vec::new() })).0.rounds, 1);
         assert_ne!(entry.begin(|| rounds.fresh(claim)).unwrap().id, first.id);
         rounds.leave(claim, now);

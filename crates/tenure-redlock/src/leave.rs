@@ -8,8 +8,8 @@ use super::Inner;
 use super::ask::Calls;
 use super::rounds::{Entry, Places};
 use super::votes::{Verdict, Vote, Votes};
-use crate::backend::Released;
-use crate::{Claim, HoldId, Result, Time};
+use tenure_core::backend::Released;
+use tenure_core::{Claim, HoldId, Result, Time};
 
 impl Inner {
     /// Writes the count of a hold that stays. It is for people: most nodes are enough.

@@ -9,8 +9,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::Inner;
 use super::ask::Calls;
-use crate::backend::{Interest, Signal, Watch};
-use crate::{Name, Result};
+use tenure_core::backend::{Interest, Signal, Watch};
+use tenure_core::{Name, Result};
 
 type Opened = Result<Box<dyn Watch>>;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::backend::{Attempt, Released};
-use crate::{Error, Result};
+use tenure_core::backend::{Attempt, Released};
+use tenure_core::{Error, Result};
 
 /// What one node said.
 #[derive(Clone, Debug, PartialEq)]

@@ -15,7 +15,7 @@ use super::Inner;
 use super::ask::Calls;
 use super::rounds::{Begun, Entry};
 use super::votes::Vote;
-use crate::Time;
+use tenure_core::Time;
 
 /// Rounds whose attempts go on at once. Those of all others end with the decision: a node that is away for long must
 /// not collect them.

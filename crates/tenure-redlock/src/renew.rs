@@ -10,8 +10,8 @@ use super::ask::Calls;
 use super::rounds::Entry;
 use super::votes::{Verdict, Vote, Votes};
 use super::{Inner, pending};
-use crate::backend::{Attempt, Renewal};
-use crate::{Claim, Error, HoldId, Result, Time};
+use tenure_core::backend::{Attempt, Renewal};
+use tenure_core::{Claim, Error, HoldId, Result, Time};
 
 /// Answers of nodes to the renewal of a batch.
 type Renewals = Calls<Result<Vec<Renewal>>>;

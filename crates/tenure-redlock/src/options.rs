@@ -3,13 +3,13 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::{Drift, Error, Result};
+use tenure_core::{Drift, Error, Result};
 
 /// Numbers that a [`Quorum`](crate::Quorum) goes by. Begin with `QuorumOptions::default()` and assign.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct QuorumOptions {
-    /// After how many rounds [`Lock::acquire`](crate::Lock::acquire) gives up with [`Error::GaveUp`], although others
+    /// After how many rounds [`Lock::acquire`](tenure_core::Lock::acquire) gives up with [`Error::GaveUp`], although others
     /// hold it as they may; 0 for never, as on every other store. 0. Whoever says how long to wait waits for that long.
     pub tries: u32,
     /// How long to wait after a round that was lost: drawn evenly from here, and never shorter than the round took.
@@ -52,7 +52,7 @@ impl QuorumOptions {
         if self.drift.plus > LONG || self.node_timeout.is_some_and(|t| t > LONG) || *to > LONG {
             return wrong("a drift, node_timeout or retry_delay of more than a day".to_owned());
         }
-        if self.max_lease < crate::Claim::MIN_LEASE {
+        if self.max_lease < tenure_core::Claim::MIN_LEASE {
             return wrong(format!("a max_lease of {:?} is too short", self.max_lease));
         }
         Ok(())

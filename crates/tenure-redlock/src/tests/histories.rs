@@ -9,8 +9,9 @@ use fastrand::Rng;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::node::{Fate, Server, Way};
-use crate::backend::{Attempt, Backend, Renewal};
-use crate::{Claim, ClientId, Clock, HoldId, Kind, Name, Node, Quorum, QuorumOptions};
+use crate::{Node, Quorum, QuorumOptions};
+use tenure_core::backend::{Attempt, Backend, Renewal};
+use tenure_core::{Claim, ClientId, Clock, HoldId, Kind, Name};
 
 const LEASE: Duration = Duration::from_secs(1);
 /// How long a history takes, of imagined time.
@@ -160,7 +161,7 @@ async fn client(
                 Err(_) => break,
             }
         }
-        let rest = |until: crate::Time| until.since(clock.now());
+        let rest = |until: tenure_core::Time| until.since(clock.now());
         let mut held = granted.filter(|until| *until > clock.now());
         *grants.lock().unwrap() += u32::from(held.is_some());
         let ends = Instant::now() + ms(rng.u64(..2500));

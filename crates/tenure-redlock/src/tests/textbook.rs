@@ -8,13 +8,11 @@ use tokio::sync::Notify;
 
 use testbed::{done, until};
 
-use crate::backend::{
+use crate::{Node, Quorum, QuorumOptions};
+use tenure_core::backend::{
     Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Snapshot, Watch,
 };
-use crate::{
-    Claim, Client, Clock, Error, HoldId, Kind, Memory, Name, Node, OpId, Quorum, QuorumOptions, Result,
-    Settings,
-};
+use tenure_core::{Claim, Client, Clock, Error, HoldId, Kind, Memory, Name, OpId, Result, Settings};
 
 /// A store in memory that answers only when it is allowed to.
 #[derive(Debug)]
@@ -147,7 +145,7 @@ fn stage(n: usize, change: impl Fn(&mut QuorumOptions)) -> Stage {
 
 impl Stage {
     fn claim(&self) -> Claim {
-        let id = HoldId { client: crate::ClientId::new(), n: 1 };
+        let id = HoldId { client: tenure_core::ClientId::new(), n: 1 };
         Claim { lease: 5 * S, ..Claim::of(id, Name::new("x").unwrap(), Kind::Lock) }
     }
 
@@ -303,7 +301,7 @@ async fn after_so_many_rounds_it_gives_up() {
 async fn what_a_quorum_cannot_do_it_refuses_with_the_reason() {
     let stage = stage(3, |_| {});
     let client = &stage.client;
-    let said = |result: Result<Option<crate::Guard>>| result.unwrap_err().to_string();
+    let said = |result: Result<Option<tenure_core::Guard>>| result.unwrap_err().to_string();
     for (error, reason) in [
         (said(client.lock("x").fair().try_acquire().await), "a queue of its own"),
         (said(client.rwlock("x").read().try_acquire().await), "readers of the others"),

@@ -9,7 +9,7 @@ use futures_util::stream::StreamExt;
 
 use super::ask::Calls;
 use super::{Inner, Quorum, SCHEME};
-use crate::{Error, Result};
+use tenure_core::{Error, Result};
 
 /// How long nodes that are slower than most have to answer, at least: what is wrong with one is better told now.
 const GRACE: Duration = Duration::from_millis(50);

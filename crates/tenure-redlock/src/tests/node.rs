@@ -10,11 +10,11 @@ use async_trait::async_trait;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::backend::{
+use tenure_core::backend::{
     Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released, Renewal,
     Signal, Snapshot, Watch,
 };
-use crate::{Claim, Clock, Doubt, Drift, Error, Family, HoldId, Name, OpId, Result, Time};
+use tenure_core::{Claim, Clock, Doubt, Drift, Error, Family, HoldId, Name, OpId, Result, Time};
 
 /// What becomes of a message.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use crate::{Name, Time};
+use tenure_core::{Name, Time};
 
 #[derive(Debug, Default)]
 pub(super) struct Pauses(Mutex<HashMap<Name, Pause>>);
