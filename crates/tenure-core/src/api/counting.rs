@@ -10,7 +10,7 @@ use crate::engine::acquire::Wait;
 use crate::engine::core::Core;
 use crate::engine::count;
 use crate::engine::ops::Op;
-use crate::engine::signs::{self, Asking, Outcome, Sort};
+use crate::engine::telemetry::{self, AcquireTrace, KindLabel, Outcome};
 
 /// A counting semaphore: a shared number of permits, not tied to whoever took them (Redisson's `RSemaphore`).
 ///
@@ -138,11 +138,11 @@ impl CountingSemaphore {
 
     async fn take(&self, n: u64, wait: Wait) -> Result<bool> {
         let (core, name) = self.parts()?;
-        let mut asking = Asking::begin(core, Sort::Count, name, None);
+        let mut trace = AcquireTrace::begin(core, KindLabel::Count, name, None);
         let got =
-            signs::inside(asking.span(), pin!(count::take(&self.client.engine, name, n, wait, &asking)))
+            telemetry::inside(trace.span(), pin!(count::take(&self.client.engine, name, n, wait, &trace)))
                 .await;
-        asking.end(match &got {
+        trace.end(match &got {
             Ok(true) => Outcome::Acquired(None),
             Ok(false) if wait == Wait::No => Outcome::Busy,
             Ok(false) => Outcome::TimedOut,

@@ -14,7 +14,7 @@ use crate::backend::{
 };
 use crate::engine::acquire::{Request, Wait};
 use crate::engine::core::Core;
-use crate::engine::signs;
+use crate::engine::telemetry;
 
 /// A lock, or what behaves like one: the halves of a read/write lock, permits of a semaphore. A template: cheap,
 /// without state, to be cloned and used as often as wanted.
@@ -107,11 +107,12 @@ impl Lock {
     /// Safe: dropping the future leaves nothing behind, neither a hold nor a place in a queue. A future that is not
     /// polled holds nobody up.
     pub async fn acquire(&self) -> Result<Guard> {
-        let mut asking = self.request.ask()?;
+        let mut trace = self.request.ask()?;
         loop {
             let got =
-                signs::inside(asking.span(), pin!(self.request.acquire(Wait::Forever, None, &asking))).await;
-            if let Some(entry) = asking.entry(Wait::Forever, got)? {
+                telemetry::inside(trace.span(), pin!(self.request.acquire(Wait::Forever, None, &trace)))
+                    .await;
+            if let Some(entry) = trace.entry(Wait::Forever, got)? {
                 return Ok(Guard::new(entry));
             }
         }
@@ -144,9 +145,9 @@ impl Lock {
 
     /// Takes it, where the store must have answered by `limit`, if that comes before the wait allows.
     pub(crate) async fn take_by(&self, wait: Wait, limit: Option<Instant>) -> Result<Option<Guard>> {
-        let mut asking = self.request.ask()?;
-        let got = signs::inside(asking.span(), pin!(self.request.acquire(wait, limit, &asking))).await;
-        Ok(asking.entry(wait, got)?.map(Guard::new))
+        let mut trace = self.request.ask()?;
+        let got = telemetry::inside(trace.span(), pin!(self.request.acquire(wait, limit, &trace))).await;
+        Ok(trace.entry(wait, got)?.map(Guard::new))
     }
 
     /// Whether anybody holds it, as the store says.

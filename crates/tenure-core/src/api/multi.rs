@@ -15,7 +15,7 @@ use crate::api::{Guard, Lock};
 use crate::backend::{Error, Fence, Lost, Name, Result};
 use crate::engine::acquire::Wait;
 use crate::engine::core::Core;
-use crate::engine::unanswered::{Unanswered, Undo};
+use crate::engine::in_flight::{InFlight, Undo};
 
 /// Several locks as one: any kinds, from one client or several.
 ///
@@ -123,7 +123,7 @@ impl MultiLock {
         let held = first.as_ref().map(|(i, _)| *i);
         let basket = Basket(Arc::new(Mutex::new(first.into_iter().collect())));
         let patience = self.locks.iter().map(|l| l.request.patience()).min().unwrap_or_default();
-        let mut round = Unanswered::new(self.locks[0].request.core(), &basket);
+        let mut round = InFlight::new(self.locks[0].request.core(), &basket);
         let Some(tried) = round.run(patience, self.try_others(held, deadline, &basket)).await else {
             return Ok(Round::Left);
         };

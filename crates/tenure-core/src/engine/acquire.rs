@@ -1,4 +1,4 @@
-//! From a request to an entry: the first attempt, in the caller's task. Whoever finds it busy waits in the driver.
+//! From a request to an entry: the first attempt, in the caller's task. Whoever finds it busy waits at the gate.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -13,10 +13,10 @@ use crate::engine::entry::Entry;
 use crate::engine::flow::{Caller, Flow};
 use crate::engine::gate::{self, Waiter, Want};
 use crate::engine::hold::{Hold, Terms};
+use crate::engine::in_flight::{InFlight, Undo};
 use crate::engine::mailbox::Grant;
 use crate::engine::reentry::{Slot, SlotUse};
-use crate::engine::signs::Asking;
-use crate::engine::unanswered::{Unanswered, Undo};
+use crate::engine::telemetry::AcquireTrace;
 
 /// What a template says: a name, a kind and options. No I/O.
 #[derive(Clone, Debug)]
@@ -160,10 +160,10 @@ impl Request {
     }
 
     /// From here on those who watch see that it is asked for.
-    pub(crate) fn ask(&self) -> Result<Asking<'_>> {
+    pub(crate) fn ask(&self) -> Result<AcquireTrace<'_>> {
         let core = self.core();
         core.check_open()?;
-        Ok(Asking::begin(core, self.kind.into(), self.name()?, self.owner()))
+        Ok(AcquireTrace::begin(core, self.kind.into(), self.name()?, self.owner()))
     }
 
     /// The one way in. `None`: busy, or the time to wait is over. Every step that is made before the store has answered
@@ -172,10 +172,10 @@ impl Request {
         &self,
         wait: Wait,
         by: Option<Instant>,
-        asking: &Asking<'_>,
+        trace: &AcquireTrace<'_>,
     ) -> Result<Option<Entry>> {
         let core = self.core();
-        let (name, owner) = (asking.name, asking.owner);
+        let (name, owner) = (trace.name, trace.owner);
         let terms = self.terms()?;
         core.backend.info().require(self.kind.family())?;
         core.backend.info().require_durability(terms.durability)?;
@@ -185,9 +185,9 @@ impl Request {
         core.ensure_threads()?;
         let deadline = wait.deadline();
         let waits = wait.as_duration();
-        // Only the queued kinds take a place at once; of the others one per process does, in the driver.
+        // Only the queued kinds take a place at once; of the others one per process does, at the gate.
         let place = waits.filter(|_| self.kind.is_queued());
-        let caller = Caller { owner, flow: Flow::current(&core.settings), tally: &asking.tally };
+        let caller = Caller { owner, flow: Flow::current(&core.settings), stats: &trace.stats };
         let mut heard = true;
         let (mut claim, doubtful, mut position) = loop {
             // Anew for an attempt that was left alone and begins anew.
@@ -230,7 +230,7 @@ impl Request {
                 waiting.place();
             }
             let waiting = if heard { waiting } else { waiting.unheard() };
-            match gate::wait(core, name, waiting, asking).await? {
+            match gate::wait(core, name, waiting, trace).await? {
                 gate::Waited::Granted(Grant::Entry(entry)) => return Ok(Some(entry)),
                 gate::Waited::TimedOut => return Ok(None),
                 // A new wait is a new claim: the old one's release has been sent.
@@ -256,13 +256,13 @@ async fn first(
     limit: Limit,
 ) -> Result<Tried> {
     let core = &engine.core;
-    let mut attempt = Unanswered::new(core, claim);
+    let mut attempt = InFlight::new(core, claim);
     // Whether one of those that failed may have been executed.
     let mut unknown = false;
     let (mut backoff, mut last): (Option<Backoff>, Option<Error>) = (None, None);
     loop {
         let seen = core.doubts();
-        caller.tally.attempt();
+        caller.stats.attempt();
         let call = attempt.run(core.patience(claim.lease), core.backend.try_acquire(claim));
         let error = match core.by(limit.cut, call).await? {
             Some(Some(Ok(Attempt::Granted { fence, until }))) => {
@@ -274,10 +274,10 @@ async fn first(
             Some(Some(Ok(other))) => {
                 let mut place = None;
                 if let Attempt::Busy { behind, position, .. } = other {
-                    caller.tally.busy(behind);
+                    caller.stats.busy(behind);
                     place = position;
                 }
-                // What waits in a queue now belongs to whoever calls the driver next, without an await in between.
+                // What waits in a queue now belongs to whoever goes to the gate next, without an await in between.
                 attempt.keep();
                 return Ok(Tried::Busy { doubtful: unknown, position: place });
             }
@@ -412,7 +412,7 @@ pub(crate) fn admit(
     }
     let hold = Arc::new(hold);
     core.keeper.register(&hold);
-    core.signs.held(&hold);
+    core.telemetry.held(&hold);
     core.prove_shared(&hold, now);
     let part = hold.first();
     let entry = Entry::new(engine.clone(), hold, part);
@@ -525,7 +525,7 @@ async fn reenter(
     let call_timeout = core.settings.call_timeout;
     let answer = loop {
         let seen = core.doubts();
-        caller.tally.attempt();
+        caller.stats.attempt();
         let last = Mutex::new(None);
         let call = core.ask_until(limit.end, async || {
             // The store may keep it for that long even if this is never answered.

@@ -18,7 +18,7 @@ use crate::engine::keeper::Keeper;
 use crate::engine::ops::Ops;
 use crate::engine::reentry::Slots;
 use crate::engine::releases::Releases;
-use crate::engine::signs::Signs;
+use crate::engine::telemetry::Telemetry;
 use crate::engine::worker::Worker;
 
 /// What clients and guards have of it: when the last of them goes, the threads end.
@@ -39,7 +39,7 @@ pub(crate) struct Core {
     pub(crate) gates: Gates,
     pub(crate) slots: Slots,
     pub(crate) waits: Waits,
-    pub(crate) signs: Signs,
+    pub(crate) telemetry: Telemetry,
     pub(crate) ops: Ops,
     next: AtomicU64,
     closed: AtomicBool,
@@ -59,7 +59,7 @@ impl Engine {
         let core = Core {
             id,
             clock: backend.info().clock.clone(),
-            signs: Signs::new(backend.info().scheme),
+            telemetry: Telemetry::new(backend.info().scheme),
             backend,
             settings,
             worker: Worker::default(),
@@ -139,9 +139,9 @@ impl Core {
         for hold in self.keeper.all() {
             self.lose(&hold, LostReason::Closed);
         }
-        for begun in self.keeper.revoke_all() {
-            begun.undo(self);
-            begun.wake();
+        for flight in self.keeper.revoke_all() {
+            flight.undo(self);
+            flight.wake();
         }
         let limit = self.settings.close_timeout;
         let left = self.quiesce(limit).await;

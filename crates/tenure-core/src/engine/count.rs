@@ -10,10 +10,10 @@ use crate::backend::{CountOp, CountReply, Counter, Error, Name, OpId, Result};
 use crate::engine::acquire::Wait;
 use crate::engine::core::{Core, Engine};
 use crate::engine::gate::{self, Waited, Waiter, Want};
+use crate::engine::in_flight::{InFlight, Undo};
 use crate::engine::mailbox::Grant;
 use crate::engine::ops::{Op, REPEATABLE};
-use crate::engine::signs::Asking;
-use crate::engine::unanswered::{Unanswered, Undo};
+use crate::engine::telemetry::AcquireTrace;
 
 /// An operation that takes permits.
 #[derive(Clone)]
@@ -62,7 +62,7 @@ impl Undo for Take {
 
 /// A take of a waiter that was not answered, and so may have been executed. The next attempt repeats it under its id;
 /// whoever gives up undoes it.
-pub(crate) type UnansweredTake = Arc<Mutex<Option<Taken>>>;
+pub(crate) type TakeInFlight = Arc<Mutex<Option<Taken>>>;
 
 /// Permits that were taken, or may have been. Dropping it gives them back; [`Taken::keep`] does not.
 pub(crate) struct Taken {
@@ -149,7 +149,7 @@ pub(crate) async fn take(
     name: &Name,
     n: u64,
     wait: Wait,
-    asking: &Asking<'_>,
+    trace: &AcquireTrace<'_>,
 ) -> Result<bool> {
     let core = &engine.core;
     let deadline = wait.deadline();
@@ -160,8 +160,8 @@ pub(crate) async fn take(
         core.check_open()?;
         // Dropped before it is answered, it is undone.
         let take = Take::new(core, name);
-        asking.tally.attempt();
-        let mut attempt = Unanswered::new(core, &take);
+        trace.stats.attempt();
+        let mut attempt = InFlight::new(core, &take);
         let asked = attempt.run(core.patience(core.settings.lease), take.answer(core, n, limit.end));
         let Some(answer) = core.by(limit.cut, asked).await? else {
             return Err(core.out_of_time(format_args!("take permits of {name}")));
@@ -186,7 +186,7 @@ pub(crate) async fn take(
     loop {
         let want = Want::Take { n, unanswered: Arc::default() };
         let waiter = Waiter::new(engine, want, deadline, None, None);
-        match gate::wait(core, name, waiter, asking).await? {
+        match gate::wait(core, name, waiter, trace).await? {
             Waited::Granted(Grant::Taken(taken)) => {
                 taken.keep();
                 return Ok(true);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::backend::{HoldId, LostReason, Released, Result};
 use crate::engine::core::{Core, Engine};
 use crate::engine::hold::{Hold, Leave, Part};
-use crate::engine::signs::{self, End};
+use crate::engine::telemetry::{self, End};
 
 /// Dropping it leaves, without waiting for that.
 pub(crate) struct Entry {
@@ -45,11 +45,11 @@ impl Entry {
                 Leaving { core, hold: Some(&self.hold) }
             }
         };
-        let span = core.signs.release_span(&self.hold.claim);
-        match signs::inside(&span, pin!(last.send())).await {
+        let span = core.telemetry.release_span(&self.hold.claim);
+        match telemetry::inside(&span, pin!(last.send())).await {
             Ok(Released::Freed) => Ok(()),
             Ok(Released::Gone) => {
-                core.signs.was_gone(&self.hold);
+                core.telemetry.was_gone(&self.hold);
                 Err(self.hold.as_lost(LostReason::Gone).into())
             }
             Err(error) => Err(error),
@@ -111,7 +111,7 @@ impl Leaving<'_> {
             answer => {
                 self.hold = None;
                 if let Err(error) = &answer {
-                    self.core.signs.release_failed(&hold.claim, error);
+                    self.core.telemetry.release_failed(&hold.claim, error);
                 }
                 answer
             }

@@ -3,7 +3,7 @@
 
 use std::thread::ThreadId;
 
-use crate::engine::signs::Tally;
+use crate::engine::telemetry::AcquireStats;
 use crate::engine::{Deadlocks, Settings};
 
 /// What runs one thing after the other, as far as it can be told.
@@ -28,5 +28,5 @@ impl Flow {
 pub(crate) struct Caller<'a> {
     pub(crate) owner: Option<u64>,
     pub(crate) flow: Flow,
-    pub(crate) tally: &'a Tally,
+    pub(crate) stats: &'a AcquireStats,
 }

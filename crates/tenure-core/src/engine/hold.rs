@@ -1,4 +1,4 @@
-//! One hold as this process knows it, shared by its guards, the keeper and the driver.
+//! One hold as this process knows it, shared by its guards, the keeper and the gate.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, Weak};

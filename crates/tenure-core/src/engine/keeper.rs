@@ -14,8 +14,8 @@ use tracing::Instrument;
 use crate::backend::{Claim, Error, Kind, LostReason, Name, Renewal, Time};
 use crate::engine::core::Core;
 use crate::engine::hold::{Due, Hold};
-use crate::engine::signs::End;
-use crate::engine::unanswered::{Begun, Look, Supervised};
+use crate::engine::in_flight::{Flight, Look, Supervised};
+use crate::engine::telemetry::End;
 use crate::engine::worker::Job;
 
 /// The keeper looks at least this often at what is held, since timers stand still while the machine sleeps.
@@ -99,8 +99,8 @@ impl Keeper {
     }
 
     /// Looks after something unanswered that may be left alone for `patience`. Wakes the keeper as a hold does.
-    pub(crate) fn supervise(&self, key: u64, begun: Arc<Begun>, patience: Duration, now: Time) {
-        let supervised = Supervised::new(begun, patience, now);
+    pub(crate) fn supervise(&self, key: u64, flight: Arc<Flight>, patience: Duration, now: Time) {
+        let supervised = Supervised::new(flight, patience, now);
         let event = supervised.at();
         let mut held = self.held.lock().unwrap();
         held.unanswered.insert(key, supervised);
@@ -116,9 +116,9 @@ impl Keeper {
     }
 
     /// Ends everything unanswered but what is being polled. What it ended, to be undone.
-    pub(crate) fn revoke_all(&self) -> Vec<Arc<Begun>> {
+    pub(crate) fn revoke_all(&self) -> Vec<Arc<Flight>> {
         let held = self.held.lock().unwrap();
-        held.unanswered.values().map(|s| &s.begun).filter(|b| b.close()).cloned().collect()
+        held.unanswered.values().map(|s| &s.flight).filter(|b| b.close()).cloned().collect()
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
@@ -191,7 +191,7 @@ impl Core {
         let holds = self.keeper.all();
         holds.iter().for_each(|hold| hold.doubt(now));
         self.hand_over(move |core| {
-            core.signs.doubted(holds.len());
+            core.telemetry.doubted(holds.len());
             core.gates.look_again();
         });
     }
@@ -222,8 +222,8 @@ impl Core {
                 next = next.min(supervised.at());
                 match look {
                     Look::Nothing => {}
-                    Look::Wake => wake.push(supervised.begun.clone()),
-                    Look::Undo => undo.push(supervised.begun.clone()),
+                    Look::Wake => wake.push(supervised.flight.clone()),
+                    Look::Undo => undo.push(supervised.flight.clone()),
                 }
                 !matches!(look, Look::Undo)
             });
@@ -254,13 +254,13 @@ impl Core {
             }
         }
         for hold in warn {
-            self.hand_over(move |core| core.signs.held_long(&hold, now));
+            self.hand_over(move |core| core.telemetry.held_long(&hold, now));
         }
-        for begun in wake {
-            self.hand_over(move |_| begun.wake());
+        for flight in wake {
+            self.hand_over(move |_| flight.wake());
         }
-        for begun in undo {
-            self.hand_over(move |core| begun.undo(core));
+        for flight in undo {
+            self.hand_over(move |core| flight.undo(core));
         }
         for hold in reclaim {
             // What is taken out of the mailboxes is dropped, and so released.
@@ -286,7 +286,7 @@ impl Core {
             }
         }
         for sent in batches {
-            let span = self.signs.renew_span(sent.batch.len());
+            let span = self.telemetry.renew_span(sent.batch.len());
             tokio::spawn(sent.renew().instrument(span));
         }
     }
@@ -369,7 +369,7 @@ impl Core {
         if let Some(owner) = hold.owner {
             self.slots.tidy(owner, &hold.claim.name);
         }
-        self.signs.ended(hold, end, &self.clock);
+        self.telemetry.ended(hold, end, &self.clock);
     }
 }
 
@@ -403,8 +403,8 @@ impl Sent {
             for (Proof { hold, claim, .. }, kept) in batch.iter().zip(kept) {
                 match kept {
                     Kept::Proved => {}
-                    Kept::Renewed => core.signs.renewed(hold),
-                    Kept::Again => core.signs.renewal_failed(claim, error),
+                    Kept::Renewed => core.telemetry.renewed(hold),
+                    Kept::Again => core.telemetry.renewal_failed(claim, error),
                     Kept::Lost(reason) => core.let_go(hold, reason),
                 }
             }

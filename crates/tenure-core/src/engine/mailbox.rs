@@ -1,4 +1,4 @@
-//! Where the driver puts a grant for a waiter, so that a future that nobody polls holds nobody up.
+//! Where the gate puts a grant for a waiter, so that a future that nobody polls holds nobody up.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -9,7 +9,7 @@ use std::task::{Poll, Waker};
 use crate::backend::Error;
 use crate::engine::count::Taken;
 use crate::engine::entry::Entry;
-use crate::engine::signs::Tally;
+use crate::engine::telemetry::AcquireStats;
 use crate::engine::worker::wake;
 
 /// What a waiter gets. Dropping it gives it back.
@@ -24,7 +24,7 @@ pub(crate) enum Letter {
     TimedOut,
     Failed(Error),
     /// Granted, but not collected in time: given back, and the wait begins anew.
-    Reclaimed,
+    Expired,
 }
 
 enum State {
@@ -37,7 +37,7 @@ pub(crate) struct Mailbox {
     state: Mutex<State>,
     /// Its claim may have a place among the store's waiters.
     placed: AtomicBool,
-    pub(crate) tally: Tally,
+    pub(crate) stats: AcquireStats,
 }
 
 impl Mailbox {
@@ -45,7 +45,7 @@ impl Mailbox {
         Arc::new(Self {
             state: Mutex::new(State::Waiting(None)),
             placed: AtomicBool::new(placed),
-            tally: Tally::default(),
+            stats: AcquireStats::default(),
         })
     }
 
@@ -76,7 +76,7 @@ impl Mailbox {
         if !matches!(*state, State::Full(Letter::Grant(_))) {
             return None;
         }
-        match std::mem::replace(&mut *state, State::Full(Letter::Reclaimed)) {
+        match std::mem::replace(&mut *state, State::Full(Letter::Expired)) {
             State::Full(Letter::Grant(grant)) => Some(grant),
             _ => None,
         }

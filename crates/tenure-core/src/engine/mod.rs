@@ -10,14 +10,14 @@ pub(crate) mod entry;
 pub(crate) mod flow;
 pub(crate) mod gate;
 pub(crate) mod hold;
+pub(crate) mod in_flight;
 pub(crate) mod keeper;
 pub(crate) mod mailbox;
 pub(crate) mod ops;
 pub(crate) mod reentry;
 pub(crate) mod releases;
 mod settings;
-pub(crate) mod signs;
-pub(crate) mod unanswered;
+pub(crate) mod telemetry;
 pub(crate) mod worker;
 
 pub use self::settings::{Deadlocks, Settings};

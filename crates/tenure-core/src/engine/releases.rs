@@ -121,11 +121,11 @@ impl Core {
     ) -> Option<JoinHandle<Result<Released>>> {
         let pending = self.releases.begin(&claim.name);
         let core = self.clone();
-        let span = self.signs.release_span(&claim);
+        let span = self.telemetry.release_span(&claim);
         let job = async move {
             let released = core.leave(&claim, end, unanswered).await;
             if let Err(error) = &released {
-                core.signs.release_failed(&claim, error);
+                core.telemetry.release_failed(&claim, error);
             }
             drop(pending);
             released

@@ -17,18 +17,18 @@ use self::run::Run;
 use crate::backend::{Claim, Durability, Error, HoldId, Kind, Name, Result};
 use crate::engine::Deadlocks;
 use crate::engine::core::{Core, Engine};
-use crate::engine::count::UnansweredTake;
+use crate::engine::count::TakeInFlight;
 use crate::engine::deadlock::{Seen, Wait};
 use crate::engine::flow::{Caller, Flow};
 use crate::engine::hold::Terms;
 use crate::engine::mailbox::{Grant, Letter, Mailbox};
-use crate::engine::signs::{Asking, Sort};
+use crate::engine::telemetry::{AcquireTrace, KindLabel};
 
 /// What someone waits for.
 #[derive(Clone)]
 pub(crate) enum Want {
     Claim { claim: Arc<Claim>, terms: Terms },
-    Take { n: u64, unanswered: UnansweredTake },
+    Take { n: u64, unanswered: TakeInFlight },
 }
 
 impl Want {
@@ -54,10 +54,10 @@ impl Want {
         matches!(self, Self::Claim { claim, .. } if matches!(claim.kind, Kind::Read { .. }))
     }
 
-    fn sort(&self) -> Sort {
+    fn label(&self) -> KindLabel {
         match self {
             Self::Claim { claim, .. } => claim.kind.into(),
-            Self::Take { .. } => Sort::Count,
+            Self::Take { .. } => KindLabel::Count,
         }
     }
 
@@ -127,7 +127,7 @@ impl Waiter {
     }
 
     fn caller(&self) -> Caller<'_> {
-        Caller { owner: self.owner, flow: self.flow, tally: &self.mailbox.tally }
+        Caller { owner: self.owner, flow: self.flow, stats: &self.mailbox.stats }
     }
 
     /// Shows it to others whom it might wait for in a circle. `None` if that cannot be, or is not asked for.
@@ -141,7 +141,7 @@ impl Waiter {
         match core.waits.join(core, Wait { owner, flow: self.flow, name, kind, mailbox }) {
             Ok(seen) => Ok(Some(seen)),
             Err(deadlock) => {
-                core.signs.deadlock(kind, &deadlock);
+                core.telemetry.deadlock(kind, &deadlock);
                 Err(deadlock.into())
             }
         }
@@ -169,7 +169,7 @@ pub(crate) async fn wait(
     core: &Arc<Core>,
     name: &Name,
     waiter: Waiter,
-    asking: &Asking<'_>,
+    trace: &AcquireTrace<'_>,
 ) -> Result<Waited> {
     struct Abandon {
         n: u64,
@@ -193,13 +193,13 @@ pub(crate) async fn wait(
             leave_place(core, &waiter.want);
         }
     })?;
-    let _counted = core.signs.waiting(waiter.want.sort());
-    asking.waits();
+    let _counted = core.telemetry.waiting(waiter.want.label());
+    trace.waits();
     let gate = core.gates.join(core, name, waiter)?;
     let mut waiting = Abandon { n, mailbox: mailbox.clone(), gate, collected: false };
     // The gate tells whose time is over, but may itself be waiting for the store at that moment.
     let letter = core.by(deadline, mailbox.collect()).await;
-    asking.tally.add(&mailbox.tally);
+    trace.stats.add(&mailbox.stats);
     let Some(letter) = letter? else {
         return waiting.gate.error(core, &want).map_or(Ok(Waited::TimedOut), Err);
     };
@@ -212,7 +212,7 @@ pub(crate) async fn wait(
         }
         Letter::Grant(grant) => Ok(Waited::Granted(grant)),
         Letter::TimedOut => Ok(Waited::TimedOut),
-        Letter::Reclaimed => Ok(Waited::Again),
+        Letter::Expired => Ok(Waited::Again),
         Letter::Failed(error) => Err(error),
     }
 }

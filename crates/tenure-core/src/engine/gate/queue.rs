@@ -25,7 +25,7 @@ pub(super) struct Queue {
     /// The numbers of those who do not wait any more.
     gone: Vec<u64>,
     /// How many ask for as many copies.
-    asking: BTreeMap<Durability, usize>,
+    trace: BTreeMap<Durability, usize>,
     failing: BTreeMap<Durability, Failing>,
     /// Who was in the way and is not here. It may still come: if an attempt is executed twice, its claim may hold the name
     /// before it comes here to wait for it.
@@ -84,7 +84,7 @@ impl Queue {
 
     fn insert(&mut self, key: Key, waiter: Waiter) {
         self.keys.insert(waiter.n, key);
-        *self.asking.entry(waiter.want.durability()).or_default() += 1;
+        *self.trace.entry(waiter.want.durability()).or_default() += 1;
         if let Some(owner) = waiter.owner {
             self.owners.entry(owner).or_default().insert(key);
         }
@@ -106,10 +106,10 @@ impl Queue {
         for at in waiter.times() {
             self.times.remove(&(at, n));
         }
-        if let Some(asking) = self.asking.get_mut(&waiter.want.durability()) {
-            *asking -= 1;
-            if *asking == 0 {
-                self.asking.remove(&waiter.want.durability());
+        if let Some(trace) = self.trace.get_mut(&waiter.want.durability()) {
+            *trace -= 1;
+            if *trace == 0 {
+                self.trace.remove(&waiter.want.durability());
             }
         }
         Some(waiter)
@@ -155,7 +155,7 @@ impl Queue {
             None => true,
         };
         // Nobody is looked at where the store fails for all of them.
-        let some = self.asking.keys().any(|durability| may_try(*durability));
+        let some = self.trace.keys().any(|durability| may_try(*durability));
         let waiters = some.then(|| self.waiters.values()).into_iter().flatten();
         waiters.inspect(|_| self.looks(1)).filter(move |w| may_try(w.want.durability()))
     }

@@ -166,7 +166,7 @@ impl Run {
         self.watch = match self.core.backend.watch(&self.name, interest).await {
             Ok(watch) => Some(watch),
             Err(error) => {
-                self.core.signs.cannot_watch(&self.name, &error);
+                self.core.telemetry.cannot_watch(&self.name, &error);
                 None
             }
         };
@@ -246,7 +246,7 @@ impl Run {
         if place {
             waiter.mailbox.place();
         }
-        waiter.mailbox.tally.attempt();
+        waiter.mailbox.stats.attempt();
         let seen = self.core.doubts();
         let letter = match &waiter.want {
             Want::Claim { claim, terms } => match self.attempt(claim, place).await {
@@ -258,12 +258,12 @@ impl Run {
                             Letter::Grant(Grant::Entry(entry))
                         }
                         // The answer came after the lease: its id is dead, and the waiter begins anew.
-                        Err(error) if error.is_transient() => Letter::Reclaimed,
+                        Err(error) if error.is_transient() => Letter::Expired,
                         Err(error) => Letter::Failed(error),
                     }
                 }
                 Ok(Attempt::Busy { retry_after, behind, position }) => {
-                    waiter.mailbox.tally.busy(behind);
+                    waiter.mailbox.stats.busy(behind);
                     if let Some(position) = position.filter(|_| waiter.want.is_queued()) {
                         self.gate.queue.lock().unwrap().put(waiter.n, position);
                     }
@@ -272,7 +272,7 @@ impl Run {
                 Ok(Attempt::Gone) => return Try::Busy { retry_after: None, behind: None },
                 Err(error) if error.retry_after().is_some() => {
                     if !self.gate.told.swap(true, SeqCst) {
-                        self.core.signs.not_ready(&self.name, &error);
+                        self.core.telemetry.not_ready(&self.name, &error);
                     }
                     return Try::NotReady(error);
                 }
@@ -481,7 +481,7 @@ fn claim_of(waiter: &Waiter) -> Option<&Arc<Claim>> {
 
 fn warn_of_self(core: &Core, name: &Name, task: tokio::task::Id) {
     if core.keeper.is_held_by(name, task) {
-        core.signs.waits_for_itself(name);
+        core.telemetry.waits_for_itself(name);
     }
 }
 

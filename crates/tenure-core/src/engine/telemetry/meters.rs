@@ -10,23 +10,23 @@ use metrics::{
     gauge, histogram,
 };
 
-use super::{Call, Sort};
+use super::{Call, KindLabel};
 use crate::backend::LostReason;
 
 /// The metrics of one client.
 #[derive(Debug)]
 pub(crate) struct Meters {
     store: &'static str,
-    sorts: [OnceLock<Meter>; Sort::ALL.len()],
+    labels: [OnceLock<Meter>; KindLabel::ALL.len()],
 }
 
 impl Meters {
     pub(super) fn new(store: &'static str) -> Self {
-        Self { store, sorts: Default::default() }
+        Self { store, labels: Default::default() }
     }
 
-    pub(super) fn of(&self, sort: Sort) -> &Meter {
-        self.sorts[sort as usize].get_or_init(|| Meter::new(self.store, sort.word()))
+    pub(super) fn of(&self, label: KindLabel) -> &Meter {
+        self.labels[label as usize].get_or_init(|| Meter::new(self.store, label.word()))
     }
 }
 
@@ -118,7 +118,7 @@ fn describe() {
         Unit::Count,
         "Holds that ended before their holder released them."
     );
-    describe_histogram!("tenure_acquire_seconds", Unit::Seconds, "From asking to holding.");
+    describe_histogram!("tenure_acquire_seconds", Unit::Seconds, "From trace to holding.");
     describe_histogram!("tenure_hold_seconds", Unit::Seconds, "From holding to the end of the hold.");
     describe_gauge!("tenure_held", Unit::Count, "Holds of this process.");
     describe_gauge!("tenure_waiting", Unit::Count, "Acquires of this process that wait.");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Call, Sort};
+use super::{Call, KindLabel};
 use crate::backend::LostReason;
 
 #[derive(Debug)]
@@ -13,7 +13,7 @@ impl Meters {
         Self(Meter::default())
     }
 
-    pub(super) fn of(&self, _sort: Sort) -> &Meter {
+    pub(super) fn of(&self, _label: KindLabel) -> &Meter {
         &self.0
     }
 }

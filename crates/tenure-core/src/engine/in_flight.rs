@@ -24,17 +24,17 @@ pub(crate) trait Undo: Clone + Send + 'static {
     fn undo(self, core: &Arc<Core>);
 }
 
-/// Something begun, until it is answered. Dropping it undoes it; [`Unanswered::keep`] does not.
-pub(crate) struct Unanswered<'a, U: Undo> {
+/// Something begun, until it is answered. Dropping it undoes it; [`InFlight::keep`] does not.
+pub(crate) struct InFlight<'a, U: Undo> {
     core: &'a Arc<Core>,
     what: &'a U,
-    begun: Option<(u64, Arc<Begun>)>,
+    flight: Option<(u64, Arc<Flight>)>,
     kept: bool,
 }
 
-impl<'a, U: Undo> Unanswered<'a, U> {
+impl<'a, U: Undo> InFlight<'a, U> {
     pub(crate) fn new(core: &'a Arc<Core>, what: &'a U) -> Self {
-        Self { core, what, begun: None, kept: false }
+        Self { core, what, flight: None, kept: false }
     }
 
     /// What `work` comes to. `None` when it was left alone for longer than `patience`, or the client was closed: it is
@@ -64,10 +64,10 @@ impl<'a, U: Undo> Unanswered<'a, U> {
 
     /// Before each poll: a revoked attempt must not be sent again, nor its answer count.
     fn may_go_on(&self) -> bool {
-        match &self.begun {
-            Some((_, begun)) if !begun.enter() => {
+        match &self.flight {
+            Some((_, flight)) if !flight.enter() => {
                 // The keeper may not have come to it yet, and what begins anew would find its own leftover.
-                begun.undo(self.core);
+                flight.undo(self.core);
                 false
             }
             _ => true,
@@ -76,27 +76,27 @@ impl<'a, U: Undo> Unanswered<'a, U> {
 
     /// After a poll that has to wait: from now on the keeper looks after it.
     fn waits(&mut self, cx: &Context<'_>, patience: Duration) -> bool {
-        let begun = match &self.begun {
-            Some((_, begun)) => {
-                begun.waker.register(cx.waker());
-                begun.state.store(OPEN, SeqCst);
-                begun.clone()
+        let flight = match &self.flight {
+            Some((_, flight)) => {
+                flight.waker.register(cx.waker());
+                flight.state.store(OPEN, SeqCst);
+                flight.clone()
             }
             None => {
-                let begun = Arc::new(Begun::new(self.what.clone()));
-                begun.waker.register(cx.waker());
+                let flight = Arc::new(Flight::new(self.what.clone()));
+                flight.waker.register(cx.waker());
                 let key = self.core.next();
-                self.core.keeper.supervise(key, begun.clone(), patience, self.core.clock.now());
-                self.begun = Some((key, begun.clone()));
-                begun
+                self.core.keeper.supervise(key, flight.clone(), patience, self.core.clock.now());
+                self.flight = Some((key, flight.clone()));
+                flight
             }
         };
         // A client closed meanwhile has not seen it, or saw it while it was polled.
         if self.core.check_open().is_err() {
-            begun.close();
+            flight.close();
         }
-        if begun.is_revoked() {
-            begun.undo(self.core);
+        if flight.is_revoked() {
+            flight.undo(self.core);
             return false;
         }
         true
@@ -104,18 +104,18 @@ impl<'a, U: Undo> Unanswered<'a, U> {
 
     /// Nobody looks after it any more. Whether it is still to be undone.
     fn forget(&mut self) -> bool {
-        let Some((key, begun)) = self.begun.take() else { return true };
+        let Some((key, flight)) = self.flight.take() else { return true };
         self.core.keeper.dismiss(key);
-        let revoked = begun.state.swap(OVER, SeqCst) == REVOKED;
+        let revoked = flight.state.swap(OVER, SeqCst) == REVOKED;
         if revoked {
             // The keeper's undo may not have been done yet, and what is begun next would find its own leftover.
-            begun.undo(self.core);
+            flight.undo(self.core);
         }
         !revoked
     }
 }
 
-impl<U: Undo> Drop for Unanswered<'_, U> {
+impl<U: Undo> Drop for InFlight<'_, U> {
     fn drop(&mut self) {
         if self.forget() && !self.kept {
             self.what.clone().undo(self.core);
@@ -136,14 +136,14 @@ const REVOKED: u8 = 4;
 
 type Job = Box<dyn FnOnce(&Arc<Core>) + Send>;
 
-/// What the keeper sees of something unanswered.
-pub(crate) struct Begun {
+/// What the keeper sees of something in flight.
+pub(crate) struct Flight {
     state: AtomicU8,
     waker: AtomicWaker,
     undo: Mutex<Option<Job>>,
 }
 
-impl Begun {
+impl Flight {
     fn new(what: impl Undo) -> Self {
         Self {
             state: AtomicU8::new(OPEN),
@@ -184,16 +184,16 @@ impl Begun {
     }
 }
 
-impl fmt::Debug for Begun {
+impl fmt::Debug for Flight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Begun({})", self.state.load(SeqCst))
+        write!(f, "Flight({})", self.state.load(SeqCst))
     }
 }
 
 /// Something unanswered under the keeper's eyes.
 #[derive(Debug)]
 pub(crate) struct Supervised {
-    pub(crate) begun: Arc<Begun>,
+    pub(crate) flight: Arc<Flight>,
     patience: Duration,
     asked: bool,
     at: Time,
@@ -207,8 +207,8 @@ pub(crate) enum Look {
 }
 
 impl Supervised {
-    pub(crate) fn new(begun: Arc<Begun>, patience: Duration, now: Time) -> Self {
-        Self { begun, patience, asked: false, at: now.after(patience - patience / 4) }
+    pub(crate) fn new(flight: Arc<Flight>, patience: Duration, now: Time) -> Self {
+        Self { flight, patience, asked: false, at: now.after(patience - patience / 4) }
     }
 
     pub(crate) fn at(&self) -> Time {
@@ -220,9 +220,9 @@ impl Supervised {
     pub(crate) fn look(&mut self, now: Time) -> Look {
         if now < self.at {
             Look::Nothing
-        } else if self.asked && self.begun.turn(&[ASKED], REVOKED) {
+        } else if self.asked && self.flight.turn(&[ASKED], REVOKED) {
             Look::Undo
-        } else if !self.asked && self.begun.turn(&[OPEN], ASKED) {
+        } else if !self.asked && self.flight.turn(&[OPEN], ASKED) {
             self.asked = true;
             self.at = now.after(self.window());
             Look::Wake

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tracing::field::{Empty, display};
 use tracing::{Level, Span};
 
-use super::{Call, Sort, TARGET};
+use super::{Call, KindLabel, TARGET};
 use crate::backend::{Error, HoldId, Name, Result, Time};
 use crate::engine::acquire::Wait;
 use crate::engine::core::Core;
@@ -16,12 +16,12 @@ use crate::engine::hold::Hold;
 
 /// How often the store was asked, and who was in the way.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct AcquireStats {
     attempts: AtomicU32,
     behind: Mutex<Option<HoldId>>,
 }
 
-impl Tally {
+impl AcquireStats {
     /// One more attempt. Those of one acquire come one after the other, so that two never write at once.
     pub(crate) fn attempt(&self) {
         self.attempts.store(self.attempts.load(Relaxed) + 1, Relaxed);
@@ -53,27 +53,27 @@ pub(crate) enum Outcome<'a> {
 }
 
 /// An acquire under way. Dropped before it has ended, it was cancelled.
-pub(crate) struct Asking<'a> {
+pub(crate) struct AcquireTrace<'a> {
     core: &'a Core,
-    sort: Sort,
+    label: KindLabel,
     pub(crate) name: &'a Name,
     pub(crate) owner: Option<u64>,
     /// `None` when nobody listens.
     began: Option<Time>,
     span: Span,
-    pub(crate) tally: Tally,
+    pub(crate) stats: AcquireStats,
 }
 
-impl<'a> Asking<'a> {
-    pub(crate) fn begin(core: &'a Core, sort: Sort, name: &'a Name, owner: Option<u64>) -> Self {
+impl<'a> AcquireTrace<'a> {
+    pub(crate) fn begin(core: &'a Core, label: KindLabel, name: &'a Name, owner: Option<u64>) -> Self {
         let told = tracing::enabled!(target: TARGET, Level::DEBUG);
-        let listened_to = told || core.signs.meter(sort).listened_to;
+        let listened_to = told || core.telemetry.meter(label).listened_to;
         let span = tracing::debug_span!(
             target: TARGET,
             "acquire",
             %name,
-            kind = sort.word(),
-            store = core.signs.store,
+            kind = label.word(),
+            store = core.telemetry.store,
             owner,
             outcome = Empty,
             attempts = Empty,
@@ -84,7 +84,7 @@ impl<'a> Asking<'a> {
             error = Empty
         );
         let began = listened_to.then(|| core.clock.now());
-        Self { core, sort, name, owner, began, span, tally: Tally::default() }
+        Self { core, label, name, owner, began, span, stats: AcquireStats::default() }
     }
 
     pub(crate) fn span(&self) -> &Span {
@@ -96,9 +96,9 @@ impl<'a> Asking<'a> {
         tracing::debug!(
             target: TARGET,
             name = %self.name,
-            kind = self.sort.word(),
-            store = self.core.signs.store,
-            behind = self.tally.behind().map(display),
+            kind = self.label.word(),
+            store = self.core.telemetry.store,
+            behind = self.stats.behind().map(display),
             "waiting"
         );
     }
@@ -122,7 +122,7 @@ impl<'a> Asking<'a> {
 
     #[cold]
     fn tell(&self, began: Time, outcome: &Outcome<'_>) {
-        let meter = self.core.signs.meter(self.sort);
+        let meter = self.core.telemetry.meter(self.label);
         let waited = self.core.clock.now().since(began);
         match outcome {
             Outcome::Acquired(hold) => {
@@ -149,9 +149,9 @@ impl<'a> Asking<'a> {
 
     fn record(&self, outcome: &str, waited: Duration) {
         self.span.record("outcome", outcome);
-        self.span.record("attempts", self.tally.attempts.load(Relaxed));
+        self.span.record("attempts", self.stats.attempts.load(Relaxed));
         self.span.record("wait_seconds", waited.as_secs_f64());
-        if let Some(behind) = self.tally.behind() {
+        if let Some(behind) = self.stats.behind() {
             self.span.record("behind", display(behind));
         }
     }
@@ -170,11 +170,11 @@ impl<'a> Asking<'a> {
             target: TARGET,
             parent: &self.span,
             name = %self.name,
-            kind = self.sort.word(),
-            store = self.core.signs.store,
-            attempts = self.tally.attempts.load(Relaxed),
+            kind = self.label.word(),
+            store = self.core.telemetry.store,
+            attempts = self.stats.attempts.load(Relaxed),
             wait_seconds = waited.as_secs_f64(),
-            behind = self.tally.behind().map(display),
+            behind = self.stats.behind().map(display),
             hold = hold.map(|hold| display(hold.claim.id)),
             holds = hold.map(Hold::guards),
             fence,
@@ -194,21 +194,21 @@ impl<'a> Asking<'a> {
             target: TARGET,
             parent: &self.span,
             name = %self.name,
-            kind = self.sort.word(),
-            store = self.core.signs.store,
-            attempts = self.tally.attempts.load(Relaxed),
+            kind = self.label.word(),
+            store = self.core.telemetry.store,
+            attempts = self.stats.attempts.load(Relaxed),
             wait_seconds = waited.as_secs_f64(),
-            behind = self.tally.behind().map(display),
+            behind = self.stats.behind().map(display),
             error = error.map(display),
             "{outcome}"
         );
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for AcquireTrace<'_> {
     fn drop(&mut self) {
         if let Some(began) = self.began.take() {
-            self.core.signs.meter(self.sort).cancelled.increment(1);
+            self.core.telemetry.meter(self.label).cancelled.increment(1);
             self.say("cancelled", self.core.clock.now().since(began), None);
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! Times are only taken where somebody listens.
 
-mod asking;
+mod acquire_trace;
 #[cfg_attr(not(feature = "metrics"), path = "no_meters.rs")]
 mod meters;
 
@@ -12,7 +12,7 @@ use std::pin::Pin;
 
 use tracing::{Level, Span};
 
-pub(crate) use self::asking::{Asking, Outcome, Tally};
+pub(crate) use self::acquire_trace::{AcquireStats, AcquireTrace, Outcome};
 use self::meters::{Meter, Meters};
 use crate::backend::{Claim, Clock, Deadlock, Error, Kind, LostReason, Name, Time};
 use crate::engine::hold::Hold;
@@ -22,7 +22,7 @@ const TARGET: &str = "tenure";
 
 /// What is asked for, as labels and fields say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sort {
+pub(crate) enum KindLabel {
     Lock,
     FairLock,
     Leader,
@@ -33,7 +33,7 @@ pub(crate) enum Sort {
     Count,
 }
 
-impl Sort {
+impl KindLabel {
     #[cfg(feature = "metrics")]
     const ALL: [Self; 7] =
         [Self::Lock, Self::FairLock, Self::Leader, Self::Read, Self::Write, Self::Permit, Self::Count];
@@ -51,7 +51,7 @@ impl Sort {
     }
 }
 
-impl From<Kind> for Sort {
+impl From<Kind> for KindLabel {
     fn from(kind: Kind) -> Self {
         match kind {
             Kind::Lock => Self::Lock,
@@ -96,18 +96,18 @@ pub(crate) enum End {
 
 /// Where one client tells what happens.
 #[derive(Debug)]
-pub(crate) struct Signs {
+pub(crate) struct Telemetry {
     store: &'static str,
     meters: Meters,
 }
 
-impl Signs {
+impl Telemetry {
     pub(crate) fn new(store: &'static str) -> Self {
         Self { store, meters: Meters::new(store) }
     }
 
-    fn meter(&self, sort: impl Into<Sort>) -> &Meter {
-        self.meters.of(sort.into())
+    fn meter(&self, label: impl Into<KindLabel>) -> &Meter {
+        self.meters.of(label.into())
     }
 
     /// A hold began.
@@ -284,7 +284,7 @@ impl Signs {
         tracing::warn!(
             target: TARGET,
             name = %deadlock.name,
-            kind = Sort::from(kind).word(),
+            kind = KindLabel::from(kind).word(),
             store = self.store,
             circle = %deadlock.circle(),
             "deadlock"
@@ -292,14 +292,14 @@ impl Signs {
     }
 
     /// Someone waits, until what this returns is dropped.
-    pub(crate) fn waiting(&self, sort: Sort) -> Waiting<'_> {
-        let meter = self.meter(sort);
+    pub(crate) fn waiting(&self, label: KindLabel) -> Waiting<'_> {
+        let meter = self.meter(label);
         meter.waiting.increment(1);
         Waiting(meter)
     }
 
     fn kind(&self, claim: &Claim) -> &'static str {
-        Sort::from(claim.kind).word()
+        KindLabel::from(claim.kind).word()
     }
 }
 
