@@ -69,7 +69,7 @@ impl Bare {
         )?;
         conn.execute(
             "INSERT INTO ledgers VALUES (?1, ?2, NULL)",
-            params![NAME, tenure::wall_micros() as i64],
+            params![NAME, tenure::backend::wall_micros() as i64],
         )?;
         Ok(Self { conn, body })
     }

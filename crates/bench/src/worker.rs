@@ -9,7 +9,7 @@ use std::io::BufRead;
 use std::process::Stdio;
 use std::time::Duration;
 
-use tenure::Clock;
+use tenure::backend::Clock;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 

@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 
 pub use testbed::{FAR, PATIENCE, done, until, within};
 
+use tenure::backend::Backend;
 use tenure::backend::Liveness;
 use tenure::testing::Faults;
-use tenure::{Backend, Client, Holder, Result, Settings};
+use tenure::{Client, Holder, Result, Settings};
 
 use crate::stores::World;
 use crate::worker::Worker;

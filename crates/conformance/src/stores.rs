@@ -4,7 +4,8 @@ mod servers;
 
 use std::sync::Arc;
 
-use tenure::{Backend, Family, Memory, Result};
+use tenure::backend::Backend;
+use tenure::{Family, Memory, Result};
 
 use self::servers::Servers;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tenure::{LostReason, Time};
+use tenure::LostReason;
+use tenure::backend::Time;
 
 /// A hold is looked at this often at least, since timers stand still while the machine sleeps.
 const LOOK: Duration = Duration::from_secs(1);

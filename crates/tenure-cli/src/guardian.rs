@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group, setsid, waitpid,
 };
-use tenure::{Clock, Time};
+use tenure::backend::{Clock, Time};
 use tokio::time::sleep;
 
 use crate::signals::{PASSED_ON, SignalQueue};

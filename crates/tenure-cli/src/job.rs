@@ -10,7 +10,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_current_process_group,
     kill_process, kill_process_group, test_kill_process_group, wait, waitid, waitpgid,
 };
-use tenure::Time;
+use tenure::backend::Time;
 use tokio::signal::unix;
 
 use crate::exit::Exit;

@@ -19,7 +19,7 @@ pub(crate) fn human(d: Duration) -> String {
 
 /// How long ago `micros` since 1970 was; a clock that runs ahead makes it now.
 pub(crate) fn ago(micros: u64) -> Duration {
-    Duration::from_micros(tenure::wall_micros().saturating_sub(micros))
+    Duration::from_micros(tenure::backend::wall_micros().saturating_sub(micros))
 }
 
 /// Date and time of `micros` since 1970.

@@ -129,7 +129,7 @@ impl View {
     /// No more lines and columns than there are.
     fn lines(&self, (columns, rows): (usize, usize)) -> Vec<String> {
         let painted = |text: &str, look| paint(&fit(text, columns), look, coloured());
-        let title = format!("{}  {}", self.frame.title(), utc(tenure::wall_micros()));
+        let title = format!("{}  {}", self.frame.title(), utc(tenure::backend::wall_micros()));
         let table = self.frame.sorted(self.order).table().text(false);
         let mut lines = table.lines();
         let head = lines.next().unwrap_or_default();

@@ -5,8 +5,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use tenure::backend::Clock;
 use tenure::backend::Liveness;
-use tenure::{Client, Clock, Error, Guard};
+use tenure::{Client, Error, Guard};
 use tokio::time::{sleep, timeout};
 
 use crate::args::What;

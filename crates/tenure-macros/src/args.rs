@@ -183,7 +183,7 @@ fn kind(input: ParseStream<'_>) -> Result<TokenStream> {
         }
         _ => return Err(Error::new(word.span(), help)),
     };
-    Ok(quote!(.kind(::tenure::Kind::#kind)))
+    Ok(quote!(.kind(::tenure::backend::Kind::#kind)))
 }
 
 fn permits(word: &Ident, input: ParseStream<'_>) -> Result<(Expr, Expr)> {

@@ -62,7 +62,8 @@ pub use semaphore::Semaphore;
 #[cfg(feature = "macros")]
 pub(crate) use thread::wait;
 
-use crate::{Backend, Result, Settings};
+use crate::backend::Backend;
+use crate::{Result, Settings};
 
 /// A client of the store at `address`; see [`tenure::connect`](crate::connect).
 ///

@@ -69,10 +69,24 @@ pub use attribute::generated as __private;
 pub use attribute::{Current, current, install};
 pub use config::{Config, Entry};
 pub use duration::parse_duration;
-pub use tenure_core::*;
+pub use tenure_core::testing;
+pub use tenure_core::{
+    Client, ClientId, CountingSemaphore, Deadlock, Deadlocks, Durability, Election, Error, Family, Fence,
+    Finding, Guard, Held, HeldBy, HoldId, Holder, Latch, Leader, Level, Link, Lock, Lost, LostReason, Memory,
+    MultiGuard, MultiLock, Name, Observer, Owner, Result, RwLock, Semaphore, Settings, Snapshot, Waiter,
+    multi,
+};
 #[cfg(feature = "macros")]
 #[doc = include_str!("attribute/attribute.md")]
 pub use tenure_macros::distributed_lock;
+
+/// For those who write a store: the trait, the values that go through it, and the ledger, which is the rules of all kinds
+/// over plain data.
+pub mod backend {
+    pub use tenure_core::backend::*;
+    pub use tenure_core::ledger;
+}
+
 #[cfg(feature = "redis")]
 pub use tenure_redis as redis;
 #[cfg(feature = "redis")]

@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use tenure::backend::{
     Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Snapshot, Watch,
 };
+use tenure::backend::{Claim, OpId};
 use tenure::testing::{Call, Fate, Faults};
-use tenure::{Claim, Client, Name, OpId, Result};
+use tenure::{Client, Name, Result};
 
 use crate::bench::{Bench, until};
 

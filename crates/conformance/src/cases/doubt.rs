@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use tenure::backend::Released;
+use tenure::backend::{Claim, Kind};
 use tenure::testing::{Call, Fate, Faults};
-use tenure::{Claim, Client, Family, Guard, HoldId, Kind, LostReason};
+use tenure::{Client, Family, Guard, HoldId, LostReason};
 
 use super::Case;
 use crate::bench::{A_WHILE, Bench, FAR, RENEWED, done, ok, until, within};

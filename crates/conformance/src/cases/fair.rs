@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tenure::{Claim, Client, ClientId, Family, HoldId, Kind, Name};
+use tenure::backend::{Claim, Kind};
+use tenure::{Client, ClientId, Family, HoldId, Name};
 
 use super::Case;
 use crate::bench::{A_WHILE, Bench, done, ok, until, within};

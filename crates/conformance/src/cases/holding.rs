@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use tenure::backend::Renewal;
+use tenure::backend::{Claim, Kind};
 use tenure::testing::Fate;
-use tenure::{Claim, ClientId, Durability, Error, Family, HoldId, Kind, LostReason, Name, Owner};
+use tenure::{ClientId, Durability, Error, Family, HoldId, LostReason, Name, Owner};
 
 use super::Case;
 use super::replies::planned;

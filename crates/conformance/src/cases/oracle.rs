@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::backend::{Attempt, Backend, CountOp, Counter, Renewal};
-use tenure::{Claim, ClientId, Family, HoldId, Kind, Memory, Name, OpId};
+use tenure::backend::{Claim, Kind, OpId};
+use tenure::{ClientId, Family, HoldId, Memory, Name};
 
 use super::Case;
 use crate::bench::{Bench, ok};

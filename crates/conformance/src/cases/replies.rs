@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use tenure::backend::{Claim, Kind};
 use tenure::testing::{Call, Fate, Faults};
-use tenure::{Claim, Client, Error, Family, Kind, LostReason, Owner};
+use tenure::{Client, Error, Family, LostReason, Owner};
 
 use super::Case;
 use crate::bench::{A_WHILE, Bench, FAR, RENEWED, SHORT, done, ok, poll_once, until, within};

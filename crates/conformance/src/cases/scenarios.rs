@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tenure::backend::{Backend, Claim, Kind};
 use tenure::testing::{Call, Fate, Faults};
-use tenure::{Backend, Claim, Client, Family, Kind, Owner};
+use tenure::{Client, Family, Owner};
 
 use super::Case;
 use crate::bench::{A_WHILE, Bench, SHORT, done, ok, poll_once, poll_times, until, within};

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use tenure::{Backend, Error, Family, Result};
+use tenure::backend::Backend;
+use tenure::{Error, Family, Result};
 use testbed::{RedisOptions, ZooKeeperOptions};
 
 use super::{Store, World};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::thread::waits;
 use super::{CountingSemaphore, Election, Latch, Lock, RwLock, Semaphore};
-use crate::{Backend, ClientId, Finding, Settings, Snapshot};
+use crate::backend::Backend;
+use crate::{ClientId, Finding, Settings, Snapshot};
 
 /// A connection to a store, and the maker of all templates, for threads. Cheap to clone; clones are the same client.
 ///

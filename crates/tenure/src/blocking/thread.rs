@@ -9,7 +9,8 @@ use std::sync::LazyLock;
 
 use tokio::runtime::Handle;
 
-use crate::{Background, Error, Owner, Result};
+use crate::backend::Background;
+use crate::{Error, Owner, Result};
 
 static BACKGROUND: LazyLock<Background> = LazyLock::new(|| Background::new("tenure-blocking"));
 

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+use tenure::backend::{Backend, Clock};
 use tenure::testing::{Call, Fate, Faults};
-use tenure::{Backend, Client, Clock, Deadlocks, Guard, Memory, Owner, Settings};
+use tenure::{Client, Deadlocks, Guard, Memory, Owner, Settings};
 use testbed::{PATIENCE, done, within};
 use tokio::time::timeout;
 

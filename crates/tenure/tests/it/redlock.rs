@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tenure::{Claim, Client, ClientId, Error, HoldId, Kind, LostReason, Name, Settings};
+use tenure::backend::{Claim, Kind};
+use tenure::{Client, ClientId, Error, HoldId, LostReason, Name, Settings};
 use testbed::{FAR, PATIENCE, Redis, RedisOptions, done, until, within};
 
 const LEASE: Duration = Duration::from_secs(9);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use tenure::Settings;
+use tenure::backend::Backend;
 use tenure::blocking::{self, Client};
-use tenure::{Backend, Settings};
 use testbed::wait_until;
 
 pub(crate) struct Store {
