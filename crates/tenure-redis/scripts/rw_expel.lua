@@ -33,5 +33,5 @@ else
   -- A writer's own reads stay: other readers may join them.
   redis.call('HSET', name, 'mode', 'read')
 end
-redis.pcall(ARGV[3], ARGV[4], reads and '0' or '1')
+tell_gone(ARGV[3], ARGV[4], reads)
 return 1

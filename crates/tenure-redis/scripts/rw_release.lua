@@ -60,7 +60,7 @@ if others then
 end
 if not others or others.live == 0 then
   redis.call('DEL', name)
-  redis.pcall(ARGV[5], ARGV[6], reads and '0' or '1')
+  tell_gone(ARGV[5], ARGV[6], reads)
 else
   if others.all then
     redis.call('PEXPIRE', name, others.longest)
@@ -70,7 +70,7 @@ else
   if not reads then
     -- The writer's own reads stay: other readers may join them.
     redis.call('HSET', name, 'mode', 'read')
-    redis.pcall(ARGV[5], ARGV[6], '1')
+    tell_gone(ARGV[5], ARGV[6], false)
   end
 end
 return 1

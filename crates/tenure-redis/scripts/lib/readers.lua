@@ -65,3 +65,12 @@ local function remove_readers(name, about, dead)
     redis.call('HDEL', about, reader)
   end
 end
+
+-- A writer has gone, or a reader. For a writer a JVM wakes all of its threads that sleep, and forgets the message if none
+-- does yet: one that has just found the lock taken would sleep for the lease. The message of a reader is kept for it.
+local function tell_gone(publish, channel, reads)
+  if not reads then
+    redis.pcall(publish, channel, '1')
+  end
+  redis.pcall(publish, channel, '0')
+end

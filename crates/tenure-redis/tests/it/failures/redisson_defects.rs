@@ -36,3 +36,27 @@ async fn no_negative_number_of_permits_is_published() {
     let all: Vec<_> = messages.drain().unwrap().iter().map(testbed::Message::text).collect();
     assert!(!all.is_empty() && all.iter().all(|text| text.parse::<i64>().is_ok_and(|n| n >= 0)), "{all:?}");
 }
+
+/// A thread of a JVM that has found a lock taken, and does not sleep yet, misses the message of a writer, which wakes only
+/// those that sleep: it would wait for as long as the lease. The message of a reader is kept for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_that_goes_is_heard_by_those_who_do_not_sleep_yet() {
+    let bench = Bench::start();
+    let client = bench.client().await;
+    let mut messages = bench.redis.psubscribe(&["redisson_rwlock:*"]).unwrap();
+    let mut told = || -> Vec<_> { messages.drain().unwrap().iter().map(testbed::Message::text).collect() };
+    let (lock, me) = (client.rwlock("x"), tenure_core::Owner::new());
+    lock.write().acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(told(), ["1", "0"]);
+    lock.read().acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(told(), ["0"]);
+    let write = lock.write().owner(&me).acquire().await.unwrap();
+    let read = lock.read().owner(&me).acquire().await.unwrap();
+    write.release().await.unwrap();
+    assert_eq!(told(), ["1", "0"], "readers may join");
+    read.release().await.unwrap();
+    assert_eq!(told(), ["0"]);
+    let _held = lock.write().acquire().await.unwrap();
+    assert!(lock.write().force_release().await.unwrap());
+    assert_eq!(told(), ["1", "0"]);
+}
