@@ -1,10 +1,9 @@
-//! The semaphore with recorded permits: each is a hold with a lease, so a dead holder's permits come back.
+//! The semaphore with recorded permits: each is a hold with a lease, so permits of a dead holder are freed.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{Client, Guard, Lock};
-use crate::backend::{Claim, CountOp, Counter, Error, HoldId, Holder, Kind, Name, Renewal, Result, Waiter};
+use crate::backend::{CountOp, Counter, Error, HoldId, Holder, Kind, Name, Result, Waiter};
 use crate::engine::ops::Op;
 
 /// A semaphore of recorded, leased permits (Redisson's `PermitExpirableSemaphore`).
@@ -19,8 +18,8 @@ use crate::engine::ops::Op;
 /// # assert_eq!(connections.available().await?, 10); Ok(()) }
 /// ```
 ///
-/// Permits go to whoever asks first after a release; inside one process those who wait are served in order. A size
-/// given here only applies if the store has none yet.
+/// Not fair: after a release the first request wins; inside one process waiters are served in order. The size given
+/// here only applies if the store has none yet.
 #[derive(Clone, Debug)]
 #[must_use = "a template does nothing until it is acquired"]
 pub struct Semaphore {
@@ -34,7 +33,7 @@ impl Semaphore {
         Self { client: client.clone(), name, limit }
     }
 
-    /// `n` permits as a template, for options such as [`Lock::lease`].
+    /// Returns a template for `n` permits, for options such as [`Lock::lease`].
     pub fn permits(&self, n: u32) -> Lock {
         let name = match &self.name {
             Ok(name) if n == 0 => {
@@ -63,11 +62,11 @@ impl Semaphore {
         self.permits(1).acquire().await
     }
 
-    /// Waits for `n` permits, all at once, under one guard.
+    /// Waits for `n` permits, all at once, with one guard.
     ///
     /// # Errors
-    /// As [`Lock::acquire`]; `Config` when `n` is 0, or more than the size given or stored, also when the size is made
-    /// smaller while it waits.
+    /// As [`Lock::acquire`]; `Config` if `n` is 0 or more than the size given or stored, also if the size is reduced
+    /// during the wait.
     ///
     /// # Cancel safety
     /// Safe: dropping the future leaves nothing behind.
@@ -108,7 +107,7 @@ impl Semaphore {
         self.permits(1).try_acquire_for(wait).await
     }
 
-    /// How many permits are free: negative when it was made smaller than what is in use.
+    /// Returns how many permits are free: negative if the size was reduced below the number in use.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
@@ -117,7 +116,8 @@ impl Semaphore {
         core.check_open()?;
         let seen = core.snapshot(self.name.as_ref().map_err(Clone::clone)?).await?;
         Ok(seen.map_or(i64::from(self.limit), |s| match (s.size, s.count) {
-            // Made by another library, and not in use: the store cannot tell it from a plain number of free permits.
+            // Created by another library and not in use: the store cannot distinguish it from a plain number of free
+            // permits.
             (None, Some(free)) => free,
             (size, _) => {
                 let used: i64 = s.holders.iter().map(|h| i64::from(h.holds)).sum();
@@ -126,16 +126,17 @@ impl Semaphore {
         }))
     }
 
-    /// Changes the size. Permits in use stay in use: made smaller, no more are given until enough came back, and whoever
-    /// waits for more than the new size gets `Config`.
+    /// Changes the size. Permits in use stay in use: after a reduction no more are granted until enough have been
+    /// released, and waiters for more than the new size get `Config`.
     ///
     /// # Errors
-    /// `Unavailable` or `Unknown` when the store does not answer; `Config` when the name is used as something else.
+    /// `Unavailable` or `Unknown` when the store does not answer; `Config` if the name is used as another kind.
     pub async fn resize(&self, size: u32) -> Result<()> {
         self.size(CountOp::Set(u64::from(size))).await.map(drop)
     }
 
-    /// Forgets the stored size, so that the next one given applies. Permits in use stay in use.
+    /// Removes the stored size, so that the next one given applies. Permits in use stay in use. Returns whether there
+    /// was one.
     ///
     /// # Errors
     /// As [`Semaphore::resize`].
@@ -150,7 +151,7 @@ impl Semaphore {
         core.count(self.name.as_ref().map_err(Clone::clone)?, Counter::Size, op, &Op::new(core)).await
     }
 
-    /// Releases the permits of a hold by its id, from anywhere. `false` when there are none.
+    /// Releases the permits of a hold by its id, from anywhere. Returns `false` if there are none.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
@@ -158,19 +159,12 @@ impl Semaphore {
         self.permits(1).release_by(id).await
     }
 
-    /// Renews the permits of a hold by its id for `lease` from now; never shortens. `false` when there are none.
+    /// Renews the permits of a hold by its id for `lease` from now; never shortens. Returns `false` if there are none.
     ///
     /// # Errors
     /// `Unsupported` where holds live as long as a session; `Unavailable` or `Unknown` when the store does not answer.
     pub async fn renew_by(&self, id: HoldId, lease: Duration) -> Result<bool> {
-        let core = &self.client.engine.core;
-        core.check_open()?;
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        core.backend.info().require_lease(name)?;
-        let claim = Claim { lease, ..Claim::of(id, name.clone(), Kind::Permit { n: 1, limit: self.limit }) };
-        let claims = [Arc::new(claim)];
-        let answers = core.ask(|| core.backend.renew(&claims)).await?;
-        Ok(matches!(answers.first(), Some(Renewal::Held { .. })))
+        self.permits(1).lease(lease).renew_by(id).await
     }
 
     /// Whether any permit is in use.
@@ -181,7 +175,7 @@ impl Semaphore {
         self.permits(1).is_locked().await
     }
 
-    /// Who holds permits.
+    /// Returns the holders of permits.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
@@ -189,7 +183,7 @@ impl Semaphore {
         self.permits(1).holders().await
     }
 
-    /// The first who holds permits.
+    /// Returns the first holder of permits.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
@@ -197,7 +191,7 @@ impl Semaphore {
         self.permits(1).holder().await
     }
 
-    /// Who waits for permits: one per process.
+    /// Returns the waiters for permits: one per process.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
@@ -205,7 +199,7 @@ impl Semaphore {
         self.permits(1).waiters().await
     }
 
-    /// Takes the permits from all who hold some.
+    /// Takes the permits from all holders. Returns whether there were any.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.

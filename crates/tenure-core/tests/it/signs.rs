@@ -33,19 +33,19 @@ fn client(change: impl FnOnce(&mut Settings)) -> (Client, Clock) {
 #[tokio::test]
 async fn an_acquire_and_its_release() {
     let (client, clock) = client(|_| ());
-    let guard = client.lock("plain").acquire().await.unwrap();
+    let guard = client.lock("signs/plain").acquire().await.unwrap();
     let (hold, fence) = (guard.id().to_string(), guard.fence().unwrap().to_string());
     clock.advance(2 * SECOND);
     guard.release().await.unwrap();
-    let told = events("plain");
+    let told = events("signs/plain");
     assert_eq!(words(&told), ["acquired", "released"]);
-    let base = [("name", "plain"), ("kind", "lock"), ("store", "memory"), ("hold", hold.as_str())];
+    let base = [("name", "signs/plain"), ("kind", "lock"), ("store", "memory"), ("hold", hold.as_str())];
     let with = |more: &[(&'static str, &'static str)]| [&base[..], more].concat();
     let mut acquired = with(&[("attempts", "1"), ("wait_seconds", "0.0"), ("holds", "1")]);
     acquired.push(("fence", &fence));
     same(&told[0], "DEBUG", &acquired);
     same(&told[1], "DEBUG", &with(&[("held_seconds", "2.0"), ("how", "released")]));
-    let spans = spans("plain");
+    let spans = spans("signs/plain");
     assert_eq!(words(&spans), ["acquire", "release"]);
     let mut acquire = with(&[("outcome", "acquired"), ("attempts", "1"), ("wait_seconds", "0.0")]);
     acquire.push(("fence", &fence));
@@ -58,24 +58,24 @@ async fn who_waits_and_for_whom() {
     let (client, clock) = client(|_| ());
     let me = Owner::new();
     let number = format!("{me:?}").replace(|c: char| !c.is_ascii_digit(), "");
-    let guard = client.lock("waited").acquire().await.unwrap();
+    let guard = client.lock("signs/waited").acquire().await.unwrap();
     let holder = guard.id().to_string();
     let waiting = tokio::spawn({
-        let lock = client.lock("waited").owner(&me);
+        let lock = client.lock("signs/waited").owner(&me);
         async move { lock.acquire().await }
     });
-    told("waited", "waiting").await;
+    told("signs/waited", "waiting").await;
     clock.advance(3 * SECOND);
     guard.release().await.unwrap();
     let second = done("the second", waiting).await.unwrap();
-    let told = events("waited");
+    let told = events("signs/waited");
     assert_eq!(words(&told), ["acquired", "waiting", "released", "acquired"]);
-    let base = [("name", "waited"), ("kind", "lock"), ("store", "memory"), ("behind", holder.as_str())];
+    let base = [("name", "signs/waited"), ("kind", "lock"), ("store", "memory"), ("behind", holder.as_str())];
     same(&told[1], "DEBUG", &base);
     let acquired = &told[3].fields;
     assert_eq!((acquired["wait_seconds"].as_str(), acquired["behind"].as_str()), ("3.0", holder.as_str()));
     assert!(acquired["attempts"].parse::<u32>().unwrap() >= 2, "{acquired:?}");
-    let span = &spans("waited").into_iter().rfind(|s| s.what == "acquire").unwrap().fields;
+    let span = &spans("signs/waited").into_iter().rfind(|s| s.what == "acquire").unwrap().fields;
     assert_eq!((span["owner"].as_str(), span["behind"].as_str()), (number.as_str(), holder.as_str()));
     second.release().await.unwrap();
 }
@@ -83,23 +83,23 @@ async fn who_waits_and_for_whom() {
 #[tokio::test]
 async fn the_other_outcomes_of_an_acquire() {
     let (client, _clock) = client(|_| ());
-    let guard = client.lock("taken").acquire().await.unwrap();
-    let lock = client.lock("taken");
+    let guard = client.lock("signs/taken").acquire().await.unwrap();
+    let lock = client.lock("signs/taken");
     assert!(lock.try_acquire().await.unwrap().is_none());
     assert!(lock.try_acquire_for(A_WHILE).await.unwrap().is_none());
     let waiting = tokio::spawn({
         let lock = lock.clone();
         async move { lock.acquire().await }
     });
-    let waits = || words(&events("taken")).iter().filter(|w| **w == "waiting").count();
+    let waits = || words(&events("signs/taken")).iter().filter(|w| **w == "waiting").count();
     until("it waits", || async { waits() == 2 }).await;
     waiting.abort();
     assert!(within("it is cancelled", waiting).await.unwrap_err().is_cancelled());
     assert!(lock.lease(Duration::ZERO).try_acquire().await.is_err());
-    let told = events("taken");
+    let told = events("signs/taken");
     assert_eq!(words(&told), ["acquired", "busy", "waiting", "timed out", "waiting", "cancelled", "failed"]);
     let outcomes: Vec<_> =
-        spans("taken").into_iter().filter_map(|s| s.fields.get("outcome").cloned()).collect();
+        spans("signs/taken").into_iter().filter_map(|s| s.fields.get("outcome").cloned()).collect();
     assert_eq!(outcomes, ["acquired", "busy", "timed out", "cancelled", "failed"]);
     let failed = &told[6].fields;
     assert_eq!(failed["error"], "a lease of 0ns is too short: 10ms at least");
@@ -111,17 +111,17 @@ async fn the_other_outcomes_of_an_acquire() {
 #[tokio::test]
 async fn renewals_and_losses() {
     let (client, clock) = client(|_| ());
-    let guard = client.lock("kept").acquire().await.unwrap();
+    let guard = client.lock("signs/kept").acquire().await.unwrap();
     let hold = guard.id().to_string();
     clock.advance(10 * SECOND);
-    told("kept", "renewed").await;
+    told("signs/kept", "renewed").await;
     clock.advance(3600 * SECOND);
     within("it is lost", guard.lost()).await;
     assert!(guard.release().await.unwrap_err().is_lost());
-    told("kept", "lost").await;
-    let told = events("kept");
+    told("signs/kept", "lost").await;
+    let told = events("signs/kept");
     assert_eq!(words(&told), ["acquired", "renewed", "lost"]);
-    let base = [("name", "kept"), ("kind", "lock"), ("store", "memory"), ("hold", hold.as_str())];
+    let base = [("name", "signs/kept"), ("kind", "lock"), ("store", "memory"), ("hold", hold.as_str())];
     same(&told[1], "DEBUG", &[&base[..], &[("remaining_seconds", "29.698")]].concat());
     same(&told[2], "WARN", &[&base[..], &[("held_seconds", "3610.0"), ("reason", "expired")]].concat());
     // It is about no name. Others renew theirs at the same time, and some of them two at once.
@@ -133,15 +133,15 @@ async fn renewals_and_losses() {
 #[tokio::test]
 async fn what_is_held_for_long_is_said_once() {
     let (client, clock) = client(|s| s.warn_held = Some(5 * SECOND));
-    let guard = client.lock("long").note("nightly").acquire().await.unwrap();
+    let guard = client.lock("signs/long").note("nightly").acquire().await.unwrap();
     let hold = guard.id().to_string();
     clock.advance(5 * SECOND);
-    told("long", "held for long").await;
+    told("signs/long", "held for long").await;
     same(
-        &events("long")[1],
+        &events("signs/long")[1],
         "WARN",
         &[
-            ("name", "long"),
+            ("name", "signs/long"),
             ("kind", "lock"),
             ("store", "memory"),
             ("hold", &hold),
@@ -150,9 +150,9 @@ async fn what_is_held_for_long_is_said_once() {
         ],
     );
     clock.advance(5 * SECOND);
-    told("long", "renewed").await;
+    told("signs/long", "renewed").await;
     drop(guard);
-    let told = events("long");
+    let told = events("signs/long");
     assert_eq!(words(&told), ["acquired", "held for long", "renewed", "released"]);
     assert_eq!(told[3].fields["how"], "dropped");
 }

@@ -1,8 +1,8 @@
-//! Those who wait at a gate, in the order in which they try. Found by number, by owner and by time without a walk through
-//! the queue, so that what one of them costs does not depend on how many there are.
+//! The waiters at a gate, in the order in which they try. They are indexed by number, owner and time, so that the cost
+//! of one waiter does not depend on the length of the queue.
 //!
-//! Waiters of a queued kind stand in the order of the store's queue: a store may tell only the head of its queue, and the
-//! gate listens for the first of its own.
+//! Waiters of a queued kind are in the order of the store's queue: a store may notify only the head of its queue, and
+//! the gate watches for the first of its own waiters.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -17,41 +17,41 @@ use crate::engine::core::Core;
 #[derive(Default)]
 pub(super) struct Queue {
     waiters: BTreeMap<Key, Waiter>,
-    /// Where each stands, by its number.
+    /// The key of each waiter by its number.
     keys: HashMap<u64, Key>,
     owners: HashMap<u64, BTreeSet<Key>>,
     /// When the deadline or the warning of a waiter is due.
     times: BTreeSet<(Instant, u64)>,
-    /// The numbers of those who do not wait any more.
+    /// The numbers of those who no longer wait.
     gone: Vec<u64>,
-    /// How many ask for as many copies.
-    trace: BTreeMap<Durability, usize>,
+    /// The number of waiters per durability.
+    by_durability: BTreeMap<Durability, usize>,
     failing: BTreeMap<Durability, Failing>,
-    /// Who was in the way and is not here. It may still come: if an attempt is executed twice, its claim may hold the name
-    /// before it comes here to wait for it.
+    /// The number of a waiter that blocked another one but is not in this queue. It may still join: if an attempt is
+    /// executed twice, its claim may hold the name before it joins to wait for it.
     in_the_way: Option<u64>,
-    /// Since when the store has been asked without an answer.
+    /// Since when a request to the store has been unanswered.
     asked: Option<Instant>,
     turn: i64,
-    /// How many waiters were looked at.
+    /// How many waiters were examined.
     #[cfg(test)]
     pub(super) looked_at: std::sync::Arc<std::sync::atomic::AtomicU64>,
 }
 
-/// What the order goes by.
+/// The sort key of a waiter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Key {
-    /// Who may stand in the store's queue at a position that is not known here tries first, to learn it.
+    /// `false` sorts first: a waiter whose position in the store's queue is unknown tries first, to learn it.
     placed: bool,
     position: u64,
     turn: i64,
 }
 
-/// A stretch in which the store fails for those who ask for as many copies.
+/// A period in which the store fails for one durability.
 struct Failing {
     error: Error,
     retry_at: Instant,
-    /// None while it says when it will be ready: that is waited for, however long it takes.
+    /// `None` while the store says when it will be ready: that is waited for, however long it takes.
     backoff: Option<Backoff>,
 }
 
@@ -64,7 +64,7 @@ impl Queue {
         self.waiters.len()
     }
 
-    /// Adds a waiter where it belongs: by its position in the store's queue, or at the end where there is none.
+    /// Adds a waiter by its position in the store's queue, or at the end if it has none.
     pub(super) fn push(&mut self, waiter: Waiter) {
         if waiter.heard {
             self.answered(waiter.want.durability());
@@ -84,7 +84,7 @@ impl Queue {
 
     fn insert(&mut self, key: Key, waiter: Waiter) {
         self.keys.insert(waiter.n, key);
-        *self.trace.entry(waiter.want.durability()).or_default() += 1;
+        *self.by_durability.entry(waiter.want.durability()).or_default() += 1;
         if let Some(owner) = waiter.owner {
             self.owners.entry(owner).or_default().insert(key);
         }
@@ -106,19 +106,19 @@ impl Queue {
         for at in waiter.times() {
             self.times.remove(&(at, n));
         }
-        if let Some(trace) = self.trace.get_mut(&waiter.want.durability()) {
-            *trace -= 1;
-            if *trace == 0 {
-                self.trace.remove(&waiter.want.durability());
+        if let Some(by_durability) = self.by_durability.get_mut(&waiter.want.durability()) {
+            *by_durability -= 1;
+            if *by_durability == 0 {
+                self.by_durability.remove(&waiter.want.durability());
             }
         }
         Some(waiter)
     }
 
-    /// Moves a waiter to where it belongs by its position in the store.
+    /// Moves a waiter according to its position in the store.
     pub(super) fn put(&mut self, n: u64, position: u64) {
         let known = self.keys.get(&n).and_then(|key| self.waiters.get(key)).and_then(|w| w.position);
-        // One that was brought to the front stays there.
+        // A waiter that was brought to the front stays there.
         if known == Some(position) {
             return;
         }
@@ -128,7 +128,7 @@ impl Queue {
         }
     }
 
-    /// Moves a waiter to the front. `false` if it is there already or is not here.
+    /// Moves a waiter to the front. Returns `false` if it is already there or not in the queue.
     pub(super) fn bring_to_front(&mut self, n: u64) -> bool {
         let first = self.waiters.first_key_value().map(|(key, _)| *key);
         let Some(key) = self.keys.get(&n) else {
@@ -148,25 +148,25 @@ impl Queue {
         self.insert(Key { placed: false, position: 0, turn: first - 1 }, waiter);
     }
 
-    /// In their order, those who may try now: without those for whom the store has just failed.
+    /// Returns, in order, the waiters that may try now: not those in a backoff after a failure of the store.
     pub(super) fn ready(&self, now: Instant) -> impl Iterator<Item = &Waiter> {
         let may_try = move |durability: Durability| match self.failing.get(&durability) {
             Some(failing) => failing.retry_at <= now,
             None => true,
         };
-        // Nobody is looked at where the store fails for all of them.
-        let some = self.trace.keys().any(|durability| may_try(*durability));
+        // Skips the scan if the store fails for all of them.
+        let some = self.by_durability.keys().any(|durability| may_try(*durability));
         let waiters = some.then(|| self.waiters.values()).into_iter().flatten();
         waiters.inspect(|_| self.looks(1)).filter(move |w| may_try(w.want.durability()))
     }
 
-    /// Those of one owner.
+    /// Returns the waiters of one owner.
     pub(super) fn of_owner(&self, owner: u64) -> Vec<Waiter> {
         let keys = self.owners.get(&owner).into_iter().flatten();
         keys.filter_map(|key| self.waiters.get(key)).inspect(|_| self.looks(1)).cloned().collect()
     }
 
-    /// Counts, in tests, how many waiters were looked at.
+    /// Counts, in tests, how many waiters were examined.
     fn looks(&self, _n: u64) {
         #[cfg(test)]
         self.looked_at.fetch_add(_n, std::sync::atomic::Ordering::SeqCst);
@@ -176,12 +176,12 @@ impl Queue {
         self.waiters.values()
     }
 
-    /// Somebody does not wait any more.
+    /// Marks a waiter as no longer waiting.
     pub(super) fn gone(&mut self, n: u64) {
         self.gone.push(n);
     }
 
-    /// Takes out those who do not wait any more, and those whose time is over.
+    /// Removes those who no longer wait, and those whose deadline has passed.
     pub(super) fn take_over(&mut self, now: Instant) -> Over {
         let mut over = Over::default();
         self.looks(self.gone.len() as u64);
@@ -204,14 +204,14 @@ impl Queue {
         over
     }
 
-    /// When the next deadline or warning is due, or the store may be tried again by those for whom it failed.
+    /// When the next deadline or warning is due, or the next retry after a failure.
     pub(super) fn timer(&self, now: Instant) -> Option<Instant> {
         let times = self.times.first().map(|(at, _)| *at);
         let retries = self.failing.values().map(|f| f.retry_at).filter(|at| *at > now);
         retries.chain(times).min()
     }
 
-    /// The store failed for who asks for as many copies. Those who have borne that for long enough.
+    /// Records that the store failed for a durability. Returns the waiters that have tolerated that for `outage`.
     pub(super) fn failed(&mut self, durability: Durability, error: &Error, outage: Duration) -> Vec<Waiter> {
         let now = Instant::now();
         let mut backoff = self.failing.get(&durability).and_then(|f| f.backoff).unwrap_or_else(Backoff::new);
@@ -221,26 +221,26 @@ impl Queue {
         self.waiters.values().filter(borne).cloned().collect()
     }
 
-    /// The store is not ready yet, and says when it will be.
+    /// Records that the store is not ready yet, and has said when it will be.
     pub(super) fn not_ready(&mut self, durability: Durability, error: &Error) {
         let failing = Failing { error: error.clone(), retry_at: Instant::now(), backoff: None };
         self.failing.insert(durability, failing);
     }
 
-    /// The store answered who asks for as many copies.
+    /// Records that the store answered for a durability.
     pub(super) fn answered(&mut self, durability: Durability) {
         self.failing.remove(&durability);
     }
 
-    /// The store is asked from now on, or not any more.
+    /// Records since when a request is unanswered, `None` if there is none.
     pub(super) fn asks(&mut self, since: Option<Instant>) {
         self.asked = since;
     }
 
-    /// Why nobody knows whether those who ask for as many copies are kept out by others: the store is not ready, or has
-    /// failed or been silent for `patience`.
+    /// Returns an error if it is not known whether others block those with this durability: the store is not ready, or
+    /// has failed or been silent for `patience`.
     pub(super) fn error(&self, durability: Durability, patience: Duration, core: &Core) -> Option<Error> {
-        // A call that failed once says little, unless it says that the store is not ready.
+        // A single failed call says little, unless it says that the store is not ready.
         let lasts = |failing: &&Failing| failing.backoff.is_none_or(|b| b.since().elapsed() >= patience);
         if let Some(failing) = self.failing.get(&durability).filter(lasts) {
             return Some(failing.error.clone());
@@ -249,14 +249,14 @@ impl Queue {
         silent.then(|| core.out_of_time("wait"))
     }
 
-    /// Takes out all.
+    /// Removes all waiters.
     pub(super) fn take_all(&mut self) -> Vec<Waiter> {
         let all: Vec<u64> = self.keys.keys().copied().collect();
         all.into_iter().filter_map(|n| self.remove(n)).collect()
     }
 }
 
-/// Who was taken out of a queue, and whose warning is due.
+/// The waiters removed from a queue, and the tasks whose warning is due.
 #[derive(Default)]
 pub(super) struct Over {
     pub(super) gone: Vec<Waiter>,

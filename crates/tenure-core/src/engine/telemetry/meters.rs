@@ -1,6 +1,6 @@
-//! The metrics: what is counted, by kind and store. Names of locks are no labels: there may be millions.
+//! The metrics, by kind and store. Names of locks are not labels: there may be millions.
 //!
-//! The handles of a kind are made when it is first used, and asked then whether anybody listens.
+//! The handles of a kind are created when it is first used, which also checks whether a recorder is installed.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -87,7 +87,7 @@ impl Meter {
     }
 }
 
-/// Whether there is a recorder behind a gauge. A gauge that nobody listens to does not even look at the value.
+/// Whether there is a recorder behind a gauge. A gauge without one does not even convert the value.
 fn hears(gauge: &Gauge) -> bool {
     struct Nothing<'a>(&'a Cell<bool>);
     impl IntoF64 for Nothing<'_> {
@@ -118,7 +118,7 @@ fn describe() {
         Unit::Count,
         "Holds that ended before their holder released them."
     );
-    describe_histogram!("tenure_acquire_seconds", Unit::Seconds, "From trace to holding.");
+    describe_histogram!("tenure_acquire_seconds", Unit::Seconds, "From asking to holding.");
     describe_histogram!("tenure_hold_seconds", Unit::Seconds, "From holding to the end of the hold.");
     describe_gauge!("tenure_held", Unit::Count, "Holds of this process.");
     describe_gauge!("tenure_waiting", Unit::Count, "Acquires of this process that wait.");
