@@ -1,6 +1,6 @@
-//! The command line, as data.
+//! Parses the command line.
 
-/// The stores of the conformance suite, by the names that it gives them.
+/// The stores of the conformance suite, by their names there.
 pub(crate) const STORES: &[&str] = &[
     "memory",
     "sqlite",
@@ -14,7 +14,7 @@ pub(crate) const STORES: &[&str] = &[
     "zookeeper-ensemble",
 ];
 
-/// Other libraries that locks are shared with. Each has a test of the crate `interop`.
+/// Other libraries that share locks. Each has a test in the crate `interop`.
 pub(crate) const PEERS: &[&str] = &["redisson", "redsync", "node-redlock", "redis-py", "curator"];
 
 /// The parts of the benchmarks.
@@ -57,14 +57,14 @@ pub(crate) enum Task {
     Help,
 }
 
-/// Which tests.
+/// Which tests to run.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Wanted {
     pub(crate) quick: bool,
     pub(crate) stress: bool,
     pub(crate) backend: Option<String>,
     pub(crate) peer: Option<String>,
-    /// Passed on to the tests as it stands.
+    /// Passed to the test programs unchanged.
     pub(crate) filter: Vec<String>,
 }
 
@@ -120,7 +120,7 @@ fn interop(words: &[&str]) -> Result<Wanted, String> {
     }
 }
 
-/// Checked here, so that a wrong word is told before anything is built.
+/// Validated here, so that a wrong word is reported before anything is built.
 fn bench(words: &[&str]) -> Result<Vec<String>, String> {
     let mut passed_on = Vec::new();
     let mut words = words.iter();

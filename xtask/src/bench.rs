@@ -16,7 +16,7 @@ pub(crate) fn bench(words: &[String]) -> ExitCode {
         eprintln!("{why}");
         return MISSING.into();
     }
-    // It ends by itself, its phases have limits.
+    // No time limit: the phases of the program have limits of their own.
     let status =
         cargo(&["run", "--quiet", "--profile", "measure", "--package", "bench", "--"]).args(words).status();
     let code = status.ok().and_then(|s| s.code()).and_then(|code| u8::try_from(code).ok());

@@ -1,4 +1,4 @@
-//! The test programs that cargo has built: which there are, and how cargo would start them.
+//! The test programs that cargo has built, and how cargo would start them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +15,7 @@ pub(crate) struct Binary {
 }
 
 impl Binary {
-    /// Of one line of cargo's JSON messages. `None` if the line speaks of anything but a test program.
+    /// Parses one line of cargo's JSON messages. `None` if it is not about a test program.
     pub(crate) fn of_line(line: &str) -> Option<Self> {
         let profile = between(line, "\"profile\":{", "}")?;
         if !line.contains("\"reason\":\"compiler-artifact\"") || !profile.contains("\"test\":true") {
@@ -34,7 +34,7 @@ impl Binary {
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
-        // The unit tests of a macro crate are linked to the compiler's own libraries.
+        // Unit tests of a macro crate are linked against the compiler's own libraries.
         if let Some(libraries) = compilers_libraries() {
             command.env("LD_LIBRARY_PATH", libraries);
         }
@@ -42,7 +42,7 @@ impl Binary {
     }
 }
 
-/// No path here has a quote or a backslash in it, so nothing has to be unescaped.
+/// Paths here contain no quotes or backslashes, so nothing has to be unescaped.
 fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(before)?;
     rest.split_once(after).map(|(inside, _)| inside)

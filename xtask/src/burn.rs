@@ -2,16 +2,18 @@
 
 use std::process::{Child, Command, Stdio};
 
-/// Busy processes, one for each core. They end with this value, or with this process.
+/// Busy processes, one for each core. They end when this value is dropped, or with this process.
 pub(crate) struct Burners(Vec<Child>);
 
 impl Burners {
+    /// Starts the processes.
+    ///
     /// # Errors
     /// When one does not start.
     pub(crate) fn start() -> Result<Self, String> {
         let mut burners = Self(Vec::new());
         for _ in 0..crate::cores() {
-            // The counting shell is ended by the one beside it, which waits for the end of its input.
+            // The busy loop is killed by the shell beside it, which waits for the end of its standard input.
             let script = "while :; do :; done & read -r _; kill $!";
             let mut shell = Command::new("sh");
             shell.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -34,7 +36,7 @@ impl Drop for Burners {
 mod tests {
     use super::*;
 
-    /// The children of a process, by what the kernel says of all.
+    /// The children of a process, from `/proc`.
     fn children(of: u32) -> Vec<String> {
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
         let pids =

@@ -47,12 +47,12 @@ pub(crate) fn docs() -> ExitCode {
     }
 }
 
-/// Where cargo builds to.
+/// Cargo's target folder.
 fn target() -> std::path::PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |set| root().join(set))
 }
 
-/// Libraries only: the pages of the program `tenure` would take the place of the library's.
+/// Libraries only: the pages of the binary `tenure` would overwrite those of the library.
 fn documentation() -> Command {
     let mut command = cargo(&["doc", "--workspace", "--no-deps", "--lib"]);
     command.env("RUSTDOCFLAGS", "-D warnings");

@@ -1,6 +1,6 @@
-//! Layers of the core: a module names only those of its own layer and of the layers below it.
+//! Layers of the core: a module uses only modules of its own layer and the layers below.
 
-/// A folder of the core, and the modules of the crate that its files may name.
+/// A folder of the core, and the top-level modules that its files may use.
 const LAYERS: [(&str, &[&str]); 4] = [
     ("backend", &["backend"]),
     ("ledger", &["ledger", "backend"]),
@@ -10,7 +10,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
 
 const CORE: &str = "crates/tenure-core/src/";
 
-/// Where `text`, which stands in `file`, names what is above it. Tests may: they look at a layer from outside.
+/// Finds where `text`, the content of `file`, uses a layer above. Tests may: they check a layer from outside.
 pub(crate) fn breaches(file: &str, text: &str) -> Vec<String> {
     let Some((layer, rest)) = file.strip_prefix(CORE).and_then(|path| path.split_once('/')) else {
         return Vec::new();
@@ -19,7 +19,7 @@ pub(crate) fn breaches(file: &str, text: &str) -> Vec<String> {
     if rest.ends_with("tests.rs") {
         return Vec::new();
     }
-    // How often `super` may be said: a file of its own is one below its folder, `mod.rs` is the folder.
+    // How many `super` stay inside the layer: a file is one level below its folder, `mod.rs` is the folder.
     let depth = rest.split('/').count() - usize::from(rest.ends_with("mod.rs"));
     let code = text.lines().enumerate().take_while(|(_, line)| !line.starts_with("#[cfg(test)]"));
     let code = code.filter(|(_, line)| !line.trim_start().starts_with("//"));

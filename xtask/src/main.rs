@@ -1,4 +1,4 @@
-//! The few commands for people and CI; `cargo xtask help` lists them. Standard library only: compiled in a moment.
+//! The commands for people and CI; `cargo xtask help` lists them. Standard library only, so that it compiles fast.
 
 mod args;
 mod bench;
@@ -20,11 +20,11 @@ use std::process::{Command, ExitCode};
 
 use args::Task;
 
-/// Something failed.
+/// Exit code: something failed.
 const FAILED: u8 = 1;
-/// The command line makes no sense.
+/// Exit code: wrong command line.
 const USAGE: u8 = 2;
-/// What the machine lacks could not be installed.
+/// Exit code: missing packages could not be installed.
 const MISSING: u8 = 3;
 
 fn main() -> ExitCode {
@@ -56,19 +56,19 @@ fn root() -> PathBuf {
     here.parent().map_or(here.clone(), PathBuf::from)
 }
 
-/// Cargo, the same that runs this, in the folder of the workspace.
+/// The cargo that runs this program, in the folder of the workspace.
 fn cargo(words: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(words).current_dir(root());
     command
 }
 
-/// How many can be busy at once.
+/// Number of available cores.
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from)
 }
 
-/// Yes or no, as an exit code.
+/// Converts success or failure into an exit code.
 fn verdict(good: bool) -> ExitCode {
     if good { ExitCode::SUCCESS } else { FAILED.into() }
 }

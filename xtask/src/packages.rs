@@ -1,11 +1,11 @@
-//! What the machine must have besides Rust: found out before the first test starts, and installed if possible.
+//! Programs that the machine must have besides Rust: checked before the first test starts, and installed if possible.
 //!
-//! Only programs are used: no part may use, or leave running, a service of the system.
+//! Only the programs are used: nothing may use, or leave running, a system service.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A program, or the whole path of a file, and the Debian package that brings it.
+/// A program, or the absolute path of a file, and the Debian package that contains it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Need {
     pub(crate) program: &'static str,
@@ -15,10 +15,10 @@ pub(crate) struct Need {
 const SERVER: Need = Need { program: "redis-server", package: "redis-server" };
 const SENTINEL: Need = Need { program: "redis-sentinel", package: "redis-sentinel" };
 const CLI: Need = Need { program: "redis-cli", package: "redis-tools" };
-/// Binds servers to the life of the tests.
+/// Ties the life of servers to that of the tests.
 const SETPRIV: Need = Need { program: "setpriv", package: "util-linux" };
 const JAVA: Need = Need { program: "java", package: "default-jdk-headless" };
-/// Not a program: Java runs it. Its logger and its network come along.
+/// A jar, run by Java. The package depends on its logger and network libraries.
 const ZOOKEEPER: Need = Need { program: "/usr/share/java/zookeeper.jar", package: "zookeeper" };
 const MAVEN: Need = Need { program: "mvn", package: "maven" };
 const GO: Need = Need { program: "go", package: "golang-go" };
@@ -33,7 +33,7 @@ pub(crate) const FLOCK: Need = Need { program: "flock", package: "util-linux" };
 /// All of Redis. Only the programs: the services of these packages are not started.
 pub(crate) const REDIS: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV];
 
-/// ZooKeeper, for Java to run.
+/// ZooKeeper, with Java to run it.
 pub(crate) const KEEPER: &[Need] = &[SETPRIV, JAVA, ZOOKEEPER];
 
 /// Redis, and what Redisson runs on.
@@ -51,14 +51,14 @@ pub(crate) const REDIS_PY: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV, PYTHON, P
 /// ZooKeeper, and what Curator runs on.
 pub(crate) const CURATOR: &[Need] = &[SETPRIV, JAVA, ZOOKEEPER, MAVEN];
 
-/// All kinds of servers and all peers.
+/// All servers and all peers.
 pub(crate) const ALL: &[Need] =
     &[FLOCK, SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN, ZOOKEEPER, GO, NODE, NPM, PYTHON, PIP];
 
 /// The benchmarks with all their peers.
 pub(crate) const BENCH: &[Need] = &[FLOCK, SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN, ZOOKEEPER];
 
-/// How the missing packages can be got.
+/// How to install the missing packages.
 #[derive(Debug, PartialEq)]
 enum Plan {
     Nothing,
@@ -66,10 +66,10 @@ enum Plan {
     Refuse(String),
 }
 
-/// Sees to it that all programs are there.
+/// Ensures that all programs are installed.
 ///
 /// # Errors
-/// What is missing, and what to type.
+/// What is missing, and the command to install it.
 pub(crate) fn provide(needs: &[Need]) -> Result<(), String> {
     let packages = missing(needs, is_there);
     let means = Means { apt: is_there("apt-get"), root: is_root(), sudo: can_sudo() };
@@ -91,7 +91,7 @@ fn missing(needs: &[Need], is_there: impl Fn(&str) -> bool) -> Vec<&'static str>
     packages
 }
 
-/// What this user may do.
+/// What the current user may do.
 struct Means {
     apt: bool,
     root: bool,
@@ -120,7 +120,7 @@ fn install(packages: &[&str], sudo: bool) -> Result<(), String> {
     if sudo {
         command.args(["-n", "sh"]);
     }
-    // In the terminal's own process group: Ctrl-C reaches the script, which cleans up.
+    // In the terminal's foreground process group, so that Ctrl-C reaches the script, which cleans up.
     let status = command.args(["-c", script, "install"]).args(packages).stdin(Stdio::null()).status();
     match status {
         Ok(status) if status.success() => Ok(()),
@@ -133,7 +133,7 @@ fn is_there(program: &str) -> bool {
     if Path::new(program).is_absolute() {
         return Path::new(program).is_file();
     }
-    // Where servers are installed is not always where a user looks.
+    // Servers may be installed outside a user's PATH.
     let places = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&places).chain(["/usr/sbin".into(), "/sbin".into()]);
     places.into_iter().any(|place| place.join(program).is_file())

@@ -1,4 +1,4 @@
-//! The parts of a test run: what is built and run, for how long at most, and what it needs.
+//! The parts of a test run: what is built and run, with which time limit, and what it needs.
 
 use std::process::Command;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use crate::binaries::Binary;
 use crate::packages::{ALL, CURATOR, KEEPER, NODE_REDLOCK, Need, REDIS, REDIS_PY, REDISSON, REDSYNC};
 use crate::{cargo, cores};
 
-/// Crates all of whose tests are about servers. `--quick` leaves them out.
+/// Crates whose tests all need servers. `--quick` skips them.
 const WITH_SERVERS: &[&str] = &["bench", "interop", "tenure-redis", "tenure-zookeeper", "testbed"];
 
-/// Modules of other crates' tests that start servers: crate and module. `--quick` leaves these out, too.
+/// Test modules of other crates that start servers: crate and module. `--quick` skips these, too.
 const SERVER_TESTS: &[(&str, &str)] = &[
     ("examples", "config"),
     ("examples", "server"),
@@ -26,13 +26,13 @@ const SERVER_TESTS: &[(&str, &str)] = &[
     ("tenure-cli", "zookeeper"),
 ];
 
-/// Parts that take longest, longest first: begun first, so that none of them is left alone at the end.
+/// The longest parts, longest first. They are started first, so that none of them runs alone at the end.
 const LONGEST: &[&str] = &["conformance", "interop", "tenure-redis it", "tenure-zookeeper it", "tenure it"];
 
-/// A hang is noticed by the tests themselves; this is for what they start.
+/// Tests detect hangs themselves; this limit is for the processes that they start.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// Tests wait for servers and leases most of the time.
+/// Tests mostly wait for servers and leases.
 const TESTS_PER_CORE: usize = 4;
 
 /// One line of the summary.
@@ -42,14 +42,14 @@ pub(crate) struct Part {
     pub(crate) step: Step,
 }
 
-/// One command.
+/// A command with a time limit.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) command: Command,
     pub(crate) limit: Duration,
 }
 
-/// What the conformance suite needs for this store. Nothing means that it is embedded.
+/// The programs that the conformance suite needs for this store; none for embedded stores.
 fn needs_of(store: &str) -> &'static [Need] {
     match store {
         _ if store.starts_with("red") => REDIS,
@@ -68,7 +68,7 @@ fn needs_of_peer(peer: &str) -> &'static [Need] {
     }
 }
 
-/// What the machine must have for all that was asked for.
+/// The programs that the requested tests need.
 pub(crate) fn needs(wanted: &Wanted) -> &'static [Need] {
     match (&wanted.backend, &wanted.peer) {
         (Some(store), _) => needs_of(store),
@@ -78,7 +78,7 @@ pub(crate) fn needs(wanted: &Wanted) -> &'static [Need] {
     }
 }
 
-/// Builds all test programs that the parts run, and tells of each as cargo's JSON messages do.
+/// Builds all test programs of the parts, and reports each in cargo's JSON messages.
 pub(crate) fn build(wanted: &Wanted) -> Step {
     let mut command = cargo(&["test", "--no-run", "--message-format=json-render-diagnostics"]);
     match (&wanted.backend, &wanted.peer) {
@@ -94,7 +94,7 @@ fn left_out(wanted: &Wanted) -> impl Iterator<Item = String> + use<> {
     WITH_SERVERS.iter().filter(move |_| quick).map(|name| format!("--exclude={name}"))
 }
 
-/// All that was asked for, of what was built.
+/// The requested parts, from the programs that were built.
 pub(crate) fn parts(wanted: &Wanted, binaries: &[Binary]) -> Vec<Part> {
     let mut parts: Vec<Part> = binaries.iter().map(|binary| part(wanted, binary)).collect();
     if wanted.backend.is_none() && wanted.peer.is_none() {
@@ -127,7 +127,7 @@ fn part(wanted: &Wanted, binary: &Binary) -> Part {
             "interop".to_owned()
         }
         (krate, target) => {
-            // Only there: unit tests may have modules of the same names.
+            // Only for integration tests: unit tests may have modules with the same names.
             let started =
                 SERVER_TESTS.iter().filter(|(of, _)| wanted.quick && target == "it" && *of == krate);
             command.args(started.map(|(_, module)| format!("--skip={module}::")));
@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    /// The sources of a folder that start a server, as modules of the test program.
+    /// Collects the sources of a folder that start a server, as module paths of the test program.
     fn starting_servers(folder: &Path, at: &str, found: &mut Vec<String>) {
         for file in files(folder) {
             let stem = file.file_stem().unwrap().to_str().unwrap();

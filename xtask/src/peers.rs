@@ -1,13 +1,12 @@
-//! Fetches what the programs around other libraries are made of, while the tests are compiled: on a fresh machine their
-//! package clients wait for the network for longer than the tests themselves take. What goes wrong here is left alone: the
-//! build of that program meets it again, and says what it is.
+//! Downloads the dependencies of the drivers for other libraries while the tests are compiled: on a fresh machine this
+//! takes longer than the tests themselves. Errors are ignored: the build of the driver fails again, and reports them.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::root;
 
-/// Fills the caches of the package clients, unless Maven, which takes longest, has been used for this before.
+/// Fills the caches of the package managers, unless Maven, which takes longest, has done this before.
 pub(crate) fn fetch() {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     if home.join(".m2/repository/org/redisson").is_dir() {
@@ -39,7 +38,7 @@ fn quietly(command: &mut Command) {
     let _ = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
-/// A folder that is removed at the end.
+/// A folder that is removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {

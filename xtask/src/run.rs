@@ -1,4 +1,4 @@
-//! A command with a time limit, in a process group of its own: what it leaves behind ends with it.
+//! Runs a command with a time limit, in a process group of its own that is killed at the end.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// How long what a killed group wrote is waited for.
+/// How long to wait for the remaining output of a killed group.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// How a command ended.
@@ -16,18 +16,18 @@ pub(crate) enum Ended {
     Badly(String),
 }
 
-/// When what a command says is shown.
+/// When the output of a command is shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Show {
     /// As it comes.
     Now,
-    /// By whoever sees the lines: those of standard error are among them.
+    /// By the caller, which gets each line, including standard error.
     Later,
-    /// Never: they are for machines. Standard error is for people and shown as it comes.
+    /// Never: standard output is for machines. Standard error is shown as it comes.
     Never,
 }
 
-/// Runs `command` to its end, for `limit` at most. `line` sees each line of what it says.
+/// Runs `command` to its end, for at most `limit`. Calls `line` with each line of its output.
 pub(crate) fn run(
     mut command: Command,
     limit: Duration,
@@ -44,7 +44,7 @@ pub(crate) fn run(
         Err(e) => return Ended::Badly(format!("{} does not start: {e}", command.get_program().display())),
     };
     let group = Group::of(&child);
-    // It has the writing end, and with it the pipe would never end.
+    // The command holds the write end; while it is open the reader would not see the end of the pipe.
     drop(command);
     let (done, finished) = mpsc::channel();
     std::thread::spawn(move || {
@@ -58,7 +58,7 @@ pub(crate) fn run(
     ended
 }
 
-/// What it says can be read from here.
+/// Redirects the output into a pipe; standard error too, if it is shown later.
 fn both(command: &mut Command, show: Show) -> std::io::Result<std::io::PipeReader> {
     let (reader, writer) = std::io::pipe()?;
     if show == Show::Later {
@@ -97,8 +97,8 @@ fn judged(status: ExitStatus) -> Ended {
     if status.success() { Ended::Well } else { Ended::Badly(status.to_string()) }
 }
 
-/// Kills a process group when dropped, and also when this process dies: a shell, which Ctrl-C does not end, waits for
-/// the end of its input, which is the end of this process or of this value.
+/// Kills a process group on drop, and also when this process dies: a shell, which ignores Ctrl-C, waits for the end of
+/// its standard input, which this value holds.
 struct Group(Option<Child>);
 
 impl Group {
@@ -162,7 +162,7 @@ mod tests {
         assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
         let sleeper = format!("/proc/{}/stat", seen.lock().unwrap());
         let end = Instant::now() + Duration::from_secs(5);
-        // Gone, or a zombie that nobody has collected yet.
+        // Gone, or a zombie that was not reaped yet.
         while std::fs::read_to_string(&sleeper).is_ok_and(|stat| !stat.contains(") Z ")) {
             assert!(Instant::now() < end, "{sleeper} lives on");
             std::thread::sleep(Duration::from_millis(10));

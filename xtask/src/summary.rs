@@ -1,9 +1,9 @@
-//! What the parts of a test run came to: counts read from what the tests say, and the lines at the end.
+//! The outcome of a test run: counts parsed from the tests' output, and the final lines.
 
 use std::fmt;
 use std::time::Duration;
 
-/// How many tests.
+/// Numbers of tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) passed: u32,
@@ -20,7 +20,7 @@ impl std::ops::AddAssign for Counts {
 }
 
 impl Counts {
-    /// Of a line `test result: ok. 3 passed; 0 failed; 1 ignored; …`, as both test harnesses print it.
+    /// Parses a line `test result: ok. 3 passed; 0 failed; 1 ignored; …`, as both test harnesses print it.
     pub(crate) fn of_line(line: &str) -> Option<Self> {
         let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
         let number = |what: &str| {
@@ -31,7 +31,7 @@ impl Counts {
     }
 }
 
-/// What a part came to.
+/// The outcome of a part.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) name: String,
@@ -60,7 +60,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// The lines at the end; the last one is for machines too. Parts ran side by side: all of them took less than their sum.
+/// The final lines; the last one is also for machines. Parts ran in parallel, so the total time is less than their sum.
 pub(crate) fn closing(outcomes: &[Outcome], took: Duration) -> String {
     let mut total = Counts::default();
     let mut text = String::new();

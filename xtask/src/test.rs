@@ -1,5 +1,5 @@
-//! `cargo xtask test`: builds all test programs, then runs them as parts, whatever becomes of the others. Tests wait most
-//! of the time: as many parts as there are cores run at once, and each shows what it said when it is over.
+//! `cargo xtask test`: builds all test programs, then runs them as parts, independent of each other's result. Tests
+//! mostly wait, so as many parts as there are cores run in parallel, and each shows its output at its end.
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use crate::{FAILED, MISSING, cores, verdict};
 
 pub(crate) fn test(wanted: &Wanted) -> ExitCode {
     let begun = Instant::now();
-    // Compiling needs no servers and no other libraries: they are fetched meanwhile.
+    // Compiling needs neither servers nor peers, so these are installed meanwhile.
     let (provided, (built, binaries)) = std::thread::scope(|scope| {
         let provided = scope.spawn(|| {
             packages::provide(needs(wanted))?;
@@ -67,7 +67,7 @@ fn built(step: Step) -> (Outcome, Vec<Binary>) {
     (Outcome { name: "build".into(), counts, took: begin.elapsed(), trouble }, binaries)
 }
 
-/// All of them, one for each core at a time. Outcomes in their order.
+/// Runs all parts, as many at a time as there are cores. Returns the outcomes in the order of the parts.
 fn side_by_side(parts: Vec<Part>, may_be_empty: bool) -> Vec<Outcome> {
     let show = if parts.len() > 1 { Show::Later } else { Show::Now };
     let todo = Mutex::new(parts.into_iter().enumerate());
@@ -111,7 +111,7 @@ fn outcome(part: Part, show: Show, may_be_empty: bool) -> Outcome {
     Outcome { name: part.name, counts, took: begin.elapsed(), trouble }
 }
 
-/// What a part comes to, and what is wrong with it. One that ends badly without naming a failed test is one itself.
+/// Returns the counts of a part and what is wrong with it. An end in error without a failed test counts as one.
 fn judge(mut counts: Counts, ended: Ended, may_be_empty: bool) -> (Counts, Option<String>) {
     match ended {
         Ended::Well if counts.passed + counts.failed == 0 && !may_be_empty => {
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn parts_at_once_keep_their_order() {
-        // Each of as many as there are cores waits for a line that the next one writes: one by one they would hang.
+        // Each part waits for a file that the next one creates: run one by one they would hang.
         let folder = std::env::temp_dir().join(format!("tenure-xtask-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let at = |n: usize| folder.join(n.to_string()).display().to_string();

@@ -1,24 +1,24 @@
-//! What no tool checks: long files, stubs, layers, links between documents that lead nowhere.
+//! Checks that no other tool does: long files, stubs, layers, broken links between documents.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::layers;
 
-/// More lines than this hold more than one idea.
+/// Longer files probably contain more than one idea.
 const LINES: usize = 600;
 
-/// Spelled in two halves: this file would find itself.
+/// Split in two, or this file would match itself.
 const STUBS: [&str; 2] = [concat!("todo", "!("), concat!("unimplemented", "!(")];
 
-/// What is wrong in the tracked files below `root`.
+/// Lists what is wrong in the tracked files below `root`.
 ///
 /// # Errors
 /// When the files cannot be listed.
 pub(crate) fn faults(root: &Path) -> Result<Vec<String>, String> {
     let mut faults = Vec::new();
     for file in tracked(root)? {
-        // Deleted and not committed yet, or no text.
+        // Skip files that are deleted but not committed yet, or no text.
         let Ok(text) = std::fs::read_to_string(root.join(&file)) else { continue };
         let found = match file.rsplit_once('.') {
             Some((_, "rs")) => in_rust(&text).into_iter().chain(layers::breaches(&file, &text)).collect(),
@@ -53,7 +53,7 @@ fn in_rust(text: &str) -> Vec<String> {
     long.into_iter().chain(stubs).collect()
 }
 
-/// Links to files, as `[text](path#part)`, outside of code.
+/// Finds broken links to files, as `[text](path#part)`, outside of code.
 fn in_markdown(text: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
     let mut code = false;
     let mut broken = Vec::new();

@@ -1,4 +1,4 @@
-//! 16 tasks in 2 processes on one name, beside 16 threads in 2 JVMs.
+//! 16 tasks in 2 processes on one name, compared with 16 threads in 2 JVMs.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::{Result, Scale};
 
 const TASKS: usize = 16;
 
-/// Where, what, beside whom, and how many times as many as there.
+/// A contended benchmark: store, kind of turns, peer, and the minimum ratio to the peer's rate.
 pub(crate) struct Contest<'a> {
     pub(crate) store: &'a str,
     pub(crate) url: &'a str,
     pub(crate) turns: Turns,
     pub(crate) peer: &'a str,
     pub(crate) bar: f64,
-    /// No wait is longer; or if none is given, none longer than the longest of the peer's.
+    /// Limit for the longest wait; if none is given, the longest wait of the peer.
     pub(crate) longest: Option<Duration>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) async fn rows<J: Deref<Target = Peer>>(
     for round in 0..=scale.peer_rounds {
         let mine = contend(&mut workers, scale.peer).await?;
         let peer = jvms.one_name(turns, TASKS, scale.peer).await?;
-        // The first round warms up.
+        // The first round is a warm-up.
         if round > 0 {
             ours.push(mine);
             theirs.push(peer);

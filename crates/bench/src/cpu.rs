@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::Result;
 
-/// What `utime` and `stime` are counted in, on every Linux there is.
+/// Unit of `utime` and `stime`, on every Linux there is.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The CPU time of these processes so far, in user and kernel mode.
+/// Returns the CPU time of these processes so far, in user and kernel mode.
 pub(crate) fn used(pids: &[u32]) -> Result<Duration> {
     let mut sum = Duration::ZERO;
     for pid in pids {
@@ -22,8 +22,8 @@ pub(crate) fn used(pids: &[u32]) -> Result<Duration> {
     Ok(sum)
 }
 
-/// To the nanosecond, where the kernel counts so: many processes that each use less than a tick would otherwise be a
-/// matter of luck.
+/// Returns the CPU time in nanoseconds, if the kernel counts it: the sum over many processes that each use less than a
+/// tick would otherwise be arbitrary.
 fn scheduled(place: &Path) -> Option<Duration> {
     let mut nanos = 0;
     for thread in fs::read_dir(place.join("task")).ok()? {
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn this_process_has_used_some() {
-        // Busy until it is counted: how long that takes is for others on this machine to say.
+        // Spin until it is counted: how long that takes depends on the load of the machine.
         let me = [std::process::id()];
         let before = used(&me).unwrap();
         while used(&me).unwrap() < before + 2 * TICK {}

@@ -1,9 +1,8 @@
-//! From one process's release to the next one's grant, beside `flock(1)`.
+//! Hand-over from one process's release to another's grant, compared with `flock(1)`.
 //!
-//! Ours: from the call of `release` in one process to the return of `acquire` in another, which has been waiting.
-//! The peer: from the last thing that a command under `flock FILE COMMAND` does to the first thing that the command of
-//! another `flock FILE COMMAND` does, which has been waiting. It includes the end of one process and the start of
-//! another, as it does for all who use it.
+//! Ours: from the call of `release` in one process to the return of `acquire` in another, which has been waiting. The
+//! peer: from the last action of a command under `flock FILE COMMAND` to the first action of the command of another,
+//! waiting `flock FILE COMMAND`. This includes the end of one process and the start of another, as in any use of it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,11 +12,11 @@ use crate::stats::{Spread, percentile};
 use crate::worker::Worker;
 use crate::{Result, Scale};
 
-/// So long after it was told to acquire, the other one is asleep.
+/// Time after which a process that was told to acquire is asleep.
 pub(crate) const ASLEEP: Duration = Duration::from_millis(20);
 const BAR_MS: f64 = 20.0;
 
-/// The 99th percentile counts.
+/// Judged by the 99th percentile.
 pub(crate) async fn between_processes(scale: Scale) -> Result<Row> {
     let folder = tempfile::tempdir()?;
     let url = format!("sqlite:{}", folder.path().join("locks.db").display());
@@ -45,7 +44,7 @@ pub(crate) async fn between_processes(scale: Scale) -> Result<Row> {
     })
 }
 
-/// Two processes that are connected.
+/// Starts two connected processes.
 pub(crate) async fn pair(url: &str) -> Result<[Worker; 2]> {
     let mut pair = [Worker::lock(url, "bench")?, Worker::lock(url, "bench")?];
     for worker in &mut pair {
@@ -65,7 +64,7 @@ pub(crate) fn values(ours: &[f64], peer: &[f64]) -> Vec<(&'static str, f64)> {
     ]
 }
 
-/// Milliseconds of each hand-over.
+/// Returns the milliseconds of each hand-over.
 pub(crate) async fn ours_once(pair: &mut [Worker; 2], times: usize) -> Result<Vec<f64>> {
     let mut took = Vec::new();
     let [holder, waiter] = pair;

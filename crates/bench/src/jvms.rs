@@ -1,4 +1,4 @@
-//! Two JVMs with a peer's client in each, steered through its driver.
+//! Two JVMs with a peer's client in each, controlled through its driver.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::turns::Turns;
 
 pub(crate) struct Jvms<J>(pub(crate) [J; 2]);
 
-/// What was done, and how long one who wanted it waited: half of them no longer than `p50`.
+/// Pairs done, and how long a thread waited for the lock: longest and median.
 pub(crate) struct Done {
     pub(crate) pairs: f64,
     pub(crate) longest: Duration,
@@ -34,7 +34,7 @@ impl<J: Deref<Target = Peer>> Jvms<J> {
 }
 
 impl Done {
-    /// Of two halves that did the same.
+    /// Combines the results of two JVMs that did the same work.
     pub(crate) fn and(&self, other: &Self) -> Self {
         Self {
             pairs: self.pairs + other.pairs,
@@ -44,7 +44,7 @@ impl Done {
     }
 }
 
-/// A JVM is asked for whole seconds.
+/// The driver takes whole seconds.
 fn seconds(time: Duration) -> u64 {
     time.as_secs().max(1)
 }

@@ -1,5 +1,5 @@
-//! Benchmarks, each beside a peer that does the least that could be called the same. Ours and the peer's rounds
-//! alternate, so that a machine that slows down slows down both; what counts is the median of the rounds' ratios.
+//! Benchmarks, each compared with a peer that does the minimum for the same task. Rounds of ours and of the peer
+//! alternate, so that a machine that slows down affects both; the result is the median of the rounds' ratios.
 
 mod contended;
 mod cpu;
@@ -23,33 +23,33 @@ use std::time::Duration;
 
 use report::Row;
 
-/// Whatever goes wrong ends the run.
+/// Any error ends the run.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// How much is done.
+/// Size of the benchmarks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
-    /// Rounds of each side that measure rates. Many short ones: what else the machine does hits few of them.
+    /// Rounds of each side for rates. Many short ones, so that other load on the machine affects few of them.
     pub(crate) rounds: usize,
-    /// How long a round of the memory store takes.
+    /// Duration of a round on the memory store.
     pub(crate) memory: Duration,
-    /// And one of SQLite.
+    /// Duration of a round on SQLite.
     pub(crate) sqlite: Duration,
-    /// Rounds of hand-overs, and how many are in one.
+    /// Rounds of hand-overs, and the number of hand-overs in one.
     pub(crate) turns: usize,
     pub(crate) handovers: usize,
-    /// Waiting processes, and how long they are watched.
+    /// Number of waiting processes, and how long they are observed.
     pub(crate) waiters: usize,
     pub(crate) watched: Duration,
-    /// How long a round on Redis takes, and one of a bare client on ZooKeeper.
+    /// Duration of a round on Redis, and of one with the bare client on ZooKeeper.
     pub(crate) redis: Duration,
-    /// Rounds beside Redisson and Curator, and how long one takes.
+    /// Rounds against Redisson and Curator, and the duration of one.
     pub(crate) peer_rounds: usize,
     pub(crate) peer: Duration,
-    /// Locks held at once, and pairs that came before.
+    /// Locks held at once, and pairs done before.
     pub(crate) held: usize,
     pub(crate) earlier: usize,
-    /// Whether to measure what has to be built for it, twice.
+    /// Whether to run the benchmark that needs two builds.
     pub(crate) builds: bool,
 }
 
@@ -69,7 +69,7 @@ const FULL: Scale = Scale {
     builds: true,
 };
 
-/// Shows that the benchmarks work, and roughly where things stand.
+/// Checks that the benchmarks work, with rough results.
 const QUICK: Scale = Scale {
     rounds: 9,
     memory: Duration::from_millis(20),
@@ -86,7 +86,7 @@ const QUICK: Scale = Scale {
     builds: false,
 };
 
-/// What can be measured alone.
+/// Parts that can be run alone.
 const PARTS: [&str; 6] = ["embedded", "signs", "redlock", "redis", "fair", "zookeeper"];
 
 fn main() -> ExitCode {
@@ -123,7 +123,7 @@ fn said(outcome: Result<u8>) -> ExitCode {
     }
 }
 
-/// Runs all, and says whether all bars are met.
+/// Runs the benchmarks, and returns whether all bars are met.
 fn bench(scale: Scale, only: Option<&str>, json: bool) -> Result<bool> {
     if cfg!(debug_assertions) {
         eprintln!("not optimised: the numbers mean nothing");

@@ -1,4 +1,4 @@
-//! The memory store beside tokio's mutex: what leases, fences and a shared ledger cost where nothing else costs.
+//! The memory store compared with tokio's mutex: the cost of leases, fences and a shared ledger alone.
 
 use std::hint::black_box;
 
@@ -9,7 +9,7 @@ use crate::rounds::{alternate, rate};
 use crate::{Result, Scale};
 
 const BATCH: u32 = 500;
-/// A fortieth of the mutex.
+/// A fortieth of the mutex's rate.
 const BAR: f64 = 1.0 / 40.0;
 
 /// Acquire and release, uncontended, in one task.

@@ -1,4 +1,4 @@
-//! Pairs of acquire and release, and their row beside a peer's.
+//! Pairs of acquire and release, and their row in the report.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::Result;
 use crate::report::{Row, per_second};
 use crate::rounds::Rates;
 
-/// Runs `work` on these workers, or right here.
+/// Runs `work` on these workers, or in the current task.
 pub(crate) async fn on<T: Send + 'static>(
     workers: Option<&Handle>,
     work: impl Future<Output = std::result::Result<T, tenure::Error>> + Send + 'static,
@@ -24,7 +24,7 @@ pub(crate) fn runtime_name(workers: Option<&Handle>) -> &'static str {
     if workers.is_some() { "2 worker threads" } else { "current thread" }
 }
 
-/// The median of the ratios decides.
+/// Creates the row; the median of the ratios decides.
 pub(crate) fn row(what: String, rates: Rates, peer: &str, bar: f64) -> Row {
     Row {
         what,

@@ -1,20 +1,20 @@
-//! The table for people, and the same as JSON.
+//! The results as a table and as JSON.
 
 use serde_json::{Value, json};
 
 use crate::stats::{Spread, percentile};
 
-/// One line: ours, the peer, and the bar.
+/// One row of the report: ours, the peer, and the bar.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) what: String,
     pub(crate) ours: String,
     pub(crate) peer: String,
-    /// Ours divided by the peer's, of each round.
+    /// Ours divided by the peer's, over all rounds.
     pub(crate) ratio: Option<Spread>,
     pub(crate) bar: String,
     pub(crate) met: bool,
-    /// The same numbers for machines.
+    /// The numbers for the JSON output.
     pub(crate) values: Vec<(&'static str, f64)>,
 }
 
@@ -35,13 +35,13 @@ pub(crate) fn per_second(rate: f64) -> String {
     }
 }
 
-/// Median, 99th percentile and maximum of milliseconds.
+/// Formats median, 99th percentile and maximum of milliseconds.
 pub(crate) fn millis(values: &[f64]) -> String {
     let [p50, p99, max] = [0.5, 0.99, 1.0].map(|part| percentile(values, part));
     format!("p50 {p50:.2} p99 {p99:.2} max {max:.2} ms")
 }
 
-/// As Markdown, so that it can be copied into a document.
+/// Formats the rows as a Markdown table.
 pub(crate) fn table(rows: &[Row]) -> String {
     let head = ["what", "ours", "peer", "ratio (min–max)", "bar", "met"].map(str::to_owned);
     let lines: Vec<[String; 6]> = std::iter::once(head).chain(rows.iter().map(Row::cells)).collect();

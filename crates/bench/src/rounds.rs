@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::Result;
 use crate::stats::{Spread, median};
 
-/// The rates of both sides, and of each round the ratio.
+/// The rates of both sides, and the ratios of the rounds.
 #[derive(Debug)]
 pub(crate) struct Rates {
     pub(crate) ours: f64,
@@ -14,7 +14,7 @@ pub(crate) struct Rates {
     pub(crate) ratio: Spread,
 }
 
-/// Runs both sides in turn. A first round of each warms up and does not count.
+/// Runs both sides alternately. The first round of each is a warm-up and does not count.
 pub(crate) async fn alternate<A, B>(
     rounds: usize,
     mut ours: impl FnMut() -> A,
@@ -36,7 +36,7 @@ where
     Ok(Rates { ours: median(&mine), peer: median(&theirs), ratio: Spread::of(&ratios) })
 }
 
-/// Does `work`, a batch of `batch`, until `time` is over. How many per second.
+/// Repeats `work`, a batch of `batch`, until `time` is over. Returns operations per second.
 pub(crate) async fn rate<F>(time: Duration, batch: u32, mut work: impl FnMut() -> F) -> Result<f64>
 where
     F: Future<Output = Result<()>>,

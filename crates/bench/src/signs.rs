@@ -1,5 +1,5 @@
-//! What it costs that somebody might watch, when nobody does: the memory store with spans, events and metrics compiled
-//! in, beside the same without. Two builds of one small program take turns, since no build has both.
+//! The cost of telemetry that nobody consumes: the memory store with spans, events and metrics compiled in, compared
+//! with the same without. Two builds of one small program take turns, since no build has both.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -12,11 +12,12 @@ use crate::report::{Row, per_second};
 use crate::stats::{Spread, median};
 use crate::{Result, Scale};
 
-/// Two hundredths.
+/// At most two percent slower.
 const BAR: f64 = 0.98;
-/// Fresh pairs of processes: where a program lies in memory is worth as much as what is measured here.
+/// Number of process pairs started: memory layout varies between starts and affects the result as much as what is
+/// measured here.
 const STARTS: usize = 10;
-/// No round takes longer.
+/// Upper bound for a round.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn unwatched(scale: Scale) -> Result<Row> {
@@ -25,11 +26,11 @@ pub(crate) async fn unwatched(scale: Scale) -> Result<Row> {
     let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for start in 0..STARTS {
         let (mut with, mut without) = (Pairs::start(&with)?, Pairs::start(&without)?);
-        // The first of each warms up.
+        // The first round of each is a warm-up.
         with.round(scale.memory).await?;
         without.round(scale.memory).await?;
         for round in 0..scale.rounds {
-            // In turns, and each as often first as second.
+            // Alternate, each first as often as second.
             let (a, b) = if (start + round) % 2 == 0 {
                 let a = with.round(scale.memory).await?;
                 (a, without.round(scale.memory).await?)
@@ -54,7 +55,7 @@ pub(crate) async fn unwatched(scale: Scale) -> Result<Row> {
     })
 }
 
-/// Builds the program with these features of the core, in a place of its own.
+/// Builds the program with these features of the core, in a target folder of its own.
 fn build(name: &str, features: &str) -> Result<PathBuf> {
     let me = std::env::current_exe()?;
     let target = me.ancestors().nth(2).ok_or("no target directory")?.join(format!("pairs-{name}"));
@@ -76,7 +77,7 @@ fn build(name: &str, features: &str) -> Result<PathBuf> {
     Ok(target.join("measure/examples/pairs"))
 }
 
-/// The program at work. Killed when dropped.
+/// The running program. Killed on drop.
 struct Pairs {
     _child: Child,
     to: ChildStdin,

@@ -1,4 +1,4 @@
-//! The SQLite store beside the two bare transactions that a pair of acquire and release cannot do without.
+//! The SQLite store compared with the two bare transactions that a pair of acquire and release needs at least.
 
 use std::path::Path;
 use std::time::Duration;
@@ -46,13 +46,13 @@ pub(crate) async fn pairs(scale: Scale) -> Result<Row> {
     })
 }
 
-/// What our store writes for a held lock: the peer writes as much.
+/// What our store writes for a held lock, so that the peer writes as much.
 fn body_of(path: &Path) -> Result<String> {
     let conn = Connection::open(path)?;
     Ok(conn.query_row("SELECT body FROM ledgers WHERE name = ?1", [NAME], |row| row.get(0))?)
 }
 
-/// SQLite itself, set as our store sets it.
+/// SQLite itself, configured as by our store.
 struct Bare {
     conn: Connection,
     body: String,
@@ -74,7 +74,7 @@ impl Bare {
         Ok(Self { conn, body })
     }
 
-    /// One transaction that takes, one that gives back.
+    /// One transaction that acquires, one that releases.
     fn pair(&self) -> Result<()> {
         self.change(Some(&self.body))?;
         self.change(None)

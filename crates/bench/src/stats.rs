@@ -1,6 +1,6 @@
-//! The few numbers that describe many.
+//! Percentiles, medians and spreads.
 
-/// The value below which `part` of all values lie, by the nearest rank. Zero for none.
+/// The `part` percentile by nearest rank, with `part` from 0 to 1. Zero if there are no values.
 pub(crate) fn percentile(values: &[f64], part: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -8,12 +8,12 @@ pub(crate) fn percentile(values: &[f64], part: f64) -> f64 {
     sorted.get(rank.saturating_sub(1).min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
 }
 
-/// The value in the middle.
+/// The median by nearest rank.
 pub(crate) fn median(values: &[f64]) -> f64 {
     percentile(values, 0.5)
 }
 
-/// A median, and how far the rounds lie apart.
+/// The median, minimum and maximum of the rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) median: f64,

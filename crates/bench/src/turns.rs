@@ -1,4 +1,4 @@
-//! How tasks or threads take turns at one name.
+//! How tasks or threads take turns on one name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tenure::{Client, Lock};
 
-/// What each of them does, over and over: it takes the lock, holds it, gives it back, and is away for a while.
+/// The loop of each task: acquire, hold, release, pause.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turns {
     pub(crate) kind: Kind,
@@ -21,10 +21,10 @@ pub(crate) enum Kind {
 }
 
 impl Turns {
-    /// As fast as they can.
+    /// As fast as possible.
     pub(crate) const BUSY: Self = Self { kind: Kind::Lock, hold: Duration::ZERO, pause: Duration::ZERO };
 
-    /// As in a service that works under the lock, and then elsewhere.
+    /// Like a service that works under the lock, and then elsewhere.
     pub(crate) const FAIR: Self =
         Self { kind: Kind::Fair, hold: Duration::from_millis(1), pause: Duration::from_millis(5) };
 }
@@ -37,7 +37,7 @@ impl Kind {
         }
     }
 
-    /// The word that a JVM knows it by.
+    /// The driver's word for the kind.
     pub(crate) fn of_a_jvm(self) -> &'static str {
         match self {
             Self::Lock => "plain",

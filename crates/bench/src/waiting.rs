@@ -1,4 +1,4 @@
-//! What many processes that wait for one name cost while nothing happens.
+//! The cost of many processes that wait for one name while nothing happens.
 
 use std::time::{Duration, Instant};
 
@@ -6,11 +6,11 @@ use crate::report::Row;
 use crate::worker::Worker;
 use crate::{Result, Scale, cpu};
 
-/// Of one core.
+/// Percent of one core.
 const BAR_PERCENT: f64 = 1.0;
 const NAME: &str = "bench";
 
-/// CPU time of all waiting processes together.
+/// Measures the CPU time of all waiting processes together.
 pub(crate) async fn cpu_of_waiting(scale: Scale) -> Result<Row> {
     let folder = tempfile::tempdir()?;
     let url = format!("sqlite:{}", folder.path().join("locks.db").display());
@@ -33,7 +33,7 @@ pub(crate) async fn cpu_of_waiting(scale: Scale) -> Result<Row> {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    // What starting up has left to do is done.
+    // Let the processes finish starting up.
     tokio::time::sleep(Duration::from_secs(3).min(scale.watched)).await;
 
     let pids = workers.iter().map(Worker::pid).collect::<Result<Vec<u32>>>()?;

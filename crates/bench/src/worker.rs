@@ -1,8 +1,8 @@
-//! Another process: this program again, steered line by line. It ends with its standard input.
+//! Another process: this program again, controlled line by line. It ends when its standard input does.
 //!
 //! `lock URL NAME` answers `acquire` with `granted NANOS` and `release` with `released NANOS`; `held`, which runs
-//! inside `flock(1)`, says `granted NANOS` at once and `released NANOS` at the next line, and ends. The nanoseconds are
-//! those of the boot clock, which all processes of a machine share: at the return of acquire, and before release.
+//! inside `flock(1)`, prints `granted NANOS` at once and `released NANOS` at the next line, and exits. The nanoseconds
+//! are of the boot clock, which all processes of a machine share: taken at the return of acquire, and before release.
 
 use std::ffi::OsStr;
 use std::io::BufRead;
@@ -17,10 +17,10 @@ use crate::Result;
 use crate::stats::percentile;
 use crate::turns::Turns;
 
-/// No answer takes longer.
+/// Upper bound for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A process, seen from the one that started it. Killed when dropped.
+/// A handle on another process. Killed on drop.
 pub(crate) struct Worker {
     child: Child,
     to: ChildStdin,
@@ -28,13 +28,13 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// A process with a client of its own.
+    /// Starts a process with a client of its own.
     pub(crate) fn lock(url: &str, name: &str) -> Result<Self> {
         let me = std::env::current_exe()?;
         Self::start(Command::new(me).args(["--worker", "lock", url, name]))
     }
 
-    /// A process with `tasks` tasks that take turns at one name.
+    /// Starts a process with `tasks` tasks that take turns on one name.
     pub(crate) fn contend(url: &str, turns: Turns, tasks: usize) -> Result<Self> {
         let me = std::env::current_exe()?;
         let Turns { kind, hold, pause } = turns;
@@ -43,7 +43,7 @@ impl Worker {
         Self::start(Command::new(me).args(["--worker", "contend", url, &kind, &tasks, &hold, &pause]))
     }
 
-    /// A process that runs while `flock(1)` holds `file`.
+    /// Starts a process that runs while `flock(1)` holds `file`.
     pub(crate) fn flock(file: &OsStr) -> Result<Self> {
         let me = std::env::current_exe()?;
         Self::start(Command::new("flock").arg(file).arg(me).args(["--worker", "held"]))
@@ -61,7 +61,7 @@ impl Worker {
         Ok(self.to.write_all(format!("{word}\n").as_bytes()).await?)
     }
 
-    /// The nanoseconds of the next answer, which must begin with `word`.
+    /// Returns the nanoseconds of the next answer, which must begin with `word`.
     pub(crate) async fn answer(&mut self, word: &str) -> Result<u64> {
         let line = tokio::time::timeout(PATIENCE, self.from.next_line()).await;
         let line = line.map_err(|_| format!("a worker has not {word} anything within {PATIENCE:?}"))??;
@@ -74,7 +74,7 @@ impl Worker {
         self.child.id().ok_or_else(|| "a worker has ended".into())
     }
 
-    /// Waits for its own end.
+    /// Closes its standard input and waits for its end.
     pub(crate) async fn end(mut self) -> Result<()> {
         drop(self.to);
         tokio::time::timeout(PATIENCE, self.child.wait()).await??;
@@ -82,7 +82,7 @@ impl Worker {
     }
 }
 
-/// What the other process does.
+/// Main function of the worker process.
 pub(crate) fn main(words: &[&str]) -> Result<u8> {
     match words {
         ["held"] => held(),
@@ -111,8 +111,8 @@ fn held() -> Result<u8> {
     Ok(0)
 }
 
-/// Each line `contend MILLIS` lets all tasks take turns for so long: how many they had, the longest wait in µs, and the
-/// one in the middle.
+/// For each line `contend MILLIS` all tasks take turns for that long; prints the number of turns, and the longest and
+/// the median wait in µs.
 async fn contend(url: &str, turns: Turns, tasks: usize) -> Result<u8> {
     let Turns { kind, hold, pause } = turns;
     let client = tenure::connect(url).await?;
@@ -149,7 +149,8 @@ async fn contend(url: &str, turns: Turns, tasks: usize) -> Result<u8> {
     Ok(0)
 }
 
-/// So long as a thread of the peer's sleeps: a timer of the runtime counts whole milliseconds, and would take two for one.
+/// Sleeps as a thread of the peer does: the runtime's timer has a resolution of a millisecond, and may take two for
+/// one.
 fn work(time: Duration) {
     if !time.is_zero() {
         tokio::task::block_in_place(|| std::thread::sleep(time));

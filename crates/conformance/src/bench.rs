@@ -1,8 +1,8 @@
 //! What a case works with: a fresh world and clients of it.
 //!
-//! Times in cases are far apart, so that a slow machine never decides. What must end has [`SHORT`], what must last has
-//! [`FAR`], and what is seen to be renewed has [`RENEWED`]. Clients poll after [`FAR`] as well: whoever gets in within
-//! the patience of a case was woken by a signal.
+//! Times in cases are far apart, so that the result never depends on a slow machine. Leases that must end have
+//! [`SHORT`], those that must last have [`FAR`], and those observed while being renewed have [`RENEWED`]. Clients poll
+//! after [`FAR`] as well, so a waiter that is granted within [`PATIENCE`] was woken by a signal.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,16 +21,17 @@ use tenure::{Client, Holder, Result, Settings};
 use crate::stores::World;
 use crate::worker::Worker;
 
-/// The lease of what must end. Nothing is said of it while it lasts: it may be over at any moment.
+/// The lease of what must end. Cases assert nothing about the hold before that: it may end at any moment.
 pub const SHORT: Duration = Duration::from_secs(1);
 
-/// The lease of what is seen to be renewed, every three seconds. A machine would have to stand still for six.
+/// The lease of a hold that is observed while it is renewed, every three seconds. It would be lost only if the machine
+/// stalled for six.
 pub const RENEWED: Duration = Duration::from_secs(9);
 
-/// What a process that will die leaves behind is over after this: its lease, its queue position, its session.
+/// Lease, queue position and session of a process that will be killed: what it leaves in the store expires after this.
 pub const VICTIM: Duration = Duration::from_secs(3);
 
-/// Long enough for what must not happen to happen.
+/// Long enough for something that must not happen to happen.
 pub const A_WHILE: Duration = Duration::from_millis(150);
 
 /// What a case works with.
@@ -43,17 +44,17 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// On this world, behind a bad network with this seed if there is one.
+    /// Creates a bench on this world, behind a faulty network with this seed if one is given.
     pub fn new(world: Box<dyn World>, chaos: Option<u64>, worker: &'static str) -> Self {
         Self { world, chaos, clients: AtomicU64::new(0), open: Mutex::default(), worker }
     }
 
-    /// Whether commands are delayed, repeated, reordered and lost: cases then allow more time.
+    /// Whether calls are delayed, repeated, reordered and lost: cases then allow more time.
     pub fn is_chaotic(&self) -> bool {
         self.chaos.is_some()
     }
 
-    /// A backend of its own, as another process would have it.
+    /// Opens a separate backend, as another process would have it.
     pub fn backend(&self) -> Arc<dyn Backend> {
         let backend = self.bare();
         match self.chaos {
@@ -62,17 +63,17 @@ impl Bench {
         }
     }
 
-    /// A backend without the bad network, to look at the store or to build other layers on.
+    /// Opens a backend without the faulty network, to inspect the store or to put other layers on.
     pub fn bare(&self) -> Arc<dyn Backend> {
-        // A server that is busy with the cases beside this one may not answer a first time.
+        // A server that is busy with other cases may time out at first.
         testbed::wait_until("the store opens", || match self.world.backend() {
             Err(error) if error.is_transient() => None,
             opened => Some(opened.expect("the store opens")),
         })
     }
 
-    /// Settings in which nothing ends by itself. Behind a bad network something may be left in the store for one lease,
-    /// and whoever waits for it looks now and then.
+    /// Settings in which nothing expires or polls within a case. Behind a faulty network something may stay in the
+    /// store for one lease, so that must be shorter, and waiters poll.
     pub fn settings(&self) -> Settings {
         let mut settings = Settings::default();
         (settings.lease, settings.poll) = if self.is_chaotic() { (RENEWED, None) } else { (FAR, Some(FAR)) };
@@ -82,36 +83,36 @@ impl Bench {
         settings
     }
 
-    /// Settings with the lease of what is renewed while a case looks on.
+    /// Settings with a lease that is renewed while a case watches.
     pub fn renewing(&self) -> Settings {
         let mut settings = self.settings();
         settings.lease = RENEWED;
         settings
     }
 
-    /// A client of its own.
+    /// Creates a separate client.
     pub fn client(&self) -> Client {
         self.client_with(self.settings())
     }
 
-    /// A client of its own with these settings.
+    /// Creates a separate client with these settings.
     pub fn client_with(&self, settings: Settings) -> Client {
         let client = Client::with(self.backend(), settings);
         self.open.lock().unwrap().push(client.clone());
         client
     }
 
-    /// A client without the bad network.
+    /// Creates a client without the faulty network.
     pub fn observer(&self) -> Client {
         Client::with(self.bare(), self.settings())
     }
 
-    /// Another process on the same world.
+    /// Starts another process on the same world.
     pub async fn process(&self) -> Worker {
         Worker::start(self.worker, &self.url(), FAR, FAR).await
     }
 
-    /// One that will die or stand still: what it has in the store ends soon after.
+    /// Starts a process that will be killed or stopped: what it has in the store expires soon after.
     pub async fn victim(&self) -> Worker {
         let url = self.world.victims_url().expect("only cases marked so ask for processes");
         Worker::start(self.worker, &url, VICTIM, VICTIM / 3).await
@@ -122,24 +123,24 @@ impl Bench {
         self.world.url().expect("only cases marked so ask for an address")
     }
 
-    /// Whether holds live as long as a session here: nobody can see when they end, a lease is kept by its client, and
-    /// all kinds have a queue.
+    /// Whether holds live as long as a session here: the store shows no end for them, leases are enforced by the
+    /// client, and all kinds are queued.
     pub fn has_sessions(&self) -> bool {
         self.bare().info().liveness == Liveness::Session
     }
 
-    /// How long a holder has left as the store shows it, or `None` where it cannot.
+    /// The remaining time of a holder as the store shows it, or `None` on a store with sessions.
     pub fn left(&self, holder: &Holder) -> Option<Duration> {
         assert_eq!(holder.left.is_none(), self.has_sessions(), "{holder:?}");
         holder.left
     }
 
-    /// Whether a name that is good elsewhere is refused here.
+    /// Whether a name that is valid elsewhere is refused here.
     pub fn refuses(&self, name: &str) -> bool {
         self.world.refuses(name)
     }
 
-    /// After a case: nobody holds or waits for anything, within what the store needs to forget the dead.
+    /// Waits until nobody holds or waits for anything, which may take as long as dead holders need to expire.
     pub async fn nothing_left(&self) {
         let clients = std::mem::take(&mut *self.open.lock().unwrap());
         for client in clients {
@@ -154,9 +155,9 @@ impl Bench {
     }
 }
 
-/// Polls a future at most `k` times, then drops it. What it came to if it was ready before.
+/// Polls a future at most `k` times, then drops it. Returns its output if it was ready before.
 ///
-/// Between polls it waits until the future wants to be polled again, as an executor would.
+/// Between polls it waits until the future is woken, as an executor would.
 pub async fn poll_times<F: Future>(work: F, k: usize) -> Option<F::Output> {
     let mut work = Box::pin(work);
     for _ in 0..k {
@@ -165,7 +166,7 @@ pub async fn poll_times<F: Future>(work: F, k: usize) -> Option<F::Output> {
         match done {
             Ok(Some(out)) => return Some(out),
             Ok(None) if start.elapsed() < limit => {}
-            // Nothing more comes of polling it.
+            // It was not woken in time: further polls are of no use.
             _ => break,
         }
     }
@@ -193,12 +194,12 @@ impl<F: Future> Future for Once<'_, F> {
     }
 }
 
-/// Polls a future once, without ever waking for it.
+/// Polls a future once, with a waker that does nothing.
 pub fn poll_once<F: Future>(work: Pin<&mut F>) -> Poll<F::Output> {
     work.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Unwraps, with the error's own words.
+/// Unwraps, and panics with the error's message.
 pub fn ok<T>(result: Result<T>) -> T {
     match result {
         Ok(value) => value,
@@ -206,7 +207,7 @@ pub fn ok<T>(result: Result<T>) -> T {
     }
 }
 
-/// The turn of a case that keeps a core busy for seconds. Many of them at once would wait for each other's patience to end.
+/// Limits how many cases that keep a core busy for seconds run at once; together they would make each other time out.
 pub async fn heavy() -> tokio::sync::SemaphorePermit<'static> {
     static TURNS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(2);
     TURNS.acquire().await.expect("never closed")

@@ -1,5 +1,5 @@
-//! One suite over every store. A case is an `async fn(Arc<Bench>)`; the matrix runs each on every store that serves
-//! its families, once as it is and once behind a bad network.
+//! One test suite for every store. A case is an `async fn(Arc<Bench>)`; the matrix runs each on every store that
+//! supports its families, once as it is and once behind a faulty network.
 
 pub mod bench;
 pub mod cases;

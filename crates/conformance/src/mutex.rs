@@ -1,32 +1,32 @@
-//! Everything exclusive as one thing: the mutex cases run on each.
+//! Adapters: every exclusive primitive as a mutex, so that the mutex cases run on each.
 
 use std::time::Duration;
 
 use tenure::{Client, Election, Fence, Guard, Lock, MultiGuard, MultiLock, Result};
 
-/// Something that one holds alone.
+/// An exclusive primitive.
 #[derive(Clone)]
 pub enum Mutex {
-    /// A template.
+    /// A single lock.
     One(Lock),
-    /// Several.
+    /// A multi-lock.
     Many(MultiLock),
-    /// Leadership.
+    /// Leadership of an election.
     Leader(Election),
 }
 
-/// A hold of it.
+/// A hold on a [`Mutex`].
 pub enum Held {
-    /// Of a template.
+    /// One guard.
     One(Guard),
-    /// Of several.
+    /// The guards of a multi-lock.
     Many(MultiGuard),
 }
 
-/// How one is made from a client and a name.
+/// Creates a [`Mutex`] from a client and a name.
 pub type Make = fn(&Client, &str) -> Mutex;
 
-/// All of them.
+/// All adapters, by name.
 pub const ADAPTERS: &[(&str, Make)] = &[
     ("lock", |c, name| Mutex::One(c.lock(name))),
     ("fair", |c, name| Mutex::One(c.lock(name).fair())),
@@ -37,7 +37,7 @@ pub const ADAPTERS: &[(&str, Make)] = &[
 ];
 
 impl Mutex {
-    /// Waits.
+    /// Waits until it is acquired.
     pub async fn acquire(&self) -> Result<Held> {
         match self {
             Self::One(lock) => lock.acquire().await.map(Held::One),
@@ -46,7 +46,7 @@ impl Mutex {
         }
     }
 
-    /// Does not wait.
+    /// Tries to acquire it without waiting.
     pub async fn try_acquire(&self) -> Result<Option<Held>> {
         Ok(match self {
             Self::One(lock) => lock.try_acquire().await?.map(Held::One),
@@ -55,7 +55,7 @@ impl Mutex {
         })
     }
 
-    /// Waits for so long.
+    /// Waits for at most `wait`.
     pub async fn try_acquire_for(&self, wait: Duration) -> Result<Option<Held>> {
         Ok(match self {
             Self::One(lock) => lock.try_acquire_for(wait).await?.map(Held::One),
@@ -66,7 +66,7 @@ impl Mutex {
 }
 
 impl Held {
-    /// Whether it is held.
+    /// Whether it is still held.
     pub fn is_held(&self) -> bool {
         match self {
             Self::One(guard) => guard.is_held(),
@@ -74,7 +74,7 @@ impl Held {
         }
     }
 
-    /// The fence of the first.
+    /// The fence; that of the first member of a multi-lock.
     pub fn fence(&self) -> Option<Fence> {
         match self {
             Self::One(guard) => guard.fence(),
@@ -82,7 +82,7 @@ impl Held {
         }
     }
 
-    /// Gives it back.
+    /// Releases it.
     pub async fn release(self) -> Result<()> {
         match self {
             Self::One(guard) => guard.release().await,

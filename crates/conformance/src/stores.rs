@@ -1,4 +1,4 @@
-//! The stores under test. Adding one is one entry in [`stores`], and its name.
+//! The stores under test. Adding one takes an entry in [`stores`] and in [`NAMES`].
 
 mod servers;
 
@@ -9,12 +9,12 @@ use tenure::{Family, Memory, Result};
 
 use self::servers::Servers;
 
-/// A store that cases run on: a fresh world per case.
+/// A store that cases run on; each case gets a fresh world.
 pub trait Store: Send + Sync {
-    /// Its name in the names of trials.
+    /// Its name within the names of trials.
     fn name(&self) -> &'static str;
 
-    /// What it serves, known before anything is started: the trial `store::serves_what_was_said` compares.
+    /// The families it supports, known without starting it: the trial `store::serves_what_was_said` compares.
     fn serves(&self) -> &'static [Family] {
         Family::ALL
     }
@@ -24,30 +24,30 @@ pub trait Store: Send + Sync {
         true
     }
 
-    /// A fresh, empty world.
+    /// Creates a fresh, empty world.
     fn world(&self) -> Result<Box<dyn World>>;
 }
 
-/// One world, which several backends may look into.
+/// An isolated namespace of a store, which several backends may open.
 pub trait World: Send + Sync {
-    /// A backend of its own, as another process would have it.
+    /// Opens a separate backend, as another process would have it.
     fn backend(&self) -> Result<Arc<dyn Backend>>;
 
-    /// An address for other processes; `None` when the world is inside this process.
+    /// URL for other processes; `None` if the world is inside this process.
     fn url(&self) -> Option<String>;
 
-    /// The same for processes that will die: where holds live as long as a session, theirs is short.
+    /// URL for processes that will be killed: where holds live as long as a session, theirs is short.
     fn victims_url(&self) -> Option<String> {
         self.url()
     }
 
-    /// Whether this name, good as it is elsewhere, cannot be one here.
+    /// Whether this name, valid elsewhere, is refused here.
     fn refuses(&self, _name: &str) -> bool {
         false
     }
 }
 
-/// The names of all [`stores`]. A test run has a part for each of these.
+/// The names of all [`stores`]. A test run has a part for each of them.
 pub const NAMES: [&str; 10] = [
     "memory",
     "sqlite",
@@ -61,7 +61,7 @@ pub const NAMES: [&str; 10] = [
     "zookeeper-ensemble",
 ];
 
-/// Every store there is.
+/// All stores under test.
 pub fn stores() -> Vec<Arc<dyn Store>> {
     vec![
         Arc::new(InMemory),

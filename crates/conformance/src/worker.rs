@@ -1,4 +1,4 @@
-//! Another process, steered line by line: each line is a command, each answer one line.
+//! Another process, controlled over stdin and stdout: each line is a command, each answer one line.
 //!
 //! `acquire NAME KIND [LEASE_MS]` → `granted SLOT FENCE`; `try NAME KIND` → `granted SLOT FENCE` or `busy`;
 //! `release SLOT` → `ok` or `error …`; `held SLOT` → `yes` or `no`; `turns NAME KIND FILE N TASKS` → `added N`.
@@ -16,7 +16,7 @@ use tokio::sync::Barrier;
 use crate::bench::{PATIENCE, within};
 use crate::mutex::Mutex;
 
-/// A process of its own.
+/// A handle on another process.
 pub struct Worker {
     child: Child,
     to: ChildStdin,
@@ -42,7 +42,7 @@ impl Worker {
         self.to.write_all(format!("{command}\n").as_bytes()).await.expect("the worker reads");
     }
 
-    /// The next answer.
+    /// Waits for the next answer.
     pub async fn answer(&mut self) -> String {
         let line = within("an answer of the worker", self.from.next_line()).await;
         line.expect("the worker writes").expect("the worker lives")
@@ -59,19 +59,19 @@ impl Worker {
         self.child.id().expect("running")
     }
 
-    /// Has it close its client and end.
+    /// Makes it close its client and exit.
     pub async fn end(mut self) {
         drop(self.to);
         within("the worker ends", self.child.wait()).await.expect("the worker ends");
     }
 
-    /// SIGKILL.
+    /// Kills it (SIGKILL).
     pub async fn kill(mut self) {
         self.child.kill().await.expect("killed");
     }
 }
 
-/// The template that a word names.
+/// The lock of the kind that a word names.
 pub fn template(client: &Client, name: &str, kind: &str) -> Lock {
     match kind {
         "lock" => client.lock(name),
@@ -85,7 +85,7 @@ pub fn template(client: &Client, name: &str, kind: &str) -> Lock {
     }
 }
 
-/// The worker's own main loop.
+/// Main loop of the worker process.
 pub async fn serve() {
     let args: Vec<String> = std::env::args().collect();
     let ms = |at: usize| Duration::from_millis(args[at].parse().expect("milliseconds"));
@@ -96,7 +96,7 @@ pub async fn serve() {
     settings.outage = PATIENCE;
     let client = loop {
         match tenure::connect_with(&args[1], settings.clone()).await {
-            // A server that is busy may not answer a first time. Whoever started this waits with a patience.
+            // A busy server may time out at first. The parent process limits how long this may take.
             Err(error) if error.is_transient() => {}
             opened => break opened.expect("the store opens"),
         }
@@ -149,9 +149,10 @@ pub async fn serve() {
     let _ = client.close().await;
 }
 
-/// What a task takes turns at, and whether it is alone inside: some of those who share it are not.
+/// The lock for a task of `turns`, and whether it is exclusive: readers, and requests for fewer than all permits, are
+/// not.
 fn turn(client: &Client, name: &str, kind: &str, task: usize) -> (Mutex, bool) {
-    /// All of them are as good as a lock.
+    /// Taking all of them is exclusive.
     const PERMITS: u32 = 3;
     match kind {
         "leader" => (Mutex::Leader(client.election(name)), true),
@@ -165,8 +166,8 @@ fn turn(client: &Client, name: &str, kind: &str, task: usize) -> (Mutex, bool) {
     }
 }
 
-/// Goes in `n` times in each of `tasks` tasks. Those who are alone inside add 1 to the number in an unprotected file, and
-/// the others see that nobody does. How often it was added.
+/// Enters `n` times in each of `tasks` tasks. Exclusive holders add 1 to the number in an unprotected file, the others
+/// check that it does not change. Returns how often it was added.
 async fn turns(
     client: &Client,
     name: &str,
@@ -185,14 +186,14 @@ async fn turns(
             for _ in 0..n {
                 let held = mutex.acquire().await?;
                 let before = number();
-                // Room for another to come between, if there is one.
+                // Gives another task the chance to interfere, if it got in wrongly.
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 match alone {
                     true => std::fs::write(&file, (before + 1).to_string()).expect("the file"),
                     false => assert_eq!(number(), before, "somebody is inside who should be alone"),
                 }
                 held.release().await?;
-                // All come back at once, so that the queue here and the one in the store come apart.
+                // All return at once, so that the order of the local queue and of the store's queue diverge.
                 together.wait().await;
             }
             Ok::<u64, tenure::Error>(if alone { n as u64 } else { 0 })

@@ -1,4 +1,4 @@
-//! Curator, in a Java process of its own.
+//! Curator in a separate Java process.
 
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -7,24 +7,24 @@ use std::time::Duration;
 use crate::driver::java;
 use crate::{Peer, Result, jvm};
 
-/// What is not given stays as Curator has it.
+/// Options of a Curator client; what is not set keeps Curator's default.
 #[derive(Clone, Debug, Default)]
 pub struct CuratorOptions {
-    /// How long a session lives without a sign of life.
+    /// The session timeout.
     pub session: Option<Duration>,
-    /// Where the numbers are that are counted on, in files.
+    /// The folder with the files of unprotected counters.
     pub numbers: Option<PathBuf>,
-    /// Compile the code as it deserves instead of starting fast: for measuring.
+    /// Enables the optimizing JIT compiler, at the cost of a slower start: for benchmarks.
     pub optimised: bool,
 }
 
-/// A Java process with a Curator client in it. Dropping it kills it.
+/// A Java process with a Curator client. Killed on drop.
 #[derive(Debug)]
 pub struct Curator(Peer);
 
 impl Curator {
-    /// Starts one, connected to `servers`: `HOST:PORT`, several of them separated by commas, and perhaps a path behind
-    /// them. Builds the driver first if need be.
+    /// Starts a process, connected to `servers`: `HOST:PORT`, several of them separated by commas, optionally followed
+    /// by a chroot path. Builds the driver first if necessary.
     ///
     /// # Errors
     /// `Build` and `Io` when that fails; `Thrown` when it cannot connect.

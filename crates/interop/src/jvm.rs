@@ -5,7 +5,7 @@ use tokio::process::Command;
 use crate::driver::Recipe;
 use crate::{Error, Peer, Result};
 
-/// Starts the driver with this main class. Builds it first if need be. Optimised code takes its time to start.
+/// Starts the driver with this main class. Builds it first if necessary. With `optimised` it starts more slowly.
 pub(crate) async fn start(
     driver: &'static Recipe<String>,
     main: &str,

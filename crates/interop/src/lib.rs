@@ -1,4 +1,4 @@
-//! The same locks shared with other libraries: processes of both sides, steered from here in the same words.
+//! Locks shared with other libraries: client processes of both sides, controlled from here with the same requests.
 
 mod curator;
 mod driver;
@@ -17,27 +17,27 @@ pub use plain::Plain;
 pub use redisson::Jvm;
 pub use worker::{Numbers, Worker, serve};
 
-/// What can go wrong with a peer.
+/// Errors of a peer process.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The peer's own exception.
+    /// An exception in the peer.
     #[error("{class}: {message}")]
     Thrown {
         /// Its class, without the package.
         class: String,
-        /// What it says.
+        /// Its message.
         message: String,
     },
-    /// No answer in time. The request goes on over there.
+    /// No answer in time. The peer continues with the request.
     #[error("{request}: no answer within {:?}", testbed::PATIENCE)]
     Late {
-        /// What was asked.
+        /// The request.
         request: String,
     },
-    /// The process is not there any more.
+    /// The process has ended.
     #[error("{request}: the process has ended")]
     Ended {
-        /// What was asked.
+        /// The request.
         request: String,
     },
     /// The driver cannot be built.
@@ -48,11 +48,11 @@ pub enum Error {
     Io(String, std::io::Error),
 }
 
-/// What a peer answered.
+/// The result of a request to a peer.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The class of the peer's exception.
+    /// The class of the peer's exception, if it is one.
     pub fn class(&self) -> Option<&str> {
         match self {
             Error::Thrown { class, .. } => Some(class),

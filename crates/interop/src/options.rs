@@ -1,53 +1,53 @@
-//! Where a peer connects to, and how: the words of its command line.
+//! Where and how a peer connects, as words of its command line.
 
 use std::time::Duration;
 
-/// Where the servers are; each is `HOST:PORT`.
+/// Addresses of the servers, each `HOST:PORT`.
 #[derive(Clone, Debug)]
 pub enum Address {
     /// One server.
     Single(String),
-    /// The master of this name, as these sentinels know it.
+    /// The master of this name, found through these sentinels.
     Sentinel {
         /// The sentinels.
         nodes: Vec<String>,
         /// The name of the master.
         master: String,
     },
-    /// A cluster with these nodes among others.
+    /// A cluster; these are some of its nodes.
     Cluster(Vec<String>),
 }
 
-/// What is not given stays as the peer has it.
+/// Options of a Redisson client; what is not set keeps Redisson's default.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The lease of a lock without one, renewed every third of it.
+    /// The lease of a lock acquired without one, renewed every third of it.
     pub watchdog: Option<Duration>,
-    /// How long a fair waiter's place is kept.
+    /// How long the queue position of a fair waiter is kept.
     pub fair_wait: Option<Duration>,
-    /// Connections to each server, opened when they are needed.
+    /// Size of the connection pool per server; connections are opened on demand.
     pub connections: Option<u32>,
     /// Threads for callbacks.
     pub threads: Option<u32>,
     /// Threads for the network.
     pub netty_threads: Option<u32>,
-    /// Compile the code as it deserves instead of starting fast: for measuring.
+    /// Enables the optimizing JIT compiler, at the cost of a slower start: for benchmarks.
     pub optimised: bool,
 }
 
 impl Options {
-    /// Small and quick to start: for tests.
+    /// Small pools that start fast: for tests.
     pub fn small() -> Self {
         Self { connections: Some(8), threads: Some(4), netty_threads: Some(4), ..Self::default() }
     }
 
-    /// The same with another watchdog.
+    /// Sets the watchdog lease.
     pub fn watchdog(mut self, lease: Duration) -> Self {
         self.watchdog = Some(lease);
         self
     }
 
-    /// For the driver.
+    /// The driver's command line.
     pub(crate) fn words(&self, address: &Address) -> Vec<String> {
         let mut words = match address {
             Address::Single(node) => vec![("mode", "single".to_owned()), ("addresses", node.clone())],

@@ -1,7 +1,7 @@
-//! A process with a client in it, steered line by line (see the drivers of this crate).
+//! A process with a client, controlled line by line (see the drivers of this crate).
 //!
 //! A request is `ID THREAD VERB ARGS…`, its answer `ID ok VALUE` or `ID error CLASS MESSAGE`. Requests of one thread
-//! are done one after the other, and a thread is an owner.
+//! are executed one after the other, and a thread is an owner.
 
 use std::collections::HashMap;
 use std::process::Stdio;
@@ -18,10 +18,10 @@ use crate::{Error, Result};
 
 type Answer = std::result::Result<String, (String, String)>;
 
-/// `None` once the process has ended.
+/// Requests in flight; `None` once the process has ended.
 type Open = Arc<Mutex<Option<HashMap<u64, oneshot::Sender<Answer>>>>>;
 
-/// A process. Dropping it kills it.
+/// A client process. Killed on drop.
 #[derive(Debug)]
 pub struct Peer {
     child: tokio::sync::Mutex<Child>,
@@ -32,7 +32,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts it, and waits until it has connected.
+    /// Starts it, and waits until it is connected.
     pub(crate) async fn start(mut command: Command) -> Result<Self> {
         let shown = command.as_std().get_program().to_string_lossy().into_owned();
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn();
@@ -50,21 +50,21 @@ impl Peer {
         Ok(peer)
     }
 
-    /// What `request` comes to, done by the thread of the name `thread`; `""` when there is nothing to say.
+    /// Executes `request` in the thread `thread` and returns the answer; `""` if there is no value.
     ///
     /// # Errors
-    /// `Thrown` for an exception over there, `Late` when it hangs, `Ended` when the process is gone.
+    /// `Thrown` for an exception in the peer, `Late` when it hangs, `Ended` when the process is gone.
     pub async fn call(&self, thread: &str, request: &str) -> Result<String> {
         self.spawn(thread, request).answer().await
     }
 
-    /// Sends a request that takes its time.
+    /// Sends a request without waiting for its answer.
     pub fn spawn(&self, thread: &str, request: &str) -> Pending {
         let id = self.next.fetch_add(1, SeqCst);
         let (reply, answer) = oneshot::channel();
         if let Some(open) = &mut *self.open.lock().unwrap() {
             open.insert(id, reply);
-            // Nobody reads when the process has ended, and then `read` answers for it.
+            // Fails if the process has ended, and then `read` drops the reply sender.
             let _ = self.requests.send(format!("{id} {thread} {request}\n"));
         }
         Pending { request: format!("{thread} {request}"), answer }
@@ -75,13 +75,13 @@ impl Peer {
         self.pid
     }
 
-    /// SIGKILL, and waits until it is gone.
+    /// Kills it (SIGKILL), and waits until it is gone.
     pub async fn kill(&self) {
         self.child.lock().await.kill().await.expect("killed");
     }
 }
 
-/// An answer to come. Dropping it changes nothing over there.
+/// A request in flight. Dropping it does not cancel the request.
 #[derive(Debug)]
 #[must_use = "the answer is what counts"]
 pub struct Pending {
@@ -90,7 +90,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// The answer.
+    /// Waits for the answer.
     ///
     /// # Errors
     /// As [`Peer::call`].
@@ -98,7 +98,7 @@ impl Pending {
         self.answer_while(|| ()).await
     }
 
-    /// The answer to what takes long: it hangs when nothing changes in what `progress` sees.
+    /// Waits for the answer to a long request: it counts as hanging only if what `progress` returns does not change.
     ///
     /// # Errors
     /// As [`Peer::call`].
@@ -120,7 +120,7 @@ impl Pending {
         }
     }
 
-    /// Whether there is none yet.
+    /// Whether there is no answer yet.
     pub fn is_open(&self) -> bool {
         self.answer.is_empty()
     }
@@ -143,15 +143,15 @@ async fn read(from: ChildStdout, open: Open) {
         };
         let reply = open.lock().unwrap().as_mut().and_then(|open| open.remove(&id));
         if let Some(reply) = reply {
-            // Whoever asked may have lost patience.
+            // The caller may have timed out.
             let _ = reply.send(answer);
         }
     }
-    // Nobody is left to answer: all senders go, and later ones find the door shut.
+    // The process has ended: drop all reply senders, and refuse later requests.
     *open.lock().unwrap() = None;
 }
 
-/// `ID ok VALUE` or `ID error CLASS MESSAGE`.
+/// Parses `ID ok VALUE` or `ID error CLASS MESSAGE`.
 fn parse(line: &str) -> Option<(u64, Answer)> {
     let mut words = line.splitn(3, ' ');
     let id = words.next()?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! Libraries that keep a lock as one key with a token in it, each in a process of its own.
+//! Libraries that store a lock as one key with a token, each in a separate process.
 
 use std::ops::Deref;
 use std::process::Command;
@@ -6,12 +6,12 @@ use std::process::Command;
 use crate::driver::{self, Recipe};
 use crate::{Error, Peer, Result};
 
-/// A process with a client of such a library in it. Dropping it kills it.
+/// A process with a client of such a library. Killed on drop.
 #[derive(Debug)]
 pub struct Plain(Peer);
 
 impl Plain {
-    /// redsync. The servers are `HOST:PORT` each; of several it wants the majority.
+    /// Starts redsync. Each server is `HOST:PORT`; with several it needs a majority.
     ///
     /// # Errors
     /// `Build` and `Io` when it does not start; `Thrown` when it cannot connect.
@@ -19,7 +19,7 @@ impl Plain {
         Self::start(&driver::go::COMMAND, servers).await
     }
 
-    /// node-redlock. The servers are `HOST:PORT` each; of several it wants the majority.
+    /// Starts node-redlock. Each server is `HOST:PORT`; with several it needs a majority.
     ///
     /// # Errors
     /// As [`Plain::redsync`].
@@ -27,7 +27,7 @@ impl Plain {
         Self::start(&driver::node::COMMAND, servers).await
     }
 
-    /// redis-py, which knows only locks of one server, `HOST:PORT`.
+    /// Starts redis-py, which supports only locks on a single server, `HOST:PORT`.
     ///
     /// # Errors
     /// As [`Plain::redsync`].

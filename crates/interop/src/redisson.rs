@@ -1,16 +1,16 @@
-//! Redisson, in a Java process of its own.
+//! Redisson in a separate Java process.
 
 use std::ops::Deref;
 
 use crate::driver::java;
 use crate::{Address, Options, Peer, Result, jvm};
 
-/// A Java process with a Redisson client in it. Dropping it kills it.
+/// A Java process with a Redisson client. Killed on drop.
 #[derive(Debug)]
 pub struct Jvm(Peer);
 
 impl Jvm {
-    /// Starts one, connected to the servers at `address`. Builds the driver first if need be.
+    /// Starts a process, connected to the servers at `address`. Builds the driver first if necessary.
     ///
     /// # Errors
     /// `Build` and `Io` when that fails; `Thrown` when it cannot connect.

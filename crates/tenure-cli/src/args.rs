@@ -1,4 +1,4 @@
-//! The command line: what can be said, and what cannot be said together.
+//! The command line: options, and which of them exclude each other.
 
 mod elect;
 mod top;
@@ -46,8 +46,8 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    /// What file, environment and address say together. Without a word about the store it is a file in the state
-    /// directory; an empty address is none.
+    /// Merges file, environment and `--url`. If none names a store, it is a file in the state directory; an empty URL
+    /// counts as none.
     pub(crate) fn config(&self) -> Result<Config> {
         let said = match &self.config {
             Some(file) => Config::from_file(file)?.env()?,

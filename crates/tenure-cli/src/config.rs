@@ -1,4 +1,4 @@
-//! `tenure config`: what file, environment and address say together, and whether it is right.
+//! `tenure config`: shows or checks the configuration merged from file, environment and URL.
 
 use serde::Serialize;
 use tenure::{Entry, Result};
@@ -9,7 +9,7 @@ use crate::output;
 use crate::people::printable;
 use crate::report::Report;
 
-/// As programs are told.
+/// A configuration entry as printed with `--json`.
 #[derive(Serialize)]
 struct Line {
     key: &'static str,
@@ -23,7 +23,7 @@ impl From<Entry> for Line {
     }
 }
 
-/// The exit code: 0, since all else is an error.
+/// Runs the command and returns exit code 0; a wrong configuration is an error.
 pub(crate) fn config(global: &Global, command: ConfigCommand, report: Report) -> Result<u8> {
     let config = global.config()?;
     match command {
@@ -41,7 +41,7 @@ pub(crate) fn config(global: &Global, command: ConfigCommand, report: Report) ->
             } else {
                 output(&config.to_string().lines().map(|line| printable(line) + "\n").collect::<String>())?;
             }
-            // What is wrong is best understood beside all that was said.
+            // Checked after printing: an error is easier to understand beside the entries it is about.
             config.check()?;
         }
     }

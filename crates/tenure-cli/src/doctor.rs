@@ -1,4 +1,4 @@
-//! `tenure doctor`: whether the store is set up such that promises can be kept.
+//! `tenure doctor`: checks whether the store is configured so that locks on it are safe.
 
 use tenure::{Client, Finding, Level, Result};
 
@@ -9,7 +9,7 @@ use crate::people::printable;
 use crate::report::Report;
 use crate::table::{Look, coloured, paint, width};
 
-/// The exit code: 0 all is well, 1 something is not.
+/// Prints the findings and returns the exit code: 1 if any is a warning or an error, else 0.
 pub(crate) async fn doctor(client: &Client, _: &Doctor, report: Report) -> Result<u8> {
     let mut findings = client.diagnose().await?;
     let bad = findings.iter().any(|f| f.level >= Level::Warning);
@@ -28,7 +28,7 @@ pub(crate) async fn doctor(client: &Client, _: &Doctor, report: Report) -> Resul
     Ok(u8::from(bad))
 }
 
-/// A paragraph each, under the server that it is about.
+/// Formats the findings as one paragraph each, grouped by the server they are about.
 fn list(findings: &[Finding], width: Option<usize>, coloured: bool) -> String {
     let checks = findings.iter().map(|f| f.check.len()).max().unwrap_or(0);
     let margin = "warning".len() + checks + 6;
@@ -78,7 +78,7 @@ fn summary(findings: &[Finding]) -> String {
     if counts.is_empty() { "all is well\n".into() } else { format!("{}\n", counts.join(", ")) }
 }
 
-/// Broken between words. A word that is too long for a line has one to itself.
+/// Wraps the text at word boundaries. A word longer than `wide` gets a line to itself.
 fn wrapped(text: &str, wide: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

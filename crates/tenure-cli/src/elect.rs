@@ -1,4 +1,4 @@
-//! `tenure elect`: stand for election, run a command while leading, and stand again when leadership was lost.
+//! `tenure elect`: campaigns, runs a command while leading, and campaigns again after the leadership was lost.
 
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,10 @@ use crate::signals::Signals;
 use crate::wait::tell;
 use crate::work::{End, Work, release};
 
-/// How long a store that fails is left alone.
+/// Pause between attempts while the store fails.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How tenure ends.
+/// Campaigns and runs the command; returns how tenure is to exit.
 pub(crate) async fn elect(
     client: &Client,
     elect: &Elect,
@@ -32,7 +32,7 @@ pub(crate) async fn elect(
     exit
 }
 
-/// One term of office after the other.
+/// Runs the command once per term of leadership.
 async fn terms(
     client: &Client,
     elect: &Elect,
@@ -49,7 +49,7 @@ async fn terms(
         max_hold: elect.max_hold,
         grace: elect.grace,
     };
-    // The first answer tells whether the address is right. Later failures pass.
+    // An error of the first attempt is returned, since the URL may be wrong. Later transient errors are retried.
     let mut begun = Instant::now();
     let mut first = tokio::select! {
         biased;
@@ -78,7 +78,7 @@ async fn terms(
             waited_ms,
         });
         match work.run(client, &guard, guardian, report, signals).await {
-            // Whoever was told to go away does not stand again.
+            // After a signal that asks it to end, tenure does not campaign again.
             End::Lost { told: Some(signal) } => return Ok(Exit::by(signal)),
             End::Lost { told: None } if !elect.once => begun = Instant::now(),
             End::Itself(exit) if release(guard, &elect.name, exit.code, report, signals).await => {
@@ -103,7 +103,7 @@ fn template(client: &Client, elect: &Elect) -> Election {
     election
 }
 
-/// Waits until elected, also while the store fails.
+/// Waits until elected; retries while the store fails.
 async fn campaign(election: &Election, report: Report) -> Result<Guard> {
     let mut told = false;
     loop {

@@ -1,35 +1,36 @@
-//! When a command has to go: TERM early enough that KILL still comes before the hold ends. Pure: time is handed in.
+//! Decides when a command has to end: TERM early enough that KILL still comes before the hold ends. Does no I/O and
+//! takes the time as an argument.
 
 use std::time::Duration;
 
 use tenure::LostReason;
 use tenure::backend::Time;
 
-/// A hold is looked at this often at least, since timers stand still while the machine sleeps.
+/// Longest interval between two checks of a hold: timers stand still while the machine is suspended.
 const LOOK: Duration = Duration::from_secs(1);
-/// And this often in the time that it is certain for, so that the guardian knows of each renewal.
+/// Number of checks within the validity of a hold, so that the guardian gets the new deadline after each renewal.
 const LOOKS: u32 = 8;
-/// Two ends that are less than this apart are one.
+/// Two deadlines less than this apart count as one.
 const SAME: Duration = Duration::from_millis(100);
 
-/// What to do now.
+/// What to do after a check.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Look again after this long.
+    /// Check again after this long.
     Wait(Duration),
-    /// Tell the command to end, because of this.
+    /// Send TERM to the command, for this reason.
     Term(String),
-    /// End it.
+    /// Send KILL.
     Kill,
 }
 
-/// A time that is bounded, and how much of its end is set aside.
+/// A bounded time, and how much of its end is reserved for ending the command.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     length: Duration,
-    /// TERM comes this long before the end,
+    /// TERM is sent this long before the end.
     grace: Duration,
-    /// and KILL this long.
+    /// KILL is sent this long before the end.
     margin: Duration,
 }
 
@@ -40,30 +41,30 @@ impl Span {
     }
 }
 
-/// An end that no renewal puts off.
+/// A deadline that renewals do not extend.
 #[derive(Debug)]
 struct Limit {
     span: Span,
     at: Time,
-    /// For people.
+    /// The reason shown to users.
     why: String,
 }
 
 #[derive(Debug)]
 pub(crate) struct Ending {
     grace: Duration,
-    /// What a renewal gives.
+    /// The validity after a renewal.
     valid: Span,
-    /// Until when it was certain at the last look.
+    /// End of validity as of the last check.
     until: Time,
-    /// What ends, for people.
+    /// What expires, for messages: the lease or the session.
     what: String,
     session: bool,
     renewed: bool,
     limits: Vec<Limit>,
-    /// When the next look was to be at the latest.
+    /// When the next check is due.
     planned: Time,
-    /// Until then what renews may do so, after a look that was late.
+    /// After a late check: the renewal has until then before TERM is sent.
     respite: Time,
     phase: Phase,
 }
@@ -76,7 +77,7 @@ enum Phase {
 }
 
 impl Ending {
-    /// For a hold granted at `now`.
+    /// Creates the schedule for a hold granted at `now`.
     pub(crate) fn new(
         now: Time,
         grace: Duration,
@@ -103,10 +104,10 @@ impl Ending {
         ending
     }
 
-    /// The same where a session keeps the hold alive, whatever its lease, and is certain for this long at first.
+    /// Switches to a hold that a session keeps alive, whatever its lease. It is valid for `certain` at first.
     ///
-    /// Each later proof gives less: the servers may not all have heard of it yet, which takes up to half of the
-    /// session's timeout. How much less shows once the session was renewed.
+    /// Each later renewal gives less: it may take up to half of the session timeout until all servers have seen it. How
+    /// much less is measured once the session was renewed.
     pub(crate) fn with_session(mut self, now: Time, certain: Duration) -> Self {
         if !self.renewed {
             let why = format!("its {} ends", self.what);
@@ -123,7 +124,7 @@ impl Ending {
         self.limits.push(Limit { span: Span::new(length, self.grace), at: now.after(length), why });
     }
 
-    /// Whether the command was told to end.
+    /// Whether TERM was sent.
     pub(crate) fn begun(&self) -> bool {
         self.phase != Phase::Held
     }
@@ -133,8 +134,8 @@ impl Ending {
         self.phase == Phase::Killed
     }
 
-    /// When the guardian is to end it, where a look at `now` finds it certain for another `left`: after tenure itself
-    /// would, and still before the end.
+    /// Deadline for the guardian, given that the hold is valid for another `left` at `now`: later than tenure's own
+    /// KILL, but still before the hold ends.
     pub(crate) fn at_the_latest(&self, now: Time, left: Duration) -> Time {
         let before_its_end =
             self.limits.iter().map(|l| l.span.margin).fold(self.valid.margin, Duration::min) / 2;
@@ -145,8 +146,8 @@ impl Ending {
         }
     }
 
-    /// What to do at `now`, when the hold is certain for another `left`, or is `lost`. Once begun, an ending goes on
-    /// even if the hold turns out to be good again: the command has been told.
+    /// Returns what to do at `now`, when the hold is valid for another `left`, or is `lost`. Once TERM was sent the
+    /// ending goes on even if the hold is renewed after all.
     pub(crate) fn step(&mut self, now: Time, left: Duration, lost: Option<LostReason>) -> Step {
         let step = self.step_from(now, left, lost);
         if let Step::Wait(pause) = step {
@@ -164,7 +165,7 @@ impl Ending {
             }
             Phase::Ending { kill_at } => Step::Wait(kill_at.since(now).min(LOOK)),
             Phase::Held => match lost {
-                // The machine slept through the time that was set aside.
+                // The machine was suspended past the grace period, so KILL follows at once.
                 Some(reason @ (LostReason::Expired | LostReason::MaxHold)) => {
                     self.begin(now, reason.to_string())
                 }
@@ -175,8 +176,8 @@ impl Ending {
     }
 
     fn while_held(&mut self, now: Time, left: Duration) -> Step {
-        // What a guard has left ends with its limits too, which were counted from a moment earlier. What is renewed
-        // has more.
+        // `left` is also capped by the limits, measured by the guard from slightly earlier. If it is well below them,
+        // the lease is what ends first.
         let limited = self.limits.iter().any(|limit| left + SAME >= limit.at.since(now));
         let mut look = LOOK.min(self.valid.length / LOOKS);
         if !limited {
@@ -205,21 +206,21 @@ impl Ending {
         Step::Wait(look)
     }
 
-    /// How long to wait for a renewal. Who looks late stood still, and what renews stood still with it: it could not try
-    /// yet, and the hold may be good for as long as ever after its next attempt.
+    /// Returns how long to wait for a renewal. A late check means that the process was stopped, and the renewal with
+    /// it: it could not be attempted yet, and may still extend the hold in full.
     fn respite(&mut self, now: Time, left: Duration) -> Option<Duration> {
         let margin = self.valid.margin;
         if self.renewed && now.since(self.planned) > margin && left > margin * 2 {
-            // What is left after it is the grace of the command, should nothing come of it.
+            // Leave the rest of the time as grace for the command, in case the renewal fails.
             self.respite = now.after(margin.min((left - margin) / 2));
         }
-        // Signals lead to a look as well, which may come before the end of it.
+        // Signals cause checks too, so this one may come before the respite is over.
         let rest = self.respite.since(now);
         (!rest.is_zero()).then_some(rest)
     }
 
-    /// A session that was renewed since the last look is certain for `left` at least after a renewal. Nothing is known
-    /// of what the next one will give, but that it comes when a third of this has passed.
+    /// Records what the last renewal of a session gave, as seen by the first check after it. How much the next one
+    /// gives is unknown; it comes after a third of this.
     fn measure(&mut self, now: Time, left: Duration) {
         let until = now.after(left);
         if self.session && until > self.until.after(SAME / 10) {
@@ -271,9 +272,9 @@ mod tests {
         assert_eq!(ending.step(at(10.62), s(0.18), None), Step::Kill);
     }
 
-    /// What is left of a hold in a session of this length, whose servers tell their leader of a proof only after
-    /// `lag`. The leader is asked every sixteenth of the session, and the hold renewed when a third of what it had is
-    /// over; both are late by as much as `late` says.
+    /// Models what is left of a hold in a session of this length, whose servers report a ping to the leader only after
+    /// `lag`. The leader is asked every sixteenth of the session, and the hold renewed after a third of what it had
+    /// left; both happen `late` seconds late.
     struct Session {
         length: f64,
         lag: f64,
@@ -332,7 +333,7 @@ mod tests {
         assert_eq!(ending.at_the_latest(at(1.0), s(29.0)), at(29.75));
         assert_eq!(ending.step(at(24.5), s(5.5), None), Step::Wait(s(0.5)));
         assert!(matches!(ending.step(at(25.0), s(5.0), None), Step::Term(_)));
-        // KILL comes at 29.5 s, whatever is renewed now.
+        // KILL is due at 29.5 s, even if the hold is renewed now.
         assert_eq!(ending.at_the_latest(at(26.0), s(30.0)), at(29.75));
         assert_eq!(ending.step(at(29.5), s(0.5), None), Step::Kill);
         assert_eq!(ending.at_the_latest(at(29.5), s(0.0)), at(29.5));
@@ -367,7 +368,7 @@ mod tests {
     #[test]
     fn max_hold_may_be_shorter_than_what_a_lease_sets_aside() {
         let mut ending = Ending::new(START, s(5.0), s(30.0), true, Some(s(3.0)));
-        // The guard knows of the limit, and began a little earlier.
+        // The guard applies the limit too, counted from slightly earlier.
         assert_eq!(ending.step(at(0.0), s(2.99), None), Step::Wait(s(1.0)));
         assert_eq!(ending.step(at(1.5), s(1.49), None), Step::Wait(s(0.49)));
         assert!(
@@ -402,13 +403,13 @@ mod tests {
     fn after_a_pause_that_the_hold_survived_it_may_be_renewed_first() {
         let mut ending = Ending::new(START, s(5.0), s(30.0), true, None);
         assert_eq!(ending.step(at(0.0), s(30.0), None), Step::Wait(s(1.0)));
-        // Ctrl-Z, and fg after 26 s.
+        // Stopped by Ctrl-Z, continued after 26 s.
         assert_eq!(ending.step(at(26.0), s(4.0), None), Step::Wait(s(0.5)));
-        // A signal comes meanwhile.
+        // A signal causes an extra check.
         assert_eq!(ending.step(at(26.1), s(3.9), None), Step::Wait(s(0.4)));
         assert_eq!(ending.step(at(26.5), s(29.7), None), Step::Wait(s(1.0)), "it was renewed");
         assert!(!ending.begun());
-        // The next pause is one of its own.
+        // Another pause gets another respite.
         assert_eq!(ending.step(at(53.0), s(3.2), None), Step::Wait(s(0.5)));
     }
 
@@ -420,7 +421,7 @@ mod tests {
         assert!(matches!(ending.step(at(26.5), s(3.5), None), Step::Term(_)));
         assert_eq!(ending.step(at(29.5), s(0.5), None), Step::Kill);
 
-        // The less is left, the shorter it waits: half of what is there before KILL.
+        // The respite is at most half of the time before KILL.
         let mut ending = Ending::new(START, s(5.0), s(30.0), true, None);
         assert_eq!(ending.step(at(28.9), s(1.1), None), Step::Wait(s(0.3)));
         assert!(matches!(ending.step(at(29.2), s(0.8), None), Step::Term(_)));

@@ -1,10 +1,10 @@
-//! The guardian: a second process that kills the command's process group at the end of validity, or at once when tenure
-//! dies, whether or not tenure itself is running. A tenure that is stopped or killed can do neither.
+//! The guardian: a second process that kills the command's process group when the hold's validity ends, or at once when
+//! tenure dies. A tenure that is stopped or killed can do neither.
 //!
-//! It is in a session of its own, so that what stops tenure's process group does not stop it. A socket between the two
-//! carries the group and its deadline to the guardian; its end, without anything said, is the death of tenure. The way
-//! back carries the signals that a service manager sent to the guardian: it has sent them to all processes of the
-//! service, and so to the command.
+//! It runs in a session of its own, so that a stop of tenure's process group does not stop it. A socket pair connects
+//! the two: tenure sends the process group and its deadline, and a close without a message means that tenure died. In
+//! the other direction the guardian reports the signals that a service manager sent to it: such a manager signals all
+//! processes of the service, so the command got them too.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
@@ -22,17 +22,17 @@ use tokio::time::sleep;
 
 use crate::signals::{PASSED_ON, SignalQueue};
 
-/// A deadline is looked at this often at least, since timers stand still while the machine sleeps.
+/// Longest interval between two checks of a deadline: timers stand still while the machine is suspended.
 const LOOK: Duration = Duration::from_secs(1);
-/// Deadlines closer to each other than this are the same one.
+/// Deadlines closer to each other than this count as one.
 const SAME: Duration = Duration::from_millis(5);
-/// How long a signal waits to be seen at the guardian too, in this many steps.
+/// How often, and for how many steps, to check whether the guardian got a signal too.
 const STEP: Duration = Duration::from_millis(5);
 const STEPS: usize = 5;
-/// Signals of one sender arrive within this time.
+/// Signals sent to all processes at once arrive within this time.
 const TOGETHER: Duration = Duration::from_secs(1);
-/// What the first process is called where it ends services, or stops containers. Anything else that was made the first
-/// process, a script say, sends signals to whom it means.
+/// Names of init processes that end services or stop containers by signalling all processes. Anything else running as
+/// PID 1, such as a script, is assumed to signal individual processes.
 const INITS: [&str; 12] = [
     "init",
     "tini",
@@ -48,13 +48,13 @@ const INITS: [&str; 12] = [
     "openrc-init",
 ];
 
-/// An error instead of a signal, where nobody listens any more.
+/// Makes a send to a closed socket return an error instead of raising SIGPIPE.
 #[cfg(not(target_vendor = "apple"))]
 const QUIETLY: i32 = libc::MSG_NOSIGNAL;
 #[cfg(target_vendor = "apple")]
 const QUIETLY: i32 = 0;
 
-/// What is said over the socket: a number, a group or a signal, and a time.
+/// A message on the socket: a number (process group or signal) and a time.
 type Message = [u8; 16];
 
 fn message(number: i32, at: Time) -> Message {
@@ -70,10 +70,10 @@ fn parse(message: Message) -> (i32, Time) {
     (i64::from_ne_bytes(number) as i32, Time::from_nanos(u64::from_ne_bytes(at)))
 }
 
-/// The other end of the socket says nothing more.
+/// The peer closed the socket.
 struct Closed;
 
-/// The next message, if there is one.
+/// Reads the next message; `None` if there is none yet.
 fn receive(mut link: &UnixStream) -> Result<Option<(i32, Time)>, Closed> {
     let mut next = Message::default();
     match link.read(&mut next) {
@@ -83,41 +83,42 @@ fn receive(mut link: &UnixStream) -> Result<Option<(i32, Time)>, Closed> {
     }
 }
 
-/// Tenure's side.
+/// Tenure's handle on the guardian process.
 #[derive(Debug)]
 pub(crate) struct Guardian {
     pid: Pid,
-    /// It has ended before tenure, and was reaped.
+    /// It ended before tenure did, and was reaped.
     ended: bool,
     link: UnixStream,
     clock: Clock,
-    /// What it watches.
+    /// The process group and deadline last sent to it.
     watched: Option<(Pid, Time)>,
     heard: Heard,
 }
 
-/// Signals that the guardian was sent.
+/// Signals that the guardian received.
 #[derive(Debug)]
 struct Heard {
-    /// Each with its time.
+    /// Signal number and time of receipt.
     signals: Vec<(i32, Time)>,
-    /// From then on whoever sends one to all sends it to the command too.
+    /// Signals broadcast from then on also reached the command.
     from: Time,
 }
 
 impl Heard {
-    /// While no command runs there is none that could have got one.
+    /// Starts with no command running, so none that could have received a signal.
     fn new() -> Self {
         Self { signals: Vec::new(), from: Time::MAX }
     }
 
-    /// A command starts at `now`. All processes are signalled one after the other, and one that starts meanwhile may be
-    /// left out: better twice than never.
+    /// Records that a command starts at `now`. A broadcast signals the processes one after the other and may miss one
+    /// that is just starting; delivering a signal twice is better than never.
     fn command_starts(&mut self, now: Time) {
         self.from = now.after(TOGETHER);
     }
 
-    /// Whether the command has got this signal together with the guardian, which is asked once for each.
+    /// Returns whether the command got this signal in the broadcast that also reached the guardian. Consumes one
+    /// receipt.
     fn take(&mut self, signal: Signal, now: Time) -> bool {
         self.signals.retain(|(_, at)| *at >= self.from && now.since(*at) < TOGETHER);
         let found = self.signals.iter().position(|(number, _)| *number == signal.as_raw());
@@ -126,13 +127,13 @@ impl Heard {
 }
 
 impl Guardian {
-    /// Starts it. To be called while this process has no other threads.
+    /// Forks the guardian. Must be called while this process has no other threads.
     #[allow(unsafe_code)]
     pub(crate) fn start() -> io::Result<Self> {
         let (link, other) = UnixStream::pair()?;
         link.set_nonblocking(true)?;
         other.set_nonblocking(true)?;
-        // SAFETY: no other thread can hold a lock that the copy would wait for.
+        // SAFETY: there are no other threads, so the child cannot inherit a lock held by one.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
@@ -147,61 +148,62 @@ impl Guardian {
         }
     }
 
-    /// Has the command say itself, before it begins, that its group is to be watched: a tenure that is killed right
-    /// after the start could not any more.
+    /// Makes the command register its own process group before `exec`, so that it is guarded even if tenure is killed
+    /// right after starting it.
     #[allow(unsafe_code)]
     pub(crate) fn watch_from_the_start(&mut self, command: &mut Command, until: Time) {
         self.heard.command_starts(self.clock.now());
         let link = self.link.as_raw_fd();
         let watch = move || {
             let said = message(getpid().as_raw_nonzero().get(), until);
-            // SAFETY: the buffer is as long as it says; the socket is open, since the guardian outlives the command.
+            // SAFETY: pointer and length describe one live buffer; the socket is open, since the guardian outlives the
+            // command.
             let sent = unsafe { libc::send(link, said.as_ptr().cast(), said.len(), QUIETLY) };
             if sent == said.len() as isize { Ok(()) } else { Err(io::Error::last_os_error()) }
         };
-        // SAFETY: this runs between fork and exec of a process with other threads, where only calls that are safe in a
-        // signal handler are allowed. These are two bare system calls; neither they nor the error made from a number
-        // allocate or lock.
+        // SAFETY: this runs between fork and exec of a process with other threads, where only async-signal-safe calls
+        // are allowed. These are two bare system calls; neither they nor the error made from an errno allocate or lock.
         unsafe { command.pre_exec(watch) };
     }
 
-    /// The group is killed at `until`, unless something else is said before.
+    /// Sets the deadline: the guardian kills the group at `until`, unless a later message changes it.
     pub(crate) fn watch_until(&mut self, group: Pid, until: Time) {
         let same = |(of, at): (Pid, Time)| of == group && at.since(until) < SAME && until.since(at) < SAME;
         if !self.watched.is_some_and(same) {
-            // What could not be said is said at the next look.
+            // On failure the next call sends it again.
             self.watched =
                 self.say(message(group.as_raw_nonzero().get(), until)).is_ok().then_some((group, until));
         }
     }
 
-    /// Nothing is watched any more.
+    /// Clears the deadline: no group is watched any more.
     pub(crate) fn rest(&mut self) {
         self.watched = None;
         let _ = self.say(message(0, Time::MAX));
     }
 
-    /// It is not needed any more, and ends while tenure gives back what it holds.
+    /// Kills the guardian, which is no longer needed. It ends while the hold is being released.
     pub(crate) fn dismiss(&self) {
         if !self.ended {
             let _ = kill_process(self.pid, Signal::KILL);
         }
     }
 
-    /// One that has ended cannot be told. One that is stopped hears it when it goes on, unless it was told too much
-    /// meanwhile.
+    /// Sends a message. Fails if the guardian has ended. One that is stopped reads it once it continues, unless the
+    /// socket buffer is full.
     fn say(&self, message: Message) -> io::Result<()> {
         (&self.link).write_all(&message)
     }
 
-    /// Whether this child of tenure's, of which `wait` has told, is the guardian, and has ended.
+    /// Whether this child, as reported by `wait`, is the guardian and has ended.
     pub(crate) fn is_reaped(&mut self, child: Pid, status: WaitStatus) -> bool {
         let ended = child == self.pid && (status.exited() || status.signaled());
         self.ended |= ended;
         ended
     }
 
-    /// Whether a signal that tenure has just got was sent to the guardian too, and so to all of the service.
+    /// Whether a signal that tenure has just received was sent to the guardian too, and so to all processes of the
+    /// service.
     pub(crate) async fn got_too(&mut self, signal: Signal) -> bool {
         let now = self.clock.now();
         for _ in 0..STEPS {
@@ -219,7 +221,7 @@ impl Guardian {
 
 impl Drop for Guardian {
     fn drop(&mut self) {
-        // The end of a tenure that panics is its death: what it ran is not left alone.
+        // On a panic the guardian must see tenure die, and kill the command.
         if !self.ended && !std::thread::panicking() {
             self.dismiss();
             let _ = waitpid(Some(self.pid), WaitOptions::empty());
@@ -227,11 +229,11 @@ impl Drop for Guardian {
     }
 }
 
-/// The guardian itself.
+/// Main loop of the guardian process.
 fn watch(link: &UnixStream) -> ! {
     let _ = setsid();
     name_process();
-    // None of them ends it before its work is done.
+    // Signals must not end the guardian before the command is gone.
     let signals = SignalQueue::new(&PASSED_ON);
     let clock = Clock::boot();
     let mut watched: Option<(Pid, Time)> = None;
@@ -260,8 +262,8 @@ fn watch(link: &UnixStream) -> ! {
     }
 }
 
-/// Whether this process ends services. Others who send a signal to both processes of tenure, by their name say, do not
-/// mean the command.
+/// Whether this process manages services. Anyone else who signals both processes of tenure, by their name for example,
+/// does not signal the command.
 fn is_service_manager(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/comm"))
         .is_ok_and(|name| manages_services(pid, name.trim_end()))
@@ -271,7 +273,7 @@ fn manages_services(pid: u32, name: &str) -> bool {
     name.starts_with("systemd") || (pid == 1 && INITS.contains(&name))
 }
 
-/// Waits for something to be said, a signal, or until the time is over.
+/// Waits for a message, a signal, or the timeout.
 fn wait(link: &UnixStream, signals: &SignalQueue, left: Option<Duration>) {
     let time = left.map(|left| Timespec {
         tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
@@ -284,16 +286,16 @@ fn wait(link: &UnixStream, signals: &SignalQueue, left: Option<Duration>) {
 
 fn kill(watched: Option<(Pid, Time)>) {
     if let Some((group, _)) = watched {
-        // Whatever runs with rights that tenure does not have cannot be reached.
+        // Fails for processes that tenure lacks the permission to kill.
         let _ = kill_process_group(group, Signal::KILL);
     }
 }
 
-/// What `ps` and `top` call it.
+/// Sets the name shown by `ps` and `top`.
 #[allow(unsafe_code)]
 fn name_process() {
     #[cfg(target_os = "linux")]
-    // SAFETY: the name is a string that ends with a zero.
+    // SAFETY: the name is NUL-terminated.
     unsafe {
         libc::prctl(libc::PR_SET_NAME, c"tenure-guardian".as_ptr());
     }
@@ -322,19 +324,19 @@ mod tests {
         let mut heard = Heard::new();
         heard.signals.push((term, ms(0)));
         assert!(!heard.take(Signal::TERM, ms(1)), "there is no command");
-        // Sent to all there were, and then the command was started.
+        // Broadcast to the processes there were; the command starts right after.
         heard.signals.push((term, ms(2)));
         heard.command_starts(ms(3));
         assert!(!heard.take(Signal::TERM, ms(4)));
         heard.signals.push((term, ms(990)));
         assert!(!heard.take(Signal::TERM, ms(1010)), "it may have come while the command was forked");
-        // This one the command has got: once for each.
+        // The command got these; each receipt counts once.
         heard.signals.extend([(term, ms(5000)), (hup, ms(5000)), (term, ms(5001))]);
         assert!(heard.take(Signal::TERM, ms(5010)));
         assert!(heard.take(Signal::TERM, ms(5010)));
         assert!(!heard.take(Signal::TERM, ms(5010)));
         assert!(!heard.take(Signal::HUP, ms(6001)), "another one of its kind");
-        // The next command.
+        // A second command starts.
         heard.signals.push((term, ms(9000)));
         heard.command_starts(ms(9001));
         assert!(!heard.take(Signal::TERM, ms(9002)));
@@ -350,13 +352,13 @@ mod tests {
         }
     }
 
-    /// One whose other side is in the hands of the test.
+    /// A guardian whose peer socket is held by the test.
     fn guardian() -> (Guardian, UnixStream) {
         let (link, other) = UnixStream::pair().unwrap();
         link.set_nonblocking(true).unwrap();
         other.set_nonblocking(true).unwrap();
         let clock = Clock::boot();
-        // Ended, so that the drop ends nobody.
+        // Marked as ended, so that the drop kills no process.
         let guardian =
             Guardian { pid: getpid(), ended: true, link, clock, watched: None, heard: Heard::new() };
         (guardian, other)

@@ -1,4 +1,4 @@
-//! `tenure ls` and `tenure show`: what is in use, and by whom.
+//! `tenure ls` and `tenure show`: list names in use and their holders.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::report::Report;
 use crate::table::{Look, Table, coloured, paint};
 use crate::times::{ago, human, utc};
 
-/// The exit code of `ls`.
+/// Runs `ls` and returns its exit code.
 pub(crate) async fn ls(client: &Client, ls: &Ls, report: Report) -> Result<u8> {
     let mut found = client.list(ls.prefix.as_str(), ls.limit.saturating_add(1)).await?;
     let more = found.len() > ls.limit;
@@ -35,7 +35,7 @@ pub(crate) async fn ls(client: &Client, ls: &Ls, report: Report) -> Result<u8> {
     Ok(0)
 }
 
-/// The exit code of `show`: 0 in use, 1 not.
+/// Runs `show` and returns its exit code: 0 if the name is in use, 1 if not.
 pub(crate) async fn show(client: &Client, show: &Show, report: Report) -> Result<u8> {
     let found = client.show(&show.name).await?;
     let used = found.as_ref().is_some_and(is_used);
@@ -59,7 +59,7 @@ pub(crate) fn json(what: &impl serde::Serialize) -> String {
         .map_or_else(|e| format!("{{\"error\": {:?}}}\n", e.to_string()), |j| j + "\n")
 }
 
-/// A semaphore keeps its size when nobody holds any of it.
+/// Whether the name is in use. The stored size of a semaphore that nobody holds does not count.
 fn is_used(snapshot: &Snapshot) -> bool {
     !snapshot.holders.is_empty() || !snapshot.waiters.is_empty() || snapshot.count.is_some()
 }
@@ -71,7 +71,7 @@ fn list(found: &[Snapshot], liveness: Liveness) -> Table<6> {
     );
     for snapshot in found.iter().filter(|s| s.unread.is_none()) {
         let waiters = snapshot.waiters.len();
-        // The one that goes first.
+        // The hold that expires first.
         let first = snapshot.holders.iter().min_by_key(|h| h.left.unwrap_or(Duration::MAX));
         let note = snapshot.holders.iter().find_map(|h| h.note.as_deref());
         table.row([
@@ -86,7 +86,7 @@ fn list(found: &[Snapshot], liveness: Liveness) -> Table<6> {
     table
 }
 
-/// The cell of all holders.
+/// Text of the HOLDERS column.
 fn holders(snapshot: &Snapshot) -> String {
     if let Some(count) = snapshot.count {
         return format!("count {count}");
@@ -138,7 +138,7 @@ fn describe(snapshot: &Snapshot, liveness: Liveness, coloured: bool) -> String {
     text
 }
 
-/// How a holder shares, and how often it is inside.
+/// Describes the mode of a hold, and its permits or number of entries.
 pub(crate) fn how(holder: &Holder) -> String {
     match (holder.mode, holder.holds) {
         (Mode::Permits, 1) => ", 1 permit".into(),

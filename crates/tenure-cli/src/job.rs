@@ -1,4 +1,5 @@
-//! The command as a job: a process group of its own, its end, its stops, and its death with tenure's.
+//! The command as a job: runs it in a process group of its own, waits for its end, handles its stops, and makes it die
+//! when tenure dies.
 
 use std::future::pending;
 use std::io;
@@ -21,35 +22,35 @@ use crate::terminal::Terminal;
 pub(crate) struct Job<'a> {
     group: Pid,
     guardian: &'a mut Guardian,
-    /// The command itself; its process group may outlive it.
+    /// The command itself has not ended; its process group may outlive it.
     running: bool,
-    /// All that it started is to end with it: it was told to end, or was ended by a signal.
+    /// The whole process group is to end with the command: it was asked to end, or was killed by a signal.
     ending: bool,
     children: unix::Signal,
-    /// Ctrl-Z while tenure is in the foreground.
+    /// TSTP, as by Ctrl-Z while tenure is in the foreground.
     stops: Option<unix::Signal>,
     continues: unix::Signal,
     terminal: Option<Terminal>,
 }
 
-/// What happened to the command.
+/// A state change of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// It ended, and tenure is to end alike.
+    /// It ended, and tenure is to exit in the same way.
     Ended(Exit),
-    /// It was stopped from the terminal, as Ctrl-Z does.
+    /// The terminal stopped it, as by Ctrl-Z.
     Stopped,
-    /// Tenure was asked to stop, and passed that on.
+    /// Tenure got TSTP and sent it to the group.
     StopAsked,
-    /// The guardian has ended before it.
+    /// The guardian ended before the command.
     Unguarded,
 }
 
 impl<'a> Job<'a> {
-    /// Starts the command, which the guardian kills at `until` unless it is told otherwise. To be called on the main
-    /// thread: on Linux the death of the thread that calls this is what kills the command.
+    /// Starts the command, which the guardian kills at `until` unless the deadline is extended. Must be called on the
+    /// main thread: on Linux the command is killed when the thread that called this dies.
     pub(crate) fn spawn(mut command: Command, guardian: &'a mut Guardian, until: Time) -> io::Result<Self> {
-        // Before the start, or its end might be missed.
+        // Listen before the start, or an early exit might be missed.
         let children = listen(Signal::CHILD)?;
         let continues = listen(Signal::CONT)?;
         let stops = if is_ignored(Signal::TSTP) { None } else { Some(listen(Signal::TSTP)?) };
@@ -70,14 +71,18 @@ impl<'a> Job<'a> {
         Ok(job)
     }
 
-    /// What happens next to the command. Safe to drop and call again.
+    /// Waits for the next state change of the command.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe to drop and call again.
     pub(crate) async fn change(&mut self) -> Change {
         loop {
             if !self.running {
                 return pending().await;
             }
             if !self.ending && self.has_exited() {
-                // Before it is reaped: after that its number may be given to others, who are not to be killed.
+                // Before it is reaped: after that its PID may be reused by a process that must not be killed.
                 self.guardian.rest();
             }
             match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
@@ -87,7 +92,7 @@ impl<'a> Job<'a> {
                     }
                     continue;
                 }
-                // The guardian, or what has lost its parent and was given to the first process of a container.
+                // The guardian, or an orphan that was reparented to tenure as PID 1 of a container.
                 Ok(Some((child, status))) => {
                     if self.guardian.is_reaped(child, status) {
                         return Change::Unguarded;
@@ -95,7 +100,7 @@ impl<'a> Job<'a> {
                     continue;
                 }
                 Ok(None) => {}
-                // Not a child any more: nothing will ever be heard of it.
+                // Not a child any more, so its exit status is lost.
                 Err(_) => {
                     self.running = false;
                     return Change::Ended(Exit::code(u8::MAX));
@@ -116,7 +121,7 @@ impl<'a> Job<'a> {
         if let Some(signal) = status.stopping_signal() {
             let wants_terminal = signal == Signal::TTIN.as_raw() || signal == Signal::TTOU.as_raw();
             let from_terminal = wants_terminal || signal == Signal::TSTP.as_raw();
-            // One that was stopped in another way, by a debugger say, is left to whoever did it.
+            // A command stopped in another way, by a debugger for example, is left to whoever stopped it.
             let mirrored = self.terminal.is_some() && from_terminal;
             return (mirrored && !(wants_terminal && self.give_terminal())).then_some(Change::Stopped);
         }
@@ -125,7 +130,7 @@ impl<'a> Job<'a> {
             && !self.ending
         {
             self.take_along();
-            // A crash, or the kernel for want of memory: the others do not know of it.
+            // A crash, or the kernel out of memory: the rest of the group does not know yet.
             if !PASSED_ON.iter().any(|known| known.as_raw() == signal) {
                 self.send(Signal::TERM);
             }
@@ -134,32 +139,32 @@ impl<'a> Job<'a> {
         Some(Change::Ended(Exit::of_command(status, in_foreground)))
     }
 
-    /// Whether it has ended, and not by a signal.
+    /// Whether the command exited by itself, not by a signal.
     fn has_exited(&self) -> bool {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(self.group), look).is_ok_and(|status| status.is_some_and(|s| s.exited()))
     }
 
-    /// Whether what it started is to end with it.
+    /// Whether the rest of the process group is to end with the command.
     pub(crate) fn takes_along(&self) -> bool {
         self.ending
     }
 
     fn take_along(&mut self) {
         self.ending = true;
-        // Those that lose their parent become tenure's children: where nobody reaps them they would seem to live on.
+        // Orphans are reparented to tenure, which reaps them. As zombies they would keep the group alive.
         #[cfg(target_os = "linux")]
         let _ = rustix::process::set_child_subreaper(Some(getpid()));
     }
 
-    /// The guardian kills the group at `until`, should tenure not come to say more.
+    /// Sets the deadline at which the guardian kills the group, unless it is extended before.
     pub(crate) fn is_held_until(&mut self, until: Time) {
         if self.running || self.ending {
             self.guardian.watch_until(self.group, until);
         }
     }
 
-    /// Passes a signal on that was sent to tenure, unless whoever sent it has sent it to all.
+    /// Sends a signal that tenure received to the group, unless the sender broadcast it to all processes.
     pub(crate) async fn pass_on(&mut self, signal: Signal) {
         if means_end(signal) {
             self.take_along();
@@ -171,21 +176,21 @@ impl<'a> Job<'a> {
 
     /// Sends a signal to the whole group.
     pub(crate) fn send(&self, signal: Signal) {
-        // An empty group is no error: it may have just ended.
+        // The group may have just ended.
         let _ = kill_process_group(self.group, signal);
     }
 
-    /// Tells the command to end, and all that it started.
+    /// Sends TERM to the command and all that it started.
     pub(crate) fn end(&mut self) {
         self.take_along();
         self.send(Signal::TERM);
     }
 
-    /// Waits until nobody is left in the group. Call it after the command itself has ended.
+    /// Waits until the group is empty. Call it after the command itself has ended.
     pub(crate) async fn emptied(&self) {
         loop {
             while let Ok(Some(_)) = waitpgid(self.group, WaitOptions::NOHANG) {}
-            // The number cannot be given to another process while the group has members.
+            // The group id is not reused while the group has members.
             if test_kill_process_group(self.group).is_err() {
                 return;
             }
@@ -193,8 +198,8 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Stops tenure as the command is, and `all` of tenure's own group, so that the shell notices. Returns when tenure
-    /// is continued.
+    /// Stops tenure because the command is stopped, and `all` of tenure's own group, so that the shell notices. Returns
+    /// when tenure is continued.
     pub(crate) async fn stop_too(&mut self, all: bool) {
         if let Some(terminal) = &mut self.terminal {
             terminal.take_back();
@@ -202,11 +207,11 @@ impl<'a> Job<'a> {
         let _default = Disposition::default(Signal::TSTP);
         let _ =
             if all { kill_current_process_group(Signal::TSTP) } else { kill_process(getpid(), Signal::TSTP) };
-        // Where nobody could continue it the system does not stop it: then go on after a moment.
+        // The kernel does not stop an orphaned process group, which nobody could continue; then go on after a moment.
         let _ = tokio::time::timeout(Duration::from_millis(100), self.continues.recv()).await;
     }
 
-    /// Lets a stopped command go on.
+    /// Continues a stopped command.
     pub(crate) fn resume(&mut self) {
         if !(Terminal::is_ours_alone() && self.give_terminal()) {
             self.send(Signal::CONT);
@@ -216,7 +221,7 @@ impl<'a> Job<'a> {
     fn give_terminal(&mut self) -> bool {
         let given = self.terminal.as_mut().is_some_and(|t| t.give(self.group));
         if given {
-            // It may have asked for the terminal before, and been stopped for it.
+            // It may have been stopped for reading the terminal in the background.
             self.send(Signal::CONT);
         }
         given
@@ -225,14 +230,14 @@ impl<'a> Job<'a> {
 
 impl Drop for Job<'_> {
     fn drop(&mut self) {
-        // The end of a tenure that panics is its death: what it ran is not left alone.
+        // On a panic the guardian must see tenure die, and kill the command.
         if !std::thread::panicking() {
             self.guardian.rest();
         }
     }
 }
 
-/// Reaps what has lost its parent and was given to tenure, which is the first process of a container. Never returns.
+/// Reaps orphans that were reparented to tenure as PID 1 of a container. Never returns.
 pub(crate) async fn reap_orphans(guardian: &mut Guardian) {
     let Ok(mut children) = listen(Signal::CHILD) else { return pending().await };
     loop {
@@ -257,18 +262,17 @@ async fn heard(signal: &mut Option<unix::Signal>) {
 fn die_with_parent(command: &mut Command) {
     use rustix::process::{getppid, set_parent_process_death_signal};
     let parent = Some(getpid());
-    // SAFETY: this runs between fork and exec of a process with other threads, where only calls that are safe in a
-    // signal handler are allowed. These are three bare system calls; neither they nor the error made from a number
-    // allocate or lock.
+    // SAFETY: this runs between fork and exec of a process with other threads, where only async-signal-safe calls are
+    // allowed. These are three bare system calls; neither they nor the error made from an errno allocate or lock.
     unsafe {
         command.pre_exec(move || {
             set_parent_process_death_signal(Some(Signal::KILL))?;
-            // A parent that died before the line above sends no signal.
+            // If the parent died before the call above, no signal is sent.
             if getppid() == parent { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
         });
     }
 }
 
-/// There is no such thing here: what is left to the guardian is done a moment later.
+/// Not available on this platform: the guardian kills the command a moment later instead.
 #[cfg(not(target_os = "linux"))]
 fn die_with_parent(_: &mut Command) {}

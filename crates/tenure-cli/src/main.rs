@@ -1,7 +1,7 @@
 //! The `tenure` command: run commands under distributed locks, and see who holds what.
 //!
-//! Everything runs on the main thread, which lives as long as the process: the command that is run dies with the
-//! thread that started it.
+//! Everything runs on the main thread, because the command is killed when the thread that started it ends, and the main
+//! thread lives as long as the process.
 
 mod args;
 mod config;
@@ -39,11 +39,11 @@ use crate::report::Report;
 use crate::signals::Signals;
 use crate::wait::Retries;
 
-/// Wrong usage, address or option.
+/// Exit code for wrong usage, URL or option.
 const USAGE: u8 = 2;
-/// The store cannot be reached, unless `--unavailable-code` says otherwise.
+/// Exit code for a store that cannot be reached, unless `--unavailable-code` overrides it.
 const UNAVAILABLE: u8 = 69;
-/// The command cannot be run.
+/// Exit code for a command that cannot be run.
 const CANNOT_RUN: u8 = 126;
 
 fn main() {
@@ -56,7 +56,7 @@ fn main() {
     run(&cli, report).now()
 }
 
-/// Ends with what is wrong about the command line, said as JSON where the rest would be.
+/// Reports a wrong command line, as JSON if `--json` was given, and exits.
 fn refuse(error: &clap::Error) -> ! {
     let json = std::env::args_os().take_while(|arg| arg != "--").any(|arg| arg == "--json");
     if !json || !error.use_stderr() {
@@ -67,7 +67,7 @@ fn refuse(error: &clap::Error) -> ! {
 }
 
 fn run(cli: &Cli, report: Report) -> Exit {
-    // Before there are other threads, which would not be copied with the process.
+    // Forks, so it must come before any other thread is started.
     let mut guardian = match cli.command {
         Command::Run(_) | Command::Elect(_) => match Guardian::start() {
             Ok(guardian) => Some(guardian),
@@ -81,7 +81,7 @@ fn run(cli: &Cli, report: Report) -> Exit {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
             let exit = runtime.block_on(dispatch(cli, guardian.as_mut(), report));
-            // Nothing that is still under way is worth waiting for.
+            // Do not wait for tasks that are still running.
             runtime.shutdown_background();
             exit
         }
@@ -130,7 +130,7 @@ async fn dispatch(cli: &Cli, guardian: Option<&mut Guardian>, report: Report) ->
     })
 }
 
-/// Commands that ask the store and end, and leave nothing of theirs with it.
+/// Runs a command that only queries the store, or releases a hold, and ends.
 async fn ask(client: &Client, command: &Command, report: Report) -> Result<u8> {
     let answered = match command {
         Command::Ls(ls) => inspect::ls(client, ls, report).await,
@@ -142,13 +142,13 @@ async fn ask(client: &Client, command: &Command, report: Report) -> Result<u8> {
             unreachable!("these do not only ask")
         }
     };
-    // Nothing is held that could be left.
+    // Nothing is held, so a failed close leaves nothing behind.
     let _ = client.close().await;
     answered
 }
 
-/// Does `work`, which runs a command, with a client. From the first on signals are heeded and orphans reaped, which the
-/// first process of a container has to do itself.
+/// Runs `work` with a connected client. While connecting it already handles signals and reaps orphans, as PID 1 of a
+/// container must.
 async fn guarded(
     cli: &Cli,
     report: Report,
@@ -174,7 +174,7 @@ fn complete(completions: &Completions) -> Result<u8> {
     Ok(0)
 }
 
-/// Until `until` a store that cannot be reached is tried again.
+/// Connects to the store; retries until `until` if one is given.
 async fn connect(global: &Global, report: Report, until: Option<Instant>) -> Result<Client> {
     let config = global.config()?;
     let (mut retries, mut told) = (Retries::new(until), false);

@@ -1,4 +1,4 @@
-//! Commands inside commands: what the tenures around this one hold, so that none of them waits for itself.
+//! Nested commands: reads the holds of the tenure processes around this one, so that none of them waits for itself.
 
 use std::future::pending;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use tokio::time::sleep;
 
 use crate::people::{place, printable};
 
-/// How long a store that does not answer is left alone.
+/// Pause between attempts while the store does not answer.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The holds that a command runs under, outermost first, with spaces between them: the id of each, and `TOKEN@NAME` for
-/// one under a token, which other names may be held under as well.
+/// The holds that a command runs under, outermost first, separated by spaces: the id of each, and also `TOKEN@NAME` if
+/// it has a token, since one token may be used for several names.
 pub(crate) const HOLDS: &str = "TENURE_HOLDS";
 
 fn holds() -> String {
     std::env::var(HOLDS).unwrap_or_default()
 }
 
-/// What a command runs under that this process starts while it has one more.
+/// Returns [`HOLDS`] for a command that this process starts under the hold `own`.
 pub(crate) fn holds_with(own: HoldId, name: &str, token: Option<&str>) -> String {
     let own = match token {
         Some(token) => format!("{own} {}", under_token(token, name)),
@@ -33,25 +33,25 @@ fn under_token(token: &str, name: &str) -> String {
     format!("{}@{}", encoded(token), encoded(name))
 }
 
-/// With a percent sign for what would end a word, or a part of it.
+/// Percent-encodes the separators and all that is not printable ASCII.
 fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'%' && byte != b'@';
     text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }
 
-/// Whether a holder of this name is one of these.
+/// Whether a holder of this name is one of the outer holds.
 fn is_among(outer: &str, holder: &str, name: &str) -> bool {
     let token = under_token(holder, name);
     outer.split(' ').any(|hold| hold == holder || hold == token)
 }
 
-/// Refuses to wait for a name that a tenure around this one holds: that one waits for this one to end.
+/// Refuses to wait for a name that an outer tenure holds: it waits for this one to end, so neither would go on.
 pub(crate) async fn refuse_own(client: &Client, name: &str, permits: u32) -> Result<()> {
-    // A look that fails is no reason to give up: waiting finds out what is wrong with the store.
+    // Ignore errors here: the wait that follows reports what is wrong with the store.
     look(client, name, permits).await.unwrap_or(Ok(()))
 }
 
-/// The same while a store is waited for that does not answer yet. Returns only to refuse.
+/// Does what [`refuse_own`] does while the store does not answer yet: retries, and returns only to refuse.
 pub(crate) async fn refused_later(client: &Client, name: &str, permits: u32) -> Error {
     loop {
         match look(client, name, permits).await {
@@ -62,7 +62,7 @@ pub(crate) async fn refused_later(client: &Client, name: &str, permits: u32) -> 
     }
 }
 
-/// What there is to say against waiting, where the store can be asked.
+/// Returns the refusal as the inner result; the outer one is an error of the store.
 async fn look(client: &Client, name: &str, permits: u32) -> Result<Result<()>> {
     let outer = holds();
     if outer.is_empty() {

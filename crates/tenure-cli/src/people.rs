@@ -1,11 +1,11 @@
-//! Holders and waiters in words.
+//! Formats holders and waiters for output.
 
 use tenure::backend::Liveness;
 use tenure::{Holder, Waiter};
 
 use crate::times::{ago, human, utc};
 
-/// Where a holder is: `host:pid`, or `foreign` and the words of another library.
+/// Where a holder runs: `host:pid`, or `foreign` and the id that another library wrote.
 pub(crate) fn place(holder: &Holder) -> String {
     let Holder { host, pid, id, foreign, .. } = holder;
     place_of(host.as_deref(), *pid, id, *foreign)
@@ -26,7 +26,7 @@ fn place_of(host: Option<&str>, pid: Option<u32>, id: &str, foreign: bool) -> St
     }
 }
 
-/// Of `<uuid>:<thread>` what people can tell apart; anything else as it is.
+/// Shortens an id of the form `<uuid>:<thread>`; returns anything else unchanged.
 pub(crate) fn short(id: &str) -> String {
     match id.split_once('-').zip(id.split_once(':')) {
         Some(((first, _), (uuid, thread))) if uuid.len() == 36 => {
@@ -36,7 +36,7 @@ pub(crate) fn short(id: &str) -> String {
     }
 }
 
-/// When a hold ends unless it is renewed, for a cell.
+/// When a hold ends unless it is renewed, as text for a table cell.
 pub(crate) fn end(holder: &Holder, liveness: Liveness) -> String {
     match (holder.left, liveness) {
         (Some(left), _) => human(left),
@@ -45,7 +45,7 @@ pub(crate) fn end(holder: &Holder, liveness: Liveness) -> String {
     }
 }
 
-/// The same in a sentence.
+/// When a hold ends unless it is renewed, as part of a sentence.
 pub(crate) fn ends(holder: &Holder, liveness: Liveness) -> String {
     match (holder.left, liveness) {
         (Some(left), _) => format!("{} left unless renewed", human(left)),
@@ -54,14 +54,15 @@ pub(crate) fn ends(holder: &Holder, liveness: Liveness) -> String {
     }
 }
 
-/// Who holds, for one line: `web-1:4242 since 2026-11-15 21:40:03 UTC (nightly import) and 2 others`.
+/// Holders on one line: `web-1:4242 since 2026-11-15 21:40:03 UTC (nightly import) and 2 others`.
 pub(crate) fn holders(holders: &[Holder]) -> String {
     let Some(first) = holders.first() else { return "nobody".into() };
     let since = first.since.map(|t| format!(" since {}", utc(t))).unwrap_or_default();
     format!("{}{since}{}{}", holder(first), note(first), others(holders))
 }
 
-/// The same with what changes while one looks at it: `web-1:4242 for 3 s, 27 s left (nightly import)`.
+/// Holders on one line, with times that change: `web-1:4242 since 2026-11-15 21:40:03 UTC (3 s), 27 s left (nightly
+/// import)`.
 pub(crate) fn holders_now(holders: &[Holder]) -> String {
     let Some(first) = holders.first() else { return "nobody".into() };
     let since = first.since.map(|t| format!(" since {} ({})", utc(t), human(ago(t)))).unwrap_or_default();
@@ -69,7 +70,7 @@ pub(crate) fn holders_now(holders: &[Holder]) -> String {
     format!("{}{since}{left}{}{}", holder(first), note(first), others(holders))
 }
 
-/// In a sentence.
+/// Names a holder within a sentence.
 pub(crate) fn holder(holder: &Holder) -> String {
     if holder.foreign { format!("another library ({})", short(&holder.id)) } else { place(holder) }
 }
@@ -86,7 +87,7 @@ fn others(holders: &[Holder]) -> String {
     }
 }
 
-/// What others wrote, without what would command the terminal.
+/// Replaces control characters, so that text from the store cannot control the terminal.
 pub(crate) fn printable(text: &str) -> String {
     let harmless = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     text.chars().map(harmless).collect()

@@ -1,4 +1,4 @@
-//! `tenure release`: take a name from whoever holds it, by force, or give it back by the token under which it is held.
+//! `tenure release`: takes a name from its holders by force, or releases it by its token.
 
 use std::io::{self, IsTerminal, Write, stderr, stdin};
 
@@ -12,14 +12,14 @@ use crate::output;
 use crate::people::{self, holders_now, printable};
 use crate::report::Report;
 
-/// What was released, for programs.
+/// Result of a forced release, as printed with `--json`.
 #[derive(Serialize)]
 struct Released<'a> {
     name: &'a Name,
     released: &'a [Holder],
 }
 
-/// The exit code: 0 released, 1 nobody held it or the answer was no.
+/// Releases the name and returns the exit code: 0 if released, 1 if nobody held it or the user declined.
 pub(crate) async fn release(client: &Client, release: &Release, report: Report) -> Result<u8> {
     let name = Name::new(&release.name)?;
     if let Some(token) = &release.token {
@@ -63,7 +63,7 @@ pub(crate) async fn release(client: &Client, release: &Release, report: Report) 
     Ok(0)
 }
 
-/// What was released by its token, for programs.
+/// Result of a release by token, as printed with `--json`.
 #[derive(Serialize)]
 struct ByToken<'a> {
     name: &'a Name,
@@ -71,7 +71,7 @@ struct ByToken<'a> {
     released: bool,
 }
 
-/// As its holder does. What is held under another token is not touched.
+/// Releases the hold under this token, as its holder would. A hold under another token is not touched.
 async fn by_token(client: &Client, name: &Name, token: &str, report: Report) -> Result<u8> {
     let released = client.lock(name.as_str()).release_by(token).await?;
     if report.json {
@@ -103,7 +103,7 @@ fn confirm(snapshot: &Snapshot) -> io::Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Takes it from those who were shown, and from nobody who came in since. Those who had it until now.
+/// Releases the holds that were shown to the user, not newer ones. Returns those that were still held.
 async fn take(client: &Client, snapshot: &Snapshot) -> Result<Vec<Holder>> {
     let mut released = Vec::new();
     for holder in &snapshot.holders {
@@ -114,7 +114,7 @@ async fn take(client: &Client, snapshot: &Snapshot) -> Result<Vec<Holder>> {
     Ok(released)
 }
 
-/// What it is held as: stores keep each kind in its own way.
+/// The kind of lock that the holder has: stores keep each kind in a layout of its own.
 fn held_as(client: &Client, snapshot: &Snapshot, holder: &Holder) -> Lock {
     let name = snapshot.name.as_str();
     match (snapshot.family, holder.mode) {

@@ -1,4 +1,5 @@
-//! What `tenure` says on standard error: words for people or JSON for programs. Standard output belongs to the command.
+//! Messages of `tenure` on standard error: text for people or JSON for programs. Standard output belongs to the
+//! command.
 
 use std::io::{IsTerminal, Write, stderr};
 
@@ -8,7 +9,7 @@ use tenure::{Fence, HoldId, Holder};
 use crate::people::{self, printable};
 use crate::times::human;
 
-/// Something that happened to a `run`.
+/// An event of a `run`.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Event<'a> {
@@ -22,12 +23,12 @@ pub(crate) enum Event<'a> {
 }
 
 impl Event<'_> {
-    /// Not kept back by `--quiet`.
+    /// Whether it is reported despite `--quiet`.
     fn is_trouble(&self) -> bool {
         matches!(self, Self::Lost { .. } | Self::Warning { .. } | Self::Error { .. })
     }
 
-    /// In words; `None` where it goes without saying.
+    /// The message as text; `None` if the event is reported in JSON only.
     fn words(&self) -> Option<String> {
         Some(match self {
             Self::Acquired { .. } | Self::Released { .. } => return None,
@@ -52,7 +53,7 @@ impl Event<'_> {
     }
 }
 
-/// How to say it.
+/// Output format and verbosity.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Report {
     pub(crate) json: bool,
@@ -60,7 +61,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Whether somebody watches standard error.
+    /// Whether to show live progress: standard error is a terminal, without `--json` and `--quiet`.
     pub(crate) fn is_watched(self) -> bool {
         !self.json && !self.quiet && stderr().is_terminal()
     }
@@ -69,7 +70,8 @@ impl Report {
         if self.quiet && !event.is_trouble() {
             return;
         }
-        // One write per line, so that lines of several processes do not mix. If nobody listens, nothing is lost.
+        // One write per line, so that lines of several processes do not mix. Errors are ignored: nobody reads the
+        // message.
         let line = if self.json {
             serde_json::to_string(event).ok().map(|json| json + "\n")
         } else {
@@ -89,7 +91,7 @@ impl Report {
     }
 }
 
-/// A line on the terminal that is written anew, and is gone when this is dropped.
+/// A status line on the terminal that is redrawn in place, and erased on drop.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     drawn: bool,
@@ -97,7 +99,7 @@ pub(crate) struct Line {
 
 impl Line {
     pub(crate) fn draw(&mut self, words: &str) {
-        // Some terminals do not know how wide they are.
+        // Some terminals report a width of 0.
         let width = rustix::termios::tcgetwinsize(stderr()).map_or(0, |size| usize::from(size.ws_col));
         let text = fit(&format!("tenure: {words}"), if width == 0 { 80 } else { width });
         let _ = stderr().write_all(format!("\r{text}\x1b[K").as_bytes());
@@ -113,7 +115,7 @@ impl Drop for Line {
     }
 }
 
-/// Cut to leave one column free: a full line would wrap, and a wrapped one cannot be written anew.
+/// Truncates the text to leave one column free: a full line would wrap, and could not be redrawn in place.
 pub(crate) fn fit(text: &str, width: usize) -> String {
     if text.chars().count() < width {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! `tenure run`: hold a name, run a command, end it before the hold does, pass its code on.
+//! `tenure run`: acquires a name, runs a command, ends it before the hold does, and exits with its code.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::signals::Signals;
 use crate::wait::{self, Got};
 use crate::work::{End, Work, release};
 
-/// How tenure ends. `--wait` ends at `until`.
+/// Runs the command under the hold; returns how tenure is to exit. `--wait` ends at `until`.
 pub(crate) async fn run(
     client: &Client,
     run: &Run,
@@ -29,7 +29,7 @@ pub(crate) async fn run(
     let exit = match got {
         Ok(Got::Held(guard)) => Ok(held(client, run, guard, guardian, report, signals).await),
         Ok(Got::Busy) => Ok(Exit::code(run.busy_code)),
-        // A quorum that was tried as often as its address says: others were in the way each time.
+        // The quorum was tried `tries=` times and was contended each time.
         Err(error @ Error::GaveUp { .. }) => {
             report.error(error);
             Ok(Exit::code(run.busy_code))
@@ -41,9 +41,9 @@ pub(crate) async fn run(
     exit
 }
 
-/// Waits until what is held is given back.
+/// Closes the client, which waits for pending releases.
 pub(crate) async fn close(client: &Client, report: Report, signals: &mut Signals) {
-    // Whoever sends another signal does not want to wait for the store either.
+    // A further signal ends the wait for the store.
     tokio::select! {
         closed = client.close() => if let Err(error) = closed {
             report.warn(error);

@@ -1,5 +1,5 @@
-//! The whole terminal for one command: keys come one by one, on a page of its own. All is as it was when this is
-//! dropped, and before a panic says why.
+//! Full-screen mode of the terminal: alternate screen, unbuffered keys, no echo. Restored on drop, and on a panic
+//! before its message is printed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Read, Write, stdout};
@@ -8,11 +8,11 @@ use std::sync::{Mutex, Once};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use tokio::sync::mpsc;
 
-/// Another page, without a cursor.
+/// Switches to the alternate screen and hides the cursor.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
-/// What is to be put back, for whoever comes first: the drop or a panic.
+/// The terminal state to restore, taken by the drop or the panic hook, whichever runs first.
 static BEFORE: Mutex<Option<(File, Termios)>> = Mutex::new(None);
 
 #[derive(Debug)]
@@ -20,14 +20,14 @@ pub(crate) struct Screen {
     tty: File,
 }
 
-/// The terminal to draw on, if people look at it.
+/// Opens the terminal to draw on, if standard output is one.
 pub(crate) fn terminal() -> Option<File> {
     let tty = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
     stdout().is_terminal().then_some(tty)
 }
 
 impl Screen {
-    /// Takes the terminal over. There is one at a time.
+    /// Enters full-screen mode. Only one `Screen` may exist at a time.
     pub(crate) fn enter(tty: &File) -> io::Result<Self> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
@@ -38,7 +38,7 @@ impl Screen {
             }));
         });
         let modes = tcgetattr(tty)?;
-        // Signals by Ctrl-C and Ctrl-Z stay, and so does what a new line does.
+        // Keep ISIG for Ctrl-C and Ctrl-Z, and the output modes for line breaks.
         let mut ours = modes.clone();
         ours.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
         let screen = Self { tty: tty.try_clone()? };
@@ -48,7 +48,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Columns and lines. Some terminals do not know.
+    /// Columns and lines; 80 x 24 if the terminal does not report a size.
     pub(crate) fn size(&self) -> (usize, usize) {
         match tcgetwinsize(&self.tty) {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
@@ -56,7 +56,7 @@ impl Screen {
         }
     }
 
-    /// Draws these lines over what is there, in one write.
+    /// Redraws the screen with these lines, in one write.
     pub(crate) fn draw(&self, lines: &[String]) -> io::Result<()> {
         let lines: Vec<String> = lines.iter().map(|line| format!("{line}\x1b[K")).collect();
         (&self.tty).write_all(format!("\x1b[H{}\x1b[J", lines.join("\n")).as_bytes())
@@ -75,13 +75,13 @@ fn before() -> std::sync::MutexGuard<'static, Option<(File, Termios)>> {
 
 fn restore() {
     if let Some((mut tty, modes)) = before().take() {
-        // Nothing can be done about a terminal that is gone.
+        // Ignore errors: the terminal may be gone.
         let _ = tty.write_all(LEAVE.as_bytes());
         let _ = tcsetattr(&tty, OptionalActions::Now, &modes);
     }
 }
 
-/// The keys that are pressed, until the terminal is gone. A thread waits for them: it ends with the process.
+/// Reads keys on a thread of its own until the terminal is closed. The thread ends with the process.
 pub(crate) fn keys(mut tty: File) -> mpsc::UnboundedReceiver<u8> {
     let (pressed, keys) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-    /// One test, since there is one screen at a time.
+    /// One test, since only one screen may exist at a time.
     #[test]
     fn the_terminal_is_as_it_was_after_the_drop_and_after_a_panic() {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
@@ -125,7 +125,7 @@ mod tests {
 
         let screen = Screen::enter(&tty).unwrap();
         assert_eq!(written(), ENTER);
-        // On another thread, so that only the hook can have restored it: the screen lives on.
+        // Panic on another thread, so that only the hook can have restored the terminal: `screen` is not dropped yet.
         std::thread::spawn(|| panic!("to be seen on the page that was there before")).join().unwrap_err();
         assert!(echoes());
         assert_eq!(written(), LEAVE);

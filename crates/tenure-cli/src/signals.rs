@@ -1,4 +1,4 @@
-//! Signals that tenure passes on to the command, or that end its waiting.
+//! Signals that tenure forwards to the command, or that end its wait.
 
 use std::future::poll_fn;
 use std::io;
@@ -8,23 +8,27 @@ use std::task::{Context, Poll, Waker};
 use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
-/// What is passed on.
+/// The signals that are forwarded.
 pub(crate) const PASSED_ON: [Signal; 6] =
     [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
 
-/// The signals sent to tenure, from the moment this is made.
+/// Streams of the signals sent to tenure since this was created.
 #[derive(Debug)]
 pub(crate) struct Signals(Vec<(Signal, unix::Signal)>);
 
 impl Signals {
     pub(crate) fn listen() -> io::Result<Self> {
-        // What was ignored when tenure started, by nohup or by a shell for its background jobs, stays ignored: a
-        // handler would make the command die of it.
+        // A signal that was ignored when tenure started, by nohup or by a shell for background jobs, stays ignored: if
+        // handled here, `exec` would reset it to the default, and the command would die of it.
         let wanted = PASSED_ON.into_iter().filter(|s| !is_ignored(*s));
         wanted.map(|s| Ok((s, listen(s)?))).collect::<io::Result<_>>().map(Self)
     }
 
-    /// The next one. Safe to drop and call again.
+    /// Waits for the next signal.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe to drop and call again.
     pub(crate) async fn next(&mut self) -> Signal {
         poll_fn(|cx| {
             for (signal, stream) in &mut self.0 {
@@ -37,9 +41,9 @@ impl Signals {
         .await
     }
 
-    /// Forgets those that have come so far.
+    /// Discards the signals received so far.
     pub(crate) async fn forget(&mut self) {
-        // One that the handler has seen is here only once the runtime has looked.
+        // The runtime must run once to turn signals seen by the handler into readiness.
         tokio::task::yield_now().await;
         let mut nobody = Context::from_waker(Waker::noop());
         for (_, stream) in &mut self.0 {
@@ -47,7 +51,7 @@ impl Signals {
         }
     }
 
-    /// The next one that means "go away".
+    /// Waits for the next signal that asks tenure to end.
     pub(crate) async fn next_end(&mut self) -> Signal {
         loop {
             let signal = self.next().await;
@@ -58,7 +62,7 @@ impl Signals {
     }
 }
 
-/// Whether it means "go away".
+/// Whether the signal asks the process to end.
 pub(crate) fn means_end(signal: Signal) -> bool {
     signal != Signal::USR1 && signal != Signal::USR2
 }
@@ -71,7 +75,7 @@ pub(crate) fn listen(signal: Signal) -> io::Result<unix::Signal> {
 #[allow(unsafe_code)]
 pub(crate) fn is_ignored(signal: Signal) -> bool {
     let mut now = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: with no new action this only writes the present one to `now`, which is all zeroes if the call fails,
+    // SAFETY: without a new action this only writes the current one to `now`, which stays all zeroes if the call fails,
     // and zeroes are a valid `sigaction`.
     let now = unsafe {
         libc::sigaction(signal.as_raw(), std::ptr::null(), now.as_mut_ptr());
@@ -80,7 +84,7 @@ pub(crate) fn is_ignored(signal: Signal) -> bool {
     now.sa_sigaction == libc::SIG_IGN
 }
 
-/// Another disposition of a signal, until it is dropped.
+/// Changes the disposition of a signal; the drop restores it.
 pub(crate) struct Disposition {
     signal: Signal,
     before: libc::sigaction,
@@ -113,20 +117,20 @@ impl Disposition {
 impl Drop for Disposition {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
-        // SAFETY: `before` is what was in force.
+        // SAFETY: `before` is the action that `sigaction` returned.
         unsafe { libc::sigaction(self.signal.as_raw(), &raw const self.before, std::ptr::null_mut()) };
     }
 }
 
-/// Signals of a process without other threads, to be taken one by one instead of being acted upon. All others are
-/// blocked as well, but those that cannot be.
+/// Queues signals of a single-threaded process instead of delivering them. Blocks all other signals too, except those
+/// that cannot be blocked.
 pub(crate) struct SignalQueue(Option<OwnedFd>);
 
 impl SignalQueue {
     #[allow(unsafe_code)]
     pub(crate) fn new(wanted: &[Signal]) -> Self {
-        // SAFETY: both sets are made by the calls that are for it before they are used; a descriptor that was just
-        // made belongs to nobody else.
+        // SAFETY: both sets are initialized by `sigfillset` and `sigemptyset` before use; a new descriptor has no other
+        // owner.
         unsafe {
             let mut all = std::mem::zeroed::<libc::sigset_t>();
             libc::sigfillset(&raw mut all);
@@ -138,22 +142,22 @@ impl SignalQueue {
             }
             #[cfg(target_os = "linux")]
             let fd = libc::signalfd(-1, &raw const taken, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
-            // Elsewhere they are blocked, and never taken.
+            // On other platforms signals are blocked but never read.
             #[cfg(not(target_os = "linux"))]
             let fd = -1;
             Self((fd >= 0).then(|| OwnedFd::from_raw_fd(fd)))
         }
     }
 
-    /// Readable when there is one.
+    /// Readable when a signal is pending.
     pub(crate) fn fd(&self) -> Option<&OwnedFd> {
         self.0.as_ref()
     }
 
-    /// The number of the next one and the process that sent it, if there is one.
+    /// Returns the number and the sender's PID of the next pending signal, if any.
     pub(crate) fn take(&self) -> Option<(i32, u32)> {
-        /// The size of what is read at once: four numbers of four bytes, of which the first is the signal and the
-        /// last its sender, and more.
+        /// Size of `signalfd_siginfo`. It begins with four 32-bit numbers: the first is the signal, the fourth the
+        /// sender.
         const SIZE: usize = 128;
         let mut taken = [0_u8; SIZE];
         let n = rustix::io::read(self.fd()?, &mut taken).ok()?;

@@ -1,19 +1,19 @@
-//! Tables and colours for people. Colours only where they are wanted.
+//! Tables and colours for the terminal.
 
 use std::io::{self, IsTerminal, Write, stdout};
 
-/// Whether to colour what goes to standard output: <https://no-color.org>.
+/// Whether to colour standard output; respects <https://no-color.org>.
 pub(crate) fn coloured() -> bool {
     stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }
 
-/// How wide the terminal is that standard output goes to, if it is one. Some do not know.
+/// Width of the terminal on standard output, if it is one; 80 if the terminal does not report it.
 pub(crate) fn width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stdout()).ok()?;
     Some(if size.ws_col == 0 { 80 } else { usize::from(size.ws_col) })
 }
 
-/// How a text looks.
+/// Text style.
 #[derive(Clone, Copy)]
 pub(crate) enum Look {
     Plain,
@@ -37,7 +37,7 @@ pub(crate) fn paint(text: &str, look: Look, coloured: bool) -> String {
     format!("\x1b[{code}m{text}\x1b[0m")
 }
 
-/// Columns under their headings, each as wide as its widest cell.
+/// A table whose columns are as wide as their widest cell.
 pub(crate) struct Table<const N: usize> {
     heads: [&'static str; N],
     looks: [Look; N],
@@ -82,7 +82,7 @@ impl<const N: usize> Table<N> {
     }
 }
 
-/// Writes to standard output. A reader that went away, such as `head`, is no error.
+/// Writes to standard output. A closed pipe, as by `head`, is no error.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

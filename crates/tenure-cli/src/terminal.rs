@@ -1,5 +1,5 @@
-//! The controlling terminal: which process group may read it. A command in a group of its own is a background job to
-//! the terminal, so it is made the foreground group, and tenure's own group is put back afterwards.
+//! The controlling terminal and its foreground process group. A command in a group of its own would be a background job
+//! to the terminal, so its group is put in the foreground, and tenure's own group is restored afterwards.
 
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, stdin, stdout};
@@ -22,18 +22,18 @@ impl Terminal {
         Some(Self { tty, own: getpgrp(), given: None })
     }
 
-    /// Whether a command has the terminal to itself. If not, as in `tenure run … | less`, others of tenure's group may
-    /// be reading it, and the command gets it only once it asks.
+    /// Whether the command may have the terminal at once. If not, as in `tenure run … | less`, others of tenure's group
+    /// may be reading it, and the command gets it only when it tries to read or write it.
     pub(crate) fn is_ours_alone() -> bool {
         stdin().is_terminal() && stdout().is_terminal()
     }
 
-    /// Whether another group has it from tenure.
+    /// Whether the terminal was given to another group.
     pub(crate) fn is_given(&self) -> bool {
         self.given.is_some()
     }
 
-    /// Makes `group` the foreground group, if tenure's own is now.
+    /// Puts `group` in the foreground, if tenure's own group is there now. Returns whether it did.
     pub(crate) fn give(&mut self, group: Pid) -> bool {
         let given = tcgetpgrp(&self.tty) == Ok(self.own) && tcsetpgrp(&self.tty, group).is_ok();
         if given {
@@ -42,13 +42,13 @@ impl Terminal {
         given
     }
 
-    /// Makes tenure's own group the foreground group again, unless somebody else took the terminal meanwhile.
+    /// Puts tenure's own group back in the foreground, unless another group took the terminal meanwhile.
     pub(crate) fn take_back(&mut self) {
         let Some(group) = self.given.take() else { return };
         if tcgetpgrp(&self.tty).is_ok_and(|now| now != group) {
             return;
         }
-        // From the background this stops the caller, unless it ignores that.
+        // A background process that calls `tcsetpgrp` is stopped by TTOU unless it ignores that signal.
         let _ignored = Disposition::ignored(Signal::TTOU);
         let _ = tcsetpgrp(&self.tty, self.own);
     }

@@ -1,8 +1,8 @@
-//! Times as people write them: `3 min 5 s`, `2026-11-15 21:40:03 UTC`.
+//! Formats times: `3 min 5 s`, `2026-11-15 21:40:03 UTC`.
 
 use std::time::Duration;
 
-/// The two largest units that are not zero.
+/// Formats a duration with its two largest units that are not zero.
 pub(crate) fn human(d: Duration) -> String {
     let s = d.as_secs();
     let two = |a: u64, a_unit: &str, b: u64, b_unit: &str| {
@@ -17,12 +17,12 @@ pub(crate) fn human(d: Duration) -> String {
     }
 }
 
-/// How long ago `micros` since 1970 was; a clock that runs ahead makes it now.
+/// Time since `micros` after 1970; zero if that is in the future, as with clock skew.
 pub(crate) fn ago(micros: u64) -> Duration {
     Duration::from_micros(tenure::backend::wall_micros().saturating_sub(micros))
 }
 
-/// Date and time of `micros` since 1970.
+/// Formats `micros` since 1970 as date and time in UTC.
 pub(crate) fn utc(micros: u64) -> String {
     let seconds = micros / 1_000_000;
     let (year, month, day) = civil(seconds / 86_400);
@@ -30,7 +30,7 @@ pub(crate) fn utc(micros: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {h:02}:{m:02}:{s:02} UTC")
 }
 
-/// The date of a day since 1970. Years begin in March here, so that the leap day is the last of its year.
+/// Date of a day since 1970. Years begin in March here, so that the leap day is the last day of the year.
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);

@@ -1,4 +1,4 @@
-//! `tenure top`: who holds what, looked at again and again.
+//! `tenure top`: a live view of names and their holders.
 
 mod rows;
 
@@ -22,13 +22,13 @@ use crate::table::{Look, coloured, paint};
 use crate::times::{human, utc};
 use rows::{Frame, Order};
 
-/// How long an answer may take before the view says so.
+/// How long a query may take, beyond the refresh interval, before the view reports it.
 const LATE: Duration = Duration::from_secs(2);
-/// How often it is drawn while nothing happens.
+/// Redraw interval while nothing happens.
 const REDRAW: Duration = Duration::from_secs(1);
 const KEYS: &str = "sort by: n name  k kind  p place  h held  l left  w waiters  f fence   q quit";
 
-/// The exit code.
+/// Runs `top` and returns the exit code.
 pub(crate) async fn top(client: &Client, top: &Top, report: Report) -> Result<u8> {
     if top.once {
         let frame = Frame::new(client, look(client, top, Duration::ZERO).await?, top.limit);
@@ -55,14 +55,14 @@ async fn look(client: &Client, top: &Top, after: Duration) -> Result<Vec<Snapsho
     client.list(top.prefix.as_str(), top.limit.saturating_add(1)).await
 }
 
-/// What is on the screen.
+/// State of the screen.
 struct View {
     frame: Frame,
     order: Order,
-    /// When the store answered last, and after how long it is late with the next answer.
+    /// When the store answered last, and after how long the next answer is overdue.
     answered: Instant,
     patience: Duration,
-    /// What came instead of an answer.
+    /// The error of the last query, if it failed.
     trouble: Option<String>,
 }
 
@@ -100,7 +100,8 @@ async fn live(client: &Client, top: &Top, tty: &File) -> io::Result<Result<u8>> 
                 {
                     let _default = Disposition::default(Signal::TSTP);
                     kill_process(getpid(), Signal::TSTP)?;
-                    // Where nobody could continue it the system does not stop it: then go on after a moment.
+                    // The kernel does not stop an orphaned process group, which nobody could continue; then go on after
+                    // a moment.
                     let _ = timeout(Duration::from_millis(100), continued.recv()).await;
                 }
                 screen = Screen::enter(tty)?;
@@ -110,13 +111,13 @@ async fn live(client: &Client, top: &Top, tty: &File) -> io::Result<Result<u8>> 
 }
 
 impl View {
-    /// Of what was just seen.
+    /// Creates the view of a frame that was just fetched.
     fn new(frame: Frame, top: &Top) -> Self {
         let patience = top.every.saturating_add(LATE);
         Self { frame, order: Order::by(top.sort), answered: Instant::now(), patience, trouble: None }
     }
 
-    /// What is wrong with the store, if anything.
+    /// Describes what is wrong with the store; empty if nothing is.
     fn trouble(&self) -> String {
         if self.trouble.is_none() && self.answered.elapsed() < self.patience {
             return String::new();
@@ -126,14 +127,14 @@ impl View {
         format!("no answer for {silent}, this is what was seen before{why}")
     }
 
-    /// No more lines and columns than there are.
+    /// Renders the view, clipped to the size of the terminal.
     fn lines(&self, (columns, rows): (usize, usize)) -> Vec<String> {
         let painted = |text: &str, look| paint(&fit(text, columns), look, coloured());
         let title = format!("{}  {}", self.frame.title(), utc(tenure::backend::wall_micros()));
         let table = self.frame.sorted(self.order).table().text(false);
         let mut lines = table.lines();
         let head = lines.next().unwrap_or_default();
-        // Title, trouble, heading, and the keys below a free line.
+        // Rows used by title, error line, heading, blank line and key help.
         let room = rows.saturating_sub(5).max(1);
         let n = lines.clone().count();
         let shown = if n > room { room - 1 } else { n };

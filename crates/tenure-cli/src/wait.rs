@@ -1,4 +1,4 @@
-//! Getting hold of a name, and saying for whom one waits. A signal leaves the queue.
+//! Acquires the name and reports who holds it meanwhile. A signal cancels the wait.
 
 use std::time::{Duration, Instant};
 
@@ -13,17 +13,17 @@ use crate::report::{Event, Line, Report};
 use crate::signals::Signals;
 use crate::times::human;
 
-/// Whoever gets in sooner did not wait.
+/// Waits shorter than this are not reported.
 const UNNOTICED: Duration = Duration::from_millis(200);
 
-/// How it went.
+/// Outcome of an acquire.
 pub(crate) enum Got {
     Held(Guard),
     Busy,
     Signal(Signal),
 }
 
-/// What the options ask for.
+/// Creates the lock that the options describe.
 fn template(client: &Client, run: &Run) -> Lock {
     let name = &run.name;
     let mut lock = match run.limit {
@@ -51,8 +51,8 @@ fn template(client: &Client, run: &Run) -> Lock {
     lock
 }
 
-/// Waits for as long as the options say, with `until` as the end of `--wait`. Whatever the end, nothing is left in the
-/// queue once the client is closed.
+/// Waits for as long as the options say; `until` is the end of `--wait`. However it ends, no queue position is left
+/// once the client is closed.
 pub(crate) async fn acquire(
     client: &Client,
     run: &Run,
@@ -70,7 +70,7 @@ pub(crate) async fn acquire(
         let unseen = first.is_err();
         match first {
             Ok(None) => nested::refuse_own(client, &run.name, run.permits).await?,
-            // The store is not ready and knows when it will be, or there is time until it is.
+            // The store says when to retry, or there is time left of `--wait`.
             Err(error) if error.retry_after().is_some() || (error.is_transient() && is_before(until)) => {
                 report.warn(format!("waiting: {error}"));
             }
@@ -118,19 +118,20 @@ async fn acquire_until(lock: &Lock, until: Option<Instant>) -> Result<Option<Gua
     }
 }
 
-/// Attempts at a store that does not answer, until there is no time left: `--wait` covers these as well.
+/// Backoff for a store that does not answer, until the end of `--wait`.
 pub(crate) struct Retries {
     until: Option<Instant>,
     pause: Duration,
 }
 
 impl Retries {
-    /// None at all where there is no end.
+    /// Without `until` there are no retries.
     pub(crate) fn new(until: Option<Instant>) -> Self {
         Self { until, pause: Duration::from_millis(50) }
     }
 
-    /// Waits before the next one. Whether there is to be one: what was not reached in time is not busy.
+    /// Sleeps before the next attempt and returns whether there is time for one. A store not reached in time is an
+    /// error, not busy.
     pub(crate) async fn pause(&mut self) -> bool {
         let left = self.until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
         sleep(self.pause.min(left)).await;
@@ -143,7 +144,7 @@ fn is_before(until: Option<Instant>) -> bool {
     until.is_some_and(|until| Instant::now() < until)
 }
 
-/// Says who is in the way: on a terminal again each second, else once. Never returns.
+/// Reports the current holders: every second on a terminal, else once. Never returns.
 pub(crate) async fn tell(client: &Client, name: &str, report: Report, begun: Instant) {
     let holders = async || {
         let snapshot = client.show(name).await?;

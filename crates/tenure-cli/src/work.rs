@@ -1,4 +1,4 @@
-//! A command that runs under a hold: started with what it should know, watched, and ended before the hold is.
+//! Runs a command under a hold: starts it with its environment, watches it, and ends it before the hold ends.
 
 use std::io;
 use std::process::Command;
@@ -19,35 +19,35 @@ use crate::nested;
 use crate::report::{Event, Report};
 use crate::signals::{Signals, means_end};
 
-/// How long to wait for those that were killed to be reaped. One that was an orphan before, and that nobody reaps, stays
-/// in its group.
+/// How long to wait for killed processes to be reaped. A zombie that was an orphan before, and that nobody reaps, stays
+/// in the group.
 const REAPED: Duration = Duration::from_millis(200);
 
-/// What is to run, and how it is to end.
+/// The command to run, and its time limits.
 pub(crate) struct Work<'a> {
     pub(crate) name: &'a str,
     pub(crate) what: &'a What,
-    /// A lease that is not renewed.
+    /// A fixed lease, which is not renewed.
     pub(crate) lease: Option<Duration>,
-    /// What it is held under instead of an id of its own.
+    /// The token that it is held under instead of an id of its own.
     pub(crate) token: Option<&'a str>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) grace: Duration,
 }
 
-/// How a command ended.
+/// How the run ended.
 pub(crate) enum End {
-    /// By itself; also one that could not be started.
+    /// The command ended by itself, or could not be started.
     Itself(Exit),
-    /// It was ended, because the hold was about to end. What may still be held is freed by dropping the guard.
+    /// The command was ended because the hold was about to end. Dropping the guard releases what may still be held.
     Lost {
-        /// The signal by which somebody wanted it to end before, or meanwhile.
+        /// The signal by which tenure was asked to end before, or meanwhile.
         told: Option<Signal>,
     },
 }
 
 impl Work<'_> {
-    /// Runs it to its end.
+    /// Runs the command until it has ended.
     pub(crate) async fn run(
         &self,
         client: &Client,
@@ -60,7 +60,7 @@ impl Work<'_> {
         let clock = Clock::boot();
         let (now, left) = (clock.now(), guard.remaining());
         if let Err(Error::Lost(lost)) = guard.ensure(Duration::ZERO) {
-            // Tenure stood still between the grant and here.
+            // Tenure was stopped or suspended between the grant and here.
             report.event(&Event::Lost { name: self.name, reason: &lost.reason.to_string() });
             return End::Lost { told: None };
         }
@@ -110,8 +110,8 @@ impl Work<'_> {
     }
 }
 
-/// Keeps the store's password from the command. What looks for its store in the environment, such as another tenure, is
-/// to fail then: it must not lock in the store that is the default.
+/// Keeps the store's password from the command. A program that reads its store from the environment, such as another
+/// tenure, then fails: it must not lock in the default store instead.
 fn withhold_secrets(command: &mut Command) {
     let said = tenure::Config::from_env().map(|config| config.entries()).unwrap_or_default();
     if said.iter().any(|entry| entry.is_masked()) {
@@ -122,7 +122,7 @@ fn withhold_secrets(command: &mut Command) {
     }
 }
 
-/// Gives back what a command has run under, and says whether it was held until then.
+/// Releases the hold after the command ended; returns whether it was held until then.
 pub(crate) async fn release(
     guard: Guard,
     name: &str,
@@ -130,7 +130,7 @@ pub(crate) async fn release(
     report: Report,
     signals: &mut Signals,
 ) -> bool {
-    // Those were meant for the command.
+    // Signals received until now were meant for the command.
     signals.forget().await;
     let released = tokio::select! {
         released = guard.release() => released,
@@ -142,13 +142,13 @@ pub(crate) async fn release(
             report.event(&Event::Lost { name, reason: &lost.reason.to_string() });
             return false;
         }
-        // The command was alone to its end: only the next one has to wait.
+        // The command ran under the hold to its end; only the next holder has to wait for the lease.
         Err(error) => report.warn(format!("{name} may stay held until its lease ends: {error}")),
     }
     true
 }
 
-/// A command that runs, and the hold that it runs under.
+/// A running command and the hold that it runs under.
 struct Watch<'a> {
     job: Job<'a>,
     guard: &'a Guard,
@@ -157,7 +157,7 @@ struct Watch<'a> {
     name: &'a str,
     grace: Duration,
     report: Report,
-    /// The first signal by which somebody wanted it to end.
+    /// The first signal that asked the command to end.
     told: Option<Signal>,
 }
 
@@ -174,7 +174,7 @@ impl Watch<'_> {
         End::Lost { told: self.told }
     }
 
-    /// Looks at the hold, and does what is due. How long until the next look.
+    /// Checks the hold and sends TERM or KILL if due. Returns the time until the next check.
     fn look(&mut self) -> Duration {
         loop {
             let lost = match self.guard.ensure(Duration::ZERO) {
@@ -187,7 +187,7 @@ impl Watch<'_> {
             match step {
                 Step::Wait(pause) => return pause,
                 Step::Term(why) => {
-                    // Before it is told of: standard error may be a pipe that nobody reads.
+                    // Before the report: that could block, if standard error is a pipe that nobody reads.
                     self.job.end();
                     self.report.event(&Event::Lost { name: self.name, reason: &why });
                 }
@@ -196,12 +196,12 @@ impl Watch<'_> {
         }
     }
 
-    /// Until the command itself has ended, however that came.
+    /// Waits until the command itself has ended, by itself or by a signal.
     async fn command_ends(&mut self, signals: &mut Signals) -> Exit {
         let mut stopped = false;
         loop {
             let pause = self.look();
-            // Only after the look: one that slept through its lease must not go on.
+            // Only after the check: if the lease expired meanwhile, the command must not continue.
             if std::mem::take(&mut stopped) {
                 self.job.resume();
             }
@@ -222,7 +222,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Until those are gone that the command started and did not wait for. They have the grace, under the same hold.
+    /// Waits until the processes that the command left behind are gone. They get the grace period, under the same hold.
     async fn others_end(&mut self, signals: &mut Signals) {
         let kill_at = self.clock.now().after(self.grace);
         let mut pause = Duration::ZERO;
@@ -248,7 +248,7 @@ impl Watch<'_> {
         }
     }
 
-    /// The command was ended and is gone: those that it left behind have the rest of the grace.
+    /// Called when the command was ended and is gone: gives the processes it left behind the rest of the grace period.
     async fn clear_away(&mut self) {
         loop {
             match self.ending.step(self.clock.now(), Duration::ZERO, None) {
@@ -284,7 +284,7 @@ impl Watch<'_> {
         let report = self.report;
         let lost = "the process that guards the command has ended";
         let then = "should tenure be stopped or killed, what the command started may outlive the hold";
-        // Aside: should nobody read it, nobody else is left to end the command.
+        // On another thread: if the write blocks, no guardian is left to end the command.
         tokio::task::spawn_blocking(move || report.warn(format!("{lost}: {then}")));
     }
 }

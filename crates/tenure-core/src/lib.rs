@@ -3,13 +3,13 @@
 //!
 //! Three layers, each of which uses only those below it:
 //!
-//! - `api`: what users touch. Templates ([`Lock`], [`RwLock`], [`Semaphore`], [`Latch`], [`Election`]) and guards.
-//! - `engine`: how a claim becomes a hold and stays one. The first attempt in the caller's task, waiting at the gate,
-//!   renewal by the keeper, releases in the background, telemetry.
+//! - `api`: what users call. Templates ([`Lock`], [`RwLock`], [`Semaphore`], [`Latch`], [`Election`]) and guards.
+//! - `engine`: turns a claim into a hold and keeps it alive: the first attempt in the caller's task, waiting at the
+//!   gate, renewal by the keeper, releases in the background, telemetry.
 //! - [`backend`]: the trait that a store implements, and the values that go through it.
 //!
-//! [`ledger`] is the rules of all kinds over plain data, with the memory store made of them. A test of `cargo xtask
-//! check` fails when a layer names one above it.
+//! [`ledger`] implements the rules of all kinds over plain data; the memory store is built on it. `cargo xtask check`
+//! fails if a layer refers to one above it.
 
 mod api;
 pub mod backend;

@@ -1,4 +1,4 @@
-//! What stands in the parentheses of `#[distributed_lock(…)]`.
+//! The arguments of `#[distributed_lock(…)]`.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -112,7 +112,7 @@ impl Parse for Args {
     }
 }
 
-/// One of the words that are known, and not for the second time.
+/// Parses the name of an argument, which must be known and not be used twice.
 fn word(input: ParseStream<'_>, seen: &[Ident]) -> Result<Ident> {
     let Ok(word) = input.call(Ident::parse_any) else {
         return Err(input.error("expected an argument with a name, such as `key = user.user_id`"));
@@ -136,7 +136,7 @@ fn word(input: ParseStream<'_>, seen: &[Ident]) -> Result<Ident> {
     Ok(word)
 }
 
-/// The word with the same letters, or the one that means the same elsewhere.
+/// A suggestion for an unknown argument: a known one with the same letters, or the one that means the same elsewhere.
 fn nearest(word: &str) -> String {
     let letters = |w: &str| {
         let mut letters: Vec<char> = w.to_lowercase().chars().filter(char::is_ascii_alphabetic).collect();
@@ -151,7 +151,7 @@ fn nearest(word: &str) -> String {
     near.map_or_else(String::new, |known| format!("; did you mean `{known}`?"))
 }
 
-/// `wait`, `lease` or `max_hold`: a text that is read now, or an expression.
+/// `wait`, `lease` or `max_hold`: a string that is parsed at compile time, or an expression.
 fn limit(word: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
     let expr: Expr = input.parse()?;
     let duration = match &expr {

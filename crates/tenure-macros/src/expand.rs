@@ -1,4 +1,5 @@
-//! From an annotated function to one that asks for the lock first. All that it says is calls of `tenure::__private`.
+//! Expands an annotated function into one that takes the lock first. The generated code only calls
+//! `tenure::__private`.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -22,7 +23,7 @@ pub(crate) fn expand(args: &Args, mut function: Function) -> Result<TokenStream>
     Ok(quote!(#item))
 }
 
-/// What the words alone cannot tell.
+/// Checks that depend on both the arguments and the function.
 fn check(args: &Args, function: &Function) -> Result<()> {
     if let (Some((OnLost::Cancel, at)), Runs::Plain) = (args.on_lost, function.runs) {
         let help = "a plain `fn` cannot be stopped halfway: it runs to its end, and its caller gets the error. Make it \
@@ -38,7 +39,7 @@ fn check(args: &Args, function: &Function) -> Result<()> {
     Ok(())
 }
 
-/// The new body around the old one.
+/// Wraps the body in the code that takes the lock.
 fn locked(args: &Args, runs: Runs, output: &Output, body: &Block) -> Block {
     let call = call(args);
     let [asked, inside, error] =
@@ -46,7 +47,7 @@ fn locked(args: &Args, runs: Runs, output: &Output, body: &Block) -> Block {
     let answers = Answers { args, output, error: &error };
     let on_lost = answers.on_lost();
     let ty = &output.ty;
-    // The type of the result is known to the function, but not to the block that its body becomes.
+    // Gives the async block its result type, which the compiler cannot infer from the function.
     let typed = (!output.is_hidden())
         .then(|| quote_spanned!(output.span=> if false { return ::tenure::__private::never::<#ty>(); }));
     let stmts = if runs == Runs::Boxed { used(&body.stmts) } else { body.stmts.clone() };
@@ -73,7 +74,8 @@ fn locked(args: &Args, runs: Runs, output: &Output, body: &Block) -> Block {
     })
 }
 
-/// What `async_trait` has made of arguments, `let id = id;`, made use of: one that only the key needs is not unused.
+/// Adds a use of each argument that `async_trait` rebinds (`let id = id;`), so that one used only in the key causes no
+/// "unused" warning.
 fn used(stmts: &[Stmt]) -> Vec<Stmt> {
     let mut all = Vec::new();
     for stmt in stmts {
@@ -88,7 +90,7 @@ fn used(stmts: &[Stmt]) -> Vec<Stmt> {
     all
 }
 
-/// What is asked for. Keys are made here, before the body can move what they are made of.
+/// An expression for the `Call`. It evaluates the keys before the body can move the values that they are made of.
 fn call(args: &Args) -> TokenStream {
     let client = match &args.client {
         Some(client) => {
@@ -112,7 +114,7 @@ fn call(args: &Args) -> TokenStream {
     }
 }
 
-/// What the function answers.
+/// Generates what the function returns.
 struct Answers<'a> {
     args: &'a Args,
     output: &'a Output,
@@ -124,8 +126,8 @@ impl Answers<'_> {
         self.args.on_fail == Some(OnFail::Panic)
     }
 
-    /// Whether only the type of the result tells what a failure is: a `Result` has an error, and all others answer as
-    /// they do when busy.
+    /// Whether the return type alone decides what a failure becomes: a `Result` gets the error, all others return
+    /// their value for busy.
     fn by_type(&self) -> bool {
         self.args.on_fail.is_none() && !matches!(self.args.on_busy, OnBusy::Error)
     }

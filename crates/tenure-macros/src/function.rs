@@ -1,4 +1,4 @@
-//! What the attribute stands on: which functions can be locked, and what they return.
+//! Parses the annotated function: which functions can be locked, and what they return.
 
 use proc_macro2::{Span, TokenStream};
 use syn::spanned::Spanned;
@@ -11,9 +11,9 @@ use syn::{
 /// How a function runs.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Runs {
-    /// It is an `async fn`.
+    /// An `async fn`.
     Async,
-    /// It was one, and another macro has made it a function that returns a boxed future: `async_trait` does so.
+    /// An `async fn` that another macro, such as `async_trait`, turned into a function that returns a boxed future.
     Boxed,
     /// It blocks its thread.
     Plain,
@@ -25,7 +25,7 @@ pub(crate) struct Function {
     pub(crate) output: Output,
 }
 
-/// What a function returns in the end.
+/// What a function returns, after awaiting if it is async.
 pub(crate) struct Output {
     /// The type, with `_` for each `impl Trait`: those cannot be named.
     pub(crate) ty: Type,
@@ -33,7 +33,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Whether the whole of it cannot be named.
+    /// Whether the whole type is an `impl Trait`.
     pub(crate) fn is_hidden(&self) -> bool {
         matches!(self.ty, Type::Infer(_))
     }
@@ -96,7 +96,7 @@ fn not_a_function(tokens: TokenStream, error: Error) -> Error {
     }
 }
 
-/// `impl Trait` in a result stands for a type that only the compiler knows.
+/// Replaces each `impl Trait` by `_`, since such a type cannot be named.
 fn without_impl(mut ty: Type) -> Type {
     struct Hide;
     impl VisitMut for Hide {
@@ -112,7 +112,7 @@ fn without_impl(mut ty: Type) -> Type {
     ty
 }
 
-/// Whether a type is a future as far as it can be seen, and if it is boxed, of what.
+/// Whether a type is recognisable as a future: `Some(None)` if it is, `Some(Some(output))` if it is boxed and pinned.
 fn future_output(ty: &Type) -> Option<Option<Type>> {
     match ty {
         Type::ImplTrait(hidden) => hidden.bounds.iter().find_map(output_of).map(|_| None),
@@ -168,7 +168,7 @@ fn boxed_body(block: &Block) -> Option<&ExprAsync> {
     }
 }
 
-/// The same, to be replaced.
+/// Mutable version of [`boxed_body`]: the block inside, to be replaced.
 pub(crate) fn boxed_body_mut(block: &mut Block) -> Option<&mut Block> {
     boxed_body(block)?;
     let [Stmt::Expr(Expr::Call(call), None)] = &mut block.stmts[..] else { return None };

@@ -1,19 +1,19 @@
-//! Keys: expressions, texts with placeholders, parts and lists of these.
+//! Keys: expressions, strings with placeholders, parts, and lists of these.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Lit, LitStr, Result};
 
-/// What is to be held.
+/// The keys to lock.
 pub(crate) enum Keys {
-    /// One, or as many as were written down.
+    /// Keys that are listed in the attribute.
     These(Vec<Key>),
-    /// As many as there are when the function is called.
+    /// An expression that yields the keys when the function is called.
     Each(Expr),
 }
 
-/// One of them.
+/// One key.
 pub(crate) enum Key {
     Text(LitStr),
     Value(Expr),
@@ -21,12 +21,12 @@ pub(crate) enum Key {
 }
 
 impl Keys {
-    /// What `key = …` says.
+    /// Parses the value of `key = …`.
     pub(crate) fn of_key(expr: Expr) -> Result<Self> {
         Self::of(expr, &mut Key::of)
     }
 
-    /// What `name = …` says: taken as it stands, so there are no parts that would have to be joined.
+    /// Parses the value of `name = …`. A name is taken verbatim, so it has no parts to join.
     pub(crate) fn of_name(expr: Expr) -> Result<Self> {
         Self::of(expr, &mut |expr| match expr {
             Expr::Tuple(parts) => {
@@ -47,7 +47,7 @@ impl Keys {
         }
     }
 
-    /// An expression for the names, or why there are none.
+    /// An expression of type `Result<Vec<Name>>`.
     pub(crate) fn names(&self, prefix: Option<&Expr>) -> TokenStream {
         let prefix = match prefix {
             Some(prefix) => {
@@ -109,7 +109,7 @@ impl ToTokens for Key {
     }
 }
 
-/// `&expr`, such that an error about it is shown at the whole expression.
+/// `&expr`, with spans such that errors point at the whole expression.
 pub(crate) fn borrowed(expr: &Expr) -> TokenStream {
     let binds_tighter = matches!(
         expr,
@@ -129,7 +129,7 @@ pub(crate) fn borrowed(expr: &Expr) -> TokenStream {
     if binds_tighter { quote!(#and #expr) } else { quote!(#and (#expr)) }
 }
 
-/// `"#user.userId"` is how Spring names an argument. As a text it would be one lock for all users.
+/// Refuses `"#user.userId"`, Spring's syntax for an argument. As a literal it would be one lock for all users.
 fn refuse_spring(text: &LitStr) -> Result<()> {
     let value = text.value();
     let spring = value.starts_with('#') || value.contains("+ #") || value.contains("+#");

@@ -1,4 +1,4 @@
-//! The attribute `#[distributed_lock]`. Use it by way of the crate `tenure`, which re-exports it.
+//! The attribute `#[distributed_lock]`. Use it through the crate `tenure`, which re-exports it.
 
 mod args;
 #[allow(unreachable_pub, reason = "the file is shared with a crate that exports it")]
@@ -15,7 +15,7 @@ pub fn distributed_lock(args: TokenStream, item: TokenStream) -> TokenStream {
     let item = proc_macro2::TokenStream::from(item);
     let expanded = syn::parse(args)
         .and_then(|args| expand::expand(&args, function::Function::parse(item.clone())?))
-        // The function is left as it stands, so that nothing else is reported about it or its callers.
+        // The function is emitted unchanged, so that the compiler reports no follow-up errors about it or its callers.
         .unwrap_or_else(|error| {
             let error = error.to_compile_error();
             quote::quote!(#error #[allow(unused)] #item)

@@ -7,11 +7,11 @@ local name, done, mark, ends = unpack(KEYS)
 local counter, op, n = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local latch = counter == 'latch'
 
--- Both are plain numbers: which one it is, is known only of what we made ourselves.
+-- Both kinds are plain numbers: only the mark of a number made by us tells them apart.
 local before = redis.call('GET', name)
 if before then
   local is = kind_of(mark)
-  -- Permits that nobody has may be something else by now, made by a JVM.
+  -- A JVM may have made something else of a semaphore that has no permits in use.
   if is and is ~= counter and (is ~= 'permits' or redis.call('EXISTS', ends) == 1) then
     return {3, is}
   end
@@ -74,7 +74,7 @@ elseif op == 'undo' then
       end
     end
   elseif n >= low then
-    -- It has not come yet: when it does, it finds that it has failed already.
+    -- The operation has not arrived yet: when it does, it finds itself recorded as failed.
     redis.call('HSET', done, ARGV[3], '0 0 - -')
   end
 end

@@ -21,7 +21,7 @@ if holds ~= '1' then
 end
 
 local left = redis.call('PTTL', name)
--- Before anything is swept: the waiters of a read/write lock have their stamps in the same place.
+-- Must come before the sweep: the waiters of a read/write lock have their stamps under the same key.
 if left ~= -2 and redis.call('HEXISTS', name, 'mode') == 1 then
   return {3}
 end
@@ -65,7 +65,7 @@ if ARGV[6] ~= '' then
   queued = string.match(redis.call('HGET', about, id) or '', '^%S+ (%d+) ') or ''
 end
 if left == 0 and head and head ~= id then
-  -- Free, but not our turn: the head's sign of life, or its score, says when it is over.
+  -- Free, but not our turn: the head expires at its stamp, or at its score if it has no stamp.
   local over = redis.call('ZSCORE', stamps, head) or redis.call('ZSCORE', scores, head)
   left = math.max(1, tonumber(over) - now)
 end

@@ -1,4 +1,4 @@
--- Leaves a fair lock, or its queue; or writes the count of a hold that stays.
+-- Releases a fair lock, or leaves its queue; or writes the hold count of a hold that stays.
 -- Keys:      name, about, queue, scores, stamps
 -- Arguments: id, holds left, lease ms, publish command, channel up to the owner
 -- Reply:     1 it was there; 0 there was nothing of this id
@@ -24,7 +24,7 @@ if redis.call('HEXISTS', name, id) == 1 then
 else
   freed = give_up(queue, scores, stamps, about, {id})
 end
--- Whoever is first now is told, also where the one before it left without ever holding.
+-- Wakes the new head of the queue, also if the previous head left without ever holding the lock.
 if redis.call('EXISTS', name) == 0 then
   local now = clock()
   local head = sweep(queue, scores, stamps, about, now)

@@ -1,17 +1,17 @@
--- What is known of a name, within bounds: a key of another program may be of any size, and say anything, and all others
--- wait for this script.
+-- Reads all that is known of a name, within limits: a key of another program may have any size and content, and this
+-- script blocks the server.
 -- Keys:      name, about, waiters, stamps, queue, ends, our ends, fence, token, mark
 -- Arguments: what the keys of readers begin with
 -- Reply:     {type, ms left, content, records, waiters, queue, ends, our ends, fence, token, mark, readers' times, now ms,
 --            stamps, permits of each hold of ours, permits in use}
 local name, about, waiters, stamps, queue, ends, ours, fence, token, mark = unpack(KEYS)
--- Of each kind: holders, waiters, times, permits.
+-- Limit for each of holders, waiters, times and permits.
 local MOST = 1000
 local now = clock()
 local kind = redis.call('TYPE', name)['ok']
 local content, times, permits, records = '', {}, {}, {}
 
--- The records of these, each `step` words of a list.
+-- Adds the records of the ids in a list; `step` is the distance between two ids.
 local function look_up(list, step)
   local ids = {}
   for i = 1, #list, step do
@@ -37,7 +37,7 @@ if kind == 'hash' then
       content[#content + 1], content[#content + 2] = 'mode', mode
     end
   end
-  -- One look for each, and more for those who are inside more than once as long as there are looks left.
+  -- One lookup for each reader, and more for readers that re-entered, within the limit.
   local more = MOST
   for i = 1, #content, 2 do
     local looks = math.min(mode and tonumber(content[i + 1]) or 0, 1 + more)
@@ -56,7 +56,7 @@ look_up(waiting, 2)
 look_up(queued, 1)
 local before = #records
 look_up(holds, 2)
--- Those that end first come first, here and in the set that is shared.
+-- Sorted by expiry, as is the shared set.
 for i = before + 1, #records, 2 do
   local n = tonumber(string.match(records[i + 1], '^%d+ %S+ (%d+) ')) or 0
   for k = 1, math.min(n, MOST - #permits / 2) do

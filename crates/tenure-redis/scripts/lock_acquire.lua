@@ -47,6 +47,6 @@ if ARGV[6] ~= '' then
   bury(waiters, waiters, stamps, about, now)
   queue_up(waiters, stamps, about, id, ARGV[5], tonumber(ARGV[6]), now, micros)
 end
--- Its one field is the holder. If that is a claim of the same process, whose attempt was executed once more after it was
--- answered, nobody there knows of the grant yet.
+-- Its one field is the holder. A claim of the same process can hold the lock without knowing it yet: its attempt may
+-- have been executed once more after it was answered.
 return {0, left, redis.call('HRANDFIELD', name)}

@@ -1,4 +1,4 @@
--- Takes a lock, fair or not, from a holder of another library, and tells all who may wait for it.
+-- Forces the release of a lock, fair or not, held through another library, and wakes everybody who may wait for it.
 -- Keys:      name, about, queue, scores, stamps
 -- Arguments: holder, publish command, channel, channel of one waiter up to its owner, channel of observers
 -- Reply:     1 it held; 0 it did not
@@ -12,7 +12,7 @@ redis.call('DEL', name)
 redis.call('HDEL', about, holder)
 redis.pcall(publish, ARGV[3], '0')
 redis.pcall(publish, ARGV[5], '0')
--- Whether it was held as a fair lock does not show: whoever queues is told, too.
+-- The hash does not show whether it was held as a fair lock, so the head of the fair queue is woken too.
 local head = sweep(queue, scores, stamps, about, (clock()))
 if head then
   redis.pcall(publish, ARGV[4] .. head, '0')

@@ -1,4 +1,4 @@
--- Leaves a lock or an election, or the wait for it; or writes the count of a hold that stays.
+-- Releases a lock or an election, or cancels a wait for it; or writes the hold count of a hold that stays.
 -- Keys:      name, about, waiters, stamps
 -- Arguments: id, holds left, lease ms, publish command, channel, channel of observers ('' if there are none)
 -- Reply:     1 it was there; 0 there was nothing of this id
@@ -21,7 +21,7 @@ if ARGV[2] ~= '0' then
 end
 redis.call('DEL', name)
 redis.call('HDEL', about, id, 'holder')
--- Whoever may not publish has released all the same, and those who wait look by themselves: here and in all scripts.
+-- A user who may not publish still releases: pcall ignores the error here and in all scripts, and waiters poll.
 redis.pcall(ARGV[4], ARGV[5], '0')
 if ARGV[6] ~= '' then
   redis.pcall(ARGV[4], ARGV[6], '0')

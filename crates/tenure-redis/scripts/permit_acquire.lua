@@ -40,7 +40,7 @@ if redis.call('ZSCORE', ours, id) then
     put(ends, ours, about, id, n, lease, slack, now)
     return {1, fence}
   end
-  -- Others took some back meanwhile, and may have given them away: what is left of them is given back, too.
+  -- Others have reclaimed some of the permits and may have granted them again: the rest is given back too.
   free = free + give(name, drop(ends, ours, about, id, n))
 end
 if free >= n then
@@ -57,7 +57,7 @@ if free >= n then
   end
   return {1, fence}
 end
--- More than there are in all: who waited for them would wait for ever, and all who queue behind it with it.
+-- More permits than the semaphore has: the claim would wait forever, and so would everybody queued behind it.
 local size = free + redis.call('ZCARD', ends)
 if n > size then
   leave(waiters, waiters, stamps, about, id)

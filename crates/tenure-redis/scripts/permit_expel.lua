@@ -1,4 +1,4 @@
--- Takes a permit back from a holder of another library.
+-- Forces the release of a permit held through another library.
 -- Keys:      name (free permits), ends, our ends
 -- Arguments: permit, publish command, channel
 -- Reply:     1 it was in use; 0 it was not

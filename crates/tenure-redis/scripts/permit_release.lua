@@ -1,4 +1,4 @@
--- Gives permits back, or leaves the wait for them.
+-- Gives permits back, or cancels a wait for them.
 -- Keys:      name (free permits), ends, our ends, about, waiters, stamps
 -- Arguments: id, how many (if nothing else is known), publish command, channel, slack ms
 -- Reply:     1 they were there; 0 there was nothing of this id

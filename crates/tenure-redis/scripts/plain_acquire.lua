@@ -1,4 +1,4 @@
--- One attempt on a lock that is a string, as most of the world has it.
+-- One attempt on a lock that is a string, as in `SET key token NX PX ms`.
 -- Keys:      name, about, waiters, stamps
 -- Arguments: token, id, lease ms, holds, who, stamp ms ('' if it does not wait)
 -- Reply:     {1} held; {0, ms left, the hold if it is one of ours, whose release will be told} busy; {2} a re-entry found
@@ -25,7 +25,8 @@ if not held then
     leave(waiters, waiters, stamps, about, id)
   end
   describe(about, stamps, token, '- ' .. micros .. ' 1 ' .. ARGV[5])
-  -- Always: that of the holder before may still stand there, and would be taken for this one.
+  -- Written even if it is the token itself: the previous holder's value may still be there, and would be taken for this
+  -- hold.
   redis.call('HSET', about, 'hold', id)
   extend(about, lease)
   return {1}

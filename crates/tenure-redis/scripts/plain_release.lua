@@ -1,4 +1,4 @@
--- Leaves a lock that is a string, or the wait for it; or keeps a hold that stays.
+-- Releases a lock that is a string, or cancels a wait for it; or extends a hold that stays.
 -- Keys:      name, about, waiters, stamps
 -- Arguments: token, id, holds left, lease ms, publish command, channel
 -- Reply:     1 it was there; 0 there was nothing of this holder

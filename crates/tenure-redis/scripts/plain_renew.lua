@@ -1,5 +1,5 @@
--- Proves and extends many locks that are strings, and stamps those who wait for them, of one slot. Creates and
--- shortens nothing; with a lease of 0 it only proves.
+-- Checks and extends many locks that are strings, and refreshes the stamps of their waiters, all in one slot. Creates
+-- and shortens nothing; with a lease of 0 it only checks.
 -- Keys:      of each claim: name, about, waiters, stamps. While a slot moves, of one claim only those that its hold cannot
 --            be without, and all of them at the end of the arguments
 -- Arguments: how many keys are at the end of the arguments, then of each claim: token, id, lease ms, stamp ms
@@ -10,7 +10,7 @@ for at = 2, #ARGV - apart, 4 do
   local name, about, waiters, stamps = unpack(keys, at - 1, at + 2)
   local token, id, lease, ms = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   local found = 0
-  -- A key that somebody else has overwritten must not end the renewal of all others.
+  -- A key that another program has overwritten must not make the renewal of all others fail.
   local held = redis.pcall('GET', name)
   if meant(held, about, token, id) then
     keep(name, about, id, lease)

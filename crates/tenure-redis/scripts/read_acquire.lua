@@ -37,7 +37,7 @@ local under = mode == 'write' and ARGV[7] ~= '' and redis.call('HEXISTS', name, 
 local now, micros = clock()
 local ahead = ''
 if not under and redis.call('EXISTS', writers) == 1 then
-  -- A writer of ours that came before is let in first, or a stream of readers would starve it.
+  -- Writers of ours that queued earlier go first, or a stream of readers would starve them.
   bury(waiters, writers, stamps, about, now)
   local first = redis.call('ZRANGE', writers, 0, 0, 'WITHSCORES')
   local mine = redis.call('ZSCORE', waiters, id)

@@ -1,6 +1,6 @@
--- Proves and extends many holds, and stamps many waiters, of one slot. Creates nothing, writes no counts, shortens
--- nothing; with a lease of 0 it only proves. Claims on one name that are alike come as one group: a hundred who wait cost
--- as many commands as one.
+-- Checks and extends many holds, and refreshes the stamps of many waiters, all in one slot. Creates nothing, writes no
+-- counts, shortens nothing; with a lease of 0 it only checks. Similar claims on one name come as one group, so that a
+-- hundred waiters cost as many commands as one.
 -- Keys:      of each group, by its kind, and first of all those that a hold cannot be without:
 --            l (lock, election) name, about; q (the same, perhaps waiting) name, about, waiters, stamps;
 --            f (fair lock) name, about, scores, stamps; w (write) name, about, waiters, stamps, writers;
@@ -14,8 +14,8 @@ local apart, slack, now = tonumber(ARGV[1]), tonumber(ARGV[2]), clock()
 local keys = apart == 0 and KEYS or {unpack(ARGV, #ARGV - apart + 1)}
 local reply = {}
 
--- Which of these fields are there. A key that somebody else has overwritten is not ours any more: it must not end the
--- renewal of all others.
+-- Returns which of these fields exist. A key that another program has overwritten is not ours any more: it must not
+-- make the renewal of all others fail.
 local function fields(name, ids, ending)
   local wanted, there = {}, {}
   for i, id in ipairs(ids) do
@@ -27,7 +27,7 @@ local function fields(name, ids, ending)
   return there
 end
 
--- Those who hold nothing, and so may wait.
+-- Returns the ids that hold nothing, and so may be waiting.
 local function others(found, ids)
   local rest = {}
   for _, id in ipairs(ids) do
@@ -38,7 +38,7 @@ local function others(found, ids)
   return rest
 end
 
--- Stamps each of them that has a place. Whether there is one.
+-- Refreshes the stamp of each that is queued. Returns whether any is.
 local function stamp_others(found, ids, waiters, stamps, about, ms)
   local rest, places = others(found, ids), {}
   if #rest == 0 then
@@ -86,7 +86,7 @@ local function renew_readers(found, ids, name, timeouts, about, lease)
   for i, id in ipairs(ids) do
     if held[id] and redis.call('EXISTS', timeouts[i]) == 1 then
       extend(timeouts[i], lease)
-      -- A JVM that reads too shortens the hash to its own term.
+      -- A JVM reader shortens the TTL of the hash to its own lease.
       extend(name, redis.call('PTTL', timeouts[i]))
       extend_here(about, lease)
       found[id] = 1
@@ -98,7 +98,8 @@ local function renew_permits(found, ids, n, ours, ends, about, name, lease)
   for _, id in ipairs(ids) do
     local over = redis.call('ZSCORE', ours, id)
     if over and tonumber(over) > now then
-      -- All of them, or none: a JVM whose clock is far ahead may have taken some back, or the whole may end sooner.
+      -- All permits or none: a JVM whose clock is far ahead may have reclaimed some, or the semaphore's TTL may end
+      -- before the lease.
       local all = many(about, id, n)
       local ttl = here(redis.pcall('PTTL', name)) or -1
       found[id] = 0

@@ -1,4 +1,4 @@
--- Which commands this user may run on which keys, or channels. Servers before Redis 7 cannot say.
+-- Checks which commands this user may run on which keys or channels. Servers before Redis 7 cannot tell.
 -- Arguments: how many commands, these, and then the keys or channels
 -- Reply:     for each command a text with a digit for each key: 1 allowed, 0 not; nil if the server cannot say
 local n = tonumber(ARGV[1])
@@ -14,10 +14,10 @@ for c = 2, n + 1 do
     if runs_scripts then
       known, may = pcall(redis.acl_check_cmd, command, '', '1', ARGV[k])
     else
-      -- Three times: some take many keys, others a value, and what that is does not matter.
+      -- The key is passed three times: some commands take several keys, others a value, whose content does not matter.
       known, may = pcall(redis.acl_check_cmd, command, ARGV[k], ARGV[k], ARGV[k])
     end
-    -- What the server does not know, it does not forbid.
+    -- A command that the server does not know is not forbidden.
     row = row .. ((may or not known) and '1' or '0')
   end
   rows[#rows + 1] = row

@@ -1,4 +1,4 @@
--- Takes either half of a read/write lock from a holder of another library.
+-- Forces the release of either half of a read/write lock held through another library.
 -- Keys:      name, about
 -- Arguments: holder, its field, publish command, channel, what the keys of readers begin with
 -- Reply:     1 it held; 0 it did not
@@ -17,7 +17,7 @@ end
 redis.call('HDEL', name, field)
 redis.call('HDEL', about, holder)
 if reads then
-  -- One key for each time that it is inside.
+  -- Redisson has one timeout key for each re-entry.
   for n = 1, math.min(holds, 1000) do
     redis.call('DEL', ARGV[5] .. ':' .. holder .. ':rwlock_timeout:' .. n)
   end
@@ -30,7 +30,7 @@ if others.live == 0 then
   redis.call('DEL', name)
 else
   redis.call('PEXPIRE', name, others.longest)
-  -- A writer's own reads stay: other readers may join them.
+  -- Reads of the writer itself stay, and other readers may join them.
   redis.call('HSET', name, 'mode', 'read')
 end
 tell_gone(ARGV[3], ARGV[4], reads)

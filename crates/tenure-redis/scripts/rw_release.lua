@@ -1,4 +1,4 @@
--- Leaves either half of a read/write lock, or the wait for it; or writes the count of a hold that stays.
+-- Releases either half of a read/write lock, or cancels a wait for it; or writes the hold count of a hold that stays.
 -- Keys:      name, about, waiters, writers, stamps, timeout of a reader ('' of a writer: the name again)
 -- Arguments: id, field, holds left, lease ms, publish command, channel, what the keys of readers begin with
 -- Reply:     1 it was there; 0 there was nothing of this id
@@ -11,11 +11,11 @@ if redis.call('HEXISTS', name, field) == 0 or (reads and redis.call('EXISTS', ti
     return 0
   end
   local first = redis.call('ZRANGE', waiters, 0, 0)[1] == id or redis.call('ZSCORE', writers, id)
-  -- The record of a hold that ended with its lease, too: with the hash gone, nobody else would find it.
+  -- Also removes the record of a hold whose lease has expired: with the hash gone, nothing else would find it.
   redis.call('HDEL', about, id)
   local was = leave(waiters, writers, stamps, about, id)
   if was == 1 and first then
-    -- Those behind it may have stood back for nobody else.
+    -- It may have been the only one that blocked those behind it in the queue.
     redis.pcall(ARGV[5], ARGV[6], '1')
   end
   return was
@@ -34,8 +34,9 @@ end
 local below_writer = reads and redis.call('HGET', name, 'mode') == 'write'
 local others
 if not below_writer and redis.call('HLEN', name) > 2 then
-  -- The hash lasts as long as the longest reader. Only if that was this one, it is looked for whether another lasts as
-  -- long. Among very many that is left open: a hash that stays for longer keeps no writer of ours out.
+  -- The hash lives as long as the longest lease of a reader. Only if this reader had the longest lease, the next
+  -- longest is looked for. The search stops after 100 live readers: a hash that lives too long does not keep out our
+  -- writers.
   local ttl = redis.call('PTTL', name)
   local longest = not reads or redis.call('PTTL', timeout) >= ttl - 1000
   others = look_at_readers(name, ARGV[7], field, function(left, live)
@@ -68,7 +69,7 @@ else
     extend(name, others.longest)
   end
   if not reads then
-    -- The writer's own reads stay: other readers may join them.
+    -- Reads of the writer itself stay, and other readers may join them.
     redis.call('HSET', name, 'mode', 'read')
     tell_gone(ARGV[5], ARGV[6], false)
   end

@@ -31,7 +31,7 @@ if left == -1 then
 end
 local now, micros = clock()
 if mode == 'read' then
-  -- A reader that died may stay in a hash that others keep alive.
+  -- An expired reader stays in the hash as long as other readers keep the hash alive.
   local readers = look_at_readers(name, ARGV[7])
   if not readers then
     return elsewhere()

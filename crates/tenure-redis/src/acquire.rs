@@ -1,4 +1,4 @@
-//! One attempt, of each kind.
+//! Acquire attempts: one script call for each kind.
 
 use std::time::Duration;
 
@@ -13,12 +13,13 @@ use crate::store::{Redis, millis, words};
 use crate::transport::{Call, Failure, Order, Script, To, Value};
 use crate::who::describe;
 
-/// How long replicas have to confirm a grant.
+/// The timeout of `WAIT` for replicas to confirm a grant.
 pub(crate) const SYNC: Duration = Duration::from_secs(1);
-/// How long a waiter for a fair lock keeps its place where it did not say, as Redisson has it.
+/// How long a waiter for a fair lock without a timeout keeps its queue position; Redisson's default.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Permits of one hold. Each is a place in a set, and what walks over them holds up the whole server.
+/// The most permits of one hold. Each permit is a member of a sorted set, and a script that iterates over them blocks
+/// the server.
 const MOST_PERMITS: u32 = 1000;
 
 impl Redis {
@@ -118,7 +119,8 @@ impl Redis {
         }
     }
 
-    /// What a failed attempt means. A key of another type may be a lock that somebody holds: it is looked at first.
+    /// Maps a failed attempt to an error. If the key has another type, its type is read first: it may be a held lock of
+    /// the other layout.
     async fn attempt_failed(&self, claim: &Claim, keys: &Keys, failure: Failure) -> Error {
         let what = self.what("acquire", &claim.name, keys);
         let Failure::Refused(reply) = &failure else { return what.failed(failure) };
@@ -159,8 +161,8 @@ impl Redis {
         };
         let granted = placed.value.array().and_then(|parts| parts.first()).and_then(Value::int) == Some(1);
         if granted && have < n {
-            // It stands on the master, but is not granted: the same attempt again writes and waits again, and whoever
-            // gives up undoes it.
+            // The master has it, but it is not granted yet: repeating the attempt with the same id writes and waits
+            // again, and a caller that gives up releases it.
             return Err(Error::Unknown {
                 backend: self.info.scheme,
                 what: format!("acquire {}", claim.name),
@@ -171,7 +173,6 @@ impl Redis {
     }
 }
 
-/// The refusal of a claim for more permits than there are.
 fn too_many(claim: &Claim, size: i64) -> Error {
     let n = if let Kind::Permit { n, .. } = claim.kind { n } else { 0 };
     tenure_core::ledger::too_many(&claim.name, n, size.max(0) as u64)

@@ -1,4 +1,4 @@
-//! Plain numbers: latches, counting semaphores, and the sizes of semaphores.
+//! Latches, counting semaphores and the sizes of semaphores.
 
 use tenure_core::backend::{CountOp, CountReply, Counter};
 use tenure_core::{Error, Name, OpId, Result};
@@ -7,7 +7,7 @@ use crate::scripts;
 use crate::store::{Redis, millis, words};
 use crate::transport::{Call, Order, Value};
 
-/// For how long it is remembered what a number of ours counts.
+/// TTL in ms of the key that says what kind a number is.
 const MARK: &str = "86400000";
 
 impl Redis {
@@ -91,7 +91,7 @@ impl Redis {
     }
 }
 
-/// Scripts count exactly up to here.
+/// Lua numbers are exact up to here.
 const MOST: u64 = 1 << 53;
 
 fn number(n: u64) -> Result<String> {

@@ -1,4 +1,4 @@
-//! Who logs in. Passwords are changed while a program runs: a file is read, and a callback asked, at each connect.
+//! Credentials. Passwords change while a program runs, so a file is read, or a callback called, at each connect.
 
 use std::error::Error;
 use std::future::Future;
@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::{fmt, io};
 
-/// A word that is not shown, or the file that it stands in.
+/// A password that is not shown in `Debug` output, or the file that contains it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Source);
 
@@ -18,7 +18,7 @@ enum Source {
 }
 
 impl Secret {
-    /// What stands in this file, which is read again at each connect. A line end at its end does not count.
+    /// Reads the password from this file at each connect. A newline at its end is ignored.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self(Source::File(path.into()))
     }
@@ -66,12 +66,12 @@ pub struct Login {
 }
 
 impl Login {
-    /// Of the server's default user.
+    /// For the server's default user.
     pub fn new(password: impl Into<Secret>) -> Self {
         Self { user: None, password: password.into() }
     }
 
-    /// Of this user.
+    /// For this user.
     pub fn user(user: impl Into<String>, password: impl Into<Secret>) -> Self {
         Self { user: Some(user.into()), password: password.into() }
     }
@@ -79,7 +79,7 @@ impl Login {
 
 type Asked = Pin<Box<dyn Future<Output = Result<Login, Box<dyn Error + Send + Sync>>> + Send>>;
 
-/// Gives a login whenever one is needed.
+/// Provides a login at each connect.
 #[derive(Clone)]
 pub(crate) struct Callback(Arc<dyn Fn() -> Asked + Send + Sync>);
 
@@ -103,7 +103,7 @@ impl fmt::Debug for Callback {
     }
 }
 
-/// Where logins come from.
+/// The source of logins.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Logins {
     #[default]
@@ -114,9 +114,9 @@ pub(crate) enum Logins {
 
 /// Why there is no login.
 pub(crate) enum NoLogin {
-    /// A file is not as it should be.
+    /// The password file cannot be read or is empty.
     Wrong(String),
-    /// It may be there later.
+    /// The callback failed; it may succeed later.
     Now(String),
 }
 
@@ -128,7 +128,7 @@ impl Logins {
         }
     }
 
-    /// The user and the password to use now.
+    /// The user and password for a connect now.
     pub(crate) async fn now(&self) -> Result<Option<(Option<String>, String)>, NoLogin> {
         let login = match self {
             Self::None => return Ok(None),

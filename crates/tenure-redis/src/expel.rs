@@ -1,4 +1,4 @@
-//! Taking a name from a holder of another library, which goes by words of its own: what Redisson calls to force.
+//! Forced release of a holder of another library, identified by its own holder name; Redisson's `forceUnlock`.
 
 use tenure_core::backend::Released;
 use tenure_core::{Claim, Kind, Name, Result};
@@ -33,7 +33,7 @@ impl Redis {
                 self.send_expel(name, &scripts::RW_EXPEL, &words(&on), &words(&args)).await
             }
             Kind::Permit { .. } => {
-                // Shown as hexadecimal digits, kept as bytes.
+                // Inspection shows a permit in hexadecimal; the store has the raw bytes.
                 let Some(permit) = unhex(holder) else { return Ok(Released::Gone) };
                 let (ends, ours, channel) = (keys.ends(), keys.permits(), keys.permit_channel());
                 let on = [keys.name(), &ends, &ours];

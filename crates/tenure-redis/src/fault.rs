@@ -1,11 +1,11 @@
-//! What an error of the server or the connection means to a caller.
+//! Maps failures of the server or the connection to the caller's errors.
 
 use tenure_core::{Error, Name};
 
 use crate::options::Layout;
 use crate::transport::{Failure, Reply};
 
-/// The call that failed, for the message.
+/// The failed call, for error messages.
 pub(crate) struct What<'a> {
     pub(crate) backend: &'static str,
     pub(crate) verb: &'static str,
@@ -13,7 +13,7 @@ pub(crate) struct What<'a> {
     pub(crate) key: &'a str,
 }
 
-/// The first word of an error. Servers before 7.0 wrap what a script meets.
+/// The error code. Servers before 7.0 wrap errors raised inside scripts.
 pub(crate) fn code(reply: &Reply) -> &str {
     let inner = reply.message.rsplit_once("@user_script:").and_then(|(_, rest)| rest.split_once(": "));
     let text = inner.map_or(&*reply.code, |(_, text)| text);
@@ -47,7 +47,7 @@ impl What<'_> {
         }
     }
 
-    /// The key is of the type that locks of the other layout have: it may be a lock that somebody holds.
+    /// The key has the type of a lock in the other layout: somebody may hold it.
     pub(crate) fn other_layout(&self, layout: Layout, reply: &Reply) -> Error {
         let (is, shared) = match layout {
             Layout::Redisson => (
@@ -66,7 +66,7 @@ impl What<'_> {
         ))
     }
 
-    /// An answer that no script of ours gives.
+    /// A reply that none of our scripts returns.
     pub(crate) fn nonsense(&self, value: impl std::fmt::Debug) -> Error {
         Error::Config(format!("{}: {}: the server answered {value:?}", self.backend, self.verb))
     }

@@ -1,4 +1,4 @@
-//! What people see: one name, or all that look like ours or Redisson's.
+//! Inspection: one name, or a listing of all names that look like ours or Redisson's.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -13,13 +13,13 @@ use crate::store::{Redis, words};
 use crate::transport::{Call, Failure, Order, OwnedCall, To, Value};
 use crate::who::About;
 
-/// The most effort that a listing makes: so many keys of one server, and so long.
+/// Limits of a listing: keys per server, and total time.
 const MOST: usize = 1_000_000;
 const LONGEST: Duration = Duration::from_secs(3);
-/// Permits of Redisson without an end have this score.
+/// The score of Redisson's permits without an expiry.
 const NEVER: f64 = 922_337_203_685_477.0;
 
-/// What is said of a lock of the other layout.
+/// Notes on a lock of the other layout.
 const OF_PLAIN: &str = "a string, as SET NX PX makes it: layout=plain shares such locks";
 const OF_REDISSON: &str = "a hash, as Redisson makes it: shared without layout=plain";
 
@@ -35,7 +35,7 @@ impl Redis {
         Ok(Seen { parts, plain: self.layout == Layout::Plain }.snapshot(name))
     }
 
-    /// Scans the keys of all masters, within bounds, and looks at what may be a name in use.
+    /// Scans the keys of all masters, within limits, and inspects each name that may be in use.
     pub(crate) async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<Snapshot>> {
         let start = Instant::now();
         let full = format!("{}{prefix}", self.prefix);
@@ -79,7 +79,7 @@ impl Redis {
     }
 
     async fn look_at(&self, names: &[Name]) -> Result<Vec<Snapshot>> {
-        // A key of another program may have a name that no lock here can have.
+        // A key of another program may have a name that cannot be a lock here.
         let names: Vec<(&Name, Keys)> =
             names.iter().filter_map(|n| self.keys(n).ok().map(|keys| (n, keys))).collect();
         let calls = names.iter().map(|(_, keys)| {
@@ -94,7 +94,7 @@ impl Redis {
                 Ok(Value::Array(parts)) => {
                     found.extend(Seen { parts, plain: self.layout == Layout::Plain }.listed(name))
                 }
-                // A key of another program, of another type than its name makes one think.
+                // A key of another program whose type does not match its name.
                 Err(Failure::Refused(_)) => {}
                 Ok(other) => return Err(what.nonsense(other)),
                 Err(failure) => return Err(what.failed(failure)),
@@ -124,7 +124,7 @@ fn questions(keys: &Keys) -> (Vec<Vec<u8>>, Vec<u8>) {
     (on.into_iter().map(String::into_bytes).collect(), keys.base().into_bytes())
 }
 
-/// A pattern that means this text and nothing else.
+/// A glob pattern that matches exactly this text.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
@@ -136,7 +136,7 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
-/// The reply of the script.
+/// The reply of `inspect.lua`.
 struct Seen {
     parts: Vec<Value>,
     plain: bool,
@@ -166,7 +166,7 @@ impl Seen {
         self.parts.get(12).and_then(Value::int).unwrap_or(0) as f64
     }
 
-    /// Whether it looks like a lock of the other layout. In Redisson's a number is a semaphore or a latch.
+    /// Whether this looks like a lock of the other layout. In Redisson's layout a number is a semaphore or a latch.
     fn is_of_other_layout(&self) -> bool {
         let content = self.parts.get(2).and_then(Value::bytes).unwrap_or_default();
         let number = || self.text(2).is_some_and(|text| text.parse::<i64>().is_ok());
@@ -177,7 +177,7 @@ impl Seen {
         }
     }
 
-    /// Of a listing: a number is listed only if something says that it is ours or a semaphore's.
+    /// The snapshot for a listing. A number is listed only if a key beside it shows that it is ours or a semaphore.
     fn listed(&self, name: &Name) -> Option<Snapshot> {
         if self.is_of_other_layout() {
             return None;
@@ -204,7 +204,7 @@ impl Seen {
             family: Family::Lock,
             holders: Vec::new(),
             waiters: self.waiters(&about),
-            // One that is there is that of the other layout.
+            // The plain layout has no fence: a fence key found here belongs to the other layout.
             fence: self
                 .text(8)
                 .or(self.text(9))
@@ -218,7 +218,7 @@ impl Seen {
         let other = self.is_of_other_layout();
         match self.text(0)? {
             "string" if self.plain || other => {
-                // Some libraries draw raw bytes.
+                // Some libraries use random bytes as tokens.
                 let token = String::from_utf8_lossy(self.parts.get(2)?.bytes()?);
                 let (token, left) = (&*token, self.parts.get(1).and_then(Value::int).unwrap_or(-1));
                 let about = about.get(token);
@@ -276,7 +276,7 @@ impl Seen {
             let own = self.list(11).get(at).and_then(Value::int).unwrap_or(-2);
             let (id, mode, left) = match (mode.is_some(), field.strip_suffix(":write")) {
                 (true, Some(id)) => (id, Mode::Exclusive, whole),
-                // A reader whose own time is over stays in the hash until somebody clears it away.
+                // An expired reader stays in the hash until a script removes it.
                 (true, None) if own <= 0 => continue,
                 (true, None) => (field, Mode::Shared, own.min(whole.max(0))),
                 _ => (field, Mode::Exclusive, whole),
@@ -320,8 +320,8 @@ impl Seen {
     }
 }
 
-/// Whether another library may have drawn it: 16 random bytes as base64 or as hexadecimal digits. All else may be a
-/// value of any program.
+/// Whether another lock library may have generated this value: 16 random bytes in base64 or hexadecimal. Anything else
+/// may be a value of any program.
 fn is_token(value: &str) -> bool {
     let base64 = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'-' | b'_');
     match value.len() {

@@ -1,4 +1,4 @@
-//! The keys and channels of a name: Redisson's own, and beside them ours, all in one slot.
+//! The keys and channels of a name: Redisson's and our own, all in one hash slot.
 
 use tenure_core::{Error, HoldId, Name, Result};
 
@@ -6,7 +6,7 @@ use tenure_core::{Error, HoldId, Name, Result};
 #[derive(Debug, Clone)]
 pub(crate) struct Keys {
     name: String,
-    /// Redisson wraps a name in braces unless there is one in it already.
+    /// Redisson wraps a name in braces unless it already contains one.
     tagged: bool,
 }
 
@@ -22,7 +22,7 @@ impl Keys {
         self.all_like(&self.behind("x"))
     }
 
-    /// The same for the channel of a latch, which Redisson wraps always.
+    /// Like [`Keys::in_one_slot`] for the channel of a latch, whose name Redisson always wraps in braces.
     pub(crate) fn latch_in_one_slot(&self) -> Result<()> {
         self.all_like(&self.latch_channel())
     }
@@ -42,7 +42,7 @@ impl Keys {
         if self.tagged { format!("{word}:{}", self.name) } else { format!("{word}:{{{}}}", self.name) }
     }
 
-    /// Ours stand apart where Redisson's would fall together: its helpers of `a` and of `{a}` have the same names.
+    /// A key of our own. Redisson's helper keys of `a` and of `{a}` have the same names; ours differ.
     fn ours(&self, word: &str) -> String {
         if self.tagged { format!("{word}::{}", self.name) } else { self.beside(word) }
     }
@@ -51,12 +51,12 @@ impl Keys {
         format!("{}:{word}", self.base())
     }
 
-    /// What keys that come after the name begin with.
+    /// The prefix of keys that start with the name.
     pub(crate) fn base(&self) -> String {
         if self.tagged { self.name.clone() } else { format!("{{{}}}", self.name) }
     }
 
-    /// The name itself: a hash, or a number.
+    /// The lock's own key: a hash, a number, or a string in the plain layout.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -74,12 +74,12 @@ impl Keys {
         self.beside("redisson_lock_timeout")
     }
 
-    /// When the permits of a semaphore end.
+    /// Redisson's sorted set of permits with their expiry.
     pub(crate) fn ends(&self) -> String {
         self.behind("timeout")
     }
 
-    /// The life of one reader.
+    /// The key whose TTL is the lease of one reader.
     pub(crate) fn reader(&self, id: HoldId) -> String {
         self.behind(&format!("{id}:rwlock_timeout:1"))
     }
@@ -89,42 +89,42 @@ impl Keys {
         self.ours("tenure_fence")
     }
 
-    /// What people see of holders and waiters.
+    /// The hash with a descriptive record of each holder and waiter.
     pub(crate) fn about(&self) -> String {
         self.ours("tenure_about")
     }
 
-    /// Our waiters, by their coming.
+    /// Our waiters, in queue order.
     pub(crate) fn waiters(&self) -> String {
         self.ours("tenure_waiters")
     }
 
-    /// Those of them who want to write.
+    /// The subset of waiters that want the write lock.
     pub(crate) fn writers(&self) -> String {
         self.ours("tenure_writers")
     }
 
-    /// Until when each of our waiters counts as alive.
+    /// The liveness deadline of each of our waiters.
     pub(crate) fn stamps(&self) -> String {
         self.ours("tenure_stamps")
     }
 
-    /// When our permits truly end.
+    /// Our permit holds with their exact expiry.
     pub(crate) fn permits(&self) -> String {
         self.ours("tenure_permits")
     }
 
-    /// What a number of ours counts.
+    /// Which kind a number of ours is.
     pub(crate) fn mark(&self) -> String {
         self.ours("tenure_number")
     }
 
-    /// The operations of one client that may come again.
+    /// The results of recent operations of one client, kept for retries.
     pub(crate) fn operations(&self, client: tenure_core::ClientId) -> String {
         format!("{}:{client}", self.ours("tenure_operations"))
     }
 
-    /// One of each, as a hold of this id has them.
+    /// Every key that a hold of this id may use.
     pub(crate) fn all(&self, id: HoldId) -> Vec<String> {
         let redisson =
             [self.name.clone(), self.token(), self.queue(), self.scores(), self.ends(), self.reader(id)];
@@ -134,12 +134,12 @@ impl Keys {
         redisson.into_iter().chain(ours).chain(more).collect()
     }
 
-    /// The same of a plain lock.
+    /// Every key that a plain lock may use.
     pub(crate) fn plain(&self) -> Vec<String> {
         vec![self.name.clone(), self.about(), self.waiters(), self.stamps()]
     }
 
-    /// The same of channels.
+    /// Every channel that a hold of this id may use.
     pub(crate) fn channels(&self, id: HoldId) -> Vec<String> {
         let one = self.fair_channel(&id.to_string());
         let lock = [self.lock_channel(), one, self.rw_channel()];
@@ -150,7 +150,7 @@ impl Keys {
         self.beside("redisson_lock__channel")
     }
 
-    /// Where the release of a plain lock is told, among ourselves.
+    /// The channel on which our clients publish releases of a plain lock.
     pub(crate) fn plain_channel(&self) -> String {
         self.ours("tenure_lock")
     }
@@ -172,13 +172,13 @@ impl Keys {
         format!("redisson_countdownlatch__channel__{{{}}}", self.name)
     }
 
-    /// Where the coming and going of leaders is told.
+    /// The channel on which changes of leadership are published.
     pub(crate) fn leader_channel(&self) -> String {
         self.ours("tenure_leader")
     }
 }
 
-/// The name that a key in the store speaks of, prefix included: the key itself, or what our helpers stand beside.
+/// The name that a key belongs to, prefix included: the key itself, or the name inside a helper key.
 pub(crate) fn name_of(key: &str) -> &str {
     const OURS: [&str; 2] = ["tenure_about:", "tenure_number:"];
     let inside = |rest: &'_ str| rest.len().checked_sub(1).filter(|end| rest.ends_with('}') && *end > 0);
@@ -199,12 +199,12 @@ pub(crate) fn name_of(key: &str) -> &str {
     }
 }
 
-/// Whether a key is a record of ours that no name is told from: as a hash it would look like a lock.
+/// Whether a key is a record of ours that must be skipped in listings: as a hash it would look like a lock.
 pub(crate) fn is_record(key: &str) -> bool {
     key.starts_with("tenure_operations:")
 }
 
-/// What a cluster hashes of a key.
+/// The part of a key that a cluster hashes.
 fn tag(key: &str) -> &str {
     let inside = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(inside, _)| inside);
     inside.filter(|i| !i.is_empty()).unwrap_or(key)

@@ -1,4 +1,4 @@
-//! Leaving, of each kind.
+//! Release: one script call for each kind.
 
 use tenure_core::backend::Released;
 use tenure_core::{Claim, Error, Kind, Result};
@@ -62,7 +62,7 @@ impl Redis {
         self.left(claim, keys, sent)
     }
 
-    /// What the answer to a release means: 1 it was there, 0 it was not.
+    /// Maps the reply to a release: 1 if the hold or waiter existed, 0 if not.
     pub(crate) fn left(
         &self,
         claim: &Claim,
@@ -73,7 +73,7 @@ impl Redis {
         let placed = sent.map_err(|failure| what.failed(failure))?;
         match placed.value {
             Value::Int(1) => Ok(Released::Freed),
-            // Its attempt went by a connection that died: it may still come.
+            // The attempt was sent on a connection that broke: it may still arrive after this release.
             Value::Int(0) if !placed.certain => Err(Error::Unknown {
                 backend: self.info.scheme,
                 what: format!("release {}", claim.name),

@@ -1,5 +1,5 @@
-//! The plain layout for users who may not run scripts: by the server's own commands that compare, where it has them.
-//! Such a release tells nobody, and there is no word about the holder.
+//! The plain layout for users who may not run scripts: uses the server's compare-and-delete commands where it has them.
+//! Such a release publishes nothing, and no record describes the holder.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::plain::{look_again, words_of};
 use crate::store::{Redis, millis};
 use crate::transport::{Failure, Order, To, Value};
 
-/// How a server compares and deletes.
+/// The server's compare-and-delete command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Native {
     /// `DELIFEQ key value`: Valkey 9.0.
@@ -31,7 +31,7 @@ impl Native {
 }
 
 impl Redis {
-    /// What is done without scripts, where they are forbidden. Found out when it is first needed.
+    /// The commands to use instead of scripts, if scripts are forbidden. Probed at the first use.
     pub(crate) async fn native(&self) -> Result<Option<Native>> {
         if self.layout != Layout::Plain {
             return Ok(None);
@@ -39,12 +39,13 @@ impl Redis {
         self.native.get_or_try_init(|| self.probe_native()).await.copied()
     }
 
-    /// Whether scripts are forbidden, and what there is instead. Asked for by trying: rights and versions vary.
+    /// Finds out by trying whether scripts are forbidden and which command replaces them: permissions and versions
+    /// vary.
     async fn probe_native(&self) -> Result<Option<Native>> {
         let name = Name::new("tenure-probe")?;
         let keys = Keys::new(&self.prefix, &name);
         let what = self.what("connect", &name, &keys);
-        // Without a key: whether this user may use that key is another matter.
+        // Without a key, because this user may not be allowed to use that key.
         let none = "0".repeat(40);
         match self.words(&keys, &["EVALSHA", &none, "0"], Order::Free).await {
             Err(Failure::Refused(reply)) if reply.code == "NOPERM" => {}
@@ -106,7 +107,7 @@ impl Redis {
         Ok(Attempt::Busy { retry_after: Some(look_again(left)), behind: None, position: None })
     }
 
-    /// Whether it is held by this token; for as long as its lease at least, if so.
+    /// Whether this token holds the lock; if so, extends the TTL to at least the lease.
     async fn extend(&self, claim: &Claim, keys: &Keys) -> std::result::Result<bool, Failure> {
         let (token, _) = words_of(claim);
         let lease = if claim.lease.is_zero() { 0 } else { millis(claim.lease) };
@@ -137,7 +138,7 @@ impl Redis {
         let keys = self.keys(&claim.name)?;
         let (token, _) = words_of(claim);
         if left > 0 {
-            // A string has no place for a count.
+            // A string has no room for a count.
             let held = self.extend(claim, &keys).await;
             let held = held.map_err(|failure| self.failed("release", &claim.name, &keys, failure))?;
             return Ok(if held { Released::Freed } else { Released::Gone });

@@ -1,4 +1,4 @@
-//! Where the servers are, and how to speak to them.
+//! Connection options: the servers, credentials, TLS, layout and fences.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -10,57 +10,58 @@ use std::time::Duration;
 use crate::credentials::{Callback, Login, Logins, Secret};
 use crate::transport::{Resolver, Timing};
 
-/// How a store is opened. Begin with `Options::default()` or [`Options::new`] and assign.
+/// Options for opening a [`Redis`](crate::Redis) store. Start from `Options::default()` or [`Options::new`] and set
+/// fields.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// The servers, and how they belong together.
+    /// The servers and their topology.
     pub topology: Topology,
     /// The user to log in as; the server's default user if `None`.
     pub user: Option<String>,
-    /// The password, or the file in which it stands; no log-in if `None`.
+    /// The password, or the file that contains it; no authentication if `None`.
     pub password: Option<Secret>,
-    /// The number of the database. A cluster has only 0.
+    /// The database number. A cluster has only 0.
     pub db: u32,
-    /// Whether connections are encrypted, those to sentinels included.
+    /// TLS settings, also used for connections to sentinels; no TLS if `None`.
     pub tls: Option<Tls>,
-    /// Each call ends within this time: connect, handshake and all else included.
+    /// Timeout of each call, including connect and handshake.
     pub timeout: Duration,
-    /// What the server shows as the name of these connections.
+    /// The connection name that the server shows (`CLIENT LIST`).
     pub client_name: String,
-    /// What comes before every name, so that several programs can share a server.
+    /// Prefix of every name, so that several programs can share a server.
     pub prefix: String,
-    /// How locks stand in the store.
+    /// The key layout of locks.
     pub layout: Layout,
     /// Where fences come from. The plain layout has none.
     pub fences: Fences,
-    /// The shortest `lockWatchdogTimeout` of the JVMs that share read/write locks: one that reads cuts the whole lock
-    /// down to it.
+    /// The shortest `lockWatchdogTimeout` of the JVMs that share read/write locks: a JVM reader shortens the TTL of the
+    /// whole lock to it.
     pub redisson_watchdog: Duration,
-    /// A server that has been up for less than this neither grants nor renews: it may have forgotten what it granted.
-    /// `None` where it may. For the nodes of a quorum.
+    /// A server with a shorter uptime than this neither grants nor renews, because it may have lost what it granted
+    /// before a restart. No check if `None`. Meant for the nodes of a quorum.
     pub restart_delay: Option<Duration>,
-    /// Stores that must not be on the same server as this one.
+    /// Detects that two stores that must be on different servers share one.
     pub siblings: Option<Siblings>,
-    /// How far the clock of a JVM that shares a semaphore may be ahead of the server's, or behind it.
+    /// The largest difference between the server's clock and the clock of a JVM that shares a semaphore.
     pub permit_slack: Duration,
-    /// Asked at each connect, instead of `user` and `password`.
+    /// Called at each connect, instead of using `user` and `password`.
     pub(crate) callback: Option<Callback>,
     pub(crate) resolver: Resolver,
     pub(crate) timing: Timing,
 }
 
 impl Options {
-    /// For these servers; all else as by default.
+    /// Default options for these servers.
     pub fn new(topology: Topology) -> Self {
         Self { topology, ..Self::default() }
     }
 
-    /// Asks for the login at each connect to a server, for passwords and tokens that do not last. It takes the place of
-    /// `user` and `password`; sentinels have a login of their own.
+    /// Sets a callback that provides the login at each connect to a server, for passwords and tokens that expire. It
+    /// replaces `user` and `password`; sentinels have a login of their own.
     ///
-    /// What it takes is part of the time of a connect, and it must not block. If it fails, calls are `Unavailable` and
-    /// it is asked again.
+    /// The callback's time counts towards the connect timeout, and it must not block. If it fails, calls return
+    /// `Unavailable` and the next connect calls it again.
     ///
     /// ```
     /// use tenure_redis::{Login, Options};
@@ -84,7 +85,7 @@ impl Options {
         Self { callback: Some(Callback::new(ask)), ..self }
     }
 
-    /// Where the login at the servers comes from.
+    /// The source of the servers' login.
     pub(crate) fn logins(&self) -> Logins {
         match &self.callback {
             Some(callback) => Logins::Asked(callback.clone()),
@@ -101,26 +102,27 @@ impl Options {
     }
 }
 
-/// How locks stand in the store, and so with which other libraries they are shared.
+/// The key layout of locks, which decides with which other libraries they are shared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Layout {
-    /// As Redisson has them: a hash, and all kinds.
+    /// Redisson's layout: a hash per lock. Supports all kinds.
     #[default]
     Redisson,
-    /// A string with the holder's token, `SET key token NX PX ms`: what redsync, node-redlock, redis-py and most locks
-    /// written by hand use. Locks only, without a fence.
+    /// A string that contains the holder's token, `SET key token NX PX ms`, as in redsync, node-redlock, redis-py and
+    /// most hand-written locks. Locks only, without a fence.
     Plain,
 }
 
-/// Where fences come from.
+/// The source of fences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fences {
-    /// The server's clock in microseconds, or one more than the last. The last is kept for `retention`.
+    /// The server's clock in microseconds, or the last fence + 1 if that is larger. The last fence is kept for
+    /// `retention`.
     Ours {
-        /// Longer than any clock here is ever set back.
+        /// Must be longer than any step by which a server's clock may be set back.
         retention: Duration,
     },
-    /// The counter of Redisson's fenced lock, in one series with it. It is kept for ever.
+    /// The counter of Redisson's fenced lock, shared with Redisson's own clients. It is kept forever.
     Redisson,
 }
 
@@ -131,7 +133,7 @@ impl Default for Fences {
 }
 
 impl Default for Options {
-    /// One server on this machine, on the usual port.
+    /// One server on localhost, on port 6379.
     fn default() -> Self {
         Self {
             topology: Topology::Standalone(Address::tcp("localhost", 6379)),
@@ -155,41 +157,41 @@ impl Default for Options {
     }
 }
 
-/// The servers, and how they belong together.
+/// The servers and their topology.
 #[derive(Clone, Debug)]
 pub enum Topology {
     /// One server.
     Standalone(Address),
-    /// A master that sentinels know.
+    /// A master that is found through sentinels.
     Sentinel(Sentinels),
-    /// A cluster, found through any of these nodes.
+    /// A cluster, discovered through any of these nodes.
     Cluster(Vec<Address>),
 }
 
-/// Sentinels, and whom to ask them for.
+/// Sentinels, and the master to ask them for.
 #[derive(Clone, Debug)]
 pub struct Sentinels {
-    /// All of them: what most of these say counts.
+    /// All sentinels: the answer of the majority counts.
     pub addresses: Vec<Address>,
-    /// The name under which they know the master.
+    /// The master's name in the sentinels' configuration.
     pub master: String,
     /// The user to log in as at a sentinel.
     pub user: Option<String>,
-    /// The password at a sentinel, or the file in which it stands; no log-in there if `None`.
+    /// The password at a sentinel, or the file that contains it; no authentication there if `None`.
     pub password: Option<Secret>,
 }
 
-/// Where a server listens.
+/// The address that a server listens on.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Address {
-    /// A host, by name or number, and a port.
+    /// A host name or IP address, and a port.
     Tcp {
         /// The host; an IPv6 address without brackets.
         host: String,
         /// The port.
         port: u16,
     },
-    /// A socket in the file system.
+    /// A Unix domain socket.
     Unix(PathBuf),
 }
 
@@ -210,16 +212,17 @@ impl fmt::Display for Address {
     }
 }
 
-/// How connections are encrypted. The server's certificate is always verified.
+/// TLS settings. The server's certificate is always verified.
 #[derive(Clone, Debug, Default)]
 pub struct Tls {
-    /// A file with the certificates to trust (PEM); those of the system if `None`.
+    /// A PEM file with the trusted CA certificates; the system's if `None`.
     pub ca: Option<PathBuf>,
-    /// The own certificate and its key (PEM), for servers that ask for one.
+    /// The client certificate and its key (PEM files), for servers that require one.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// Servers that must be different ones, as those of a quorum: where two stores find the same run id, calls fail.
+/// Detects stores that share a server although they must not, such as the nodes of a quorum: calls fail if two stores
+/// see the same run id.
 #[derive(Clone, Debug, Default)]
 pub struct Siblings {
     me: usize,
@@ -227,13 +230,14 @@ pub struct Siblings {
 }
 
 impl Siblings {
-    /// One for each of `n` stores.
+    /// Returns one handle for each of `n` stores.
     pub fn new(n: usize) -> Vec<Self> {
         let all = Self::default();
         (0..n).map(|me| Self { me, ..all.clone() }).collect()
     }
 
-    /// A server was met under this address. The one of another store that is the same, if there is one.
+    /// Records the run id of the server at this address. Returns the address under which another store uses the same
+    /// server, if any.
     pub(crate) fn meet(&self, at: &Address, run_id: &str) -> Option<Address> {
         let mut met = self.met.lock().unwrap_or_else(|e| e.into_inner());
         met.insert((self.me, at.clone()), run_id.to_owned());

@@ -1,4 +1,5 @@
-//! The plain layout: a lock is a string, its value the holder's token. Shared with all who `SET key token NX PX ms`.
+//! The plain layout: a lock is a string whose value is the holder's token, shared with all who use
+//! `SET key token NX PX ms`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,16 +14,16 @@ use crate::store::{Redis, millis, words};
 use crate::transport::{OwnedCall, Value};
 use crate::who::describe;
 
-/// How soon those look again whose holder will not tell when it leaves, in milliseconds.
+/// The poll interval, in ms, while the holder is one that will not publish its release.
 const LOOK: std::ops::Range<u64> = 50..250;
 
-/// What stands in the store, and the hold that it stands for: none where only the token is known.
+/// The token in the store, and the hold id it belongs to: empty if only the token is known.
 pub(crate) fn words_of(claim: &Claim) -> (String, String) {
     let id = if claim.id == HoldId::NONE { String::new() } else { claim.id.to_string() };
     (claim.token.as_deref().map_or_else(|| id.clone(), str::to_owned), id)
 }
 
-/// When to look again at a holder that will not tell, and has so much time left.
+/// When to poll again for a holder that will not publish its release and has `left` of its TTL.
 pub(crate) fn look_again(left: Option<Duration>) -> Duration {
     let look = Duration::from_millis(fastrand::u64(LOOK));
     left.unwrap_or(look).min(look)
@@ -79,7 +80,7 @@ impl Redis {
         for at in &batch.claims {
             let (claim, keys) = (&claims[*at], &keys[*at]);
             let (token, id) = words_of(claim);
-            // Of a token that is not the id, what is beside it says for which hold it stands.
+            // If the token differs from the id, only the record beside it says which hold it belongs to.
             sure = if claim.token.is_some() && !id.is_empty() { 2 } else { 1 };
             on.extend([keys.name().to_owned(), keys.about(), keys.waiters(), keys.stamps()]);
             let lease = if claim.lease.is_zero() { 0 } else { millis(claim.lease) };

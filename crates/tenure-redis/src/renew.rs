@@ -1,4 +1,4 @@
-//! Renewal, of many at once. What goes wrong with one claim is not the others' loss.
+//! Batched renewal. A failure of one claim does not affect the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,20 +13,21 @@ use crate::scripts;
 use crate::store::{Redis, millis};
 use crate::transport::{Call, Failure, Order, OwnedCall, Script, Value, join};
 
-/// Claims in one script.
+/// The most claims in one script call.
 const BATCH: usize = 100;
 
-/// Claims of one slot, which so many replicas must confirm.
+/// Claims of one slot that the same number of replicas must confirm.
 pub(crate) struct Batch {
     replicas: u32,
     pub(crate) claims: Vec<usize>,
-    /// Of one claim whose keys may lie on two nodes, while its slot moves: only those are named to the server that the
-    /// hold cannot be without. A server refuses a script if it has some of the keys that are named, and not all.
+    /// Set for a single claim whose keys may be split over two nodes while its slot migrates: only the keys without
+    /// which the hold cannot exist are declared as `KEYS`, because a server refuses a script if it has some but not all
+    /// of the declared keys.
     pub(crate) apart: bool,
 }
 
 impl Batch {
-    /// Each of its claims by itself.
+    /// One batch for each claim.
     fn split(self, apart: bool) -> impl Iterator<Item = Self> {
         let replicas = self.replicas;
         self.claims.into_iter().map(move |at| Self { replicas, claims: vec![at], apart })
@@ -34,7 +35,8 @@ impl Batch {
 }
 
 impl Redis {
-    /// One script for up to a hundred claims of a slot; all scripts for a node in one pipeline, nodes side by side.
+    /// Renews the claims: one script call for up to 100 claims of a slot, all calls for a node in one pipeline, nodes
+    /// in parallel.
     pub(crate) async fn prove(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
         let sent = self.info.clock.now();
         let keys: Vec<Keys> = claims.iter().map(|c| self.keys(&c.name)).collect::<Result<_>>()?;
@@ -62,7 +64,7 @@ impl Redis {
                         }
                     }
                     Err(failure) if failure.is_split() && !batch.apart => again.extend(batch.split(true)),
-                    // One of them is at fault, and the server does not say which.
+                    // One claim is at fault, and the server does not say which.
                     Err(Failure::Refused(_)) if batch.claims.len() > 1 => again.extend(batch.split(false)),
                     Err(failure) => {
                         let at = batch.claims[0];
@@ -86,7 +88,7 @@ impl Redis {
         let mut groups: BTreeMap<(u16, u32), Vec<usize>> = BTreeMap::new();
         for (at, (claim, keys)) in claims.iter().zip(keys).enumerate() {
             let replicas = match claim.durability {
-                // What only proves writes nothing that replicas could confirm.
+                // A pure proof writes nothing that replicas could confirm.
                 Durability::Replicas(n) if !claim.lease.is_zero() => n,
                 _ => 0,
             };
@@ -95,7 +97,7 @@ impl Redis {
         }
         let mut batches = Vec::new();
         for ((_, replicas), mut group) in groups {
-            // Those of one name beside each other: what they have in common is done once.
+            // Claims on one name are adjacent, so that the script does the shared work once.
             group.sort_by(|a, b| claims[*a].name.cmp(&claims[*b].name));
             let chunks = group.chunks(BATCH);
             batches.extend(chunks.map(|some| Batch { replicas, claims: some.to_vec(), apart: false }));
@@ -103,7 +105,7 @@ impl Redis {
         batches
     }
 
-    /// What the server found, of each claim of each batch.
+    /// Sends the batches and returns the script's result for each claim.
     async fn send(
         &self,
         batches: &[Batch],
@@ -175,7 +177,7 @@ impl Redis {
                     on.extend([keys.permits(), keys.ends(), about, waiters, stamps, name]);
                 }
             }
-            // A lease of nothing proves without extending.
+            // A lease of 0 only checks and does not extend.
             let lease = if claim.lease.is_zero() { 0 } else { millis(claim.lease) };
             let numbers = [lease, millis(claim.stamp), u64::from(permits), group.len() as u64];
             args.push(kind.to_owned());
@@ -187,7 +189,7 @@ impl Redis {
     }
 }
 
-/// What the script goes by, and of permits how many.
+/// The script's code for the kind, and the number of permits.
 fn form(claim: &Claim) -> (&'static str, u32) {
     match claim.kind {
         Kind::Lock | Kind::Leader if claim.wait.is_some() => ("q", 0),
@@ -199,8 +201,8 @@ fn form(claim: &Claim) -> (&'static str, u32) {
     }
 }
 
-/// A call of a script that proves. Where only the first of its keys are `sure` to be on the node, those alone are named as
-/// keys, and all of them come as arguments.
+/// Builds the call of a renewal script. If only the first `sure` keys are certain to be on the node, only those are
+/// declared as keys, and all keys are passed as arguments.
 pub(crate) fn proof(
     script: &'static Script,
     mut on: Vec<String>,

@@ -1,4 +1,4 @@
-//! The scripts, each with the fragments that it uses.
+//! The Lua scripts, each concatenated with the library fragments it uses.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ scripts! {
     INSPECT = "lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/permits" "lib/readers" "inspect";
 }
 
-/// The commands that those of a layout run, except those that are handed to them.
+/// The commands that the scripts of a layout run, except those passed to them as arguments.
 pub(crate) fn commands(layout: Layout) -> BTreeSet<&'static str> {
     let plain = |name: &str| name.starts_with("PLAIN");
     let wanted = ALL.iter().filter(|(name, _)| plain(name) == (layout == Layout::Plain));
@@ -58,7 +58,7 @@ mod tests {
             assert!(all.contains(one), "{one} of {all:?}");
         }
         assert!(all.iter().all(|c| c.chars().all(|c| c.is_ascii_uppercase())), "{all:?}");
-        // What a script is handed, it calls by a name of its own.
+        // Commands passed as arguments are called through `ARGV` or `publish`.
         let other = |text: &str| text.split("call(").skip(1).filter(|c| !c.starts_with('\'')).count();
         let handed = |text: &str| text.matches("call(ARGV[").count() + text.matches("call(publish").count();
         for (_, script) in ALL {

@@ -1,4 +1,4 @@
-//! The store: seven verbs, each a script on the keys of one name.
+//! The Redis backend. Each operation is one Lua script on the keys of one name.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::native::Native;
 use crate::options::{Fences, Layout, Options};
 use crate::transport::{Failure, Transport, join};
 
-/// The longest sleep of a waiter that hears nothing.
+/// The poll interval of a waiter that receives no signal.
 const POLL: Duration = Duration::from_secs(5);
 
 const PLAIN_REFUSALS: &[(Family, &str)] = &[
@@ -37,9 +37,9 @@ pub struct Redis {
     pub(crate) layout: Layout,
     pub(crate) fences: Fences,
     pub(crate) slack: Duration,
-    /// Whether it was said already that this user may not listen.
+    /// Whether the warning that this user may not subscribe was already logged.
     pub(crate) deaf: AtomicBool,
-    /// What the plain layout does without scripts, where they are forbidden.
+    /// The commands that replace scripts in the plain layout, for users who may not run scripts.
     pub(crate) native: OnceCell<Option<Native>>,
 }
 
@@ -54,7 +54,7 @@ impl Redis {
         Ok(store)
     }
 
-    /// The same without asking for an answer: for one of several, which may be away just now.
+    /// Creates the store without connecting: for a quorum's nodes, which may be down at the moment.
     ///
     /// # Errors
     /// `Config` when an address or a certificate is wrong.
@@ -76,7 +76,7 @@ impl Redis {
             drift: Drift::default(),
             doubt: transport.told(),
             durable: true,
-            // A JVM that reads too sets the whole lock down to its own lease.
+            // A JVM reader shortens the TTL of the whole lock to its own lease.
             shared_proof: (!plain).then_some(watchdog / 3),
         };
         Ok(Self {
@@ -91,7 +91,7 @@ impl Redis {
         })
     }
 
-    /// Asks for an answer.
+    /// Connects and waits for the server's answer.
     ///
     /// # Errors
     /// As [`Redis::open`].
@@ -100,7 +100,7 @@ impl Redis {
         self.native().await.map(drop)
     }
 
-    /// The keys of a name, if the deployment can keep them together.
+    /// The keys of a name. Fails if a cluster would put them into different slots.
     pub(crate) fn keys(&self, name: &Name) -> Result<Keys> {
         let keys = Keys::new(&self.prefix, name);
         if self.transport.is_cluster() {
@@ -109,7 +109,7 @@ impl Redis {
         Ok(keys)
     }
 
-    /// The key of the last fence, and for how long it is kept: 0 stands for Redisson's counter, which stays.
+    /// The key of the last fence, and its retention in ms: 0 means Redisson's counter, which never expires.
     pub(crate) fn fence(&self, keys: &Keys) -> (String, String) {
         match self.fences {
             Fences::Ours { retention } => (keys.fence(), millis(retention).to_string()),
@@ -126,12 +126,11 @@ impl Redis {
     }
 }
 
-/// The bytes of some words.
 pub(crate) fn words<'a, const N: usize>(words: &[&'a str; N]) -> [&'a [u8]; N] {
     words.map(str::as_bytes)
 }
 
-/// In whole milliseconds, at least one and within what the server can count.
+/// Converts to whole milliseconds, at least 1 and at most what the server accepts.
 pub(crate) fn millis(d: Duration) -> u64 {
     const CENTURY: u128 = 100 * 365 * 86_400 * 1000;
     d.as_millis().clamp(1, CENTURY) as u64

@@ -1,4 +1,4 @@
-//! Signals, by the channels that Redisson uses.
+//! Wake-ups through pub/sub, on the channels that Redisson uses.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::options::Layout;
 use crate::store::Redis;
 use crate::transport::{Failure, Heard, Pause, Subscription, Transport};
 
-/// How often those look who may not listen.
+/// The poll interval of users who may not subscribe.
 const LOOK: Duration = Duration::from_millis(250);
 
 impl Redis {
@@ -36,7 +36,8 @@ impl Redis {
         let (began, mut pause) = (Instant::now(), Pause::default());
         let subscribed = loop {
             match self.transport.subscribe(channel.as_bytes(), keys.name().as_bytes()).await {
-                // Cut while it was being confirmed. Whoever waits would not look again before its next poll.
+                // The connection broke while the subscription was being confirmed. Retry, or the waiter would sleep
+                // until its next poll.
                 Err(Failure::NotExecuted(_) | Failure::Unknown(_)) if began.elapsed() < LOOK => {}
                 subscribed => break subscribed,
             }
@@ -65,7 +66,7 @@ struct Listening {
 impl Watch for Listening {
     async fn signal(&mut self) -> Signal {
         match self.subscription.next().await {
-            // The latch opened, even if it was set again since.
+            // The latch reached zero, even if it was set again since.
             Heard::Message(text) if self.latch && text == b"0" => Signal::Open,
             _ => Signal::Changed,
         }

@@ -1,4 +1,4 @@
-//! What people see of a holder or a waiter: kept beside the lock, never inside Redisson's own keys.
+//! Descriptive records of holders and waiters, stored beside the lock, never inside Redisson's own keys.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -16,12 +16,12 @@ pub(crate) struct Who<'a> {
     pub(crate) pid: u32,
     #[serde(rename = "n", skip_serializing_if = "Option::is_none", default)]
     pub(crate) note: Option<Cow<'a, str>>,
-    /// A reader, who shares the name.
+    /// Whether it is a reader.
     #[serde(rename = "r", skip_serializing_if = "std::ops::Not::not", default)]
     pub(crate) reads: bool,
 }
 
-/// The words about a claim, made once for all that have no note.
+/// The record of a claim, as JSON. Cached for claims without a note.
 pub(crate) fn describe(claim: &Claim) -> Cow<'static, str> {
     static PLAIN: OnceLock<Vec<(Family, bool, String)>> = OnceLock::new();
     let text = |family, reads, note: Option<&str>| {
@@ -44,12 +44,12 @@ pub(crate) fn describe(claim: &Claim) -> Cow<'static, str> {
     }
 }
 
-/// The words, and what the scripts put before them: `<fence> <since> <number> <who>`.
+/// A parsed record: the JSON, and what the scripts put before it: `<fence> <since> <number> <who>`.
 #[derive(Debug)]
 pub(crate) struct About {
     pub(crate) fence: Option<Fence>,
     pub(crate) since: Option<u64>,
-    /// Of permits how many; of a plain lock how many times it is held; of a waiter in a queue its patience.
+    /// The number of permits; for a plain lock its hold count; for a waiter in a fair queue its patience in ms.
     pub(crate) number: Option<u32>,
     pub(crate) who: Option<Who<'static>>,
 }

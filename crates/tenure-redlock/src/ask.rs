@@ -1,4 +1,4 @@
-//! All nodes asked at the same time, in the task of whoever asks.
+//! Asks all nodes in parallel, in the caller's task.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -12,11 +12,10 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use super::Inner;
 use tenure_core::{Backend, Time};
 
-/// Answers to come, each with the node that gives it.
+/// Calls in flight, each with the index of its node.
 pub(super) type Calls<T> = FuturesUnordered<BoxFuture<'static, (usize, T)>>;
 
-/// After a decision, how often those are looked at that may be about to answer. One that answers now need not be asked
-/// again.
+/// How often, after a decision, the remaining calls are polled once more. A node that answers now needs no retry.
 const GRACE: usize = 3;
 
 impl Inner {
@@ -32,7 +31,7 @@ impl Inner {
         self.nodes.iter().enumerate().map(asked).collect()
     }
 
-    /// Takes answers in until `done` says that it knows enough, or the time is up. Those still to come stay.
+    /// Collects answers until `done` returns true or the deadline passes. Calls still in flight stay in `calls`.
     pub(super) async fn gather<T>(
         &self,
         calls: &mut Calls<T>,
@@ -65,7 +64,7 @@ impl Inner {
         }
     }
 
-    /// Needs no timers in the runtime that polls it.
+    /// A timer that does not need a time driver in the runtime that polls it.
     pub(super) fn timer(&self, at: Time) -> BoxFuture<'static, ()> {
         let clock = self.clock().clone();
         match self.background.handle() {
@@ -73,13 +72,14 @@ impl Inner {
                 let _entered = handle.enter();
                 Box::pin(tokio::time::sleep(at.since(clock.now())))
             }
-            // Without a thread each node still has a time limit of its own.
+            // If the background thread cannot be started, each node's own timeout still applies.
             Err(_) if clock.is_boot() => Box::pin(std::future::pending()),
             _ => Box::pin(async move { clock.sleep_until(at).await }),
         }
     }
 
-    /// Goes on whoever polls. Without a thread it does not, and what it would undo ends with its lease. Whether it does.
+    /// Spawns on the background thread, independent of the caller's polls. Returns false if that thread cannot be
+    /// started: what the work would undo then ends with its lease.
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> bool {
         if !self.clock().is_boot() {
             tokio::spawn(work);

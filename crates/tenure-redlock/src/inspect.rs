@@ -1,4 +1,4 @@
-//! What people see of a quorum, and do to it by hand.
+//! Inspection of a quorum, and forced releases.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use super::{Inner, SCHEME};
 use tenure_core::backend::{Holder, Query, Released, Snapshot, Waiter};
 use tenure_core::{Claim, Error, Family, Finding, HoldId, Kind, Name, Result};
 
-/// How long nodes have to answer people.
+/// Timeout of nodes for inspection.
 const LIMIT: Duration = Duration::from_secs(2);
-/// And those who take longer than most of them, at least.
+/// The least extra time of nodes slower than the majority.
 const GRACE: Duration = Duration::from_millis(20);
 
-/// What nodes say of one name: holders and waiters by their claims.
+/// The nodes' answers about one name: holders and waiters by claim.
 #[derive(Default)]
 struct Seen {
     holders: BTreeMap<String, Vec<Holder>>,
@@ -25,7 +25,7 @@ struct Seen {
 }
 
 impl Inner {
-    /// What most nodes say is held, and who waits at any of them.
+    /// Returns what a majority of nodes holds, and the waiters of any node.
     pub(super) async fn inspect(self: &Arc<Self>, query: Query) -> Result<Vec<Snapshot>> {
         let all = self.look(query).await?;
         let mut names: BTreeMap<Name, Seen> = BTreeMap::new();
@@ -64,7 +64,8 @@ impl Inner {
         Ok(held.collect())
     }
 
-    /// One holder as most nodes have it. It has what it has until the first of these forgets it.
+    /// Merges one holder as seen by the nodes; `None` without a majority. Its time left ends when it would lose the
+    /// majority.
     fn holder(&self, mut of: Vec<Holder>) -> Option<Holder> {
         of.sort_by_key(|h| std::cmp::Reverse(h.left.unwrap_or(Duration::MAX)));
         let left = of.get(self.needed() - 1)?.left;
@@ -73,7 +74,7 @@ impl Inner {
         Some(Holder { left, holds, fence: None, ..first })
     }
 
-    /// What each node says, where most of them answer.
+    /// The answer of each node, if a majority answers.
     async fn look(self: &Arc<Self>, query: Query) -> Result<Vec<Vec<Snapshot>>> {
         let mut votes = Votes::new(self.nodes.len());
         let mut seen = Vec::new();
@@ -90,7 +91,7 @@ impl Inner {
             votes.yes() >= self.needed()
         };
         self.gather(&mut calls, begun.after(LIMIT), &mut done).await;
-        // Most have answered. The others have as long again.
+        // A majority has answered. The others get as much time again.
         let now = self.clock().now();
         let grace = now.since(begun).max(GRACE);
         self.gather(&mut calls, now.after(grace), |node, answer| {
@@ -104,7 +105,7 @@ impl Inner {
         Ok(seen)
     }
 
-    /// The ids under which a claim of another process stands on the nodes.
+    /// The ids under which a claim of another process is on the nodes.
     pub(super) async fn find(self: &Arc<Self>, claim: &Claim) -> Result<Vec<HoldId>> {
         let all = self.look(Query::Name(claim.name.clone())).await?;
         let holders = all.iter().flatten().flat_map(|s| &s.holders).filter_map(Holder::hold_id);

@@ -1,5 +1,5 @@
-//! Attempts that were still under way when their round was won. They go on in the background, so that a node that is
-//! slower than most, or is only just being connected to, has the hold as well. The release of the hold ends them.
+//! Attempts still in flight when their round was won. They continue in the background, so that a node that is slow, or
+//! is still being connected to, gets the hold as well. Releasing the hold cancels them.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -17,11 +17,11 @@ use super::rounds::{Begun, Entry};
 use super::votes::Vote;
 use tenure_core::Time;
 
-/// Rounds whose attempts go on at once. Those of all others end with the decision: a node that is away for long must
-/// not collect them.
+/// The most rounds whose attempts continue. Those of all others are cancelled by the decision, so that they do not pile
+/// up for a node that is down for long.
 pub(super) const MOST: usize = 64;
 
-/// The attempts of one round that go on.
+/// The remaining attempts of one round.
 #[derive(Default)]
 pub(super) struct Late {
     calls: Mutex<Option<(Calls<Vote>, OwnedSemaphorePermit)>>,
@@ -33,7 +33,7 @@ impl Late {
         self.calls.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// What was not sent by now is not sent any more.
+    /// Cancels what has not been sent yet.
     pub(super) fn cancel(&self) {
         let calls = self.lock().take();
         drop(calls);
@@ -48,7 +48,7 @@ impl fmt::Debug for Late {
 }
 
 impl Inner {
-    /// Lets the attempts of a round that was won go on. Each ends by a time limit of its node's own; none begins after
+    /// Lets the remaining attempts of a won round continue. Each ends by its node's own timeout; none is polled after
     /// `until`.
     pub(super) fn finish(
         self: &Arc<Self>,
@@ -86,7 +86,7 @@ impl Inner {
         self.spawn_here(going_on);
     }
 
-    /// Goes on in the runtime of whoever asks, whose connections it uses. Without one, in the background.
+    /// Spawns on the caller's runtime, whose connections the work uses; in the background if there is none.
     pub(super) fn spawn_here(&self, work: impl Future<Output = ()> + Send + 'static) {
         match Handle::try_current() {
             Ok(here) => drop(here.spawn(work)),

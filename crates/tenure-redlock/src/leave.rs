@@ -1,4 +1,4 @@
-//! Leaving on all nodes. Most of them decide; what the others have not confirmed goes on in the background.
+//! Release on all nodes. A majority decides; releases that the others have not confirmed continue in the background.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tenure_core::backend::Released;
 use tenure_core::{Claim, HoldId, Result, Time};
 
 impl Inner {
-    /// Writes the count of a hold that stays. It is for people: most nodes are enough.
+    /// Writes the hold count of a hold that stays. It is only for inspection, so a majority is enough.
     pub(super) async fn unnest(self: &Arc<Self>, claim: &Claim, left: u32) -> Result<Released> {
         let Some(id) = self.rounds.current(claim.id) else { return Ok(Released::Gone) };
         let ask = Arc::new(Claim { id, ..claim.clone() });
@@ -30,7 +30,7 @@ impl Inner {
         }
     }
 
-    /// Leaves on all nodes. What one of them did not confirm is repeated in the background.
+    /// Releases on all nodes. What a node does not confirm is retried in the background.
     pub(super) async fn leave(self: &Arc<Self>, claim: &Claim) -> Result<Released> {
         let Some(entry) = self.rounds.leave(claim.id, self.clock().now().after(claim.lease)) else {
             return self.leave_unknown(claim).await;
@@ -62,7 +62,7 @@ impl Inner {
         }
     }
 
-    /// A hold of another process, by its id, or whatever is held by a token.
+    /// Releases a hold of another process by its id, or whatever is held by a token.
     async fn leave_unknown(self: &Arc<Self>, claim: &Claim) -> Result<Released> {
         let ids = if claim.id == HoldId::NONE { vec![claim.id] } else { self.find(claim).await? };
         let mut released = Ok(Released::Gone);
@@ -77,14 +77,14 @@ impl Inner {
         released
     }
 
-    /// Leaves these places, in the background.
+    /// Gives up these queue positions, in the background.
     pub(super) fn abandon(self: &Arc<Self>, places: Option<Places>) {
         if let Some(Places { claim, nodes }) = places {
             nodes.into_iter().for_each(|node| self.release_later(node, &claim, None));
         }
     }
 
-    /// Tells nodes to let go. Those that do not confirm it in time are told again in the background.
+    /// Releases on some nodes. Those that do not confirm in time are retried in the background.
     pub(super) async fn release_on(
         self: &Arc<Self>,
         claim: &Arc<Claim>,
@@ -101,18 +101,19 @@ impl Inner {
     }
 }
 
-/// A release on its way to some nodes. What is not confirmed when it is dropped goes on in the background.
+/// A release in flight to some nodes. What is unconfirmed when this is dropped continues in the background.
 struct Releasing<'a> {
     inner: &'a Arc<Inner>,
     claim: &'a Arc<Claim>,
     entry: Option<&'a Arc<Entry>>,
     calls: Calls<Result<Released>>,
-    /// Whom the calls are to.
+    /// The nodes that have not confirmed.
     open: Vec<usize>,
 }
 
 impl<'a> Releasing<'a> {
-    /// To those of `nodes` that answer. The others are told in the background, unless only the token says what is meant.
+    /// Sends the release to those of `nodes` that answer. Silent ones are released in the background, unless the claim
+    /// is identified by its token alone.
     fn new(
         inner: &'a Arc<Inner>,
         claim: &'a Arc<Claim>,
@@ -135,8 +136,8 @@ impl<'a> Releasing<'a> {
         Self { inner, claim, entry, calls, open }
     }
 
-    /// Takes answers in until most nodes have let go, all have answered, or the time is up. The others have as long
-    /// again: it costs little, and one that is heard now need not be told twice.
+    /// Collects answers until a majority has released, all have answered, or the deadline passes. After a majority the
+    /// others get as much time again: it costs little, and a node that answers now needs no retry.
     async fn run(&mut self, until: Time, votes: &mut Votes) {
         let Self { inner, claim, entry, calls, open } = self;
         let sent = inner.clock().now();

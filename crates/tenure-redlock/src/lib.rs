@@ -1,8 +1,8 @@
-//! RedLock: one lock on several stores that know nothing of each other, held by whoever has most of them.
+//! RedLock: one lock on several independent stores, held by whoever has a majority of them.
 //!
-//! All nodes are asked at the same time. Each round has an id of its own on the nodes and is undone by that id only, so
-//! that what is left of a lost round cannot touch the next one. A grant counts from the moment the round was sent, with
-//! what clocks may differ taken off.
+//! All nodes are asked in parallel. Each round has its own id on the nodes and is undone by that id only, so that
+//! leftovers of a lost round cannot affect the next one. Validity counts from the moment the round was sent, minus the
+//! allowed clock drift.
 
 mod ask;
 mod inspect;
@@ -54,15 +54,15 @@ const REFUSALS: &[(Family, &str)] = &[
 /// One of the stores of a quorum.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What it is called in errors.
+    /// Its name in error messages.
     pub name: String,
     /// The store.
     pub backend: Arc<dyn Backend>,
 }
 
-/// A lock on several stores that know nothing of each other: RedLock. It works while a majority of them does.
+/// A RedLock: one lock on several independent stores. It works while a majority of them does.
 ///
-/// Locks only, without a fence. Clones are the same store.
+/// Locks only, without a fence. Clones share one state.
 #[derive(Clone)]
 pub struct Quorum(Arc<Inner>);
 
@@ -73,16 +73,16 @@ struct Inner {
     rounds: Rounds,
     pending: Vec<Pending>,
     pauses: Pauses,
-    /// How many rounds may still have attempts that go on.
+    /// Limits how many decided rounds may still have attempts in flight.
     late: Arc<Semaphore>,
     background: Background,
 }
 
 impl Quorum {
-    /// Of these stores, which must serve locks and be independent of each other.
+    /// Creates a quorum of these stores, which must support locks and be independent of each other.
     ///
     /// # Errors
-    /// `Config` for none at all, and for options that make no sense; `Unsupported` when one of them has no locks.
+    /// `Config` if there are no nodes or an option is invalid; `Unsupported` if one of them does not support locks.
     pub fn new(nodes: Vec<Node>, options: QuorumOptions) -> Result<Self> {
         options.check()?;
         let Some(first) = nodes.first() else {
@@ -114,7 +114,7 @@ impl Quorum {
         Ok(Self(Arc::new(Inner { nodes, info, options, rounds, pending, pauses, late, background })))
     }
 
-    /// Its nodes.
+    /// The nodes of this quorum.
     pub fn nodes(&self) -> &[Node] {
         &self.0.nodes
     }
@@ -204,7 +204,7 @@ impl Inner {
         self.nodes.iter().map(|n| n.name.as_str())
     }
 
-    /// What the nodes say to `ask`, as far as it takes to decide, or by the end of their time.
+    /// Asks all nodes and collects votes until they decide or the deadline passes.
     async fn votes<F: Future<Output = Vote> + Send + 'static>(
         &self,
         ask: &Arc<Claim>,
@@ -214,7 +214,8 @@ impl Inner {
         self.votes_of(&mut self.ask(ask, call), until).await
     }
 
-    /// The same; calls that the decision did not wait for stay.
+    /// Collects the votes of `calls` until they decide or the deadline passes. Calls still in flight then stay in
+    /// `calls`.
     async fn votes_of(&self, calls: &mut Calls<Vote>, until: Time) -> Votes {
         let mut votes = Votes::new(self.nodes.len());
         self.gather(calls, until, |node, vote| {
@@ -225,10 +226,10 @@ impl Inner {
         votes
     }
 
-    /// One round: every node is asked, and told to let go if too few agree.
+    /// One round: asks every node, and releases what was granted if there is no majority.
     async fn round(self: &Arc<Self>, claim: &Claim) -> Result<Attempt> {
         let entry = self.rounds.enter(claim.id, self.clock().now(), self.options.max_lease);
-        // A repeat waits for the one before it, and finds what came of it.
+        // A retry waits for the attempt before it and sees its result.
         let _turn = entry.turn.lock().await;
         if claim.wait.is_some()
             && entry.current().is_none()
@@ -246,7 +247,7 @@ impl Inner {
         let votes = self.votes_of(&mut calls, sent.after(limit)).await;
         let now = self.clock().now();
         let until = self.options.drift.until(sent, claim.lease);
-        // Nothing is there to be released, unless an earlier attempt under this id is.
+        // Nothing to release there, unless an earlier attempt under this id was executed.
         let nothing = |node: usize| !round.again && votes.0[node].as_ref().is_some_and(Vote::is_not_executed);
         if votes.verdict() == Verdict::Won && now < until {
             (0..self.nodes.len())
@@ -257,13 +258,13 @@ impl Inner {
             self.finish(&entry, round, calls, until);
             return Ok(Attempt::Granted { fence: None, until });
         }
-        // What has not been sent by now must not come behind its undo.
+        // Attempts not sent yet must not arrive after their release.
         drop(calls);
         if entry.is_granted() {
-            // A repeat. What was granted the first time is not undone for it.
+            // A retry: what the first attempt was granted is not undone for it.
             return Err(self.unknown(format!("acquire {}", claim.name), &votes, limit));
         }
-        // Where another one has it, who waits keeps its place until the next round has given it another.
+        // On nodes where another client holds it, a waiter keeps its queue position until the next round has a new one.
         let stays = |node: usize| claim.wait.is_some() && votes.0[node] == Some(Vote::No);
         let places = || Places {
             claim: ask.clone(),
@@ -272,16 +273,16 @@ impl Inner {
         let (lost, before) = entry.lost(claim.wait.map(|_| places()));
         self.abandon(before);
         let going = (0..self.nodes.len()).filter(|node| !stays(*node) && !nothing(*node));
-        // Who has not answered so far is told in the background.
+        // Nodes that have not answered yet are sent the release in the background.
         self.release_on(&ask, None, going, |node| votes.0[node].is_none()).await;
-        // Who waits comes again, and says when it does not any more.
+        // A waiter tries again, and releases explicitly when it gives up.
         if claim.wait.is_none() && !entry.waits() {
             self.rounds.forget(claim.id, &entry);
         }
         self.verdict(claim, &votes, lost, sent, now)
     }
 
-    /// What a lost round is to whoever asked.
+    /// The result of a lost round for the caller.
     fn verdict(&self, claim: &Claim, votes: &Votes, lost: Lost, sent: Time, now: Time) -> Result<Attempt> {
         let what = format!("acquire {}", claim.name);
         let (took, limit) = (now.since(sent), self.options.node_timeout(claim.lease));
@@ -294,7 +295,8 @@ impl Inner {
         let said = || votes.tell(self.names(), took, limit);
         let contended = votes.is_contended(time_up);
         let retry_after = votes.retry_after(time_up).filter(|_| !contended);
-        // The first attempt of whoever waits is made without a place, and forgotten.
+        // A waiter's first attempt was made without a queue position, and its entry was removed: it counts as one more
+        // round.
         let rounds = lost.rounds + 1;
         if claim.wait == Some(Duration::MAX)
             && retry_after.is_none()
@@ -305,7 +307,7 @@ impl Inner {
         }
         if contended {
             let pause = self.options.pause(took);
-            // Counted from now on, when what was got has been given back.
+            // Counted from now, after what was granted has been given back.
             let now = self.clock().now();
             self.pauses.set(&claim.name, now.after(pause), votes.yes() > 0, now);
             return Ok(Attempt::Busy { retry_after: Some(pause), behind: None, position: None });
@@ -320,15 +322,15 @@ impl Inner {
         Err(Error::Unavailable { backend: SCHEME, what, reason: said(), retry_after })
     }
 
-    /// Whether whoever waits for as long as it takes has tried often enough: so many rounds, and not faster than they
-    /// come by themselves. Many are woken for nothing while others come and go.
+    /// Whether a waiter without a timeout has used up its `tries`: enough rounds, and no sooner than their delays would
+    /// allow. Wake-ups under contention make many rounds start early.
     fn is_enough(&self, rounds: u32, begun: Time, now: Time) -> bool {
         let tries = self.options.tries;
         let least = self.options.retry_delay.start().saturating_mul(tries.saturating_sub(2));
         tries > 0 && rounds >= tries && now.since(begun) >= least
     }
 
-    /// Enters a hold once more, on all nodes that have it.
+    /// Re-enters a hold on all nodes that have it.
     async fn enter(self: &Arc<Self>, claim: &Claim) -> Result<Attempt> {
         let Some(id) = self.rounds.current(claim.id) else { return Ok(Attempt::Gone) };
         let ask = Arc::new(Claim { id, wait: None, ..claim.clone() });

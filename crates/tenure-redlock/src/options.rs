@@ -1,25 +1,27 @@
-//! Numbers that a quorum goes by.
+//! Options of a quorum.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use tenure_core::{Drift, Error, Result};
 
-/// Numbers that a [`Quorum`](crate::Quorum) goes by. Begin with `QuorumOptions::default()` and assign.
+/// Options of a [`Quorum`](crate::Quorum). Start from `QuorumOptions::default()` and set fields.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct QuorumOptions {
-    /// After how many rounds [`Lock::acquire`](tenure_core::Lock::acquire) gives up with [`Error::GaveUp`], although others
-    /// hold it as they may; 0 for never, as on every other store. 0. Whoever says how long to wait waits for that long.
+    /// The number of rounds after which [`Lock::acquire`](tenure_core::Lock::acquire) gives up with [`Error::GaveUp`],
+    /// although the lock is merely held by others; 0 for never, as on every other store. Default 0. A caller that gives
+    /// a timeout waits for that long instead.
     pub tries: u32,
-    /// How long to wait after a round that was lost: drawn evenly from here, and never shorter than the round took.
+    /// The delay after a lost round: uniformly random within this range, and never shorter than the round took. Default
     /// 50 to 250 ms.
     pub retry_delay: RangeInclusive<Duration>,
-    /// How long a node has to answer; a twentieth of the lease, within 5 to 400 ms, if `None`.
+    /// Timeout of each node; if `None`, a twentieth of the lease, within 5 to 400 ms.
     pub node_timeout: Option<Duration>,
-    /// What is taken off each lease, for clocks that do not run alike: 1 % + 2 ms.
+    /// Subtracted from each lease, for clock drift between nodes. Default 1 % + 2 ms.
     pub drift: Drift,
-    /// Longer leases are refused: a node that was restarted has to keep out for longer than any lease. 60 s.
+    /// Longer leases are refused, because a restarted node must stay out of votes for longer than any lease. Default 60
+    /// s.
     pub max_lease: Duration,
 }
 
@@ -63,7 +65,7 @@ impl QuorumOptions {
         self.node_timeout.unwrap_or(part)
     }
 
-    /// How long to wait after a round that took `took`.
+    /// The delay after a round that took `took`.
     pub(super) fn pause(&self, took: Duration) -> Duration {
         let (from, to) = (self.retry_delay.start().as_micros(), self.retry_delay.end().as_micros());
         let micros = |n: u128| u64::try_from(n).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! How long after a lost round the next one may begin, by name.
+//! Backoff after a lost round, by name.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -12,7 +12,7 @@ pub(super) struct Pauses(Mutex<HashMap<Name, Pause>>);
 #[derive(Clone, Copy, Debug)]
 struct Pause {
     until: Time,
-    /// Several got some of the nodes: who hears that they let go must not run into them again.
+    /// Several clients got some of the nodes each: the wake-up by their releases must not make them collide again.
     split: bool,
 }
 
@@ -29,13 +29,13 @@ impl Pauses {
         pauses.insert(name.clone(), Pause { until, split });
     }
 
-    /// For how long there is to be no round.
+    /// The rest of the backoff, if it is not over.
     pub(super) fn left(&self, name: &Name, now: Time) -> Option<Duration> {
         let until = self.lock().get(name)?.until;
         Some(until.since(now)).filter(|left| !left.is_zero())
     }
 
-    /// Most nodes have said that something changed. Whether that ends the pause.
+    /// A majority of nodes has signalled a change. Returns whether that ends the backoff.
     pub(super) fn hear(&self, name: &Name, now: Time) -> bool {
         let mut pauses = self.lock();
         if pauses.get(name).is_some_and(|pause| pause.split && pause.until > now) {

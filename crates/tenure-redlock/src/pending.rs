@@ -1,5 +1,5 @@
-//! Releases that a node has not confirmed. They are repeated in the background until it has, or until nothing of their
-//! claims can be left there.
+//! Releases that a node has not confirmed. They are retried in the background until confirmed, or until nothing of
+//! their claims can be left there.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::pin::pin;
@@ -15,12 +15,12 @@ use super::{Inner, SCHEME};
 use tenure_core::backend::Released;
 use tenure_core::{Claim, Error, HoldId, Result, Time};
 
-/// Releases sent to one node at once.
+/// The most releases sent to one node at a time.
 const BATCH: usize = 64;
-/// How soon one that was not confirmed is sent again; twice as late each time.
+/// Backoff of retries: starts here and doubles up to `LATEST`.
 const SOON: Duration = Duration::from_millis(10);
 const LATEST: Duration = Duration::from_secs(1);
-/// A node that answers nothing for so long does not answer.
+/// A node that answers nothing for this long counts as silent.
 const DEAF: Duration = Duration::from_millis(200);
 
 /// The releases that one node has not confirmed.
@@ -32,28 +32,28 @@ pub(super) struct Pending {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What is to be sent, the first one first.
+    /// Releases to send, by due time.
     queue: BTreeMap<(Time, u64), Release>,
-    /// All that are not confirmed, also those in flight.
+    /// All unconfirmed releases, including those in flight.
     ids: HashMap<HoldId, Open>,
-    /// Their numbers, the oldest first.
+    /// Their numbers, in order.
     open: BTreeSet<u64>,
-    /// The number of the last one.
+    /// The number of the newest release.
     last: u64,
-    /// Whether somebody works on them.
+    /// Whether a task is sending them.
     working: bool,
     /// Whether the node did not answer the last time.
     silent: bool,
-    /// How often it did.
+    /// How many batches it has answered.
     answers: u64,
 }
 
-/// A release that is not confirmed.
+/// An unconfirmed release.
 #[derive(Debug)]
 struct Open {
     number: u64,
-    /// It is in flight. One that was asked for again meanwhile is sent once more: what it is to undo may have arrived
-    /// behind it.
+    /// Whether it is in flight. If it is requested again meanwhile, it is sent once more: what it undoes may have
+    /// arrived after it.
     sent: bool,
     again: Option<Release>,
 }
@@ -69,7 +69,7 @@ impl State {
         }
     }
 
-    /// The first in the queue, from now on in flight.
+    /// Pops the first release and marks it as in flight.
     fn next(&mut self) -> Option<Release> {
         let (_, release) = self.queue.pop_first()?;
         if let Some(open) = self.ids.get_mut(&release.claim.id) {
@@ -85,12 +85,12 @@ struct Release {
     entry: Option<Arc<Entry>>,
     /// When nothing of its claim can be left.
     until: Time,
-    /// When it is sent again, and how long after that once more.
+    /// When it is sent next, and the backoff after that.
     at: Time,
     pause: Duration,
 }
 
-/// What there is to do.
+/// The next step of the sending task.
 enum Work {
     Send(Vec<Release>),
     Wait(Time),
@@ -106,13 +106,13 @@ impl Pending {
         self.lock().silent
     }
 
-    /// Nobody waits for this node again until it has answered what is pending.
+    /// Marks the node as silent: no caller waits for it again until it has answered what is pending.
     pub(super) fn fell_silent(&self) {
         self.lock().silent = true;
         self.changed.notify_waiters();
     }
 
-    /// Adds one. Whether nobody works on them yet.
+    /// Adds a release. Returns whether a task must be started to send it.
     fn add(&self, release: Release) -> bool {
         let mut guard = self.lock();
         let state = &mut *guard;
@@ -129,7 +129,7 @@ impl Pending {
         !std::mem::replace(&mut state.working, true)
     }
 
-    /// What is due, those that are over left out. A node that does not answer is asked one thing at a time.
+    /// Takes the releases that are due and drops expired ones. A silent node gets one at a time.
     fn take(&self, now: Time) -> Work {
         let mut guard = self.lock();
         let state = &mut *guard;
@@ -159,13 +159,13 @@ impl Pending {
         Work::Nothing
     }
 
-    /// All that is queued, due or not.
+    /// Takes all queued releases, due or not.
     fn take_all(&self) -> Vec<Release> {
         let mut state = self.lock();
         std::iter::from_fn(|| state.next()).collect()
     }
 
-    /// Back to the others, for later.
+    /// Requeues a release with backoff.
     fn later(&self, mut release: Release, now: Time) {
         release.at = now.after(release.pause);
         release.pause = (release.pause * 2).min(LATEST);
@@ -193,12 +193,13 @@ impl Pending {
         self.changed.notify_waiters();
     }
 
-    /// How many up to this number are pending.
+    /// The number of pending releases up to this number.
     fn count(&self, last: u64) -> usize {
         self.lock().open.range(..=last).count()
     }
 
-    /// Whether nothing up to this number is pending; `Err` where nobody is known to work on what is.
+    /// Whether nothing up to this number is pending; `Err` if something is and nobody is sending it or the node is
+    /// silent.
     fn standing(&self, last: u64) -> Result<bool, ()> {
         let state = self.lock();
         if state.open.first().is_none_or(|first| *first > last) {
@@ -207,7 +208,8 @@ impl Pending {
         if state.silent || !state.working { Err(()) } else { Ok(false) }
     }
 
-    /// Waits until nothing up to this number is pending. `false` as soon as nobody is known to work on it.
+    /// Waits until nothing up to this number is pending. Returns `false` as soon as nobody is sending it or the node is
+    /// silent.
     async fn cleared(&self, last: u64) -> bool {
         loop {
             let mut changed = pin!(self.changed.notified());
@@ -222,8 +224,8 @@ impl Pending {
 }
 
 impl Inner {
-    /// Releases in the background. What goes by a token alone is not repeated there: it could meet a later hold of the
-    /// same token.
+    /// Releases in the background. A claim identified by its token alone is not retried: the retry could hit a later
+    /// hold of that token.
     pub(super) fn release_later(
         self: &Arc<Self>,
         node: usize,
@@ -241,7 +243,7 @@ impl Inner {
         }
     }
 
-    /// Takes in what a node said about a release. Whether that is the end of it.
+    /// Records a node's answer to a release. Returns whether no retry is needed.
     pub(super) fn answered(
         &self,
         node: usize,
@@ -265,8 +267,8 @@ impl Inner {
         }
     }
 
-    /// Waits until every node has confirmed what is pending now; what others who share it release meanwhile is not
-    /// waited for. A node that does not answer is sent all of it once more, and has as long as for any other call.
+    /// Waits until every node has confirmed what is pending now, but not for releases that others add meanwhile. A
+    /// silent node is sent everything once more, and gets the timeout of any other call.
     pub(super) async fn flush(self: &Arc<Self>, within: Duration) -> Result<()> {
         let last: Vec<u64> = self.pending.iter().map(|pending| pending.lock().last).collect();
         let all = join_all(last.iter().enumerate().map(|(node, last)| self.flush_node(node, *last)));
@@ -283,14 +285,14 @@ impl Inner {
 
     async fn flush_node(self: &Arc<Self>, node: usize, last: u64) {
         let pending = &self.pending[node];
-        // As long as any node has for the longest lease.
+        // The timeout of a node for the longest lease.
         let patience = self.options.node_timeout(self.options.max_lease);
         loop {
             let (answers, limit) = (pending.lock().answers, self.clock().now().after(patience));
             match select(pin!(pending.cleared(last)), self.timer(limit)).await {
                 Either::Left((true, _)) => return,
                 Either::Left((false, _)) => break,
-                // One that is asked and says nothing for so long does not answer.
+                // No answer within the timeout: the node counts as silent.
                 Either::Right(_) if pending.lock().answers == answers => break,
                 Either::Right(_) => {}
             }
@@ -315,12 +317,12 @@ impl Inner {
         .await;
         rest.releases.retain(|release| !ended.contains(&release.claim.id));
         drop(rest);
-        // The one that is under way may have been sent just now.
+        // One that is in flight may have been sent just now.
         select(pin!(pending.cleared(last)), self.timer(limit)).await;
     }
 }
 
-/// Releases taken out of the queue of a node. What is left of them goes back.
+/// Releases taken out of a node's queue. Unfinished ones are requeued on drop.
 struct Rest<'a> {
     inner: &'a Arc<Inner>,
     node: usize,
@@ -341,14 +343,14 @@ impl Drop for Rest<'_> {
     }
 }
 
-/// Works until nothing is pending.
+/// Sends releases until nothing is pending.
 async fn send_pending(inner: Arc<Inner>, node: usize) {
     let (backend, pending) = (inner.nodes[node].backend.clone(), &inner.pending[node]);
     loop {
         let due = match pending.take(inner.clock().now()) {
             Work::Send(due) => due,
             Work::Wait(at) => {
-                // Not for long: others may come that are due sooner.
+                // Wakes up early, since releases may be added that are due sooner.
                 inner.timer(at.min(inner.clock().now().after(SOON * 5))).await;
                 continue;
             }
@@ -357,7 +359,7 @@ async fn send_pending(inner: Arc<Inner>, node: usize) {
         let sent = inner.clock().now();
         let answers = join_all(due.iter().map(|release| backend.release(&release.claim, 0))).await;
         let now = inner.clock().now();
-        // One whose attempt may still arrive is not confirmed either, but the node has answered.
+        // A release whose attempt may still arrive is not confirmed either, but the node has answered.
         let deaf = |e: &Error| !e.is_unknown() || now.since(sent) >= DEAF;
         let silent = answers.iter().all(|a| a.as_ref().is_err_and(|e| e.is_transient() && deaf(e)));
         for (release, answer) in due.into_iter().zip(answers) {
@@ -377,7 +379,8 @@ async fn send_pending(inner: Arc<Inner>, node: usize) {
     }
 }
 
-/// Something given to a node. If its hold is being released by the time this is dropped, the node is told, too.
+/// Guards a hold that is being restored on a node. If the hold is being released by the time this is dropped, it is
+/// released on that node too.
 pub(super) struct Undo<'a> {
     inner: &'a Arc<Inner>,
     node: usize,

@@ -1,5 +1,5 @@
-//! Opening a quorum: as soon as most nodes answer. One that stands still would take all of its time, each time that
-//! somebody opens it.
+//! Opens a quorum as soon as a majority of nodes answers. A node that hangs would otherwise delay every open by its
+//! full timeout.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use super::ask::Calls;
 use super::{Inner, Quorum, SCHEME};
 use tenure_core::{Error, Result};
 
-/// How long nodes that are slower than most have to answer, at least: what is wrong with one is better told now.
+/// The least time that nodes slower than the majority have to answer: their errors are best reported at once.
 const GRACE: Duration = Duration::from_millis(50);
-/// Nodes have time limits of their own.
+/// No limit here: nodes have their own timeouts.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
 impl Quorum {
-    /// Asks the nodes for an answer by `reach`, until most of them have given one and the others have had as long
-    /// again. Those go on being asked in the background.
+    /// Calls `reach` for each node until a majority has answered and the others have had as much time again. The
+    /// remaining calls continue in the background.
     ///
     /// # Errors
-    /// `Unavailable` when too few of them answer; `Config` when one says that something is wrong for good.
+    /// `Unavailable` if too few nodes answer; `Config` if a node reports a permanent error.
     pub async fn reach<F>(&self, reach: impl Fn(usize) -> F) -> Result<()>
     where
         F: Future<Output = Result<()>> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Renewal on most nodes again; and what a node lost is given back to it, as long as most have it.
+//! Renewal on a majority of nodes. A hold that a node has lost is restored there as long as a majority has it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,12 @@ use super::{Inner, pending};
 use tenure_core::backend::{Attempt, Renewal};
 use tenure_core::{Claim, Error, HoldId, Result, Time};
 
-/// Answers of nodes to the renewal of a batch.
+/// Calls in flight to renew a batch.
 type Renewals = Calls<Result<Vec<Renewal>>>;
 
 impl Inner {
-    /// Proves and extends many on all nodes; and gives back to a node what it lost, as long as most have it.
+    /// Checks and extends many holds on all nodes, and restores a hold on nodes that lost it, as long as a majority has
+    /// it.
     pub(super) async fn renew(self: &Arc<Self>, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
         for claim in claims {
             self.check_lease(claim)?;
@@ -28,13 +29,13 @@ impl Inner {
         for (at, claim) in claims.iter().enumerate() {
             let id = match self.rounds.get(claim.id) {
                 Some(entry) if entry.waits() => {
-                    // Its rounds keep its places fresh.
+                    // Its rounds refresh its queue positions.
                     answers[at] = Renewal::Queued;
                     None
                 }
                 Some(entry) => entry.current(),
                 None if claim.id == HoldId::NONE => Some(claim.id),
-                // Of another process. Among others it is one of ours that was released by hand.
+                // A hold of another process. In a larger batch it is one of ours that was released by hand.
                 None if claims.len() == 1 => self.find(claim).await?.first().copied(),
                 None => None,
             };
@@ -100,7 +101,7 @@ impl Inner {
         self.info.unavailable("renew", "no answer")
     }
 
-    /// Gives holds back to nodes that lost them. Those that are still short of votes are waited for, the others not.
+    /// Restores holds on nodes that lost them. Waits for this only where the hold is short of a majority.
     async fn repair(
         self: &Arc<Self>,
         asked: &[(usize, Arc<Claim>)],
@@ -137,8 +138,8 @@ impl Inner {
         .await;
     }
 
-    /// What most nodes have is given back also to those that say later than most that they lost it.
-    /// `held` are those, by their places in the answers.
+    /// Restores holds that a majority has on nodes that report their loss after the decision. `held` are these holds,
+    /// with their index in the answers.
     fn repair_late(self: &Arc<Self>, mut calls: Renewals, held: Vec<(usize, Arc<Claim>, Arc<Entry>)>) {
         let Ok(permit) = self.late.clone().try_acquire_owned() else { return };
         let inner = self.clone();
@@ -154,14 +155,14 @@ impl Inner {
         });
     }
 
-    /// Gives a hold back to a node, unless it is being released. Whether the node has it now.
+    /// Restores a hold on a node, unless it is being released. Returns whether the node has it now.
     async fn restore(self: Arc<Self>, node: usize, claim: Arc<Claim>, entry: Arc<Entry>) -> Result<bool> {
         if entry.current() != Some(claim.id) {
             return Ok(false);
         }
         entry.may_be_at(node);
         let again = Claim { holds: 1, ..(*claim).clone() };
-        // Released meanwhile: the node may have been told before it had this.
+        // If it is released meanwhile, the release may have reached the node before this attempt.
         let _undo = pending::Undo::new(&self, node, &claim, &entry);
         let answer = self.nodes[node].backend.try_acquire(&again).await?;
         if matches!(answer, Attempt::Granted { .. }) {

@@ -1,5 +1,5 @@
-//! Which round of a claim stands on the nodes. Each has an id of its own there, and one that was undone is never used
-//! again.
+//! The current round of each claim. Each round has its own id on the nodes, and the id of an undone round is never
+//! reused.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -11,10 +11,10 @@ use super::votes::{Vote, Votes};
 use tenure_core::backend::Released;
 use tenure_core::{Claim, HoldId, Time};
 
-/// The last bits of the number of a hold say which round it is: whoever looks at a node knows the claim.
+/// The low bits of a hold number are the round, so that the claim can be derived from a hold found on a node.
 const BITS: u32 = 20;
 
-/// The claim that a round was for. What others have there is not changed.
+/// The claim that a round was made for. Ids of other clients are returned unchanged.
 pub(super) fn claim_of(id: HoldId) -> HoldId {
     if id.n >> BITS == 0 { id } else { HoldId { n: id.n >> BITS, ..id } }
 }
@@ -23,9 +23,9 @@ pub(super) fn claim_of(id: HoldId) -> HoldId {
 pub(super) struct Rounds {
     entries: Mutex<HashMap<HoldId, Arc<Entry>>>,
     next: AtomicU64,
-    /// How many make it worth while to look for those that are over.
+    /// The number of entries that triggers the next removal of finished ones.
     sweep_at: AtomicUsize,
-    /// What goes wrong without an id per round.
+    /// Makes all rounds of a claim use one id, to test what goes wrong then.
     #[cfg(test)]
     pub(super) one_id: std::sync::atomic::AtomicBool,
 }
@@ -35,7 +35,7 @@ impl Rounds {
         self.entries.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The id of another round.
+    /// The id of a new round.
     pub(super) fn fresh(&self, claim: HoldId) -> HoldId {
         let round = self.next.fetch_add(1, SeqCst) & ((1 << BITS) - 1);
         #[cfg(test)]
@@ -43,8 +43,8 @@ impl Rounds {
         HoldId { n: claim.n << BITS | round, ..claim }
     }
 
-    /// The entry of a claim, made if there is none. Now and then those go of which nothing can be left: guards may be
-    /// detached, and then nobody releases them.
+    /// The entry of a claim, created if there is none. From time to time removes entries of which nothing can be left:
+    /// detached guards are never released.
     pub(super) fn enter(&self, claim: HoldId, now: Time, max_lease: Duration) -> Arc<Entry> {
         let mut entries = self.lock();
         if entries.len() >= self.sweep_at.load(SeqCst).max(1024) {
@@ -64,13 +64,13 @@ impl Rounds {
         self.lock().get(&claim).cloned()
     }
 
-    /// The id under which a claim of this process stands on the nodes, unless it is being released.
+    /// The id under which a claim of this process is on the nodes, unless it is being released.
     pub(super) fn current(&self, claim: HoldId) -> Option<HoldId> {
         self.get(claim).and_then(|entry| entry.current())
     }
 
-    /// From now on it is being released. Remembered until nothing of it can be left. What has not been sent of its
-    /// attempts is not sent any more: it would come behind the release.
+    /// Marks the claim as being released, and remembers this until nothing of it can be left. Cancels attempts that
+    /// have not been sent: they would arrive after the release.
     pub(super) fn leave(&self, claim: HoldId, until: Time) -> Option<Arc<Entry>> {
         let entry = self.get(claim)?;
         let late = {
@@ -92,34 +92,34 @@ impl Rounds {
     }
 }
 
-/// Places among the waiters of some nodes.
+/// Queue positions of a waiter on some nodes.
 #[derive(Debug)]
 pub(super) struct Places {
     pub(super) claim: Arc<Claim>,
     pub(super) nodes: Vec<usize>,
 }
 
-/// What is known of a lost round.
+/// What is known about a lost round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lost {
-    /// How many there were.
+    /// The number of rounds so far.
     pub(super) rounds: u32,
-    /// When the first began.
+    /// When the first round began.
     pub(super) begun: Time,
 }
 
-/// A round that begins.
+/// A round that has begun.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Begun {
     pub(super) id: HoldId,
-    /// Nobody knows what came of an earlier attempt under this id.
+    /// Whether the outcome of an earlier attempt under this id is unknown.
     pub(super) again: bool,
 }
 
 /// A claim of this process.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// One attempt at a time.
+    /// Serializes the attempts of this claim.
     pub(super) turn: tokio::sync::Mutex<()>,
     begun: Time,
     state: Mutex<State>,
@@ -128,20 +128,20 @@ pub(super) struct Entry {
 #[derive(Debug, Default)]
 struct State {
     current: Option<HoldId>,
-    /// Until when it is held, once it was granted.
+    /// The end of validity, once granted.
     until: Option<Time>,
     rounds: u32,
-    /// What the last round left for people to see.
+    /// The queue positions that the last round left on the nodes.
     places: Option<Places>,
-    /// Until when something of it may be left.
+    /// Set while it is being released: when nothing of it can be left.
     leaving: Option<Time>,
-    /// Which nodes have confirmed its release.
+    /// Nodes that have confirmed its release.
     said: HashMap<usize, Released>,
-    /// Nodes that certainly did not execute an attempt of the current round: there is nothing to release there.
+    /// Nodes that certainly did not execute an attempt of the current round: nothing to release there.
     without: BTreeSet<usize>,
-    /// Nodes that were given it again since: what is heard late of the first attempt says nothing of them.
+    /// Nodes to which it was restored since: a late answer to the first attempt says nothing about them.
     given: BTreeSet<usize>,
-    /// Attempts that the decision did not wait for.
+    /// Attempts still in flight after the decision.
     late: Option<Arc<Late>>,
 }
 
@@ -160,7 +160,8 @@ impl Entry {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The next round, under the id of the last one if nobody knows what came of it. `None` once it is released.
+    /// Begins the next round, under the id of the last one if its outcome is unknown. `None` once the claim is being
+    /// released.
     pub(super) fn begin(&self, fresh: impl FnOnce() -> HoldId) -> Option<Begun> {
         let mut state = self.lock();
         if state.leaving.is_some() {
@@ -172,13 +173,13 @@ impl Entry {
         Some(Begun { id: *state.current.get_or_insert_with(fresh), again })
     }
 
-    /// Its places are not needed any more.
+    /// Records the grant. Returns the queue positions, which are no longer needed.
     pub(super) fn granted(&self, until: Time) -> Option<Places> {
         self.lock().until = Some(until);
         self.places()
     }
 
-    /// These attempts go on, until it is released. Those of an earlier round under the same id do not.
+    /// Keeps these attempts going until the release, and cancels those of an earlier round under the same id.
     pub(super) fn set_late(&self, late: &Arc<Late>) {
         let over = {
             let mut state = self.lock();
@@ -189,7 +190,7 @@ impl Entry {
         }
     }
 
-    /// A node has certainly not executed the attempt of this round.
+    /// Records that a node has certainly not executed the attempt of this round.
     pub(super) fn is_not_at(&self, node: usize, round: HoldId) {
         let mut state = self.lock();
         if state.current == Some(round) && !state.given.contains(&node) {
@@ -197,7 +198,7 @@ impl Entry {
         }
     }
 
-    /// It is about to be given to a node, whatever was known of it before.
+    /// Records that the hold is about to be restored on a node, which overrides what was known before.
     pub(super) fn may_be_at(&self, node: usize) {
         let mut state = self.lock();
         state.without.remove(&node);
@@ -217,8 +218,8 @@ impl Entry {
         self.lock().until.is_some()
     }
 
-    /// The round is over, and its id dead but for its places. How many there were, and the places of the one before.
-    /// Without new ones the old places stay.
+    /// Ends a lost round: its id is dead except for its queue positions. Returns the number of rounds, and the queue
+    /// positions of the round before if `places` replaces them.
     pub(super) fn lost(&self, places: Option<Places>) -> (Lost, Option<Places>) {
         let mut state = self.lock();
         state.current = None;
@@ -232,7 +233,7 @@ impl Entry {
         state.current.filter(|_| state.leaving.is_none())
     }
 
-    /// What is to be released.
+    /// The id that is to be released.
     pub(super) fn leaving(&self) -> Option<HoldId> {
         self.lock().current
     }
@@ -241,7 +242,7 @@ impl Entry {
         self.lock().said.entry(node).or_insert(released);
     }
 
-    /// What nodes have said about its release so far, or would say.
+    /// The answers of nodes to its release so far, including those that are certain without asking.
     pub(super) fn said(&self, n: usize) -> Votes {
         let mut votes = Votes::new(n);
         let state = self.lock();

@@ -1,21 +1,21 @@
-//! The votes of one round, and what they come to. No I/O.
+//! The votes of one round and their outcome. No I/O.
 
 use std::time::Duration;
 
 use tenure_core::backend::{Attempt, Released};
 use tenure_core::{Error, Result};
 
-/// What one node said.
+/// The answer of one node.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Vote {
     Yes,
-    /// Another one has it there.
+    /// Held by another client on this node.
     No,
-    /// It could not vote.
+    /// The node failed to answer.
     Failed(Error),
 }
 
-/// What the votes come to.
+/// The outcome of the votes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Verdict {
     Open,
@@ -23,12 +23,12 @@ pub(super) enum Verdict {
     Lost,
 }
 
-/// How many are a majority.
+/// The size of a majority.
 pub(super) fn majority(n: usize) -> usize {
     n / 2 + 1
 }
 
-/// The votes of one round, those still to come included.
+/// The votes of one round; `None` for those still missing.
 #[derive(Debug)]
 pub(super) struct Votes(pub(super) Vec<Option<Vote>>);
 
@@ -45,7 +45,7 @@ impl Votes {
         self.count(|v| *v == Vote::Yes)
     }
 
-    /// Decided as soon as what is still to come cannot change it.
+    /// The outcome, decided as soon as the missing votes cannot change it.
     pub(super) fn verdict(&self) -> Verdict {
         let (n, yes) = (self.0.len(), self.yes());
         let open = self.0.iter().filter(|v| v.is_none()).count();
@@ -58,13 +58,13 @@ impl Votes {
         }
     }
 
-    /// Of something held: so many nodes do not have it that the others are no majority.
+    /// For a hold: whether so many nodes do not have it that the others cannot be a majority.
     pub(super) fn gone(&self) -> bool {
         self.count(|v| *v == Vote::No) > self.0.len() - majority(self.0.len())
     }
 
-    /// Of a lost round: whether others were in the way. Else too few nodes could vote at all. Who had not answered when
-    /// it was decided might have voted; who had not when the time was up could not.
+    /// For a lost round: whether other holders were in the way; otherwise too few nodes could vote at all. A node that
+    /// had not answered by the decision might have voted; one that had not by the deadline could not.
     pub(super) fn is_contended(&self, time_up: bool) -> bool {
         self.able(time_up) >= majority(self.0.len())
     }
@@ -77,7 +77,8 @@ impl Votes {
         self.0.iter().filter(|v| able(v)).count()
     }
 
-    /// When enough nodes will be able to vote, if that is known: by then so many that are not ready now will be.
+    /// When enough nodes will be able to vote, if known: the time by which enough of those that are not ready now will
+    /// be.
     pub(super) fn retry_after(&self, time_up: bool) -> Option<Duration> {
         let missing = majority(self.0.len()).checked_sub(self.able(time_up) + 1)?;
         let mut ready: Vec<Duration> = self.0.iter().flatten().filter_map(Vote::ready_in).collect();
@@ -85,7 +86,7 @@ impl Votes {
         ready.get(missing).copied()
     }
 
-    /// Why there can be no majority, where that will not change by itself.
+    /// The error that rules out a majority permanently, if there is one.
     pub(super) fn refused(&self) -> Option<&Error> {
         let refused = |vote: &Vote| matches!(vote, Vote::Failed(error) if !error.is_transient());
         if self.count(refused) <= self.0.len() - majority(self.0.len()) {
@@ -97,7 +98,8 @@ impl Votes {
         })
     }
 
-    /// In words, of each node. What was decided within `limit` did not wait for those who had not answered yet.
+    /// Describes the vote of each node. A round decided within `limit` did not wait for nodes that had not answered
+    /// yet.
     pub(super) fn tell<'a>(
         &self,
         names: impl Iterator<Item = &'a str>,
@@ -143,7 +145,7 @@ impl Vote {
         }
     }
 
-    /// Whether the node was certainly not changed by what it was asked.
+    /// Whether the node certainly did not execute the request.
     pub(super) fn is_not_executed(&self) -> bool {
         matches!(self, Self::Failed(Error::Unavailable { .. }))
     }

@@ -1,4 +1,4 @@
-//! The ears of a quorum: one on each node. A name that most nodes have let go of may be free.
+//! Watches of a quorum: one on each node. A name that a majority of nodes has signalled may be free.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -49,9 +49,9 @@ struct Ears {
     inner: Arc<Inner>,
     name: Name,
     ears: Vec<(usize, Box<dyn Watch>)>,
-    /// Those of nodes that take their time.
+    /// Watches that are still being opened.
     opening: Mutex<Calls<Opened>>,
-    /// Whom something was heard of since the last signal.
+    /// The nodes that have signalled since the last signal of this watch.
     heard: BTreeSet<usize>,
 }
 
@@ -87,7 +87,7 @@ impl Watch for Ears {
                 Either::Right(((node, opened), _)) => {
                     drop(signals);
                     self.ears.extend(opened.ok().map(|watch| (node, watch)));
-                    // What was let go of before is not heard any more.
+                    // Releases before the watch was opened are not signalled.
                     self.heard.insert(node);
                 }
             }

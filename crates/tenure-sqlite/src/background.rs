@@ -1,4 +1,4 @@
-//! A thread with timers and readers of its own: callers come from several runtimes, and theirs may have neither.
+//! A background thread with its own timers and I/O: the caller's runtimes may have neither.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 
-/// The thread, started on first use and ended on drop.
+/// The thread, started on first use and stopped on drop.
 #[derive(Debug, Default)]
 pub(crate) struct Background {
     handle: OnceLock<Handle>,
@@ -33,8 +33,8 @@ impl Background {
         Ok(self.handle.get_or_init(|| handle))
     }
 
-    /// Does a job that ends even if the caller does not wait for it: here as far as it gets at once, and then in the
-    /// background. Waits for its end, but no longer than `limit` once it is there.
+    /// Runs a job that completes even if the caller is cancelled: first inline as far as it gets without waiting, then
+    /// in the background. Waits for its end, but for at most `limit` once it runs there.
     pub(crate) async fn see_through(&self, job: impl Future<Output = ()> + Send + 'static, limit: Duration) {
         let mut job = Box::pin(job);
         if poll_fn(|cx| Poll::Ready(job.as_mut().poll(cx))).await.is_ready() {
@@ -51,15 +51,15 @@ impl Background {
         async move {
             match sleeping {
                 Ok(sleeping) => drop(sleeping.await),
-                // No thread can be started: better to block this one than to spin.
+                // No thread can be started: blocking this one is better than spinning.
                 Err(_) => std::thread::sleep(d),
             }
         }
     }
 }
 
-/// The thread. The runtime is made in it, since a runtime cannot be dropped inside of another one, as it would be with a
-/// thread that cannot be started.
+/// The body of the thread. The runtime is created here: it must not be dropped inside another runtime, which would
+/// happen if the thread could not be started.
 fn run(started: &SyncSender<io::Result<Handle>>, stop: &Notify) {
     match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {

@@ -1,4 +1,4 @@
-//! The file: made once, recognised ever after, and told from another one that took its place.
+//! The database file: created once, identified by its header, and checked for having been replaced.
 
 use std::cell::Cell;
 use std::fs;
@@ -17,15 +17,15 @@ use crate::folder::{self, Folder, MAKING, NEW, Users};
 use crate::ledgers::Written;
 use crate::names::only_name;
 
-/// "Tenr": what the header of every store says.
+/// "Tenr", in the header of every store.
 const APPLICATION_ID: i64 = 0x5465_6E72;
-/// The layout that this version knows.
+/// The layout that this version supports.
 const LAYOUT: i64 = 1;
-/// How often the path is looked at, at most.
+/// How often the path is checked, at most.
 const LOOK: Duration = Duration::from_millis(10);
 const SCHEMA: &str = include_str!("../sql/schema.sql");
 
-/// An open file.
+/// An open database file.
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) conn: Connection,
@@ -34,15 +34,15 @@ pub(crate) struct Database {
     looked: Cell<Instant>,
 }
 
-/// Which file it is, whatever its path. Nobody gets the same id while it is open.
+/// The identity of a file, independent of its path. It is not reused while the file is open.
 type FileId = (u64, u64);
 
-/// Only ever by path: closing a descriptor of the file would drop the locks that SQLite has on it in this process.
+/// By path only: closing any descriptor of the file would drop the locks that SQLite has on it in this process.
 fn file_id(path: &Path) -> Option<FileId> {
     rustix::fs::stat(path).ok().map(|found| folder::id(&found))
 }
 
-/// The path of what lies beside the file.
+/// The path of a file beside the database.
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
@@ -50,7 +50,7 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
 }
 
 impl Database {
-    /// Opens the file, and makes it if there is none. One attempt: whoever gets `Busy` comes again.
+    /// Opens the file, and creates it if it does not exist. Makes one attempt: the caller retries on `Busy`.
     pub(crate) fn connect(path: &Path, options: &Options) -> Result<Self, Fault> {
         if file_id(path).is_none() {
             create(path, options)?;
@@ -58,20 +58,20 @@ impl Database {
         let Some(id) = file_id(path) else { return Err(Fault::Busy) };
         only_name(path).map_err(|why| Fault::Config(why.to_string()))?;
         let conn = prepared(path, options)?;
-        // Replaced while it was opened: which of the two this is cannot be told.
+        // Replaced while it was opened: it is unknown which of the two files this is.
         if file_id(path) != Some(id) {
             return Err(Fault::Busy);
         }
         Ok(Self { conn, written: Written::default(), id, looked: Cell::new(Instant::now()) })
     }
 
-    /// Whether both are one file.
+    /// Whether both have the same file open.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.id == other.id
     }
 
-    /// Whether it is still the file at its path. Others lock there. What was granted in a removed file is lost either
-    /// way, so a look now and then is enough.
+    /// Whether it is still the file at its path, where other processes lock. Checked only now and then, which is
+    /// enough: what was granted in a removed file is lost in any case.
     pub(crate) fn is_current(&self, path: &Path) -> bool {
         if self.looked.get().elapsed() < LOOK {
             return true;
@@ -84,9 +84,9 @@ impl Database {
     }
 }
 
-/// Makes the file. What an earlier file of that path left beside it would be taken for the new one's, by SQLite
-/// and by those who still have the earlier one open. It is removed before there is a file, and nobody else makes one
-/// meanwhile.
+/// Creates the file. Leftovers beside the path (`-wal`, `-shm`) of an earlier file would be used for the new one, by
+/// SQLite and by processes that still have the earlier one open. They are removed before the file exists, while no
+/// other process can create it.
 fn create(path: &Path, options: &Options) -> Result<(), Fault> {
     let cannot = |what: &str, e: io::Error| {
         let path = path.display();
@@ -102,7 +102,7 @@ fn create(path: &Path, options: &Options) -> Result<(), Fault> {
         None => Users::of_folder(&parent),
     };
     let folder = Folder::make(path, users).map_err(|e| match cannot("no folder for wake-ups", e) {
-        // The mode of the folder, and a file that says whose it is, are about to follow.
+        // Another user just created the folder, and has not set its mode or created the file yet.
         Fault::Config(why) if Folder::is_new(path) => Fault::Unfinished(why),
         other => other,
     })?;
@@ -118,7 +118,8 @@ fn create(path: &Path, options: &Options) -> Result<(), Fault> {
             _ => {}
         }
     }
-    // Closed before anybody can find it: closing the store's file drops the locks that SQLite has on it.
+    // Closed before another process can find it: closing a descriptor of the store's file drops the locks that SQLite
+    // has on it.
     folder.remove(NEW);
     let new = folder.open_file(NEW, FileType::RegularFile, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
     let new = new.map_err(|e| cannot("no file", e.into()))?;
@@ -128,18 +129,18 @@ fn create(path: &Path, options: &Options) -> Result<(), Fault> {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(Fault::Busy),
         other => other.map_err(|e| cannot("not renamed", e))?,
     }
-    // Closed at once, what it is stands in the file itself and not in its log only.
+    // Opened and closed once, so that the header is in the file itself and not only in its WAL.
     prepared(path, &Options::default()).map(drop)
 }
 
-/// Whoever makes the file. Only those who may use it can stand in the way: nobody else can open what is locked.
+/// The lock for creating the file. Only users of the store can hold it, since nobody else can open the lock file.
 struct Making<'a> {
     folder: &'a Folder,
     _lock: OwnedFd,
 }
 
 impl<'a> Making<'a> {
-    /// `None` when another process is making it.
+    /// Returns `None` when another process is creating the file.
     fn begin(folder: &'a Folder, users: Users) -> io::Result<Option<Self>> {
         let open = |flags| folder.open_file(MAKING, FileType::RegularFile, OFlags::RDWR | flags);
         let lock = match open(OFlags::empty()) {
@@ -151,7 +152,7 @@ impl<'a> Making<'a> {
                 Err(Errno::EXIST) => return Ok(None),
                 Err(other) => return Err(other.into()),
             },
-            // Another user has made it just now.
+            // Another user has just created it.
             Err(Errno::ACCESS) => return Ok(None),
             other => other?,
         };
@@ -159,7 +160,7 @@ impl<'a> Making<'a> {
             Err(Errno::WOULDBLOCK) => return Ok(None),
             other => other?,
         }
-        // Removed by the one before, it keeps nobody else away.
+        // If its last holder removed the file meanwhile, this lock excludes nobody.
         let locked = folder::id(&rustix::fs::fstat(&lock)?);
         let found = folder.stat(MAKING).is_some_and(|found| folder::id(&found) == locked);
         Ok(found.then_some(Self { folder, _lock: lock }))
@@ -172,7 +173,7 @@ impl Drop for Making<'_> {
     }
 }
 
-/// What a file is.
+/// What a file contains.
 enum Found {
     Ours,
     Empty,
@@ -200,7 +201,7 @@ fn prepared(path: &Path, options: &Options) -> Result<Connection, Fault> {
     conn.pragma_update(None, "synchronous", "normal").map_err(judged)?;
     if let Found::Empty = found {
         in_transaction(&conn, "BEGIN IMMEDIATE", || {
-            // Another process may have been faster.
+            // Another process may have created the schema meanwhile.
             if let Found::Empty = identify(&conn, path).map_err(Judge::Fault)? {
                 conn.execute_batch(SCHEMA)?;
                 conn.pragma_update(None, "application_id", APPLICATION_ID)?;
@@ -216,7 +217,7 @@ fn prepared(path: &Path, options: &Options) -> Result<Connection, Fault> {
     Ok(conn)
 }
 
-/// An error that is judged already, or is yet to be.
+/// An error that is classified already, or not yet.
 enum Judge {
     Fault(Fault),
     Error(rusqlite::Error),
@@ -250,7 +251,7 @@ fn in_transaction<T>(
     done
 }
 
-/// Says what the file is, before anything in it is changed. In one transaction: another process may be making it.
+/// Identifies the file before anything in it is changed. Runs in a transaction: another process may be creating it.
 fn identify(conn: &Connection, path: &Path) -> Result<Found, Fault> {
     let judged = |e: rusqlite::Error| judge(path, Phase::Opening, &e);
     let number = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(judged);
@@ -283,7 +284,7 @@ mod tests {
         let (path, wake) = (tmp.path().join("locks.db"), tmp.path().join("locks.db-wake"));
         fs::create_dir(&wake).unwrap();
         let fault = || Database::connect(&path, &Options::default()).unwrap_err();
-        // Each look makes it new again: a machine may stand still between the two.
+        // Each attempt makes the folder new again: the machine may stall between the two steps.
         testbed::wait_until("taken for unfinished", || {
             match rustix::process::geteuid().is_root() {
                 true => chown(&wake, Some(65534), None).unwrap(),

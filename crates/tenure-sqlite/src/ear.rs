@@ -1,4 +1,4 @@
-//! Being woken by other processes: the FIFOs of the clients of this store, and their readers.
+//! The receiving side of wake-ups from other processes: a FIFO per client of this store, and the task that reads it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -22,12 +22,12 @@ use crate::folder::{self, Folder};
 use crate::shared::users_of;
 use crate::wake;
 
-/// How long an ear stays open that nothing listens with: a claim may be queued before it is watched.
+/// How long an unused FIFO stays open: a claim may be queued before it is watched.
 const UNUSED: Duration = Duration::from_secs(60);
-/// A writer that finds the pipe full drops its message. The smallest pipe is a page, so with less than this to read
-/// at once nobody can have found it full.
+/// A writer that finds the pipe full drops its message. The smallest pipe is one page, so if a read returns less than
+/// this, no writer can have found it full.
 const OVERFLOW: usize = 3072;
-/// How many wakers may panic before the rest is not told.
+/// How many wakers may panic before the remaining ones are not woken.
 const PANICS: usize = 64;
 
 /// The FIFO of one client, open until dropped.
@@ -41,12 +41,12 @@ pub(crate) struct Ear {
 }
 
 impl Ear {
-    /// Whether what others write to its FIFO is read.
+    /// Whether its FIFO is being read and can be found by others.
     fn hears(&self) -> bool {
         !self.reader.is_finished() && self.is_found()
     }
 
-    /// Whether its FIFO is still the one that others find.
+    /// Whether the FIFO at its path is still this one.
     fn is_found(&self) -> bool {
         fs::symlink_metadata(&self.path).is_ok_and(|m| (m.dev(), m.ino()) == self.id)
     }
@@ -55,14 +55,14 @@ impl Ear {
 impl Drop for Ear {
     fn drop(&mut self) {
         self.reader.abort();
-        // Not that of another ear, which replaced this one.
+        // Unless another reader of this client has replaced it.
         if self.is_found() {
             self.folder.remove(&self.name);
         }
     }
 }
 
-/// The FIFOs of the clients of one store.
+/// The FIFOs of all clients of one store.
 #[derive(Debug)]
 pub(crate) struct Ears {
     store: PathBuf,
@@ -75,12 +75,13 @@ impl Ears {
         Self { store: store.to_owned(), open: Mutex::default(), watched }
     }
 
-    /// Whether this client is one of this store: what it is told, it is told here.
+    /// Whether this client belongs to this store, and so is woken directly.
     pub(crate) fn has(&self, client: ClientId) -> bool {
         self.open.lock().unwrap_or_else(|e| e.into_inner()).contains_key(&client)
     }
 
-    /// The ear of a client, opened if it is not yet, or if it has gone deaf or somebody removed its FIFO.
+    /// Returns the reader of a client; opens a new one if there is none, it has stopped reading, or its FIFO was
+    /// removed.
     pub(crate) fn open(&self, client: ClientId, background: &Background) -> io::Result<Arc<Ear>> {
         let mut open = self.open.lock().unwrap_or_else(|e| e.into_inner());
         if let Some((ear, used)) = open.get_mut(&client)
@@ -103,10 +104,10 @@ impl Ears {
         folder.remove(&made);
         rustix::fs::mknodat(&folder, &*made, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
         let reader = folder.open_file(&made, FileType::Fifo, OFlags::RDONLY)?;
-        // Without a writer of its own it would read the end of the file whenever a writer leaves.
+        // Without a writer of its own it would read end-of-file whenever the last writer closes.
         let keep = folder.open_file(&made, FileType::Fifo, OFlags::WRONLY)?;
         let (found, kept) = (rustix::fs::fstat(&reader)?, rustix::fs::fstat(&keep)?);
-        // Others may write to the folder too, and its mode is about to change.
+        // Others may write to the folder too and could have swapped the file whose mode is about to change.
         let ours = found.st_uid == rustix::process::geteuid().as_raw() && found.st_nlink == 1;
         let id = folder::id(&found);
         if !ours || id != folder::id(&kept) {
@@ -144,18 +145,18 @@ async fn listen(receiver: Receiver, _keep: OwnedFd, watched: Arc<Watched>) {
             }
         }
     }
-    // Deaf from now on: those who listen look once more, and then poll.
+    // Nothing is read any more: wake all watches so that they check once more, and then poll.
     tell(|| watched.tell_all(None));
 }
 
-/// Tells those who listen in this process. A waker is code of others, and one that panics keeps nobody else from being
-/// told: it is used up by that, so that another round gets past it.
+/// Wakes watches in this process. A waker is foreign code and may panic; that uses it up, so the round is repeated to
+/// wake the others.
 pub(crate) fn tell(round: impl Fn()) {
     let _ = (0..PANICS).find(|_| catch_unwind(AssertUnwindSafe(&round)).is_ok());
 }
 
-/// Passes on the names in `bytes`, and says how many bytes are the beginning of a message: `None` if this cannot be
-/// one.
+/// Calls `tell` for each name in `bytes`, and returns the length of an incomplete message at the end; `None` if the
+/// bytes are not valid.
 fn hear(mut bytes: &[u8], mut tell: impl FnMut(&Name)) -> Option<usize> {
     while let [low, high, rest @ ..] = bytes {
         let length = usize::from(u16::from_le_bytes([*low, *high]));
@@ -190,7 +191,7 @@ mod tests {
         assert_eq!(hear(&[0xFF; 600], |_| {}), None, "too long");
     }
 
-    /// A client whose ear is open, in a store without a file.
+    /// A client with an open FIFO, in a store without a file.
     struct One {
         client: ClientId,
         ears: Ears,
@@ -224,7 +225,7 @@ mod tests {
     async fn a_full_pipe_wakes_everybody() {
         let one = One::new();
         let mut watch = one.listen(&Name::new("quiet").unwrap());
-        // Faster than anybody reads, in one go.
+        // More than `OVERFLOW` in one write, so that the reader assumes lost messages.
         let many = wake::message(&Name::new("loud").unwrap()).repeat(600);
         assert_eq!(one.wake(&many), wake::Reach::Told);
         testbed::within("woken", watch.signal()).await;

@@ -1,4 +1,4 @@
-//! What went wrong in the file, and what that means: try again, open again, not executed, or never will work.
+//! Classifies what went wrong in the file: retry, reopen, not executed, or permanent.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -8,23 +8,24 @@ use tenure_core::Error;
 
 pub(crate) const SCHEME: &str = "sqlite";
 
-/// Why a transaction did not happen. In no case has it had an effect.
+/// Why a transaction failed. It never had an effect.
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// Another process holds the file.
     Busy,
-    /// Somebody seems to be making the file. If it stays like this, this is what is wrong.
+    /// Another process seems to be creating the file. If this persists, it is reported as a `Config` error with this
+    /// text.
     Unfinished(String),
-    /// The file at the path is not the one that is open.
+    /// The file at the path is not the one that is open: it was removed or replaced.
     Moved,
     /// It may work later.
     Unavailable(String),
-    /// It will not work until somebody changes something.
+    /// It cannot work until something is changed.
     Config(String),
 }
 
 impl Fault {
-    /// As an error of the call `what`.
+    /// Converts it into an error of the call `what`.
     pub(crate) fn into_error(self, path: &Path, what: impl Display) -> Error {
         let path = path.display();
         let reason = match self {
@@ -37,14 +38,14 @@ impl Fault {
     }
 }
 
-/// When it went wrong: what cannot be opened at first is a mistake in the configuration, what worked before is trouble.
+/// When it went wrong: a file that cannot be opened at first is a configuration error, later it is an outage.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Phase {
     Opening,
     Running,
 }
 
-/// That the file cannot be written, and what to do about it where it is another user's.
+/// The message for a file that cannot be written, with advice if it belongs to another user.
 pub(crate) fn unwritable(path: &Path, why: &str) -> String {
     let shown = path.display();
     let mut says = format!("{shown} cannot be opened for writing: {why}");
@@ -63,7 +64,7 @@ pub(crate) fn unwritable(path: &Path, why: &str) -> String {
     says
 }
 
-/// The one place where errors of SQLite are judged.
+/// Classifies errors of SQLite. This is the only place that does.
 pub(crate) fn judge(path: &Path, phase: Phase, error: &rusqlite::Error) -> Fault {
     let shown = path.display();
     let code = error.sqlite_error_code();
@@ -72,7 +73,7 @@ pub(crate) fn judge(path: &Path, phase: Phase, error: &rusqlite::Error) -> Fault
         Phase::Running => Fault::Unavailable(why),
     };
     match code {
-        // The protocol error is a race of those who open the file at the same moment.
+        // The protocol error is a race between processes that open the file at the same time.
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
             Fault::Busy
         }
@@ -94,7 +95,7 @@ pub(crate) fn judge(path: &Path, phase: Phase, error: &rusqlite::Error) -> Fault
             | ErrorCode::OperationInterrupted
             | ErrorCode::OperationAborted,
         ) => Fault::Unavailable(format!("{shown}: {error}")),
-        // What remains are tables or columns that are not as the layout says.
+        // What remains are tables or columns that do not match the layout.
         _ => Fault::Config(format!("{shown} cannot be used as a Tenure store: {error}")),
     }
 }

@@ -1,5 +1,6 @@
-//! The folder for wake-ups, beside the file. Others may write where the file is: the folder is opened once, without
-//! following a link, checked, and from then on used through its descriptor, so that nothing else can be put in its place.
+//! The folder of the wake-up FIFOs, beside the database file. Others may write to the parent folder. So it is opened
+//! once, without following symlinks, checked, and then used through its descriptor, so that it cannot be swapped for
+//! another.
 
 use std::io;
 use std::path::Path;
@@ -13,40 +14,40 @@ use tenure_core::wall_micros;
 use crate::database::beside;
 use crate::wake;
 
-/// Who may use a store, as the owner and the permissions of its file say it.
+/// Who may use a store, according to the owner and the permissions of its file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Users {
     mode: u32,
     owner: Option<(u32, u32)>,
 }
 
-/// The name of a file that is not the store yet.
+/// The name of a file that is about to become the store.
 pub(crate) const NEW: &str = ".new";
-/// The name of the lock of whoever makes the store.
+/// The name of the lock file for creating the store.
 pub(crate) const MAKING: &str = ".making";
 
-/// How long another user may take from making the folder to making the file.
+/// How long another user may take from creating the folder to creating the file.
 const NEW_FOR: Duration = Duration::from_secs(1);
 
 const SETGID: u32 = 0o2000;
 const STICKY: u32 = 0o1000;
 
 impl Users {
-    /// Nobody but the one who makes it.
+    /// Only the user who creates it.
     pub(crate) const NOBODY: Self = Self { mode: 0o600, owner: None };
 
-    /// Those of a file that is made with this mode.
+    /// The users of a file that is created with this mode.
     pub(crate) fn of_mode(mode: u32) -> Self {
         Self { mode: 0o600 | (mode & 0o066), owner: None }
     }
 
-    /// Those of a file that is there.
+    /// The users of an existing file.
     pub(crate) fn of_file(file: &Stat) -> Self {
         Self { owner: Some((file.st_uid, file.st_gid)), ..Self::of_mode(file.st_mode) }
     }
 
-    /// Those of a file that is made in `folder`: its group, if the folder is the group's; all, if all could as well put
-    /// another file in the place of this one.
+    /// The users of a file that is created in `folder`: its group, if the folder is the group's; all, if all could
+    /// replace the file with another one anyway.
     pub(crate) fn of_folder(folder: &Stat) -> Self {
         let has = |bits: u32| folder.st_mode & bits == bits;
         Self::of_mode(match has(0o002) {
@@ -62,27 +63,27 @@ impl Users {
         self.mode
     }
 
-    /// The permissions of a FIFO: whoever may write the file may wake its clients.
+    /// The permissions of a FIFO: all who may write the file may wake its clients.
     pub(crate) fn fifo(self) -> u32 {
         0o600 | (self.mode & 0o022)
     }
 
-    /// The permissions of the folder for wake-ups: whoever may write the file may make files there.
+    /// The permissions of the wake-up folder: all who may write the file may create files there.
     fn wake_folder(self, parent: &Stat) -> u32 {
         let may_write = |bit: u32, all: u32| if self.mode & bit != 0 { all } else { 0 };
         let sticky = may_write(0o002, STICKY) | (parent.st_mode & STICKY);
         0o700 | may_write(0o020, 0o070) | may_write(0o002, 0o007) | sticky | (parent.st_mode & SETGID)
     }
 
-    /// Whether they may use what is found already, with this mode and as the right owner's.
+    /// Whether an existing file already has this mode and the right owner.
     fn are_admitted(self, found: &Stat, mode: u32) -> bool {
         let may_give = rustix::process::geteuid().is_root();
         let given = self.owner.is_none_or(|owner| !may_give || owner == (found.st_uid, found.st_gid));
         given && found.st_mode & mode == mode
     }
 
-    /// Lets them use what was just made, never by its path, at which another file may stand. What root makes beside the
-    /// file of another user is that user's, as SQLite has it with its log.
+    /// Gives them access to a new file, through its descriptor: its path may name another file by now. What root
+    /// creates beside another user's store is given to that user, as SQLite does with its WAL.
     pub(crate) fn admit(self, made: impl AsFd, mode: u32) -> io::Result<()> {
         if let Some((uid, gid)) = self.owner
             && rustix::process::geteuid().is_root()
@@ -93,7 +94,7 @@ impl Users {
     }
 }
 
-/// The folder, open.
+/// The open wake-up folder.
 #[derive(Debug)]
 pub(crate) struct Folder(OwnedFd);
 
@@ -104,10 +105,10 @@ impl AsFd for Folder {
 }
 
 impl Folder {
-    /// Opens that of the file `store`.
+    /// Opens the wake-up folder of the file `store`.
     ///
     /// # Errors
-    /// When there is none, when it is a link, or when it belongs to neither us, root nor the owner of the file.
+    /// When it does not exist, is a symlink, or belongs to neither this user, root nor the owner of the file.
     pub(crate) fn open(store: &Path) -> io::Result<Self> {
         let path = beside(store, "-wake");
         let wrong = |why: String| io::Error::other(format!("{} {why}", path.display()));
@@ -127,7 +128,7 @@ impl Folder {
         Ok(Self(fd))
     }
 
-    /// The same, and makes it if there is none. These users may use it then.
+    /// Opens the wake-up folder, creating it if it does not exist, and gives these users access.
     pub(crate) fn make(store: &Path, users: Users) -> io::Result<Self> {
         match rustix::fs::mkdir(beside(store, "-wake"), Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -138,20 +139,20 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Lets these users in, if it is ours. Its maker may have been killed before it did, or may be about to: nobody
-    /// relies on another one for it.
+    /// Gives these users access, if the folder is ours. Every opener does this, since the process that created the
+    /// folder may have been killed before it did.
     pub(crate) fn admit(&self, store: &Path, users: Users) -> io::Result<()> {
         let parent = rustix::fs::stat(store.parent().unwrap_or(Path::new("/")))?;
         let (found, mode) = (rustix::fs::fstat(self)?, users.wake_folder(&parent));
         let ours = found.st_uid == rustix::process::geteuid().as_raw();
-        // Not another folder of ours that was put in its place: that has something else in it.
+        // Skips a folder of ours that was moved into its place, which would contain other files.
         if ours && !users.are_admitted(&found, mode) && self.names()?.iter().all(|name| is_known(name)) {
             users.admit(self, (found.st_mode & 0o7777) | mode)?;
         }
         Ok(())
     }
 
-    /// Whether that of `store` was made just now, perhaps by another user who is not done with it.
+    /// Whether the folder of `store` was created just now, perhaps by another user who has not finished.
     pub(crate) fn is_new(store: &Path) -> bool {
         let Ok(found) = rustix::fs::lstat(beside(store, "-wake")) else { return false };
         let changed = Duration::new(found.st_ctime.try_into().unwrap_or(0), found.st_ctime_nsec as u32);
@@ -159,14 +160,14 @@ impl Folder {
         FileType::from_raw_mode(found.st_mode) == FileType::Directory && age < NEW_FOR
     }
 
-    /// What is in it.
+    /// The names of its files.
     pub(crate) fn names(&self) -> io::Result<Vec<String>> {
         let entries =
             Dir::read_from(self)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
         entries.filter(|name| !matches!(name.as_deref(), Ok("." | ".."))).collect()
     }
 
-    /// Opens one of its files, which must be of this kind. Never through a link, and never waits.
+    /// Opens one of its files, which must be of this type. Never follows a symlink, and never blocks.
     pub(crate) fn open_file(&self, name: &str, kind: FileType, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let flags = flags | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(self, name, flags, Mode::RUSR | Mode::WUSR)?;
@@ -176,7 +177,7 @@ impl Folder {
         }
     }
 
-    /// What stands there under this name, if anything does.
+    /// The metadata of a file in it, or `None` if there is none.
     pub(crate) fn stat(&self, name: &str) -> Option<Stat> {
         rustix::fs::statat(self, name, AtFlags::SYMLINK_NOFOLLOW).ok()
     }
@@ -189,23 +190,23 @@ impl Folder {
         Ok(rustix::fs::renameat(self, from, self, to)?)
     }
 
-    /// Gives one of its files another path, where nothing may stand yet.
+    /// Moves one of its files to a path that must not exist yet.
     pub(crate) fn move_out(&self, name: &str, to: &Path) -> io::Result<()> {
         let only_new = rustix::fs::RenameFlags::NOREPLACE;
         match rustix::fs::renameat_with(self, name, CWD, to, only_new) {
-            // Not every file system knows how.
+            // Not every file system supports `NOREPLACE`.
             Err(Errno::INVAL | Errno::NOSYS) => Ok(rustix::fs::renameat(self, name, CWD, to)?),
             other => Ok(other?),
         }
     }
 }
 
-/// Whether this is a name of what belongs in the folder.
+/// Whether a file of this name belongs in the folder.
 fn is_known(name: &str) -> bool {
     name == NEW || name == MAKING || wake::client_of(name).is_some()
 }
 
-/// Which file it is, whatever its path.
+/// The identity of a file, independent of its path.
 pub(crate) fn id(stat: &Stat) -> (u64, u64) {
     (stat.st_dev as _, stat.st_ino as _)
 }
@@ -247,7 +248,7 @@ mod tests {
         }
     }
 
-    /// A store of a group whose folder was made, but not opened to the group, with something in it.
+    /// A group's store whose folder was created, but not opened to the group, with a file in it.
     fn left_closed(inside: Option<&str>) -> (tempfile::TempDir, std::path::PathBuf) {
         let tmp = tempfile::tempdir().unwrap();
         let wake = tmp.path().join("locks.db-wake");

@@ -1,4 +1,4 @@
-//! Rows: one per name, read and written in one transaction with the change between.
+//! Rows: one ledger per name, read and written in the transaction that changes it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ const WALK: &str = statement(include_str!("../sql/walk.sql"));
 const NOTE: &str = statement(include_str!("../sql/note.sql"));
 const NOTED: &str = statement(include_str!("../sql/noted.sql"));
 
-/// Without the comment in the first line: statements are found again by their text.
+/// Strips the comment in the first line, because cached statements are looked up by their text.
 const fn statement(file: &str) -> &str {
     let bytes = file.as_bytes();
     let mut at = 0;
@@ -30,18 +30,18 @@ const fn statement(file: &str) -> &str {
     file.split_at(at + 1).1.trim_ascii()
 }
 
-/// Rows looked at in one sweep: what it takes stays in the range of milliseconds, however many there are.
+/// Rows checked in one sweep, so that it takes milliseconds however many rows there are.
 const SWEEP: usize = 1024;
-/// The highest fence of the rows that were deleted: new ledgers begin above it.
+/// The highest fence of all deleted rows: new ledgers start above it.
 const FLOOR: &str = "floor";
 /// Where the next sweep begins.
 const CURSOR: &str = "cursor";
 
-/// What can go wrong with a row.
+/// Why a row cannot be used.
 #[derive(Debug)]
 pub(crate) enum RowError {
     Sqlite(rusqlite::Error),
-    /// The body of this name is not what a ledger looks like.
+    /// The body of this name is not a valid ledger.
     Body(Name, serde_json::Error),
 }
 
@@ -53,8 +53,8 @@ impl From<rusqlite::Error> for RowError {
 
 type Result<T> = std::result::Result<T, RowError>;
 
-/// Ledgers as this process wrote them, each with its body. The row that is read decides: where it has the same body,
-/// it need not be parsed, which takes as long as all else that is not SQLite's.
+/// A cache of ledgers that this process wrote, each with its body. If the row still has the same body it need not be
+/// parsed, which takes as long as everything else outside of SQLite.
 #[derive(Debug, Default)]
 pub(crate) struct Written(RefCell<HashMap<Name, (String, Ledger)>>);
 
@@ -75,7 +75,7 @@ impl Written {
     }
 }
 
-/// A transaction that writes. Dropped without commit, it had no effect.
+/// A write transaction, rolled back if it is dropped without a commit.
 pub(crate) struct Tx<'a> {
     conn: &'a Connection,
     written: &'a Written,
@@ -125,7 +125,7 @@ impl<'a> Tx<'a> {
         Ok(floor.map_or(0, unsigned))
     }
 
-    /// Deletes rows that say nothing but a fence, or nothing that is still true, going on where the last sweep ended.
+    /// Deletes rows that contain only a fence, or nothing that is still valid, continuing where the last sweep ended.
     pub(crate) fn sweep(&self, now: Now) -> Result<()> {
         let from: Option<String> =
             self.conn.prepare_cached(NOTED)?.query_row([CURSOR], |row| row.get(0)).optional()?;
@@ -138,14 +138,14 @@ impl<'a> Tx<'a> {
                 return false;
             }
             seen += 1;
-            // What cannot be read stays for people to look at, and in nobody's way.
+            // An unreadable row is kept for people to look at; it blocks nothing.
             let Ok(mut ledger) = ledger else { return true };
             ledger.prune(now);
             if ledger.is_idle() {
                 floor = floor.max(ledger.fence);
                 idle.push(name);
             } else if std::mem::take(&mut ledger.effects).dirty {
-                // What was stamped under another clock has its term from this look on, once.
+                // Entries stamped by another clock get one full term, counted from this look; it must be stored.
                 changed.push((name, ledger));
             }
             true
@@ -170,7 +170,7 @@ impl Drop for Tx<'_> {
     }
 }
 
-/// The ledger of `name` as it stands, if it has a row.
+/// The ledger of `name`, if it has a row.
 pub(crate) fn look(conn: &Connection, name: &Name) -> Result<Option<Ledger>> {
     let mut read = conn.prepare_cached(READ)?;
     let mut rows = read.query([name.as_str()])?;
@@ -178,7 +178,7 @@ pub(crate) fn look(conn: &Connection, name: &Name) -> Result<Option<Ledger>> {
     parse(name, row.get_ref(0)?, row.get_ref(1)?).map(Some)
 }
 
-/// Those inside `name`. The queue, which may be long, is passed over.
+/// The holders of `name`. Skips the queue, which may be long.
 pub(crate) fn inside(conn: &Connection, name: &Name) -> Result<Option<Ledger>> {
     #[derive(Deserialize)]
     struct Inside {
@@ -196,8 +196,8 @@ pub(crate) fn inside(conn: &Connection, name: &Name) -> Result<Option<Ledger>> {
     Ok(Some(Ledger { fence, size, holders, ..Ledger::default() }))
 }
 
-/// Ledgers in use whose names begin with `prefix`, in order, at most `limit`. One that cannot be read is left out: it says
-/// so to whoever asks for it by its name.
+/// Ledgers in use whose names begin with `prefix`, sorted, at most `limit`. An unreadable one is skipped; asking for
+/// it by name returns the error.
 pub(crate) fn scan(conn: &Connection, prefix: &str, limit: usize) -> Result<Vec<(Name, Ledger)>> {
     let mut found = Vec::new();
     walk(conn, prefix, |name, ledger| {
@@ -212,12 +212,12 @@ pub(crate) fn scan(conn: &Connection, prefix: &str, limit: usize) -> Result<Vec<
     Ok(found)
 }
 
-/// Goes through the ledgers from `first` on, for as long as `visit` says.
+/// Visits the ledgers in order, starting at `first`, until `visit` returns `false`.
 fn walk(conn: &Connection, first: &str, mut visit: impl FnMut(Name, Result<Ledger>) -> bool) -> Result<()> {
     let mut walk = conn.prepare_cached(WALK)?;
     let mut rows = walk.query([first])?;
     while let Some(row) = rows.next()? {
-        // Names that this library would not take are not its own.
+        // Invalid names were not written by this library.
         let Ok(name) = Name::new(row.get_ref(0)?.as_str().unwrap_or_default()) else { continue };
         let ledger = parse(&name, row.get_ref(1)?, row.get_ref(2)?);
         if !visit(name, ledger) {

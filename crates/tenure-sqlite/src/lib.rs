@@ -13,13 +13,13 @@
 //! # }
 //! ```
 //!
-//! A transaction runs in the task that asks for it, and takes some tens of microseconds. While another process holds
-//! the file, the task sleeps, not the thread. No runtime needs timers for that: the store has a thread of its own,
+//! A transaction runs inline in the calling task, and takes some tens of microseconds. While another process holds the
+//! file, the task sleeps, not the thread. The caller's runtime needs no timers for that: the store has its own thread,
 //! started when something has to wait.
 //!
-//! A process that is stopped inside a transaction holds the file: for the others it is unavailable until that process
-//! goes on or dies. A file on a network file system is refused, since neither its locks nor its shared memory hold
-//! between machines; what is behind FUSE cannot be told and is taken for local.
+//! A process that is stopped inside a transaction keeps the file locked: it is unavailable for all others until that
+//! process resumes or dies. A file on a network file system is refused, since neither its locks nor its shared memory
+//! work between machines; a FUSE file system cannot be identified and is assumed to be local.
 
 mod background;
 mod database;
@@ -49,13 +49,13 @@ pub use store::SqliteStore;
 /// A store in a file.
 pub type Sqlite = Ledgered<SqliteStore>;
 
-/// Opens the store in the file `path`, and makes it if there is none. Its folder must exist, except that of the
+/// Opens the store in the file `path`, and creates it if it does not exist. Its folder must exist, except that of the
 /// [`default_path`].
 ///
 /// # Errors
 /// `Config` when the path cannot be a store: a folder, a missing or read-only folder, a network file system, a file of
-/// another program or another version, one with several names or mounted by itself, one that this user may not write; `Unavailable` when another process holds the file for too long, or the disk is
-/// full.
+/// another program or another version, a file with several hard links or mounted by itself, a file that this user may
+/// not write; `Unavailable` when another process holds the file for too long, or the disk is full.
 pub fn open(path: &Path, options: Options) -> Result<Sqlite> {
     SqliteStore::open(path, options).map(Ledgered::over)
 }

@@ -1,10 +1,10 @@
-//! One file, one name: SQLite keeps its log and its shared memory beside the name that a file was opened by. Users of
-//! another name of the same file would have others, and both would be let in.
+//! One file, one name: SQLite keeps its WAL and its shared memory beside the path that a file was opened by. Processes
+//! that open the file by another name would use another WAL, and both would be granted the lock.
 
 use std::fmt;
 use std::path::Path;
 
-/// Why a file cannot be shared under its name.
+/// Why a file cannot be shared under its path.
 #[derive(Debug, PartialEq)]
 pub(crate) struct NotAlone {
     pub(crate) what: String,
@@ -17,7 +17,7 @@ impl fmt::Display for NotAlone {
     }
 }
 
-/// Whether all who use the file find the same log beside it.
+/// Checks that all processes that use the file find the same WAL beside it.
 pub(crate) fn only_name(path: &Path) -> Result<(), NotAlone> {
     let shown = path.display();
     let apart = "users of different ones would not see each other's locks";
@@ -37,14 +37,14 @@ pub(crate) fn only_name(path: &Path) -> Result<(), NotAlone> {
     Ok(())
 }
 
-/// Whether the file itself is mounted there, as a container runtime does it with a single file.
+/// Whether the file itself is a mount point, as when a container mounts a single file.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn is_mount_point(path: &Path) -> bool {
     use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
     let root = StatxAttributes::MOUNT_ROOT;
     match statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS) {
         Ok(found) if found.stx_attributes_mask.contains(root) => found.stx_attributes.contains(root),
-        // Kernels before 5.8 do not say.
+        // Kernels before 5.8 do not report it.
         _ => std::fs::read_to_string("/proc/self/mountinfo").is_ok_and(|mounts| is_mounted(&mounts, path)),
     }
 }
@@ -55,7 +55,7 @@ fn is_mount_point(_: &Path) -> bool {
 }
 
 #[cfg(any(target_os = "linux", target_os = "android", test))]
-/// Whether `path` is among the mount points of a `mountinfo`, of which they are the fifth field.
+/// Whether `path` is a mount point in this `mountinfo`, where mount points are the fifth field.
 fn is_mounted(mountinfo: &str, path: &Path) -> bool {
     let wanted = path.to_string_lossy();
     let written =

@@ -1,6 +1,6 @@
-//! Which file systems are known to be on another machine: their locks and shared memory do not hold between machines.
+//! Known network file systems, whose locks and shared memory do not work between machines.
 //!
-//! FUSE is not among them: what is behind it cannot be told from here.
+//! FUSE is not among them, since the file system behind it cannot be identified.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ pub(crate) fn network_name(magic: u32) -> Option<&'static str> {
 /// The name of the network file system that `path` is on, if it is on one.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn network_fs(path: &Path) -> Option<&'static str> {
-    // Numbers above 2^31 come sign-extended where the field is a signed word: the low half is what counts.
+    // Where the field is signed, numbers above 2^31 are sign-extended: only the low half counts.
     rustix::fs::statfs(path).ok().and_then(|fs| network_name(fs.f_type as u32))
 }
 

@@ -1,5 +1,5 @@
-//! What a change means for others: those who watch here are told, those in other processes woken, and those who are
-//! gone make room.
+//! The consequences of a change for others: watches in this process are notified, clients in other processes are
+//! woken, and dead waiters are removed from the queue.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use crate::ledgers::look;
 use crate::shared::Shared;
 use crate::wake::{self, Reach};
 
-/// How often one change looks for dead clients at most; the next change goes on.
+/// How many rounds of removing dead waiters one change makes at most; the next change continues.
 const SKIPS: usize = 16;
-/// How long it is tried while others hold the file. Those who wait look by themselves more often than that.
+/// How long this is retried while others hold the file. Waiters poll more often than that.
 const LONG: Duration = Duration::from_secs(60);
 
-/// What a change did, and who of other processes watches.
+/// The effects of a change, and the clients that registered as watchers.
 pub(crate) struct News {
     pub(crate) effects: Effects,
     pub(crate) watchers: Vec<ClientId>,
 }
 
-/// Those whom a wake-up did not reach.
+/// Clients that a wake-up did not reach.
 #[derive(Default)]
 pub(crate) struct Missed {
     dead: HashSet<ClientId>,
-    /// Whether there was one of whom nothing is known: it may poll, or be dead without a trace.
+    /// Whether there was one whose state is unknown: it may be polling, or be dead without a trace.
     unknown: bool,
 }
 
@@ -41,20 +41,20 @@ impl Missed {
         self.dead.is_empty() && !self.unknown
     }
 
-    /// With the name whose queue they stand in, if there are any.
+    /// Adds the name whose queue they wait in; `None` if there are none.
     pub(crate) fn in_queue_of(self, name: &Name) -> Option<(Name, Self)> {
         (!self.is_nobody()).then(|| (name.clone(), self))
     }
 }
 
-/// Wake-ups for one name, one for each client.
+/// Wake-ups for one name, at most one per client.
 struct Calls<'a> {
     shared: &'a Shared,
     name: &'a Name,
     message: Vec<u8>,
     folder: Option<Option<Folder>>,
     made: HashMap<ClientId, Reach>,
-    /// Those who listen in this process.
+    /// Clients in this process.
     here: Vec<ClientId>,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Calls<'a> {
 
     fn call(&mut self, client: ClientId) -> Reach {
         let shared = self.shared;
-        // One that does not listen here at the moment looks before it listens.
+        // A client of this process that is not watching right now checks the ledger before it waits.
         if shared.ears.has(client) || shared.watched.hears(self.name, client) {
             self.here.push(client);
             return Reach::Told;
@@ -93,8 +93,8 @@ impl<'a> Calls<'a> {
 }
 
 impl Shared {
-    /// A client that is seen to wait must have a FIFO, or it is passed over. One that queued just now is the last,
-    /// and shares the record of its process with us.
+    /// Opens the FIFO of a client that just queued: a waiter without a FIFO would be skipped. The newest waiter is the
+    /// last, and if it is ours it shares our process record.
     pub(crate) fn hear_new_waiter(&self, ledger: &Ledger) {
         let Some(last) = ledger.waiters.last() else { return };
         if Arc::ptr_eq(&last.process, Process::current())
@@ -104,20 +104,20 @@ impl Shared {
         }
     }
 
-    /// Passes the effects on to those who watch, here and in other processes. Where one is not reached, the next is.
+    /// Wakes all that the change concerns, here and in other processes. If one cannot be reached, wakes the next one.
     pub(crate) async fn pass_on(self: &Arc<Self>, name: &Name, news: News) {
         let missed = self.tell(name, &news);
         self.go_on(missed.in_queue_of(name).into_iter().collect()).await;
     }
 
-    /// In the place of those who were not reached tells those behind them. The changes are made: nobody else will tell
-    /// them if the caller goes away, or if the file is busy for longer than a caller waits.
+    /// Wakes the waiters behind those that were not reached. The changes are committed: nobody else would wake them if
+    /// the caller is cancelled, or if the file is busy for longer than a caller waits.
     pub(crate) async fn go_on(self: &Arc<Self>, missed: Vec<(Name, Missed)>) {
         if missed.is_empty() {
             return;
         }
         let short = self.options.busy_limit();
-        // Without a thread of its own it would be the caller's that waits so long.
+        // Without a background thread the caller itself would wait that long.
         let end = Instant::now() + if self.background.handle().is_ok() { LONG } else { short.min(LONG) };
         let shared = self.clone();
         let job = async move {
@@ -148,7 +148,7 @@ impl Shared {
         }
     }
 
-    /// Tells those whom the change concerns. Those in whose place others have to be told.
+    /// Wakes all that the change concerns. Returns those that could not be reached.
     pub(crate) fn tell(&self, name: &Name, news: &News) -> Missed {
         ear::tell(|| self.watched.tell(name, &news.effects));
         let mut calls = Calls::new(self, name);
@@ -163,8 +163,9 @@ impl Shared {
         missed
     }
 
-    /// Wakes those who would be let in as the ledger stands, past those who cannot be reached. The dead leave the queue
-    /// first: whoever is told looks at it. Answers who turned out to be gone, and who is to be told in this process.
+    /// Wakes the waiters that the ledger would admit now, skipping those that cannot be reached. Dead waiters are
+    /// removed first, because each woken waiter looks at the queue. Returns the clients found dead, and those to
+    /// notify in this process.
     fn wake_next(
         &self,
         database: &Database,
@@ -218,8 +219,8 @@ mod tests {
 
     const LEASE: Duration = Duration::from_secs(10);
 
-    /// A lock that nobody holds. The first in its queue is dead, and the one behind it listens. Another process holds
-    /// the file.
+    /// A lock that nobody holds. The first waiter in its queue is dead, and the one behind it is watching. Another
+    /// process holds the file.
     struct Stuck {
         shared: Arc<Shared>,
         name: Name,
@@ -254,7 +255,7 @@ mod tests {
             drop(gone);
             clock.advance(LEASE);
             let shared = Arc::new(Shared::open(&path, options(&clock, busy_limit)).unwrap());
-            // Only now: whoever opens the store removes what nobody reads.
+            // Created last: opening the store removes FIFOs without a reader.
             leave_unread(&path, dies.id.client);
             let file = rusqlite::Connection::open(&path).unwrap();
             file.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -273,7 +274,7 @@ mod tests {
         }
     }
 
-    /// The FIFO of one that was killed.
+    /// Leaves the FIFO of a client that was killed.
     fn leave_unread(path: &Path, client: ClientId) {
         let folder = Folder::open(path).unwrap();
         rustix::fs::mknodat(&folder, client.to_string(), FileType::Fifo, Mode::RWXU, 0).unwrap();

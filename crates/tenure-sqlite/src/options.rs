@@ -1,31 +1,31 @@
-//! What an opener may choose.
+//! Options for opening a store.
 
 use std::time::Duration;
 
 use tenure_core::Clock;
 
-/// How a store is opened. Begin with `Options::default()` and assign.
+/// Options for opening a store. Begin with `Options::default()` and assign.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// Whether a file on a network file system is accepted. Locks of such files are not reliable.
+    /// Whether a file on a network file system is accepted. File locks are not reliable there.
     pub network_fs: bool,
-    /// The permissions of the file if it is made, such as `0o660`. If `None` they follow its folder: the store is for the
-    /// folder's group if that may write to it and what is made there is the group's (`chmod g+ws`), for all if all may
-    /// write there and replace what belongs to others, which they cannot in `/tmp`, and else for its maker.
+    /// The permissions of a new file, such as `0o660`. If `None` they follow its folder: group access if the group may
+    /// write to the folder and new files belong to that group (`chmod g+ws`); access for all if all may write there
+    /// and replace files of others, which is not so in `/tmp`; otherwise access for the creator only.
     pub mode: Option<u32>,
     /// The clock that leases are measured on; the machine's boot clock if `None`.
     pub clock: Option<Clock>,
-    /// How long a call bears that another process holds the file, before it is `Unavailable`. 1 s if `None`:
-    /// the client above tries again for as long as its settings say.
+    /// How long a call waits while another process holds the file, before it fails with `Unavailable`. 1 s if `None`:
+    /// the client retries for as long as its settings say.
     pub busy_limit: Option<Duration>,
-    /// Stands in for the boot id of this machine.
+    /// Replaces the boot id of this machine.
     #[doc(hidden)]
     pub boot_id: Option<u128>,
-    /// Rows are swept once per this many new names, on average.
+    /// On average, one in this many new names triggers a sweep of old rows.
     #[doc(hidden)]
     pub sweep_every: Option<u64>,
-    /// The file does not grow beyond this many pages, as if the disk were full.
+    /// Limits the file to this many pages, to simulate a full disk.
     #[doc(hidden)]
     pub max_pages: Option<u32>,
 }

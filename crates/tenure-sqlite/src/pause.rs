@@ -1,11 +1,11 @@
-//! Waiting for a file that another process holds: a few looks at once, then in growing steps, up to a limit.
+//! Backoff while another process holds the file: a few short retries, then growing delays, up to a limit.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, Instant};
 
 use crate::background::Background;
 
-/// A transaction takes some tens of microseconds: whoever is in the way is soon gone.
+/// A transaction takes some tens of microseconds, so short retries usually succeed.
 const SHORT: Duration = Duration::from_micros(50);
 const SHORT_TRIES: u32 = 8;
 const FIRST: Duration = Duration::from_micros(200);
@@ -24,7 +24,7 @@ impl Pause {
         Self { limit, began: None, tries: 0, next: FIRST }
     }
 
-    /// How long to sleep before the next try: `None` when it has been long enough.
+    /// The delay before the next retry, and whether it is a short one; `None` once the limit has passed.
     fn step(&mut self) -> Option<(Duration, bool)> {
         let began = *self.began.get_or_insert_with(Instant::now);
         if began.elapsed() >= self.limit {
@@ -39,7 +39,7 @@ impl Pause {
         Some((step, false))
     }
 
-    /// Sleeps in the task. Whether to try again.
+    /// Sleeps in the task, or in the thread for a short delay. Returns whether to retry.
     pub(crate) async fn wait(&mut self, background: &Background) -> bool {
         match self.step() {
             None => return false,
@@ -49,7 +49,7 @@ impl Pause {
         true
     }
 
-    /// Sleeps in the thread. Whether to try again.
+    /// Sleeps in the thread. Returns whether to retry.
     pub(crate) fn wait_here(&mut self) -> bool {
         let step = self.step();
         if let Some((step, _)) = step {
@@ -59,7 +59,7 @@ impl Pause {
     }
 }
 
-/// Between 0 and 1. Each new `RandomState` has other keys.
+/// Between 0 and 1. Each new `RandomState` has different keys.
 fn random() -> f64 {
     (RandomState::new().build_hasher().finish() >> 11) as f64 / (1_u64 << 53) as f64
 }

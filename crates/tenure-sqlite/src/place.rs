@@ -1,4 +1,4 @@
-//! Where the file is: the default path, and what is checked about a path before SQLite sees it.
+//! The path of the file: the default path, and checks before SQLite opens it.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -8,16 +8,17 @@ use std::path::{Path, PathBuf};
 use crate::network::network_fs;
 use crate::{Error, Options, Result};
 
-/// What to do where the default is of no use.
+/// Advice where the default path cannot be used.
 const NAME_IT: &str = "name the file, as in --url sqlite:/var/lib/app/locks.db, or in TENURE_URL";
 
-/// The file that is used when none is named: `$XDG_STATE_HOME/tenure/locks.db`, else
-/// `$HOME/.local/state/tenure/locks.db`. Where `HOME` is not set, as in services and some crons, the user database knows
-/// it, so that a service and the shell of one user lock in the same file. [`open`](crate::open) makes its folder on
-/// first use.
+/// The file that is used when none is given: `$XDG_STATE_HOME/tenure/locks.db`, else
+/// `$HOME/.local/state/tenure/locks.db`. Where `HOME` is not set, as in services and some cron jobs, the home
+/// directory comes from the user database, so that a service and a shell of the same user lock in the same file.
+/// [`open`](crate::open) creates its folder on first use.
 ///
 /// # Errors
-/// `Config` when nobody knows where state belongs: every guess would be another file for somebody else.
+/// `Config` when no state directory is known: a guess could differ between processes, which would lock different
+/// files.
 pub fn default_path() -> Result<PathBuf> {
     choose(std::env::var_os("XDG_STATE_HOME"), std::env::home_dir())
 }
@@ -33,8 +34,8 @@ fn choose(state: Option<OsString>, home: Option<PathBuf>) -> Result<PathBuf> {
     }
 }
 
-/// The one path under which all processes know the file: absolute, without links, so that what lies beside it is the
-/// same for all. Its folder exists.
+/// The canonical path, which is the same for all processes: absolute, without symlinks, so that all find the same
+/// files beside it. Its folder exists.
 pub(crate) fn settle(path: &Path, options: &Options) -> Result<PathBuf> {
     let wrong = |why: String| Error::Config(format!("{}: {why}", path.display()));
     let absolute = std::path::absolute(path).map_err(|e| wrong(e.to_string()))?;
@@ -92,7 +93,7 @@ mod tests {
         }
     }
 
-    /// Run in a process of its own by the next one.
+    /// Run by the next test in a process of its own.
     #[test]
     #[ignore = "tells another test what a process with another environment finds"]
     fn tells_where() {

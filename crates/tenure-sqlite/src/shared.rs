@@ -1,4 +1,4 @@
-//! Transactions on the file: inline in the caller's task, and patient while another process holds it.
+//! Transactions on the file: inline in the caller's task, with retries while another process holds it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use crate::news::News;
 use crate::pause::Pause;
 use crate::{Clock, Options, Result, place, wake};
 
-/// What a store and its watches share.
+/// State that a store and its watches share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) path: PathBuf,
@@ -32,8 +32,8 @@ pub(crate) struct Shared {
     pub(crate) background: Background,
 }
 
-/// Which clock this is: the boot of the kernel, and how far a time namespace shifts it. Zero where the system does not
-/// say.
+/// Identifies the clock: the boot id of the kernel, and the offset of a time namespace. Zero where the system does not
+/// tell.
 fn clock_id() -> u128 {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let boot = read("/proc/sys/kernel/random/boot_id").trim().replace('-', "");
@@ -41,14 +41,14 @@ fn clock_id() -> u128 {
     u128::from_str_radix(&boot, 16).unwrap_or(0).wrapping_add(shift as u128)
 }
 
-/// The shift in nanoseconds, from a line such as `boottime 86400 0`.
+/// The offset in nanoseconds, from a line such as `boottime 86400 0`.
 fn boottime_shift(offsets: &str) -> i128 {
     let line = offsets.lines().find_map(|line| line.trim().strip_prefix("boottime"));
     let mut numbers = line.unwrap_or_default().split_whitespace().map(|n| n.parse().unwrap_or(0));
     numbers.next().unwrap_or(0) * 1_000_000_000 + numbers.next().unwrap_or(0)
 }
 
-/// Who may use a store that is there.
+/// The users of an existing store.
 pub(crate) fn users_of(path: &Path) -> Users {
     rustix::fs::stat(path).map_or(Users::NOBODY, |file| Users::of_file(&file))
 }
@@ -112,7 +112,7 @@ impl Shared {
         }
     }
 
-    /// Does `job` with the file, as soon as no other process holds it.
+    /// Runs `job` on the file, retrying while another process holds it.
     pub(crate) async fn run<T>(
         &self,
         what: impl Fn() -> String,
@@ -121,7 +121,7 @@ impl Shared {
         self.run_for(self.options.busy_limit(), what, job).await
     }
 
-    /// The same with another limit to its patience.
+    /// Runs `job` on the file, retrying for at most `limit`.
     pub(crate) async fn run_for<T>(
         &self,
         limit: Duration,
@@ -152,7 +152,7 @@ impl Shared {
         let replaced = !opened.is_same(&database);
         *database = opened;
         let done = job(&database);
-        // Wakers are code of others, which may come back for the file.
+        // Raising a doubt calls wakers, which are foreign code and may use the file again.
         drop(database);
         if replaced {
             self.info.doubt.raise();
@@ -169,14 +169,14 @@ impl Shared {
         })
     }
 
-    /// A transaction on the file that others use.
+    /// Begins a transaction, after checking that the open file is the one that others use.
     pub(crate) fn begin<'a>(&self, database: &'a Database) -> std::result::Result<Tx<'a>, Fault> {
-        // A transaction that could not be rolled back is left behind with its connection.
+        // A transaction that could not be rolled back is abandoned with its connection.
         if !database.conn.is_autocommit() {
             return Err(Fault::Moved);
         }
         let tx = Tx::begin(&database.conn, &database.written).map_err(|e| self.judge(e))?;
-        // After the lock: from here to the commit, others wait for it, unless they lock another file.
+        // Checked after the lock is taken: until the commit, others wait for it, unless they lock another file.
         if database.is_current(&self.path) { Ok(tx) } else { Err(Fault::Moved) }
     }
 
@@ -203,8 +203,8 @@ impl Shared {
         Ok((result, News { effects, watchers }))
     }
 
-    /// What one of many changes comes to where its ledger cannot be read: the others are not to fail for it. What a
-    /// change only looks for, as a renewal does, is not there then.
+    /// The result of one of many changes whose ledger cannot be read, so that the others do not fail with it. A change
+    /// that only looks something up, as a renewal does, finds nothing.
     pub(crate) fn find_nothing<R>(
         &self,
         error: RowError,
@@ -236,13 +236,13 @@ impl Shared {
         self.run(|| format!("change {name}"), job).await
     }
 
-    /// Begins a change and makes none.
+    /// Checks that the file can be written, by an empty transaction.
     pub(crate) async fn writable(&self) -> Result<()> {
         let job = |database: &Database| self.begin(database)?.commit().map_err(|e| self.judge(e));
         self.run(|| "look whether it can be written".to_owned(), job).await
     }
 
-    /// Best effort: whoever makes the next new name may do it.
+    /// Best effort: a later new name triggers the next sweep.
     pub(crate) fn sweep(&self, database: &Database, due: bool) {
         let sweep = || {
             let tx = Tx::begin(&database.conn, &database.written)?;

@@ -1,4 +1,4 @@
-//! The store as the core sees it.
+//! The SQLite implementation of the core's `LedgerStore`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::network::network_fs;
 use crate::shared::Shared;
 use crate::{Options, Result};
 
-/// A watcher is remembered for longer than this.
+/// How often a watcher registers again. The store remembers it for longer than this.
 const WATCH_AGAIN: Duration = Duration::from_secs(3);
 
 /// The ledgers of a [`Sqlite`](crate::Sqlite).
@@ -68,7 +68,7 @@ impl LedgerStore for SqliteStore {
             Ok(done)
         };
         let done = shared.run(|| format!("change {} names", names.len()), job).await?;
-        // All are told before anything is waited for.
+        // Wake all before waiting for anything.
         let told = names.iter().zip(&done).map(|(name, (_, news))| shared.tell(name, news).in_queue_of(name));
         let missed = told.flatten().collect();
         shared.go_on(missed).await;
@@ -137,7 +137,7 @@ impl LedgerStore for SqliteStore {
     }
 }
 
-/// Who can share the file.
+/// Which processes can share the file.
 fn reach(shared: &Shared) -> Finding {
     let path = shared.path.display();
     if let Err(not_alone) = only_name(&shared.path) {
@@ -158,7 +158,7 @@ fn reach(shared: &Shared) -> Finding {
     }
 }
 
-/// Whether other processes can say that something changed.
+/// Whether other processes can wake this one.
 fn wake_ups(shared: &Shared) -> Finding {
     match shared.ears.open(ClientId::new(), &shared.background) {
         Ok(_) => Finding::ok("wake-ups", "waiters are told at once"),
@@ -170,7 +170,7 @@ fn wake_ups(shared: &Shared) -> Finding {
     }
 }
 
-/// Whether several users can go on sharing the file, where they may.
+/// Whether several users can keep sharing the file, if its permissions let them.
 fn sharing(shared: &Shared) -> Option<Finding> {
     let (file, parent) =
         (rustix::fs::stat(&shared.path).ok()?, rustix::fs::stat(shared.path.parent()?).ok()?);
@@ -188,14 +188,14 @@ fn sharing(shared: &Shared) -> Option<Finding> {
     })
 }
 
-/// A watch here, with an ear for what other processes say.
+/// A watch in this process, together with the FIFO through which other processes wake it.
 struct Listening {
     inner: Box<dyn Watch>,
     _ear: Option<Arc<Ear>>,
     again: Option<Again>,
 }
 
-/// What keeps a watcher remembered in the store.
+/// Renews the registration of a watcher in the store.
 struct Again {
     shared: Arc<Shared>,
     name: Name,

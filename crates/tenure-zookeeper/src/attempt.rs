@@ -1,4 +1,4 @@
-//! Attempts: a node of one's own in the queue, and a look at who stands before it.
+//! Attempts: create a node in the queue, and check which nodes are before it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -16,20 +16,20 @@ use crate::session::{Answer, Session};
 use crate::store::Store;
 use crate::wire::{Mode, Refusal};
 
-/// How often in one attempt what it stands on may vanish: its folder, its own node, its session.
+/// How often one attempt may lose its folder, its own node or its session before it fails.
 pub(crate) const TRIES: usize = 8;
 
-/// How soon one who waits behind another of the same client looks again.
+/// How soon a waiter behind another waiter of the same client retries.
 const ON_ITS_WAY: Duration = Duration::from_millis(50);
 
-/// What an attempt came to.
+/// The outcome of an attempt.
 pub(crate) enum Step {
     Granted { fence: Fence, paths: Vec<String> },
     Busy { behind: Option<HoldId> },
 }
 
 impl Store {
-    /// One attempt of `claim`, at its place.
+    /// Makes one attempt for `claim`.
     pub(crate) async fn attempt(self: &Arc<Self>, place: &Arc<Place>, claim: &Claim) -> Answer<Attempt> {
         let mut stay = place.stay.lock().await;
         let held = place.seen().hold.as_ref().filter(|h| h.is_good()).map(|h| (h.fence, h.session.clone()));
@@ -45,7 +45,7 @@ impl Store {
         let answer = loop {
             tries += 1;
             match self.try_once(&mut stay, place, claim).await {
-                // Its nodes went with it: there is another session.
+                // Its nodes are gone with the session; retry in a new one.
                 Err(Fault::Ended(_)) if tries < TRIES => stay.node = None,
                 answer => break answer,
             }
@@ -70,8 +70,8 @@ impl Store {
                     gone: false,
                 });
                 self.watch_soon(place);
-                // After a long silence the session lives, but it takes two proofs until that is certain. What is held
-                // meanwhile is found by whoever asks again.
+                // After a long silence it takes two round trips to prove that the session lives. The lock is held
+                // meanwhile, and a repeated attempt finds it.
                 match session.prove_for_now().await {
                     Ok(until) => Ok(Attempt::Granted { fence: Some(fence), until }),
                     Err(fault) => Err(unsettled(&stay, fault, true)),
@@ -81,7 +81,7 @@ impl Store {
                 if stay.is_over() {
                     self.places.forget(place.id);
                 }
-                // Whoever goes in before may be on its way to where it waits: its turn must not be missed until then.
+                // The waiter before may not be watching yet, so a short retry makes sure that its turn is not missed.
                 Ok(Attempt::Busy {
                     retry_after: behind.filter(|id| self.waits(*id)).map(|_| ON_ITS_WAY),
                     behind,
@@ -119,7 +119,7 @@ impl Store {
         let keeps = match &step {
             Ok(Step::Granted { .. }) => true,
             Ok(Step::Busy { .. }) => claim.wait.is_some() || stood,
-            // What is not certain is left to the release that follows, or to the next attempt.
+            // An uncertain outcome is left to the release that follows, or to the next attempt.
             Err(fault) => !matches!(fault, Fault::Config(_) | Fault::Refused(_)),
         };
         if !keeps && let Some(node) = stay.node.take() {
@@ -128,7 +128,7 @@ impl Store {
         step
     }
 
-    /// Everything but permits: whoever has nobody in the way holds.
+    /// All kinds but permits: granted if no node ahead blocks it.
     async fn queue(
         self: &Arc<Self>,
         stay: &mut Stay,
@@ -162,8 +162,8 @@ impl Store {
         Err(too_quick())
     }
 
-    /// The first of this client that waits ahead: it goes in before, whether or not it has seen yet that it may. If
-    /// none does, one that holds: who asked for it may not have heard.
+    /// The first hold of this client that waits ahead: it is granted first, whether it has noticed yet or not. If
+    /// there is none, one that holds: its caller may not have received the answer yet.
     pub(crate) fn ours_before(&self, queue: &Queue, at: usize, place: &Place) -> Option<HoldId> {
         let ours = || queue.before(at, place.id.client);
         ours().find(|id| self.waits(*id)).or_else(|| ours().find(|id| self.places.get(*id).is_some()))
@@ -173,7 +173,7 @@ impl Store {
         self.places.get(id).is_some_and(|place| place.seen().hold.is_none())
     }
 
-    /// Has a node of its own in `folder`, and sees who else stands there.
+    /// Makes sure that the claim has a node in `folder`, and returns the queue and its position.
     pub(crate) async fn stand(
         self: &Arc<Self>,
         stay: &mut Stay,
@@ -198,7 +198,7 @@ impl Store {
                             self.check_owner(session, stat.owner)?;
                             stay.node = Some(Node { path, born: stat.czxid });
                         }
-                        // It may have been empty, and gone, at any moment.
+                        // Empty containers may be deleted by the server at any time.
                         Err(fault) if fault.is_missing() => {
                             self.make_folders(session, folder).await?;
                             continue;
@@ -225,16 +225,16 @@ impl Store {
                     )));
                 }
                 Some(at) => return Ok((queue, at)),
-                // Somebody has deleted it.
+                // Another client has deleted it.
                 None => stay.node = None,
             }
         }
         Err(Fault::Unsent(format!("its nodes in {folder} were deleted each time")))
     }
 
-    /// Looks for a node that may have been made without an answer.
+    /// Looks for a node whose creation was not answered.
     async fn find(&self, stay: &mut Stay, session: &Arc<Session>, place: &Place, folder: &str) -> Answer<()> {
-        // Whatever was sent over a connection that broke has come by then, or never does.
+        // After a sync, requests sent over an earlier connection have been executed or never will be.
         session.sync().await?;
         let names = match session.list(folder).await {
             Err(fault) if fault.is_missing() => Vec::new(),
@@ -260,7 +260,8 @@ impl Store {
                 {
                     found = Some(Node { path, born: stat.czxid });
                 }
-                // One too many, as the answer to an earlier create was lost; or no place in the queue.
+                // A duplicate, because the answer to an earlier create was lost; or a node without a valid queue
+                // position.
                 Ok((_, stat)) if stat.owner == session.id => match session.delete(&path, None).await {
                     Err(fault) if !fault.is_missing() => return Err(fault),
                     _ => {}
@@ -275,7 +276,7 @@ impl Store {
         Ok(())
     }
 
-    /// A node whose owner is not our session would outlive it, or go before it.
+    /// Checks that a node belongs to our session. Otherwise it would outlive the session, or end before it.
     pub(crate) fn check_owner(&self, session: &Session, owner: i64) -> Answer<()> {
         if owner == session.id {
             return Ok(());
@@ -294,7 +295,7 @@ impl Store {
         }
     }
 
-    /// Whoever listens for this claim is told when `child` goes. `false` when it has gone already.
+    /// Watches `child`, to wake the watch of this claim when it is deleted. Returns `false` if it is deleted already.
     pub(crate) async fn wait_for(
         &self,
         stay: &mut Stay,
@@ -310,7 +311,7 @@ impl Store {
         if stay.armed.as_ref().is_some_and(|armed| armed.is_for(&path)) {
             return Ok(true);
         }
-        // By a read: a look at whether it is there would leave a watch behind when it is not.
+        // Uses a read, since an exists request would leave a watch behind if the node does not exist.
         let watcher = match session.read_and_watch(&path).await {
             Ok((_, _, watcher)) => watcher,
             Err(fault) if fault.is_missing() => return Ok(false),
@@ -322,7 +323,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Whoever listens for this claim then is told when `change` comes.
+    /// Wakes the watch of this claim when `change` completes.
     pub(crate) fn arm(
         &self,
         stay: &mut Stay,
@@ -340,7 +341,8 @@ impl Store {
         stay.armed = Some(Armed { path, fired, task: task.abort_handle() });
     }
 
-    /// A read under the owner's own write stands in the writer's place. `None` when there is no such writer.
+    /// A read under the owner's own write lock shares the writer's queue position. `None` when there is no such
+    /// writer.
     async fn under_write(
         self: &Arc<Self>,
         session: &Arc<Session>,
@@ -361,7 +363,8 @@ impl Store {
         let (created, names) =
             join(session.create(&path, note, Mode::Ephemeral), session.list(&place.path)).await;
         match (created, names) {
-            // No other has a node of this name. The writer may have been put out, and another let in.
+            // Node names are unique per hold, so an existing node is ours. The writer's node must still exist: it may
+            // have been expelled, and another writer admitted.
             (Ok(_) | Err(Fault::Refused(Refusal::NODE_EXISTS)), Ok(names)) if names.contains(&name) => {
                 Some(Ok(Step::Granted { fence, paths: vec![path] }))
             }
@@ -377,7 +380,8 @@ impl Store {
     }
 }
 
-/// While something of it stands, an attempt that failed is not one that did nothing: whoever gives it up must undo it.
+/// While a node of it may exist, a failed attempt is *unknown*, not *unavailable*: it must be undone if it is given
+/// up.
 fn unsettled(stay: &Stay, fault: Fault, stands: bool) -> Fault {
     match fault {
         Fault::Unsent(why) | Fault::Ended(why) if stands || !stay.is_nothing() => Fault::Unknown(why),

@@ -1,5 +1,5 @@
-//! Whether the servers are set up such that promises can be kept. What a server forbids to ask is said, and the rest
-//! goes on.
+//! Checks whether the servers are configured such that guarantees hold. A check that a server forbids is reported, and
+//! the others continue.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Store {
 
     async fn servers(&self) -> Vec<Finding> {
         let options = self.link.options();
-        // They answer such words on the plain port only.
+        // Servers answer four-letter commands on the plain port only.
         if options.tls.is_some() {
             return vec![Finding::unknown(
                 "server",
@@ -105,7 +105,7 @@ impl Store {
         )
     }
 
-    /// How long the leader takes: what is proved comes that much later.
+    /// How long the leader takes to answer, which delays each proof by as much.
     async fn clock(&self, session: &Session) -> Answer<Finding> {
         let begin = std::time::Instant::now();
         session.sync().await?;
@@ -120,7 +120,7 @@ impl Store {
         ))
     }
 
-    /// A lock is taken and given back, as programs do.
+    /// Takes and releases a lock, as a program would.
     async fn trial(self: &Arc<Self>) -> Finding {
         let id = HoldId { client: ClientId::new(), n: 1 };
         let Ok(name) = Name::new(format!("tenure-doctor-{}", id.client)) else {

@@ -1,4 +1,4 @@
-//! Those who wait for a sign: one per claim that is watched, told by whatever is waited for.
+//! Subscribers: one per watched claim, and others that are woken with all.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -11,11 +11,11 @@ use tokio::sync::Notify;
 #[derive(Debug, Default)]
 pub(crate) struct Ears {
     claims: Mutex<HashMap<HoldId, Weak<Ear>>>,
-    /// Those that are about no claim.
+    /// Subscribers that are not for a claim.
     others: Mutex<Vec<Weak<Ear>>>,
 }
 
-/// One who waits for a sign.
+/// A subscriber.
 #[derive(Debug, Default)]
 pub(crate) struct Ear {
     told: Notify,
@@ -28,14 +28,14 @@ impl Ear {
 }
 
 impl Ears {
-    /// Listens for this claim from now on.
+    /// Subscribes to this claim.
     pub(crate) fn listen(self: &Arc<Self>, id: HoldId) -> Listening {
         let ear = Arc::new(Ear::default());
         self.claims.lock().unwrap().insert(id, Arc::downgrade(&ear));
         Listening { ear, claim: Some((self.clone(), id)), task: None }
     }
 
-    /// Hears whatever concerns all, and what `ear` is told.
+    /// Subscribes to what concerns all subscribers. The caller may also notify it directly.
     pub(crate) fn listen_to_all(&self) -> Arc<Ear> {
         let ear = Arc::new(Ear::default());
         let mut others = self.others.lock().unwrap();
@@ -44,12 +44,12 @@ impl Ears {
         ear
     }
 
-    /// Whether somebody listens for this claim.
+    /// Whether this claim has a subscriber.
     pub(crate) fn hears(&self, id: HoldId) -> bool {
         self.claims.lock().unwrap().contains_key(&id)
     }
 
-    /// Tells whoever listens for this claim.
+    /// Wakes the subscriber of this claim.
     pub(crate) fn tell(&self, id: HoldId) {
         let ear = self.claims.lock().unwrap().get(&id).and_then(Weak::upgrade);
         if let Some(ear) = ear {
@@ -64,7 +64,7 @@ impl Ears {
     }
 }
 
-/// A watch of the core.
+/// The core's `Watch` over a subscriber.
 #[derive(Debug)]
 pub(crate) struct Listening {
     ear: Arc<Ear>,
@@ -73,7 +73,7 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// What `ear` hears, told by `task`, which ends with this.
+    /// A watch on `ear`, which `task` notifies. Dropping the watch aborts the task.
     pub(crate) fn by(ear: Arc<Ear>, task: tokio::task::AbortHandle) -> Self {
         Self { ear, claim: None, task: Some(task) }
     }

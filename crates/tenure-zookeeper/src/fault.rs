@@ -1,4 +1,5 @@
-//! What became of a request: an answer of the server, the end of the session, or nothing certain. Decided here, once.
+//! The outcome of a failed request: refused, session ended, not sent, or unknown. This is the only place that decides
+//! it.
 
 use std::fmt;
 
@@ -8,18 +9,18 @@ use crate::wire::Refusal;
 
 pub(crate) const SCHEME: &str = "zookeeper";
 
-/// Why a request did not succeed.
+/// Why a request failed.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
-    /// The server has answered, and done nothing.
+    /// The server answered, and did nothing.
     Refused(Refusal),
-    /// The session is over, and with it all its nodes.
+    /// The session has ended, and all its nodes with it.
     Ended(String),
     /// It may or may not have been executed.
     Unknown(String),
     /// It was not sent.
     Unsent(String),
-    /// What was asked for cannot be.
+    /// The request is invalid.
     Config(Error),
 }
 
@@ -28,12 +29,12 @@ impl Fault {
         matches!(self, Self::Refused(Refusal::NO_NODE))
     }
 
-    /// Whether it may have had an effect that outlives the session.
+    /// Whether the request may have had an effect that outlives the session.
     pub(crate) fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown(_))
     }
 
-    /// As callers see it. `what` is the call, `path` what it was about.
+    /// Converts it into an error of the call `what` on `path`.
     pub(crate) fn into_error(self, what: impl fmt::Display, path: &str) -> Error {
         let what = what.to_string();
         let backend = SCHEME;

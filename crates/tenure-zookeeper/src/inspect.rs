@@ -1,4 +1,4 @@
-//! Who holds and who waits for one name, for people.
+//! Snapshots: the holders and waiters of a name, for people.
 
 use std::collections::HashMap;
 
@@ -16,12 +16,12 @@ use crate::session::{Answer, Session};
 use crate::store::Store;
 use crate::wire::Stat;
 
-/// Of one name, no more children than this are read.
+/// How many children of one name are read at most.
 const CHILDREN: usize = 1000;
-/// Requests under way at once.
+/// Requests in flight at once.
 pub(crate) const AT_ONCE: usize = 64;
 
-/// A child, and what its node says.
+/// A child, with the data and metadata of its node.
 struct Read {
     child: Child,
     data: Vec<u8>,
@@ -29,7 +29,7 @@ struct Read {
 }
 
 impl Store {
-    /// One name as it stands, `None` when it is not in use.
+    /// The state of one name; `None` when it is not in use.
     pub(crate) async fn show(&self, session: &Session, name: &Name, path: &str) -> Answer<Option<Snapshot>> {
         match session.list(path).await {
             Ok(children) => self.snapshot(session, name, path, &children).await,
@@ -51,7 +51,7 @@ impl Store {
             false => None,
         };
         let mut seen = nothing_of(name.clone());
-        // Whoever opened it may be gone, and who would think of it then? Who looks may have no right to.
+        // The client that opened the latch may be gone, so tidy up here. Best effort: this login may lack the right.
         if ledger.as_ref().is_some_and(only_remembers) {
             drop(self.tidy(path).await);
         }
@@ -85,7 +85,7 @@ impl Store {
     }
 }
 
-/// A name of which nothing is known.
+/// An empty snapshot.
 pub(crate) fn nothing_of(name: Name) -> Snapshot {
     Snapshot {
         name,
@@ -99,7 +99,7 @@ pub(crate) fn nothing_of(name: Name) -> Snapshot {
     }
 }
 
-/// What the ledger of a name says, and what the name is then used as.
+/// Copies the numbers of a ledger into the snapshot. Returns the family that they imply.
 fn numbers(seen: &mut Snapshot, ledger: Option<&Ledger>) -> Option<Family> {
     let ledger = ledger?;
     seen.size = ledger.size;
@@ -111,7 +111,7 @@ fn numbers(seen: &mut Snapshot, ledger: Option<&Ledger>) -> Option<Family> {
     }
 }
 
-/// The nodes of a queue, in its order. Those that go meanwhile are left out.
+/// Reads the nodes of a queue, in order. Skips those that are deleted meanwhile.
 async fn read(session: &Session, folder: &str, queue: Queue) -> Answer<Vec<Read>> {
     let mut all = Vec::new();
     let mut rest = queue.children.into_iter().take(CHILDREN).peekable();
@@ -130,7 +130,7 @@ async fn read(session: &Session, folder: &str, queue: Queue) -> Answer<Vec<Read>
     Ok(all)
 }
 
-/// Those who hold permits: one of ours has as many nodes as permits.
+/// The holders of permits: a hold of this library has one node per permit.
 fn permits(taken: &[Read]) -> Vec<Holder> {
     let mut holders: Vec<Holder> = Vec::new();
     let mut at = HashMap::new();
@@ -157,7 +157,7 @@ impl Read {
         }
     }
 
-    /// For one of another library, the name of its node.
+    /// The hold id; for another library, the name of the node.
     fn id(&self) -> String {
         self.child.id().map_or_else(|| self.child.name.clone(), |id| id.to_string())
     }
@@ -167,7 +167,7 @@ impl Read {
         said.then(|| String::from_utf8_lossy(&self.data).into_owned())
     }
 
-    /// By the servers' clock: when its node was made, and so when it came, whether or not it had to wait then.
+    /// When its node was created, by the servers' clock: the start of its wait, if it had to wait.
     fn since(&self) -> Option<u64> {
         u64::try_from(self.stat.ctime).ok().map(|ms| ms * 1000)
     }

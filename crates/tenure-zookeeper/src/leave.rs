@@ -1,4 +1,4 @@
-//! Leaving: what stands in the store is deleted, for as long as the session lives.
+//! Releases: nodes are deleted, with retries for as long as the session lives.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use crate::session::{Answer, Session};
 use crate::store::Store;
 use crate::wire::Refusal;
 
-/// Between two tries of what is repeated for as long as the session lives.
+/// The longest backoff between retries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 impl Store {
-    /// Leaves the place of a claim of this client; or, where the owner stays inside, only says whether it still is.
+    /// Releases a claim of this client. If entries are `left`, only returns whether it is still held.
     pub(crate) async fn leave(self: &Arc<Self>, place: &Arc<Place>, left: u32) -> Answer<Released> {
         let mut stay = place.stay.lock().await;
         if left > 0 {
@@ -35,7 +35,7 @@ impl Store {
         self.places.forget(place.id);
         let mut paths: Vec<String> = stay.node.take().into_iter().map(|node| node.path).collect();
         paths.extend(hold.map(|hold| hold.paths.clone()).into_iter().flatten());
-        // What is held is most often the place in the queue itself, and one delete is enough for it.
+        // The held node is usually the queue node itself; delete it once.
         paths.sort_unstable();
         paths.dedup();
         let Some(session) = stay.session.take().filter(|session| !session.is_over()) else {
@@ -47,7 +47,7 @@ impl Store {
         self.delete_all(&session, paths).await
     }
 
-    /// Deletes whatever stands there by this id, whoever made it.
+    /// Deletes all nodes of this hold id, whichever process created them.
     pub(crate) async fn leave_by_id(
         self: &Arc<Self>,
         path: &str,
@@ -58,7 +58,7 @@ impl Store {
         session.sync().await?;
         let paths = self.of_id(&session, path, kind, id).await?;
         let released = self.delete_others(&session, paths).await?;
-        // Nobody is told any more that it stands there.
+        // So that later local claims are not refused because of it.
         if let Some(place) = self.places.get(id) {
             let mut seen = place.seen();
             seen.queued = None;
@@ -67,7 +67,7 @@ impl Store {
         Ok(released)
     }
 
-    /// Deletes a child of another library.
+    /// Deletes a node of another library.
     pub(crate) async fn leave_by_name(
         self: &Arc<Self>,
         path: &str,
@@ -82,7 +82,7 @@ impl Store {
         self.delete_others(&session, vec![format!("{folder}/{child}")]).await
     }
 
-    /// Those of another session do not go with ours.
+    /// Nodes of another session do not end with ours, so the end of our session proves nothing.
     async fn delete_others(self: &Arc<Self>, session: &Arc<Session>, paths: Vec<String>) -> Answer<Released> {
         match self.delete_all(session, paths).await? {
             Released::Gone if session.is_over() => Err(Fault::Unknown("the session ended meanwhile".into())),
@@ -126,7 +126,7 @@ impl Store {
         failed.map_or(Ok(released), Err)
     }
 
-    /// Deletes a node; later if not now. Whether it is gone.
+    /// Deletes a node, in the background if it fails. Returns whether it is gone.
     pub(crate) async fn remove(self: &Arc<Self>, session: &Arc<Session>, path: String) -> bool {
         let Err(fault) = session.delete(&path, None).await else { return true };
         if may_stand(&fault) {
@@ -135,8 +135,8 @@ impl Store {
         fault.is_missing()
     }
 
-    /// Deletes a node in the background, however long that takes while the session lives: nobody else would. Until then
-    /// it is nobody's, though it has the id of one who may come back.
+    /// Deletes a node in the background, retrying while the session lives, since nobody else would. Until then no
+    /// claim may use it, even one with its hold id.
     pub(crate) fn owe(self: &Arc<Self>, session: &Arc<Session>, path: String) {
         if !self.owed.lock().unwrap().insert(path.clone()) {
             return;
@@ -156,8 +156,8 @@ impl Store {
         self.owed.lock().unwrap().contains(path)
     }
 
-    /// Looks for nodes of an id that may have been made without an answer, and deletes them. More than once: what was
-    /// sent over a connection that broke may come late.
+    /// Looks for nodes of a hold id whose creation was not answered, and deletes them. Repeated, because a request
+    /// sent over a broken connection may be executed late.
     fn hunt(self: &Arc<Self>, session: &Arc<Session>, path: String, kind: Kind, id: HoldId) {
         const LOOKS: [u64; 3] = [0, 1, 5];
         let (store, session) = (self.clone(), session.clone());
@@ -192,8 +192,7 @@ impl Store {
     }
 }
 
-/// Whether what failed in this way is to be repeated, as a node may still stand there: no answer, no connection, or a
-/// server that is too busy.
+/// Whether to retry after this fault because the node may still exist: no answer, no connection, or a busy server.
 fn may_stand(fault: &Fault) -> bool {
     match fault {
         Fault::Unknown(_) | Fault::Unsent(_) => true,

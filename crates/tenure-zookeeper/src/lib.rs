@@ -1,4 +1,4 @@
-//! Locks on ZooKeeper, in Curator's layout: a Rust service and JVMs with Curator share them.
+//! Locks on ZooKeeper in Curator's layout, shared with JVM services that use Curator.
 //!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
@@ -11,8 +11,8 @@
 //! # }
 //! ```
 //!
-//! All holds of a store live as long as its session: they end when the servers have heard nothing of this process for
-//! the session's timeout, and the guards turn lost before that, by this machine's own clock.
+//! All holds of a store live as long as its session: the servers end it when they have heard nothing of this process
+//! for the session timeout, and the guards turn lost before that, by this machine's own clock.
 
 mod attempt;
 mod doctor;

@@ -1,4 +1,4 @@
-//! The link to the servers: the session of the moment, the next one when that is over, and who is told of it.
+//! The session manager: the current session, a new one when it has ended, and notifications about both.
 
 use std::sync::{Arc, Weak};
 
@@ -17,18 +17,18 @@ pub(crate) struct Link {
     options: Options,
     clock: Clock,
     drift: Drift,
-    /// Raised when what is held is to be looked at again.
+    /// Raised when holds must be checked again.
     doubt: Doubt,
     ears: Arc<Ears>,
     current: Mutex<Current>,
-    /// How many sessions there were.
+    /// How many sessions were begun.
     begun: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
 struct Current {
     session: Option<Arc<Session>>,
-    /// Why the last connect failed, and when: those who waited for it need not try themselves.
+    /// Why and when the last connect failed: calls that waited for it fail with it instead of trying themselves.
     failed: Option<(Instant, Fault)>,
     closed: bool,
 }
@@ -42,7 +42,7 @@ impl Link {
         &self.options
     }
 
-    /// The session of the moment, or a new one.
+    /// Returns the current session, or begins a new one.
     pub(crate) async fn session(self: &Arc<Self>) -> Answer<Arc<Session>> {
         let asked = Instant::now();
         let mut current = self.current.lock().await;
@@ -70,12 +70,12 @@ impl Link {
         Ok(session)
     }
 
-    /// The session of the moment, if there is one.
+    /// The current session, if there is one.
     pub(crate) async fn standing(&self) -> Option<Arc<Session>> {
         self.current.lock().await.session.clone().filter(|session| !session.is_over())
     }
 
-    /// Hears when somebody begins a session.
+    /// Observes when a session begins.
     pub(crate) fn sessions(&self) -> watch::Receiver<u64> {
         self.begun.subscribe()
     }
@@ -85,14 +85,14 @@ impl Link {
         Ok(Session::new(client, &self.options, &self.clock, self.drift))
     }
 
-    /// Whatever was seen so far is to be looked at again.
+    /// Makes all holds and waiters check again, because what was seen so far may be outdated.
     fn look_again(&self) {
         self.doubt.raise();
         self.ears.tell_all();
     }
 
-    /// Ends the session in order, so that its nodes go at once, unless it is in use. Whoever comes later begins another:
-    /// nobody is given a session between the look and the end.
+    /// Ends the session cleanly, so that its nodes are deleted at once, unless it is in use. Later calls begin another
+    /// session: the lock ensures that none gets this one between the check and its end.
     pub(crate) async fn end_session(&self, in_use: impl FnOnce() -> bool) {
         let mut current = self.current.lock().await;
         if in_use() {
@@ -107,14 +107,14 @@ impl Link {
         }
     }
 
-    /// Ends the session, and begins no other.
+    /// Ends the session, and prevents another.
     pub(crate) async fn close(&self) {
         self.current.lock().await.closed = true;
         self.end_session(|| false).await;
     }
 }
 
-/// Proves, again and again, that the session lives.
+/// Proves periodically that the session lives.
 async fn pulse(session: Weak<Session>) {
     loop {
         let Some(every) = session.upgrade().filter(|s| !s.is_over()).map(|s| s.proves_every()) else {
@@ -122,12 +122,12 @@ async fn pulse(session: Weak<Session>) {
         };
         tokio::time::sleep(every).await;
         let Some(session) = session.upgrade() else { return };
-        // No answer is no proof; the next may have one.
+        // Ignored: the next request may be answered.
         let _ = session.prove().await;
     }
 }
 
-/// Tells of a new connection, and of the end.
+/// Reacts to reconnects and to the end of the session.
 async fn follow(link: Arc<Link>, session: Weak<Session>) {
     let Some(mut links) = session.upgrade().map(|session| session.links()) else { return };
     let mut times = 1;

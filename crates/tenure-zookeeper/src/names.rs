@@ -1,5 +1,4 @@
-//! Which names are in use, in their order: no more of the tree is looked at than it takes to find as many as were asked
-//! for.
+//! Lists names in use, in order, reading no more of the tree than is needed for the limit.
 
 use std::collections::BTreeMap;
 
@@ -14,24 +13,24 @@ use crate::session::{Answer, Session};
 use crate::store::Store;
 use crate::wire::Refusal;
 
-/// What is known of the tree so far.
+/// The part of the tree that is known so far.
 #[derive(Default)]
 struct Tree {
-    /// Folders that were not looked at yet, by the name that each would be. What is below a folder sorts after it.
+    /// Folders not visited yet, by the name that each would be. Everything below a folder sorts after it.
     folders: BTreeMap<String, String>,
-    /// Names in use, of which some may come after names in a folder that is left.
+    /// Names in use that may still sort after names in an unvisited folder.
     found: BTreeMap<String, Snapshot>,
-    /// The first names of all, for certain.
+    /// The first names in order; final.
     first: Vec<Snapshot>,
 }
 
 impl Tree {
-    /// The first folders that are left.
+    /// Takes the first unvisited folders.
     fn next(&mut self, n: usize) -> Vec<(String, String)> {
         std::iter::from_fn(|| self.folders.pop_first()).take(n).collect()
     }
 
-    /// Moves those to the first of all that nothing can come before any more.
+    /// Moves names that nothing can precede any more to the final ones.
     fn settle(&mut self) {
         while let Some(next) = self.found.first_entry() {
             if self.folders.first_key_value().is_some_and(|(folder, _)| folder < next.key()) {
@@ -43,10 +42,10 @@ impl Tree {
 }
 
 impl Store {
-    /// The first names in use that begin so, in order. One that cannot be read is among them, with the reason.
+    /// The first names in use with this prefix, in order. An unreadable one is included, with the reason.
     pub(crate) async fn names(&self, session: &Session, prefix: &str, limit: usize) -> Answer<Vec<Snapshot>> {
         let mut tree = Tree { folders: BTreeMap::from([self.paths.folder_of(prefix)]), ..Tree::default() };
-        // Of folders that are no names, which nobody can tell from others before, more and more are looked at together.
+        // Doubles the batch while folders turn out not to be names, which cannot be known without visiting them.
         let mut fruitless = 1;
         while tree.first.len() < limit && !tree.folders.is_empty() {
             let wanted = (limit - tree.first.len()).clamp(fruitless, AT_ONCE);
@@ -66,7 +65,7 @@ impl Store {
         Ok(tree.first)
     }
 
-    /// A folder as a name, and the folders in it that may be names or have some below.
+    /// Visits a folder: its snapshot if it is a name, and the folders in it that may be names or contain some.
     async fn look(
         &self,
         session: &Session,
@@ -80,7 +79,7 @@ impl Store {
         let (children, seen) = match (listed, &name) {
             (Err(fault), _) if fault.is_missing() => (Vec::new(), Ok(None)),
             (Err(fault), Some(_)) => (Vec::new(), Err(fault)),
-            // What is asked for may all be below.
+            // The requested names may all be below this folder.
             (Err(fault), None) => return Err(Fault::Config(fault.into_error("list", folder))),
             (Ok(children), None) => (children, Ok(None)),
             (Ok(children), Some(name)) => {
@@ -89,7 +88,7 @@ impl Store {
             }
         };
         let seen = match (seen, name) {
-            // One that is not for us does not hide the others.
+            // A name that we may not read does not hide the others.
             (Err(fault @ (Fault::Refused(Refusal::NO_AUTH) | Fault::Config(_))), Some(name))
                 if !session.is_over() =>
             {
@@ -98,7 +97,7 @@ impl Store {
             }
             (seen, _) => seen?,
         };
-        // At the top there are no recipes: whatever is there is a name, or a folder of names.
+        // There are no recipes in the root: each child is a name, or a folder of names.
         let deeper = children.iter().filter(|child| match path.is_empty() {
             true => *child != "zookeeper",
             false => !is_of_a_recipe(child),
@@ -108,7 +107,7 @@ impl Store {
     }
 }
 
-/// Whether a child is no name of its own.
+/// Whether a child belongs to a recipe, and so is not a name.
 fn is_of_a_recipe(child: &str) -> bool {
     Child::parse(child).is_some() || [LOCKS, LEASES, NUMBERS].contains(&child)
 }

@@ -1,11 +1,11 @@
-//! The children of a recipe: how they are named, and what a name tells.
+//! The nodes of a recipe: how their names are built and parsed.
 //!
-//! `_c_<client uuid>-<n>-<pid>@<host>-lock-<sequence>`. Curator's protection id is the client's own, what stands behind
-//! it tells the hold and the process, and Curator ranks by what follows the marker alone.
+//! `_c_<client uuid>-<n>-<pid>@<host>-lock-<sequence>`. Curator's protection id is the client id; hold and process
+//! follow it. Curator sorts only by what follows the marker.
 
 use tenure_core::{ClientId, HoldId, Process};
 
-/// What a child is.
+/// The type of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Marker {
     Lock,
@@ -29,7 +29,7 @@ impl Marker {
     }
 }
 
-/// A child as its name tells it. Cheap to make: of a thousand that are listed, few are looked at.
+/// A parsed node name. Cheap to create: of a thousand nodes in a list, few are looked at.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Child {
     pub(crate) name: String,
@@ -38,7 +38,7 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// `None` for what no recipe makes.
+    /// Returns `None` for a node that no recipe creates.
     pub(crate) fn parse(name: impl Into<String>) -> Option<Self> {
         let name = name.into();
         let (stem, sequence) = sequence(&name)?;
@@ -46,23 +46,23 @@ impl Child {
         Some(Self { marker, sequence, name })
     }
 
-    /// Whether its number says nothing about who came first: from the largest one on, the server gives out that one
-    /// again and again.
+    /// Whether its number does not tell who came first: after the largest number, the server assigns it again and
+    /// again.
     pub(crate) fn is_last_number(&self) -> bool {
         self.sequence == i32::MAX || self.sequence < 0
     }
 
-    /// What the server has added to its name.
+    /// The sequence number as the server appended it.
     pub(crate) fn digits(&self) -> &str {
         sequence(&self.name).map_or("", |(stem, _)| &self.name[stem.len()..])
     }
 
-    /// The hold, if it is one of this library.
+    /// The hold, if this library created the node.
     pub(crate) fn id(&self) -> Option<HoldId> {
         Some(self.ours()?.0)
     }
 
-    /// The process that made it, if it is one of this library.
+    /// The process that created it, if this library did.
     pub(crate) fn process(&self) -> Option<Process> {
         let (pid, host) = self.ours()?.1.split_once('@')?;
         let host = host.strip_suffix(self.marker.text())?.strip_suffix('-')?;
@@ -77,17 +77,17 @@ impl Child {
     }
 }
 
-/// What all children of a client begin with, and no others.
+/// The prefix of all nodes of a client, and of no others.
 pub(crate) fn client_prefix(client: ClientId) -> String {
     format!("_c_{client}-")
 }
 
-/// What all children of a hold begin with, and no others.
+/// The prefix of all nodes of a hold, and of no others.
 pub(crate) fn prefix(id: HoldId) -> String {
     format!("{}{}-", client_prefix(id.client), id.n)
 }
 
-/// The name of a child up to its sequence, which the server adds.
+/// The name of a node without its sequence number, which the server appends.
 pub(crate) fn stem(id: HoldId, marker: Marker, process: &Process) -> String {
     let host: String = process.host.chars().map(|c| if is_plain(c) { c } else { '_' }).take(64).collect();
     format!("{}{}@{host}-{}", prefix(id), process.pid, marker.text())
@@ -97,7 +97,7 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
 }
 
-/// What follows the last marker, if there is one.
+/// The text after the last marker, if there is one.
 pub(crate) fn behind_marker(name: &str) -> Option<&str> {
     let (marker, at) = last_marker(name)?;
     Some(&name[at + marker.text().len()..])
@@ -107,14 +107,14 @@ fn last_marker(name: &str) -> Option<(Marker, usize)> {
     MARKERS.iter().filter_map(|m| Some((*m, name.rfind(m.text())?))).max_by_key(|(m, at)| at + m.text().len())
 }
 
-/// What the server has added, and what comes before: ten digits, or eleven characters once the counter has gone round.
+/// Splits off the sequence number: ten digits, or eleven characters after the counter has overflowed.
 fn sequence(name: &str) -> Option<(&str, i32)> {
     let at = name.len().checked_sub(10).filter(|at| name.is_char_boundary(*at))?;
     let (stem, digits) = name.split_at(at);
     if !digits.strip_prefix('-').unwrap_or(digits).bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    // Of the two that end in a dash, only a number below zero has one more.
+    // Markers may end in a dash, too: only a second dash belongs to a negative number.
     match stem.strip_suffix('-') {
         Some(stem) if MARKERS.iter().any(|marker| stem.ends_with(marker.text())) => {
             Some((stem, name[at - 1..].parse().ok()?))

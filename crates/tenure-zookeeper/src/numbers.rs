@@ -1,6 +1,6 @@
-//! Numbers: latches, counting semaphores, and the sizes of semaphores. Curator has no form for them. They are a ledger
-//! in one node, changed by compare-and-set; what was done to it is remembered in it, so that a change whose answer was
-//! lost is known again.
+//! Numbers: latches, counting semaphores, and the sizes of semaphores. Curator has no layout for them. They are a
+//! ledger in one node, changed by compare-and-set. The ledger remembers recent operations, so that a retry after a
+//! lost answer is recognised.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::session::{Answer, Session};
 use crate::store::Store;
 use crate::wire::{LARGEST, Mode, Refusal};
 
-/// How long a change is known again, and a little: then what only remembers is deleted.
+/// How long an operation is remembered, plus a margin: then a ledger that only remembers is deleted.
 const REMEMBERED: Duration = Duration::from_secs(602);
 
 impl Store {
@@ -44,7 +44,7 @@ impl Store {
         Ok(reply)
     }
 
-    /// The size of a semaphore: what is stored, or what is asked for, which is then stored.
+    /// The size of a semaphore: the stored one, or `limit`, which is then stored.
     pub(crate) async fn size(&self, session: &Session, place: &Place, limit: u32) -> Answer<u64> {
         let set = |ledger: &mut Ledger| {
             let size = *ledger.size.get_or_insert_with(|| {
@@ -65,7 +65,7 @@ impl Store {
         }
     }
 
-    /// Changes the ledger of a name, as one step. Of several who try at once one succeeds, and the others read again.
+    /// Changes the ledger of a name atomically. Of several concurrent changes one succeeds, and the others retry.
     async fn update<T>(
         &self,
         session: &Session,
@@ -86,7 +86,7 @@ impl Store {
             }
             let data = serde_json::to_vec(&ledger).map_err(|e| Fault::Unsent(e.to_string()))?;
             if data.len() > LARGEST {
-                // It becomes smaller: only what is under way is remembered.
+                // It will shrink: only operations in flight are remembered.
                 return Err(Fault::Unsent(format!(
                     "{node} would have {} bytes, and servers take {LARGEST} at most: too many of its changes are under \
                      way at once",
@@ -111,15 +111,16 @@ impl Store {
                     tokio::time::sleep(pause.mul_f64(fastrand::f64())).await;
                     pause = (pause * 2).min(Duration::from_millis(50));
                 }
-                // The session may be over though the change was made: it is in a node that stays.
+                // The change may have been made before the session ended, and its node is persistent.
                 Err(Fault::Ended(why)) => return Err(Fault::Unknown(why)),
                 Err(fault) => return Err(fault),
             }
         }
     }
 
-    /// A latch that has opened is remembered for a while, and then nobody would think of it any more. Never sooner: whoever
-    /// has read the node must have written or died before another one of that name can have its version.
+    /// Deletes the remembered operations of an opened latch after a while, since nobody else would. Not sooner: a
+    /// client that has read the node must have written or died before a new node of that name can have the same
+    /// version.
     fn tidy_later(self: &Arc<Self>, path: &str) {
         if !self.untidy.lock().unwrap().insert(path.to_owned()) {
             return;
@@ -137,7 +138,7 @@ impl Store {
         });
     }
 
-    /// Deletes the ledger of a name if it only remembers what nobody repeats any more.
+    /// Deletes the ledger of a name if it only remembers operations that are not retried any more.
     pub(crate) async fn tidy(&self, path: &str) -> Answer<Ledger> {
         let Some(session) = self.link.standing().await else { return Ok(Ledger::default()) };
         let prune = |ledger: &mut Ledger| {
@@ -160,7 +161,7 @@ fn parse(data: &[u8], path: &str) -> Answer<Ledger> {
     })
 }
 
-/// Servers tell no time. What is remembered is so by the wall clocks of those who change it.
+/// The servers provide no time, so operations are remembered by the wall clocks of the clients.
 fn now() -> Now {
     let wall = wall_micros();
     Now { clock: 0, tick: wall, wall }

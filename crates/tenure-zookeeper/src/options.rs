@@ -1,36 +1,37 @@
-//! Where the servers are, and how to speak to them.
+//! Options: where the servers are, and how to connect to them.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How a store is opened. Begin with [`Options::new`] and assign.
+/// Options for opening a store. Begin with [`Options::new`] and assign.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
     /// The servers, each `host:port`.
     pub servers: Vec<String>,
-    /// The node below which everything is, as in Curator's connection string: `/app`. It must exist.
+    /// The root node for everything, as in Curator's connection string: `/app`. It must exist.
     pub chroot: Option<String>,
-    /// What comes before every name, so that several programs can share a server.
+    /// The prefix of every name, so that several programs can share a server.
     pub prefix: String,
-    /// For how long a holder that died keeps what it held. The servers may grant another time, and that one counts.
+    /// The session timeout: how long a dead holder keeps its locks. The servers may grant another timeout, which then
+    /// applies.
     pub session: Duration,
-    /// Each request is answered within this time, or its outcome is unknown.
+    /// The timeout of a request. Without an answer by then its outcome is unknown.
     pub timeout: Duration,
-    /// The longest `tickTime` of the servers. A server tells its leader twice per tick which sessions it heard of, so
-    /// that half a tick is not relied upon.
+    /// The longest `tickTime` of the servers. A server reports to its leader twice per tick which sessions it has
+    /// heard from, so half a tick of the session timeout is not relied upon.
     pub tick: Duration,
-    /// User and password of the digest scheme.
+    /// User and password for the digest scheme.
     pub login: Option<Login>,
-    /// Who may read and change what is made here.
+    /// Who may read and change the nodes that are created.
     pub access: Access,
-    /// Whether connections are encrypted.
+    /// Encrypts connections if set.
     pub tls: Option<Tls>,
 }
 
 impl Options {
-    /// For these servers; all else as by default.
+    /// Options for these servers, otherwise the defaults.
     pub fn new(servers: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             servers: servers.into_iter().map(Into::into).collect(),
@@ -61,22 +62,22 @@ impl fmt::Debug for Login {
     }
 }
 
-/// Who may read and change what is made here.
+/// Who may read and change the nodes that are created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Access {
-    /// With a login whoever has the same one, otherwise everybody.
+    /// With a login, clients with the same login; otherwise everyone.
     #[default]
     Login,
-    /// Everybody, as Curator does by default.
+    /// Everyone, as in Curator by default.
     Open,
 }
 
-/// Encrypted connections. All files are PEM.
+/// TLS settings. All files are PEM.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Tls {
-    /// Who signs the servers' certificates.
+    /// The CA that signs the servers' certificates.
     pub ca: Option<PathBuf>,
-    /// A certificate of our own, and its key.
+    /// The client certificate, and its key.
     pub identity: Option<(PathBuf, PathBuf)>,
 }

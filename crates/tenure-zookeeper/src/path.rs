@@ -1,18 +1,18 @@
-//! Names as paths: a name is the path below the chroot, as a JVM writes it. What ZooKeeper does not take in a path is
-//! escaped with `~`; what would stand among the children of a recipe is refused.
+//! Maps names to paths: a name is the path below the chroot, as a JVM writes it. Characters that ZooKeeper refuses in
+//! a path are escaped with `~`; names that would collide with the nodes of a recipe are refused.
 
 use tenure_core::{Error, Name, Result};
 
 use crate::node;
 
-/// The child with the numbers of a name: counts, sizes, and what was done to them. No name is written so.
+/// The child with the numbers of a name: counts, sizes, and remembered operations. No escaped name equals it.
 pub(crate) const NUMBERS: &str = "~tenure";
 
-/// Children that Curator's semaphore has.
+/// Children of Curator's semaphore.
 pub(crate) const LOCKS: &str = "locks";
 pub(crate) const LEASES: &str = "leases";
 
-/// Turns names into paths and back.
+/// Maps names to paths and back.
 #[derive(Debug)]
 pub(crate) struct Paths {
     prefix: String,
@@ -26,7 +26,7 @@ impl Paths {
     /// The path of a name.
     ///
     /// # Errors
-    /// `Config` when one of its segments would be taken for a child of a recipe.
+    /// `Config` when one of its segments would be taken for a node of a recipe.
     pub(crate) fn path(&self, name: &Name) -> Result<String> {
         let whole = format!("{}{name}", self.prefix);
         let mut path = String::with_capacity(whole.len() + 1);
@@ -41,13 +41,13 @@ impl Paths {
         Ok(path)
     }
 
-    /// The name of a path, if it is the path of one that begins as ours do.
+    /// The name of a path, if the path is that of a valid name with our prefix.
     pub(crate) fn name(&self, path: &str) -> Option<Name> {
         let name = Name::new(whole(path)?.strip_prefix(&self.prefix)?).ok()?;
         (self.path(&name).ok()? == path).then_some(name)
     }
 
-    /// The folder that all names with this beginning are in, as name and as path. Both are empty for the top.
+    /// The folder that contains all names with this beginning, as name and as path. Both are empty for the root.
     pub(crate) fn folder_of(&self, beginning: &str) -> (String, String) {
         let whole = format!("{}{beginning}", self.prefix);
         let Some((folders, _)) = whole.rsplit_once('/') else { return Default::default() };
@@ -59,7 +59,7 @@ impl Paths {
         (folders.to_owned(), path)
     }
 
-    /// A child of a folder, as name and as path, if names with this beginning can be there.
+    /// A child of a folder, as name and as path, if it can lead to names with this beginning.
     pub(crate) fn in_folder(&self, folder: &str, child: &str, beginning: &str) -> Option<(String, String)> {
         let path = format!("{folder}/{child}");
         let (whole, wanted) = (whole(&path)?, format!("{}{beginning}", self.prefix));
@@ -68,7 +68,7 @@ impl Paths {
     }
 }
 
-/// A path as a name with its prefix, if it is written as names are.
+/// The name with its prefix for a path; `None` if the path is not in escaped form.
 fn whole(path: &str) -> Option<String> {
     let (mut whole, mut same) = (String::with_capacity(path.len()), String::with_capacity(path.len()));
     for (depth, segment) in path.strip_prefix('/')?.split('/').enumerate() {
@@ -91,13 +91,13 @@ fn collision(depth: usize, segment: &str) -> Option<&'static str> {
     if segment == LOCKS || segment == LEASES {
         return Some("is what a semaphore on the name above keeps its queue and its permits in");
     }
-    // Curator ranks every child of a lock, also one that is no queue node: by the text behind its marker.
+    // Curator sorts every child of a lock, even one that is not a queue node, by the text after its marker.
     let ranked = node::behind_marker(segment);
     match (ranked, segment.as_bytes().first()) {
         (Some(text), _) if text.as_bytes().first().is_none_or(|c| *c <= b'9') => {
             Some("looks like the place of somebody who waits for the name above")
         }
-        // What is escaped as a whole begins with a `~`, behind all numbers.
+        // A segment with an escaped first character begins with `~`, which sorts after all digits.
         (None, Some(first))
             if *first < b'0' && segment != "." && segment != ".." && !is_refused(char::from(*first)) =>
         {
@@ -145,7 +145,7 @@ fn unescape(segment: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// As ZooKeeper sees it: in units of UTF-16, so that all beyond the first plane is refused.
+/// As ZooKeeper checks it: in UTF-16 units, so that all characters beyond the first plane are refused.
 fn is_refused(c: char) -> bool {
     matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}' | '\u{10000}'..)
 }

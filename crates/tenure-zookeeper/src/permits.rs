@@ -1,5 +1,5 @@
-//! Permits, as Curator's semaphore keeps them: whoever is first in `locks` may take from `leases`, and waits there
-//! before anybody else.
+//! Permits, as in Curator's semaphore: the first waiter in `locks` may take from `leases`, and keeps its position
+//! while it waits for permits.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::store::Store;
 use crate::wire::{Mode, Watcher};
 
 impl Store {
-    /// `n` permits, all or nothing.
+    /// Takes `n` permits, all or nothing.
     #[allow(clippy::too_many_arguments)]
     pub(crate) async fn permits(
         self: &Arc<Self>,
@@ -31,7 +31,7 @@ impl Store {
     ) -> Answer<Step> {
         let leases = format!("{}/{LEASES}", place.path);
         if stay.unsure {
-            // Permits that may have been taken without an answer are given back first.
+            // Permits from an unanswered create are returned first.
             self.give_back(session, place, &leases).await?;
         }
         let look = async || {
@@ -52,7 +52,7 @@ impl Store {
             }
             let (mut size, mut wanted) = look().await?;
             if wanted > size && claim.wait.is_some() {
-                // Watched first, then looked at again: what came back in between is seen.
+                // Watch, then look again, so that a permit returned in between is seen.
                 self.wait_for_permits(stay, session, place, &leases).await?;
                 (size, wanted) = look().await?;
             }
@@ -67,8 +67,8 @@ impl Store {
         Err(too_quick())
     }
 
-    /// Whoever is first in the queue may take. `Some` with who is ahead when it is not. Whoever wants more than there is
-    /// at all is told so wherever it stands.
+    /// Queues until the claim is first, which may then take permits. Returns `Some` with the hold ahead if it is not
+    /// first. A claim for more permits than the size fails at any position.
     async fn become_first(
         self: &Arc<Self>,
         stay: &mut Stay,
@@ -91,8 +91,8 @@ impl Store {
         Err(too_quick())
     }
 
-    /// Whoever listens for this claim is told when the one `ahead` goes, or when there are more or fewer permits in all.
-    /// `false` when it has gone already.
+    /// Watches the node `ahead` and the size, to wake the watch of this claim when either changes. Returns `false` if
+    /// the node is deleted already.
     async fn wait_in_line(
         &self,
         stay: &mut Stay,
@@ -112,7 +112,7 @@ impl Store {
             return Ok(true);
         }
         let numbers = format!("{}/{NUMBERS}", place.path);
-        // Watched first, then looked at: a size that changes in between is seen.
+        // Watch, then look, so that a change of the size in between is seen.
         let (sizes, ledger, leaves) = join3(
             session.stat_and_watch(&numbers),
             self.ledger(session, &place.path),
@@ -128,7 +128,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Those that are in use. There is a place for more afterwards.
+    /// The permits in use. Creates the folder if it does not exist.
     async fn taken(&self, session: &Session, leases: &str) -> Answer<Vec<String>> {
         match session.list(leases).await {
             Err(fault) if fault.is_missing() => self.make_folders(session, leases).await.map(|()| Vec::new()),
@@ -136,7 +136,7 @@ impl Store {
         }
     }
 
-    /// `None` when somebody else was quicker.
+    /// Creates the permits. Returns `None` if others took them first.
     #[allow(clippy::too_many_arguments)]
     async fn take(
         self: &Arc<Self>,
@@ -151,7 +151,7 @@ impl Store {
         let stem = format!("{leases}/{}", node::stem(place.id, Marker::Lease, &self.process));
         let note = claim.note.as_deref().unwrap_or("").as_bytes();
         let creates = join_all((0..n).map(|_| session.create(&stem, note, Mode::EphemeralSequential)));
-        // Sent at once, and executed in this order: who is first next sees what was taken here.
+        // Sent at once, and executed in this order: the next in the queue sees what was taken here.
         let (created, taken, size, ()) = join4(
             creates,
             self.taken(session, leases),
@@ -163,7 +163,7 @@ impl Store {
         for one in created {
             match one {
                 Ok(one) => made.push(one),
-                // One that may have been made is not to be forgotten over another that was not.
+                // A create with an unknown outcome takes precedence over one that failed.
                 Err(_) if failed.as_ref().is_some_and(Fault::is_unknown) => {}
                 Err(fault) if fault.is_missing() => {
                     failed = Some(Fault::Unsent(format!("{leases} was deleted")))
@@ -188,7 +188,7 @@ impl Store {
         for (stat, _) in &made {
             self.check_owner(session, stat.owner)?;
         }
-        // Nobody else takes while we are first, unless somebody has deleted our place.
+        // Nobody else takes while we are first, unless our queue node was deleted.
         if used > size {
             for (_, path) in made {
                 self.remove(session, path).await;
@@ -222,7 +222,7 @@ impl Store {
         Ok(())
     }
 
-    /// Whoever listens for this claim is told when permits come back, or when there are more of them.
+    /// Watches the permits and the size, to wake the watch of this claim when either changes.
     async fn wait_for_permits(
         &self,
         stay: &mut Stay,
@@ -258,7 +258,7 @@ async fn either(one: Watcher, other: Watcher) {
     }
 }
 
-/// Nobody waits for more than there is at all.
+/// A claim for more permits than the size could never be granted.
 fn fits(claim: &Claim, n: u32, size: u64) -> Answer<()> {
     if u64::from(n) <= size {
         return Ok(());

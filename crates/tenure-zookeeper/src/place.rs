@@ -1,4 +1,4 @@
-//! The stay of one claim: what of it stands in the store, from its first attempt until all of that is gone.
+//! The state of one claim in the store, from its first attempt until all its nodes are gone.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 use crate::path::{LEASES, LOCKS};
 use crate::session::Session;
 
-/// All that may stand in the store by way of this client.
+/// All claims of this client that may have nodes in the store.
 #[derive(Debug, Default)]
 pub(crate) struct Places(Mutex<Known>);
 
@@ -26,7 +26,7 @@ impl Places {
         self.0.lock().unwrap().by_id.get(&id).cloned()
     }
 
-    /// The place of this claim, made when it is new.
+    /// The entry of this claim, created if it is new.
     pub(crate) fn of(&self, claim: &Claim, path: &str) -> Arc<Place> {
         let mut known = self.0.lock().unwrap();
         if let Some(place) = known.by_id.get(&claim.id) {
@@ -53,7 +53,7 @@ impl Places {
         }
     }
 
-    /// Who of this client is in the way of a claim that only asks, and has no place of its own yet.
+    /// The claim of this client that blocks a non-waiting claim which has no entry yet.
     pub(crate) fn in_the_way(&self, claim: &Claim, path: &str) -> Option<InTheWay> {
         let exclusive = |kind: &Kind| matches!(kind, Kind::Lock | Kind::FairLock | Kind::Write);
         if claim.wait.is_some() || claim.holds > 1 || !exclusive(&claim.kind) {
@@ -75,9 +75,9 @@ impl Places {
 }
 
 pub(crate) enum InTheWay {
-    /// Its node is certain to stand before any that is made now: no server is needed to hear that it is busy.
+    /// Its node is certain to be ahead of any new one: the claim is busy without asking a server.
     Stands(HoldId),
-    /// It may, once its attempt is answered.
+    /// Its attempt is in flight, and may be ahead once it is answered.
     Comes(Arc<Place>),
 }
 
@@ -87,18 +87,18 @@ pub(crate) struct Place {
     pub(crate) kind: Kind,
     /// The path of the name.
     pub(crate) path: String,
-    /// One thing at a time is done about it: a release goes behind the attempt that it undoes.
+    /// Serialises operations on the claim: a release waits for the attempt that it undoes.
     pub(crate) stay: tokio::sync::Mutex<Stay>,
-    /// What those see who cannot wait for that.
+    /// State for readers that cannot wait for `stay`.
     seen: Mutex<Seen>,
-    /// Whether the holder was asked to give way.
+    /// Whether the holder was asked to release.
     pub(crate) asked: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) hold: Option<Hold>,
-    /// Its place in a queue.
+    /// Its queue position.
     pub(crate) queued: Option<Queued>,
 }
 
@@ -106,21 +106,21 @@ pub(crate) struct Seen {
 pub(crate) struct Queued {
     pub(crate) session: Arc<Session>,
     pub(crate) path: String,
-    /// How many doubts there were when it was seen.
+    /// The doubt count when it was last seen.
     pub(crate) seen_at: u64,
 }
 
-/// What is held.
+/// A granted hold.
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) session: Arc<Session>,
-    /// Its nodes.
+    /// The paths of its nodes.
     pub(crate) paths: Vec<String>,
     pub(crate) fence: Fence,
-    /// Over which connection its nodes were seen and are watched; none yet if 0.
+    /// The number of the connection over which its nodes are watched; 0 if they are not watched yet.
     pub(crate) watched_on: u64,
     pub(crate) watches: Watches,
-    /// Somebody has deleted a node of it.
+    /// Whether a node of it was deleted by another client.
     pub(crate) gone: bool,
 }
 
@@ -130,7 +130,7 @@ impl Hold {
     }
 }
 
-/// Tasks that end with the hold.
+/// Tasks that are aborted with the hold.
 #[derive(Debug, Default)]
 pub(crate) struct Watches(pub(crate) Vec<AbortHandle>);
 
@@ -144,18 +144,18 @@ impl Drop for Watches {
 pub(crate) struct Stay {
     /// The session that its nodes belong to.
     pub(crate) session: Option<Arc<Session>>,
-    /// Its place in the queue.
+    /// Its node in the queue.
     pub(crate) node: Option<Node>,
-    /// A node may stand there that is not known here: to be looked for before another is made.
+    /// An unknown node may exist: look for it before creating another.
     pub(crate) unsure: bool,
-    /// The same, once it has been looked for: what is released is looked for again.
+    /// An unknown node may have existed: look for it again after the release.
     pub(crate) hunt: bool,
-    /// Such a node may be a read in the place of its owner's writer. Others may have entered since that writer was put
-    /// out, so it is no place to enter from.
+    /// The unknown node may be a read that shares its owner's writer's position. The writer may have been expelled and
+    /// others admitted since, so this node is not a valid queue position.
     pub(crate) unplaced: bool,
-    /// It is over: nothing is made any more.
+    /// The claim was released: no more nodes are created.
     pub(crate) left: bool,
-    /// Whose going is waited for.
+    /// The watch on the node ahead.
     pub(crate) armed: Option<Armed>,
 }
 
@@ -171,7 +171,7 @@ impl Node {
     }
 }
 
-/// A watch under way.
+/// An active watch.
 #[derive(Debug)]
 pub(crate) struct Armed {
     pub(crate) path: String,
@@ -207,14 +207,14 @@ impl Place {
         self.seen.lock().unwrap()
     }
 
-    /// Whether it has a node, as far as this process can know.
+    /// Whether it has a node, as far as this process knows.
     fn stands(&self) -> bool {
         let seen = self.seen();
         let held = seen.hold.as_ref().is_some_and(|hold| !hold.gone && hold.session.is_certain());
         held || seen.queued.as_ref().is_some_and(|queued| queued.session.is_certain())
     }
 
-    /// Where it queues.
+    /// The folder of its queue.
     pub(crate) fn folder(&self) -> String {
         match self.kind {
             Kind::Permit { .. } => format!("{}/{LOCKS}", self.path),
@@ -223,7 +223,7 @@ impl Place {
     }
 }
 
-/// Where something of a claim of this kind may stand.
+/// The folders where a claim of this kind may have nodes.
 pub(crate) fn folders(path: &str, kind: Kind) -> Vec<String> {
     match kind {
         Kind::Permit { .. } => vec![format!("{path}/{LOCKS}"), format!("{path}/{LEASES}")],
@@ -232,31 +232,31 @@ pub(crate) fn folders(path: &str, kind: Kind) -> Vec<String> {
 }
 
 impl Stay {
-    /// What it has in another session goes with that one.
+    /// Moves to a session. Nodes of another session end with that one.
     pub(crate) fn in_session(&mut self, session: &Arc<Session>) {
         if !self.session.as_ref().is_some_and(|s| Arc::ptr_eq(s, session)) {
             *self = Self { session: Some(session.clone()), left: self.left, ..Self::default() };
         }
     }
 
-    /// A request was not answered that may have made something.
+    /// Records that a request which may have created a node was not answered.
     pub(crate) fn doubt(&mut self) {
         self.unsure = true;
         self.hunt = true;
     }
 
-    /// The same of a read in the place of its owner's writer.
+    /// Records an unanswered create of a read that shares its owner's writer's position.
     pub(crate) fn doubt_under_write(&mut self) {
         self.doubt();
         self.unplaced = true;
     }
 
-    /// Whether nothing of it can stand in the store.
+    /// Whether it certainly has no node in the store.
     pub(crate) fn is_nothing(&self) -> bool {
         self.node.is_none() && !self.hunt
     }
 
-    /// Whether it is not even waited for.
+    /// Whether it has no node and no watch.
     pub(crate) fn is_over(&self) -> bool {
         self.is_nothing() && self.armed.is_none()
     }

@@ -1,9 +1,9 @@
 //! Until when a session is certain to live.
 //!
-//! The leader ends a session when it has heard nothing of it for the timeout. What a client sends to another server
-//! reaches the leader with that server's next sign of life, half a tick later at most. And a leader that is cut off from
-//! the others goes on answering for a tick longer than they wait for it. So a request counts from its sending, but only
-//! once a later one, sent at least that much later, has come back from the leader.
+//! The leader ends a session when it has heard nothing of it for the timeout. A request to another server reaches the
+//! leader with that server's next ping, at most half a tick later. And a leader that is partitioned from the others
+//! keeps answering for a tick longer than they wait for it. So a request counts from when it was sent, but only once a
+//! later one, sent at least that much later, was answered by the leader.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,26 +13,26 @@ use tenure_core::{Drift, Time};
 #[derive(Debug)]
 pub(crate) struct Proof {
     timeout: Duration,
-    /// What was granted at first: a new leader goes by that, whatever was granted later.
+    /// The timeout granted at first: a new leader uses it, whatever was granted later.
     first: Duration,
     tick: Duration,
-    /// How long it takes at most until the leader has heard.
+    /// How long it takes at most until the leader has heard of a request.
     lag: Duration,
     drift: Drift,
-    /// When those that came back were sent, oldest first.
+    /// When the answered requests were sent, oldest first.
     answered: VecDeque<Time>,
     until: Time,
 }
 
 impl Proof {
-    /// Of a session that was asked for at `sent`: the leader itself has made it after that.
+    /// The proof of a session that was requested at `sent`: the leader itself created it after that.
     pub(crate) fn new(timeout: Duration, tick: Duration, drift: Drift, sent: Time) -> Self {
         let (lag, until) = (lag(tick, timeout), drift.until(sent, timeout));
         Self { timeout, first: timeout, tick, lag, drift, answered: VecDeque::from([sent]), until }
     }
 
-    /// A connection that was asked for at `sent` has this timeout. If it is another one than before, a server has been
-    /// set up anew: what was proved by the old one no longer counts.
+    /// Records the timeout of a connection that was requested at `sent`. If it differs from the one before, a server
+    /// was reconfigured: proofs with the old timeout no longer count.
     pub(crate) fn grant(&mut self, timeout: Duration, sent: Time) {
         let timeout = timeout.min(self.first);
         if timeout == self.timeout {
@@ -47,17 +47,17 @@ impl Proof {
         self.until
     }
 
-    /// When the last one was sent that came back.
+    /// When the last answered request was sent.
     pub(crate) fn last(&self) -> Time {
         self.answered.back().copied().unwrap_or(self.until)
     }
 
-    /// How often the leader is to be asked.
+    /// How often to send a request to the leader.
     pub(crate) fn every(&self) -> Duration {
         (self.timeout / 16).clamp(Duration::from_millis(50), Duration::from_secs(5))
     }
 
-    /// One that was sent then came back from the leader.
+    /// Records that a request sent at `sent` was answered by the leader.
     pub(crate) fn answered(&mut self, sent: Time) {
         if self.answered.back().is_some_and(|last| *last >= sent) {
             return;
@@ -73,7 +73,7 @@ impl Proof {
     }
 }
 
-/// The shortest timeout that servers grant is two ticks.
+/// How long the leader's knowledge may lag. The shortest timeout that servers grant is two ticks.
 fn lag(tick: Duration, timeout: Duration) -> Duration {
     (tick * 8 / 5).min(timeout / 2)
 }

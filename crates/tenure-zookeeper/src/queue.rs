@@ -1,7 +1,7 @@
-//! Who stands where: the children of a recipe in order, and who is in the way.
+//! The queue of a recipe: its children in order, and which of them block a claim.
 //!
-//! The order is that of the sequence numbers. A stray that no recipe makes has no place in it; Curator would wait for
-//! some of those, but nobody is let in by passing them.
+//! The order is that of the sequence numbers. Nodes that no recipe creates are ignored; Curator would wait for some of
+//! them, but ignoring them admits nobody wrongly.
 
 use std::cmp::Ordering;
 
@@ -23,13 +23,13 @@ impl Queue {
         Self { children }
     }
 
-    /// The place of the child of this name.
+    /// The position of the child with this name.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.children.iter().position(|c| c.name == name)
     }
 
-    /// Who is in the way of the one at `at`: the nearest of them, whose going is waited for. Of those in the way it is
-    /// the last to go unless it gives up, so one release wakes one waiter.
+    /// The node that blocks the one at `at`: the nearest of those that do, which is to be watched. It is the last of
+    /// them to go unless it gives up, so one release wakes one waiter.
     pub(crate) fn in_the_way(&self, at: usize, kind: &Kind) -> Option<&Child> {
         let ahead = &self.children[..at];
         let placed = |i: usize| HoldId { n: i as u64, ..HoldId::NONE };
@@ -43,17 +43,17 @@ impl Queue {
         }
     }
 
-    /// Those ahead of the one at `at` that belong to the same client, in order.
+    /// Nodes of the same client ahead of the one at `at`, in order.
     pub(crate) fn before(&self, at: usize, client: ClientId) -> impl Iterator<Item = HoldId> {
         self.children[..at].iter().filter_map(Child::id).filter(move |id| id.client == client)
     }
 
-    /// How many of the first are inside.
+    /// How many nodes at the front hold the lock.
     pub(crate) fn inside(&self) -> usize {
         let (mut inside, mut writer) = (0, None);
         for child in &self.children {
             match child.marker {
-                // The reads of a writer stand in its own place.
+                // A writer's own reads have its sequence number.
                 Marker::Read if writer.is_none_or(|w| w == child.sequence) => {}
                 _ if inside == 0 => writer = (child.marker != Marker::Read).then_some(child.sequence),
                 _ => break,
@@ -63,7 +63,7 @@ impl Queue {
         inside
     }
 
-    /// Refuses a name that is in use as something else.
+    /// Refuses a name that is in use as another kind.
     pub(crate) fn clash(&self, name: &Name, family: Family) -> Result<()> {
         let wanted = kin(family);
         match self.children.iter().map(Child::family).find(|f| kin(*f) != wanted) {
@@ -75,7 +75,7 @@ impl Queue {
     }
 }
 
-/// Locks and fair locks are one thing here.
+/// Locks and fair locks are the same here.
 fn kin(family: Family) -> Family {
     if family == Family::Fair { Family::Lock } else { family }
 }
@@ -90,7 +90,7 @@ impl Child {
         }
     }
 
-    /// Whether it does not keep a claim of this kind out.
+    /// Whether it does not block a claim of this kind.
     pub(crate) fn shares_with(&self, kind: &Kind) -> bool {
         self.marker == Marker::Read && matches!(kind, Kind::Read { .. })
     }
@@ -105,7 +105,8 @@ impl Child {
     }
 }
 
-/// By number, also where the counter has gone round. A writer stands before its own reads, which have its number.
+/// By sequence number, also after the counter has overflowed. A writer sorts before its own reads, which have its
+/// number.
 fn order(a: &Child, b: &Child) -> Ordering {
     let reads = |c: &Child| c.marker == Marker::Read;
     let by_number = a.sequence.wrapping_sub(b.sequence).cmp(&0);

@@ -1,4 +1,4 @@
-//! Proofs: that the session lives, once for all of its holds, and that nobody has deleted their nodes.
+//! Renewal: proves that the session lives, once for all holds, and that their nodes were not deleted.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -15,7 +15,7 @@ use crate::session::{Answer, Session};
 use crate::store::Store;
 use crate::wire::{Change, Refusal, Watcher};
 
-/// How long something is held before its nodes are watched: what is held for a moment costs no request.
+/// How long a lock is held before its nodes are watched, so that short holds cost no request.
 const SOON: Duration = Duration::from_millis(50);
 
 impl Store {
@@ -30,7 +30,7 @@ impl Store {
         Ok(join_all(answers).await)
     }
 
-    /// One proof for all, unless there was one just now.
+    /// Proves each session once, unless there was a recent proof.
     async fn prove(&self, places: &[Option<Arc<Place>>]) -> Answer<()> {
         let session_of = |place: &Arc<Place>| {
             let seen = place.seen();
@@ -47,7 +47,7 @@ impl Store {
         Ok(())
     }
 
-    /// Places in queues are looked for when there was reason to doubt since they were seen: once per queue.
+    /// Checks queue nodes that were last seen before the latest doubt, with one list per queue.
     async fn look_for_queued(&self, places: &[Option<Arc<Place>>]) -> Answer<()> {
         let doubts = self.doubt.times();
         let mut folders: HashMap<String, Vec<&Arc<Place>>> = HashMap::new();
@@ -99,7 +99,7 @@ impl Store {
         }
     }
 
-    /// Reads the nodes of a hold, and hears from now on when they change. Whether they are all there and its own.
+    /// Reads and watches the nodes of a hold. Returns whether all exist and belong to our session.
     pub(crate) async fn watch_nodes(self: &Arc<Self>, place: &Arc<Place>) -> Answer<bool> {
         let Some((session, paths)) = ({
             let seen = place.seen();
@@ -131,7 +131,7 @@ impl Store {
         Ok(there)
     }
 
-    /// Its nodes are watched soon, if it is still held then.
+    /// Schedules watching its nodes, if it is still held then.
     pub(crate) fn watch_soon(&self, place: &Arc<Place>) {
         let mut young = self.young.lock().unwrap();
         young.push(Arc::downgrade(place));
@@ -141,7 +141,7 @@ impl Store {
     }
 }
 
-/// Watches what has been held for a while.
+/// Watches the nodes of holds that have lasted for [`SOON`].
 pub(crate) async fn watch_the_grown(store: Weak<Store>, grown: Arc<tokio::sync::Notify>) {
     loop {
         grown.notified().await;
@@ -163,7 +163,7 @@ pub(crate) async fn watch_the_grown(store: Weak<Store>, grown: Arc<tokio::sync::
     }
 }
 
-/// Hears when a node of a hold changes or goes.
+/// Reacts to changes of a node of a hold.
 async fn mind(
     store: Weak<Store>,
     place: Weak<Place>,
@@ -176,7 +176,7 @@ async fn mind(
         let (Some(store), Some(place)) = (store.upgrade(), place.upgrade()) else { return };
         let next = match change {
             Change::Deleted => Err(Refusal::NO_NODE.into()),
-            // Whoever follows the session has told.
+            // The task that follows the session reports its end.
             Change::Over => return,
             _ => session.read_and_watch(&path).await,
         };
@@ -198,7 +198,7 @@ async fn mind(
 }
 
 impl Place {
-    /// What the data of a node of a hold says to its holder.
+    /// Handles the data of the hold's node, which may ask the holder to release.
     fn hear(&self, data: &[u8]) {
         if data == REVOKE {
             self.asked.send_replace(true);

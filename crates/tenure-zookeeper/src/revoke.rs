@@ -1,4 +1,4 @@
-//! Requests to give way: a word written into the holder's node, as Curator does it.
+//! Requests to release: data written to the holder's node, as in Curator.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::queue::Queue;
 use crate::session::Answer;
 use crate::store::Store;
 
-/// What Curator's revoker writes, and its holders listen for.
+/// The data that Curator's revoker writes, and its holders watch for.
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
 impl Store {
-    /// Asks all who are inside and keep this kind out. Whether anybody was.
+    /// Asks all holders that block this kind. Returns whether there were any.
     pub(crate) async fn revoke(&self, path: &str, kind: Kind) -> Answer<bool> {
         let why = match kind {
-            // A LeaderLatch that waits behind a node uses up its watch on such a change, and never leads.
+            // A waiting LeaderLatch of Curator loses its watch on such a change, and never leads.
             Kind::Leader => "a leader of Curator's would never be followed",
             Kind::Permit { .. } => "a permit is one of many",
             _ => "",
@@ -70,7 +70,7 @@ struct Asked(watch::Receiver<bool>);
 impl Watch for Asked {
     async fn signal(&mut self) -> Signal {
         if self.0.wait_for(|asked| *asked).await.is_err() {
-            // The hold is over, and nobody asks any more.
+            // The hold is over, so it cannot be asked any more.
             std::future::pending::<()>().await;
         }
         Signal::Changed

@@ -1,4 +1,4 @@
-//! One session with the servers: its requests, and until when it is certain to live.
+//! A session with the servers: its requests, and until when it is certain to live.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard};
@@ -15,7 +15,7 @@ use crate::wire::{Acl, Client, Linked, Mode, Phase, Refusal, Stat, Watcher};
 
 pub(crate) type Answer<T> = Result<T, Fault>;
 
-/// How often in one go a folder may vanish while it is made: it goes as soon as it is empty.
+/// How often a folder may vanish while its path is created: empty containers are deleted by the server.
 const TRIES: usize = 64;
 
 #[derive(Debug)]
@@ -48,28 +48,28 @@ impl Session {
         self.ended.load(SeqCst) || self.client.link().phase == Phase::Over
     }
 
-    /// Nothing of it counts any more, and the servers are told. Whether it counted until now.
+    /// Ends the session, and tells the servers. Returns whether it was alive until now.
     pub(crate) fn end(&self) -> bool {
         self.client.close();
         !self.ended.swap(true, SeqCst)
     }
 
-    /// How its connection is from now on.
+    /// Observes its connection.
     pub(crate) fn links(&self) -> watch::Receiver<Linked> {
         self.client.links()
     }
 
-    /// Which of its connections this is. Whatever was seen over an earlier one is to be looked at again.
+    /// The number of its current connection. Whatever was seen over an earlier one has to be checked again.
     pub(crate) fn link(&self) -> u64 {
         self.client.link().times
     }
 
-    /// What the servers have granted.
+    /// The session timeout that the servers granted.
     pub(crate) fn granted(&self) -> Duration {
         self.client.link().timeout
     }
 
-    /// What is proved, by the timeout of the connection of the moment.
+    /// The proof, updated with the timeout of the current connection.
     fn proof(&self) -> MutexGuard<'_, Proof> {
         let Linked { timeout, asked, .. } = self.client.link();
         let mut proof = self.proof.lock().unwrap();
@@ -81,7 +81,7 @@ impl Session {
         self.proof().until()
     }
 
-    /// Whether it lives, by what is known here.
+    /// Whether the session is certain to live, by the local clock.
     pub(crate) fn is_certain(&self) -> bool {
         !self.is_over() && self.clock.now() < self.until()
     }
@@ -90,13 +90,13 @@ impl Session {
         self.proof().every()
     }
 
-    /// Whether the leader has not been heard of for longer than it should take.
+    /// Whether the last proof is older than it should be.
     pub(crate) fn is_unproved(&self) -> bool {
         let proof = self.proof();
         self.clock.now().since(proof.last()) > proof.every() * 2
     }
 
-    /// Asks the leader, and so proves that the session lives.
+    /// Sends a request to the leader, which proves that the session lives.
     pub(crate) async fn prove(&self) -> Answer<()> {
         let sent = self.clock.now();
         self.sync().await?;
@@ -104,7 +104,8 @@ impl Session {
         Ok(())
     }
 
-    /// Until when it is certain to live: later than now, which after a long silence has to be proved first.
+    /// Returns until when the session is certain to live. After a long silence this is in the past, and is proved
+    /// first.
     pub(crate) async fn prove_for_now(&self) -> Answer<Time> {
         let (every, begin) = (self.proves_every(), self.clock.now());
         loop {
@@ -120,7 +121,7 @@ impl Session {
         }
     }
 
-    /// What is read afterwards is not older than this call.
+    /// Syncs with the leader: later reads are not older than this call.
     pub(crate) async fn sync(&self) -> Answer<()> {
         self.client.sync().await
     }
@@ -129,7 +130,7 @@ impl Session {
         self.client.create(path, data, mode, self.acl).await
     }
 
-    /// The same, and what stands in `folder` right after it: both are sent at once.
+    /// Creates an ephemeral sequential node, and lists `folder` right after it: both requests are sent at once.
     pub(crate) async fn create_and_list(
         &self,
         path: &str,
@@ -139,7 +140,7 @@ impl Session {
         join(self.create(path, data, Mode::EphemeralSequential), self.list(folder)).await
     }
 
-    /// Makes `path` and all above it. They go by themselves when they are empty.
+    /// Creates `path` and its parents as containers, which the server deletes when they are empty.
     pub(crate) async fn make_folders(&self, path: &str) -> Answer<()> {
         let mut path = path;
         let mut below = Vec::new();
@@ -174,7 +175,8 @@ impl Session {
         self.client.read(path).await
     }
 
-    /// The same, not older than this call: the server that we speak to may be behind the leader. Both are sent at once.
+    /// Reads data that is not older than this call: our server may lag behind the leader. Sync and read are sent at
+    /// once.
     pub(crate) async fn read_latest(&self, path: &str) -> Answer<(Vec<u8>, Stat)> {
         let (synced, read) = join(self.sync(), self.read(path)).await;
         synced?;
@@ -202,9 +204,9 @@ impl Session {
     }
 }
 
-/// Waits until the servers have been told.
+/// Waits until the session is closed on the servers.
 pub(crate) async fn closed(mut links: watch::Receiver<Linked>) {
-    // Nobody is left to tell of it otherwise.
+    // An error means that the driver has ended, and the session with it.
     let _ = links.wait_for(|link| link.phase == Phase::Over).await;
 }
 

@@ -1,5 +1,5 @@
-//! The store: seven verbs, each a task on the store's own thread, so that what was begun is brought to an end whoever
-//! stops waiting for it.
+//! The backend. Each operation is a task on the store's own thread, so that it completes even if the caller is
+//! cancelled.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -28,7 +28,7 @@ use crate::session::Answer;
 use crate::thread::{LAST_WORDS, Thread};
 use crate::turns::Turns;
 
-/// The longest sleep of a waiter that hears nothing.
+/// How long a waiter sleeps at most without a wake-up.
 const POLL: Duration = Duration::from_secs(5);
 
 /// Locks on ZooKeeper, in Curator's layout.
@@ -38,7 +38,7 @@ pub struct ZooKeeper {
     thread: Thread,
 }
 
-/// What the tasks share.
+/// State that the tasks share.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) link: Arc<Link>,
@@ -47,31 +47,32 @@ pub(crate) struct Store {
     pub(crate) ears: Arc<Ears>,
     pub(crate) doubt: Doubt,
     pub(crate) process: Arc<Process>,
-    /// Held since a moment ago, their nodes not watched yet.
+    /// New holds whose nodes are not watched yet.
     pub(crate) young: Mutex<Vec<Weak<Place>>>,
     pub(crate) grown: Arc<Notify>,
-    /// Nodes that are about to be deleted.
+    /// Nodes whose deletion is pending.
     pub(crate) owed: Mutex<HashSet<String>>,
-    /// Ledgers that only remember.
+    /// Paths of ledgers that only remember past operations.
     pub(crate) untidy: Mutex<HashSet<String>>,
     pub(crate) turns: Turns,
 }
 
 impl ZooKeeper {
-    /// Connects to the servers that `options` name.
+    /// Connects to the servers in `options`.
     ///
     /// # Errors
-    /// `Config` when the chroot does not exist, or a login or certificate is wrong; `Unavailable` when nobody answers.
+    /// `Config` when the chroot does not exist, or a login or certificate is wrong; `Unavailable` when no server
+    /// answers.
     pub async fn open(options: Options) -> Result<Self> {
         let store = Self::new(options)?;
         store.reach().await?;
         Ok(store)
     }
 
-    /// The same without asking for an answer.
+    /// Creates the store without connecting.
     ///
     /// # Errors
-    /// `Config` when there is no server to ask.
+    /// `Config` when `options` name no server.
     pub fn new(options: Options) -> Result<Self> {
         if options.servers.is_empty() {
             return Err(Error::Config(format!(
@@ -115,7 +116,7 @@ impl ZooKeeper {
         Ok(Self { info, store, thread })
     }
 
-    /// Asks for an answer.
+    /// Connects, and checks that the chroot exists.
     ///
     /// # Errors
     /// As [`ZooKeeper::open`].
@@ -131,8 +132,8 @@ impl ZooKeeper {
         .await
     }
 
-    /// Whoever of this client keeps a claim out that only asks. One whose attempt is under way is waited for, once: most
-    /// often it comes to stand, and three requests are saved.
+    /// The hold of this client that blocks a non-waiting claim, if there is one. If that hold's own attempt is in
+    /// flight, waits for it once: usually it gets a node, and three requests are saved.
     async fn busy(&self, claim: &Claim, path: &str) -> Option<HoldId> {
         let stands = |there| match there {
             InTheWay::Stands(id) => Some(id),
@@ -141,7 +142,8 @@ impl ZooKeeper {
         match self.store.places.in_the_way(claim, path)? {
             InTheWay::Comes(place) => {
                 let limit = self.store.link.options().timeout;
-                // Not in this task: who is given a lock while nobody polls it keeps it from the others.
+                // On the store's thread: if the mutex were granted to a task that is not polled, it would block the
+                // others.
                 let settled = async move { drop(tokio::time::timeout(limit, place.stay.lock()).await) };
                 let _ = self.thread.spawn(settled).await;
                 self.store.places.in_the_way(claim, path).and_then(stands)
@@ -150,7 +152,7 @@ impl ZooKeeper {
         }
     }
 
-    /// Does `work` on the store's thread.
+    /// Runs `work` on the store's thread.
     async fn run<T: Send + 'static>(
         &self,
         what: impl fmt::Display,
@@ -176,7 +178,7 @@ impl Backend for ZooKeeper {
         if let Some(id) = self.busy(claim, &path).await {
             return Ok(Attempt::Busy { retry_after: None, behind: Some(id), position: None });
         }
-        // Before anything is awaited: a release that comes next finds it.
+        // Registered before the first await, so that a release that follows finds it.
         let place = match claim.holds {
             1 => self.store.places.of(claim, &path),
             _ => match self.store.places.get(claim.id) {
@@ -281,7 +283,7 @@ impl Backend for ZooKeeper {
         let store = self.store.clone();
         let ended = self.thread.spawn(async move {
             let ending = store.link.end_session(|| !store.places.is_empty());
-            // Asked for at least, also where all time was needed to release what was held.
+            // Some time remains for ending the session, even if the releases took all of it.
             let limit = within.clamp(LAST_WORDS / 10, LAST_WORDS);
             let _ = tokio::time::timeout(limit, ending).await;
         });

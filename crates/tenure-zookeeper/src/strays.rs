@@ -1,5 +1,5 @@
-//! Strays: nodes of this client and its session that no claim knows of. Servers that were restored from a backup bring
-//! back what was released since, and where they take up the session again nobody else would ever delete it.
+//! Strays: nodes of this client and its session that belong to no claim. Servers restored from a backup bring back
+//! nodes that were released since; if they resume the session, nobody else would ever delete them.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::session::{Answer, Session};
 use crate::store::Store;
 
 impl Store {
-    /// Deletes those among `children`. Whether any is gone now.
+    /// Deletes the strays among `children`. Returns whether any is gone now.
     pub(crate) async fn delete_strays(
         self: &Arc<Self>,
         session: &Arc<Session>,
@@ -27,9 +27,9 @@ impl Store {
             }
             match session.read(&path).await {
                 Ok((_, stat)) if stat.owner == session.id => any |= self.remove(session, path).await,
-                // That of an earlier session goes with it.
+                // A node of an earlier session ends with that session.
                 Ok(_) => {}
-                // Released since it was listed.
+                // Deleted since it was listed.
                 Err(fault) if fault.is_missing() => any = true,
                 Err(fault) => return Err(fault),
             }

@@ -1,4 +1,4 @@
-//! The thread that sessions live on: they end with no caller's runtime, and are closed in order when the store is.
+//! The thread of the sessions: independent of the caller's runtimes, and closes the session when the store is dropped.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use crate::fault::SCHEME;
 
-/// How long the last words of a session may take.
+/// How long closing the session may take.
 pub(crate) const LAST_WORDS: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    /// Starts it. When it is to end, `last` is done before.
+    /// Starts the thread. `last` runs before it ends.
     pub(crate) fn start<F: Future<Output = ()>>(last: impl FnOnce() -> F + Send + 'static) -> Result<Self> {
         let no_thread = |e: std::io::Error| Error::Unavailable {
             backend: SCHEME,
@@ -44,7 +44,7 @@ impl Thread {
         Ok(Self { handle, stop })
     }
 
-    /// Runs on the thread to its end, whoever waits for it.
+    /// Runs a task on the thread to its end, even if the caller is cancelled.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,

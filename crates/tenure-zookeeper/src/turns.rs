@@ -1,5 +1,5 @@
-//! Turns: of those in this process who change the numbers of one name, one does at a time. All at once, each change would
-//! make all others read again.
+//! Serialises changes of the numbers of one name within this process. With concurrent changes, each would make all
+//! others read again.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -13,35 +13,35 @@ use tokio::time::timeout;
 use crate::fault::Fault;
 use crate::session::Answer;
 
-/// By path, for as long as somebody is in line.
+/// Queues by path, removed when they are empty.
 #[derive(Debug, Default)]
 pub(crate) struct Turns(Mutex<HashMap<String, Line>>);
 
 #[derive(Clone, Debug, Default)]
 struct Line {
     turn: Arc<tokio::sync::Mutex<()>>,
-    /// How many had an answer.
+    /// How many were answered.
     served: Arc<AtomicU64>,
     people: usize,
 }
 
-/// Somebody in line.
+/// A membership in a queue.
 struct Person<'a> {
     turns: &'a Turns,
     path: &'a str,
 }
 
-/// Nobody else in this process changes the numbers of that name.
+/// The exclusive right, within this process, to change the numbers of a name.
 pub(crate) struct Turn<'a> {
-    // In this order: who leaves the line has given up the turn.
+    // Dropped in this order: the mutex is released before leaving the queue.
     _turn: OwnedMutexGuard<()>,
     _person: Person<'a>,
     served: Arc<AtomicU64>,
 }
 
 impl Turns {
-    /// In order of coming. Whoever waits does so for as long as those before it are answered, but not behind one that is
-    /// not within `limit`: many in a row would then wait for that time each.
+    /// Waits in FIFO order for as long as those ahead are answered. Fails if none is answered within `limit`:
+    /// otherwise many in a row would wait for that time each.
     pub(crate) async fn take<'a>(&'a self, path: &'a str, limit: Duration) -> Answer<Turn<'a>> {
         let (_person, line) = self.join(path);
         let mut turn = pin!(line.turn.lock_owned());
@@ -66,7 +66,7 @@ impl Turns {
 }
 
 impl Turn<'_> {
-    /// The store has answered.
+    /// Records that the store has answered.
     pub(crate) fn served(&self) {
         self.served.fetch_add(1, SeqCst);
     }

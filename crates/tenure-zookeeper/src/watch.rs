@@ -1,4 +1,4 @@
-//! Watches that are about no claim: of a number, or of who leads.
+//! Watches that are not for a claim: of a count, or of the leader.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::session::{Answer, Session};
 use crate::store::Store;
 use crate::wire::{Change, Watcher};
 
-/// What is watched.
+/// The node that is watched.
 pub(crate) enum Subject {
     Numbers(String),
     Queue(String),
@@ -33,7 +33,7 @@ impl Store {
         let (armed, begun) = oneshot::channel();
         let task = tokio::spawn(follow(Arc::downgrade(self), subject, Arc::downgrade(&ear), armed));
         let listening = Listening::by(ear, task.abort_handle());
-        // From then on nothing is missed.
+        // Once the watch is set, no change is missed.
         match begun.await {
             Ok(answer) => answer.map(|()| Box::new(listening) as Box<dyn Watch>),
             Err(_) => Ok(Box::new(listening)),
@@ -50,7 +50,7 @@ impl Subject {
                     Err(fault) if fault.is_missing() => {}
                     watched => break Ok(watched?.1),
                 }
-                // Unless it was made meanwhile: that watch would hear nothing of its children.
+                // Unless it was created meanwhile: this watch would not report changes of its children.
                 if let (None, watcher) = session.stat_and_watch(path).await? {
                     break Ok(watcher);
                 }
@@ -59,7 +59,7 @@ impl Subject {
     }
 }
 
-/// Tells an ear of each change, for as long as it listens.
+/// Notifies a subscriber of each change, until it is dropped.
 async fn follow(store: Weak<Store>, subject: Subject, ear: Weak<Ear>, armed: oneshot::Sender<Answer<()>>) {
     let first = async {
         Some(match store.upgrade()?.link.session().await {
@@ -75,11 +75,11 @@ async fn follow(store: Weak<Store>, subject: Subject, ear: Weak<Ear>, armed: one
     let _ = armed.send(Ok(()));
     loop {
         if watcher.changed().await == Change::Over {
-            // Whoever looks then begins another session; nobody does where the client is closed.
+            // The subscriber then checks, which begins another session unless the client is closed.
             let Some(ear) = ear.upgrade() else { return };
             ear.tell();
         }
-        // Watched again before it is told: what changes in between is seen by those who look then.
+        // Watch again before notifying, so that a change in between is seen by the check that follows.
         match again(&store, &subject).await {
             Some(next) => watcher = next,
             None => return,
@@ -89,7 +89,7 @@ async fn follow(store: Weak<Store>, subject: Subject, ear: Weak<Ear>, armed: one
     }
 }
 
-/// Watches it in the session of the moment, or in the next one that somebody else begins. `None` when the store is gone.
+/// Watches it in the current session, or in the next one that begins. `None` when the store is dropped.
 async fn again(store: &Weak<Store>, subject: &Subject) -> Option<Watcher> {
     let mut sessions = store.upgrade()?.link.sessions();
     loop {

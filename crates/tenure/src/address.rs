@@ -1,6 +1,6 @@
-//! Addresses: one line that says which store, and how. Taken apart, it says the same as the keys of a configuration.
+//! Addresses: a store and its options in one line. An address is parsed into configuration keys.
 //!
-//! What is wrong is told without the parts that may belong to a password which was not percent-encoded.
+//! Errors never quote parts that may belong to a password which was not percent-encoded.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::given::{Given, Origin};
 use crate::keys::{self, About, KEYS, Key};
 use crate::spelling::hint;
 
-/// A client of the store at `address`, such as `memory:` or `sqlite:/var/lib/app/locks.db?lease=10s`.
+/// Connects to the store at `address`, such as `memory:` or `sqlite:/var/lib/app/locks.db?lease=10s`.
 ///
 /// # Errors
-/// `Config` when the address is not understood, says something unknown, or names what cannot be a store; `Unsupported`
-/// when it asks the store for more than it can; `Unavailable` when the store does not answer.
+/// `Config` when the address cannot be parsed, has an unknown option, or cannot be a store; `Unsupported` when the
+/// store cannot do what the address asks for; `Unavailable` when the store does not answer.
 pub async fn connect(address: &str) -> Result<Client> {
     connect_with(address, Settings::default()).await
 }
 
-/// The same, beginning from other settings; those in the address win.
+/// Connects with `settings` as defaults; options in the address override them.
 ///
 /// # Errors
 /// As [`connect`].
@@ -28,7 +28,7 @@ pub async fn connect_with(address: &str, settings: Settings) -> Result<Client> {
     Address::parse(address)?.given.plan(settings)?.connect().await
 }
 
-/// The store at `address` alone, for a client of one's own making.
+/// Opens the store at `address` without a client, to build a client by hand.
 ///
 /// # Errors
 /// As [`connect`].
@@ -36,17 +36,17 @@ pub async fn open(address: &str) -> Result<Arc<dyn Backend>> {
     Address::parse(address)?.given.plan(Settings::default())?.open().await
 }
 
-/// An address taken apart: `scheme:rest?option=value&…`.
+/// A parsed address: `scheme:rest?option=value&…`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
     pub(crate) given: Given,
 }
 
 impl Address {
-    /// Takes an address apart.
+    /// Parses an address.
     ///
     /// # Errors
-    /// `Config` when it is not written as addresses of its scheme are, or has an option that nobody knows.
+    /// `Config` when it does not match the syntax of its scheme, or has an unknown option.
     pub fn parse(address: &str) -> Result<Self> {
         let given = Parts::of(address, &Origin::Address("address".to_owned()))?.given()?;
         Ok(Self { given })
@@ -78,12 +78,12 @@ const SCHEMES: &[&str] = &[
     "zookeeper+tls",
 ];
 
-/// What `tenure run` puts into `TENURE_URL` in the place of an address with a password. Nothing can be opened by it, but
-/// a stronger address replaces it.
+/// What `tenure run` puts into `TENURE_URL` instead of an address with a password. It cannot be opened, but another
+/// address overrides it.
 #[doc(hidden)]
 pub const WITHHELD: &str = "withheld:";
 
-/// The parts of an address, and what was made of them so far.
+/// The parts of an address, and the keys parsed so far.
 pub(crate) struct Parts<'a> {
     scheme: &'a str,
     rest: &'a str,
@@ -93,7 +93,7 @@ pub(crate) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// `from` is where the address was said.
+    /// Splits an address; `from` is its origin.
     pub(crate) fn of(address: &'a str, from: &Origin) -> Result<Self> {
         let expected = || SCHEMES.join(", ");
         let Some((scheme, rest)) = address.split_once(':') else {
@@ -126,7 +126,7 @@ impl<'a> Parts<'a> {
         self.given.say(key, text, &self.from)
     }
 
-    /// All that it says, key by key.
+    /// Parses all keys of the address.
     pub(crate) fn given(mut self) -> Result<Given> {
         let (base, deployment) = self.scheme.split_once('+').unwrap_or((self.scheme, ""));
         let kind = match (base, deployment) {
@@ -214,7 +214,7 @@ impl<'a> Parts<'a> {
     fn options(&mut self) -> Result<()> {
         let query = self.query;
         for option in query.split('&').filter(|o| !o.is_empty()) {
-            // The end of a password that has a ? in it looks like an option.
+            // If a password contains an unescaped `?`, its end looks like an option.
             let quoted =
                 |text: &str| if option.contains('@') { "here".to_owned() } else { format!("{text:?}") };
             let Some((name, value)) = option.split_once('=') else {
@@ -243,7 +243,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Takes percent signs out.
+/// Decodes percent-encoding.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(client.settings().poll, Some(Duration::from_millis(100)));
     }
 
-    /// A password that should have been percent-encoded, in every way that takes an address apart differently.
+    /// Passwords that should have been percent-encoded, with each character that changes how the address is split.
     #[test]
     fn no_part_of_a_password_is_told() {
         for password in [

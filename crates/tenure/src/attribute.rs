@@ -1,5 +1,5 @@
-//! What `#[distributed_lock]` is made of: the macro only writes down calls of these. So the rules are ordinary code,
-//! and a function that was annotated contains little that was generated.
+//! The runtime of `#[distributed_lock]`: the macro only generates calls to these items. So the rules are ordinary
+//! code, and an annotated function contains little generated code.
 
 mod answer;
 mod call;
@@ -10,7 +10,7 @@ mod names;
 pub use enclosing::{Current, current};
 pub use install::install;
 
-/// For generated code alone: no promise is made about any of it.
+/// For generated code only; not part of the stable API.
 #[doc(hidden)]
 pub mod generated {
     pub use super::answer::{Answer, Otherwise, Outcome, never, refuse};

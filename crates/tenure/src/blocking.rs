@@ -1,4 +1,4 @@
-//! The same for code without a runtime: each call waits in its thread.
+//! The blocking API, for code without a runtime: each call blocks its thread.
 //!
 //! ```
 //! # fn main() -> tenure::Result<()> {
@@ -20,22 +20,23 @@
 //!
 //! Names, options and errors are those of the async API. What differs:
 //!
-//! - **The thread is the owner.** It enters again what it holds, unless [`Lock::owner`] names another one. So a
-//!   [`Guard`] stays in its thread: it is not `Send`. Threads that come later, whatever their ids, are other owners.
-//! - **A call that waits cannot be dropped.** Where there is a limit to waiting, say so: [`Lock::try_acquire_for`],
-//!   [`Latch::wait_for`], [`Election::campaign_for`], [`Guard::lost_for`]. Closing the client ends all waiting too.
-//! - **Work is not stopped when the guard is lost.** Ask [`Guard::ensure`] before each effect, or pass the
-//!   [fence](Guard::fence) along. Renewal goes on while the thread computes.
+//! - **The thread is the owner.** It re-enters what it holds, unless [`Lock::owner`] sets another owner. So a
+//!   [`Guard`] stays in its thread: it is not `Send`. A thread that starts later is another owner, even if it reuses a
+//!   thread id.
+//! - **A blocking call cannot be cancelled.** To limit the wait, use [`Lock::try_acquire_for`], [`Latch::wait_for`],
+//!   [`Election::campaign_for`] or [`Guard::lost_for`]. Closing the client ends all waits too.
+//! - **Work is not stopped when the guard is lost.** Call [`Guard::ensure`] before each side effect, or pass the
+//!   [fence](Guard::fence) along. Renewal continues while the thread computes.
 //!
-//! # Beside async code
+//! # With async code
 //!
-//! [`Client::new`] makes a blocking client of an async one, [`Client::async_client`] gives it back: both are the same
-//! client. Call it inside `tokio::task::spawn_blocking` or `block_in_place`; a thread of such a pool is an owner like
-//! any other, for as long as its guards live.
+//! [`Client::new`] makes a blocking client from an async one, [`Client::async_client`] returns the async one: both are
+//! the same client. Call it inside `tokio::task::spawn_blocking` or `block_in_place`; a thread of such a pool is an
+//! owner like any other, for as long as its guards live.
 //!
 //! # Panics
-//! Every call that asks the store panics on a thread that drives async tasks, in a task or inside `Runtime::block_on`,
-//! since all other tasks of that thread would stand still. Nothing was begun then. Dropping a guard never does.
+//! Every call to the store panics on a thread that drives async tasks (in a task or inside `Runtime::block_on`), since
+//! it would block all other tasks of that thread. It panics before anything is started. Dropping a guard never panics.
 
 mod client;
 mod count;
@@ -65,7 +66,7 @@ pub(crate) use thread::wait;
 use crate::backend::Backend;
 use crate::{Result, Settings};
 
-/// A client of the store at `address`; see [`tenure::connect`](crate::connect).
+/// Connects to the store at `address`; see [`tenure::connect`](crate::connect).
 ///
 /// # Errors
 /// As [`tenure::connect`](crate::connect).
@@ -74,7 +75,7 @@ pub fn connect(address: &str) -> Result<Client> {
     thread::wait(crate::connect(address)).map(Client::new)
 }
 
-/// The same, beginning from other settings; those in the address win.
+/// Connects with `settings` as defaults; options in the address override them.
 ///
 /// # Errors
 /// As [`tenure::connect`](crate::connect).
@@ -83,7 +84,7 @@ pub fn connect_with(address: &str, settings: Settings) -> Result<Client> {
     thread::wait(crate::connect_with(address, settings)).map(Client::new)
 }
 
-/// The store at `address` alone, for a client of one's own making.
+/// Opens the store at `address` without a client, to build a client by hand.
 ///
 /// # Errors
 /// As [`tenure::connect`](crate::connect).

@@ -1,4 +1,4 @@
-//! Configuration: which store, from a file, the environment and an address, each stronger than the one before.
+//! Configuration of the store and the client. An address overrides the environment, which overrides a file.
 
 mod env;
 mod file;
@@ -16,8 +16,8 @@ use crate::address::Address;
 use crate::given::Given;
 use crate::keys::Form;
 
-/// Which store, and how: what a program needs to know to [`connect`](Config::connect), and nothing that it needs to
-/// change when it moves to another store.
+/// The configuration of a store and its client: everything a program needs to [`connect`](Config::connect). Moving to
+/// another store changes the configuration, not the program.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
@@ -32,14 +32,14 @@ use crate::keys::Form;
 /// # }
 /// ```
 ///
-/// The same program moves to Redis with `type = "redis"` and `nodes = "cache-1:6379"`, to ZooKeeper with
+/// This program moves to Redis with `type = "redis"` and `nodes = "cache-1:6379"`, to ZooKeeper with
 /// `type = "zookeeper"` and `nodes = ["zk-1", "zk-2", "zk-3"]`. Every key can also be a variable, `TENURE_NODES` say.
 ///
-/// Keys of a stronger source replace those of a weaker one, one by one. An address names the whole store: all that a weaker
-/// source says about the store is dropped, and only what is about the client stays (`lease`, `poll`, `call_timeout`,
-/// `outage`, `close_timeout`, `durability`, `warn_held`, `deadlocks`), unless the address says otherwise.
+/// Keys of a source with higher precedence replace those of a lower one, key by key. An address replaces the whole
+/// store: all store keys of lower sources are dropped. Only client keys stay (`lease`, `poll`, `call_timeout`,
+/// `outage`, `close_timeout`, `durability`, `warn_held`, `deadlocks`), unless the address sets them too.
 ///
-/// What is unknown, contradicts itself, or means nothing to the type of store is an error that says where it stands.
+/// A key that is unknown, contradictory or not valid for the type of store is an error that names its origin.
 /// Passwords are not shown, neither by `Debug` and `Display` nor in errors.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Config {
@@ -47,15 +47,15 @@ pub struct Config {
 }
 
 impl Config {
-    /// What a TOML file says. Relative paths in it begin at its folder.
+    /// Reads a TOML file. Relative paths in it are resolved against its folder.
     ///
     /// # Errors
-    /// `Config` with the file, the line and the key, when the file cannot be read or says something wrong.
+    /// `Config` with the file, the line and the key, when the file cannot be read or is invalid.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
         Ok(Self { given: file::read(path.as_ref())? })
     }
 
-    /// What a TOML text says. Relative paths in it begin at the working directory.
+    /// Reads TOML text. Relative paths in it are resolved against the working directory.
     ///
     /// ```
     /// let wrong = tenure::Config::from_toml("type = 'sqlite'\nleese = '10s'").unwrap_err();
@@ -68,16 +68,16 @@ impl Config {
         Ok(Self { given: file::parse(text, None)? })
     }
 
-    /// What the environment says: `TENURE_TYPE`, `TENURE_NODES` and so on, one variable for each key, or `TENURE_URL`.
-    /// An empty variable says nothing.
+    /// Reads the environment: `TENURE_TYPE`, `TENURE_NODES` and so on, one variable for each key, or `TENURE_URL`.
+    /// Empty variables are ignored.
     ///
     /// # Errors
-    /// `Config` with the name of the variable that says something wrong, or that begins with `TENURE_` and is unknown.
+    /// `Config` with the name of a variable that is invalid, or that begins with `TENURE_` and is unknown.
     pub fn from_env() -> Result<Self> {
         Self::default().env()
     }
 
-    /// What the file says that `TENURE_CONFIG` names, if it does, and over it what the environment says.
+    /// Reads the file that `TENURE_CONFIG` names, if it is set, and overrides it with the environment.
     ///
     /// # Errors
     /// As [`Config::from_file`] and [`Config::from_env`].
@@ -88,7 +88,7 @@ impl Config {
         }
     }
 
-    /// The same with what the environment says over it.
+    /// Overrides this configuration with the environment.
     ///
     /// # Errors
     /// As [`Config::from_env`].
@@ -96,7 +96,7 @@ impl Config {
         Ok(Self { given: self.given.under(env::read(std::env::vars_os())?) })
     }
 
-    /// The same with what an address says over it, as one for [`connect`](crate::connect).
+    /// Overrides this configuration with an address, as for [`connect`](crate::connect).
     ///
     /// ```
     /// # fn main() -> tenure::Result<()> {
@@ -107,30 +107,30 @@ impl Config {
     /// ```
     ///
     /// # Errors
-    /// `Config` when the address is not understood or has an option that nobody knows.
+    /// `Config` when the address cannot be parsed or has an unknown option.
     pub fn url(self, address: &str) -> Result<Self> {
         Ok(Self { given: self.given.under(Address::parse(address)?.given) })
     }
 
-    /// Whether it says anything about the store, be it enough or not.
+    /// Whether any key of the store is set, even if they are not sufficient to connect.
     pub fn has_store(&self) -> bool {
         self.given.has_store()
     }
 
-    /// Looks for all that can be wrong without asking the store: contradictions, values, files for encryption, and
+    /// Checks everything that can be checked without contacting the store: contradictions, values, TLS files, and
     /// features that were not compiled in.
     ///
     /// # Errors
-    /// `Config` with the key, and where it stands.
+    /// `Config` with the key and its origin.
     pub fn check(&self) -> Result<()> {
         self.given.clone().plan(Settings::default())?;
         self.readable()
     }
 
-    /// A client of the store.
+    /// Connects to the store.
     ///
     /// # Errors
-    /// `Config` when something is wrong or missing; `Unsupported` when the store is asked for more than it can;
+    /// `Config` when something is wrong or missing; `Unsupported` when the store cannot do what is asked;
     /// `Unavailable` when it does not answer.
     ///
     /// # Cancel safety
@@ -141,7 +141,7 @@ impl Config {
         plan.connect().await
     }
 
-    /// Whether files that must be there can be read. The store itself is made if there is none.
+    /// Checks that required files can be read. The store itself is created if it does not exist.
     fn readable(&self) -> Result<()> {
         let made = ["path", "socket"];
         let needed = self.given.iter().filter(|s| s.key.form == Form::File && !made.contains(&s.key.name));

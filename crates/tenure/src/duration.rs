@@ -1,8 +1,8 @@
-//! Durations as people write them. The attribute macro, whose crate exports no functions, has this file by a link.
+//! Parses durations. The macro crate has this file as a symlink, since a proc-macro crate cannot export functions.
 
 use std::time::Duration;
 
-/// A duration as people write it: `300ms`, `30s`, `5m`, `2h`, `1d`, or sums such as `1m30s`.
+/// Parses a duration such as `300ms`, `30s`, `5m`, `2h`, `1d`, or a sum such as `1m30s`.
 ///
 /// # Errors
 /// A sentence that says what is wrong.

@@ -1,5 +1,4 @@
-//! What was said about a store, key by key, and where each was said: what addresses, files and variables become before
-//! they become a store.
+//! Raw configuration: keys with values and origins, from addresses, files and variables, before they are validated.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,14 +13,14 @@ use crate::duration::parse_duration;
 use crate::keys::{self, About, Form, KEYS, Key, Type};
 use crate::spelling::hint;
 
-/// Where something was said.
+/// The origin of a setting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
-    /// In an address of this scheme, that a program or a command line gave.
+    /// An address with this scheme, from the program or the command line.
     Address(String),
-    /// In a line of a file, or of a text that has no name.
+    /// A line of a file, or of TOML text without a file.
     Line { file: Option<Arc<str>>, line: usize },
-    /// In a variable of the environment.
+    /// An environment variable.
     Variable(String),
 }
 
@@ -46,12 +45,12 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The variable that a key is read from.
+/// The environment variable of a key.
 pub(crate) fn variable(key: &str) -> String {
     format!("TENURE_{}", key.to_ascii_uppercase())
 }
 
-/// One thing that was said.
+/// One key with its raw value.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Setting {
     pub(crate) key: &'static Key,
@@ -76,7 +75,7 @@ impl Setting {
         self.number("true or false")
     }
 
-    /// The choice that was made. The first is the default.
+    /// Parses one of several choices. The first is the default.
     pub(crate) fn choice<T: Copy>(&self, choices: &[(&'static str, T)]) -> Result<T> {
         let names = || choices.iter().map(|(name, _)| *name);
         let found = choices.iter().find(|(name, _)| *name == self.text);
@@ -91,7 +90,7 @@ impl Setting {
         })
     }
 
-    /// As it may be shown.
+    /// The value with secrets masked.
     pub(crate) fn shown(&self) -> String {
         match self.key.form {
             Form::Secret => MASK.to_owned(),
@@ -103,7 +102,8 @@ impl Setting {
 
 pub(crate) const MASK: &str = "***";
 
-/// Nodes of a quorum may have logins of their own, with commas in them, and options.
+/// Masks logins. Nodes of a quorum may have their own logins, which may contain commas, and options, which are
+/// dropped.
 fn without_logins(nodes: &str) -> String {
     let mut shown: Vec<String> = Vec::new();
     for node in nodes.split(',') {
@@ -112,7 +112,7 @@ fn without_logins(nodes: &str) -> String {
             continue;
         };
         let mut scheme = scheme(login);
-        // What came before may be the beginning of this login.
+        // A comma inside the login split it, so the parts before it may belong to it.
         while scheme.is_empty() && shown.iter().any(|before| before.contains("://") && !before.contains(MASK))
         {
             let before = shown.pop().unwrap_or_default();
@@ -127,11 +127,11 @@ fn scheme(node: &str) -> String {
     node.split_once("://").map(|(scheme, _)| format!("{scheme}://")).unwrap_or_default()
 }
 
-/// Two keys for one thing.
+/// Pairs of keys that replace each other.
 const INSTEAD: [(&str, &str); 2] =
     [("password", "password_file"), ("sentinel_password", "sentinel_password_file")];
 
-/// All that was said.
+/// All keys that are set.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct Given {
     all: BTreeMap<&'static str, Setting>,
@@ -140,7 +140,7 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// Adds what one source says. Saying a thing twice is a contradiction, even if it is the same.
+    /// Adds a key of one source. Setting a key twice is an error, even with the same value.
     pub(crate) fn say(&mut self, key: &'static Key, text: impl Into<String>, from: &Origin) -> Result<()> {
         let setting = Setting { key, text: text.into(), from: from.clone() };
         match self.all.get(key.name) {
@@ -152,7 +152,7 @@ impl Given {
         }
     }
 
-    /// Makes paths that begin nowhere begin at this folder.
+    /// Resolves relative paths against this folder.
     pub(crate) fn relative_to(&mut self, folder: &Path) -> Result<()> {
         for setting in self.all.values_mut().filter(|s| s.key.form == Form::File) {
             let path = folder.join(&setting.text).into_os_string().into_string();
@@ -163,11 +163,11 @@ impl Given {
         Ok(())
     }
 
-    /// Adds what an address in the same source says.
+    /// Adds the keys of an address in the same source.
     pub(crate) fn say_all(&mut self, address: Self) -> Result<()> {
         self.whole |= address.whole;
         address.all.into_values().try_for_each(|s| match self.all.get(s.key.name) {
-            // The key is told, not the address, since it is what can be left out.
+            // The error names the key, not the address, since the key is what can be left out.
             Some(own) => Err(own.wrong(twice(&s, own))),
             None => self.say(s.key, s.text, &s.from),
         })
@@ -178,8 +178,9 @@ impl Given {
         self
     }
 
-    /// Puts what a stronger source says over this. If that names a store by its address, nothing of the store here is
-    /// left: a password goes to nobody else than it was meant for.
+    /// Overrides these keys with those of a source with higher precedence. If that source names a store by its
+    /// address, all store keys here are dropped: a password must never be sent to another store than the one it was
+    /// meant for.
     pub(crate) fn under(mut self, stronger: Self) -> Self {
         if stronger.whole {
             self.all.retain(|_, s| s.key.about == About::Client);
@@ -196,7 +197,7 @@ impl Given {
         self
     }
 
-    /// Puts other things in the place of these.
+    /// Overrides keys with those of `settings`.
     #[cfg(feature = "redis")]
     pub(crate) fn replace(&mut self, settings: Self) {
         self.all.extend(settings.all);
@@ -223,7 +224,7 @@ impl Given {
         Ok(())
     }
 
-    /// The same where less than `least` makes no sense.
+    /// Takes a duration that must be at least `least`.
     #[cfg(any(feature = "redis", feature = "zookeeper"))]
     pub(crate) fn at_least(&mut self, key: &str, least: Duration, into: &mut Duration) -> Result<()> {
         let Some(setting) = self.take(key) else { return Ok(()) };
@@ -234,17 +235,17 @@ impl Given {
         Ok(())
     }
 
-    /// In the order of the table.
+    /// In the order of [`KEYS`].
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Setting> {
         KEYS.iter().filter_map(|key| self.all.get(key.name))
     }
 
-    /// Whether anything is said about the store.
+    /// Whether any key of the store is set.
     pub(crate) fn has_store(&self) -> bool {
         self.iter().any(|s| s.key.about != About::Client)
     }
 
-    /// Which type of store it is, once nothing is left that others have only.
+    /// Takes the type of store, and checks that it has all keys that are set.
     pub(crate) fn kind(&mut self) -> Result<(Type, Setting)> {
         let names = || Type::ALL.iter().map(|t| t.name());
         let expected = || names().collect::<Vec<_>>().join(", ");
@@ -280,7 +281,7 @@ impl Given {
         }
     }
 
-    /// What is about the client.
+    /// Takes the client settings.
     pub(crate) fn settings(&mut self, mut settings: Settings) -> Result<Settings> {
         self.duration("lease", &mut settings.lease)?;
         self.duration("call_timeout", &mut settings.call_timeout)?;

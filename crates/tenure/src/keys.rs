@@ -1,8 +1,8 @@
-//! Every key that a store can be set up with: which types have it, and what its value looks like.
+//! All configuration keys: the types of store that have them, and the form of their values.
 
 use crate::spelling;
 
-/// A kind of store, as `type` names it.
+/// A type of store, as the key `type` names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Type {
     Memory,
@@ -35,7 +35,7 @@ impl Type {
         Self::ALL.iter().copied().find(|t| t.name() == name)
     }
 
-    /// The cargo feature that brings it.
+    /// The cargo feature that it needs.
     pub(crate) fn feature(self) -> Option<&'static str> {
         match self {
             Memory => None,
@@ -46,24 +46,24 @@ impl Type {
     }
 }
 
-/// What a key is about.
+/// What a key configures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum About {
-    /// Where the store is, and who asks. Stands before the `?` of an address.
+    /// Where the store is, and the login. Stands before the `?` of an address.
     Place,
-    /// How that store is spoken to, and how locks stand there.
+    /// How to talk to the store, and how locks are stored there.
     Store,
-    /// The client, whatever its store.
+    /// The client, for every type of store.
     Client,
 }
 
-/// What a value looks like.
+/// The form of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Form {
     Text,
-    /// A text that is not shown.
+    /// Text that is not shown.
     Secret,
-    /// Addresses with commas between them.
+    /// Addresses separated by commas.
     Nodes,
     /// The path of a file.
     File,
@@ -77,7 +77,7 @@ pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) about: About,
     pub(crate) form: Form,
-    /// The types that have it.
+    /// The types of store that have it.
     pub(crate) of: &'static [Type],
 }
 
@@ -87,13 +87,13 @@ const fn key(name: &'static str, about: About, form: Form, of: &'static [Type]) 
 
 const SERVERS: &[Type] = &[Redis, RedisSentinel, RedisCluster, Redlock, ZooKeeper];
 const ANY_REDIS: &[Type] = &[Redis, RedisSentinel, RedisCluster, Redlock];
-/// Nodes of a quorum may be masters behind sentinels.
+/// RedLock too: its nodes may be masters behind sentinels.
 const SENTINELS: &[Type] = &[RedisSentinel, Redlock];
 
-/// An address that stands for the keys that it says.
+/// The key for an address, which sets other keys.
 pub(crate) const URL: &str = "url";
 
-/// All of them, in the order in which they are shown.
+/// All keys, in display order.
 pub(crate) const KEYS: &[Key] = &[
     key("type", About::Place, Form::Text, Type::ALL),
     key("nodes", About::Place, Form::Nodes, SERVERS),
@@ -145,7 +145,7 @@ impl Key {
         KEYS.iter().find(|k| k.name == name)
     }
 
-    /// The types that have it, in words.
+    /// The types of store that have it, as a phrase for errors.
     pub(crate) fn owners(&self) -> String {
         match self.of {
             [only] => format!("only {} has it", only.name()),
@@ -157,7 +157,7 @@ impl Key {
     }
 }
 
-/// What other programs call some of them.
+/// Names that other programs use for some of the keys.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("address", "nodes"),
     ("addresses", "nodes"),
@@ -173,13 +173,13 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("namespace", "chroot"),
 ];
 
-/// What somebody may have meant by a key that is none.
+/// The key that was probably meant by an unknown one.
 pub(crate) fn meant(name: &str, keys: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     let elsewhere = ELSEWHERE.iter().find(|(theirs, _)| *theirs == name).map(|(_, ours)| *ours);
     elsewhere.or_else(|| spelling::nearest(name, keys))
 }
 
-/// The same as a question, or nothing.
+/// A "did you mean" suffix for errors, or an empty string.
 pub(crate) fn hint(name: &str, keys: impl Iterator<Item = &'static str>) -> String {
     meant(name, keys).map(|key| format!("; did you mean {key}?")).unwrap_or_default()
 }

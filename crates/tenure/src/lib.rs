@@ -1,4 +1,4 @@
-//! Distributed locks, read/write locks, semaphores, latches and elections, with the store a matter of configuration.
+//! Distributed locks, read/write locks, semaphores, latches and elections; the store is a configuration setting.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
@@ -20,22 +20,22 @@
 //! | `redlock://host,host,host` | independent servers, most of which must agree; each may be a whole address |
 //! | `zookeeper://[user:password@]host[:port],…[/chroot]` | a ZooKeeper ensemble; `zookeeper+tls://` with TLS |
 //!
-//! On Redis `?layout=plain` shares locks with redsync, node-redlock, redis-py and all who `SET key token NX PX ms`. That
-//! is the layout of `redlock://`, unless `?layout=redisson` is asked for. It also takes `?tries=` (0: as often as it
-//! takes), `?retry_delay=50ms-250ms`, `?node_timeout=`, `?drift=1%+2ms`, `?max_lease=60s` and `?restart_delay=61s` (or
-//! `off`).
+//! On Redis `?layout=plain` shares locks with redsync, node-redlock, redis-py and every client that uses `SET key
+//! token NX PX ms`. It is the default layout of `redlock://`; `?layout=redisson` changes that. `redlock://` also takes
+//! `?tries=` (0: no limit), `?retry_delay=50ms-250ms`, `?node_timeout=`, `?drift=1%+2ms`, `?max_lease=60s` and
+//! `?restart_delay=61s` (or `off`).
 //! `?password_file=PATH` is read again at each connect.
 //!
 //! `zookeeper://` takes `?session=30s`, `?timeout=3s`, `?tick=2s`, `?prefix=` and `?acl=open`.
 //!
-//! Each takes `?lease=30s`, `?poll=2s`, `?call_timeout=5s`, `?outage=30s` and `?close_timeout=5s`; a store with replicas
-//! also `?durability=replicas:2`. Off unless asked for: `?warn_held=30s` logs what is held for longer, and
-//! `?deadlocks=report` tells an owner that would wait in a circle.
+//! Every address takes `?lease=30s`, `?poll=2s`, `?call_timeout=5s`, `?outage=30s` and `?close_timeout=5s`; a store
+//! with replicas also takes `?durability=replicas:2`. Off by default: `?warn_held=30s` logs holds that last longer,
+//! and `?deadlocks=report` returns an error to an owner that would wait in a cycle.
 //!
-//! What is told through `tracing`, and with the cargo feature `metrics` through the crate of that name, is promised in
-//! `docs/observability.md`.
+//! The spans, events and metrics are listed in `docs/observability.md`. They are emitted through `tracing`, and with
+//! the cargo feature `metrics` through the crate of that name.
 //!
-//! For code without a runtime there is the same in [`blocking`]. A function that holds a lock while it runs can say so:
+//! [`blocking`] is the API for code without a runtime. A function can hold a lock while it runs:
 //!
 //! ```
 //! # #[cfg(feature = "macros")]
@@ -46,7 +46,7 @@
 //! }
 //! ```
 //!
-//! For tests of what is built on this there is [`testing`].
+//! [`testing`] helps to test code that is built on this crate.
 
 mod address;
 #[cfg(feature = "macros")]
@@ -80,8 +80,7 @@ pub use tenure_core::{
 #[doc = include_str!("attribute/attribute.md")]
 pub use tenure_macros::distributed_lock;
 
-/// For those who write a store: the trait, the values that go through it, and the ledger, which is the rules of all kinds
-/// over plain data.
+/// For implementing a store: the backend trait, its values, and the ledger (the rules of all kinds over plain data).
 pub mod backend {
     pub use tenure_core::backend::*;
     pub use tenure_core::ledger;

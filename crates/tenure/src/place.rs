@@ -1,4 +1,4 @@
-//! From what was said to a store: each type reads the keys that it has.
+//! Turns raw configuration into a store: each type of store reads its own keys.
 
 #[cfg(any(feature = "redis", feature = "zookeeper"))]
 mod parts;
@@ -16,14 +16,14 @@ use tenure_core::{Backend, Client, Memory, Result, Settings};
 use crate::given::{Given, Setting};
 use crate::keys::Type;
 
-/// A store that is not opened yet.
+/// A store that is not open yet.
 enum Place {
     Memory,
     #[cfg(feature = "sqlite")]
     Sqlite(std::path::PathBuf, tenure_sqlite::Options),
     #[cfg(feature = "redis")]
     Redis(Box<tenure_redis::Options>),
-    /// Several addresses, of which one has to be asked what they are.
+    /// Several addresses; one of the servers has to be asked whether they are a cluster.
     #[cfg(feature = "redis")]
     PerhapsCluster(Box<tenure_redis::Options>, Setting),
     #[cfg(feature = "redis")]
@@ -32,14 +32,14 @@ enum Place {
     ZooKeeper(Box<tenure_zookeeper::Options>),
 }
 
-/// A client that is not connected yet: all that can be known without asking the store is known to be right.
+/// A client that is not connected yet. Everything that can be checked without the store is checked.
 pub(crate) struct Plan {
     place: Place,
     settings: Settings,
 }
 
 impl Given {
-    /// Makes sense of all that was said, beginning from these settings.
+    /// Validates all keys; `settings` are the defaults of the client.
     pub(crate) fn plan(mut self, settings: Settings) -> Result<Plan> {
         let (kind, setting) = self.kind()?;
         let settings = self.settings(settings)?;

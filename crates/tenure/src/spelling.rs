@@ -1,11 +1,11 @@
-//! What somebody meant who wrote something else.
+//! Suggestions for misspelled words.
 
-/// The one that differs least, if that is little.
+/// The closest word, if its edit distance is at most 2.
 pub(crate) fn nearest<'a>(word: &str, from: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     from.into_iter().map(|w| (distance(word, w), w)).filter(|(d, _)| *d <= 2).min().map(|(_, w)| w)
 }
 
-/// The same as a question, or nothing.
+/// A "did you mean" suffix for errors, or an empty string.
 pub(crate) fn hint<'a>(word: &str, from: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, from).map(|w| format!("; did you mean {w}?")).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! A Redis cluster: three masters, and a replica of each. Formed by plain commands.
+//! A Redis cluster of three masters with a replica each, formed by plain commands.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use crate::{Error, PATIENCE, Redis, RedisOptions, Result, SLOTS, SlotMove, event
 
 const MASTERS: usize = 3;
 
-/// After how many milliseconds of silence a node counts as gone.
+/// After how many milliseconds without an answer a node counts as failed.
 const NODE_TIMEOUT: u64 = 1500;
 
-/// Six nodes. The first three begin as masters; the replica of node *n* is node *n* + 3.
+/// Six nodes. The first three start as masters; the replica of node *n* is node *n* + 3.
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<Redis>,
@@ -21,24 +21,24 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts all nodes, and waits until the cluster is whole.
+    /// Starts all nodes, and waits until the cluster is complete.
     ///
     /// # Errors
-    /// When that does not happen.
+    /// When it is not complete in time.
     pub fn start() -> Result<Self> {
         Self::start_with(RedisOptions::default())
     }
 
-    /// The same with these options, for all nodes.
+    /// Starts all nodes with these options, and waits until the cluster is complete.
     ///
     /// # Errors
-    /// When that does not happen.
+    /// When it is not complete in time.
     pub fn start_with(mut options: RedisOptions) -> Result<Self> {
         let lines = [
             format!("cluster-node-timeout {NODE_TIMEOUT}"),
-            // However long a replica was away, it is better than nothing.
+            // A replica is promoted however long it was disconnected.
             "cluster-replica-validity-factor 0".into(),
-            // Replicas stay with their masters, so that tests know who is whose.
+            // Replicas stay with their masters, so that tests know which belong together.
             "cluster-allow-replica-migration no".into(),
         ];
         options.lines.splice(0..0, lines);
@@ -55,7 +55,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// For tests that stop no node: none is taken for gone, and no replica promoted, because the machine is busy.
+    /// Raises the node timeout for tests that stop no node, so that a busy machine does not cause a failover.
     ///
     /// # Errors
     /// When a node does not answer.
@@ -69,8 +69,8 @@ impl Cluster {
     fn form(&self) -> Result<()> {
         for (n, node) in self.nodes.iter().enumerate() {
             let mut client = node.client()?;
-            // Epochs that differ from the beginning: otherwise nodes have to sort that out first. For all of them before
-            // the first two meet: a node that has been met takes no epoch any more.
+            // Distinct epochs from the start, so that nodes need not resolve conflicts first. Set on all nodes before
+            // the first MEET, since a node that knows others refuses the command.
             client.cmd(&["CLUSTER", "SET-CONFIG-EPOCH", &(n + 1).to_string()])?;
             if n < MASTERS {
                 let (first, last) = share(n).into_inner();
@@ -79,7 +79,7 @@ impl Cluster {
         }
         for (n, node) in self.nodes.iter().enumerate() {
             let mut client = node.client()?;
-            // Everybody meets everybody: gossip would take its time.
+            // Every node meets every other: waiting for gossip would take longer.
             for other in &self.nodes[n + 1..] {
                 let [port, bus] = [0, 1].map(|i| other.place().ports[i].to_string());
                 client.cmd(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus])?;
@@ -99,7 +99,7 @@ impl Cluster {
         &self.nodes
     }
 
-    /// What this node is called in the cluster.
+    /// The node's id in the cluster.
     pub fn id(&self, node: usize) -> &str {
         &self.ids[node]
     }
@@ -117,8 +117,7 @@ impl Cluster {
         Ok(&self.nodes[self.owner_of(slot_of(key))?])
     }
 
-    /// The number of the node that serves a slot: the one that says so of itself, and the newest of them, if an old
-    /// one has not heard yet.
+    /// Returns the index of the node that serves a slot. If several claim it, the one with the newest epoch wins.
     ///
     /// # Errors
     /// When there is none.
@@ -131,7 +130,7 @@ impl Cluster {
         owner.ok_or_else(|| Error::failed(format!("no node serves slot {slot}")))
     }
 
-    /// The owner of a slot, if all nodes that answer see the same.
+    /// The owner of a slot, if all nodes that answer agree.
     pub(crate) fn agreed_owner_of(&self, slot: u16) -> Option<usize> {
         let mut owners = self.views().map(|(_, view)| {
             let owner = view.into_iter().find(|line| line.has(slot))?;
@@ -141,7 +140,7 @@ impl Cluster {
         owners.all(|owner| owner == Some(first)).then_some(first)
     }
 
-    /// Begins to move a slot to a node.
+    /// Starts the migration of a slot to a node.
     ///
     /// # Errors
     /// When it is there already, or a node does not answer.
@@ -149,7 +148,7 @@ impl Cluster {
         SlotMove::begin(self, slot, to)
     }
 
-    /// Moves a slot with all its keys to a node.
+    /// Migrates a slot with all its keys to a node.
     ///
     /// # Errors
     /// When it is there already, or a node does not answer.
@@ -159,7 +158,7 @@ impl Cluster {
         moving.finish()
     }
 
-    /// Kills the node that serves a key, and says which one it was.
+    /// Kills the node that serves a key, and returns its index.
     ///
     /// # Errors
     /// When there is none.
@@ -169,7 +168,7 @@ impl Cluster {
         Ok(node)
     }
 
-    /// Has this replica take the place of its master, which is well and agrees. Does not wait for it.
+    /// Starts a coordinated failover to this replica, while its master is up. Does not wait for it.
     ///
     /// # Errors
     /// When it is no replica, or does not answer.
@@ -177,7 +176,7 @@ impl Cluster {
         self.nodes[replica].cmd(&["CLUSTER", "FAILOVER"]).map(drop)
     }
 
-    /// Waits until all nodes that run see another node than `old` behind a key, and the cluster serves again.
+    /// Waits until all running nodes see another owner than `old` for a key, and the cluster serves again.
     ///
     /// # Errors
     /// When that does not happen.
@@ -190,7 +189,7 @@ impl Cluster {
         })
     }
 
-    /// Waits until all nodes are up, know each other, and every replica has what its master has.
+    /// Waits until all nodes are up, know each other, and every replica is in sync with its master.
     ///
     /// # Errors
     /// When that does not happen.
@@ -222,14 +221,14 @@ impl Cluster {
         self.login
     }
 
-    /// What each node that answers sees.
+    /// What each node that answers reports about the cluster.
     fn views(&self) -> impl Iterator<Item = (usize, Vec<Line>)> + '_ {
         let answering = self.nodes.iter().enumerate().filter(|(_, node)| node.answers());
         answering.filter_map(|(n, node)| Some((n, view_of(node)?)))
     }
 }
 
-/// The slots that a master begins with.
+/// The slots that a master starts with.
 fn share(master: usize) -> RangeInclusive<u16> {
     let begin = |n: usize| u16::try_from(n * usize::from(SLOTS) / MASTERS).unwrap_or(SLOTS);
     begin(master)..=begin(master + 1) - 1
@@ -245,20 +244,20 @@ fn view_of(node: &Redis) -> Option<Vec<Line>> {
     nodes.lines().map(Line::parse).collect()
 }
 
-/// What a node knows of a node: a line of CLUSTER NODES.
+/// A line of CLUSTER NODES: what one node reports about another.
 #[derive(Debug, PartialEq)]
 struct Line {
     id: String,
     is_myself: bool,
     is_replica: bool,
-    /// Connected, and neither new nor suspect.
+    /// Connected, and neither in handshake nor suspected.
     is_well: bool,
     epoch: u64,
     slots: Vec<RangeInclusive<u16>>,
 }
 
 impl Line {
-    /// Of `ID ADDRESS FLAGS MASTER PING PONG EPOCH LINK SLOTS…`.
+    /// Parses `ID ADDRESS FLAGS MASTER PING PONG EPOCH LINK SLOTS…`.
     fn parse(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [id, _address, flags, _master, _ping, _pong, epoch, link, slots @ ..] = &words[..] else {

@@ -1,17 +1,17 @@
-//! What goes wrong with servers.
+//! Errors of this crate.
 
 use std::{fmt, io};
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why something did not work.
+/// What went wrong.
 pub enum Error {
     /// The server answered with an error.
     Reply(String),
     /// The connection failed.
     Io(io::Error),
-    /// Anything else, in words.
+    /// Anything else, as text.
     Failed(String),
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// As people read it: tests unwrap, and logs of servers have many lines.
+/// Prints the message: tests unwrap, and server logs have many lines.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -1,4 +1,4 @@
-//! Temporary folders of servers: in memory where there is room, and gone with this process, however it ends.
+//! Temporary folders of servers: in memory if there is room, and removed when this process ends, however it ends.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -8,29 +8,29 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::{Error, Result};
 
-/// A file system in memory, on most machines.
+/// A tmpfs on most machines.
 const MEMORY: &str = "/dev/shm";
 
-/// So much must be free there. Servers of tests have little, but many run at once.
+/// Free space required there: each server needs little, but many run at once.
 const ENOUGH: u64 = 1 << 30;
 
-/// What the kernel calls a tmpfs.
+/// File system type of tmpfs, as in `statfs`.
 const TMPFS: u64 = 0x0102_1994;
 
-/// Reads folders, and removes them when there is nobody left to name any: when the other end of its input is gone. A
-/// server that dies at the same time may still write for a moment.
+/// Reads folder paths, and removes the folders when its standard input closes, which means that this process ended.
+/// Retries, because a server that is being killed may still write.
 const SWEEP: &str = r#"trap "" INT TERM HUP
 while read -r folder; do set -- "$@" "$folder"; done
 for n in 1 2 3 4 5 6 7 8 9; do rm -rf -- "$@" 2>/dev/null && exit; sleep 0.2; done"#;
 
-/// A new folder.
+/// Creates a new folder.
 pub(crate) fn fresh() -> Result<tempfile::TempDir> {
     let folder = fresh_in(Path::new(MEMORY), ENOUGH)?;
     sweep_after(folder.path())?;
     Ok(folder)
 }
 
-/// In `memory`, if that is what it is called, and has this much room. Otherwise where temporary files are.
+/// Creates it in `memory` if that is a tmpfs with enough room, else in the default temporary directory.
 fn fresh_in(memory: &Path, enough: u64) -> Result<tempfile::TempDir> {
     let mut folder = tempfile::Builder::new();
     folder.prefix("testbed-");
@@ -49,14 +49,14 @@ fn has_room(memory: &Path, enough: u64) -> bool {
     })
 }
 
-/// Has it removed when this process is gone and has not done it: killed, say, or with a server in a static.
+/// Registers the folder for removal after this process, in case it is killed or keeps the server in a static.
 fn sweep_after(folder: &Path) -> Result<()> {
     static SWEEPER: OnceLock<Mutex<Option<ChildStdin>>> = OnceLock::new();
     let sweeper = SWEEPER.get_or_init(Mutex::default);
     let mut sweeper = sweeper.lock().unwrap_or_else(PoisonError::into_inner);
     if sweeper.is_none() {
         let mut sweep = Command::new("sh");
-        // In a group of its own: what ends the tests does not end it.
+        // In a process group of its own, so that what ends the tests does not end it.
         sweep.args(["-c", SWEEP, "sh"]).current_dir("/").process_group(0);
         sweep.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let started = sweep.spawn().map_err(|e| Error::failed(format!("sh does not start: {e}")))?;

@@ -1,8 +1,8 @@
-//! Real servers for tests, faults and benchmarks: started on free ports of 127.0.0.1 in temporary folders, and gone
-//! with the test, however it ends.
+//! Real servers for tests, fault injection and benchmarks: started on free ports of 127.0.0.1 in temporary folders, and
+//! removed with the test, however it ends.
 //!
-//! All calls block, and are short enough to be made from asynchronous tests. What has to wait waits for an event,
-//! with a deadline.
+//! All calls block, but are short enough to be made from asynchronous tests. Calls that wait, wait for an event, with a
+//! deadline.
 
 mod cluster;
 mod error;

@@ -1,5 +1,5 @@
-//! Listening to a Redis server: what it is told (MONITOR) and what it tells (PSUBSCRIBE). Both can be drained: asked
-//! for all that happened before the question, without waiting for some time to pass.
+//! Observes a Redis server: the commands it executes (MONITOR) and the messages it publishes (PSUBSCRIBE). Both can be
+//! drained: return all that happened before the call, without sleeping.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -13,9 +13,9 @@ pub struct Seen {
     pub at: f64,
     /// The number of the database.
     pub database: u32,
-    /// Who: the address of the client, or `lua` for a command of a script.
+    /// The address of the client, or `lua` for a command of a script.
     pub from: String,
-    /// The command and its arguments; what is no text is replaced.
+    /// The command and its arguments; invalid UTF-8 is replaced.
     pub words: Vec<String>,
 }
 
@@ -25,12 +25,12 @@ impl Seen {
         self.words.first().map(|w| w.to_ascii_uppercase()).unwrap_or_default()
     }
 
-    /// Whether a script did it.
+    /// Whether a script executed it.
     pub fn is_in_script(&self) -> bool {
         self.from == "lua"
     }
 
-    /// Of a line `1700000000.123456 [0 127.0.0.1:4711] "SET" "a" "b"`.
+    /// Parses a line `1700000000.123456 [0 127.0.0.1:4711] "SET" "a" "b"`.
     fn parse(line: &str) -> Option<Self> {
         let (at, rest) = line.split_once(" [")?;
         let (who, words) = rest.split_once("] ")?;
@@ -44,7 +44,7 @@ impl Seen {
     }
 }
 
-/// Takes apart `"SET" "a\x00\"b"`.
+/// Splits `"SET" "a\x00\"b"` into words and unescapes them.
 fn words_of(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut bytes = text.bytes();
@@ -78,7 +78,7 @@ fn words_of(text: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// All commands that a server executes, in its order.
+/// All commands that a server executes, in order.
 #[derive(Debug)]
 pub struct Monitor {
     listener: Resp,
@@ -87,19 +87,19 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Over two connections to the same server: one to listen, one to mark where a drain ends.
+    /// Uses two connections to one server: one to listen, one to mark where a drain ends.
     pub(crate) fn over(mut listener: Resp, asker: Resp) -> Result<Self> {
         listener.cmd(&["MONITOR"])?;
         Ok(Self { listener, asker, marks: 0 })
     }
 
-    /// All that was executed since the last call, or the beginning, and before this one.
+    /// Returns all commands executed since the last call, or since the start.
     ///
     /// # Errors
     /// When a connection is gone.
     pub fn drain(&mut self) -> Result<Vec<Seen>> {
         self.marks += 1;
-        // Unlike any command under test, and unlike the marks of other monitors.
+        // A text that no command under test contains, nor the marks of other monitors.
         let mark = format!("testbed-mark-{}-{:016x}", self.marks, fastrand::u64(..));
         self.asker.cmd(&["ECHO", &mark])?;
         let mut seen = Vec::new();
@@ -115,19 +115,19 @@ impl Monitor {
     }
 }
 
-/// A message of a channel.
+/// A pub/sub message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The pattern that it was received for.
+    /// The pattern that it matched.
     pub pattern: String,
     /// The channel.
     pub channel: String,
-    /// What it says.
+    /// The content.
     pub payload: Vec<u8>,
 }
 
 impl Message {
-    /// What it says, as text.
+    /// The content as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.payload).into_owned()
     }
@@ -142,7 +142,7 @@ impl Message {
     }
 }
 
-/// The messages of the channels that match some patterns.
+/// Messages of the channels that match the patterns.
 #[derive(Debug)]
 pub struct Subscription {
     client: Resp,
@@ -150,7 +150,7 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// In force when this returns.
+    /// Subscribes; the subscription is active when this returns.
     pub(crate) fn over(mut client: Resp, patterns: &[&str]) -> Result<Self> {
         let words: Vec<&str> = std::iter::once("PSUBSCRIBE").chain(patterns.iter().copied()).collect();
         client.send(&words)?;
@@ -166,7 +166,7 @@ impl Subscription {
         Ok(subscription)
     }
 
-    /// The next message, if one comes within this time.
+    /// Returns the next message, or `None` if none arrives in time.
     ///
     /// # Errors
     /// When the connection is gone.
@@ -186,12 +186,12 @@ impl Subscription {
         }
     }
 
-    /// All messages since the last call that were published before this one.
+    /// Returns all messages published since the last call.
     ///
     /// # Errors
     /// When the connection is gone.
     pub fn drain(&mut self) -> Result<Vec<Message>> {
-        // The answer stands in line behind the messages.
+        // The reply is queued behind the messages.
         self.client.send(&["PING"])?;
         loop {
             let value = self.client.receive()?;

@@ -1,5 +1,5 @@
-//! Free ports. Never from the range that the kernel takes for outgoing connections: a server that is down for a
-//! moment would find its port taken when it comes back.
+//! Free ports, outside the kernel's ephemeral range: an outgoing connection could take the port of a server that is
+//! down for a moment.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,19 +7,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::{Error, Result};
 
 const LOWEST: u16 = 10_000;
-/// Where outgoing connections begin, if the kernel does not say.
+/// Start of the ephemeral range, if the kernel does not tell.
 const OUTGOING: u16 = 32_768;
 
-/// A port of 127.0.0.1 that was free a moment ago, and that this process has not been given before.
+/// Returns a port of 127.0.0.1 that was free a moment ago, and that this process has not been given before.
 ///
 /// # Errors
-/// When there is none.
+/// When no port is free.
 pub fn free_port() -> Result<u16> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let highest = outgoing().unwrap_or(OUTGOING);
     let range = if highest > LOWEST + 1000 { LOWEST..highest } else { LOWEST..u16::MAX };
     let count = u32::from(range.end - range.start);
-    // Each process begins somewhere else, and goes on from there.
+    // Each process starts at a random port, and counts up from there.
     let _ = NEXT.compare_exchange(0, fastrand::u32(1..count), Ordering::Relaxed, Ordering::Relaxed);
     for _ in 0..count {
         let offset = NEXT.fetch_add(1, Ordering::Relaxed) % count;

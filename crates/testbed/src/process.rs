@@ -1,8 +1,8 @@
-//! A child process that ends with its parent, even when that one is killed.
+//! A child process that ends with its parent, even if the parent is killed.
 //!
-//! The kernel can kill a child when its parent dies, but "parent" is the *thread* that started it. So one thread that
-//! never ends starts them all. The request to the kernel is made by `setpriv`, which then becomes the server, with the
-//! same process id.
+//! The kernel can kill a child when its parent dies (`PR_SET_PDEATHSIG`), but "parent" means the *thread* that started
+//! it. So one thread that never ends starts all children. `setpriv` sets the death signal, and then becomes the server,
+//! with the same process id.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Error, Result};
 
-/// A parent that died before `setpriv` could make its request is seen here: then somebody else is the parent.
+/// Exits if the parent died before `setpriv` set the death signal: then the parent is another process.
 const SCRIPT: &str = r#"[ "$PPID" = "$1" ] || exit 1; shift; exec "$@""#;
 
 type Started = std::io::Result<Child>;
@@ -39,8 +39,8 @@ fn spawn(command: Command) -> Started {
     answered.recv().map_err(|_| gone())?
 }
 
-/// A process that was started here, and is killed when dropped. Its id is its own until it has been waited for, so
-/// that no signal can reach another.
+/// A child process that is killed on drop. Its id is not reused until it has been waited for, so signals cannot reach
+/// another process.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -61,19 +61,19 @@ impl Process {
         self.child.id()
     }
 
-    /// Sends a signal; to a process that has ended, nothing.
+    /// Sends a signal; a process that has ended ignores it.
     pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| Error::failed("no process id"))?;
         kill_process(pid, signal).map_err(|e| Error::Io(e.into()))
     }
 
-    /// How it ended, if it has.
+    /// Returns its exit status, if it has ended.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
 
-    /// Waits for its end.
+    /// Waits for its end, up to `within`.
     pub(crate) fn wait(&mut self, within: Duration) -> Result<ExitStatus> {
         let end = Instant::now() + within;
         loop {
@@ -87,7 +87,7 @@ impl Process {
         }
     }
 
-    /// Kills it and waits.
+    /// Kills it and waits for its end.
     pub(crate) fn kill(&mut self) -> Result<ExitStatus> {
         self.child.kill()?;
         Ok(self.child.wait()?)
@@ -100,7 +100,7 @@ impl Drop for Process {
     }
 }
 
-/// How a process ended, in words.
+/// Formats an exit status.
 pub(crate) fn shown(status: ExitStatus) -> String {
     match status.signal() {
         Some(signal) => format!("signal {signal}"),

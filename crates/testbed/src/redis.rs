@@ -1,4 +1,4 @@
-//! One Redis server.
+//! A single Redis server.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,38 +8,38 @@ use std::time::Duration;
 
 use crate::{Certificates, Monitor, Place, Recipe, Resp, Result, Server, Subscription};
 
-/// The user that the testbed is to servers that want one.
+/// The admin user that the testbed itself uses, on servers that require authentication.
 const ADMIN: &str = "testbed";
 
-/// What a Redis server is to be like. By default: empty, in memory only, open to everybody on 127.0.0.1.
+/// Options of a Redis server. By default: empty, in memory only, no authentication, on 127.0.0.1.
 #[derive(Clone, Debug, Default)]
 pub struct RedisOptions {
     /// The password of the default user.
     pub password: Option<String>,
     /// More users, as ACL rules with the name in front: `alice on >secret ~* &* +@all`.
     pub users: Vec<String>,
-    /// Only over TLS, with these files; a unix socket stays open for the testbed.
+    /// Accept TLS only, with these files; a unix socket stays open for the testbed.
     pub tls: Option<Certificates>,
     /// The port of its master.
     pub replica_of: Option<u16>,
-    /// How much it may hold, for instance `10mb`.
+    /// Memory limit, for instance `10mb`.
     pub max_memory: Option<String>,
-    /// Whether each write goes to a file, at once.
+    /// Whether each write is synced to the append-only file at once.
     pub append_only: bool,
-    /// Snapshots, as in `save`: for instance `1 1`. None by default.
+    /// Snapshot schedule as in `save`, for instance `1 1`. None by default.
     pub save: Option<String>,
-    /// Any other lines of the configuration. They come last, and win.
+    /// Further lines of the configuration. They come last, and override.
     pub lines: Vec<String>,
 }
 
 impl RedisOptions {
-    /// The user and password of the testbed, if any are wanted.
+    /// User and password of the testbed, if the server requires any.
     pub(crate) fn login(&self) -> Option<&'static str> {
         (self.password.is_some() || !self.users.is_empty()).then_some(ADMIN)
     }
 }
 
-/// A Redis server; what can be done to its process is in [`Server`].
+/// A Redis server; process control is in [`Server`].
 #[derive(Debug)]
 pub struct Redis {
     server: Server,
@@ -55,7 +55,7 @@ impl Deref for Redis {
 }
 
 impl Redis {
-    /// Starts one, and waits until it answers.
+    /// Starts a server, and waits until it answers.
     ///
     /// # Errors
     /// When it does not, with its log.
@@ -64,13 +64,13 @@ impl Redis {
         Ok(Self { server, options })
     }
 
-    /// A node of a cluster that does not exist yet.
+    /// Starts a node for a cluster that is not formed yet.
     pub(crate) fn start_in_cluster(options: RedisOptions) -> Result<Self> {
         let server = Server::start(Node { options: options.clone(), kind: Kind::InCluster })?;
         Ok(Self { server, options })
     }
 
-    /// A sentinel. Its options are its lines.
+    /// Starts a sentinel, configured by `lines` alone.
     pub(crate) fn start_sentinel(options: RedisOptions) -> Result<Self> {
         let server = Server::start(Node { options: options.clone(), kind: Kind::Sentinel })?;
         Ok(Self { server, options })
@@ -87,7 +87,7 @@ impl Redis {
         socket(self.place())
     }
 
-    /// A connection, with all rights.
+    /// Opens a connection with all permissions.
     ///
     /// # Errors
     /// When it does not answer.
@@ -102,7 +102,7 @@ impl Redis {
         Ok(client)
     }
 
-    /// A command over a connection of its own.
+    /// Runs a command over a new connection.
     ///
     /// # Errors
     /// As [`Resp::cmd`].
@@ -110,7 +110,7 @@ impl Redis {
         self.client()?.cmd(words)
     }
 
-    /// All commands that it executes from now on.
+    /// Records all commands that it executes from now on.
     ///
     /// # Errors
     /// When it does not answer.
@@ -118,7 +118,7 @@ impl Redis {
         Monitor::over(self.client()?, self.client()?)
     }
 
-    /// All messages from now on to channels that match one of these patterns.
+    /// Subscribes to the channels that match one of these patterns.
     ///
     /// # Errors
     /// When it does not answer.
@@ -126,7 +126,7 @@ impl Redis {
         Subscription::over(self.client()?, patterns)
     }
 
-    /// A section of INFO, such as `replication`.
+    /// Returns a section of INFO, such as `replication`.
     ///
     /// # Errors
     /// When it does not answer.
@@ -134,7 +134,7 @@ impl Redis {
         self.client()?.info(section)
     }
 
-    /// What identifies this run of it: another one after each restart.
+    /// Returns the id of this run; it changes with each restart.
     ///
     /// # Errors
     /// When it does not answer.
@@ -164,7 +164,7 @@ impl Recipe for Node {
         if self.kind == Kind::Sentinel { "redis-sentinel" } else { "redis-server" }
     }
 
-    /// In a cluster, one for the other nodes, too: by itself a node would take its port + 10000.
+    /// In a cluster also one for the bus, which would default to port + 10000.
     fn ports(&self) -> usize {
         if self.kind == Kind::InCluster { 2 } else { 1 }
     }
@@ -183,7 +183,7 @@ impl Recipe for Node {
         vec![self.name().into(), config(place).into()]
     }
 
-    /// Asked over the socket in its own folder, where no other server can answer. It listens there last.
+    /// Asks over the socket in its own folder, where no other server can answer. It is the last one it listens on.
     fn serves(&self, place: &Place) -> bool {
         let Ok(mut client) = Resp::connect_unix(&socket(place)) else { return false };
         if client.set_timeout(Duration::from_secs(1)).is_err() {
@@ -191,7 +191,7 @@ impl Recipe for Node {
         }
         match client.cmd(&["PING"]) {
             Ok(_) => true,
-            // It answers, if only with a question. While it loads its files it does not serve.
+            // NOAUTH is an answer too. While it loads its files it does not serve.
             Err(e) => e.reply().is_some_and(|text| text.starts_with("NOAUTH")),
         }
     }
@@ -225,7 +225,7 @@ impl Node {
         let options = &self.options;
         let mut lines = vec![
             format!("save {}", options.save.as_deref().unwrap_or(r#""""#)),
-            // A replica that joins need not wait for others to join with it.
+            // A joining replica need not wait for others to join with it.
             "repl-diskless-sync-delay 0".into(),
         ];
         if options.append_only {

@@ -1,4 +1,4 @@
-//! A master and its replicas, without anybody who would promote one.
+//! A master and its replicas, without failover.
 
 use crate::{PATIENCE, Redis, RedisOptions, Result, eventually};
 
@@ -9,18 +9,18 @@ pub struct Replicated {
 }
 
 impl Replicated {
-    /// Starts a master and `replicas`, and waits until these are up to date.
+    /// Starts a master and `replicas`, and waits until these are in sync.
     ///
     /// # Errors
-    /// When that does not happen.
+    /// When they are not in sync in time.
     pub fn start(replicas: usize) -> Result<Self> {
         Self::start_with(replicas, RedisOptions::default())
     }
 
-    /// The same with these options, for all of them.
+    /// Starts a master and `replicas` with these options, and waits until they are in sync.
     ///
     /// # Errors
-    /// When that does not happen.
+    /// When they are not in sync in time.
     pub fn start_with(replicas: usize, options: RedisOptions) -> Result<Self> {
         let master = Redis::start(options.clone())?;
         let port = master.port();
@@ -30,7 +30,7 @@ impl Replicated {
         }
         let all = Self { nodes };
         for replica in all.replicas() {
-            // By a command: one with a line in its configuration waits for a second before it connects.
+            // By a command: with a line in its configuration a replica waits a second before it connects.
             replica.cmd(&["REPLICAOF", "127.0.0.1", &port.to_string()])?;
         }
         eventually("all replicas are linked", PATIENCE, || {
@@ -42,12 +42,12 @@ impl Replicated {
         Ok(all)
     }
 
-    /// The one that was started as the master.
+    /// The node that was started as the master.
     pub fn master(&self) -> &Redis {
         &self.nodes[0]
     }
 
-    /// Those that were started as replicas.
+    /// The nodes that were started as replicas.
     pub fn replicas(&self) -> &[Redis] {
         &self.nodes[1..]
     }
@@ -57,7 +57,7 @@ impl Replicated {
         &self.nodes
     }
 
-    /// Makes a master of this replica. Nobody else is told: the old master and the other replicas stay what they are.
+    /// Promotes this replica to a master. The old master and the other replicas are not reconfigured.
     ///
     /// # Errors
     /// When it does not answer.
@@ -67,7 +67,7 @@ impl Replicated {
         Ok(node)
     }
 
-    /// Waits until this replica has all that the master has by now.
+    /// Waits until this replica has all that the master has now.
     ///
     /// # Errors
     /// When one of them does not answer.
@@ -82,7 +82,7 @@ impl Replicated {
     }
 }
 
-/// Whether a replica has what its master has.
+/// Whether a replica is connected to its master and in sync.
 pub(crate) fn is_linked(replica: &Redis) -> bool {
     replica.info("replication").is_ok_and(|info| info.get("master_link_status").is_some_and(|s| s == "up"))
 }

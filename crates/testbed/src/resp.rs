@@ -1,4 +1,4 @@
-//! A small client for Redis, of the testbed's own: what it is asked for, and nothing behind the caller's back.
+//! A minimal Redis client of the testbed's own: no pooling, no retries, no background work.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -23,7 +23,7 @@ enum Stream {
 }
 
 impl Resp {
-    /// To a port of 127.0.0.1.
+    /// Connects to a port of 127.0.0.1.
     ///
     /// # Errors
     /// When nobody listens there.
@@ -33,7 +33,7 @@ impl Resp {
         Self::over(Stream::Tcp(stream))
     }
 
-    /// To a unix socket.
+    /// Connects to a unix socket.
     ///
     /// # Errors
     /// When nobody listens there.
@@ -47,7 +47,7 @@ impl Resp {
         Ok(client)
     }
 
-    /// How long an answer may take; [`PATIENCE`] unless set.
+    /// Sets the read timeout; [`PATIENCE`] by default.
     ///
     /// # Errors
     /// When it is zero.
@@ -59,11 +59,11 @@ impl Resp {
         Ok(())
     }
 
-    /// Sends a command and reads the answer.
+    /// Sends a command and reads the reply.
     ///
     /// # Errors
-    /// `Reply` when the answer is an error; `Io` when there is none. After the latter the connection is of no more
-    /// use: the answer may still come.
+    /// `Reply` when the reply is an error; `Io` when there is none. After the latter the connection cannot be used any
+    /// more: the reply may still come.
     pub fn cmd<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Result<Value> {
         self.send(words)?;
         self.receive()
@@ -83,7 +83,7 @@ impl Resp {
         Ok(self.stream.get_mut().write_all(&bytes)?)
     }
 
-    /// Reads one answer.
+    /// Reads one reply.
     ///
     /// # Errors
     /// As [`Resp::cmd`].
@@ -94,12 +94,12 @@ impl Resp {
         }
     }
 
-    /// Reads one answer, if one begins within this time.
+    /// Reads one reply, if one starts to arrive in time.
     ///
     /// # Errors
     /// As [`Resp::cmd`].
     pub fn receive_within(&mut self, within: Duration) -> Result<Option<Value>> {
-        // Nothing is taken out of the stream before it is sure that something comes.
+        // `fill_buf` consumes nothing, so a timeout leaves the stream intact.
         let begun = begins(within, |left| {
             self.set_timeout(left).map_err(io::Error::other)?;
             self.stream.fill_buf().map(drop)
@@ -112,7 +112,7 @@ impl Resp {
         }
     }
 
-    /// A section of INFO, such as `replication`.
+    /// Returns a section of INFO, such as `replication`.
     ///
     /// # Errors
     /// As [`Resp::cmd`].
@@ -121,7 +121,7 @@ impl Resp {
     }
 }
 
-/// Lines `name:value`, as INFO and CLUSTER INFO give them.
+/// Parses lines `name:value`, as in INFO and CLUSTER INFO.
 pub(crate) fn fields(text: &str) -> BTreeMap<String, String> {
     let pairs = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(':'));
     pairs.map(|(name, value)| (name.to_owned(), value.trim_end().to_owned())).collect()

@@ -1,24 +1,24 @@
-//! A master, two replicas and three sentinels that promote one of them when the master is gone.
+//! A master, two replicas, and three sentinels that promote a replica when the master fails.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::{Error, PATIENCE, Redis, RedisOptions, Replicated, Result, Value, eventually};
 
-/// What the sentinels call the master.
+/// The name of the master in the sentinels' configuration.
 const NAME: &str = "main";
 const QUORUM: usize = 2;
 
-/// Sentinels work in seconds. These settings, how often one asks and tells the others, are for the patience of tests.
-/// Only a replica that was asked within five periods of pings is promoted, and while the master is down replicas are
-/// asked once in a second: that leaves 200 ms as the shortest period.
+/// Shorter intervals than the sentinels' defaults, which are in seconds, so that tests need not wait. A replica is
+/// promoted only if it answered within five ping periods, and while the master is down replicas are asked once a
+/// second: so the shortest ping period is 200 ms.
 const PERIODS: [&str; 8] =
     ["info-period", "500", "ping-period", "300", "ask-period", "100", "publish-period", "200"];
 
-/// Three sentinels with what they watch.
+/// Three sentinels and the servers they monitor.
 #[derive(Debug)]
 pub struct Sentinels {
-    // Before the servers, so that they are dropped before them: no fail-over at the end.
+    // Dropped before the servers, so that there is no failover at the end.
     sentinels: Vec<Redis>,
     servers: Replicated,
 }
@@ -27,15 +27,16 @@ impl Sentinels {
     /// Starts all of them, and waits until they know each other.
     ///
     /// # Errors
-    /// When that does not happen.
+    /// When they do not in time.
     pub fn start() -> Result<Self> {
         Self::start_with(RedisOptions::default())
     }
 
-    /// The same with these options for the servers. The sentinels are open to everybody.
+    /// Starts all of them, the servers with these options, and waits until they know each other. The sentinels require
+    /// no authentication.
     ///
     /// # Errors
-    /// When that does not happen.
+    /// When they do not in time.
     pub fn start_with(options: RedisOptions) -> Result<Self> {
         let login = options.login();
         let servers = Replicated::start_with(2, options)?;
@@ -63,8 +64,7 @@ impl Sentinels {
         Ok(all)
     }
 
-    /// For tests that stop no server: the master is not taken for gone, and no replica promoted, because the machine is
-    /// busy.
+    /// Raises the down-after time for tests that stop no server, so that a busy machine does not cause a failover.
     ///
     /// # Errors
     /// When a sentinel does not answer.
@@ -75,7 +75,7 @@ impl Sentinels {
         Ok(self)
     }
 
-    /// What the sentinels call the master.
+    /// The name of the master in the sentinels' configuration.
     pub fn name(&self) -> &'static str {
         NAME
     }
@@ -95,12 +95,12 @@ impl Sentinels {
         self.sentinels.iter().map(Redis::url).collect()
     }
 
-    /// The servers that the sentinels watch: the first master in front, whatever became of it.
+    /// The servers that the sentinels monitor: the initial master first, even if it was demoted.
     pub fn servers(&self) -> &[Redis] {
         self.servers.nodes()
     }
 
-    /// The master, as most sentinels see it.
+    /// Returns the master, as most sentinels see it.
     ///
     /// # Errors
     /// When they do not agree.
@@ -114,12 +114,12 @@ impl Sentinels {
         master.ok_or_else(|| Error::failed(format!("the sentinels do not agree on a master: {votes:?}")))
     }
 
-    /// Has another server promoted, although the master is well. Does not wait for it.
+    /// Starts a failover although the master is up. Does not wait for it.
     ///
     /// # Errors
     /// When the sentinel that is asked refuses.
     pub fn fail_over(&self) -> Result<()> {
-        // It may not yet know how good the replicas are.
+        // Retried: the sentinel may not have enough information about the replicas yet.
         let mut last = None;
         let done = eventually("a fail-over begins", PATIENCE, || {
             let asked = self.sentinels[0].cmd(&["SENTINEL", "FAILOVER", NAME]);
@@ -129,7 +129,7 @@ impl Sentinels {
         done.map_err(|e| last.unwrap_or(e))
     }
 
-    /// Waits until all sentinels that run see another master than the server at `old`, and it is one.
+    /// Waits until all running sentinels see another master than the server at `old`, and that server is one.
     ///
     /// # Errors
     /// When that does not happen.
@@ -177,7 +177,7 @@ impl Sentinels {
     }
 }
 
-/// What a sentinel knows.
+/// A sentinel's view of the deployment.
 #[derive(Debug)]
 struct Seen {
     flags: String,
@@ -185,7 +185,7 @@ struct Seen {
     replicas: Vec<BTreeMap<String, String>>,
 }
 
-/// Asked of a sentinel after each start: it does not keep these settings.
+/// Shortens the intervals; needed after each start, since a sentinel does not persist these settings.
 fn hurry(sentinel: &Redis) -> Result<()> {
     let words: Vec<&str> = ["SENTINEL", "DEBUG"].into_iter().chain(PERIODS).collect();
     sentinel.cmd(&words).map(drop)
@@ -196,7 +196,7 @@ fn master_port(sentinel: &Redis) -> Option<u16> {
     address.texts().get(1)?.parse().ok()
 }
 
-/// Names and values, one after the other.
+/// Parses a flat list of names and values.
 fn pairs(value: &Value) -> BTreeMap<String, String> {
     value.texts().chunks(2).filter_map(|pair| Some((pair.first()?.clone(), pair.get(1)?.clone()))).collect()
 }

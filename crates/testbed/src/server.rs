@@ -1,4 +1,4 @@
-//! One server process: a recipe, a folder, its ports, and what can be done to it.
+//! A server process: its recipe, folder, ports, and process control.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,30 +12,30 @@ use rustix::process::Signal;
 use crate::process::{Process, shown};
 use crate::{Error, PATIENCE, Result, folder, free_port};
 
-/// How many ports are tried: another process may take one between the look and the start.
+/// How many sets of ports are tried: another process may take a port between the check and the start.
 const ATTEMPTS: usize = 20;
 
-/// How a kind of server is started.
+/// How a type of server is started.
 pub trait Recipe: Send + Sync {
-    /// What it is called in errors.
+    /// Its name in errors.
     fn name(&self) -> &str;
 
-    /// How many ports it listens on.
+    /// Number of ports that it listens on.
     fn ports(&self) -> usize {
         1
     }
 
-    /// Writes what it reads at its start. The data folder is there and empty.
+    /// Writes its configuration files. The data folder exists and is empty.
     fn prepare(&self, place: &Place) -> Result<()>;
 
     /// The program and its arguments.
     fn command(&self, place: &Place) -> Vec<OsString>;
 
-    /// Whether it serves. Must not be taken in by another server on the same port.
+    /// Whether it serves. Must not mistake another server on the same port for this one.
     fn serves(&self, place: &Place) -> bool;
 }
 
-/// Where a server lives.
+/// Folder and ports of a server.
 #[derive(Debug)]
 pub struct Place {
     folder: tempfile::TempDir,
@@ -44,23 +44,23 @@ pub struct Place {
 }
 
 impl Place {
-    /// Its folder, for files of the configuration.
+    /// Its folder, for configuration files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Its data, and nothing else.
+    /// The folder for its data, and nothing else.
     pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
-    /// What it wrote to its standard output and error.
+    /// The file with its standard output and error.
     pub fn log(&self) -> PathBuf {
         self.folder.path().join("log")
     }
 }
 
-/// A server process. Killed when dropped, and when this process ends in any way.
+/// A server process. Killed on drop, and when this process ends in any way.
 pub struct Server {
     recipe: Arc<dyn Recipe>,
     place: Place,
@@ -79,7 +79,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Starts something on so many free ports: on others, as long as somebody else is faster to take one.
+/// Starts something on this many free ports; retries with others if one was taken meanwhile.
 pub(crate) fn on_free_ports<T>(
     count: usize,
     mut start: impl FnMut(Vec<u16>) -> std::result::Result<T, Failure>,
@@ -106,7 +106,7 @@ impl Server {
         on_free_ports(recipe.ports(), |ports| Self::start_at(recipe.clone(), ports))
     }
 
-    /// The same on these ports and no others.
+    /// Starts a server on exactly these ports.
     pub(crate) fn start_at(recipe: Arc<dyn Recipe>, ports: Vec<u16>) -> std::result::Result<Self, Failure> {
         let place = Place { folder: folder::fresh()?, ports };
         fresh(recipe.as_ref(), &place)?;
@@ -114,7 +114,7 @@ impl Server {
         Ok(Self { recipe, place, process: Mutex::new(process), stopped: AtomicBool::new(false) })
     }
 
-    /// Where it lives.
+    /// Its folder and ports.
     pub fn place(&self) -> &Place {
         &self.place
     }
@@ -124,22 +124,22 @@ impl Server {
         self.place.ports[0]
     }
 
-    /// The id of its process: of the last one, if it does not run.
+    /// The process id; that of the last process, if it does not run.
     pub fn pid(&self) -> u32 {
         self.process().pid()
     }
 
-    /// Whether its process is there, also when it is stopped.
+    /// Whether its process exists, also if it is stopped.
     pub fn is_running(&self) -> bool {
         matches!(self.process().ended(), Ok(None))
     }
 
-    /// Whether it runs, and has not been told to stop where it stands: then it is to answer, however long that takes.
+    /// Whether it runs and was not stopped by [`Server::stop`], so that it answers eventually.
     pub(crate) fn answers(&self) -> bool {
         self.is_running() && !self.stopped.load(Ordering::SeqCst)
     }
 
-    /// Stops it where it stands (SIGSTOP): its connections stay open, and nobody answers.
+    /// Suspends it (SIGSTOP): its connections stay open, but it does not answer.
     ///
     /// # Errors
     /// When it does not run.
@@ -148,7 +148,7 @@ impl Server {
         self.signal(Signal::STOP)
     }
 
-    /// Lets it go on (SIGCONT).
+    /// Continues it (SIGCONT).
     ///
     /// # Errors
     /// When it does not run.
@@ -158,7 +158,7 @@ impl Server {
         Ok(())
     }
 
-    /// Kills it (SIGKILL); it is gone when this returns.
+    /// Kills it (SIGKILL) and waits for its end.
     ///
     /// # Errors
     /// When it cannot be waited for.
@@ -166,7 +166,7 @@ impl Server {
         self.process().kill().map(drop)
     }
 
-    /// Asks it to end (SIGTERM), and waits until it has. One that is stopped goes on to do so.
+    /// Terminates it (SIGTERM) and waits for its end. Continues it if it is stopped.
     ///
     /// # Errors
     /// When it does not.
@@ -176,7 +176,7 @@ impl Server {
         self.process().wait(PATIENCE).map(drop)
     }
 
-    /// Starts it again on the same ports, with the files it has left. Kills it first, if it still runs.
+    /// Starts it again on the same ports, with its files. Kills it first, if it still runs.
     ///
     /// # Errors
     /// When it does not serve, with its log.
@@ -184,7 +184,7 @@ impl Server {
         self.again(false)
     }
 
-    /// The same, but with nothing left of its data.
+    /// Starts it again on the same ports, with its data deleted.
     ///
     /// # Errors
     /// When it does not serve, with its log.
@@ -192,7 +192,7 @@ impl Server {
         self.again(true)
     }
 
-    /// What it wrote so far.
+    /// Its log so far.
     pub fn log(&self) -> String {
         log(&self.place)
     }
@@ -211,7 +211,7 @@ impl Server {
                     self.stopped.store(false, Ordering::SeqCst);
                     return Ok(());
                 }
-                // There is no other port to go to.
+                // Retry: the ports must stay the same.
                 Err(Failure::PortTaken(_)) if Instant::now() < end => {
                     std::thread::sleep(Duration::from_millis(20));
                 }
@@ -270,7 +270,7 @@ fn launch(recipe: &dyn Recipe, place: &Place) -> std::result::Result<Process, Fa
         let log = log(place);
         let said = log.get(begin..).unwrap_or(&log);
         let error = Error::failed(format!("{} on {:?} {how}; its log:\n{said}", recipe.name(), place.ports));
-        // Not all that miss a port end for it.
+        // Check the log, since not every server exits if a port is taken.
         let taken = said.contains("Address already in use");
         return Err(if taken { Failure::PortTaken(error) } else { Failure::Other(error) });
     }

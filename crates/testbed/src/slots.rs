@@ -1,11 +1,11 @@
-//! The slots of a cluster, and moving one in steps, so that a test can stand between them.
+//! Slots of a cluster, and the migration of one in steps, so that a test can act between them.
 
 use crate::{Cluster, Error, PATIENCE, Redis, Result, eventually};
 
-/// How many there are.
+/// Number of slots in a cluster.
 pub const SLOTS: u16 = 16_384;
 
-/// The slot of a key: of the part in braces, if there is one.
+/// Returns the slot of a key; if it has a hash tag in braces, that of the tag.
 pub fn slot_of(key: &str) -> u16 {
     let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
     let hashed = tag.filter(|tag| !tag.is_empty()).unwrap_or(key);
@@ -18,16 +18,16 @@ fn crc16(crc: u16, byte: u8) -> u16 {
     (0..8).fold(crc ^ (u16::from(byte) << 8), shift)
 }
 
-/// A key in this slot that begins with `prefix`.
+/// Returns a key in this slot that begins with `prefix`.
 pub fn key_in(slot: u16, prefix: &str) -> String {
     let mut keys = (0u32..).map(|n| format!("{prefix}{n}"));
     keys.find(|key| slot_of(key) == slot % SLOTS).unwrap_or_default()
 }
 
-/// A slot on its way to another node.
+/// A slot that is being migrated to another node.
 ///
-/// Until it is [`SlotMove::finish`]ed, the old node answers for the keys that it still has, and sends a client that
-/// asks for any other with `ASK` to the new one. From then on it says `MOVED`.
+/// Until [`SlotMove::finish`], the old node serves the keys that it still has, and redirects clients that ask for any
+/// other key to the new node with `ASK`. From then on it answers `MOVED`.
 #[derive(Debug)]
 #[must_use = "the slot stays between two nodes"]
 pub struct SlotMove<'a> {
@@ -38,7 +38,7 @@ pub struct SlotMove<'a> {
 }
 
 impl<'a> SlotMove<'a> {
-    /// IMPORTING and MIGRATING.
+    /// Marks the slot as IMPORTING on the new node and MIGRATING on the old one.
     pub(crate) fn begin(cluster: &'a Cluster, slot: u16, to: usize) -> Result<Self> {
         let from = cluster.owner_of(slot)?;
         if from == to {
@@ -50,17 +50,17 @@ impl<'a> SlotMove<'a> {
         Ok(moving)
     }
 
-    /// The node that had it.
+    /// The old node.
     pub fn from(&self) -> &'a Redis {
         &self.cluster.nodes()[self.from]
     }
 
-    /// The node that gets it.
+    /// The new node.
     pub fn to(&self) -> &'a Redis {
         &self.cluster.nodes()[self.to]
     }
 
-    /// The keys that the old node still has.
+    /// Lists the keys that the old node still has.
     ///
     /// # Errors
     /// When it does not answer.
@@ -95,20 +95,20 @@ impl<'a> SlotMove<'a> {
         self.migrate(&self.keys()?)
     }
 
-    /// Gives the slot to the new node, and waits until all know.
+    /// Assigns the slot to the new node, and waits until all nodes know.
     ///
     /// # Errors
     /// When keys are left at the old one, or a node does not answer.
     pub fn finish(self) -> Result<()> {
         let id = self.cluster.id(self.to);
-        // First those two, so that no key is nowhere; the others learn it anyway.
+        // These two first, so that no key is without an owner; the others learn it by gossip.
         self.set(self.to, &["NODE", id])?;
         self.set(self.from, &["NODE", id])?;
         let all_know = || self.cluster.agreed_owner_of(self.slot).filter(|owner| *owner == self.to).map(drop);
         eventually("all nodes know the new owner of the slot", PATIENCE, all_know)
     }
 
-    /// Leaves the slot where it was. Keys that have moved are lost to clients.
+    /// Cancels the migration. Clients no longer find the keys that have moved.
     ///
     /// # Errors
     /// When a node does not answer.

@@ -1,4 +1,4 @@
-//! Certificates for tests: an authority, and a certificate by it for 127.0.0.1 and localhost.
+//! Certificates for tests: a CA, and a certificate signed by it for 127.0.0.1 and localhost.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -8,19 +8,19 @@ use rcgen::{KeyUsagePurpose, SanType};
 
 use crate::{Error, Result};
 
-/// Files in PEM form.
+/// Paths of PEM files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificates {
-    /// The certificate of the authority.
+    /// The CA certificate.
     pub ca: PathBuf,
-    /// A certificate by it. Good for servers and for clients.
+    /// A certificate signed by it, for servers and clients.
     pub certificate: PathBuf,
-    /// The private key to it.
+    /// The private key of that certificate.
     pub key: PathBuf,
 }
 
 impl Certificates {
-    /// Makes new ones in `folder`.
+    /// Generates new ones in `folder`.
     ///
     /// # Errors
     /// When they cannot be made or written.

@@ -7,22 +7,22 @@ use crate::{Error, Result};
 /// A reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Nothing: a null bulk or a null array.
+    /// A null bulk or a null array.
     Nil,
     /// A number.
     Int(i64),
-    /// A short answer, such as `OK`.
+    /// A status reply, such as `OK`.
     Status(String),
     /// A string.
     Bulk(Vec<u8>),
     /// Several values.
     Array(Vec<Value>),
-    /// An error inside of an array; one that stands alone is an [`Error::Reply`].
+    /// An error inside an array; a top-level one is an [`Error::Reply`].
     Error(String),
 }
 
 impl Value {
-    /// As text: strings and numbers as they are, nothing as the empty text, several values a line each.
+    /// The reply as text: strings and numbers as they are, nil as the empty string, arrays with one item per line.
     pub fn text(&self) -> String {
         match self {
             Self::Nil => String::new(),
@@ -33,7 +33,7 @@ impl Value {
         }
     }
 
-    /// As a number, also when the server gave it as text.
+    /// The reply as a number, also if the server sent it as text.
     pub fn int(&self) -> Option<i64> {
         match self {
             Self::Int(n) => Some(*n),
@@ -42,7 +42,7 @@ impl Value {
         }
     }
 
-    /// The values in it; of anything but an array, none.
+    /// The items of an array; empty for anything else.
     pub fn items(&self) -> &[Value] {
         match self {
             Self::Array(items) => items,
@@ -50,17 +50,17 @@ impl Value {
         }
     }
 
-    /// The values in it as text.
+    /// The items of an array as text.
     pub fn texts(&self) -> Vec<String> {
         self.items().iter().map(Self::text).collect()
     }
 
-    /// Whether it is nothing.
+    /// Whether it is [`Value::Nil`].
     pub fn is_nil(&self) -> bool {
         *self == Self::Nil
     }
 
-    /// Reads one.
+    /// Reads one reply.
     pub(crate) fn read(from: &mut impl BufRead) -> Result<Self> {
         let mut line = Vec::new();
         from.read_until(b'\n', &mut line)?;

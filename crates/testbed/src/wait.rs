@@ -1,4 +1,4 @@
-//! Waiting for events. There is no limit to choose: whatever must happen is waited for with [`PATIENCE`], so a slow
+//! Waiting for events. There are no individual limits: whatever must happen is waited for with [`PATIENCE`], so a slow
 //! machine makes a test slow, and only a hang makes it fail.
 
 use std::future::Future;
@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use crate::{Error, Result};
 
-/// Far above what was ever seen on a machine with both cores busy: only a hang reaches it.
+/// Far longer than anything has ever taken on a machine with both cores busy: only a hang reaches it.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A lease or a poll cap that no test lives to see the end of. What happens within [`PATIENCE`] although nothing else
-/// would end for this long was brought about by a signal.
+/// A lease or poll cap longer than any test. What happens within [`PATIENCE`], although everything else would take this
+/// long, was caused by a wake-up.
 pub const FAR: Duration = Duration::from_secs(1800);
 
-/// How long something is waited for: [`PATIENCE`], or as many seconds as `TENURE_PATIENCE` says, where hangs are what is
-/// expected.
+/// How long to wait for an event: [`PATIENCE`], or `TENURE_PATIENCE` seconds where hangs are expected, as in mutation
+/// tests.
 pub fn patience() -> Duration {
     static SAID: OnceLock<Duration> = OnceLock::new();
     *SAID.get_or_init(|| match std::env::var("TENURE_PATIENCE") {
@@ -28,23 +28,23 @@ pub fn patience() -> Duration {
 
 const BETWEEN: Duration = Duration::from_millis(10);
 
-/// What `work` comes to.
+/// Returns the result of `work`.
 ///
 /// # Panics
 /// When it hangs.
 pub async fn within<F: Future>(what: &str, work: F) -> F::Output {
     let start = tokio::time::Instant::now();
     match tokio::time::timeout(patience(), work).await {
-        // A timeout polls once more when it is over: what is ready only then was never woken.
+        // `timeout` polls once more when its time is over: work that is ready only then was never woken.
         Ok(out) if start.elapsed() < patience() => out,
         _ => panic!("{what}: not within {:?}", patience()),
     }
 }
 
-/// What a task comes to.
+/// Returns the result of a task.
 ///
 /// # Panics
-/// When it hangs, or does itself.
+/// When it hangs, or panics itself.
 pub async fn done<T>(what: &str, task: tokio::task::JoinHandle<T>) -> T {
     match within(what, task).await {
         Ok(out) => out,
@@ -55,7 +55,7 @@ pub async fn done<T>(what: &str, task: tokio::task::JoinHandle<T>) -> T {
     }
 }
 
-/// Looks until `holds` says yes.
+/// Polls `holds` until it returns true.
 ///
 /// # Panics
 /// When it never does.
@@ -67,7 +67,7 @@ pub async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut()
     }
 }
 
-/// Looks until there is something to see, on a thread that may block.
+/// Polls `look` until it returns a value. Blocks the thread.
 ///
 /// # Panics
 /// When it never comes.
@@ -78,14 +78,14 @@ pub fn wait_until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Looks until there is something to see.
+/// Polls `look` until it returns a value.
 ///
 /// # Errors
-/// When it is not there in time.
+/// When there is none in time.
 pub fn eventually<T>(what: &str, within: Duration, mut look: impl FnMut() -> Option<T>) -> Result<T> {
     let end = Instant::now() + within;
     loop {
-        // Looked at once more after the end: the machine may have slept in between.
+        // Try once more after the deadline: the machine may have been suspended in between.
         let last = Instant::now() >= end;
         if let Some(seen) = look() {
             return Ok(seen);
@@ -97,10 +97,10 @@ pub fn eventually<T>(what: &str, within: Duration, mut look: impl FnMut() -> Opt
     }
 }
 
-/// Does `work` on a thread of its own, which is left behind if it does not come to an end in time.
+/// Runs `work` on a thread of its own, which is left running if it does not end in time.
 ///
 /// # Errors
-/// When it is not done in time.
+/// When it does not end in time.
 ///
 /// # Panics
 /// When `work` does.
@@ -121,11 +121,11 @@ pub fn with_deadline<T: Send + 'static>(
     }
 }
 
-/// What `read` comes to, which is told how long it may take. The end of a child interrupts it, and is not its end.
+/// Calls `read` with the time it may take, and repeats it when a signal interrupts it, as the end of a child does.
 pub(crate) fn begins(within: Duration, mut read: impl FnMut(Duration) -> io::Result<()>) -> io::Result<()> {
     let end = Instant::now() + within;
     loop {
-        // Zero would mean for ever.
+        // Zero would mean no timeout.
         let left = end.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         match read(left) {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}

@@ -1,5 +1,5 @@
-//! The mutants as data: known bugs in the files `xtask/mutants/*.txt`, each as an edit of one file and the test that must
-//! fail for it.
+//! The mutants: known bugs in the files `xtask/mutants/*.txt`, each an edit of one file and the test that must fail
+//! with it.
 //!
 //! ```text
 //! mutant lost-wake-up
@@ -10,8 +10,8 @@
 //! +            drop(waker);
 //! ```
 //!
-//! The edit is the body of a hunk as `git diff` prints it: removed, added, and context lines. What it removes must stand in
-//! the file exactly once. It need not begin at the start of a line.
+//! The edit is the body of a hunk as `git diff` prints it: removed, added and context lines. The removed text must
+//! occur in the file exactly once. It need not begin at the start of a line.
 
 use std::collections::HashSet;
 use std::fs;
@@ -24,15 +24,15 @@ use crate::args::STORES;
 pub(crate) struct Mutant {
     pub(crate) name: String,
     pub(crate) bug: String,
-    /// From the root of the workspace.
+    /// Path from the root of the workspace.
     pub(crate) file: String,
     pub(crate) catch: Catch,
-    /// Lines.
+    /// Lines of the edit.
     old: Vec<String>,
     new: Vec<String>,
 }
 
-/// Who must catch it: which test binary, and the tests in it whose names contain `filter`.
+/// The tests that must catch it: a test binary, and the tests in it whose names contain `filter`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Catch {
     pub(crate) part: Part,
@@ -42,7 +42,7 @@ pub(crate) struct Catch {
 /// A test binary.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Part {
-    /// The tests inside a crate.
+    /// The unit tests of a crate.
     Unit(String),
     /// The integration tests of a crate.
     It(String),
@@ -78,7 +78,7 @@ impl Catch {
         Ok(Self { part, filter: filter.into() })
     }
 
-    /// The folder in whose sources the test is.
+    /// The source folder of the test.
     fn folder(&self) -> String {
         match &self.part {
             Part::Unit(krate) => format!("crates/{krate}/src"),
@@ -99,15 +99,15 @@ impl std::fmt::Display for Catch {
 }
 
 impl Mutant {
-    /// Whether it is meant by this part of its name, its file or its test.
+    /// Whether its name, file or test contains `text`.
     pub(crate) fn has(&self, text: &str) -> bool {
         self.name.contains(text) || self.file.contains(text) || self.catch.to_string().contains(text)
     }
 
-    /// The text with the bug in it.
+    /// Returns the text with the bug applied.
     ///
     /// # Errors
-    /// When what is to be replaced does not stand there exactly once.
+    /// When the text to replace does not occur exactly once.
     pub(crate) fn apply(&self, text: &str) -> Result<String, String> {
         let (old, new) = (self.old.join("\n"), self.new.join("\n"));
         match text.matches(&old).count() {
@@ -129,7 +129,7 @@ impl Mutant {
     }
 }
 
-/// The mutants in one file, and what is wrong with it.
+/// Returns the mutants in one file, and the errors in it.
 fn parse(text: &str) -> (Vec<Mutant>, Vec<String>) {
     let (mut all, mut wrong): (Vec<Mutant>, Vec<String>) = (Vec::new(), Vec::new());
     for (n, line) in text.lines().enumerate() {
@@ -168,7 +168,7 @@ fn parse(text: &str) -> (Vec<Mutant>, Vec<String>) {
     (all, wrong)
 }
 
-/// All mutants, and what is wrong in their files.
+/// Returns all mutants, and the errors in their files.
 pub(crate) fn load(root: &Path) -> (Vec<Mutant>, Vec<String>) {
     let (mut all, mut wrong) = (Vec::new(), Vec::new());
     let mut files: Vec<PathBuf> = fs::read_dir(root.join("xtask/mutants"))
@@ -190,7 +190,7 @@ pub(crate) fn load(root: &Path) -> (Vec<Mutant>, Vec<String>) {
     (all, wrong)
 }
 
-/// What no longer fits the tree: mutants that do not apply, or whose test is gone.
+/// Lists mutants that no longer match the tree: those that do not apply, or whose test is gone.
 pub(crate) fn faults(root: &Path) -> Vec<String> {
     let (all, mut wrong) = load(root);
     if all.is_empty() {
@@ -214,7 +214,7 @@ pub(crate) fn faults(root: &Path) -> Vec<String> {
     wrong
 }
 
-/// Whether a file below `folder` has this text.
+/// Whether a file below `folder` contains this text.
 fn mentions(folder: &Path, text: &str) -> bool {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path());
     entries.into_iter().any(|path| match path.is_dir() {

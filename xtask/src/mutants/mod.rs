@@ -1,5 +1,5 @@
-//! `cargo xtask mutants`: puts known bugs back, one at a time, and expects a named test to fail for each. A suite that
-//! passes says little until it is known what it would fail for.
+//! `cargo xtask mutants`: applies known bugs, one at a time, and expects a named test to fail for each. A passing suite
+//! says little unless it is known to fail when it should.
 
 mod list;
 mod tree;
@@ -19,9 +19,9 @@ use crate::{FAILED, MISSING, cargo, root, verdict};
 
 pub(crate) use self::list::faults;
 
-/// How long tests wait for what must happen, in seconds. Most bugs show as something that never does.
+/// How many seconds tests wait for an event. Most bugs cause a hang.
 const PATIENCE: u32 = 12;
-/// A test that is not done by then hangs.
+/// A test that takes longer counts as hanging.
 const HANGS: Duration = Duration::from_secs(150);
 const BUILD: Duration = Duration::from_secs(3600);
 
@@ -51,7 +51,7 @@ pub(crate) fn mutants(only: Option<&str>, list: bool) -> ExitCode {
         eprintln!("{why}");
         return MISSING.into();
     }
-    // One file after another: then little is built again between two of them.
+    // Sorted by file, so that little is rebuilt between two mutants.
     all.sort_by(|a, b| (&a.file, &a.catch).cmp(&(&b.file, &b.catch)));
     match hunt(&all) {
         Ok(good) => verdict(good),
@@ -101,14 +101,14 @@ fn hunt(all: &[Mutant]) -> Result<bool, String> {
     Ok(survived + useless == 0)
 }
 
-/// What became of a mutant.
+/// The outcome of a mutant.
 enum Fate {
-    /// By a failed test; or by something else, which is said.
+    /// By a failed test, or in the way described.
     Caught(Option<String>),
     Survived,
-    /// It does not compile: no test has said anything about it.
+    /// It does not compile, so no test has run.
     Broken(String),
-    /// Its test fails without it, too, or does not exist.
+    /// Its test also fails without it, or does not exist.
     Useless(String),
 }
 
@@ -133,7 +133,7 @@ impl std::fmt::Display for Fate {
     }
 }
 
-/// Runs each test without any mutant. Those that do not pass are of no use, and why.
+/// Runs each test without any mutant. Returns those that do not pass, and why.
 fn baseline(tree: &Tree, all: &[Mutant]) -> BTreeMap<Catch, String> {
     let mut catches: Vec<&Catch> = all.iter().map(|m| &m.catch).collect();
     catches.sort();
@@ -175,7 +175,7 @@ fn try_one(tree: &Tree, mutant: &Mutant) -> Result<Fate, String> {
 }
 
 impl Part {
-    /// Which test binary it is, as cargo is told.
+    /// Cargo's arguments for the test binary.
     fn binary(&self) -> Vec<&str> {
         match self {
             Self::Unit(krate) => vec!["--package", krate, "--lib"],
@@ -189,7 +189,7 @@ impl Tree {
     fn cargo(&self, part: &Part, words: &[&str]) -> Command {
         let mut command = cargo(&["test"]);
         command.current_dir(&self.root).env("CARGO_TARGET_DIR", &self.target);
-        // Nobody looks at a backtrace here, and without these all is built and linked sooner.
+        // Backtraces are not needed, and without debug information building and linking is faster.
         command.env("CARGO_PROFILE_DEV_DEBUG", "false");
         command.args(part.binary()).args(words);
         command
@@ -209,10 +209,10 @@ impl Tree {
         }
     }
 
-    /// How the tests of a filter ended, their counts, and their last words.
+    /// Runs the tests of a filter; returns how they ended, their counts, and their last output.
     fn test(&self, catch: &Catch) -> (Ended, Counts, String) {
         let mut command = self.cargo(&catch.part, &["--quiet", "--", &catch.filter]);
-        // The same faults in each run: what is caught today is caught tomorrow.
+        // A fixed seed, so that each run injects the same faults and catches the same mutants.
         command.env("TENURE_PATIENCE", PATIENCE.to_string()).env("TENURE_SEED", "1");
         if let Part::Conformance(store) = &catch.part {
             command.env("TENURE_STORES", store);

@@ -1,5 +1,5 @@
-//! A copy of the workspace to put bugs into. It stays between runs, with its own target folder, so that only what was
-//! changed is built again.
+//! A copy of the workspace to apply mutants to. It is kept between runs, with its own target folder, so that only
+//! changes are rebuilt.
 
 use std::collections::HashSet;
 use std::fs;
@@ -13,7 +13,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Brings the copy up to date: the tracked files as they stand in the work tree, and no others.
+    /// Brings the copy up to date: the tracked files with their content in the work tree, and no others.
     ///
     /// # Errors
     /// When a file cannot be listed or copied.
@@ -44,7 +44,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Writes a file if it differs: what is the same is not built again.
+    /// Writes a file if its content differs, so that unchanged files are not rebuilt.
     pub(crate) fn put(&self, file: &Path, text: &[u8]) -> io::Result<()> {
         let path = self.root.join(file);
         if fs::read(&path).is_ok_and(|old| old == text) {
@@ -57,7 +57,7 @@ impl Tree {
     }
 }
 
-/// All files below `root`, from there.
+/// Collects the paths of all files below `root`, relative to it.
 fn files(root: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
     let entries = match fs::read_dir(root.join(folder)) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -1,4 +1,4 @@
-//! The least that could be called the same: a plain socket that sends the very commands of the library.
+//! The minimum for the same task: a plain socket that sends exactly the library's commands.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -16,7 +16,7 @@ pub(crate) struct Pair {
     pub(crate) release: Vec<u8>,
 }
 
-/// Lets the library take each name once, and keeps what it sends.
+/// Makes the library acquire and release each name once, and records what it sends.
 pub(crate) async fn record(port: u16, layout: &str, names: &[String]) -> Result<Vec<Pair>> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let url = format!("redis://{}?layout={layout}", listener.local_addr()?);
@@ -29,7 +29,7 @@ pub(crate) async fn record(port: u16, layout: &str, names: &[String]) -> Result<
         }
     });
     let client = tenure::connect_with(&url, Settings::default()).await?;
-    // The first time each script is sent by its text.
+    // The first call of a script sends its text.
     client.lock("warm").acquire().await?.release().await?;
     said.lock().unwrap().clear();
     let mut pairs = Vec::new();
@@ -65,7 +65,7 @@ fn relay(from: TcpStream, to: TcpStream, log: &Arc<Mutex<Vec<u8>>>) {
     });
 }
 
-/// Takes apart what a client said.
+/// Splits a byte stream into commands.
 fn commands(bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut commands = Vec::new();
     let mut start = 0;
@@ -103,7 +103,7 @@ impl Bare {
         Ok(Self { socket, input: vec![0; 1 << 16], filled: 0 })
     }
 
-    /// Sends all commands in one go and reads their replies.
+    /// Sends all commands in one write and reads their replies.
     pub(crate) fn exchange(&mut self, commands: &[u8], replies: usize) -> Result<()> {
         self.send(commands)?;
         self.receive(replies)
@@ -135,7 +135,7 @@ impl Bare {
         Ok(())
     }
 
-    /// Pairs per second, each waiting for both answers.
+    /// Pairs per second, waiting for each reply.
     pub(crate) fn lone(&mut self, pair: &Pair, time: Duration) -> Result<f64> {
         let (begin, mut done) = (Instant::now(), 0.0);
         while begin.elapsed() < time {
@@ -148,7 +148,7 @@ impl Bare {
         Ok(done / begin.elapsed().as_secs_f64())
     }
 
-    /// Pairs per second, all names at once.
+    /// Pairs per second, all names pipelined.
     pub(crate) fn pipelined(&mut self, pairs: &[Pair], time: Duration) -> Result<f64> {
         let acquires = pairs.iter().flat_map(|p| p.acquire.clone()).collect::<Vec<u8>>();
         let releases = pairs.iter().flat_map(|p| p.release.clone()).collect::<Vec<u8>>();
@@ -162,7 +162,7 @@ impl Bare {
     }
 }
 
-/// How long the first reply is, if it is there as a whole.
+/// Length of the first reply, if it is complete.
 fn reply_length(bytes: &[u8]) -> Result<Option<usize>> {
     let Some(end) = bytes.windows(2).position(|w| w == b"\r\n") else { return Ok(None) };
     let number = || Ok::<i64, Box<dyn std::error::Error>>(std::str::from_utf8(&bytes[1..end])?.parse()?);

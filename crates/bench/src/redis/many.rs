@@ -13,7 +13,7 @@ use crate::{Result, Scale};
 
 const TASKS: usize = 64;
 
-/// Beside a bare socket that sends all at once.
+/// Compared with a bare socket that pipelines all commands.
 pub(crate) async fn beside_bare(server: &Redis, scale: Scale, workers: Option<&Handle>) -> Result<Row> {
     let names: Vec<String> = (0..TASKS).map(|i| format!("many{i}")).collect();
     let pairs = record(server.port(), "redisson", &names).await?;
@@ -29,7 +29,7 @@ pub(crate) async fn beside_bare(server: &Redis, scale: Scale, workers: Option<&H
     Ok(row(format!("redis: 64 tasks, {}", runtime_name(workers)), rates, "bare pipelined socket", 0.70))
 }
 
-/// Beside Redisson with 64 threads.
+/// Compared with Redisson with 64 threads.
 pub(crate) async fn beside_redisson(
     server: &Redis,
     scale: Scale,

@@ -1,4 +1,4 @@
-//! Redis: beside a bare socket that sends the same scripts, and beside Redisson.
+//! Redis: compared with a bare socket that sends the same scripts, and with Redisson.
 
 mod bare;
 mod many;
@@ -20,7 +20,7 @@ use crate::rounds::{alternate, rate};
 use crate::turns::Turns;
 use crate::{Result, Scale};
 
-/// All rows.
+/// Runs all benchmarks on Redis.
 pub(crate) async fn rows(scale: Scale, workers: &Handle) -> Result<Vec<Row>> {
     let server = Redis::start(RedisOptions::default())?;
     let mut rows = Vec::new();
@@ -39,7 +39,7 @@ pub(crate) async fn rows(scale: Scale, workers: &Handle) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Fair locks. A queue that stands still until somebody looks would wait for seconds.
+/// Fair locks. The limit on waits detects a queue that stalls until somebody polls, which would take seconds.
 pub(crate) async fn fair(scale: Scale) -> Result<Vec<Row>> {
     const LONGEST: Duration = Duration::from_secs(1);
     let server = Redis::start(RedisOptions::default())?;

@@ -1,4 +1,5 @@
-//! RedLock over five servers: beside bare sockets that send the same five commands, and with two servers stopped.
+//! RedLock over five servers: compared with bare sockets that send the same five commands, and with two servers
+//! stopped.
 
 use std::time::{Duration, Instant};
 
@@ -40,14 +41,14 @@ pub(crate) async fn rows(scale: Scale) -> Result<Vec<Row>> {
     let rates = alternate(scale.rounds, ours, || std::future::ready(bare(&mut sockets, scale))).await?;
     let mut rows = vec![row("redlock: a pair on 5 servers".into(), rates, "5 bare sockets", 0.8)];
 
-    // In turns, so that a machine that slows down slows down both.
+    // Alternate, so that a machine that slows down affects both.
     let (mut healthy, mut lame, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..scale.turns {
         let well = latencies(&lock, scale).await?;
         servers[3..].iter().try_for_each(|s| s.stop())?;
         let ill = latencies(&lock, scale).await?;
         servers[3..].iter().try_for_each(|s| s.resume())?;
-        // What is owed to those two is paid before the next turn.
+        // Let pending releases reach those two servers before the next turn.
         tokio::time::sleep(Duration::from_secs(1)).await;
         ratios.push(median(&ill) / median(&well));
         healthy.extend(well);
@@ -67,7 +68,7 @@ pub(crate) async fn rows(scale: Scale) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Milliseconds of each pair.
+/// Returns the milliseconds of each pair.
 async fn latencies(lock: &tenure::Lock, scale: Scale) -> Result<Vec<f64>> {
     let (begin, mut all) = (Instant::now(), Vec::new());
     while begin.elapsed() < scale.redis * 3 {
@@ -78,7 +79,7 @@ async fn latencies(lock: &tenure::Lock, scale: Scale) -> Result<Vec<f64>> {
     Ok(all)
 }
 
-/// Pairs per second: to all at once, then all answers.
+/// Pairs per second: sends to all servers first, then reads all replies.
 fn bare(sockets: &mut [(Bare, Pair)], scale: Scale) -> Result<f64> {
     let (begin, mut done) = (Instant::now(), 0.0);
     while begin.elapsed() < scale.redis {

@@ -1,4 +1,4 @@
-//! What it costs to keep many locks: scripts per period, counted by the server.
+//! The cost of renewing many locks: scripts per interval, counted by the server.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ pub(crate) async fn cost(server: &Redis, scale: Scale) -> Result<Row> {
     for i in 0..scale.held {
         held.push(client.lock(format!("held{i}")).acquire().await?);
     }
-    // Those taken one after the other are renewed together from their first renewal on.
+    // Locks acquired one after the other are renewed in batches from their first renewal on.
     tokio::time::sleep(LEASE * 2 / 3).await;
     let (before, begin) = (scripts(server)?, Instant::now());
     tokio::time::sleep(LEASE / 3 * PERIODS).await;
@@ -45,7 +45,7 @@ pub(crate) async fn cost(server: &Redis, scale: Scale) -> Result<Row> {
     })
 }
 
-/// Scripts that the server has run.
+/// Number of scripts that the server has run.
 fn scripts(server: &Redis) -> Result<u64> {
     let stats = server.info("commandstats")?;
     let calls = |name: &str| {

@@ -1,11 +1,11 @@
-//! The driver alone: what a pair cannot do without. A node is made and the queue is listed, both sent at once, and then
-//! the node is deleted.
+//! The driver alone, with the minimum of a pair: create a node and list the queue, both sent at once, then delete the
+//! node.
 
 use std::time::{Duration, Instant};
 
 use zookeeper_client::{Acls, Client, CreateMode, Error};
 
-/// As long as ours.
+/// As long as our node names.
 const NODE: &str = "_c_00000000-0000-0000-0000-000000000000-1000-1000@host-lock-";
 
 /// One connection, and the folders of all tasks.

@@ -1,4 +1,4 @@
-//! From one process's release to the next one's grant, beside two JVMs with Curator that do the same.
+//! Hand-over from one process's release to another's grant, compared with two JVMs with Curator.
 
 use interop::Curator;
 use testbed::ZooKeeper;
@@ -9,14 +9,14 @@ use crate::report::{Row, millis};
 use crate::stats::{Spread, percentile};
 use crate::{Result, Scale};
 
-/// The median counts.
+/// Judged by the median.
 pub(crate) async fn beside_curator(server: &ZooKeeper, scale: Scale, curator: &Jvms<Curator>) -> Result<Row> {
     let mut pair = pair(&server.url()).await?;
     let (mut ours, mut peer, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for turn in 0..=scale.turns {
         let mine = ours_once(&mut pair, scale.handovers).await?;
         let theirs = curators_once(curator, scale.handovers).await?;
-        // The first turn warms up.
+        // The first turn is a warm-up.
         if turn > 0 {
             ratios.push(percentile(&mine, 0.5) / percentile(&theirs, 0.5));
             ours.extend(mine);
@@ -38,7 +38,7 @@ pub(crate) async fn beside_curator(server: &ZooKeeper, scale: Scale, curator: &J
     })
 }
 
-/// Milliseconds of each hand-over.
+/// Returns the milliseconds of each hand-over.
 async fn curators_once(curator: &Jvms<Curator>, times: usize) -> Result<Vec<f64>> {
     const ENTER: &str = "enter-at plain handed";
     const LEAVE: &str = "leave-at plain handed";

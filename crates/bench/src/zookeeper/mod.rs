@@ -1,4 +1,4 @@
-//! ZooKeeper: beside Curator, and beside the bare driver that ours is built on.
+//! ZooKeeper: compared with Curator, and with the bare driver that our client is built on.
 
 mod bare;
 mod handover;
@@ -16,12 +16,12 @@ use crate::rounds::alternate;
 use crate::turns::Turns;
 use crate::{Result, Scale};
 
-/// All rows.
+/// Runs all benchmarks on ZooKeeper.
 pub(crate) async fn rows(scale: Scale, workers: &Handle) -> Result<Vec<Row>> {
     let log = in_memory()?;
     let server = ZooKeeper::start(ZooKeeperOptions {
         lines: vec![format!("dataLogDir={}", log.path().display())],
-        // Compiled as on a server that runs for long.
+        // With the optimizing compiler, as on a long-running server.
         jvm: vec!["-XX:TieredStopAtLevel=4".into(), "-Xmx512m".into()],
         ..ZooKeeperOptions::default()
     })?;
@@ -47,7 +47,7 @@ pub(crate) async fn rows(scale: Scale, workers: &Handle) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// For the server's log, so that no disk is measured. Where there is no such place, a disk is.
+/// A folder in memory for the server's transaction log, so that no disk is measured; on disk if there is none.
 fn in_memory() -> Result<tempfile::TempDir> {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).map_err(Into::into)
 }
@@ -75,7 +75,7 @@ async fn beside_curator(
     Ok(row(named(tasks), rates, "Curator", 1.0))
 }
 
-/// It has no bar: what it shows is how much of a pair is the server's and the driver's.
+/// Without a bar: shows which part of a pair is spent in the server and the driver.
 async fn beside_bare(server: &ZooKeeper, scale: Scale, tasks: usize, workers: &Handle) -> Result<Row> {
     let client = tenure::connect(&server.url()).await?;
     let bare = workers.spawn(Bare::connect(server.address(), tasks)).await??;

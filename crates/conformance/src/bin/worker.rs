@@ -1,7 +1,7 @@
-//! A process for the cases that need several: see `conformance::worker`.
+//! The process started by cases that need several: see `conformance::worker`.
 
-/// With several threads, as services have them: on one alone tasks come to a gate in the order in which the store answered
-/// them, whatever else is wrong.
+/// Runs on several threads, as services do: on a single one tasks reach a gate in the order in which the store answered
+/// them, which would hide errors.
 #[tokio::main(flavor = "multi_thread", worker_threads = 4)]
 async fn main() {
     conformance::worker::serve().await;

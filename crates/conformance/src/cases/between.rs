@@ -1,4 +1,4 @@
-//! What some cases put between a client and its store.
+//! Backends that some cases put between a client and its store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -13,7 +13,7 @@ use tenure::{Client, Name, Result};
 
 use crate::bench::{Bench, until};
 
-/// A client whose store cannot be reached while the switch is on.
+/// A client whose store is unreachable while the switch is on.
 pub(super) fn switched(bench: &Bench) -> (Client, Arc<AtomicBool>) {
     let away = Arc::new(AtomicBool::new(false));
     let switch = away.clone();
@@ -21,7 +21,7 @@ pub(super) fn switched(bench: &Bench) -> (Client, Arc<AtomicBool>) {
     (Client::with(Arc::new(Faults::new(bench.bare(), plan)), bench.settings()), away)
 }
 
-/// A store that counts the looks at its numbers: it tells when somebody has begun to wait.
+/// A backend that counts reads of counters, which tells when a client has begun to wait.
 #[derive(Debug)]
 pub(super) struct Looked {
     inner: Arc<dyn Backend>,
@@ -33,12 +33,12 @@ impl Looked {
         Arc::new(Self { inner, looks: AtomicU64::new(0) })
     }
 
-    /// How many looks were answered.
+    /// Number of reads answered so far.
     pub(super) fn looks(&self) -> u64 {
         self.looks.load(SeqCst)
     }
 
-    /// Waits until more than `before` were.
+    /// Waits until there were more than `before`.
     pub(super) async fn looks_above(&self, before: u64) {
         until("somebody looks", || async { self.looks() > before }).await;
     }

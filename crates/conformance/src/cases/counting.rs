@@ -1,4 +1,5 @@
-//! The counting semaphore: a number that nobody's death gives back, and that no repeat changes twice.
+//! The counting semaphore: a plain number that is not restored when a holder dies, and that repeated calls change only
+//! once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
@@ -40,7 +41,7 @@ async fn available(semaphore: &CountingSemaphore, n: i64) {
     assert_eq!(ok(semaphore.available().await), n);
 }
 
-/// What was given up comes back, and nothing comes after it.
+/// Waits until the number is `n` again, and checks that it stays so.
 async fn settles_at(semaphore: &CountingSemaphore, n: i64) {
     until("the number is back", || async { ok(semaphore.available().await) == n }).await;
     tokio::time::sleep(A_WHILE).await;
@@ -67,7 +68,7 @@ async fn acquire_waits_for_a_release(bench: Arc<Bench>) {
     assert!(!ok(a.try_acquire(1).await));
     let before = store.looks();
     let waiting = tokio::spawn(async move { ok(b.acquire(2).await) });
-    // Once by itself, once in the driver.
+    // One read by the call itself, one by the worker.
     store.looks_above(before + 1).await;
     ok(a.release(1).await);
     tokio::time::sleep(A_WHILE).await;
@@ -100,7 +101,7 @@ async fn acquire_that_waits_given_up_at_any_moment(bench: Arc<Bench>) {
         let a = a.clone();
         let patience = Duration::from_millis(ms);
         let waiting = tokio::spawn(async move { tokio::time::timeout(patience, a.acquire(2)).await.is_ok() });
-        // There is enough for it at about the time when it gives up.
+        // The permits become available at about the time when the waiter gives up.
         tokio::time::sleep(Duration::from_millis(10)).await;
         ok(b.release(1).await);
         let took = done("it gives up", waiting).await;
@@ -130,7 +131,8 @@ async fn a_wait_that_times_out_takes_nothing_later(bench: Arc<Bench>) {
         assert!(!ok(a.try_acquire_for(1, Duration::from_millis(30)).await));
         ok(b.release(1).await);
         if bench.has_sessions() {
-            // A change takes longer there: what was on its way for the one that gave up may take it, and gives it back.
+            // Calls take longer there: one in flight for the waiter that gave up may take the permit, and returns it
+            // afterwards.
             until("the one that gave up took it", || async { ok(b.try_acquire(1).await) }).await;
             continue;
         }
@@ -276,7 +278,7 @@ async fn each_change_happens_once(bench: Arc<Bench>) {
                     }
                     match semaphore.try_acquire_for(1, Duration::from_millis(3)).await {
                         Ok(taken) => drop(sum.fetch_sub(i64::from(taken), SeqCst)),
-                        // The store took longer than that: what it may have given is given back.
+                        // The store took longer than that; what it may have granted is returned.
                         Err(error) => assert!(error.is_transient(), "{error}"),
                     }
                 }

@@ -1,4 +1,4 @@
-//! A store that may have forgotten what it granted: what is held is proved at once, not at its next renewal.
+//! A store that may have lost what it granted: all holds are verified at once, not at their next renewal.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -26,17 +26,17 @@ pub(super) fn cases() -> Vec<Case> {
     all.into_iter().map(Case::calm).collect()
 }
 
-/// A client whose network does what `plan` says to its renewals and attempts.
+/// A client with faults injected by `plan`.
 fn planned(bench: &Bench, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
     Client::with(Arc::new(Faults::new(bench.bare(), plan)), bench.settings())
 }
 
-/// The renewals of all that is held here are too far away to be taken for a proof.
+/// Raises a doubt. The next regular renewal of all holds is too far away to be mistaken for the verification.
 fn raise(client: &Client) {
     client.backend().info().doubt.raise();
 }
 
-/// The store forgets a hold or a place, and tells nobody.
+/// Removes a hold or queue position from the store without notifying its client.
 async fn forget(bench: &Bench, id: HoldId, name: &str, kind: Kind) {
     let claim = Claim::of(id, ok(tenure::Name::new(name)), kind);
     assert_eq!(ok(bench.bare().release(&claim, 0).await), Released::Freed);
@@ -56,7 +56,7 @@ async fn what_is_gone_is_told_at_once(bench: Arc<Bench>) {
     forget(&bench, renewed.id(), "a", Kind::Lock).await;
     forget(&bench, leased.id(), "b", Kind::Lock).await;
     tokio::time::sleep(A_WHILE).await;
-    // Where nodes are watched the holder hears of it by itself.
+    // On stores that watch nodes the holder is notified even if no doubt is raised.
     assert!(bench.has_sessions() || renewed.is_held() && leased.is_held(), "without a doubt nobody asks");
     raise(&client);
     told(&renewed).await;
@@ -78,7 +78,7 @@ async fn what_is_there_keeps_its_time(bench: Arc<Bench>) {
     });
     let start = Instant::now();
     let guard = ok(client.lock("x").lease(RENEWED).acquire().await);
-    // Not later than this in the store, where its lease has begun before this moment.
+    // An upper bound: the lease began in the store before now.
     let end = start.elapsed() + RENEWED;
     tokio::time::sleep(A_WHILE).await;
     let left = guard.remaining();
@@ -91,7 +91,7 @@ async fn what_is_there_keeps_its_time(bench: Arc<Bench>) {
     assert!(guard.remaining() < left, "longer than before: {:?} after {left:?}", guard.remaining());
     let asked = start.elapsed();
     let held = bench.left(&ok(bench.observer().lock("x").holder().await).expect("held"));
-    // The store had it for that long when it was asked, which was before now: the time since then is in favour.
+    // `held` is as of the query, which was after `asked`, so the comparison is on the safe side.
     assert!(
         held.is_none_or(|held| asked + held <= end + A_WHILE),
         "the store has given it more time: {held:?}"
@@ -102,7 +102,7 @@ async fn what_is_there_keeps_its_time(bench: Arc<Bench>) {
 }
 
 async fn an_inner_lease_is_there_after_a_doubt(bench: Arc<Bench>) {
-    // The doubt comes while the answer to the re-entry is on its way: what it said counts no more.
+    // The doubt is raised while the reply to the re-entry is in flight: that reply does not count any more.
     let entries = Arc::new(AtomicUsize::new(0));
     let counted = entries.clone();
     let client = planned(&bench, move |call| match call {
@@ -151,9 +151,9 @@ async fn a_grant_on_its_way_is_proved_too(bench: Arc<Bench>) {
         _ => Fate::default(),
     });
     let look = bench.observer();
-    // Once by a first attempt, once by the driver.
+    // Once by a first attempt, once by the gate.
     for waits in [false, true] {
-        // Where there is a queue, its head is shown as the holder before it knows: nothing was granted to it yet.
+        // On stores with queues the head is shown as the holder before its client knows: nothing was granted yet.
         if waits && bench.has_sessions() {
             continue;
         }
@@ -174,7 +174,7 @@ async fn a_grant_on_its_way_is_proved_too(bench: Arc<Bench>) {
         if guard.id() == id {
             told(&guard).await;
         } else {
-            // It was proved before it was collected: what was lost is not handed out, and the wait went on.
+            // It was verified before it was collected: a lost grant is not handed out, and the wait went on.
             assert!(waits && guard.is_held());
             ok(guard.release().await);
         }
@@ -216,7 +216,7 @@ async fn a_forgotten_place_is_taken_anew(bench: Arc<Bench>) {
         }));
         until("it waits", || async { waiters().await.len() == n }).await;
     }
-    // One at the head of the gate, which tries, and others behind it, which are only stamped: those alone, then all.
+    // The head of the gate makes attempts, those behind it only renew their stamps. Remove the latter, then all.
     for head in [1, 0] {
         for waiter in waiters().await.into_iter().skip(head) {
             forget(&bench, ok(waiter.id.parse()), "x", Kind::FairLock).await;

@@ -1,4 +1,4 @@
-//! Elections: one leader at a time, growing terms, and observers who see them come and go.
+//! Elections: one leader at a time, growing terms, and observers that see them come and go.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -35,7 +35,7 @@ async fn waits(look: &Client) {
     until("it waits", || async { !ok(look.lock("x").waiters().await).is_empty() }).await;
 }
 
-/// By itself, long before a dead one's place is given up.
+/// Waits until the candidate has withdrawn by itself, long before its queue position would expire.
 async fn withdraws(look: &Client) {
     until("it withdraws", || async { ok(look.lock("x").waiters().await).is_empty() }).await;
 }
@@ -103,10 +103,10 @@ async fn an_observer_sees_each_change(bench: Arc<Bench>) {
             assert_eq!(next(observer).await, None, "nobody leads");
         }
     }
-    // Nothing changes, nothing is told.
+    // No change, no notification.
     let [mut observer, _] = observers;
     assert!(tokio::time::timeout(A_WHILE, observer.next()).await.is_err());
-    // Of those who came and went unobserved only the last one matters.
+    // Of several changes between two calls, the observer gets only the latest.
     for client in &clients {
         ok(ok(of(client).campaign().await).release().await);
     }
@@ -137,7 +137,7 @@ async fn a_deposed_leader_is_told(bench: Arc<Bench>) {
     assert!(ok(look.lock("x").force_release().await));
     let successor = done("the next one leads", waiting).await;
     assert!(successor.fence() > term);
-    // At its next renewal, after a third of the lease.
+    // Noticed at the next renewal, after a third of the lease.
     let stopped = within("the old one is told", leadership.while_held(std::future::pending::<()>())).await;
     assert!(matches!(stopped, Err(Error::Lost(_))), "{stopped:?}");
     assert!(leadership.release().await.expect_err("it was deposed").is_lost());

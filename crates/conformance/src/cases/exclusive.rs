@@ -1,4 +1,4 @@
-//! What every exclusive primitive does: the mutex cases, run on each through its adapter.
+//! Cases for every exclusive primitive: each runs through its [`Mutex`] adapter.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -65,7 +65,7 @@ async fn waits(look: &Client) {
     until("it waits", || is_waited_for(look)).await;
 }
 
-/// Each adds to an unprotected number in its own task; nothing may be lost, and never may two be inside.
+/// Increments an unprotected number from one task per mutex; no increment may be lost, and never may two be inside.
 async fn exclude(mutexes: Vec<Mutex>, times: u64) {
     let (number, inside) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let total = mutexes.len() as u64 * times;
@@ -180,7 +180,7 @@ async fn acquire_dropped_after_every_poll(bench: Arc<Bench>, make: Make) {
             if let Some(held) = held {
                 ok(held.release().await);
             }
-            // Nothing of it is left: another gets in without the end of a lease.
+            // Nothing of it is left: another client gets in without waiting for a lease to end.
             let next = within("the next one gets in", make(&other, "x").acquire()).await;
             ok(ok(next).release().await);
             if done {
@@ -195,7 +195,7 @@ async fn acquire_that_nobody_polls_blocks_nobody(bench: Arc<Bench>, make: Make) 
     let held = ok(make(&other, "x").acquire().await);
     let mutex = make(&client, "x");
     let mut asleep = Box::pin(mutex.acquire());
-    // Polled until it waits, then never again.
+    // Poll it until it waits, then never again.
     while {
         assert!(poll_once(asleep.as_mut()).is_pending());
         !is_waited_for(&look).await
@@ -205,7 +205,7 @@ async fn acquire_that_nobody_polls_blocks_nobody(bench: Arc<Bench>, make: Make) 
     let local = make(&client, "x");
     let waiting = tokio::spawn(async move { ok(local.acquire().await) });
     ok(held.release().await);
-    // It gets the lock first and does not collect it: after a third of the lease the next one is served.
+    // It is granted first but not collected: after a third of the lease the next waiter is served.
     let next = done("the next one gets in", waiting).await;
     ok(next.release().await);
     drop(asleep);

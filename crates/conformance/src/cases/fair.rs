@@ -1,4 +1,4 @@
-//! The order of service.
+//! Fair locks: the order of service.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Queues `who` behind those who wait, and notes its name when it is in.
+/// Queues `who` behind the current waiters, and records it once it is in.
 async fn queue_up(
     client: &Client,
     who: usize,
@@ -66,8 +66,8 @@ async fn a_dead_head_is_skipped(bench: Arc<Bench>) {
     settings.poll = Some(A_WHILE);
     let client = bench.client_with(settings);
     let held = ok(client.lock("x").fair().acquire().await);
-    // A hundred that queue and are never heard of again, all over at the same time: if they were given up one after
-    // another, each for as long as it may be silent, that would take longer than the patience.
+    // A hundred waiters that queue and never come back, all expiring at the same time: if they were skipped one after
+    // another, each after its own timeout, that would take longer than the patience.
     let (dead, silent) = (100, Duration::from_secs(3));
     let backend = bench.bare();
     for n in 0..dead {
@@ -80,7 +80,7 @@ async fn a_dead_head_is_skipped(bench: Arc<Bench>) {
         ok(backend.try_acquire(&claim).await);
     }
     if bench.has_sessions() {
-        // Who is alive there is alive with all its places.
+        // There a waiter is alive as long as its session, so end the session.
         drop(backend);
     }
     ok(held.release().await);

@@ -1,4 +1,4 @@
-//! What a guard knows and does: entering again, leases, loss, the end of a client.
+//! Guards: re-entry, leases, loss, and closing the client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -76,9 +76,9 @@ async fn a_reentry_keeps_the_fence_and_never_shortens(bench: Arc<Bench>) {
     let outer = ok(lock.clone().lease(FAR).acquire().await);
     let inner = ok(lock.lease(SHORT).acquire().await);
     assert_eq!(outer.fence(), inner.fence());
-    // As far as a session lasts, where there are sessions.
+    // Capped by the session timeout, where there are sessions.
     assert!(outer.remaining() > SHORT * 2, "cut to {:?}", outer.remaining());
-    // Past the short lease the store still holds it.
+    // The store still holds it after the short lease.
     let (start, look) = (Instant::now(), bench.observer());
     while start.elapsed() < SHORT * 3 / 2 {
         assert!(ok(look.lock("x").try_acquire().await).is_none(), "taken after {:?}", start.elapsed());
@@ -95,7 +95,7 @@ async fn a_reentry_with_a_longer_lease_extends(bench: Arc<Bench>) {
     let left = || async { ok(look.lock("x").holder().await).expect("held").left };
     let outer = ok(lock.clone().lease(FAR / 4).acquire().await);
     let inner = ok(lock.lease(FAR / 2).acquire().await);
-    // The store's own clock; where there are sessions, a hold has no end of its own.
+    // By the store's own clock; where there are sessions, a hold has no end of its own.
     if let Some(left) = left().await.filter(|_| !bench.has_sessions()) {
         assert!(left > FAR / 4, "it has {left:?} left");
         assert!(outer.remaining() > FAR / 4 && inner.remaining() > FAR / 4);
@@ -116,7 +116,7 @@ async fn one_unleased_guard_keeps_the_hold_renewed(bench: Arc<Bench>) {
         tokio::time::sleep(A_WHILE).await;
     }
     ok(inner.release().await);
-    // From here on nobody renews.
+    // From here on it is not renewed.
     let lost = within("the end of the lease", outer.lost()).await;
     assert_eq!(lost.reason, LostReason::Expired);
 }
@@ -203,7 +203,7 @@ async fn fences_grow_over_expiry_force_and_reopening(bench: Arc<Bench>) {
     }
     let mut last = None;
     for round in 0..4 {
-        // Each round opens the store anew.
+        // Each round opens the store again.
         let client = bench.client();
         let lock = client.lock("x");
         let guard = match round {
@@ -231,7 +231,7 @@ async fn max_hold_ends_a_hold(bench: Arc<Bench>) {
     let worked = within("max_hold", guard.while_held(std::future::pending::<()>())).await;
     assert!(matches!(worked, Err(Error::Lost(lost)) if lost.reason == LostReason::MaxHold));
     assert!(start.elapsed() >= SHORT);
-    // Freed at once, not at the end of the lease.
+    // Released at once, not at the end of the lease.
     let next = within("the name is freed", other.lock("x").acquire()).await;
     ok(ok(next).release().await);
     assert!(ok_err(guard.release().await).is_lost());
@@ -246,7 +246,7 @@ async fn max_hold_ends_a_forgotten_guard(bench: Arc<Bench>) {
 async fn an_inner_max_hold_ends_with_its_guard(bench: Arc<Bench>) {
     let lock = bench.client().lock("x").owner(&Owner::new());
     let outer = ok(lock.acquire().await);
-    // Long enough that it is not over before its guard is.
+    // Long enough that it is not over before the inner guard is released.
     let inner = ok(lock.max_hold(RENEWED).acquire().await);
     ok(inner.release().await);
     let start = Instant::now();
@@ -263,7 +263,7 @@ async fn a_fixed_lease_is_not_renewed(bench: Arc<Bench>) {
     let guard = ok(client.lock("x").lease(SHORT).acquire().await);
     let next = ok(within("the lease ends", other.lock("x").acquire()).await);
     assert!(!guard.is_held(), "two believe that they hold it");
-    // The guard gives up a little before the store does, and then frees it.
+    // The guard gives up a little before the store does, and then releases the name.
     assert!(start.elapsed() >= SHORT * 9 / 10, "taken within the lease");
     assert_eq!(guard.remaining(), Duration::ZERO);
     ok(next.release().await);

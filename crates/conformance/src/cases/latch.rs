@@ -1,4 +1,4 @@
-//! The count-down latch: who waits is let go once it opened, whatever comes after, and it never opens early.
+//! The count-down latch: it never opens early, and waiters are released once it opened, whatever comes after.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -32,7 +32,7 @@ pub(super) fn cases() -> Vec<Case> {
     all
 }
 
-/// A client that tells when it has begun to wait.
+/// A client whose waits can be detected.
 struct Waiting {
     store: Arc<Looked>,
     client: Client,
@@ -44,7 +44,7 @@ impl Waiting {
         Self { client: Client::with(store.clone(), bench.settings()), store }
     }
 
-    /// Tasks that have looked and found the latch closed.
+    /// Spawns tasks that wait, and returns once each has read the count.
     async fn start(&self, n: usize) -> Vec<JoinHandle<()>> {
         let before = self.store.looks();
         let each = (0..n).map(|_| {
@@ -181,7 +181,7 @@ async fn counted_down_once_each(bench: Arc<Bench>) {
         done("it is counted", task).await;
     }
     count(&look, 1).await;
-    // Repeats that are still under way change nothing.
+    // Repeated calls still in flight change nothing.
     assert!(!ok(look.wait_for(A_WHILE).await), "it opened early");
     count(&look, 1).await;
     ok(of(&clients[1]).count_down().await);
@@ -225,7 +225,7 @@ async fn a_wait_dropped_leaves_nothing(bench: Arc<Bench>) {
     for task in waiting.start(3).await {
         task.abort();
     }
-    // Whatever still waited would use the store.
+    // Any wait that is left would keep a reference to the store.
     let Waiting { store, client } = waiting;
     drop(client);
     let store = Arc::downgrade(&(store as Arc<dyn Backend>));

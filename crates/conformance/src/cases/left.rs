@@ -1,4 +1,4 @@
-//! Futures that are left alone while their first attempt is on its way: what the store gives them goes back.
+//! Futures that are not polled any more while their first attempt is in flight: what the store grants them is returned.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -32,8 +32,8 @@ pub(super) fn cases() -> Vec<Case> {
     all.into_iter().map(Case::calm).collect()
 }
 
-/// A client behind a network, so that no answer comes in the first poll; and how many calls `counts` has seen. What
-/// nobody collects goes back after a third of its lease.
+/// A client behind a slow network, so that no reply arrives in the first poll, and the number of calls that `counts`
+/// matched. Uncollected grants are returned after a third of their lease.
 fn distant(
     bench: &Bench,
     counts: impl Fn(Call<'_>) -> bool + Send + Sync + 'static,
@@ -75,7 +75,7 @@ async fn half_taken_and_left_blocks_nobody(bench: Arc<Bench>) {
         assert!(poll_once(left.as_mut()).is_pending());
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    // The one has its guard, the other is granted to nobody; unless both were given back before anybody looked.
+    // One has its guard, the other is granted but not collected; unless both were released before this check.
     let (x, y) = (look.lock("x"), look.lock("y"));
     until("it is granted", || async { ok(y.is_locked().await) || !ok(x.is_locked().await) }).await;
     for name in ["x", "y"] {
@@ -97,7 +97,7 @@ async fn a_late_grant_to_one_that_waits_for_it_counts(bench: Arc<Bench>) {
         _ => Fate::default(),
     });
     let client = Client::with(Arc::new(network), bench.renewing());
-    // A third of the lease is over long before the answer is there.
+    // A third of the lease is over long before the reply arrives.
     let guard = ok(client.lock("x").acquire().await);
     assert!(guard.is_held());
     assert_eq!(attempts.load(SeqCst), 1);
@@ -113,7 +113,7 @@ async fn a_place_that_nobody_knows_of_is_given_up(bench: Arc<Bench>) {
     assert!(poll_once(left.as_mut()).is_pending());
     until("it has a place", || async { !ok(look.lock("x").waiters().await).is_empty() }).await;
     ok(held.release().await);
-    // Sooner than a place without a sign of life ends.
+    // Sooner than a queue position without renewal expires.
     let next = ok(within("the next one gets in", other.lock("x").fair().acquire()).await);
     assert!(poll_once(left.as_mut()).is_pending(), "two are inside");
     ok(next.release().await);

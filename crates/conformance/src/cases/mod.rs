@@ -1,4 +1,4 @@
-//! The cases, by what they are about.
+//! The cases, by subject.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,20 +12,20 @@ type Run = Box<dyn Fn(Arc<Bench>) -> Pin<Box<dyn Future<Output = ()> + Send>> + 
 
 /// One case.
 pub struct Case {
-    /// What it is about, then what it shows: `fair::serves_in_order`.
+    /// Subject and claim: `fair::serves_in_order`.
     pub name: String,
-    /// What the store must serve.
+    /// Families that the store must support.
     pub needs: &'static [Family],
     /// Whether it starts other processes.
     pub processes: bool,
-    /// Whether it also runs behind a bad network.
+    /// Whether it also runs behind a faulty network.
     pub chaos: bool,
-    /// The case.
+    /// The function to run.
     pub run: Run,
 }
 
 impl Case {
-    /// A case that runs everywhere.
+    /// Creates a case that runs everywhere.
     pub fn new<F: Future<Output = ()> + Send + 'static>(
         name: impl Into<String>,
         needs: &'static [Family],
@@ -35,13 +35,13 @@ impl Case {
         Self { name: name.into(), needs, processes: false, chaos: true, run }
     }
 
-    /// It starts other processes.
+    /// Marks a case that starts other processes.
     #[must_use]
     pub fn processes(self) -> Self {
         Self { processes: true, ..self }
     }
 
-    /// It has a network of its own, or measures times that a bad one spoils.
+    /// Excludes a case from the faulty network: it injects its own faults, or measures times that faults would spoil.
     #[must_use]
     pub fn calm(self) -> Self {
         Self { chaos: false, ..self }

@@ -1,4 +1,4 @@
-//! Several locks as one: all or nothing, in any order, of any kinds, over any stores.
+//! Multi-locks: all or nothing, in any order, of any kinds, across stores.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) fn cases() -> Vec<Case> {
         one_lost_is_all_lost,
         dropped_it_frees_all,
     ];
-    // Where answers are lost, a release that finds nothing may be the repeat of one that freed it.
+    // Where replies are lost, a release that finds nothing may be the repeat of one that succeeded.
     let lost = cases!["multi"; &[Family::Lock]; release_reports_the_lost_and_frees_the_rest];
     all.extend(lost.into_iter().map(Case::calm));
     all.extend(cases!["multi"; &[Family::Lock, Family::ReadWrite]; a_member_that_fails_leaves_none_held]);
@@ -75,7 +75,7 @@ async fn one_busy_leaves_none_held(bench: Arc<Bench>) {
         assert!(guards.is_held());
         assert_eq!(guards.guards().iter().map(|g| g.name().as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
         ok(guards.release().await);
-        // Of several nodes one may be behind, and still show who waited.
+        // One of several nodes may lag behind, and still show the waiter.
         frees(&look, ["a", "b", "c"]).await;
     }
 }
@@ -182,7 +182,7 @@ async fn mixed_kinds(bench: Arc<Bench>) {
     assert_eq!(guards.fences().len(), 3);
     ok(guards.release().await);
     frees(&look, ["l"]).await;
-    // Two of three permits are free, the other reader does not matter.
+    // Two of three permits are free, and the other reader does not block.
     let guards = ok(some(&b).try_acquire().await).expect("all are free");
     assert_eq!(ok(look.semaphore("s", 3).available().await), 0);
     ok(guards.release().await);
@@ -195,7 +195,7 @@ async fn across_two_stores(bench: Arc<Bench>) {
     let memory = Arc::new(Memory::new());
     let there = || Client::with(memory.clone(), bench.settings());
     let (mine, other) = (there(), there());
-    // The same name in two stores is two locks.
+    // One name in two stores is two locks.
     let both = multi([here.lock("x"), mine.lock("x")]);
     let guards = ok(both.acquire().await);
     assert_ne!(guards.guards()[0].id(), guards.guards()[1].id());
@@ -205,7 +205,7 @@ async fn across_two_stores(bench: Arc<Bench>) {
     assert!(is_free(&bench.observer(), "x").await);
     let waiting = tokio::spawn(async move { ok(both.acquire().await) });
     until("it waits", || async { !ok(other.lock("x").waiters().await).is_empty() }).await;
-    // The other way round, and at the same time.
+    // In the opposite order, at the same time.
     let crossing = multi([other.lock("x"), bench.client().lock("x")]);
     let crossing = tokio::spawn(async move { ok(ok(crossing.acquire().await).release().await) });
     ok(held.release().await);
@@ -276,7 +276,7 @@ async fn one_lost_is_all_lost(bench: Arc<Bench>) {
     let guards = ok(of(&a, ["a", "b", "c"]).acquire().await);
     let working = guards.while_held(std::future::pending::<()>());
     assert!(ok(look.lock("c").force_release().await));
-    // At the next renewal, after a third of the lease.
+    // Noticed at the next renewal, after a third of the lease.
     let stopped = within("the work is stopped", working).await;
     let Err(Error::Lost(lost)) = stopped else { panic!("{stopped:?}") };
     assert_eq!(lost.name.as_str(), "c");

@@ -1,4 +1,4 @@
-//! Names: which are refused, and that all others are what they are, byte for byte.
+//! Names: which are refused, and that all others are distinguished byte for byte.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) fn cases() -> Vec<Case> {
     all
 }
 
-/// Names that a careless store would mix up.
+/// Names that a careless backend would confuse.
 fn names() -> Vec<String> {
     let names = [
         "a",
@@ -146,7 +146,7 @@ async fn bad_names_are_refused_when_used(bench: Arc<Bench>) {
             client.show(name).await.map(drop),
         ];
         for refused in refused {
-            // A store that lacks the kind may say so first.
+            // A store that lacks the kind may report that first.
             if matches!(refused, Err(Error::Unsupported { .. })) {
                 continue;
             }
@@ -158,7 +158,7 @@ async fn bad_names_are_refused_when_used(bench: Arc<Bench>) {
     assert!(ok(client.list("", 10).await).is_empty(), "something was made");
 }
 
-/// Those that the store takes. The others it refuses with a word that says why.
+/// Returns the names that the store accepts; checks that it refuses the others with a reason.
 async fn taken(bench: &Bench) -> Vec<String> {
     let (refused, taken): (Vec<String>, _) = names().into_iter().partition(|name| bench.refuses(name));
     let client = bench.client();
@@ -179,7 +179,7 @@ async fn each_name_is_a_lock_of_its_own(bench: Arc<Bench>) {
     }
     for (name, guard) in names.iter().zip(held) {
         assert_eq!(guard.name().as_str(), name);
-        // Of several nodes one may be behind, and not show it yet.
+        // One of several nodes may lag behind, and not show it yet.
         let mine = Some(guard.id().to_string());
         until("its holder is shown", || async { ok(look.lock(name).holder().await).map(|h| h.id) == mine })
             .await;

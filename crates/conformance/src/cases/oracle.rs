@@ -1,4 +1,4 @@
-//! Random histories: the store and the memory store, told the same, answer the same.
+//! Random histories: given the same calls, the store and the memory store give the same answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// A small generator: the same histories in each run.
+/// A small random generator with a fixed seed: the histories are the same in each run.
 struct Dice(u64);
 
 impl Dice {
@@ -36,7 +36,7 @@ impl Dice {
     }
 }
 
-/// What of an answer does not depend on the clock, or on whom of several in the way the store names.
+/// The part of an answer that does not depend on the clock, or on which of several holders the store names.
 fn plain(attempt: Attempt) -> String {
     match attempt {
         Attempt::Granted { .. } => "granted".into(),
@@ -51,7 +51,7 @@ async fn holds(bench: Arc<Bench>, kind: fn(u64) -> Kind) {
     let client = ClientId::new();
     let name = ok(Name::new("x"));
     let mut dice = Dice(42);
-    // The ids that may be tried: one whose release was sent is replaced by a new one.
+    // The ids in use; one whose release was sent is replaced by a new one.
     let mut ids: Vec<u64> = (0..8).collect();
     let mut next = 8;
     for step in 0..600 {
@@ -63,7 +63,7 @@ async fn holds(bench: Arc<Bench>, kind: fn(u64) -> Kind) {
             wait: (dice.below(3) > 0).then_some(Duration::MAX),
             ..Claim::of(HoldId { client, n }, name.clone(), kind(n))
         });
-        // Where every kind has a queue a lock is a fair lock, and nobody passes one who waits for permits.
+        // Where every kind is queued, a lock is a fair lock, and nobody overtakes a waiter for permits.
         let claim = match claim.kind {
             Kind::Permit { .. } if queues => Arc::new(Claim { wait: None, ..(*claim).clone() }),
             _ => claim,
@@ -75,7 +75,7 @@ async fn holds(bench: Arc<Bench>, kind: fn(u64) -> Kind) {
         let told = match dice.below(10) {
             0..5 => {
                 let mut a = ok(store.try_acquire(&claim).await);
-                // A quorum does not ask its nodes again before it has paused.
+                // A quorum does not ask its nodes again before its retry delay is over.
                 if let Attempt::Busy { retry_after: Some(pause), .. } = a
                     && store.info().scheme == "redlock"
                 {
@@ -130,7 +130,7 @@ async fn counts(bench: Arc<Bench>) {
             };
             let id = OpId { client, n, settled: n.saturating_sub(8) };
             past.push((op, id));
-            // One in four is a repeat of something not long ago.
+            // One call in four repeats a recent one.
             let again = past.len() > 4 && dice.below(4) == 0;
             let (op, id) = if again { past[past.len() - 1 - dice.below(4) as usize] } else { (op, id) };
             let a = ok(store.count(&name, counter, op, id).await);

@@ -1,4 +1,4 @@
-//! What an owner may do with a read/write lock that it holds already, whoever waits for it.
+//! What an owner may do with a read/write lock that it already holds, while others wait.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ async fn tasks_of_one_owner_with_a_stranger_between_them(bench: Arc<Bench>) {
             let spawn = |lock: Lock, together: Arc<Barrier>| {
                 tokio::spawn(async move {
                     let held = ok(lock.acquire().await);
-                    // Neither goes before both are inside.
+                    // Neither releases before both are inside.
                     together.wait().await;
                     held
                 })
@@ -115,7 +115,7 @@ async fn an_owners_acquire_that_nobody_polls_blocks_nobody(bench: Arc<Bench>) {
     let me = Owner::new();
     let lock = read(&client).owner(&me);
     let mut asleep = Box::pin(lock.acquire());
-    // Its attempt is under way, or answered and not collected.
+    // Its attempt is in flight, or answered but not collected.
     let _ = poll_once(asleep.as_mut());
     let (mine, another) = (read(&client).owner(&me), read(&client));
     let mine = tokio::spawn(async move { ok(mine.acquire().await) });
@@ -174,7 +174,7 @@ async fn an_owners_acquire_that_nobody_polls_does_not_part_its_tasks(bench: Arc<
             (done("the first gets in", first).await, done("so does the second", second).await);
         ok(first.release().await);
         ok(second.release().await);
-        // What the sleeper was given and did not collect goes back by itself.
+        // The grant that the sleeping future does not collect is returned automatically.
         ok(done("the stranger gets in", between).await.release().await);
         drop(asleep);
     }

@@ -1,4 +1,4 @@
-//! The semaphore with recorded permits: sizes, ids, leases, and who goes in when.
+//! The semaphore with recorded permits: sizes, ids, leases, and the order of service.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
@@ -175,7 +175,7 @@ async fn released_by_its_id_from_elsewhere(bench: Arc<Bench>) {
     assert!(!ok(look.release_by(one.id()).await), "it is gone already");
     let next = ok(a.try_acquire().await).expect("one is free");
     if bench.is_chaotic() {
-        // Where an answer is lost a release cannot tell who freed it, unless the loss is known before.
+        // Where a reply is lost, a release cannot tell who freed the permit, unless the loss is known before.
         within("the loss is told", one.lost()).await;
     }
     let lost = one.release().await.expect_err("it is gone");
@@ -267,7 +267,7 @@ async fn impossible_numbers_are_refused(bench: Arc<Bench>) {
     available(&a, 3).await;
 }
 
-/// That `n` permits were refused because the semaphore has `size`.
+/// Asserts that `n` permits were refused because the semaphore has `size`.
 fn refused<T: std::fmt::Debug>(answer: tenure::Result<T>, n: u32, size: u32) {
     let Err(Error::Config(reason)) = answer else { panic!("{answer:?}") };
     assert!(reason.contains(&format!("{n} permits")) && reason.contains(&format!("has {size}")), "{reason}");
@@ -281,7 +281,7 @@ async fn more_than_there_ever_will_be_is_refused(bench: Arc<Bench>) {
     refused(within("it does not wait", b.permits(3).try_acquire_for(FAR)).await, 3, 2);
     assert!(ok(look.waiters().await).is_empty());
     available(&look, 1).await;
-    // Those who come to wait do not stand behind it.
+    // Requests that could wait do not queue behind it.
     let b2 = b.clone();
     let waiting = tokio::spawn(async move { ok(b2.acquire_many(2).await) });
     waits(&bench.observer()).await;

@@ -1,4 +1,4 @@
-//! Several processes on one store, some of which die.
+//! Several processes on one store, some of which are killed.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,7 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
     all.into_iter().chain(turns).map(|case| case.processes().calm()).collect()
 }
 
-/// What tasks take turns at: see the worker.
+/// Kinds for the command `turns` of the worker.
 const TURNS: &[(&str, &[Family])] = &[
     ("lock", &[Family::Lock]),
     ("fair", &[Family::Fair]),
@@ -35,7 +35,7 @@ const TURNS: &[(&str, &[Family])] = &[
     ("leader", &[Family::Leader]),
 ];
 
-/// The slot of a grant.
+/// Slot number in a `granted` answer.
 fn slot(answer: &str) -> &str {
     assert!(answer.starts_with("granted"), "{answer}");
     answer.split(' ').nth(1).expect("a slot")
@@ -60,7 +60,7 @@ async fn wake_each_other(bench: Arc<Bench>) {
     let look = bench.observer();
     until("it waits", || async { !ok(look.lock("x").waiters().await).is_empty() }).await;
     assert_eq!(a.ask(&format!("release {}", slot(&held))).await, "ok");
-    // By the signal: it would poll only long after the patience for an answer.
+    // Woken by the signal: its poll cap is longer than the patience.
     let next = b.answer().await;
     assert_eq!(b.ask(&format!("release {}", slot(&next))).await, "ok");
 }
@@ -88,7 +88,7 @@ async fn a_killed_waiter_is_skipped(bench: Arc<Bench>) {
     until("it waits", || async { !waiters().await.is_empty() }).await;
     let dead = waiters().await;
     b.kill().await;
-    // Nobody tells of a death: whoever stands behind the dead one looks now and then.
+    // No signal announces a death: waiters behind the dead one have to poll.
     let mut settings = bench.settings();
     settings.poll = Some(VICTIM / 3);
     let client = bench.client_with(settings);
@@ -135,9 +135,9 @@ fn signal(pid: u32, signal: &str) {
     assert!(sent.expect("kill").success());
 }
 
-/// With several tasks in each of several processes the order in which they come to the store differs from the one in which
-/// they come to the gate of their process, and whoever is told need not be whom the gate listens for. None of them looks
-/// for itself while a case goes on, so a turn that no signal brings is a hang.
+/// With several tasks in each of several processes, the order in which they reach the store differs from the order in
+/// which they reach the gate of their process, and the waiter that the store wakes need not be the one the gate listens
+/// for. None of them polls within a case, so a missed wake-up is a hang.
 async fn several_tasks_of_several_processes(bench: Arc<Bench>, kind: &'static str) {
     const PROCESSES: usize = 2;
     const TASKS: usize = 8;
@@ -160,7 +160,7 @@ async fn several_tasks_of_several_processes(bench: Arc<Bench>, kind: &'static st
         added += done.unwrap_or_else(|| panic!("{answer}"));
     }
     assert_eq!(std::fs::read_to_string(&file).expect("the file"), added.to_string());
-    // What they still undo in the background is done when they close.
+    // Closing waits for what they still undo in the background.
     for worker in workers {
         worker.end().await;
     }

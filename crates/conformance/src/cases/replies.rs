@@ -1,4 +1,4 @@
-//! What a guard does when the network fails it: renewals and replies that are late, lost or repeated.
+//! Guards on a failing network: renewals and replies that are late, lost or repeated.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -37,12 +37,12 @@ pub(super) fn cases() -> Vec<Case> {
     .collect()
 }
 
-/// A client whose network does what `plan` says.
+/// A client with faults injected by `plan`.
 pub(super) fn planned(bench: &Bench, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
     Client::with(Arc::new(Faults::new(bench.bare(), plan)), bench.settings())
 }
 
-/// One that renews while a case looks on.
+/// A client with faults injected by `plan`, whose lease is renewed while a case watches.
 fn renewing(bench: &Bench, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
     Client::with(Arc::new(Faults::new(bench.bare(), plan)), bench.renewing())
 }
@@ -67,7 +67,7 @@ async fn one_for_two_guards_and_none_after_the_release(bench: Arc<Bench>) {
     assert!(periods > 2.0, "two guards are renewed twice: 3 in {periods:.1} periods");
     ok(inner.release().await);
     ok(outer.release().await);
-    // One that was on its way may still come. A period without any shows that there are no more.
+    // One in flight may still arrive. A whole interval without any shows that there are no more.
     tokio::time::sleep(A_WHILE).await;
     let then = renewed.load(SeqCst);
     tokio::time::sleep(RENEWED / 3 + SHORT).await;
@@ -102,8 +102,8 @@ async fn failing_for_good_loses_it_within_its_validity(bench: Arc<Bench>) {
 }
 
 async fn answered_too_late_frees_the_name(bench: Arc<Bench>) {
-    // The renewal runs late in the store, and its answer comes after the guard gave up: the store believes in a fresh
-    // lease that nobody holds.
+    // The renewal is executed late, and its reply arrives after the guard gave up: the store has a fresh lease that
+    // nobody holds.
     let mut settings = bench.settings();
     settings.lease = SHORT * 3;
     let late = Faults::new(bench.bare(), |call| match call {
@@ -153,7 +153,7 @@ async fn a_lost_release_is_released(bench: Arc<Bench>) {
 }
 
 async fn a_grant_after_its_lease_does_not_count(bench: Arc<Bench>) {
-    // There a lease begins with the guard, and a late answer takes nothing from it.
+    // With sessions the lease starts with the guard, so a late reply does not shorten it.
     if bench.has_sessions() {
         return;
     }
@@ -183,7 +183,7 @@ async fn close_says_what_it_could_not_release(bench: Arc<Bench>) {
 }
 
 async fn close_waits_for_what_is_under_way(bench: Arc<Bench>) {
-    // The third attempt, which the gate makes when it is woken, takes long.
+    // The third attempt, which the gate makes when it is woken, is slow.
     let (attempts, sent) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
     let counted = sent.clone();
     let client = planned(&bench, move |call| {
@@ -204,10 +204,10 @@ async fn close_waits_for_what_is_under_way(bench: Arc<Bench>) {
     until("it waits", || async { !ok(other.lock("x").waiters().await).is_empty() }).await;
     let before = sent.load(SeqCst);
     ok(held.release().await);
-    // One that was on its way already, as a quorum's may be, has got it by now.
+    // An attempt already in flight, as a quorum's may be, can get the lock before the slow one is sent.
     until("the late attempt is sent", || async { sent.load(SeqCst) > before || waiting.is_finished() }).await;
     ok(client.close().await);
-    // All was said to be released: a process may end here, so nothing may be left to be sent.
+    // `close` reported everything as released: the process may end here, so nothing may be sent later.
     let then = sent.load(SeqCst);
     tokio::time::sleep(A_WHILE * 4).await;
     assert_eq!(sent.load(SeqCst), then, "something was sent after close");
@@ -292,7 +292,7 @@ async fn those_who_only_wait_send_nothing(bench: Arc<Bench>) {
     until("all have tried once", || async { attempts.load(SeqCst) > WAITERS }).await;
     let tried = attempts.load(SeqCst);
     tokio::time::sleep(A_WHILE * 3).await;
-    // One look of the gate at most. A quorum looks again and again.
+    // At most one attempt of the gate. A quorum keeps polling.
     let looks = if bench.bare().info().scheme == "redlock" { 120 } else { 1 };
     assert!(
         attempts.load(SeqCst) <= tried + looks,

@@ -1,4 +1,4 @@
-//! Runtimes end, and guards outlive them.
+//! Runtimes that end, and guards that outlive them.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -110,7 +110,7 @@ async fn it_needs_no_timers(bench: Arc<Bench>) {
 async fn a_loop_lets_other_tasks_run(bench: Arc<Bench>) {
     const ROUNDS: u32 = 1000;
     let (client, held) = (bench.client(), ok(bench.client().lock("held").acquire().await));
-    // How many rounds of each loop pass before another task of the same runtime gets its turn.
+    // Counts the iterations of each loop before another task of the same runtime is polled.
     let rounds = elsewhere(move || {
         let alone = |turn: &AsyncTurn| {
             runtime().block_on(async {
@@ -140,7 +140,7 @@ async fn a_loop_lets_other_tasks_run(bench: Arc<Bench>) {
     ok(held.release().await);
 }
 
-/// One round of a loop.
+/// One iteration of a loop.
 type AsyncTurn = dyn Fn(Client) -> Pin<Box<dyn Future<Output = ()>>>;
 
 async fn a_panic_in_the_section_releases(bench: Arc<Bench>) {

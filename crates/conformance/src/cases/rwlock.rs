@@ -1,4 +1,4 @@
-//! The read/write lock: who shares and who excludes, and in what order they come in.
+//! The read/write lock: who shares, who excludes, and in what order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -100,7 +100,7 @@ async fn a_stream_of_readers_does_not_starve_a_writer(bench: Arc<Bench>) {
             tokio::spawn(async move {
                 let mut held = ok(read.acquire().await);
                 while !stop.load(SeqCst) {
-                    // The next one comes before the last one goes: of themselves they would never leave a gap.
+                    // The next reader enters before the last one leaves: on their own they never leave a gap.
                     let next = match ok(read.try_acquire().await) {
                         Some(next) => Some(next),
                         None => {
@@ -206,7 +206,7 @@ async fn each_reader_is_shown(bench: Arc<Bench>) {
         assert_eq!(ids.len(), left);
         ok(held.pop().expect("as many").release().await);
     }
-    // Its inner guard keeps the first reader inside.
+    // The inner guard keeps the hold of the first reader.
     assert_eq!(ok(look.holders().await).len(), 1);
     assert!(ok(write(&b).try_acquire().await).is_none());
     ok(again.release().await);

@@ -1,4 +1,4 @@
-//! Interleavings that break a lock built in the obvious way, step by step: see `docs/scenarios.md`.
+//! Interleavings that break a naive lock, step by step: see `docs/scenarios.md`.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -116,13 +116,13 @@ async fn s2_a_release_does_not_overtake_the_acquire_it_undoes(bench: Arc<Bench>)
     assert!(poll_once(acquire.as_mut()).is_pending());
     drop(acquire);
     ok(client.close().await);
-    // By then it has arrived, whether or not it was undone.
+    // By then the attempt has reached the store, whether or not it was undone.
     tokio::time::sleep(SHORT).await;
     assert!(!ok(bench.observer().lock("x").is_locked().await), "held by nobody");
 }
 
 async fn s3_an_id_is_dead_once_its_release_was_sent(bench: Arc<Bench>) {
-    // Notes each release that is sent, and that no attempt of the same id follows.
+    // Records each release that is sent, and each attempt with an id that was released before.
     #[derive(Default)]
     struct Seen {
         released: HashSet<tenure::HoldId>,
@@ -141,7 +141,7 @@ async fn s3_an_id_is_dead_once_its_release_was_sent(bench: Arc<Bench>) {
             }
             Fate::default()
         })),
-        // Behind a bad network something may be left in the store for one lease.
+        // Behind a faulty network something may be left in the store for one lease.
         bench.renewing(),
     );
     let tasks: Vec<_> = (0..8)
@@ -160,7 +160,7 @@ async fn s3_an_id_is_dead_once_its_release_was_sent(bench: Arc<Bench>) {
     let _ = client.close().await;
     let seen = seen.lock().unwrap();
     assert!(!seen.released.is_empty());
-    // A last release writes nothing back, an inner one is not sent for these: no owner is named.
+    // All releases here are last ones, which write nothing back: without an owner there are no inner ones.
     assert!(seen.revived.is_empty(), "tried after their release: {:?}", seen.revived);
 }
 
@@ -186,7 +186,7 @@ async fn two_tasks_and_a_stranger(bench: &Bench, client: &Client) {
     let second = tokio::spawn(async move { ok(mine.acquire().await) });
     tokio::time::sleep(Duration::from_millis(50)).await;
     ok(held.release().await);
-    // The first joins the second before it releases: the stranger must not stand between them.
+    // The second enters before the first releases: the stranger must not come between them.
     let first = done("the first", first).await;
     let second = done("the second, of the same owner", second).await;
     assert!(!stranger.is_finished());
@@ -222,7 +222,7 @@ async fn l2f_a_head_cancelled_after_the_wake_up(bench: Arc<Bench>) {
         tokio::time::sleep(Duration::from_millis(10)).await;
         ok(held.release().await);
         if round % 2 == 0 {
-            // Once with the grant in its mailbox, once with the grant on its way.
+            // Once with the grant in its mailbox, once with the grant in flight.
             until("it is granted", || async { ok(other.lock("x").is_locked().await) }).await;
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -236,7 +236,7 @@ async fn l1_a_grant_that_nobody_collects_is_passed_on_and_asked_for_again(bench:
     let held = ok(other.lock("x").acquire().await);
     let lock = client.lock("x");
     let mut asleep = Box::pin(lock.acquire());
-    // Where there is a queue, an attempt that does not wait stands in it for a moment, too.
+    // On stores with queues, an attempt that does not wait is briefly queued, too.
     let mut seen = if bench.has_sessions() { 10 } else { 1 };
     while futures_util::poll!(asleep.as_mut()).is_pending() && seen > 0 {
         seen -= usize::from(!ok(other.lock("x").waiters().await).is_empty());
@@ -245,7 +245,7 @@ async fn l1_a_grant_that_nobody_collects_is_passed_on_and_asked_for_again(bench:
     ok(held.release().await);
     until("it is granted", || async { ok(other.lock("x").is_locked().await) }).await;
     until("and passed on", || async { !ok(other.lock("x").is_locked().await) }).await;
-    // Whoever comes back later is served anew.
+    // If polled later, it is served again.
     let guard = ok(within("served after all", asleep).await);
     assert!(is_holder(&bench, guard.id()).await);
     ok(guard.release().await);

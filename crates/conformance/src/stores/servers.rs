@@ -1,4 +1,4 @@
-//! Real servers: one of each deployment per test process, started on first use. A world is a prefix of its own.
+//! Real servers: one of each deployment per test process, started on first use. A world is a separate prefix.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -9,30 +9,30 @@ use testbed::{RedisOptions, ZooKeeperOptions};
 
 use super::{Store, World};
 
-/// Servers of one kind, in one of its deployments.
+/// Servers of one type, in one deployment.
 pub(super) struct Servers {
     name: &'static str,
     serves: &'static [Family],
-    /// What is added to its address.
+    /// Appended to the URL.
     options: &'static str,
     start: fn() -> testbed::Result<Running>,
     running: Mutex<Option<std::result::Result<Running, String>>>,
 }
 
-/// A busy machine does not end the sessions of the living.
+/// Long enough that sessions do not expire because the machine is busy.
 const SESSION: &str = "&session=60s&tick=500ms";
 
-/// The session of a process that will die is over after a while that a case still waits for.
+/// Short enough that a case can wait until the session of a killed process expires.
 const VICTIMS_SESSION: &str = "&session=3s&tick=500ms";
 
-/// What was started, and its address. Stopped when dropped.
+/// Running servers and their URL. Stopped on drop.
 struct Running {
     url: String,
     _servers: Box<dyn Send>,
 }
 
 impl Servers {
-    /// One server.
+    /// A single Redis server.
     pub(super) fn single() -> Self {
         Self::new("redis", || {
             let server = testbed::Redis::start(RedisOptions::default())?;
@@ -58,7 +58,7 @@ impl Servers {
         })
     }
 
-    /// One server, with locks that are strings.
+    /// A single Redis server, with the plain layout, where locks are strings.
     pub(super) fn plain() -> Self {
         let server = Self::new("redis-plain", || {
             let server = testbed::Redis::start(RedisOptions::default())?;
@@ -67,7 +67,7 @@ impl Servers {
         Self { serves: &[Family::Lock], options: "&layout=plain", ..server }
     }
 
-    /// Five servers that know nothing of each other, with locks that are strings.
+    /// A quorum of five independent servers, with the plain layout.
     pub(super) fn quorum_of_five() -> Self {
         let servers = Self::new("redlock", || quorum(5));
         Self {
@@ -77,7 +77,7 @@ impl Servers {
         }
     }
 
-    /// Three, in Redisson's layout.
+    /// A quorum of three independent servers, in Redisson's layout.
     pub(super) fn quorum_of_three() -> Self {
         let servers = Self::new("redlock-3", || quorum(3));
         Self {
@@ -87,7 +87,7 @@ impl Servers {
         }
     }
 
-    /// One server.
+    /// A single ZooKeeper server.
     pub(super) fn zookeeper() -> Self {
         let server = Self::new("zookeeper", || {
             let server = testbed::ZooKeeper::start(ZooKeeperOptions::default())?;
@@ -96,7 +96,7 @@ impl Servers {
         Self { options: SESSION, ..server }
     }
 
-    /// Three that agree.
+    /// A ZooKeeper ensemble of three servers.
     pub(super) fn ensemble() -> Self {
         let servers = Self::new("zookeeper-ensemble", || {
             let servers = testbed::Ensemble::start()?;
@@ -110,7 +110,7 @@ impl Servers {
     }
 }
 
-/// Servers made just now: nobody has been granted anything that they could have forgotten.
+/// Starts new servers, so there are no grants that they could have lost.
 fn quorum(n: usize) -> testbed::Result<Running> {
     let servers: Vec<_> =
         (0..n).map(|_| testbed::Redis::start(RedisOptions::default())).collect::<testbed::Result<_>>()?;
@@ -141,7 +141,7 @@ struct Prefixed(String);
 
 impl World for Prefixed {
     fn backend(&self) -> Result<Arc<dyn Backend>> {
-        // Opened on a runtime that is gone afterwards, as any other that uses the store may be.
+        // Opened on a runtime that is dropped afterwards, since a backend must survive the runtime that opened it.
         std::thread::scope(|scope| {
             let opening = scope.spawn(|| {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -160,7 +160,7 @@ impl World for Prefixed {
         Some(self.0.replace(SESSION, VICTIMS_SESSION))
     }
 
-    /// A cluster puts what is inside the first pair of braces into one slot; Redisson wraps names without a brace.
+    /// A cluster hashes what is inside the first pair of braces; Redisson wraps names without a brace.
     fn refuses(&self, name: &str) -> bool {
         let tagged = match name.split_once('{') {
             Some((_, rest)) => rest.find('}').is_some_and(|at| at > 0),

@@ -1,4 +1,4 @@
-//! Tenure, in a process of its own, for tests.
+//! A Tenure client in a separate process, for tests.
 
 #[tokio::main]
 async fn main() {

@@ -1,4 +1,4 @@
-//! The driver around redsync: one program.
+//! The redsync driver: one compiled program.
 
 use std::path::Path;
 use std::process::Command;

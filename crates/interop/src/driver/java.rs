@@ -1,5 +1,5 @@
-//! The Java drivers: classes of their own, and libraries where Maven keeps them. They have their sources in common, and
-//! each has a project file that says what it is made of.
+//! The Java drivers: compiled classes, with libraries in Maven's repository. They share their sources, and each has a
+//! project file with its dependencies.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::process::Command;
 use super::{Recipe, offline_first, run};
 use crate::Result;
 
-/// The class path with which `java` finds the one around Redisson.
+/// Class path of the Redisson driver.
 pub(crate) const REDISSON: Recipe<String> = Recipe {
     name: "redisson",
     folder: "java",
@@ -16,7 +16,7 @@ pub(crate) const REDISSON: Recipe<String> = Recipe {
     kept,
 };
 
-/// The same for the one around Curator.
+/// Class path of the Curator driver.
 pub(crate) const CURATOR: Recipe<String> = Recipe {
     name: "curator",
     folder: "java",
@@ -24,7 +24,7 @@ pub(crate) const CURATOR: Recipe<String> = Recipe {
     kept,
 };
 
-/// Of a finished build whose libraries are still there.
+/// The class path of a finished build, if its libraries still exist.
 fn kept(built: &Path) -> Option<String> {
     let libraries = fs::read_to_string(built.join("class-path")).ok()?;
     let libraries = libraries.trim();

@@ -1,7 +1,7 @@
-//! Drivers: programs around the other libraries, built when they are first needed and kept until their sources change.
+//! Drivers: programs around the other libraries, built on first use and kept until their sources change.
 //!
-//! They go into cargo's target folder, under a name made of the sources, and a file there is locked meanwhile: test
-//! processes that start together build one once.
+//! They are put into cargo's target folder, named by a fingerprint of the sources. A lock file there ensures that test
+//! processes that start together build each driver once.
 
 pub(crate) mod go;
 pub(crate) mod java;
@@ -15,20 +15,20 @@ use std::process::Command;
 
 use crate::{Error, Result};
 
-/// How a driver is built, and what is used of it.
+/// How a driver is built, and what its users get.
 pub(crate) struct Recipe<T> {
-    /// What it is known by.
+    /// Its name.
     name: &'static str,
-    /// Where its sources are, in this crate.
+    /// The folder of its sources, in this crate.
     folder: &'static str,
-    /// From the sources into an empty folder, which is put in its place afterwards.
+    /// Builds from the sources into an empty folder, which is then moved into place.
     build: fn(&Path, &Path) -> Result<()>,
-    /// What is used of the finished build, if all of it is still there.
+    /// What users get of a finished build, if it is complete.
     kept: fn(&Path) -> Option<T>,
 }
 
 impl<T> Recipe<T> {
-    /// What is used of the driver. Builds it if that has not been done.
+    /// Returns what users get of the driver; builds it first if necessary.
     pub(crate) fn made(&self) -> Result<T> {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join(self.folder);
         self.made_in(&sources, &target_folder()?.join(format!("interop-{}", self.name)))
@@ -39,7 +39,7 @@ impl<T> Recipe<T> {
         let folder = folder.join(fingerprint(sources)?);
         let (built, unfinished) = (folder.join("built"), folder.join("unfinished"));
         fs::create_dir_all(&folder).map_err(failed)?;
-        // Unlocked when it is closed, however this ends.
+        // Released when the file is closed, however this ends.
         let lock = File::create(folder.join("lock")).map_err(failed)?;
         lock.lock().map_err(failed)?;
         if let Some(known) = (self.kept)(&built) {
@@ -55,24 +55,24 @@ impl<T> Recipe<T> {
     }
 }
 
-/// Runs a command that must end well.
+/// Runs a command that must succeed.
 fn run(command: &mut Command) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let ran = command.output().map_err(|e| Error::Build(format!("{program}: {e}")))?;
     if ran.status.success() {
         return Ok(());
     }
-    // Some say it here, and some there.
+    // Some tools report errors on standard output.
     let said = [ran.stdout, ran.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
     Err(Error::Build(format!("{program}: {said}")))
 }
 
-/// What was fetched before is enough most of the time, and then no registry need be reachable.
+/// Builds from local caches if possible, so that no registry need be reachable.
 fn offline_first(build: impl Fn(bool) -> Result<()>) -> Result<()> {
     build(true).or_else(|_| build(false))
 }
 
-/// The sources themselves, where they are run and not compiled.
+/// Copies the sources, for languages that are not compiled.
 fn copy(sources: &Path, into: &Path) -> Result<()> {
     for file in files(sources)? {
         let to = into.join(file.strip_prefix(sources).unwrap_or(&file));
@@ -82,7 +82,7 @@ fn copy(sources: &Path, into: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Of every source, by name and content.
+/// Hashes the names and contents of all sources.
 fn fingerprint(sources: &Path) -> Result<String> {
     let mut hasher = DefaultHasher::new();
     for file in files(sources)? {
@@ -106,7 +106,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Cargo marks it with a file.
+/// Cargo marks it with `CACHEDIR.TAG`.
 fn target_folder() -> Result<PathBuf> {
     let me = std::env::current_exe().map_err(|e| Error::Build(e.to_string()))?;
     let marked = me.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());

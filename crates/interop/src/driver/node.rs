@@ -1,4 +1,4 @@
-//! The driver around node-redlock: its sources, with the packages beside them.
+//! The node-redlock driver: its sources, with the packages beside them.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! The driver around redis-py: its sources, with the packages beside them.
+//! The redis-py driver: its sources, with the packages beside them.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,8 +15,8 @@ fn kept(built: &Path) -> Option<Command> {
     built.join("redis").is_dir().then_some(command)
 }
 
-/// What runs is in the first folder that Python looks into, so no environment is needed. The module that makes those
-/// is not there everywhere.
+/// Installs the packages beside the script, which is where Python looks first, so no virtual environment is needed: the
+/// `venv` module is not installed everywhere.
 fn build(sources: &Path, into: &Path) -> Result<()> {
     copy(sources, into)?;
     let mut pip = Command::new("python3");

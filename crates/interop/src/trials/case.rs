@@ -1,41 +1,41 @@
-//! What a trial does.
+//! A test case.
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Which way something was shared.
+/// The direction in which a lock is shared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Way {
-    /// The peer has it, Tenure waits for it or sees it.
+    /// The peer holds it, Tenure waits for it or sees it.
     FromPeer,
-    /// Tenure has it, the peer waits for it or sees it.
+    /// Tenure holds it, the peer waits for it or sees it.
     FromTenure,
-    /// Both at once.
+    /// Both directions at once.
     Both,
-    /// Nothing is shared: it is about one side alone.
+    /// Nothing is shared: the case is about one side alone.
     Alone,
 }
 
 type Run<S> = Arc<dyn Fn(S) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
-/// A case, which works on a stage `S`.
+/// A test case, which runs on a stage `S`.
 #[derive(Clone)]
 pub struct Case<S> {
-    /// What is locked.
+    /// The kind of lock.
     pub kind: &'static str,
-    /// What happens.
+    /// What the case shows.
     pub name: String,
-    /// Which way it is shared.
+    /// The direction in which it is shared.
     pub way: Way,
-    /// Whether it is run at one server only, whatever the kind.
+    /// Whether it runs on a single server only, whatever the kind.
     pub one_server: bool,
     pub(super) run: Run<S>,
 }
 
 impl<S> Case<S> {
-    /// A case that panics when it fails.
+    /// Creates a case, which panics on failure.
     pub fn new<F: Future<Output = ()> + Send + 'static>(
         kind: &'static str,
         name: &str,
@@ -46,7 +46,7 @@ impl<S> Case<S> {
         Self { kind, name: name.to_owned(), way, one_server: false, run }
     }
 
-    /// The same at one server only.
+    /// Restricts it to a single server.
     pub fn one_server(mut self) -> Self {
         self.one_server = true;
         self

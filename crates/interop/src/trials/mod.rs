@@ -1,6 +1,6 @@
-//! Tests of shared locks: cases that are run at several places, and at the end a table that says what was shared.
+//! Tests of shared locks: cases that run on several deployments, and a final table of what was shared.
 //!
-//! A trial is `PEER::PLACE::KIND::CASE`, and works on a stage that it is given.
+//! A trial is named `PEER::PLACE::KIND::CASE`, and runs on a stage that it is given.
 
 mod case;
 mod party;
@@ -20,10 +20,10 @@ pub use case::{Case, Way};
 pub use party::{Doomed, Party, Shared};
 use table::Table;
 
-/// A case that waits in vain says what for after `PATIENCE`; this is for one that waits without it.
+/// A case that waits in vain fails with a message after `PATIENCE`; this limit is for waits without one.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The trials of all peers, which are run together.
+/// The trials of all peers, which run together.
 pub struct Suite {
     runtime: Runtime,
     trials: Vec<Trial>,
@@ -31,15 +31,15 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// None.
+    /// Creates an empty suite.
     #[allow(clippy::new_without_default)] // It starts threads.
     pub fn new() -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().expect("a runtime");
         Self { runtime, trials: Vec::new(), tables: Vec::new() }
     }
 
-    /// Each of these cases at its place. `stage` sets the scene for a trial, which may take any time when it is the first
-    /// one there; the second argument is a name that no other case has. Whatever it holds is dropped after the last trial.
+    /// Adds these cases, each with its place. `stage` prepares a trial, and may take long for the first one at a place;
+    /// its second argument is a name unique to the case. What the closure captures is dropped after the last trial.
     pub fn add<P, S, F>(
         &mut self,
         peer: &'static str,
@@ -67,10 +67,10 @@ impl Suite {
         self.tables.push(table);
     }
 
-    /// The main function of a test.
+    /// Runs the trials as the main function of a test.
     pub fn run(self) -> ExitCode {
         let mut args = Arguments::from_args();
-        // Most cases wait most of the time.
+        // More threads than cores, since cases mostly wait.
         args.test_threads = args.test_threads.or(Some(6));
         let conclusion = libtest_mimic::run(&args, self.trials);
         self.tables.iter().for_each(|table| print!("{table}"));

@@ -1,4 +1,4 @@
-//! A process of either side, as a trial speaks to it.
+//! A client process of either side, as used by a trial.
 
 use std::fmt;
 use std::ops::Deref;
@@ -8,10 +8,10 @@ use tokio::sync::Barrier;
 
 use crate::{Peer, Pending, Result};
 
-/// A process of either side.
+/// A client process of either side.
 pub type Shared = Arc<dyn Deref<Target = Peer> + Send + Sync>;
 
-/// A process and a trial's name. In requests `@` stands for the trial's name, so that trials do not meet.
+/// A client process, and the name of a trial. In requests `@` stands for that name, so that trials do not interfere.
 #[derive(Clone)]
 pub struct Party {
     peer: Shared,
@@ -19,17 +19,17 @@ pub struct Party {
 }
 
 impl Party {
-    /// The process for the trial of this name.
+    /// Uses the process for the trial of this name.
     pub fn new(peer: Shared, name: &str) -> Self {
         Self { peer, name: name.to_owned() }
     }
 
-    /// Sends a request that takes its time.
+    /// Sends a request without waiting for its answer.
     pub fn spawn(&self, thread: &str, request: &str) -> Pending {
         self.peer.spawn(&format!("{}/{thread}", self.name), &request.replace('@', &self.name))
     }
 
-    /// What a request comes to.
+    /// Executes a request.
     ///
     /// # Errors
     /// As [`Peer::call`].
@@ -37,7 +37,7 @@ impl Party {
         self.spawn(thread, request).answer().await
     }
 
-    /// What must not fail.
+    /// Executes a request that must not fail.
     ///
     /// # Panics
     /// When it does.
@@ -45,7 +45,7 @@ impl Party {
         self.try_call(thread, request).await.unwrap_or_else(|e| panic!("{thread} {request}: {e}"))
     }
 
-    /// What must be answered so.
+    /// Executes a request that must return `answer`.
     ///
     /// # Panics
     /// When it is not.
@@ -53,7 +53,7 @@ impl Party {
         assert_eq!(self.call(thread, request).await, answer, "{thread} {request}");
     }
 
-    /// Waits until a thread sleeps until a message comes. Redisson loses the `1` of a writer that comes a moment
+    /// Waits until a thread is parked, waiting for a message. Redisson loses the `1` that a writer publishes a moment
     /// earlier.
     ///
     /// # Panics
@@ -63,7 +63,7 @@ impl Party {
         testbed::until(&format!("{thread} waits"), parked).await;
     }
 
-    /// Ends what a thread is doing: it is answered with an error.
+    /// Interrupts what a thread is doing, which is then answered with an error.
     ///
     /// # Panics
     /// When the process does not answer.
@@ -76,7 +76,7 @@ impl Party {
         self.peer.pid()
     }
 
-    /// Any signal, by its name without `SIG`.
+    /// Sends a signal, by its name without `SIG`.
     ///
     /// # Panics
     /// When it cannot be sent.
@@ -85,13 +85,13 @@ impl Party {
         assert!(sent.is_ok_and(|status| status.success()), "{signal} is not sent");
     }
 
-    /// SIGKILL, and waits until it is gone.
+    /// Kills it (SIGKILL), and waits until it is gone.
     pub async fn kill(&self) {
         self.peer.kill().await;
     }
 }
 
-/// A process that two parts of a case have in common, since one is slow to start: it is killed when both are ready.
+/// A process shared by two parts of a case, since one is slow to start: it is killed once both are ready.
 #[derive(Debug)]
 pub struct Doomed {
     victim: Party,
@@ -99,7 +99,7 @@ pub struct Doomed {
 }
 
 impl Doomed {
-    /// This one. The parts lock under other names, so they have parties of their own: see [`Doomed::party`].
+    /// Wraps this process. The parts lock different names, so each has a party of its own: see [`Doomed::party`].
     pub fn new(victim: Party) -> Self {
         Self { victim, both: Barrier::new(2) }
     }
@@ -109,7 +109,7 @@ impl Doomed {
         Party::new(self.victim.peer.clone(), name)
     }
 
-    /// SIGKILL, as soon as both parts have come here.
+    /// Kills it (SIGKILL) once both parts have called this.
     pub async fn kill(&self) {
         if self.both.wait().await.is_leader() {
             self.victim.kill().await;

@@ -1,4 +1,4 @@
-//! What was shared in which direction, for people.
+//! A table of what was shared in which direction.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use super::Way;
 
-/// Of each way, how many cases passed, and how many there were.
+/// Per direction, how many cases passed, and how many there were.
 type Ways = BTreeMap<Way, (u32, u32)>;
 
 /// A row for each kind at each place.

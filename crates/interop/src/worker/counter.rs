@@ -1,4 +1,4 @@
-//! A number that nothing protects but the lock under test.
+//! A number that only the lock under test protects.
 
 use std::fmt;
 use std::fs;
@@ -10,17 +10,17 @@ use testbed::Resp;
 
 use super::Wrong;
 
-/// Where the numbers are that are counted on.
+/// Where the unprotected counters are stored.
 #[derive(Clone, Debug)]
 pub enum Numbers {
-    /// On the Redis server at this port or, in a cluster, where that one says.
+    /// On the Redis server at this port or, in a cluster, on the node that it redirects to.
     Redis(u16),
-    /// In files of this folder.
+    /// In files in this folder.
     Folder(PathBuf),
 }
 
 impl Numbers {
-    /// As [`Numbers::to_string`] has written it.
+    /// Parses the output of [`Numbers::to_string`].
     pub(super) fn parse(word: &str) -> Self {
         word.parse().map_or_else(|_| Self::Folder(word.into()), Self::Redis)
     }
@@ -56,7 +56,7 @@ impl Counter {
         Ok(Self::Key { server: Box::new(server), key: key.to_owned() })
     }
 
-    /// Reads it and writes it back.
+    /// Adds 1 by reading and writing, which is not atomic.
     pub(super) async fn add_one(&mut self) -> Result<(), Wrong> {
         match self {
             Self::Key { server, key } => {
@@ -68,7 +68,7 @@ impl Counter {
                     Err(e) if e.kind() == ErrorKind::NotFound => 0,
                     text => text?.parse::<u64>().map_err(|e| Wrong("NoNumber".into(), e.to_string()))?,
                 };
-                // Time enough for somebody else to be noticed.
+                // Gives another client the chance to interfere, if it got in wrongly.
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 fs::write(file, (before + 1).to_string())?;
             }

@@ -1,4 +1,4 @@
-//! Tenure, in a process of its own: understands the same requests as the driver of the other library.
+//! Tenure in a separate process: understands the same requests as the drivers of other libraries.
 
 mod counter;
 mod template;
@@ -16,7 +16,7 @@ use crate::{Peer, Result};
 pub use counter::Numbers;
 use verbs::Verbs;
 
-/// A process with a client of Tenure in it. Dropping it kills it.
+/// A process with a Tenure client. Killed on drop.
 #[derive(Debug)]
 pub struct Worker(Peer);
 
@@ -40,7 +40,7 @@ impl Deref for Worker {
     }
 }
 
-/// The main loop of `interop-worker`: until its input ends.
+/// The main loop of `interop-worker`; runs until its standard input ends.
 pub async fn serve() {
     let args: Vec<String> = std::env::args().collect();
     let [_, url, numbers] = &args[..] else { panic!("interop-worker URL NUMBERS") };
@@ -58,7 +58,7 @@ pub async fn serve() {
             panic!("no request: {line:?}");
         };
         if request == "parked" {
-            // Waiters of Tenure miss no message, wherever they stand.
+            // Waiters of Tenure miss no message at any point, so there is nothing to wait for.
             say(&id, Ok("true".to_owned()));
             continue;
         }
@@ -71,17 +71,17 @@ pub async fn serve() {
         }
         thread.requests.send((id, request)).expect("it works until this end closes");
     }
-    // Whoever steers this has gone: what is held is left to its lease, as after a crash.
+    // The parent has gone: leave what is held to its lease, as after a crash.
     std::process::exit(0);
 }
 
 struct Thread {
     requests: mpsc::UnboundedSender<(String, String)>,
-    /// Drops what is under way.
+    /// Cancels the current request.
     interrupted: Arc<Notify>,
 }
 
-/// A task that does the requests of one thread.
+/// Spawns a task that executes the requests of one thread.
 fn work(mut verbs: Verbs) -> Thread {
     let (requests, mut next) = mpsc::unbounded_channel::<(String, String)>();
     let interrupted = Arc::new(Notify::new());
@@ -98,7 +98,7 @@ fn work(mut verbs: Verbs) -> Thread {
     Thread { requests, interrupted }
 }
 
-/// Why a request failed: what stands for the class, and the words.
+/// Why a request failed: the error variant, in place of a class, and the message.
 struct Wrong(String, String);
 
 impl From<tenure::Error> for Wrong {

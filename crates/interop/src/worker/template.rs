@@ -1,4 +1,4 @@
-//! What a kind and a name stand for, and what holding it is.
+//! Maps a kind and a name to a primitive, and to the hold on it.
 //!
 //! A kind is a word, some with more behind colons: `permit:MAX:N`, `leader:NOTE`.
 
@@ -23,7 +23,7 @@ pub(super) enum Held {
 }
 
 impl Template {
-    /// No lease is the one of the address.
+    /// Without a lease, that of the URL applies.
     pub(super) fn new(
         client: &Client,
         owner: &Owner,
@@ -34,7 +34,7 @@ impl Template {
         let words: Vec<&str> = kind.split(':').collect();
         let size = |n: usize| words.get(n).map_or(Ok(1), |word| number(word).map(|n| n as u32));
         let lock = match words[0] {
-            // Which fence a lock has is a matter of the address.
+            // Which fence a lock has depends on the URL.
             "plain" | "fenced" => client.lock(name),
             "fair" => client.lock(name).fair(),
             "read" => client.rwlock(name).read(),
@@ -57,7 +57,7 @@ impl Template {
         Ok(Self::One(with(lock, owner, lease)))
     }
 
-    /// Waits until it is in.
+    /// Waits until it is acquired.
     pub(super) async fn enter(&self) -> Result<Held, Wrong> {
         Ok(match self {
             Self::One(lock) => Held::One(lock.acquire().await?),
@@ -70,7 +70,7 @@ impl Template {
         })
     }
 
-    /// Waits for so long at most.
+    /// Waits for at most `wait`.
     pub(super) async fn attempt(&self, wait: Duration) -> Result<Option<Held>, Wrong> {
         let now = wait.is_zero();
         Ok(match self {

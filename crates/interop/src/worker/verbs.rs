@@ -1,4 +1,4 @@
-//! What can be asked of a worker: the driver's verbs, as far as both sides have them.
+//! The requests that a worker understands: the driver's verbs, as far as both sides have them.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::counter::Counter;
 use super::template::{Held, Template};
 use super::{Numbers, Wrong};
 
-/// One thread: an owner, and what it holds.
+/// One thread of requests: an owner, and what it holds.
 pub(super) struct Verbs {
     client: Client,
     numbers: Numbers,
@@ -98,7 +98,7 @@ impl Verbs {
         let name = words[0];
         let semaphore = self.client.semaphore(name, 1);
         match verb {
-            // Its first use sets it.
+            // The size is set on first use.
             "set" => Ok("true".to_owned()),
             "acquire" | "try" => {
                 let lock = semaphore.permits(1).lease(millis(words[words.len() - 1])?);
@@ -131,13 +131,13 @@ impl Verbs {
         })
     }
 
-    /// `leader.who NAME`: what whoever leads says of itself.
+    /// `leader.who NAME`: the note of the current leader.
     async fn leader(&mut self, words: &[&str]) -> Answer {
         let leader = self.client.election(words[0]).leader().await?;
         Ok(leader.and_then(|leader| leader.note).unwrap_or_default())
     }
 
-    /// `count KEY N KIND NAME`: adds 1 to a number, N times, by reading it and writing it back.
+    /// `count KEY N KIND NAME`: adds 1 to an unprotected number, N times under the lock, by reading and writing.
     async fn count(&mut self, words: &[&str]) -> Answer {
         let [key, n, kind, name] = words else { return Err(unknown("count")) };
         let template = self.template(kind, name, Duration::ZERO)?;

@@ -1,4 +1,4 @@
-//! What can be said to `tenure elect`.
+//! Arguments of `tenure elect`.
 
 use std::time::Duration;
 

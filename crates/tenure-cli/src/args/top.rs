@@ -1,4 +1,4 @@
-//! What can be said to `tenure top`.
+//! Arguments of `tenure top`.
 
 use std::time::Duration;
 

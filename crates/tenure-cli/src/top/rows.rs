@@ -1,4 +1,4 @@
-//! A frame: one row for each holder, as cells or as data, in the order that was asked for.
+//! A frame of `tenure top`: one row per holder, as table cells or JSON, sorted as requested.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use crate::people::{end, place, printable, short};
 use crate::table::{Look, Table};
 use crate::times::{ago, human};
 
-/// All that was seen at one time.
+/// The result of one query.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Frame {
     store: &'static str,
     names: usize,
     waiters: usize,
-    /// There are more names than were asked for.
+    /// There are more names than the limit.
     more: bool,
     rows: Vec<Row>,
     #[serde(skip)]
     liveness: Liveness,
 }
 
-/// A holder of a name; or a name that nobody holds, but somebody waits for or counts with.
+/// A holder of a name, or a name without holders that has waiters or a count.
 #[derive(Debug, Clone, Serialize)]
 struct Row {
     name: Name,
@@ -40,7 +40,7 @@ struct Row {
     unread: bool,
 }
 
-/// By what rows are sorted.
+/// The sort order of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Order {
     column: Column,
@@ -52,7 +52,7 @@ impl Order {
         Self { column, reversed: false }
     }
 
-    /// Another column, or the same the other way round. Keys that mean nothing do nothing.
+    /// Sorts by another column, or reverses the order of the current one. Ignores unknown keys.
     pub(crate) fn press(&mut self, key: u8) {
         let column = match key {
             b'n' => Column::Name,
@@ -86,7 +86,7 @@ impl Frame {
         format!("tenure top  {store}  {more}{names} name{s} in use, {waiters} waiting")
     }
 
-    /// The same in this order; rows that are equal go by name.
+    /// Returns a copy sorted by `order`; equal rows are sorted by name.
     pub(crate) fn sorted(&self, order: Order) -> Self {
         let mut frame = self.clone();
         let rows = &mut frame.rows;
@@ -95,7 +95,7 @@ impl Frame {
             Column::Name => {}
             Column::Kind => rows.sort_by_key(|row| row.family.to_string()),
             Column::Place => rows.sort_by_key(Row::place),
-            // What is most likely looked for comes first.
+            // Largest first for the columns below, except `Left`: what users most likely look for.
             Column::Held => rows.sort_by_key(|row| Reverse(row.held())),
             Column::Left => rows.sort_by_key(Row::left),
             Column::Waiters => rows.sort_by_key(|row| Reverse(row.waiters)),
@@ -174,7 +174,7 @@ impl Row {
         self.holder.as_ref()?.since.map(ago)
     }
 
-    /// Those that do not end come last, and names without holders after them.
+    /// Sort key of the remaining time. Holds that do not expire come last, and names without holders after them.
     fn left(&self) -> (bool, Duration) {
         (self.holder.is_none(), self.holder.as_ref().and_then(|h| h.left).unwrap_or(Duration::MAX))
     }

@@ -1,4 +1,4 @@
-//! The client: one store, one identity, one keeper.
+//! The client: one store, one identity, one keeper thread.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::backend::{Backend, ClientId, Finding, Kind, Name, Query, Result, Snap
 use crate::engine::Settings;
 use crate::engine::core::Engine;
 
-/// A connection to a store, and the maker of all templates. Cheap to clone; clones are the same client.
+/// A connection to a store, from which all templates are created. Cheap to clone; clones share one client.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
@@ -21,55 +21,55 @@ use crate::engine::core::Engine;
 /// ```
 ///
 /// Guards keep their client alive. A process that ends right after dropping a guard may end before the release has
-/// reached the store: release guards, or [`Client::close`] the client, where that matters.
+/// reached the store: where that matters, release the guards or [`Client::close`] the client.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) engine: Arc<Engine>,
 }
 
 impl Client {
-    /// A client of this store.
+    /// Creates a client of this store with default settings.
     pub fn new(backend: impl Backend) -> Self {
         Self::with(Arc::new(backend), Settings::default())
     }
 
-    /// A client of this store with other settings.
+    /// Creates a client of this store with these settings.
     pub fn with(backend: Arc<dyn Backend>, settings: Settings) -> Self {
         Self { engine: Engine::new(backend, settings) }
     }
 
-    /// A lock on `name`.
+    /// Returns a lock on `name`.
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self, Name::new(name), Kind::Lock)
     }
 
-    /// A read/write lock on `name`.
+    /// Returns a read/write lock on `name`.
     pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
         RwLock::new(self, Name::new(name))
     }
 
-    /// A semaphore with `limit` recorded, leased permits. The limit only applies if the store has none yet:
+    /// Returns a semaphore with `limit` recorded, leased permits. The limit only applies if the store has none yet:
     /// [`Semaphore::resize`] changes it.
     pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
         Semaphore::new(self, Name::new(name), limit)
     }
 
-    /// A counting semaphore: a plain number without holders.
+    /// Returns a counting semaphore: a plain number without holders.
     pub fn counting_semaphore(&self, name: impl AsRef<str>) -> CountingSemaphore {
         CountingSemaphore::new(self, Name::new(name))
     }
 
-    /// A count-down latch.
+    /// Returns a count-down latch.
     pub fn latch(&self, name: impl AsRef<str>) -> Latch {
         Latch::new(self, Name::new(name))
     }
 
-    /// An election.
+    /// Returns an election.
     pub fn election(&self, name: impl AsRef<str>) -> Election {
         Election::new(self, Name::new(name))
     }
 
-    /// Names in use that begin with `prefix`, in order, at most `limit`.
+    /// Lists names in use that start with `prefix`, sorted, at most `limit`.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
@@ -80,7 +80,7 @@ impl Client {
         core.ask(|| core.backend.inspect(Query::Prefix { prefix: prefix.clone(), limit })).await
     }
 
-    /// One name as it stands, `None` when it is not in use.
+    /// Returns the state of one name, or `None` if it is not in use.
     ///
     /// # Errors
     /// `Config` for a bad name; `Unavailable` or `Unknown` when the store does not answer.
@@ -89,8 +89,9 @@ impl Client {
         self.engine.core.snapshot(&Name::new(name)?).await
     }
 
-    /// Looks whether the store is set up such that promises can be kept: what is good, what is a risk, what does not
-    /// work, and what to do about it. For people, at start-up or at the command line; `tenure doctor` shows the same.
+    /// Checks whether the store is configured so that the guarantees can be kept: what is fine, what is a risk, what
+    /// does not work, and what to do about it. For use at start-up or at the command line; `tenure doctor` shows the
+    /// result.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
@@ -111,28 +112,27 @@ impl Client {
         core.ask(|| core.backend.diagnose()).await
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn backend(&self) -> &Arc<dyn Backend> {
         &self.engine.core.backend
     }
 
-    /// The identity under which this client's holds stand in the store.
+    /// Returns the identity under which the store records this client's holds.
     pub fn id(&self) -> ClientId {
         self.engine.core.id
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         &self.engine.core.settings
     }
 
-    /// Releases all that is held, ends all waiting, and refuses what comes after. Takes at most
-    /// [`Settings::close_timeout`]; what could not be released by then ends with its lease. Where holds live as long as a
-    /// session, that is closed, too, unless another client of the same store, or a detached guard, still
-    /// holds something.
+    /// Releases everything held, ends all waits, and makes later calls fail. Takes at most [`Settings::close_timeout`];
+    /// what could not be released by then ends with its lease. Where holds live as long as a session, the session is
+    /// closed, too, unless another client of the same store, or a detached guard, still holds something.
     ///
-    /// On a quorum every server that answers has confirmed by then that it let go. One that does not answer has been
-    /// told, and is not waited for.
+    /// On a quorum, every server that answers has confirmed its release when this returns. A server that does not
+    /// answer has been sent the release, and is not waited for.
     ///
     /// # Errors
     /// `Several` with one `Unknown` per name that could not be released in time.
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use crate::{Deadlocks, Memory, Owner};
 
-    /// Nothing of what is over stays in memory.
+    /// Checks that nothing stays in memory once all holds and waits have ended.
     #[tokio::test]
     async fn maps_are_empty_when_all_is_over() {
         let settings = Settings { deadlocks: Deadlocks::Report, ..Settings::default() };

@@ -1,4 +1,4 @@
-//! The counting semaphore: a plain number without holders. What is taken stays taken until someone gives it back.
+//! The counting semaphore: a plain number without holders. Permits stay taken until somebody gives them back.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl CountingSemaphore {
         core.change(name, Counter::Semaphore, op).await
     }
 
-    /// Sets the number of permits if there is none yet. Whether it did.
+    /// Sets the number of permits if there is none yet. Returns whether it did.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer; `Config` for a bad or otherwise used name.
@@ -68,7 +68,7 @@ impl CountingSemaphore {
         self.take(n, Wait::Forever).await.map(drop)
     }
 
-    /// Takes `n` permits if they are there. Whether it did.
+    /// Takes `n` permits if they are available. Returns whether it did.
     ///
     /// # Errors
     /// As [`CountingSemaphore::try_set`].
@@ -79,7 +79,7 @@ impl CountingSemaphore {
         self.take(n, Wait::No).await
     }
 
-    /// Takes `n` permits, waiting for at most `wait`. Whether it did.
+    /// Takes `n` permits, waiting for at most `wait`. Returns whether it did.
     ///
     /// # Errors
     /// As [`CountingSemaphore::try_set`].
@@ -90,19 +90,19 @@ impl CountingSemaphore {
         self.take(n, Wait::For(wait)).await
     }
 
-    /// Gives `n` permits back; makes the semaphore if there is none.
+    /// Gives `n` permits back; creates the semaphore if it does not exist.
     ///
     /// # Errors
     /// As [`CountingSemaphore::try_set`].
     ///
     /// # Cancel safety
-    /// Once begun it happens, also when the future is dropped.
+    /// Once started, the release happens even if the future is dropped.
     pub async fn release(&self, n: u64) -> Result<()> {
         let n = i64::try_from(n).map_err(|_| Error::Config(format!("{n} permits are too many")))?;
         self.change(CountOp::Add(n)).await.map(drop)
     }
 
-    /// Adds to the number of permits, or takes away from it; it may become negative.
+    /// Adds to the number of permits, or subtracts from it; it may become negative.
     ///
     /// # Errors
     /// As [`CountingSemaphore::try_set`].
@@ -110,7 +110,7 @@ impl CountingSemaphore {
         self.change(CountOp::Add(n)).await.map(drop)
     }
 
-    /// Takes all permits that are there, and says how many.
+    /// Takes all available permits, and returns how many.
     ///
     /// # Errors
     /// As [`CountingSemaphore::try_set`].
@@ -119,7 +119,7 @@ impl CountingSemaphore {
         Ok(if reply.applied { reply.before.unwrap_or(0).max(0) as u64 } else { 0 })
     }
 
-    /// How many permits are there; 0 when the semaphore does not exist.
+    /// Returns how many permits are available; 0 if the semaphore does not exist.
     ///
     /// # Errors
     /// As [`CountingSemaphore::try_set`].
@@ -128,7 +128,7 @@ impl CountingSemaphore {
         Ok(core.count(name, Counter::Semaphore, CountOp::Get, &Op::new(core)).await?.after.unwrap_or(0))
     }
 
-    /// Removes the semaphore. Whether there was one.
+    /// Removes the semaphore. Returns whether there was one.
     ///
     /// # Errors
     /// As [`CountingSemaphore::try_set`].

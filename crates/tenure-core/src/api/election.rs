@@ -1,4 +1,4 @@
-//! Elections: a lock whose holder is watched. Leadership is a guard; it ends when the guard is lost.
+//! Elections: a lock whose holder can be observed. Leadership is a guard; it ends when the guard is lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::api::{Client, Guard, Lock};
 use crate::backend::{Durability, Error, Family, Fence, Holder, Interest, Kind, Name, Result, Watch};
 use crate::engine::core::{Core, Engine};
 
-/// An election. Whoever holds it leads, for a term that is its fence.
+/// An election. Its holder is the leader, for a term identified by its fence.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
@@ -28,19 +28,19 @@ pub struct Election {
     lock: Lock,
 }
 
-/// Who leads.
+/// The current leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leader {
-    /// The hold.
+    /// The id of its hold.
     pub id: String,
-    /// Its term: larger than that of every leader before.
+    /// Its term: larger than that of every earlier leader.
     pub term: Fence,
-    /// What it says of itself.
+    /// Its note.
     pub note: Option<String>,
-    /// Its host.
+    /// Its host name.
     pub host: Option<String>,
-    /// Its process.
+    /// Its process id.
     pub pid: Option<u32>,
 }
 
@@ -65,22 +65,22 @@ impl Election {
         Self { lock }
     }
 
-    /// What a leader says of itself, an address say.
+    /// Sets the note that a leader publishes, for instance an address.
     pub fn note(self, note: impl Into<Arc<str>>) -> Self {
         Self { lock: self.lock.note(note) }
     }
 
-    /// A term that ends after this long unless the leader stands again. Without one it is renewed.
+    /// Sets a lease: the term ends after this long unless the leader campaigns again. Without one it is renewed.
     pub fn lease(self, lease: Duration) -> Self {
         Self { lock: self.lock.lease(lease) }
     }
 
-    /// Ends a leadership after this long, however alive the leader is.
+    /// Ends a leadership after this long, even if the leader is alive.
     pub fn max_hold(self, limit: Duration) -> Self {
         Self { lock: self.lock.max_hold(limit) }
     }
 
-    /// How many copies must know of a leader before it leads; see [`Lock::durability`].
+    /// How many copies must have stored a leader before it leads; see [`Lock::durability`].
     pub fn durability(self, durability: Durability) -> Self {
         Self { lock: self.lock.durability(durability) }
     }
@@ -96,7 +96,7 @@ impl Election {
         self.lock.acquire().await
     }
 
-    /// Leads if nobody does.
+    /// Becomes the leader if there is none.
     ///
     /// # Errors
     /// As [`Election::campaign`].
@@ -118,7 +118,7 @@ impl Election {
         self.lock.try_acquire_for(wait).await
     }
 
-    /// Who leads now.
+    /// Returns the current leader.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer; `Unsupported` on a store without fences.
@@ -126,7 +126,7 @@ impl Election {
         Ok(self.lock.holder().await?.and_then(Leader::from))
     }
 
-    /// Follows who leads.
+    /// Returns a stream of leaders.
     ///
     /// # Errors
     /// As [`Election::leader`].
@@ -148,8 +148,8 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// The next change: at first who leads now, then each time another one does, or nobody. Leaders that came and
-    /// went between two calls are passed over; terms only grow.
+    /// Returns the next change: on the first call the current leader, then each new leader, or `None` when there is
+    /// none. Leaders that came and went between two calls are skipped; terms only grow.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer: call again.
@@ -159,13 +159,13 @@ impl Observer {
     pub async fn next(&mut self) -> Result<Option<Leader>> {
         let core = self.engine.core.clone();
         core.check_open()?;
-        // On the worker: a store wakes those who watch on a thread of its own, and the caller's waker is foreign code.
+        // Runs on the worker: a store notifies watchers on its own thread, and must not run the caller's waker there.
         let runtime = core.runtime()?.clone();
         let look = Look { core, name: self.name.clone(), seen: self.seen.clone() };
         let watch = self.watch.take();
         let mut looking = JoinSet::new();
         looking.spawn_on(async move { look.next(watch).await }, &runtime);
-        // Dropped with the caller, the set ends the task.
+        // Dropping the set with the caller's future aborts the task.
         let looked = looking.join_next().await.and_then(std::result::Result::ok);
         let (leader, watch) = looked.unwrap_or(Err(Error::Closed))?;
         (self.watch, self.seen) = (Some(watch), Some(leader.clone()));
@@ -173,7 +173,7 @@ impl Observer {
     }
 }
 
-/// What an observer looks for: another leader than it has seen.
+/// The search for a leader other than the last one seen.
 struct Look {
     core: Arc<Core>,
     name: Name,
@@ -181,7 +181,7 @@ struct Look {
 }
 
 impl Look {
-    /// Who leads now, and the watch that the next look begins with.
+    /// Waits for a different leader, and returns it with the watch for the next call.
     async fn next(self, watch: Option<Box<dyn Watch>>) -> Result<(Option<Leader>, Box<dyn Watch>)> {
         let mut known = watch;
         loop {
@@ -204,8 +204,8 @@ impl Look {
         }
     }
 
-    /// Waits for a sign of change, or until the leader's term may have ended. Whether there was one: without, a watcher
-    /// in another process may have been forgotten, and watches anew.
+    /// Waits for a signal, or until the leader's term may have ended. Returns whether there was a signal: without one,
+    /// another process may have dropped this watcher, so the caller subscribes again.
     async fn changes(&self, watch: &mut Box<dyn Watch>, left: Option<Duration>) -> Result<bool> {
         let poll = self.core.poll();
         let limit = left.map_or(poll, |l| l.min(poll).max(Duration::from_millis(10)));

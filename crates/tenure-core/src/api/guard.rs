@@ -1,4 +1,4 @@
-//! The proof of a hold, which knows when it is lost.
+//! The handle on a hold, which reports when the hold is lost.
 
 use std::fmt;
 use std::future::Future;
@@ -12,7 +12,7 @@ use crate::backend::{Error, Fence, HoldId, Lost, Name, Result};
 use crate::engine::entry::Entry;
 use crate::engine::hold::Hold;
 
-/// Something held. Releasing or dropping it lets the next one in.
+/// A hold. Releasing or dropping it lets the next waiter in.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
@@ -24,7 +24,7 @@ use crate::engine::hold::Hold;
 /// # }
 /// ```
 ///
-/// Dropping never blocks and needs no runtime: the release goes on in the background.
+/// Dropping never blocks and needs no runtime: the release runs in the background.
 #[must_use = "dropping a guard releases what it holds"]
 pub struct Guard(Entry);
 
@@ -37,38 +37,38 @@ impl Guard {
         self.0.hold()
     }
 
-    /// What is held.
+    /// Returns the name that is held.
     pub fn name(&self) -> &Name {
         &self.hold().claim.name
     }
 
-    /// The identity of the hold in the store. A permit can be renewed and released by it.
+    /// Returns the id of the hold in the store. A permit can be renewed and released by it.
     pub fn id(&self) -> HoldId {
         self.hold().claim.id
     }
 
-    /// The fencing token: larger than that of every earlier grant of this name. `None` where the store has none.
-    /// Pass it along with each effect, and let what is protected refuse a smaller one.
+    /// Returns the fencing token: larger than that of every earlier grant of this name. `None` where the store has
+    /// none. Pass it along with each write, and let the protected resource refuse a smaller one.
     pub fn fence(&self) -> Option<Fence> {
         self.hold().fence
     }
 
-    /// For how long it is certain to be held, by this machine's own clock. Zero when lost.
+    /// Returns how long it is certain to be held, by this machine's own clock. Zero when lost.
     pub fn remaining(&self) -> Duration {
         self.hold().remaining()
     }
 
-    /// Whether it is certain to be held at this moment.
+    /// Whether it is certain to be held now.
     pub fn is_held(&self) -> bool {
         self.hold().is_held()
     }
 
-    /// How many guards this owner has on this hold.
+    /// Returns how many guards this owner has on this hold.
     pub fn holds(&self) -> u32 {
         self.hold().guards()
     }
 
-    /// Fails unless it is certain to be held for another `d`: ask before an effect that takes that long.
+    /// Fails unless it is certain to be held for another `d`: call it before an operation that takes that long.
     ///
     /// # Errors
     /// `Lost` when it is lost already or would be before then.
@@ -76,12 +76,12 @@ impl Guard {
         self.hold().ensure(d)
     }
 
-    /// What is held, to be asked by those who do not hold it.
+    /// Returns a view of the hold for code that does not own the guard.
     pub fn held(&self) -> Held {
         Held(self.hold().clone())
     }
 
-    /// Waits until it is lost. Never returns while it is held.
+    /// Waits until it is lost. Does not return while it is held.
     ///
     /// # Cancel safety
     /// Safe: call it again.
@@ -89,11 +89,11 @@ impl Guard {
         self.hold().wait_lost().await
     }
 
-    /// Runs `work` as long as it is held, and drops it when it is lost. The clock is looked at before each step, so
-    /// that work does not go on after the machine was asleep.
+    /// Runs `work` while it is held, and drops `work` when it is lost. The clock is checked before each poll, so that
+    /// work does not continue after the machine was suspended for too long.
     ///
     /// # Errors
-    /// `Lost` when it was lost before the work was done.
+    /// `Lost` if it was lost before the work was done.
     ///
     /// # Cancel safety
     /// As safe as `work` is.
@@ -101,8 +101,8 @@ impl Guard {
         while_held(work, self.lost(), || self.hold().lost()).await
     }
 
-    /// Waits until somebody asks the holder to give way, with [`Lock::revoke`](crate::Lock::revoke) or as Curator
-    /// does. Returns at once if that has happened. Nothing is taken away: it is for the holder to release.
+    /// Waits until somebody asks the holder to release it, with [`Lock::revoke`](crate::Lock::revoke) or through
+    /// Curator. Returns at once if that has already happened. Nothing is taken away: releasing is up to the holder.
     ///
     /// # Errors
     /// `Unsupported` on a store without such requests: only ZooKeeper has them. `Unavailable` or `Unknown` when the
@@ -117,20 +117,21 @@ impl Guard {
         Ok(())
     }
 
-    /// Releases it, and says whether it was still held.
+    /// Releases it, and fails if it was no longer held.
     ///
     /// # Errors
-    /// `Lost` when it had ended before: then nothing was changed in the store, whoever holds it now. `Unavailable` or
-    /// `Unknown` when the store did not answer until the lease was over.
+    /// `Lost` if it had ended before: then nothing was changed in the store, whoever holds it now. `Unavailable` or
+    /// `Unknown` if the store did not answer until the lease was over.
     ///
     /// # Cancel safety
-    /// Dropping the future does not keep it: the release goes on in the background.
+    /// Dropping the future does not cancel the release: it continues in the background.
     pub async fn release(self) -> Result<()> {
         self.0.release().await
     }
 
-    /// Gives the guard up without releasing: the hold is not renewed any more and ends with its lease, or when it is
-    /// released by its id. Where the owner has other guards on the hold, they go on as if this one were released.
+    /// Gives the guard up without releasing: the hold is no longer renewed and ends with its lease, or when it is
+    /// released by its id. If the owner has other guards on the hold, they continue as if this one had been
+    /// released.
     ///
     /// Where holds live as long as a session, it ends with the client at the latest.
     pub fn detach(self) -> HoldId {
@@ -138,7 +139,8 @@ impl Guard {
     }
 }
 
-/// Runs `work` until `lost` comes, asking `now` before each step: whoever tells of the loss may have slept too.
+/// Runs `work` until `lost` completes. Calls `now` before each poll, because after a suspend the notification of `lost`
+/// may come late.
 pub(crate) async fn while_held<F: Future>(
     work: F,
     lost: impl Future<Output = Lost>,

@@ -1,4 +1,4 @@
-//! A hold as those see it who do not hold it: it can be asked, and keeps nothing.
+//! A read-only view of a hold, which does not keep it held.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::backend::{Fence, Name, Result};
 use crate::engine::hold::Hold;
 
-/// What a [`Guard`](crate::Guard) holds, to be handed to those who act under it. Cheap to clone; the name is freed
-/// when the guards are gone, whoever still has one of these.
+/// A view of what a [`Guard`](crate::Guard) holds, for code that runs under it. Cheap to clone; it does not keep the
+/// name held after the guards are gone.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
@@ -23,30 +23,30 @@ use crate::engine::hold::Hold;
 pub struct Held(pub(crate) Arc<Hold>);
 
 impl Held {
-    /// What is held.
+    /// Returns the name that is held.
     pub fn name(&self) -> &Name {
         &self.0.claim.name
     }
 
-    /// The fencing token, as [`Guard::fence`](crate::Guard::fence).
+    /// Returns the fencing token, as [`Guard::fence`](crate::Guard::fence).
     pub fn fence(&self) -> Option<Fence> {
         self.0.fence
     }
 
-    /// For how long it is certain to be held. Zero when lost or released.
+    /// Returns how long it is certain to be held. Zero when lost or released.
     pub fn remaining(&self) -> Duration {
         self.0.remaining()
     }
 
-    /// Whether it is certain to be held at this moment.
+    /// Whether it is certain to be held now.
     pub fn is_held(&self) -> bool {
         self.0.is_held()
     }
 
-    /// Fails unless it is certain to be held for another `d`: ask before an effect that takes that long.
+    /// Fails unless it is certain to be held for another `d`: call it before an operation that takes that long.
     ///
     /// # Errors
-    /// `Lost` when it is over already or would be before then.
+    /// `Lost` if it has ended or would end before then.
     pub fn ensure(&self, d: Duration) -> Result<()> {
         self.0.ensure(d)
     }

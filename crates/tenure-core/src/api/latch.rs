@@ -1,4 +1,4 @@
-//! The count-down latch: opens when its count reaches zero, and wakes all who wait.
+//! The count-down latch: opens when its count reaches zero, and wakes all waiters.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::backend::{CountOp, CountReply, Counter, Error, Family, Interest, Name
 use crate::engine::core::Core;
 use crate::engine::ops::Op;
 
-/// A count-down latch (Redisson's `RCountDownLatch`). One that is absent is open; deleting it opens it too.
+/// A count-down latch (Redisson's `RCountDownLatch`). An absent latch is open; deleting a latch opens it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
@@ -49,7 +49,7 @@ impl Latch {
         core.count(name, Counter::Latch, CountOp::Get, &Op::new(core)).await
     }
 
-    /// Sets the count if the latch is open. Whether it did.
+    /// Sets the count if the latch is open. Returns whether it did.
     ///
     /// # Errors
     /// `Config` for a count of 0; `Unavailable` or `Unknown` when the store does not answer.
@@ -60,18 +60,18 @@ impl Latch {
         Ok(self.change(CountOp::Init(count)).await?.applied)
     }
 
-    /// Counts down by one. At zero the latch opens, and is gone. Does nothing when it is open.
+    /// Counts down by one. At zero the latch opens and is removed. Does nothing if it is open.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
     ///
     /// # Cancel safety
-    /// Once begun it happens, and happens once, also when the future is dropped.
+    /// Once started, it is applied exactly once, even if the future is dropped.
     pub async fn count_down(&self) -> Result<()> {
         self.change(CountOp::Add(-1)).await.map(drop)
     }
 
-    /// The count; 0 when it is open.
+    /// Returns the count; 0 if it is open.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
@@ -79,7 +79,7 @@ impl Latch {
         Ok(self.get().await?.after.unwrap_or(0).max(0) as u64)
     }
 
-    /// Removes the latch, which opens it. Whether there was one.
+    /// Removes the latch, which opens it. Returns whether there was one.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
@@ -87,10 +87,11 @@ impl Latch {
         Ok(self.change(CountOp::Delete).await?.applied)
     }
 
-    /// Waits until it opens. Once it opened, a count set anew does not matter.
+    /// Waits until it opens. Once it has opened, setting a new count does not prolong the wait.
     ///
     /// # Errors
-    /// `Unavailable` or `Unknown` when the store does not answer for longer than the settings bear.
+    /// `Unavailable` or `Unknown` when the store does not answer for longer than
+    /// [`Settings::outage`](crate::Settings::outage).
     ///
     /// # Cancel safety
     /// Safe.
@@ -98,7 +99,7 @@ impl Latch {
         self.wait_until(None).await.map(drop)
     }
 
-    /// Waits for at most `wait`. Whether it opened.
+    /// Waits for at most `wait`. Returns whether it opened.
     ///
     /// # Errors
     /// As [`Latch::wait`].
@@ -112,12 +113,12 @@ impl Latch {
     async fn wait_until(&self, deadline: Option<Instant>) -> Result<bool> {
         let (core, name) = self.parts()?;
         let (core, name, latch) = (core.clone(), name.clone(), self.clone());
-        // On the worker's runtime: its timers run whatever the caller's runtime is.
+        // Runs on the worker's runtime, which has timers even if the caller's runtime has none.
         let mut waiting = JoinSet::new();
         let runtime = core.runtime()?.clone();
         waiting.spawn_on(
             async move {
-                // Until it has answered, nobody knows whether the latch is open.
+                // A deadline that passes before the first answer is an error, not `false`.
                 let failure = Mutex::new(Some(core.out_of_time(format_args!("wait for {name}"))));
                 let opens = async {
                     tokio::select! {
@@ -135,11 +136,11 @@ impl Latch {
             },
             &runtime,
         );
-        // Dropped with the caller, the set ends the task.
+        // Dropping the set with the caller's future aborts the task.
         waiting.join_next().await.and_then(std::result::Result::ok).unwrap_or(Err(Error::Closed))
     }
 
-    /// Whether it opens. `failure` is why the store did not answer last, if it did not.
+    /// Waits until it opens. `failure` is the last error of the store, `None` after an answer.
     async fn opens(&self, core: &Arc<Core>, name: &Name, failure: &Mutex<Option<Error>>) -> Result<bool> {
         let outage = core.settings.outage;
         let watches = || {
@@ -166,11 +167,11 @@ impl Latch {
             match tokio::time::timeout(core.poll(), watch.signal()).await {
                 Ok(Signal::Open) => return Ok(true),
                 Ok(Signal::Changed) => {}
-                // Those who count in another process may have forgotten this watcher: watch anew before the look.
+                // A process that counts down may have dropped this watcher: subscribe again before reading the count.
                 Err(_) => watch = watches().await?,
             }
             let now = looks().await?;
-            // Another latch of the same name: the one that was waited for has opened.
+            // A new latch with the same name: the original one has opened.
             let another = now.born != first.born && now.born != 0 && first.born != 0;
             if now.after.is_none() || another {
                 return Ok(true);

@@ -1,4 +1,4 @@
-//! The template of everything that is held: a name, a kind and options.
+//! The template for everything that can be held: a name, a kind and options.
 
 use std::future::Future;
 use std::pin::pin;
@@ -16,8 +16,8 @@ use crate::engine::acquire::{Request, Wait};
 use crate::engine::core::Core;
 use crate::engine::telemetry;
 
-/// A lock, or what behaves like one: the halves of a read/write lock, permits of a semaphore. A template: cheap,
-/// without state, to be cloned and used as often as wanted.
+/// A lock, or something that behaves like one: a half of a read/write lock, permits of a semaphore. It is a template:
+/// cheap, stateless, and can be cloned and used any number of times.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -46,14 +46,14 @@ impl Lock {
         Self { request: Request::new(&client.engine, name, kind) }
     }
 
-    /// Holds for `lease` and is never renewed. Without one the client's default lease applies, renewed every third of
-    /// it until the guard is gone.
+    /// Holds for `lease` without renewal. Without this, the client's default lease applies, and is renewed every third
+    /// of it until the guard is gone.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.request.lease = Some(lease);
         self
     }
 
-    /// Serves in the order of asking, across all processes. Read/write locks always do.
+    /// Serves waiters in FIFO order, across all processes. Read/write locks always do.
     pub fn fair(mut self) -> Self {
         if self.request.kind == Kind::Lock {
             self.request.kind = Kind::FairLock;
@@ -61,51 +61,53 @@ impl Lock {
         self
     }
 
-    /// Acquires for this owner, which enters again what it holds already.
+    /// Acquires for this owner, which can re-enter what it already holds.
     pub fn owner(mut self, owner: &Owner) -> Self {
         self.request.owner = Some(owner.clone());
         self
     }
 
-    /// Ends a hold after this long, however alive its holder is: the guard turns lost and the name is freed.
+    /// Ends a hold after this long, even if its holder is alive: the guard becomes lost and the name is freed.
     pub fn max_hold(mut self, limit: Duration) -> Self {
         self.request.max_hold = Some(limit);
         self
     }
 
-    /// How many copies must have a grant before it counts; without it as the client's settings say. What one guard of
-    /// a hold asked for stays with the hold. A store without copies refuses more than [`Durability::Master`].
+    /// How many copies must have stored a grant before it counts; by default what the client's settings say. The
+    /// highest value that any guard of a hold asked for applies to the hold. A store without replicas refuses more than
+    /// [`Durability::Master`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.request.durability = Some(durability);
         self
     }
 
-    /// Stands in the store by this word instead of a random one, where the store has nothing but a word: on Redis with
-    /// `layout=plain`. Whoever knows it can [`release_by`](Lock::release_by) and [`renew_by`](Lock::renew_by) it.
+    /// Identifies the holder in the store by this token instead of a random one. Only for stores whose lock is a single
+    /// value: Redis with `layout=plain`. Anyone with the token can [`release_by`](Lock::release_by) and
+    /// [`renew_by`](Lock::renew_by) it.
     ///
-    /// Nobody else may use the same token for the same name at the same time: those who write such locks by hand
-    /// cannot tell the two apart.
+    /// Nobody else may use the same token for the same name at the same time: in this layout the two holders are
+    /// indistinguishable.
     pub fn token(mut self, token: impl Into<Arc<str>>) -> Self {
         self.request.token = Some(token.into());
         self
     }
 
-    /// A word for people, shown with the holder.
+    /// Sets a note that is shown to people with the holder.
     pub fn note(mut self, note: impl Into<Arc<str>>) -> Self {
         self.request.note = Some(note.into());
         self
     }
 
-    /// Waits until it is held, for as long as others hold it.
+    /// Waits until it is held, however long others hold it.
     ///
     /// # Errors
-    /// `Unavailable` or `Unknown` when the store does not answer; `Unsupported` when it has no such kind; `Config` for
-    /// a bad name or option; `GaveUp` only on a quorum that was told how often to try
+    /// `Unavailable` or `Unknown` when the store does not answer; `Unsupported` when it does not support the kind;
+    /// `Config` for a bad name or option; `GaveUp` only on a quorum with a limited number of attempts
     /// (`QuorumOptions::tries`).
     ///
     /// # Cancel safety
-    /// Safe: dropping the future leaves nothing behind, neither a hold nor a place in a queue. A future that is not
-    /// polled holds nobody up.
+    /// Safe: dropping the future leaves neither a hold nor a queue position behind. A future that is not polled does
+    /// not block other waiters.
     pub async fn acquire(&self) -> Result<Guard> {
         let mut trace = self.request.ask()?;
         loop {
@@ -118,7 +120,7 @@ impl Lock {
         }
     }
 
-    /// Takes it if it is free. `None` if it is not. Takes no longer than
+    /// Acquires it if it is free; `None` if it is not. Takes no longer than
     /// [`Settings::call_timeout`](crate::Settings::call_timeout).
     ///
     /// # Errors
@@ -130,11 +132,11 @@ impl Lock {
         self.take_by(Wait::No, None).await
     }
 
-    /// Waits for at most `wait`. `None` if others held it until then.
+    /// Waits for at most `wait`; `None` if others held it until then.
     ///
     /// # Errors
-    /// As [`Lock::acquire`]; also when the store has not answered by then, since that nobody knows who holds it is no
-    /// reason to say that it is busy. However short the wait, the store is given 200 ms to answer
+    /// As [`Lock::acquire`]; also if the store has not answered by then, because it is not known then whether others
+    /// hold it. However short the wait, the store is given 200 ms to answer
     /// ([`Settings::call_timeout`](crate::Settings::call_timeout)).
     ///
     /// # Cancel safety
@@ -143,14 +145,14 @@ impl Lock {
         self.take_by(Wait::For(wait), None).await
     }
 
-    /// Takes it, where the store must have answered by `limit`, if that comes before the wait allows.
+    /// Acquires it. The store must have answered by `limit`, if that is earlier than the deadline that `wait` implies.
     pub(crate) async fn take_by(&self, wait: Wait, limit: Option<Instant>) -> Result<Option<Guard>> {
         let mut trace = self.request.ask()?;
         let got = telemetry::inside(trace.span(), pin!(self.request.acquire(wait, limit, &trace))).await;
         Ok(trace.entry(wait, got)?.map(Guard::new))
     }
 
-    /// Whether anybody holds it, as the store says.
+    /// Whether anybody holds it, according to the store.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
@@ -158,7 +160,7 @@ impl Lock {
         Ok(self.holder().await?.is_some())
     }
 
-    /// Who holds it, as the store says: the first if there are several.
+    /// Returns the holder according to the store: the first if there are several.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
@@ -166,7 +168,7 @@ impl Lock {
         Ok(self.holders().await?.into_iter().next())
     }
 
-    /// All who hold it, as the store says.
+    /// Returns all holders according to the store.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
@@ -175,7 +177,7 @@ impl Lock {
         Ok(self.request.core().snapshot(self.request.name()?).await?.map_or_else(Vec::new, |s| s.holders))
     }
 
-    /// Who waits for it, as far as the store records it: of a plain lock one per process.
+    /// Returns the waiters, as far as the store records them: for a plain lock one per process.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
@@ -184,8 +186,8 @@ impl Lock {
         Ok(self.request.core().snapshot(self.request.name()?).await?.map_or_else(Vec::new, |s| s.waiters))
     }
 
-    /// Asks whoever holds it to give way, and says whether anybody was asked. A holder hears it by
-    /// [`Guard::revoked`], one of Curator by its revocation listener; nobody is made to release.
+    /// Asks the holder to release it, and returns whether anybody was asked. A guard receives the request through
+    /// [`Guard::revoked`], a Curator client through its revocation listener; nobody is forced to release.
     ///
     /// # Errors
     /// `Unsupported` on a store without such requests: only ZooKeeper has them. `Unavailable` or `Unknown` when the
@@ -197,8 +199,8 @@ impl Lock {
         core.ask(|| core.backend.revoke(name, self.request.kind)).await
     }
 
-    /// Takes it from whoever holds it now, and says whether anybody did. The holder learns it at its next renewal or
-    /// at its release; the next grant has a larger fence.
+    /// Takes it from all current holders, and returns whether there were any. A holder notices at its next renewal or
+    /// release; the next grant has a larger fence.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
@@ -210,13 +212,13 @@ impl Lock {
         Ok(freed)
     }
 
-    /// Takes it from one of those whom [`Lock::holders`] has shown, and says whether it still was one. Works also for
-    /// a holder of another library, whatever its id looks like.
+    /// Takes it from one of the holders returned by [`Lock::holders`], and returns whether it still was a holder. Also
+    /// works for a holder of another library, whatever its id looks like.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
     pub async fn release_from(&self, holder: &Holder) -> Result<bool> {
-        // Both halves of a read/write lock are taken away through either.
+        // Either half of a read/write lock can be used to release holders of both.
         let mut held_as = self.clone();
         held_as.request.kind = match (holder.mode, self.request.kind) {
             (Mode::Shared, _) => Kind::Read { under_write: None },
@@ -237,19 +239,19 @@ impl Lock {
         core.take_away(|| core.backend.expel(name, self.request.kind, holder)).await
     }
 
-    /// Releases a hold by its id or its token, from anywhere, and says whether there was one. Its holder learns it as
-    /// from [`Lock::force_release`].
+    /// Releases a hold by its id or its token, from anywhere, and returns whether there was one. Its holder notices as
+    /// with [`Lock::force_release`].
     ///
     /// # Errors
-    /// `Unavailable` or `Unknown` when the store does not answer; `Unsupported` for a token where there are none.
+    /// `Unavailable` or `Unknown` when the store does not answer; `Unsupported` for a token on a store without tokens.
     pub async fn release_by(&self, by: impl Into<HeldBy>) -> Result<bool> {
         let claim = self.held_by(by.into())?;
         let core = self.request.core();
         core.take_away(|| core.backend.release(&claim, 0)).await
     }
 
-    /// Extends a hold by its id or its token, from anywhere, for the lease that this lock says, and says whether there
-    /// was one. Nothing is shortened.
+    /// Extends a hold by its id or its token, from anywhere, by the lease of this template, and returns whether there
+    /// was one. Never shortens it.
     ///
     /// # Errors
     /// As [`Lock::release_by`]; `Unsupported` where holds live as long as a session.
@@ -283,22 +285,22 @@ impl Lock {
         })
     }
 
-    /// The name, if it is a good one.
+    /// Returns the name, if it is valid.
     ///
     /// # Errors
-    /// `Config` if not.
+    /// `Config` if it is not.
     pub fn name(&self) -> Result<&Name> {
         self.request.name()
     }
 
-    /// What it is.
+    /// Returns the family of its kind.
     pub fn family(&self) -> Family {
         self.request.kind.family()
     }
 }
 
 impl Core {
-    /// Whether what a release was about was there, however often it had to be sent.
+    /// Sends a release, with retries, and returns whether it freed something.
     async fn take_away<F: Future<Output = Result<Released>>>(
         self: &Arc<Self>,
         release: impl Fn() -> F,
@@ -307,7 +309,7 @@ impl Core {
         self.ask(async || {
             let before = sent.load(Relaxed);
             match release().await {
-                // The one that was not answered has freed it.
+                // An earlier send that was not answered has freed it.
                 Ok(Released::Gone) => Ok(before),
                 Ok(Released::Freed) => Ok(true),
                 Err(error) => {

@@ -1,4 +1,4 @@
-//! What users touch: a client, the templates that it makes, and the guards that they give.
+//! What users call: a client, the templates that it creates, and the guards that they return.
 
 mod client;
 mod counting;

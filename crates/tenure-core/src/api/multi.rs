@@ -1,5 +1,6 @@
-//! Several locks, all or nothing. Never waits while holding: it waits for one, tries the rest, and when one is busy
-//! gives all back and waits for that one first. So no order is needed, across any stores and processes.
+//! Several locks, all or nothing. Never waits while holding: it waits for one and tries the rest; if one of those is
+//! busy it releases everything and waits for that one first. So no lock order is needed, across any stores and
+//! processes.
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
@@ -17,7 +18,7 @@ use crate::engine::acquire::Wait;
 use crate::engine::core::Core;
 use crate::engine::in_flight::{InFlight, Undo};
 
-/// Several locks as one: any kinds, from one client or several.
+/// Combines several locks into one: any kinds, from one client or several.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
@@ -32,7 +33,7 @@ pub fn multi(locks: impl IntoIterator<Item = Lock>) -> MultiLock {
     MultiLock { locks: locks.into_iter().collect() }
 }
 
-/// See [`multi`].
+/// Several locks that are acquired together; see [`multi`].
 #[derive(Clone, Debug)]
 #[must_use = "a template does nothing until it is acquired"]
 pub struct MultiLock {
@@ -43,7 +44,7 @@ impl MultiLock {
     /// Waits until all are held.
     ///
     /// # Errors
-    /// As [`Lock::acquire`]; what was taken before is given back. `Config` when there is none, or one name twice.
+    /// As [`Lock::acquire`]; what was already taken is released. `Config` if there are no locks, or one name twice.
     ///
     /// # Cancel safety
     /// Safe: dropping the future leaves nothing behind.
@@ -55,7 +56,7 @@ impl MultiLock {
         }
     }
 
-    /// Takes all if all are free.
+    /// Acquires all if all are free.
     ///
     /// # Errors
     /// As [`MultiLock::acquire`].
@@ -102,7 +103,8 @@ impl MultiLock {
             match self.complete(Some((busy, first)), deadline).await? {
                 Round::All(guard) => return Ok(Some(guard)),
                 Round::Busy(other) => (busy, over) = (other, 0),
-                // Begun with the one that took longest, the others may last until the end.
+                // Starting with the slowest member gives the leases of the others a better chance to last until the
+                // end.
                 Round::Over { slowest, .. } if over < ROUNDS => (busy, over) = (slowest, over + 1),
                 Round::Over { member, .. } => return Err(self.too_slow(member)),
                 Round::Left => {}
@@ -110,15 +112,15 @@ impl MultiLock {
             if deadline.is_some_and(|at| at <= Instant::now()) {
                 return Ok(None);
             }
-            // Two who take each other's locks in turns would meet again and again.
+            // Random backoff, or two callers that take each other's locks would collide again and again.
             let random = RandomState::new().build_hasher().finish();
             self.locks[busy].request.core().sleep(pause.mul_f64((random % 1000) as f64 / 1000.0)).await?;
             pause = (pause * 2).min(Duration::from_millis(50));
         }
     }
 
-    /// Takes the rest, beside the one that was waited for. What it has meanwhile is renewed: if nobody polls it any
-    /// more, all of it is given back.
+    /// Takes the rest, in addition to the one that was waited for. Guards taken so far are renewed meanwhile; if nobody
+    /// polls the future any more, all of them are released.
     async fn complete(&self, first: Option<(usize, Guard)>, deadline: Option<Instant>) -> Result<Round> {
         let held = first.as_ref().map(|(i, _)| *i);
         let basket = Basket(Arc::new(Mutex::new(first.into_iter().collect())));
@@ -134,7 +136,7 @@ impl MultiLock {
             give_back(guards).await;
             return Ok(Round::Busy(other));
         }
-        // The first may have ended while the others were taken.
+        // The lease of the first may have ended while the others were taken.
         let over = guards.iter().find(|(_, guard)| !guard.is_held()).map(|(i, _)| *i);
         if let Some(member) = over {
             give_back(guards).await;
@@ -164,7 +166,7 @@ impl MultiLock {
         Ok(Others { busy: None, slowest: slowest.1 })
     }
 
-    /// The lease of a member ended before all others were taken.
+    /// The error for a member whose lease ended before all others were taken.
     fn too_slow(&self, member: usize) -> Error {
         let lock = &self.locks[member];
         let name = lock.name().map_or_else(|_| String::new(), ToString::to_string);
@@ -172,7 +174,8 @@ impl MultiLock {
         lock.request.core().backend.info().unavailable(format!("acquire {name} with others"), others)
     }
 
-    /// Two clients of one store cannot be told from clients of two, until one is in the other's way.
+    /// Fails if `busy` is held by one of our own guards: two clients of one store look like clients of two stores until
+    /// they conflict.
     async fn not_our_own(&self, busy: &Lock, basket: &Basket) -> Result<()> {
         let name = busy.name()?;
         let same: Vec<_> =
@@ -199,31 +202,31 @@ impl MultiLock {
     }
 }
 
-/// How many rounds may end because a lease did, before that is an error: a store that is slow for a moment is no reason.
+/// How many rounds may fail because a lease ended before that is an error: a store may be slow for a moment.
 const ROUNDS: u32 = 3;
 
 /// How a round ended.
 enum Round {
     All(MultiGuard),
-    /// This one is busy, and nothing is held.
+    /// This member is busy; nothing is held.
     Busy(usize),
-    /// A member ended before all were taken, and nothing is held.
+    /// The lease of a member ended before all were taken; nothing is held.
     Over {
         member: usize,
         slowest: usize,
     },
-    /// Nobody polled it, and nothing is held: begin anew.
+    /// The future was not polled for too long; nothing is held, start again.
     Left,
 }
 
-/// What came of trying the others.
+/// The result of trying the other members.
 struct Others {
     busy: Option<usize>,
-    /// The one that took longest.
+    /// The member that took longest.
     slowest: usize,
 }
 
-/// What a round has so far, where the keeper can get at it.
+/// The guards of a round so far, shared so that they can be released if the future is no longer polled.
 #[derive(Clone)]
 struct Basket(Arc<Mutex<Vec<(usize, Guard)>>>);
 
@@ -252,8 +255,8 @@ fn in_order(mut guards: Vec<(usize, Guard)>) -> MultiGuard {
     MultiGuard { guards: guards.into_iter().map(|(_, guard)| guard).collect() }
 }
 
-/// Gives back what was taken, all at once: none is renewed from the first poll on. What fails is finished in the
-/// background.
+/// Releases all guards concurrently, so that none is renewed after the first poll. A release that fails is finished in
+/// the background.
 async fn give_back(guards: Vec<(usize, Guard)>) {
     join_all(guards.into_iter().map(|(_, guard)| guard.release())).await;
 }
@@ -266,22 +269,22 @@ pub struct MultiGuard {
 }
 
 impl MultiGuard {
-    /// The guards, in the order of the locks.
+    /// Returns the guards, in the order of the locks.
     pub fn guards(&self) -> &[Guard] {
         &self.guards
     }
 
-    /// The fence of each lock.
+    /// Returns the fence of each lock.
     pub fn fences(&self) -> Vec<(&Name, Option<Fence>)> {
         self.guards.iter().map(|g| (g.name(), g.fence())).collect()
     }
 
-    /// Whether all are certain to be held at this moment.
+    /// Whether all are certain to be held now.
     pub fn is_held(&self) -> bool {
         self.guards.iter().all(Guard::is_held)
     }
 
-    /// For how long all are certain to be held.
+    /// Returns how long all are certain to be held.
     pub fn remaining(&self) -> Duration {
         self.guards.iter().map(Guard::remaining).min().unwrap_or_default()
     }
@@ -295,23 +298,23 @@ impl MultiGuard {
         futures_util::future::select_all(each).await.0
     }
 
-    /// Runs `work` as long as all are held, and drops it when one is lost.
+    /// Runs `work` while all are held, and drops `work` when one is lost.
     ///
     /// # Errors
-    /// `Lost` when one was lost before the work was done.
+    /// `Lost` if one was lost before the work was done.
     pub async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
         while_held(work, self.lost(), || self.guards.iter().find_map(|g| g.hold().lost())).await
     }
 
-    /// Releases all, also when one fails.
+    /// Releases all, even if one fails.
     ///
     /// # Errors
-    /// The one error there was, or `Several`.
+    /// The only error, or `Several`.
     ///
     /// # Cancel safety
-    /// Dropping the future keeps nothing: what is left is released in the background.
+    /// Dropping the future does not cancel the release: the rest is released in the background.
     pub async fn release(self) -> Result<()> {
-        // All at once: those whose turn would come later would be renewed until then.
+        // Concurrently, because guards whose turn came later would still be renewed until then.
         let released = join_all(self.guards.into_iter().map(Guard::release)).await;
         let mut errors: Vec<Error> = released.into_iter().filter_map(Result::err).collect();
         match errors.len() {

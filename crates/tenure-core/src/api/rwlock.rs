@@ -1,13 +1,13 @@
-//! The read/write lock: two halves, each a template of its own.
+//! The read/write lock: two halves, each with its own template.
 
 use crate::api::{Client, Lock};
 use crate::backend::{Holder, Kind, Name, Result, Waiter};
 
-/// A read/write lock. Readers share it, a writer has it alone. Both are served in the order of asking, so that
-/// neither starves the other.
+/// A read/write lock. Readers share it, a writer is exclusive. Both are served in FIFO order, so that neither starves
+/// the other.
 ///
-/// An owner that holds the write lock may take the read lock under it, and release the write lock first (downgrade).
-/// The other way round is an error at once.
+/// An owner that holds the write lock may take the read lock under it, and release the write lock first (downgrade). An
+/// upgrade from read to write fails at once.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
@@ -32,17 +32,17 @@ impl RwLock {
         Self { client: client.clone(), name }
     }
 
-    /// The half that is shared.
+    /// Returns the shared half.
     pub fn read(&self) -> Lock {
         Lock::new(&self.client, self.name.clone(), Kind::Read { under_write: None })
     }
 
-    /// The half that excludes all.
+    /// Returns the exclusive half.
     pub fn write(&self) -> Lock {
         Lock::new(&self.client, self.name.clone(), Kind::Write)
     }
 
-    /// Whether anybody holds either half, as the store says.
+    /// Whether anybody holds either half, according to the store.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
@@ -50,7 +50,7 @@ impl RwLock {
         self.write().is_locked().await
     }
 
-    /// All who hold either half.
+    /// Returns all holders of either half.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
@@ -58,7 +58,7 @@ impl RwLock {
         self.write().holders().await
     }
 
-    /// The first who holds either half.
+    /// Returns the first holder of either half.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
@@ -66,7 +66,7 @@ impl RwLock {
         self.write().holder().await
     }
 
-    /// Who waits for either half.
+    /// Returns the waiters for either half.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
@@ -74,7 +74,7 @@ impl RwLock {
         self.write().waiters().await
     }
 
-    /// Takes it from all who hold either half.
+    /// Takes it from all holders of either half. Returns whether there were any.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.

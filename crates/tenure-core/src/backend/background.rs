@@ -1,5 +1,5 @@
-//! A thread with sockets and timers of its own, for what must go on whoever polls, and for callers whose runtime has
-//! none.
+//! A dedicated thread with its own tokio runtime, for work that must progress no matter whether callers poll, and for
+//! callers whose runtime has no I/O or timers.
 
 use std::future::Future;
 use std::io;
@@ -9,7 +9,7 @@ use std::thread;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Notify;
 
-/// The thread, started on first use and ended on drop.
+/// A background thread with a tokio runtime, started on first use and stopped on drop.
 #[derive(Debug)]
 pub struct Background {
     name: &'static str,
@@ -19,15 +19,15 @@ pub struct Background {
 }
 
 impl Background {
-    /// One that will be shown under this name.
+    /// Creates a background thread with this thread name; it is not started yet.
     pub fn new(name: &'static str) -> Self {
         Self { name, handle: OnceLock::new(), starting: Mutex::default(), stop: Arc::default() }
     }
 
-    /// Its runtime.
+    /// Returns the handle of its runtime, and starts the thread if necessary.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// If the thread or its runtime cannot be created.
     pub fn handle(&self) -> io::Result<&Handle> {
         if let Some(handle) = self.handle.get() {
             return Ok(handle);
@@ -50,13 +50,14 @@ impl Drop for Background {
     }
 }
 
-/// Runs `work` on a thread and a runtime of its own.
+/// Runs `work` on a new thread that owns `runtime`.
 pub(crate) fn run_on(
     thread: thread::Builder,
     runtime: Runtime,
     work: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    // A thread that cannot be started leaves the runtime here, where it must not be dropped if this is another one.
+    // If the spawn fails, the runtime is still ours. Dropping a runtime inside another one panics, so it is shut down
+    // in the background instead.
     let shared = Arc::new(Mutex::new(Some(runtime)));
     let take = |shared: &Mutex<Option<Runtime>>| shared.lock().unwrap_or_else(|e| e.into_inner()).take();
     let theirs = shared.clone();
@@ -81,7 +82,7 @@ mod tests {
     #[tokio::test]
     async fn a_thread_that_cannot_be_started_is_an_error() {
         let runtime = Builder::new_current_thread().build().unwrap();
-        // No machine has so much memory for a stack.
+        // No machine can allocate a stack of this size.
         let thread = thread::Builder::new().stack_size(1 << 60);
         run_on(thread, runtime, async {}).unwrap_err();
     }

@@ -1,4 +1,4 @@
-//! What is asked of a store: an id that is used for one hold only, a name, a kind, and the terms.
+//! A request to a store: an id that is used for one hold only, a name, a kind, and the options.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,12 +10,12 @@ use uuid::Uuid;
 
 use crate::backend::{Error, Name, Result};
 
-/// Identity of one client: random, fresh for each.
+/// Identity of one client: random and unique.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ClientId(Uuid);
 
 impl ClientId {
-    /// A fresh one: a random UUID, version 4. Other libraries and tools read it as one.
+    /// Creates a random UUID, version 4. Other libraries and tools parse it as a UUID.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
         Self(Uuid::new_v4())
@@ -42,18 +42,18 @@ impl FromStr for ClientId {
     }
 }
 
-/// Identity of one hold on the wire, `<client uuid>:<counter>`: fresh each time a count goes from 0 to 1, so that
-/// no late command of an old hold can touch a new one.
+/// Identity of one hold on the wire, `<client uuid>:<counter>`. Every new hold gets a fresh one (a re-entry keeps it),
+/// so that no late command of an old hold can affect a new one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HoldId {
-    /// The client that made it.
+    /// The client that created it.
     pub client: ClientId,
-    /// Counts up within the client.
+    /// Sequence number within the client.
     pub n: u64,
 }
 
 impl HoldId {
-    /// Of nobody: in a claim that goes by its [`Claim::token`] alone.
+    /// The null id, for a claim that is identified by its [`Claim::token`] alone.
     pub const NONE: Self = Self { client: ClientId(Uuid::nil()), n: 0 };
 }
 
@@ -91,14 +91,14 @@ impl<'de> Deserialize<'de> for HoldId {
     }
 }
 
-/// Identity of one change of a count, so that a repeat changes nothing.
+/// Identity of one operation on a count, so that a repeated operation is applied once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OpId {
-    /// The client that asks.
+    /// The client that sends it.
     pub client: ClientId,
-    /// Counts up within the client.
+    /// Sequence number within the client.
     pub n: u64,
-    /// Every operation of this client below this number has been answered: its record may be forgotten.
+    /// Every operation of this client below this number has been answered, so the store may discard its record.
     pub settled: u64,
 }
 
@@ -117,11 +117,11 @@ impl fmt::Display for Fence {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// One holder; whoever asks first after a release gets it.
+    /// One holder. Not fair: after a release the first request wins.
     Lock,
-    /// One holder; served in the order of asking.
+    /// One holder, first come, first served.
     FairLock,
-    /// One holder, watched by observers: an election.
+    /// One holder that others can observe: an election.
     Leader,
     /// Shared with other readers.
     Read {
@@ -130,17 +130,17 @@ pub enum Kind {
     },
     /// One holder, no readers.
     Write,
-    /// `n` of the permits of a semaphore.
+    /// `n` permits of a semaphore.
     Permit {
-        /// How many.
+        /// Number of permits.
         n: u32,
-        /// Size of the semaphore if none is stored yet.
+        /// Size of the semaphore, used if the store has none yet.
         limit: u32,
     },
 }
 
 impl Kind {
-    /// What a store must serve for this kind.
+    /// Returns the family that a store must support to serve this kind.
     pub fn family(&self) -> Family {
         match self {
             Self::Lock => Family::Lock,
@@ -151,18 +151,18 @@ impl Kind {
         }
     }
 
-    /// Whether each waiter has a place of its own in the store's queue.
+    /// Whether each waiter has its own position in the store's queue.
     pub(crate) fn is_queued(&self) -> bool {
         matches!(self, Self::FairLock | Self::Read { .. } | Self::Write)
     }
 
-    /// Whether one owner holding this enters again without asking for more.
+    /// Whether an owner that holds this re-enters its hold instead of taking another one.
     pub(crate) fn is_reentrant(&self) -> bool {
         !matches!(self, Self::Permit { .. })
     }
 }
 
-/// A group of kinds that a store serves or does not.
+/// A group of kinds that a store supports as a whole or not at all.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Family {
@@ -183,7 +183,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Every family there is.
+    /// All families.
     pub const ALL: &'static [Self] =
         &[Self::Lock, Self::Fair, Self::Leader, Self::ReadWrite, Self::Permit, Self::Latch, Self::Count];
 }
@@ -202,14 +202,14 @@ impl fmt::Display for Family {
     }
 }
 
-/// How many copies must have a grant before it counts. Of what a store keeps in several places, one may be lost with
-/// what the others have not heard of yet.
+/// How many copies must have stored a grant before it counts. With asynchronous replication, a failover may lose what
+/// had not been replicated yet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub enum Durability {
-    /// The one that decides. A fail-over may forget the grant.
+    /// The master only. A failover may lose the grant.
     #[default]
     Master,
-    /// That one and so many others. A grant that they do not have in time is taken back.
+    /// The master and this many replicas. A grant that they do not acknowledge in time is taken back.
     Replicas(u32),
 }
 
@@ -239,39 +239,39 @@ impl FromStr for Durability {
     }
 }
 
-/// One hold, asked for, waited for or held.
+/// A request for one hold. It also identifies the hold while it waits and while it is held.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Its identity in the store.
+    /// Identity of the hold in the store.
     pub id: HoldId,
-    /// What it is about.
+    /// The name to hold.
     pub name: Name,
-    /// How it shares.
+    /// How it shares the name.
     pub kind: Kind,
-    /// How many times the owner is inside, as it shall be after an attempt: 1 in the first, more in a re-entry.
+    /// The re-entry count that the hold has after this attempt: 1 for the first, more for a re-entry.
     pub holds: u32,
     /// How long a grant lasts without renewal.
     pub lease: Duration,
-    /// Whether a busy answer gives it a place among the waiters, and how long the caller means to wait at most.
+    /// How long the caller waits at most. If set, a busy answer also puts the claim into the queue of waiters.
     pub wait: Option<Duration>,
-    /// How long a waiter's place lasts without a sign of life.
+    /// How long the queue position of a waiter lasts without being refreshed.
     pub stamp: Duration,
-    /// How many copies must have a grant, a re-entry or a renewal before it counts. Only a store with
-    /// [`Info::durable`](crate::backend::Info::durable) is asked for more than one. One that cannot reach enough of
-    /// them in time takes a new grant back, and answers with an error.
+    /// How many copies must have stored a grant, a re-entry or a renewal before it counts. More than one is only
+    /// requested of a store with [`Info::durable`](crate::backend::Info::durable). If a store cannot reach enough of
+    /// them in time, it takes a new grant back and returns an error.
     pub durability: Durability,
-    /// A word for people.
+    /// A note shown to people who inspect the lock.
     pub note: Option<Arc<str>>,
-    /// What stands in the store for the holder, where that is the caller's own word instead of the id. Only a store
-    /// with [`Info::tokens`](crate::backend::Info::tokens) is asked for it.
+    /// Text that identifies the holder in the store instead of the id, chosen by the caller. Only used with a store
+    /// that has [`Info::tokens`](crate::backend::Info::tokens).
     pub token: Option<Arc<str>>,
 }
 
 impl Claim {
-    /// The shortest lease: below it a grant would be over before it could be used.
+    /// The shortest lease: a shorter one would end before the grant could be used.
     pub const MIN_LEASE: Duration = Duration::from_millis(10);
 
-    /// A claim that only names an existing hold, to release or renew it without its guard.
+    /// Creates a claim that identifies an existing hold, to release or renew it without its guard.
     pub fn of(id: HoldId, name: Name, kind: Kind) -> Self {
         let lease = Duration::from_secs(30);
         let durability = Durability::Master;
@@ -289,24 +289,24 @@ impl Claim {
         }
     }
 
-    /// How long anything of it can stand in the store without a sign of life: a hold for its lease, a place among the
-    /// waiters for its stamp.
+    /// How long the store may keep anything of this claim without a refresh: a hold for its lease, a queue position for
+    /// its stamp.
     pub fn lasts(&self) -> Duration {
         if self.wait.is_some() { self.lease.max(self.stamp) } else { self.lease }
     }
 
-    /// The same of whatever is held by this token, whoever took it.
+    /// Creates a claim that identifies the hold with this token, no matter who acquired it.
     pub fn of_token(token: impl Into<Arc<str>>, name: Name, kind: Kind) -> Self {
         Self { token: Some(token.into()), ..Self::of(HoldId::NONE, name, kind) }
     }
 }
 
-/// Who holds something, as [`Lock::release_by`](crate::Lock::release_by) is told: the id of a hold, or a token.
+/// Identifies a hold for [`Lock::release_by`](crate::Lock::release_by): by its id or by its token.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum HeldBy {
     /// The id of a hold.
     Hold(HoldId),
-    /// What stands in the store: the caller's own word, or that of another library.
+    /// The text in the store: the caller's own token, or the one of another library.
     Token(Arc<str>),
 }
 
@@ -317,7 +317,7 @@ impl From<HoldId> for HeldBy {
 }
 
 impl From<&str> for HeldBy {
-    /// What is written as the id of a hold is one.
+    /// Text in the exact form of a hold id becomes [`HeldBy::Hold`], any other text [`HeldBy::Token`].
     fn from(text: &str) -> Self {
         let id = text.parse::<HoldId>().ok().filter(|id| id.to_string() == text);
         id.map_or_else(|| Self::Token(text.into()), Self::Hold)
@@ -339,7 +339,7 @@ impl fmt::Display for HeldBy {
     }
 }
 
-/// Where a claim comes from, for people.
+/// The process that a claim comes from, shown to people.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Process {
     /// Host name.
@@ -349,7 +349,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// This process.
+    /// Returns this process.
     pub fn current() -> &'static Arc<Self> {
         static CURRENT: OnceLock<Arc<Process>> = OnceLock::new();
         CURRENT.get_or_init(|| {

@@ -1,6 +1,6 @@
-//! Time as guards see it: a clock that runs while the machine sleeps, and one that tests drive by hand.
+//! Time as guards see it: a clock that keeps running while the machine is suspended, and one that tests control.
 //!
-//! `std::time::Instant` stands still during suspend on Linux, so a guard would wake up believing in a lease that
+//! `std::time::Instant` does not advance during suspend on Linux, so after a resume a guard would trust a lease that
 //! the store ended long ago.
 
 use std::fmt;
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 pub struct Time(u64);
 
 impl Time {
-    /// Later than every other time.
+    /// The latest possible time.
     pub const MAX: Self = Self(u64::MAX);
 
     /// From nanoseconds.
@@ -28,19 +28,19 @@ impl Time {
         self.0
     }
 
-    /// This time plus `d`, [`Time::MAX`] at most.
+    /// Returns this time plus `d`, at most [`Time::MAX`].
     #[must_use]
     pub fn after(self, d: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)))
     }
 
-    /// How long after `earlier` this is; zero if it is not.
+    /// Returns the time elapsed since `earlier`, or zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// Where the core reads the time.
+/// The time source of the core.
 #[derive(Clone)]
 pub struct Clock(Source);
 
@@ -48,36 +48,36 @@ pub struct Clock(Source);
 enum Source {
     Boot,
     Manual(Arc<watch::Sender<u64>>),
-    /// The runtime's own clock, which a test may stop, running this much faster.
+    /// The tokio clock, which a test may pause, multiplied by this rate.
     Simulated(f64),
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const RUNS_IN_SUSPEND: ClockId = ClockId::Boottime;
-// On Apple systems this one goes on in sleep, unlike the clock behind `Instant`.
+// On Apple systems this clock keeps running during sleep, unlike the one behind `Instant`.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const RUNS_IN_SUSPEND: ClockId = ClockId::Monotonic;
 
 impl Clock {
-    /// The machine's clock since boot, suspended time included.
+    /// The machine's time since boot, including time in suspend.
     pub fn boot() -> Self {
         Self(Source::Boot)
     }
 
-    /// A clock that stands at one hour until [`Clock::advance`] moves it.
+    /// A clock that stays at one hour until [`Clock::advance`] moves it.
     pub fn manual() -> Self {
         Self(Source::Manual(Arc::new(watch::Sender::new(3_600_000_000_000))))
     }
 
-    /// The clock of the runtime, which a simulation may have paused, running `rate` times as fast.
+    /// The tokio clock, which a simulation may have paused, running `rate` times as fast.
     pub fn simulated(rate: f64) -> Self {
         Self(Source::Simulated(rate))
     }
 
-    /// Moves a manual clock and wakes those that sleep on it.
+    /// Moves a manual clock and wakes the tasks that sleep on it.
     ///
     /// # Panics
-    /// On the boot clock.
+    /// On the boot clock and on a simulated clock.
     pub fn advance(&self, by: Duration) {
         match &self.0 {
             Source::Boot => panic!("the boot clock cannot be moved"),
@@ -86,7 +86,7 @@ impl Clock {
         }
     }
 
-    /// Whether it is the machine's own.
+    /// Whether this is the boot clock of the machine.
     pub fn is_boot(&self) -> bool {
         matches!(self.0, Source::Boot)
     }
@@ -95,7 +95,7 @@ impl Clock {
         matches!(self.0, Source::Manual(_))
     }
 
-    /// The time now.
+    /// Returns the current time.
     pub fn now(&self) -> Time {
         match &self.0 {
             Source::Boot => {
@@ -107,7 +107,7 @@ impl Clock {
         }
     }
 
-    /// Sleeps until `at`. Timers stand still in suspend, so a long sleep looks at the clock once a second.
+    /// Sleeps until `at`. Timers do not advance during suspend, so a long sleep checks the clock once a second.
     pub async fn sleep_until(&self, at: Time) {
         match &self.0 {
             Source::Boot if at == Time::MAX => std::future::pending().await,
@@ -123,7 +123,7 @@ impl Clock {
                 tokio::time::sleep(left + Duration::from_nanos(1)).await;
             }
             Source::Manual(now) => {
-                // The sender lives in `self`, so waiting cannot fail.
+                // The sender is alive as long as `self`, so waiting cannot fail.
                 let _ = now.subscribe().wait_for(|n| *n >= at.0).await;
             }
         }
@@ -135,7 +135,7 @@ impl Clock {
     }
 }
 
-/// Since the simulation began, and an hour.
+/// Nanoseconds since the first call on this runtime, plus one hour.
 fn simulated_nanos() -> u64 {
     thread_local!(static BEGAN: std::cell::Cell<Option<(tokio::runtime::Id, tokio::time::Instant)>> = const { std::cell::Cell::new(None) });
     let (id, now) = (tokio::runtime::Handle::current().id(), tokio::time::Instant::now());
@@ -159,17 +159,18 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// The wall clock in microseconds since 1970: for fences and for people, never for leases.
+/// The wall clock in microseconds since 1970: for fences and for display, never for leases.
 pub fn wall_micros() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as u64)
 }
 
-/// How far a store's clock may run ahead of ours before a hold ends there while we still believe in it.
+/// Safety margin for a store whose clock runs faster than ours: without it a hold could end there while it still counts
+/// as valid here.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drift {
-    /// Part of the lease that is not relied upon.
+    /// Fraction of the lease that is subtracted.
     pub factor: f64,
-    /// And this much more.
+    /// Constant that is subtracted in addition.
     pub plus: Duration,
 }
 
@@ -180,7 +181,7 @@ impl Default for Drift {
 }
 
 impl Drift {
-    /// The end of validity of a lease whose request was sent at `sent`.
+    /// Returns the end of validity of a lease whose request was sent at `sent`.
     pub fn until(&self, sent: Time, lease: Duration) -> Time {
         let margin = lease.mul_f64(self.factor) + self.plus;
         sent.after(lease.saturating_sub(margin))

@@ -1,12 +1,12 @@
-//! Numbers without holders: latches, counting semaphores, sizes.
+//! Numbers without holders: latches, counting semaphores, and sizes of semaphores.
 
 use serde::{Deserialize, Serialize};
 
-/// Which number of a name is meant.
+/// Selects one of the numbers of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Counter {
-    /// A count-down latch: gone at zero.
+    /// A count-down latch, removed when it reaches zero.
     Latch,
     /// A counting semaphore.
     Semaphore,
@@ -14,36 +14,37 @@ pub enum Counter {
     Size,
 }
 
-/// What to do with a number.
+/// An operation on a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CountOp {
-    /// Only read it.
+    /// Reads it.
     Get,
-    /// Set it if there is none.
+    /// Sets it if it does not exist.
     Init(u64),
-    /// Set it, whatever it is.
+    /// Sets it unconditionally.
     Set(u64),
-    /// Add to it; a latch stops at zero, and one that is absent stays so.
+    /// Adds to it. A latch stops at zero, and an absent latch stays absent.
     Add(i64),
-    /// Subtract if at least that much is there.
+    /// Subtracts if the number is at least that large.
     TakeIfAtLeast(u64),
-    /// Undo a `TakeIfAtLeast` of this client; if it has not come yet it never will have an effect.
+    /// Undoes the `TakeIfAtLeast` of this client with this operation number. If that has not arrived yet, it will have
+    /// no effect.
     Undo(u64),
-    /// Take all there is.
+    /// Takes everything.
     Drain,
-    /// Remove it.
+    /// Removes it.
     Delete,
 }
 
-/// What became of it.
+/// The answer to a [`CountOp`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CountReply {
-    /// Whether the operation had its effect.
+    /// Whether the operation took effect.
     pub applied: bool,
-    /// The number before.
+    /// The number before the operation.
     pub before: Option<i64>,
-    /// The number after.
+    /// The number after the operation.
     pub after: Option<i64>,
-    /// Identity of a latch: another one means that the first has opened. Zero where the store cannot tell.
+    /// Identity of a latch: a different one means that the earlier latch has opened. Zero where the store cannot tell.
     pub born: u64,
 }

@@ -1,11 +1,11 @@
-//! What is told to one of those who wait for each other.
+//! The error for a waiter that is part of a deadlock.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::backend::{HoldId, Name, Owner};
 
-/// Owners that would wait for each other for ever. Nothing was changed: what they hold is still held.
+/// Owners that would wait for each other forever. Nothing was changed: what they hold is still held.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{backend}: waiting for {name} would never end: {}; release what is held before waiting, take names in one order, \
@@ -16,30 +16,30 @@ use crate::backend::{HoldId, Name, Owner};
 pub struct Deadlock {
     /// Scheme of the store.
     pub backend: &'static str,
-    /// The name that was asked for.
+    /// The name that was requested.
     pub name: Name,
-    /// Who waits for whom. The first is who was told; each waits for the next, and the last for the first.
+    /// The cycle of waiting owners. The first one gets this error; each waits for the next, and the last for the first.
     pub cycle: Vec<Link>,
 }
 
-/// One of those who wait for each other.
+/// One owner in a deadlock cycle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Link {
-    /// Who.
+    /// The waiting owner.
     pub owner: Owner,
-    /// What it holds, and the one before it in the circle waits for.
+    /// The name that it holds and that the previous owner in the cycle waits for.
     pub holds: Name,
-    /// That hold.
+    /// The hold on that name.
     pub hold: HoldId,
-    /// What was said with it, for people.
+    /// The note of that hold.
     pub note: Option<Arc<str>>,
-    /// What it waits for.
+    /// The name that it waits for.
     pub waits_for: Name,
 }
 
 impl Deadlock {
-    /// The circle in words.
+    /// Formats the cycle as text.
     pub(crate) fn circle(&self) -> String {
         let links: Vec<_> = self.cycle.iter().map(ToString::to_string).collect();
         links.join(", ")

@@ -1,13 +1,13 @@
-//! The word of a store that what it said before may not be so any more.
+//! A signal from a backend that earlier answers of its store may no longer be valid.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::Notify;
 
-/// Reason to doubt what is held: the server was restarted, or another one has taken over, and whether it knows every
-/// grant is not known. A backend raises it; each client of that backend then proves all that it holds, at once. Clones
-/// are the same.
+/// Signals that grants may have been lost: the server was restarted, or another one has taken over, and may not have
+/// every grant. A backend raises it; each client of that backend then verifies all its holds at once. Clones share
+/// their state.
 ///
 /// ```
 /// # use tenure_core::{Backend, Client, Memory};
@@ -29,12 +29,12 @@ struct Raised {
 }
 
 impl Doubt {
-    /// None so far.
+    /// Creates one that has not been raised.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// From now on nothing that was answered before is certain.
+    /// Declares that no earlier answer of the store is certain any more.
     pub fn raise(&self) {
         self.0.times.fetch_add(1, SeqCst);
         self.0.notify.notify_waiters();
@@ -46,18 +46,18 @@ impl Doubt {
         also.into_iter().for_each(|other| Self(other).raise());
     }
 
-    /// Whatever raises this raises `other`, too.
+    /// Raises `other`, too, whenever this is raised.
     pub fn also(&self, other: &Self) {
         self.0.also.lock().unwrap_or_else(|e| e.into_inner()).push(Arc::downgrade(&other.0));
     }
 
-    /// How often it was raised. Two equal numbers, taken before a command is sent and after it was answered, say that
-    /// the answer stands.
+    /// Returns how often it was raised. If the number is the same before a command is sent and after its answer, the
+    /// answer is valid.
     pub fn times(&self) -> u64 {
         self.0.times.load(SeqCst)
     }
 
-    /// Waits until it has been raised more than `seen` times, and says how often.
+    /// Waits until it has been raised more than `seen` times, and returns how often.
     pub async fn above(&self, seen: u64) -> u64 {
         loop {
             let raised = self.0.notify.notified();

@@ -1,5 +1,5 @@
-//! Errors, named by what a caller can do about them. Busy and timed out are not errors but `None`,
-//! wherever a call can say that.
+//! Errors, named by what a caller can do about them. Busy and timed out are not errors but `None`, wherever the return
+//! type allows it.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ use crate::backend::{Deadlock, HoldId, Name};
 /// The result of every fallible call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong.
+/// The error of every fallible call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Definitely not executed: the store is not reachable, is read-only, is full, has no quorum.
+    /// Definitely not executed: the store is unreachable, read-only or full, or has no quorum.
     #[error("{backend}: {what}: not executed: {reason}")]
     Unavailable {
         /// Scheme of the store.
         backend: &'static str,
         /// The call and the name it was for.
         what: String,
-        /// What the store or the connection said.
+        /// The reason that the store or the connection gave.
         reason: String,
-        /// When it will be possible, where that is known.
+        /// When a retry can succeed, if known.
         retry_after: Option<Duration>,
     },
-    /// Sent, but no answer came: it may or may not have been executed.
+    /// Sent but not answered: it may or may not have been executed.
     #[error("{backend}: {what}: sent but not answered: {reason}")]
     Unknown {
         /// Scheme of the store.
@@ -34,45 +34,45 @@ pub enum Error {
         /// What ended the wait for the answer.
         reason: String,
     },
-    /// It was held, and is not any more.
+    /// It was held, and no longer is.
     #[error(transparent)]
     Lost(#[from] Lost),
-    /// This store cannot do that.
+    /// This store does not support it.
     #[error("{backend}: {what} is not supported: {reason}")]
     Unsupported {
         /// Scheme of the store.
         backend: &'static str,
-        /// What was asked for.
+        /// What was requested.
         what: String,
-        /// Why not.
+        /// Why it is not supported.
         reason: String,
     },
-    /// Something was asked for that cannot be right: a bad name, address, option, file or mix of kinds.
+    /// The request is invalid: a bad name, address, option, file or mix of kinds.
     #[error("{0}")]
     Config(String),
-    /// Others held it each time, as often as was to be tried. Only told where
-    /// `QuorumOptions::tries` says how often that is, and to those who wait without a limit.
+    /// Every allowed attempt found it held by others. Only returned where `QuorumOptions::tries` limits the number of
+    /// attempts, and only to callers that wait without a deadline.
     #[error("{backend}: {what}: gave up: {reason}")]
     GaveUp {
         /// Scheme of the store.
         backend: &'static str,
         /// The call and the name it was for.
         what: String,
-        /// How often it was tried, and what was said the last time.
+        /// How often it was tried, and the result of the last attempt.
         reason: String,
     },
-    /// Waiting would never end: the owners of this client wait for each other. Only told where
-    /// [`Settings::deadlocks`](crate::Settings::deadlocks) says so, and to one of them.
+    /// Waiting would never end: owners of this client wait for each other. Only returned where
+    /// [`Settings::deadlocks`](crate::Settings::deadlocks) enables it, and only to one of them.
     #[error(transparent)]
     Deadlock(#[from] Deadlock),
-    /// Others held it for as long as was to be waited. Calls that can say `None` say that instead.
+    /// Others held it for the whole wait. Calls that can return `None` do that instead.
     #[error("{backend}: {what}: busy: {}", match *waited { Duration::ZERO => "held by others".into(), d => format!("still held by others after {d:?}") })]
     Busy {
         /// Scheme of the store.
         backend: &'static str,
         /// The call and the name it was for.
         what: String,
-        /// How long was waited.
+        /// How long the call waited.
         waited: Duration,
     },
     /// The client was closed.
@@ -84,7 +84,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same call may succeed later. Only `Unavailable` and `Unknown` pass by themselves.
+    /// Whether the same call may succeed later. Only `Unavailable` and `Unknown` are transient.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Unknown { .. })
     }
@@ -94,7 +94,7 @@ impl Error {
         matches!(self, Self::Unknown { .. })
     }
 
-    /// When the same call will be possible, where that is known.
+    /// When a retry of the same call can succeed, if known.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Unavailable { retry_after, .. } => *retry_after,
@@ -102,18 +102,18 @@ impl Error {
         }
     }
 
-    /// Whether this says that something held was lost.
+    /// Whether a hold was lost.
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost(_))
     }
 
-    /// Whether this says that others held it all the time.
+    /// Whether others held it for the whole wait.
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Busy { .. })
     }
 }
 
-/// The end of a hold that its holder did not ask for.
+/// A hold that ended without being released by its holder.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{backend}: {name} is lost to {hold}: {reason}")]
 pub struct Lost {
@@ -131,10 +131,10 @@ pub struct Lost {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LostReason {
-    /// Its validity ended by the holder's own clock, before it was renewed or released.
+    /// Its lease ended by the holder's own clock before it was renewed or released.
     #[error("its lease ended")]
     Expired,
-    /// The store does not know it any more: expired there, released by force, or the store lost its data.
+    /// The store no longer has it: it expired there, was released by force, or the store lost its data.
     #[error("the store does not hold it any more")]
     Gone,
     /// It was held for longer than `max_hold`.
@@ -146,7 +146,7 @@ pub enum LostReason {
 }
 
 impl LostReason {
-    /// One word, for those who count.
+    /// The reason as one word, for metric labels.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Expired => "expired",

@@ -1,18 +1,18 @@
-//! What a look at a store finds: good and bad news, each with what to do about it.
+//! Findings of a diagnosis of a store: good and bad ones, each with advice.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// How bad it is.
+    /// How severe it is.
     pub level: Level,
-    /// What was looked at, in a word that stays the same: `eviction`, `persistence`, `clock`.
+    /// Which check this is, as a stable identifier: `eviction`, `persistence`, `clock`.
     pub check: &'static str,
-    /// Which server it is about, where a store has servers.
+    /// The server that it is about, where a store has servers.
     pub place: Option<String>,
     /// What was found.
     pub what: String,
@@ -20,15 +20,15 @@ pub struct Finding {
     pub advice: Option<String>,
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// Nothing to worry about.
+    /// No problem.
     Ok,
-    /// It could not be looked at, as when the server forbids it.
+    /// The check was not possible, for instance because the server forbids it.
     Unknown,
-    /// It works, and a promise may break when something else goes wrong.
+    /// It works, but a guarantee may break if something else fails.
     Warning,
     /// It does not work.
     Error,
@@ -39,27 +39,27 @@ impl Finding {
         Self { level, check, place: None, what: what.into(), advice }
     }
 
-    /// Good news.
+    /// A check without problems.
     pub fn ok(check: &'static str, what: impl Into<String>) -> Self {
         Self::new(Level::Ok, check, what, None)
     }
 
-    /// What could not be looked at.
+    /// A check that was not possible.
     pub fn unknown(check: &'static str, what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::new(Level::Unknown, check, what, Some(advice.into()))
     }
 
-    /// A risk.
+    /// A check that found a risk.
     pub fn warning(check: &'static str, what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::new(Level::Warning, check, what, Some(advice.into()))
     }
 
-    /// What does not work.
+    /// A check that found something broken.
     pub fn error(check: &'static str, what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::new(Level::Error, check, what, Some(advice.into()))
     }
 
-    /// The same about this server.
+    /// Sets the server that the finding is about.
     pub fn at(mut self, place: impl fmt::Display) -> Self {
         self.place = Some(place.to_string());
         self

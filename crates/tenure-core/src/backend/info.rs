@@ -1,42 +1,44 @@
-//! What a store is and can do.
+//! Properties and capabilities of a store.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::backend::{Clock, Doubt, Drift, Durability, Error, Family, Name, Result};
 
-/// What a store is and can do.
+/// Properties and capabilities of a store.
 #[derive(Clone, Debug)]
 pub struct Info {
     /// The scheme of its address, and its name in errors.
     pub scheme: &'static str,
-    /// What it serves; all else is [`Error::Unsupported`].
+    /// The supported families; all others are [`Error::Unsupported`].
     pub families: &'static [Family],
-    /// Why it does not serve the others, where there is more to say than that.
+    /// Why other families are not supported, where there is a specific reason.
     pub refusals: &'static [(Family, &'static str)],
     /// Whether grants carry a fence.
     pub fenced: bool,
-    /// Whether a holder may stand there by a word of its own: [`Claim::token`](crate::Claim::token).
+    /// Whether a holder can be identified by a token of the caller's own: [`Claim::token`](crate::Claim::token).
     pub tokens: bool,
-    /// Whether it has copies, and can say how many of them have a grant: [`Claim::durability`](crate::Claim::durability).
+    /// Whether it has replicas, and can tell how many have stored a grant:
+    /// [`Claim::durability`](crate::Claim::durability).
     pub durable: bool,
     /// What keeps a holder alive.
     pub liveness: Liveness,
-    /// The longest sleep of a waiter that hears nothing.
+    /// The longest time that a waiter sleeps without a signal before it polls.
     pub poll: Duration,
-    /// The clock on which this store says how long a grant is valid.
+    /// The clock by which this backend reports how long a grant is valid.
     pub clock: Clock,
-    /// What it takes off each lease.
+    /// The safety margin that is subtracted from each lease.
     pub drift: Drift,
-    /// Raised by the backend when it finds that its server may have forgotten what it granted. Clients then prove all
-    /// that they hold, and those who wait look again. A store that cannot forget never raises it.
+    /// Raised by the backend when its server may have lost grants. Clients then verify all their holds, and waiters try
+    /// again. A store that cannot lose grants never raises it.
     pub doubt: Doubt,
-    /// How often a shared hold must be proved at least, where other libraries may cut short what carries it.
+    /// The longest interval between two verifications of a shared hold, where other libraries may shorten the TTL of
+    /// the key that carries it.
     pub shared_proof: Option<Duration>,
 }
 
 impl Info {
-    /// `Unsupported` unless this store serves `family`.
+    /// Fails with `Unsupported` if this store does not support `family`.
     pub fn require(&self, family: Family) -> Result<()> {
         if self.families.contains(&family) {
             return Ok(());
@@ -51,7 +53,7 @@ impl Info {
         })
     }
 
-    /// `Unsupported` unless a holder can stand there by this word; `Config` if it is none.
+    /// Fails with `Unsupported` if this store has no tokens, and with `Config` if the token is invalid.
     pub fn require_token(&self, token: &str) -> Result<()> {
         const LONGEST: usize = 1024;
         if token.is_empty() || token.len() > LONGEST {
@@ -71,7 +73,7 @@ impl Info {
         })
     }
 
-    /// `Unsupported` unless this store can wait for as many copies; `Config` for none at all.
+    /// Fails with `Unsupported` if this store cannot wait for replicas, and with `Config` for zero replicas.
     pub fn require_durability(&self, durability: Durability) -> Result<()> {
         match durability {
             Durability::Master => Ok(()),
@@ -95,7 +97,7 @@ impl Info {
         }
     }
 
-    /// `Unsupported` where a hold cannot be extended without its guard.
+    /// Fails with `Unsupported` where a hold cannot be extended without its guard.
     pub(crate) fn require_lease(&self, name: &Name) -> Result<()> {
         match self.liveness {
             Liveness::Lease => Ok(()),
@@ -108,7 +110,7 @@ impl Info {
         }
     }
 
-    /// The error of a call to this store that was certainly not executed.
+    /// Returns the error of a call to this store that was certainly not executed.
     pub fn unavailable(&self, what: impl fmt::Display, reason: impl fmt::Display) -> Error {
         Error::Unavailable {
             backend: self.scheme,
@@ -126,9 +128,9 @@ fn list(families: &[Family]) -> String {
 /// What keeps a holder alive in a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Liveness {
-    /// Each hold has a lease of its own.
+    /// Each hold has its own lease.
     Lease,
-    /// All holds of a client live and die with its session. A lease that was asked for is kept by the core: it
-    /// releases the hold when that is over.
+    /// All holds of a client live and die with its session. The core enforces a lease that the caller set: it releases
+    /// the hold when that ends.
     Session,
 }

@@ -1,14 +1,14 @@
-//! The border between the core and a store: seven verbs, and what is asked for is data.
+//! The interface between the core and a store: seven operations; what is requested is data.
 //!
-//! Three rules hold for every backend and for the core above it:
+//! Three rules apply to every backend and to the core above it:
 //!
-//! 1. **Dead id.** An id whose release has been sent is never tried again. So no late, repeated or reordered command
-//!    of an old hold can touch a new one.
-//! 2. **Same lane.** An *unanswered* attempt is undone on the same connection behind it; if that connection died, on
-//!    the new one, repeated until confirmed or until one lease has passed. An *answered* claim may be released from
-//!    anywhere. It is the backend that knows its connections: a `release` of an id whose attempt it has not answered
-//!    yet goes behind that attempt.
-//! 3. **Never shorten.** No command shortens the time that a hold has left.
+//! 1. **Dead id.** An id whose release has been sent is never tried again, so no late, repeated or reordered command
+//!    of an old hold can affect a new one.
+//! 2. **Same lane.** An *unanswered* attempt is undone on the same connection, after it. If that connection died, the
+//!    undo is sent on a new one and repeated until it is confirmed or one lease has passed. An *answered* claim may be
+//!    released from any connection. The backend enforces this, because only it knows its connections: it sends a
+//!    `release` of an id whose attempt it has not answered yet after that attempt.
+//! 3. **Never shorten.** No command shortens the remaining time of a hold.
 
 mod background;
 mod claim;
@@ -43,49 +43,50 @@ pub use self::name::Name;
 pub use self::owner::Owner;
 pub use self::snapshot::{Holder, Mode, Query, Snapshot, Waiter};
 
-/// A store, as the core sees it. It knows nothing of guards, owners, deadlines or metrics.
+/// A store as the core sees it, without any concept of guards, owners, deadlines or metrics.
 ///
-/// Each call ends within a time limit of the backend's own. An error says whether the call was certainly not executed
+/// Each call ends within a timeout of the backend's own. An error tells whether the call was certainly not executed
 /// (`Unavailable`) or may have been (`Unknown`).
 #[async_trait]
 pub trait Backend: fmt::Debug + Send + Sync + 'static {
-    /// What this store is and can do.
+    /// Returns the properties and capabilities of this store.
     fn info(&self) -> &Info;
 
-    /// One attempt, no waiting.
+    /// Makes one attempt, without waiting.
     ///
-    /// - `claim.holds == 1`: may create the hold. Repeating it with the same id finds the first grant, with its fence,
-    ///   never a second one.
-    /// - `claim.holds > 1`: a re-entry. Writes the count and extends where the id is held, else answers `Gone`.
-    /// - A busy answer to a claim with `wait` gives it a place among the waiters, or stamps the place that it has.
+    /// - `claim.holds == 1`: may create the hold. Idempotent: a repeat with the same id returns the first grant and its
+    ///   fence, and never creates a second one.
+    /// - `claim.holds > 1`: a re-entry. Writes the count and extends the hold if the id is held, otherwise answers
+    ///   `Gone`.
+    /// - A busy answer to a claim with `wait` adds it to the queue of waiters, or refreshes its queue position.
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt>;
 
-    /// Signals for `interest` in `name`, none missed from the moment this returns.
+    /// Subscribes to signals about `interest` in `name`. No signal is missed once this has returned.
     async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>>;
 
-    /// Proves and extends many holds, and stamps many waiters, at once. Answers in the order of the claims. Writes no
-    /// counts, creates nothing.
+    /// Verifies and extends many holds, and refreshes the queue positions of many waiters, in one call. Answers in the
+    /// order of the claims. Writes no counts, creates nothing.
     ///
-    /// A hold whose claim has a lease of zero is only proved: its time neither grows nor shrinks, and the `until` of
-    /// the answer means nothing.
+    /// A hold whose claim has a lease of zero is only verified: its remaining time does not change, and the `until` of
+    /// the answer is meaningless.
     async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>>;
 
-    /// Leaves, whether holding or waiting; or, where the owner stays inside `left` times, only writes that count.
-    /// Either only for the claim's own id. Repeating it is harmless and answers `Gone`.
+    /// Removes the claim, whether it holds or waits; if `left` is not zero, the owner still has that many entries and
+    /// only the count is written. Affects only the claim's own id. Idempotent: a repeat answers `Gone`.
     async fn release(&self, claim: &Claim, left: u32) -> Result<Released>;
 
-    /// Reads or changes a plain number, once per `id`.
+    /// Reads or changes a number, once per `id`.
     async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply>;
 
-    /// Which part of the store keeps `name`, where it has parts that fail one by one. Each is renewed by itself.
+    /// Returns the shard that stores `name`, where shards can fail independently. Each shard is renewed separately.
     fn shard(&self, _name: &Name) -> usize {
         0
     }
 
-    /// Holders and waiters, for people.
+    /// Lists holders and waiters, for display.
     async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>>;
 
-    /// Takes `name` from a holder of another library, which goes by words of its own, and tells all who wait.
+    /// Takes `name` from a holder of another library, identified by that library's own text, and signals all waiters.
     async fn expel(&self, name: &Name, kind: Kind, holder: &str) -> Result<Released> {
         let _ = kind;
         Err(Error::Unsupported {
@@ -95,31 +96,29 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         })
     }
 
-    /// Asks those who hold `name`, and so keep out a claim of this kind, to give way. Whether anybody was asked.
-    /// Nobody is made to.
+    /// Asks the holders of `name` that block a claim of this kind to release it. Returns whether anybody was asked.
+    /// Nobody is forced to.
     async fn revoke(&self, name: &Name, kind: Kind) -> Result<bool> {
         let _ = kind;
         Err(self.info().no_revocation(name))
     }
 
-    /// Signals when somebody asks the holder of `claim` to give way; also what was asked before this returns.
+    /// Signals when somebody asks the holder of `claim` to release it, including requests made before this returns.
     async fn revoked(&self, claim: &Claim) -> Result<Box<dyn Watch>> {
         Err(self.info().no_revocation(&claim.name))
     }
 
-    /// Looks whether the store is set up such that promises can be kept, for people. An error when it cannot be
-    /// reached at all.
+    /// Checks whether the store is configured so that the guarantees can be kept. Fails if it cannot be reached at all.
     async fn diagnose(&self) -> Result<Vec<Finding>> {
         Ok(Vec::new())
     }
 
-    /// The last call of a client that closes, after which the process may end: waits for at most `within` until the store
-    /// has confirmed what this backend still does in the background, and ends what servers would keep for a while after
-    /// the process has gone, such as a session, unless something is still held or waited for by way of it. Whoever comes
-    /// later begins anew.
+    /// The last call of a client that closes, after which the process may end. Waits at most `within` until the store
+    /// has confirmed the backend's background work, and closes what servers would keep after the process has ended,
+    /// such as a session, unless it still carries a hold or a waiter. A later call starts from scratch.
     ///
     /// # Errors
-    /// `Unknown` when something was still to be confirmed by then.
+    /// `Unknown` when something was still unconfirmed by then.
     async fn close(&self, within: Duration) -> Result<()> {
         let _ = within;
         Ok(())
@@ -133,20 +132,20 @@ pub enum Attempt {
     Granted {
         /// Its fence, where the store has one.
         fence: Option<Fence>,
-        /// Until when it is valid, drift taken off.
+        /// The end of its validity, with drift subtracted.
         until: Time,
     },
-    /// Others are in the way.
+    /// Others hold it or are ahead in the queue.
     Busy {
-        /// When the first of them goes by itself, if that is known.
+        /// When the first of them expires by itself, if known.
         retry_after: Option<Duration>,
-        /// One of them that goes first, where the store says so: a holder, or a waiter ahead.
+        /// A holder or waiter that comes first, where the store reports one.
         behind: Option<HoldId>,
-        /// Its position in the store's queue, for a claim of a queued kind that waits there. Lower is earlier. It never
-        /// changes while the claim stays in the queue, so positions of one name can be compared at any time.
+        /// The position in the store's queue, for a claim of a queued kind that waits there. Lower is earlier. It does
+        /// not change while the claim is in the queue, so positions of one name can be compared at any time.
         position: Option<u64>,
     },
-    /// A re-entry found its hold gone.
+    /// The hold to re-enter no longer exists.
     Gone,
 }
 
@@ -155,50 +154,50 @@ pub enum Attempt {
 pub enum Renewal {
     /// Still held.
     Held {
-        /// Until when, drift taken off.
+        /// The new end of its validity, with drift subtracted.
         until: Time,
     },
-    /// Still waiting, its place stamped.
+    /// Still waiting; its queue position has been refreshed.
     Queued,
     /// Neither held nor waiting.
     Gone,
-    /// Nobody knows: to be asked again. Others that were asked with it have their answers.
+    /// Not known, ask again. Other claims of the same call have their answers.
     Unanswered,
 }
 
 /// The answer to a release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Released {
-    /// It was there, and is not any more (or its count was written).
+    /// It existed and was removed, or its count was written.
     Freed,
-    /// There was nothing of this id.
+    /// Nothing with this id existed.
     Gone,
 }
 
-/// What a watch is about.
+/// The subject of a watch.
 #[derive(Clone, Copy, Debug)]
 pub enum Interest<'a> {
     /// A waiting claim: signals when it might be granted.
     Claim(&'a Claim),
     /// The number of a latch or counting semaphore.
     Count(ClientId, Counter),
-    /// Who holds it.
+    /// The current holder.
     Holder(ClientId),
 }
 
 /// A stream of signals.
 #[async_trait]
 pub trait Watch: Send + Sync {
-    /// The next signal. Safe to drop and call again: no signal is lost. A watch that broke signals `Changed`, so that
-    /// everyone looks again.
+    /// Returns the next signal. Cancel safe: no signal is lost. A broken watch signals `Changed`, so that its users
+    /// check the state again.
     async fn signal(&mut self) -> Signal;
 }
 
-/// What a watch tells.
+/// A signal of a watch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signal {
-    /// Something changed: look again. A hint, which may be lost or come for nothing.
+    /// Something changed: check again. A hint that may be lost or spurious.
     Changed,
-    /// The latch opened, whatever its count says now.
+    /// The latch has opened, whatever its count is now.
     Open,
 }

@@ -1,4 +1,4 @@
-//! Names of locks: what every store can carry, checked once at the border.
+//! Names of locks, restricted to what every store can represent, and validated once.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl Name {
     /// The longest name in bytes.
     pub const MAX: usize = 512;
 
-    /// Checks `name`.
+    /// Validates `name`.
     ///
     /// # Errors
     /// `Config` when it is empty, longer than [`Name::MAX`] bytes or contains NUL.
@@ -43,7 +43,7 @@ impl Name {
         Err(Error::Config(wrong))
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Who holds: an identity that re-enters what it holds. Never a thread or a task, since tasks move between threads
+//! Owners: identities that can re-enter what they hold. Never a thread or a task, because tasks move between threads
 //! and the branches of `join!` share one task.
 
 use std::future::Future;
@@ -10,7 +10,7 @@ tokio::task_local! {
     static AMBIENT: u64;
 }
 
-/// An identity under which locks are re-entered. Each acquire has a fresh one unless one is named.
+/// An identity that can re-enter its locks. Each acquire gets a fresh one unless the caller sets one.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
@@ -24,19 +24,19 @@ tokio::task_local! {
 /// # drop((inner, outer)); Ok(()) }
 /// ```
 ///
-/// An owner is known inside one client only: two clients given the same owner exclude each other.
+/// An owner is local to one client: two clients given the same owner exclude each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner(u64);
 
 impl Owner {
-    /// A fresh one.
+    /// Creates a new owner.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
         Self(NEXT.fetch_add(1, Relaxed))
     }
 
-    /// Makes this the owner of every acquire inside `work` that names no other. All branches inside, also those of
-    /// `join!`, re-enter each other's locks; spawned tasks are outside.
+    /// Makes this the owner of every acquire inside `work` that does not set another one. All branches inside,
+    /// including those of `join!`, re-enter each other's locks; spawned tasks are not included.
     pub async fn scope<F: Future>(&self, work: F) -> F::Output {
         AMBIENT.scope(self.0, work).await
     }

@@ -1,4 +1,4 @@
-//! Holders and waiters of a name, for people.
+//! Holders and waiters of a name, for display.
 
 use std::time::Duration;
 
@@ -6,93 +6,93 @@ use serde::Serialize;
 
 use crate::backend::{Family, Fence, HoldId, Name, Result};
 
-/// What to look at.
+/// Selects the names to inspect.
 #[derive(Clone, Debug)]
 pub enum Query {
     /// One name.
     Name(Name),
-    /// Names in use that begin so, in order, at most `limit`.
+    /// Names in use that start with `prefix`, sorted, at most `limit`.
     Prefix {
-        /// The beginning; empty for all.
+        /// The prefix; empty for all names.
         prefix: String,
-        /// How many at most.
+        /// The maximum number of names.
         limit: usize,
     },
 }
 
-/// A name as it stood when asked.
+/// The state of a name at the time of the query.
 #[derive(Clone, Debug, Serialize)]
 pub struct Snapshot {
     /// The name.
     pub name: Name,
-    /// What it is used as.
+    /// The kind of primitive that it is used as.
     pub family: Family,
-    /// Who holds it.
+    /// The current holders.
     pub holders: Vec<Holder>,
-    /// Who waits for it, as far as the store records it.
+    /// The waiters, as far as the store records them.
     pub waiters: Vec<Waiter>,
-    /// The last fence given.
+    /// The last fence that was issued.
     pub fence: Option<Fence>,
     /// The size of a semaphore.
     pub size: Option<u32>,
     /// The number of a latch or counting semaphore.
     pub count: Option<i64>,
-    /// Why it could not be read, in a list: then nothing else is known of it.
+    /// Why it could not be read, as part of a list; nothing else is known about it then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unread: Option<String>,
 }
 
-/// Someone who holds a name.
+/// A holder of a name.
 #[derive(Clone, Debug, Serialize)]
 pub struct Holder {
-    /// The hold: for a holder of another library its own words.
+    /// The hold id, or the text that another library uses for its holder.
     pub id: String,
-    /// How it shares.
+    /// How it shares the name.
     pub mode: Mode,
-    /// How many times it is inside; for permits, how many.
+    /// The re-entry count, or the number of permits.
     pub holds: u32,
     /// Its fence.
     pub fence: Option<Fence>,
-    /// Time left unless renewed; `None` when it never ends by itself.
+    /// Remaining time unless renewed; `None` if it never expires.
     #[serde(serialize_with = "seconds", rename = "left_seconds")]
     pub left: Option<Duration>,
     /// When it was granted, in microseconds since 1970.
     #[serde(rename = "since_micros")]
     pub since: Option<u64>,
-    /// Its word for people.
+    /// Its note.
     pub note: Option<String>,
-    /// Its host.
+    /// Its host name.
     pub host: Option<String>,
-    /// Its process.
+    /// Its process id.
     pub pid: Option<u32>,
-    /// Whether it belongs to another library, which says no more about itself.
+    /// Whether it belongs to another library, which stores no further details.
     pub foreign: bool,
 }
 
 impl Holder {
-    /// Its id, unless it belongs to another library that writes ids in its own way.
+    /// Returns its hold id, or `None` if it belongs to another library with its own form of ids.
     pub fn hold_id(&self) -> Option<HoldId> {
         self.id.parse::<HoldId>().ok().filter(|id| id.to_string() == self.id)
     }
 }
 
-/// Someone who waits for a name.
+/// A waiter for a name.
 #[derive(Clone, Debug, Serialize)]
 pub struct Waiter {
     /// The claim that waits.
     pub id: String,
-    /// How it would share.
+    /// How it will share the name.
     pub mode: Mode,
     /// When it began to wait, in microseconds since 1970.
     #[serde(rename = "since_micros")]
     pub since: Option<u64>,
-    /// Its word for people.
+    /// Its note.
     pub note: Option<String>,
-    /// Its host.
+    /// Its host name.
     pub host: Option<String>,
-    /// Its process.
+    /// Its process id.
     pub pid: Option<u32>,
-    /// Whether it belongs to another library, which says no more about itself.
+    /// Whether it belongs to another library, which stores no further details.
     pub foreign: bool,
 }
 

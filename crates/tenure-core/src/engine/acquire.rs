@@ -1,4 +1,4 @@
-//! From a request to an entry: the first attempt, in the caller's task. Whoever finds it busy waits at the gate.
+//! From a request to an entry: the first attempt, in the caller's task. If that is busy, the caller waits at the gate.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use crate::engine::mailbox::Grant;
 use crate::engine::reentry::{Slot, SlotUse};
 use crate::engine::telemetry::AcquireTrace;
 
-/// What a template says: a name, a kind and options. No I/O.
+/// The content of a template: a name, a kind and options. No I/O.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) engine: Arc<Engine>,
@@ -32,7 +32,7 @@ pub(crate) struct Request {
     pub(crate) token: Option<Arc<str>>,
 }
 
-/// How long to wait.
+/// How long to wait for the lock.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Wait {
     No,
@@ -56,8 +56,9 @@ impl Wait {
         }
     }
 
-    /// Until when the call must have an answer of the store: one that does not wait takes as long as a call may, one that
-    /// waits bears a store that fails for as long as that is borne, and neither goes on past its deadline.
+    /// Returns the limit by which the store must answer: the call timeout for a call that does not wait, the outage
+    /// setting for one that waits, and in both cases not later than the deadline (but never less than
+    /// [`Settings::answer`]).
     pub(crate) fn limit(self, deadline: Option<Instant>, settings: &Settings) -> Limit {
         let now = Instant::now();
         let patience = if self == Self::No { settings.call_timeout } else { settings.outage };
@@ -66,34 +67,34 @@ impl Wait {
     }
 }
 
-/// Until when the store must have answered.
+/// The time limit by which the store must have answered.
 #[derive(Clone, Copy)]
 pub(crate) struct Limit {
-    /// Nothing is begun after it.
+    /// No new request is sent after it.
     pub(crate) end: Instant,
-    /// When a request is not waited for any more, where the caller has named a time. Else it has the time that the store
-    /// gives each request.
+    /// When to stop waiting for a request in flight, if the caller set a deadline. Otherwise the backend's own timeout
+    /// applies.
     pub(crate) cut: Option<Instant>,
 }
 
 impl Limit {
-    /// For somebody who waits for others, too.
+    /// The limit for a caller that must not block others.
     pub(crate) fn within(time: Duration) -> Self {
         let end = Instant::now() + time;
         Self { end, cut: Some(end) }
     }
 }
 
-/// What became of one attempt.
+/// The result of one attempt.
 pub(crate) enum Tried {
     Granted(Entry),
-    /// Others are in the way. `doubtful`: an earlier one under the same id was not answered, and may still come.
+    /// Others hold it or are ahead. `doubtful`: an earlier send of this id was not answered, and may still be executed.
     Busy {
         doubtful: bool,
-        /// Its position in the store's queue, if it has one.
+        /// The position in the store's queue, if it has one.
         position: Option<u64>,
     },
-    /// Nobody polled it, and it was undone: begin anew.
+    /// The future was not polled for too long and the attempt was undone: start again.
     Revoked,
 }
 
@@ -138,7 +139,7 @@ impl Request {
         Ok(Terms { lease, renewed: self.lease.is_none(), max_hold: self.max_hold, durability })
     }
 
-    /// How long what it is granted may lie uncollected.
+    /// How long a grant may stay uncollected.
     pub(crate) fn patience(&self) -> Duration {
         self.core().patience(self.lease.unwrap_or(Duration::MAX))
     }
@@ -159,15 +160,15 @@ impl Request {
         })
     }
 
-    /// From here on those who watch see that it is asked for.
+    /// Begins the trace of an acquire, which makes it visible to telemetry.
     pub(crate) fn ask(&self) -> Result<AcquireTrace<'_>> {
         let core = self.core();
         core.check_open()?;
         Ok(AcquireTrace::begin(core, self.kind.into(), self.name()?, self.owner()))
     }
 
-    /// The one way in. `None`: busy, or the time to wait is over. Every step that is made before the store has answered
-    /// ends with one limit, by `by` if that is sooner; an answer that has not come until then is an error, and not *busy*.
+    /// The only entry point. Returns `None` if it is busy or the wait timed out. All steps before the store's answer
+    /// share one limit, `by` if that is earlier; no answer until then is an error, not *busy*.
     pub(crate) async fn acquire(
         &self,
         wait: Wait,
@@ -185,12 +186,12 @@ impl Request {
         core.ensure_threads()?;
         let deadline = wait.deadline();
         let waits = wait.as_duration();
-        // Only the queued kinds take a place at once; of the others one per process does, at the gate.
+        // Only queued kinds take a queue position at once; for other kinds one waiter per process does, at the gate.
         let place = waits.filter(|_| self.kind.is_queued());
         let caller = Caller { owner, flow: Flow::current(&core.settings), stats: &trace.stats };
         let mut heard = true;
         let (mut claim, doubtful, mut position) = loop {
-            // Anew for an attempt that was left alone and begins anew.
+            // Computed again when a revoked attempt starts again.
             let limit = wait.limit(deadline.or(by), &core.settings);
             core.settle(name, limit.end).await;
             core.check_open()?;
@@ -203,10 +204,10 @@ impl Request {
                 Ok(Tried::Granted(entry)) => return Ok(Some(entry)),
                 Ok(Tried::Busy { doubtful, position }) => break (claim, doubtful, position),
                 Ok(Tried::Revoked) => {}
-                // The store is not ready, and knows when it will be: worth waiting for.
+                // The store is not ready and knows when it will be, so it is worth waiting.
                 Err(error) if error.retry_after().is_some() && waits.is_some() => {
                     heard = false;
-                    // Under another id: an earlier try of this one may have been undone.
+                    // A new id, because an earlier attempt with this one may have been undone.
                     break (self.claim(name, self.kind, terms, None), false, None);
                 }
                 Err(error) => return Err(error),
@@ -233,7 +234,7 @@ impl Request {
             match gate::wait(core, name, waiting, trace).await? {
                 gate::Waited::Granted(Grant::Entry(entry)) => return Ok(Some(entry)),
                 gate::Waited::TimedOut => return Ok(None),
-                // A new wait is a new claim: the old one's release has been sent.
+                // A new wait needs a new claim: the release of the old one has been sent.
                 _ => (claim, position, heard) = (self.claim(name, self.kind, terms, None), None, false),
             }
         }
@@ -246,8 +247,8 @@ impl Undo for Arc<Claim> {
     }
 }
 
-/// One attempt, repeated under the same id until it is answered, or until `limit`. Left alone it is taken back after a
-/// third of its lease, as a grant that lies in a mailbox is.
+/// Makes one attempt, retried with the same id until it is answered or until `limit`. If the future is not polled, it
+/// is undone after a third of its lease, like a grant in a mailbox.
 async fn first(
     engine: &Arc<Engine>,
     claim: &Arc<Claim>,
@@ -257,7 +258,7 @@ async fn first(
 ) -> Result<Tried> {
     let core = &engine.core;
     let mut attempt = InFlight::new(core, claim);
-    // Whether one of those that failed may have been executed.
+    // Whether one of the failed attempts may have been executed.
     let mut unknown = false;
     let (mut backoff, mut last): (Option<Backoff>, Option<Error>) = (None, None);
     loop {
@@ -277,13 +278,13 @@ async fn first(
                     caller.stats.busy(behind);
                     place = position;
                 }
-                // What waits in a queue now belongs to whoever goes to the gate next, without an await in between.
+                // The queue position now belongs to the caller, which joins the gate without an await in between.
                 attempt.keep();
                 return Ok(Tried::Busy { doubtful: unknown, position: place });
             }
             Some(Some(Err(error))) => error,
             Some(None) => return Ok(Tried::Revoked),
-            // What the store said before tells more than that there is no time left.
+            // An earlier error of the store says more than that the time is over.
             None => {
                 return Err(last.unwrap_or_else(|| core.out_of_time(format_args!("acquire {}", claim.name))));
             }
@@ -311,7 +312,7 @@ async fn first(
     }
 }
 
-/// The pauses of somebody who asks a failing store again and again.
+/// Exponential backoff for retries against a failing store.
 #[derive(Clone, Copy)]
 pub(crate) struct Backoff {
     since: Instant,
@@ -335,12 +336,12 @@ impl Backoff {
 }
 
 impl Core {
-    /// How long something that was granted may lie uncollected.
+    /// How long a grant may stay uncollected.
     pub(crate) fn patience(&self, lease: Duration) -> Duration {
         lease.min(self.settings.lease) / 3
     }
 
-    /// A call that may be made again: repeated for `patience` while the store fails.
+    /// Runs an idempotent call, retried for `patience` while the store fails.
     pub(crate) async fn retry<T, F: Future<Output = Result<T>>>(
         self: &Arc<Self>,
         patience: Duration,
@@ -349,7 +350,7 @@ impl Core {
         self.ask_until(Instant::now() + patience, call).await
     }
 
-    /// A call that may be made again, repeated for as long as a call may take.
+    /// Runs an idempotent call, retried for the call timeout.
     pub(crate) async fn ask<T, F: Future<Output = Result<T>>>(
         self: &Arc<Self>,
         call: impl FnMut() -> F,
@@ -357,7 +358,7 @@ impl Core {
         self.retry(self.settings.call_timeout, call).await
     }
 
-    /// A call that may be made again, repeated until `limit` while the store fails.
+    /// Runs an idempotent call, retried until `limit` while the store fails.
     pub(crate) async fn ask_until<T, F: Future<Output = Result<T>>>(
         self: &Arc<Self>,
         limit: Instant,
@@ -385,7 +386,7 @@ impl Core {
     }
 }
 
-/// Makes a grant an entry, unless its time is over already.
+/// Turns a grant into an entry, unless it has already expired.
 pub(crate) fn admit(
     engine: &Arc<Engine>,
     claim: &Arc<Claim>,
@@ -421,7 +422,7 @@ pub(crate) fn admit(
     Ok(entry)
 }
 
-/// For a named owner: enters what it holds already, or makes a first attempt.
+/// For an explicit owner: re-enters its hold, or makes a first attempt.
 async fn enter_or_first(
     engine: &Arc<Engine>,
     claim: &Arc<Claim>,
@@ -431,9 +432,9 @@ async fn enter_or_first(
     limit: Limit,
 ) -> Result<Tried> {
     let core = &engine.core;
-    // Another task of this owner may wait for what it could enter afterwards.
+    // Another task of this owner may be waiting for what it can re-enter afterwards.
     let slot = SlotUse::new(core, owner, &claim.name, true);
-    // Tasks of one owner take turns, but not behind one that nobody polls any more.
+    // Tasks of one owner take turns, but a task that is no longer polled must not block the others.
     let _turn = match slot.entering.try_lock() {
         Ok(turn) => Some(turn),
         Err(_) => {
@@ -452,7 +453,7 @@ async fn enter_or_first(
     enter_into(engine, &slot, claim, terms, caller, limit).await
 }
 
-/// Enters what an owner holds already, or makes a first attempt, for whoever has the turn of that owner.
+/// Re-enters the owner's hold, or makes a first attempt. The caller has the turn of that owner.
 pub(crate) async fn enter_into(
     engine: &Arc<Engine>,
     slot: &Slot,
@@ -479,7 +480,7 @@ pub(crate) async fn enter_into(
     Ok(tried)
 }
 
-/// How a claim stands to what its owner holds.
+/// How a claim relates to the holds of its owner.
 enum Standing {
     Inside(Arc<Hold>),
     UnderWrite(crate::backend::HoldId),
@@ -509,7 +510,7 @@ fn standing(holds: &[Arc<Hold>], claim: &Claim) -> Result<Standing> {
     })
 }
 
-/// Enters a hold once more. `None` when it turned out to be gone.
+/// Re-enters a hold. Returns `None` if it no longer exists.
 async fn reenter(
     engine: &Arc<Engine>,
     hold: &Arc<Hold>,
@@ -519,7 +520,7 @@ async fn reenter(
 ) -> Result<Option<Entry>> {
     let core = &engine.core;
     let durability = hold.durability().max(terms.durability);
-    // Never 1, which might make a hold whose last entry has just gone.
+    // Never 1, which could create a new hold if the last entry has just left.
     let holds = hold.guards().max(1) + 1;
     let claim = Claim { holds, lease: terms.lease, durability, ..(*hold.claim).clone() };
     let call_timeout = core.settings.call_timeout;
@@ -528,7 +529,7 @@ async fn reenter(
         caller.stats.attempt();
         let last = Mutex::new(None);
         let call = core.ask_until(limit.end, async || {
-            // The store may keep it for that long even if this is never answered.
+            // The store may keep it for that long even if this request is never answered.
             hold.may_last(terms.lease, call_timeout);
             core.backend.try_acquire(&claim).await.inspect_err(|e| *last.lock().unwrap() = Some(e.clone()))
         });
@@ -537,7 +538,7 @@ async fn reenter(
             return Err(last.unwrap_or_else(|| core.out_of_time(format_args!("enter {} again", claim.name))));
         };
         let answer = answer?;
-        // What the store extended before a doubt it may have forgotten, though it has the hold itself.
+        // After a doubt the store may have lost the extension, even if it still has the hold.
         if core.doubts() == seen {
             break answer;
         }

@@ -1,5 +1,5 @@
-//! Alarms: tasks are woken at a time by the worker, since the caller's runtime may have no timers. One timer serves all of
-//! them, and setting one costs a wake-up of the worker only if it comes before all others.
+//! Alarms: the worker wakes tasks at a given time, because the caller's runtime may have no timers. One timer serves
+//! all alarms, and setting one wakes the worker only if it is earlier than all others.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -24,7 +24,7 @@ pub(crate) struct Alarms {
 #[derive(Debug, Default)]
 struct Set {
     wakers: BTreeMap<(Instant, u64), Waker>,
-    /// When the worker looks next.
+    /// When the worker checks next.
     planned: Option<Instant>,
     next: u64,
 }
@@ -43,7 +43,7 @@ impl Alarms {
             set.planned = Some(at);
         }
         drop(set);
-        // Outside the lock, as in `cancel`.
+        // Dropped outside the lock, for the reason given in `cancel`.
         drop(before);
         if sooner {
             self.sooner.notify_one();
@@ -56,7 +56,7 @@ impl Alarms {
         drop(cancelled);
     }
 
-    /// Those whose time has come, and when to look again.
+    /// Removes the alarms that are due, and returns their wakers and when to check next.
     fn due(&self, now: Instant) -> (Vec<Waker>, Option<Instant>) {
         let mut set = self.set.lock().unwrap();
         let mut due = Vec::new();
@@ -68,7 +68,7 @@ impl Alarms {
     }
 }
 
-/// Ends at its time.
+/// A future that completes at its time.
 pub(crate) struct Alarm<'a> {
     alarms: &'a Alarms,
     at: Instant,
@@ -107,7 +107,7 @@ impl Core {
         Ok(())
     }
 
-    /// What `work` comes to, unless that takes until `limit`. Nothing is set up for what is done at the first poll.
+    /// Runs `work` until `limit`; `None` if it takes longer. Work that completes in the first poll sets no alarm.
     pub(crate) async fn by<T>(
         self: &Arc<Self>,
         limit: Option<Instant>,
@@ -123,7 +123,7 @@ impl Core {
         .await)
     }
 
-    /// Wakes those whose time has come, on the worker's runtime.
+    /// Wakes the tasks whose alarms are due. Runs on the worker.
     pub(crate) async fn ring(self: Arc<Self>) {
         loop {
             let (due, next) = self.alarms.due(Instant::now());

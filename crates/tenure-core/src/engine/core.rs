@@ -1,4 +1,4 @@
-//! What one client is made of: its store, its identity, its settings, and all that works for it.
+//! The state of one client: its store, its identity, its settings, and its threads.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::engine::releases::Releases;
 use crate::engine::telemetry::Telemetry;
 use crate::engine::worker::Worker;
 
-/// What clients and guards have of it: when the last of them goes, the threads end.
+/// The part shared by clients and guards: when the last of them is dropped, the threads end.
 pub(crate) struct Engine {
     pub(crate) core: Arc<Core>,
 }
 
-/// What the threads share with them.
+/// The part that is shared with the threads.
 pub(crate) struct Core {
     pub(crate) id: ClientId,
     pub(crate) backend: Arc<dyn Backend>,
@@ -47,9 +47,9 @@ pub(crate) struct Core {
 }
 
 impl Engine {
-    /// Of a client of this store.
+    /// Creates the engine of a client of this store.
     pub(crate) fn new(backend: Arc<dyn Backend>, mut settings: Settings) -> Arc<Self> {
-        // Times without sense or end would overflow where they are added to.
+        // Clamped so that `Instant + d` cannot overflow.
         const YEAR: Duration = Duration::from_secs(365 * 86_400);
         for limit in [&mut settings.call_timeout, &mut settings.outage, &mut settings.close_timeout] {
             *limit = (*limit).min(YEAR);
@@ -97,7 +97,7 @@ impl Core {
         if self.closed.load(SeqCst) { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Ends when the client is closed.
+    /// Waits until the client is closed.
     pub(crate) async fn until_closed(&self) -> Error {
         let closing = self.closing.notified();
         tokio::pin!(closing);
@@ -120,8 +120,8 @@ impl Core {
         self.settings.poll.unwrap_or(self.backend.info().poll)
     }
 
-    /// How long a waiter's place lasts without a sign of life. One that nobody is bound by is only told first: it
-    /// need not be kept fresh.
+    /// How long the queue position of a waiter lasts without a refresh. For unqueued kinds it only decides who is woken
+    /// first and blocks nobody, so it is refreshed less often.
     pub(crate) fn stamp(&self, kind: Kind) -> Duration {
         self.poll() * if kind.is_queued() { 3 } else { 30 }
     }
@@ -130,7 +130,7 @@ impl Core {
         Ok(self.ask(|| self.backend.inspect(Query::Name(name.clone()))).await?.into_iter().next())
     }
 
-    /// Releases all that is held, ends all waiting, and refuses what comes after.
+    /// Releases everything held, ends all waits, and makes later calls fail.
     pub(crate) async fn close(self: &Arc<Self>) -> Result<()> {
         let began = Instant::now();
         self.closed.store(true, SeqCst);

@@ -1,5 +1,5 @@
-//! Changes of counts: repeated under one number until they are answered, and finished or undone when nobody waits for
-//! them any more.
+//! Operations on counts: retried with one operation id until they are answered, and finished or undone when the caller
+//! no longer waits for them.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ impl Take {
         Self { name: name.clone(), op: Arc::new(Op::new(core)) }
     }
 
-    /// The answer to taking `n`, which is repeated under its id until there is one; and whether one of those that failed
+    /// Takes `n` permits, retried with the same id until it is answered. Also returns whether one of the failed calls
     /// may have been executed.
     async fn answer(&self, core: &Arc<Core>, n: u64, limit: Instant) -> (Result<CountReply>, bool) {
         let (unknown, take) = (AtomicBool::new(false), CountOp::TakeIfAtLeast(n));
@@ -41,7 +41,7 @@ impl Take {
 }
 
 impl Undo for Take {
-    /// Gives back what it took, or sees to it that it takes nothing any more.
+    /// Gives back what it took, or makes sure that it takes nothing when it arrives late.
     fn undo(self, core: &Arc<Core>) {
         let job = {
             let core = core.clone();
@@ -52,7 +52,7 @@ impl Undo for Take {
                 if let Err(error) = core.retry(REPEATABLE, call).await {
                     tracing::warn!(%name, %error, "permits taken by a cancelled acquire were not given back");
                 }
-                // A future that was left alone may keep the operation much longer.
+                // A future that is no longer polled may keep the operation much longer.
                 op.settle();
             }
         };
@@ -60,11 +60,11 @@ impl Undo for Take {
     }
 }
 
-/// A take of a waiter that was not answered, and so may have been executed. The next attempt repeats it under its id;
-/// whoever gives up undoes it.
+/// An unanswered take of a waiter, which may have been executed. The next attempt repeats it with the same id; a waiter
+/// that gives up undoes it.
 pub(crate) type TakeInFlight = Arc<Mutex<Option<Taken>>>;
 
-/// Permits that were taken, or may have been. Dropping it gives them back; [`Taken::keep`] does not.
+/// Permits that were taken, or may have been. Dropping it gives them back, unless [`Taken::keep`] was called.
 pub(crate) struct Taken {
     engine: Arc<Engine>,
     take: Take,
@@ -94,7 +94,7 @@ impl Drop for Taken {
 }
 
 impl Core {
-    /// One operation on a count, repeated under the same id until it is answered.
+    /// Runs one operation on a count, retried with the same id until it is answered.
     pub(crate) async fn count(
         self: &Arc<Self>,
         name: &Name,
@@ -105,7 +105,8 @@ impl Core {
         self.ask(|| async { self.backend.count(name, counter, op, id.repeatable(name)?).await }).await
     }
 
-    /// A change that happens once begun: dropped half way it goes on in the background, under the same id.
+    /// Runs an operation that is completed once started: if the future is dropped, it continues in the background with
+    /// the same id.
     pub(crate) async fn change(
         self: &Arc<Self>,
         name: &Name,
@@ -143,7 +144,7 @@ impl Core {
     }
 }
 
-/// Takes `n` permits, and says whether it did: not if others had them for as long as is waited.
+/// Takes `n` permits. Returns `false` if they did not become available within the wait.
 pub(crate) async fn take(
     engine: &Arc<Engine>,
     name: &Name,
@@ -158,7 +159,7 @@ pub(crate) async fn take(
         let limit = wait.limit(deadline, &core.settings);
         core.settle(name, limit.end).await;
         core.check_open()?;
-        // Dropped before it is answered, it is undone.
+        // If dropped before it is answered, it is undone.
         let take = Take::new(core, name);
         trace.stats.attempt();
         let mut attempt = InFlight::new(core, &take);

@@ -1,10 +1,10 @@
-//! Owners of one client that wait for each other. Each wait is an edge: from who waits, by the name, to who holds it.
-//! Whoever would close a circle is told, at the moment of joining and under one lock; the others go on when it
-//! releases what it holds.
+//! Deadlock detection between the owners of one client. Each wait is an edge from the waiting owner, through the name,
+//! to the owner that holds it. The wait that would close a cycle gets an error, checked under one lock when it joins;
+//! the others continue when that owner releases what it holds.
 //!
-//! Only what cannot end by itself is an edge. No edge is: a wait with a time limit; a hold with a lease of its own or
-//! `max_hold`; a permit, since any holder may give one back; a hold that was taken, or entered, in another task than
-//! the one that waits, or whose task waits twice at once, since then its owner does several things at a time.
+//! Only what cannot end by itself is an edge. These are not: a wait with a deadline; a hold with a fixed lease or
+//! `max_hold`; a permit, because any holder may release one; a hold that was acquired or re-entered in a task other
+//! than the waiting one, or whose task has two waits at once, because such an owner does several things concurrently.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,18 +14,18 @@ use crate::engine::flow::Flow;
 use crate::engine::hold::Hold;
 use crate::engine::mailbox::Mailbox;
 
-/// Those of one client who wait for as long as it takes.
+/// All waits without a deadline in one client.
 #[derive(Debug, Default)]
 pub(crate) struct Waits(Mutex<Vec<Wait>>);
 
-/// One of them.
+/// One wait without a deadline.
 #[derive(Debug)]
 pub(crate) struct Wait {
     pub(crate) owner: u64,
     pub(crate) flow: Flow,
     pub(crate) name: Name,
     pub(crate) kind: Kind,
-    /// Tells whether it still waits.
+    /// Shows whether it still waits.
     pub(crate) mailbox: Arc<Mailbox>,
 }
 
@@ -34,7 +34,7 @@ impl Wait {
         self.owner == owner && self.flow == flow
     }
 
-    /// Whether it cannot get in as long as `hold` lasts, whatever others do.
+    /// Whether it cannot be granted while `hold` lasts, whatever others do.
     fn is_blocked_by(&self, hold: &Hold) -> bool {
         let claim = &hold.claim;
         claim.name == self.name
@@ -48,7 +48,7 @@ impl Wait {
     }
 }
 
-/// A wait that is seen by others until it is dropped.
+/// A registered wait, which is removed on drop.
 pub(crate) struct Seen<'a> {
     waits: &'a Waits,
     mailbox: Arc<Mailbox>,
@@ -61,10 +61,10 @@ impl Drop for Seen<'_> {
 }
 
 impl Waits {
-    /// Adds a wait, unless it would close a circle.
+    /// Adds a wait, unless it would close a cycle.
     pub(crate) fn join(&self, core: &Core, wait: Wait) -> Result<Seen<'_>, Deadlock> {
         let mut waits = self.0.lock().unwrap();
-        // One who waits twice at once does not stand still while it waits.
+        // An owner with two waits at once is not blocked by either.
         if !waits.iter().any(|w| w.is_of(wait.owner, wait.flow))
             && let Some(cycle) = Search::new(core, &waits, &wait).run()
         {
@@ -81,15 +81,15 @@ impl Waits {
     }
 }
 
-/// The search for a circle through a new wait.
+/// The search for a cycle through a new wait.
 struct Search<'a> {
     waits: &'a [Wait],
     new: &'a Wait,
-    /// What does not end by itself.
+    /// The holds that do not end by themselves.
     holds: Vec<Arc<Hold>>,
-    /// From the new wait to the one that is looked at, each with the hold that led to it.
+    /// The path from the new wait to the current one, each with the hold that led to it.
     path: Vec<(&'a Wait, Option<Arc<Hold>>)>,
-    /// Waits that lead nowhere.
+    /// Waits that were already visited.
     passed: Vec<*const Wait>,
 }
 
@@ -119,7 +119,8 @@ impl<'a> Search<'a> {
         links.collect()
     }
 
-    /// Goes on from who waits to those who are in its way, and returns the hold of the new one that ends the circle.
+    /// Follows the holds that block `wait`, depth first. Returns the hold of the new wait's owner that closes the
+    /// cycle.
     fn follow(&mut self, wait: &'a Wait) -> Option<Arc<Hold>> {
         let in_the_way: Vec<_> = self.holds.iter().filter(|h| wait.is_blocked_by(h)).cloned().collect();
         for hold in in_the_way {
@@ -140,7 +141,7 @@ impl<'a> Search<'a> {
         None
     }
 
-    /// The one thing that whoever took `hold` waits for.
+    /// Returns the only wait of the task that took `hold`, if it has exactly one.
     fn wait_of(&self, hold: &Hold) -> Option<&'a Wait> {
         let mut its = self.waits.iter().filter(|w| hold.is_of(w.owner, w.flow));
         its.next().filter(|first| its.next().is_none() && first.mailbox.is_waiting())

@@ -1,5 +1,5 @@
-//! One entry into a hold: what a guard is made of. A hold has one, and one more for each time that its owner came in
-//! again; the last one that leaves releases it.
+//! One entry into a hold, wrapped by a guard. A hold has one entry, and one more for each re-entry by its owner; the
+//! last one that leaves releases the hold.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::engine::core::{Core, Engine};
 use crate::engine::hold::{Hold, Leave, Part};
 use crate::engine::telemetry::{self, End};
 
-/// Dropping it leaves, without waiting for that.
+/// An entry into a hold. Dropping it leaves the hold in the background.
 pub(crate) struct Entry {
     engine: Arc<Engine>,
     hold: Arc<Hold>,
@@ -30,7 +30,8 @@ impl Entry {
         &self.hold
     }
 
-    /// Leaves, and says whether it was still held. A release that is not waited for goes on in the background.
+    /// Leaves, and fails if the hold was already lost. If the future is dropped, the release continues in the
+    /// background.
     pub(crate) async fn release(mut self) -> Result<()> {
         self.done = true;
         let core = &self.engine.core;
@@ -58,22 +59,22 @@ impl Entry {
 
     async fn unnest(&self, left: u32) -> Result<()> {
         let core = &self.engine.core;
-        // A store may extend what stays.
+        // A store may extend the remaining hold.
         self.hold.may_last(self.hold.claim.lease, core.settings.call_timeout);
         match core.ask(|| core.backend.release(&self.hold.claim, left)).await {
             Ok(Released::Gone) => {
                 core.lose(&self.hold, LostReason::Gone);
-                // Unless the last guard left meanwhile, and freed this one's part too.
+                // Unless the last guard left meanwhile, which released this entry, too.
                 self.hold.lost().map_or(Ok(()), |lost| Err(lost.into()))
             }
-            // The count in the store is for people: the next entry or release writes it anew.
+            // The count in the store is informational: the next entry or release writes it again.
             Ok(Released::Freed) => Ok(()),
             Err(error) if error.is_transient() => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Leaves without releasing: the hold is not renewed any more, and ends with its lease.
+    /// Leaves without releasing: the hold is no longer renewed and ends with its lease.
     pub(crate) fn detach(mut self) -> HoldId {
         self.done = true;
         match self.hold.leave(self.part) {
@@ -90,7 +91,8 @@ impl Entry {
     }
 }
 
-/// A release within validity, sent from the caller's task; finished in the background when that gives up.
+/// A release before the end of the lease, sent from the caller's task; if that is dropped, it is finished in the
+/// background.
 struct Leaving<'a> {
     core: &'a Arc<Core>,
     hold: Option<&'a Arc<Hold>>,

@@ -1,4 +1,4 @@
-//! One hold as this process knows it, shared by its guards, the keeper and the gate.
+//! The local state of one hold, shared by its guards, the keeper and the gate.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, Weak};
@@ -16,42 +16,43 @@ pub(crate) struct Hold {
     pub(crate) claim: Arc<Claim>,
     pub(crate) fence: Option<Fence>,
     pub(crate) backend: &'static str,
-    /// What took it, to tell those that wait for themselves or for each other.
+    /// The flow that acquired it, to detect tasks that wait for themselves or for each other.
     pub(crate) flow: Flow,
-    /// Its owner entered it from elsewhere, too.
+    /// Whether its owner also re-entered it from another flow.
     shared: AtomicBool,
     pub(crate) owner: Option<u64>,
     pub(crate) since: Time,
-    /// Where it was put when it was granted to waiters, until they collect it.
+    /// The mailboxes of waiters that it was granted to and that have not collected it.
     mailboxes: Mutex<Vec<Weak<Mailbox>>>,
     clock: Clock,
-    /// It lives as long as the session: a lease is ours to keep, and it is proved whether or not it is renewed.
+    /// Whether it lives as long as a session: then the core enforces a lease, and verifies it even if it is not
+    /// renewed.
     session: bool,
     until: AtomicU64,
     renew_at: AtomicU64,
-    /// When it has to be proved, renewed or not: the store may have forgotten it.
+    /// When it must be verified, renewed or not, because the store may have lost it.
     prove_at: AtomicU64,
-    /// Until when the store may keep it, whatever was answered: by the longest lease that any of its requests asked for.
+    /// The latest time until which the store may keep it, by the longest lease of any request sent for it.
     lasts: AtomicU64,
     collect_by: AtomicU64,
-    /// When it is to be said that it is held for long.
+    /// When to log that it has been held for long.
     warn_at: AtomicU64,
     phase: AtomicU8,
     share: Mutex<Share>,
     lost: Notify,
 }
 
-/// What the guards of one hold have in common.
+/// State shared by the guards of one hold.
 #[derive(Debug)]
 struct Share {
     guards: u32,
-    /// How many of them have no lease of their own: while there is one, the hold is renewed.
+    /// How many guards have no fixed lease: while there is one, the hold is renewed.
     renewing: u32,
-    /// The claim that renewals send.
+    /// The claim sent by renewals.
     renewal: Arc<Claim>,
-    /// When the `max_hold` of each guard that has one is over.
+    /// When the `max_hold` of each guard that has one ends.
     limits: Vec<Time>,
-    /// When the last lease that was given once is over, where the store lets holds live as long as their session.
+    /// When the last fixed lease ends, on a store where holds live as long as the session.
     leased: Option<Time>,
 }
 
@@ -60,13 +61,13 @@ impl Share {
         self.limits.iter().copied().min().unwrap_or(Time::MAX)
     }
 
-    /// The end that was asked for, whatever the store says.
+    /// The end of the fixed lease that the core enforces.
     fn lease_at(&self) -> Time {
         self.leased.filter(|_| self.renewing == 0).unwrap_or(Time::MAX)
     }
 }
 
-/// What one guard asks of its hold.
+/// The options of one guard.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     pub(crate) lease: Duration,
@@ -92,20 +93,20 @@ fn reason(phase: u8) -> Option<LostReason> {
     }
 }
 
-/// What one guard has added to its hold, to be taken away when it leaves.
+/// The contribution of one guard to its hold, which is removed when it leaves.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part {
     renewed: bool,
     limit: Option<Time>,
 }
 
-/// What is to be done when a guard leaves.
+/// What has to happen when a guard leaves.
 pub(crate) enum Leave {
-    /// The hold is lost already.
+    /// The hold is already lost.
     Lost(Lost),
-    /// Others stay; this many.
+    /// This many other guards remain.
     Inner(u32),
-    /// It was the last.
+    /// It was the last guard.
     Last,
 }
 
@@ -113,13 +114,13 @@ pub(crate) enum Leave {
 pub(crate) enum Due {
     Nothing,
     Renew(Arc<Claim>),
-    /// The same, but because it is in doubt.
+    /// Renew it because the store may have lost it.
     Prove(Arc<Claim>),
     Lose(LostReason),
     Reclaim,
 }
 
-/// When to renew what ends at `until`: a session may end sooner than a lease would.
+/// When to renew a hold that ends at `until`: a session may end sooner than the lease.
 fn third(now: Time, lease: Duration, until: Time) -> Time {
     now.after(lease.min(until.since(now)) / 3)
 }
@@ -171,12 +172,12 @@ impl Hold {
         Time::from_nanos(self.until.load(SeqCst))
     }
 
-    /// Until when the store may keep it if it is not released.
+    /// The latest time until which the store may keep it if it is not released.
     pub(crate) fn lasts(&self) -> Time {
         Time::from_nanos(self.lasts.load(SeqCst))
     }
 
-    /// A request is about to be sent that may keep it for `lease` from then on, and is executed within `within`.
+    /// Records that a request will be sent that may extend it by `lease`, and that is executed within `within`.
     pub(crate) fn may_last(&self, lease: Duration, within: Duration) {
         self.lasts.fetch_max(self.clock.now().after(within).after(lease).as_nanos(), SeqCst);
     }
@@ -195,7 +196,7 @@ impl Hold {
 
     /// Fails unless it is certain to be held for another `d`.
     pub(crate) fn ensure(&self, d: Duration) -> Result<()> {
-        // Read once: it may end in between, and what was released has nothing left but was not lost.
+        // Read before `lost`: the hold may end in between, and a released hold has no time left but is not lost.
         let left = self.remaining();
         match self.lost() {
             Some(lost) => Err(lost.into()),
@@ -204,7 +205,7 @@ impl Hold {
         }
     }
 
-    /// What its renewals ask for.
+    /// The durability that its renewals ask for.
     pub(crate) fn durability(&self) -> Durability {
         self.share.lock().unwrap().renewal.durability
     }
@@ -213,7 +214,8 @@ impl Hold {
         self.share.lock().unwrap().guards
     }
 
-    /// Why it was lost. Computed at the call: a guard does not wait for the keeper to learn that its time is over.
+    /// Returns why it was lost. Computed at the call, so a guard does not depend on the keeper to notice that its time
+    /// is over.
     pub(crate) fn lost(&self) -> Option<Lost> {
         let phase = self.phase.load(SeqCst);
         if let Some(reason) = reason(phase) {
@@ -226,7 +228,7 @@ impl Hold {
         self.over(self.clock.now(), &share).map(|reason| self.as_lost(reason))
     }
 
-    /// Why it is over by the clock.
+    /// Returns why it is over according to the clock.
     fn over(&self, now: Time, share: &Share) -> Option<LostReason> {
         if now >= self.until() || now >= share.lease_at() {
             Some(LostReason::Expired)
@@ -251,7 +253,7 @@ impl Hold {
         }
     }
 
-    /// Turns lost, once. Whether this call did it, which then has to [`Hold::tell_lost`].
+    /// Marks it lost, once. Returns whether this call did it; the caller must then call [`Hold::tell_lost`].
     pub(crate) fn lose(&self, reason: LostReason) -> bool {
         let code = match reason {
             LostReason::Expired => EXPIRED,
@@ -262,12 +264,12 @@ impl Hold {
         self.phase.compare_exchange(HELD, code, SeqCst, SeqCst).is_ok()
     }
 
-    /// Wakes those who wait for its loss.
+    /// Wakes the tasks that wait for its loss.
     pub(crate) fn tell_lost(&self) {
         wake_all(&self.lost);
     }
 
-    /// One more guard, already counted in the store with `until`; its part in the hold. `None` when the hold ended
+    /// Adds a guard that the store has already counted, valid until `until`. Returns `None` if the hold has ended
     /// meanwhile.
     pub(crate) fn enter(&self, terms: Terms, until: Time) -> Option<Part> {
         if !self.is_held() {
@@ -280,7 +282,7 @@ impl Hold {
         let now = self.clock.now();
         share.guards += 1;
         self.until.fetch_max(until.as_nanos(), SeqCst);
-        // The most that one of its guards asked for holds for the rest of it.
+        // The highest durability of any guard applies from now on.
         let durability = share.renewal.durability.max(terms.durability);
         if durability != share.renewal.durability {
             share.renewal = Arc::new(Claim { durability, ..(*share.renewal).clone() });
@@ -299,13 +301,13 @@ impl Hold {
         Some(Part { renewed: terms.renewed, limit })
     }
 
-    /// The part of the first guard.
+    /// Returns the part of the first guard.
     pub(crate) fn first(&self) -> Part {
         let share = self.share.lock().unwrap();
         Part { renewed: share.renewing > 0, limit: share.limits.first().copied() }
     }
 
-    /// One guard fewer.
+    /// Removes a guard.
     pub(crate) fn leave(&self, part: Part) -> Leave {
         if let Some(lost) = self.lost() {
             return Leave::Lost(lost);
@@ -318,7 +320,7 @@ impl Hold {
         if part.renewed {
             share.renewing -= 1;
             if share.renewing == 0 && self.session {
-                // As much is left to the others as a renewal would have given.
+                // The remaining guards get as much time as a renewal would have given.
                 let lease = share.renewal.lease;
                 share.leased = share.leased.max(Some(self.clock.now().after(lease)));
             } else if share.renewing == 0 {
@@ -334,13 +336,13 @@ impl Hold {
         }
     }
 
-    /// When a hold that nobody looks after any more is to end, where the store would keep it for the whole session.
+    /// When a detached hold must be released, where the store would keep it for the whole session.
     pub(crate) fn left_alone(&self) -> Option<Time> {
         let share = self.share.lock().unwrap();
         self.session.then(|| share.leased.unwrap_or_else(|| self.clock.now().after(share.renewal.lease)))
     }
 
-    /// When the keeper has to look at it next.
+    /// When the keeper has to check it next.
     pub(crate) fn next_event(&self) -> Time {
         let asked = {
             let share = self.share.lock().unwrap();
@@ -351,18 +353,18 @@ impl Hold {
         at(&self.until).min(at(&self.renew_at)).min(at(&self.prove_at)).min(ours).min(asked)
     }
 
-    /// From then on it is held for long.
+    /// Sets when it counts as held for long.
     pub(crate) fn warn_at(&mut self, at: Time) {
         *self.warn_at.get_mut() = at.as_nanos();
     }
 
-    /// Whether it is to be said now, once, that it is held for long.
+    /// Whether to log now that it has been held for long. Returns `true` once.
     pub(crate) fn warns(&self, now: Time) -> bool {
         let due = |at| (now.as_nanos() >= at && at != u64::MAX).then_some(u64::MAX);
         self.warn_at.fetch_update(SeqCst, SeqCst, due).is_ok()
     }
 
-    /// Its owner has entered it from this flow.
+    /// Records that its owner has entered it from this flow.
     pub(crate) fn entered_from(&self, flow: Flow) {
         self.shared.fetch_or(flow != self.flow, SeqCst);
     }
@@ -371,7 +373,7 @@ impl Hold {
         self.owner == Some(owner) && self.flow == flow
     }
 
-    /// Whether it lasts until its owner releases it, from where it was taken, as far as is known here.
+    /// Whether it lasts until its owner releases it, from the flow that acquired it, as far as is known here.
     pub(crate) fn is_lasting(&self) -> bool {
         let far = |at: &AtomicU64| at.load(SeqCst) == u64::MAX;
         let asked_for = {
@@ -385,14 +387,14 @@ impl Hold {
             && far(&self.collect_by)
     }
 
-    /// Whether nothing about it is due or under way.
+    /// Whether nothing about it is due or in flight.
     pub(crate) fn is_settled(&self, now: Time) -> bool {
         let renewing = self.renewing(&self.share.lock().unwrap());
         let unanswered = renewing && self.renew_at.load(SeqCst) == u64::MAX;
         !unanswered && self.next_event() > now
     }
 
-    /// Whether renewals come at least this often.
+    /// Whether renewals are at least this frequent.
     pub(crate) fn is_renewed_within(&self, every: Duration) -> bool {
         let share = self.share.lock().unwrap();
         self.renewing(&share) && share.renewal.lease / 3 <= every
@@ -407,8 +409,9 @@ impl Hold {
         now.as_nanos() >= self.renew_at.load(SeqCst)
     }
 
-    /// What the keeper has to do about it now. A renewal is handed out once, until it is answered; a little early, if
-    /// others are renewed anyway: so those taken one after the other are soon renewed together.
+    /// Returns what the keeper has to do now. A renewal is handed out once until it is answered. It is handed out a
+    /// little early if `others` are renewed anyway, so that holds acquired one after the other are soon renewed in one
+    /// batch.
     pub(crate) fn due(&self, now: Time, others: bool) -> Due {
         let share = self.share.lock().unwrap();
         if let Some(reason) = self.over(now, &share) {
@@ -423,7 +426,7 @@ impl Hold {
                 self.may_last(share.renewal.lease, share.renewal.lease / 3);
                 share.renewal.clone()
             } else {
-                // Its lease was given once, and is not given again.
+                // A fixed lease is not extended, only verified.
                 Arc::new(Claim { lease: Duration::ZERO, ..(*share.renewal).clone() })
             })
         } else if self.renews(if others { now.after(share.renewal.lease / 10) } else { now }) {
@@ -435,14 +438,14 @@ impl Hold {
         }
     }
 
-    /// A renewal was answered: held until then. `false` when the answer came too late to count.
+    /// Records the answer to a renewal. Returns `false` if it came too late to count.
     pub(crate) fn renewed(&self, sent: Time, until: Time) -> bool {
         let share = self.share.lock().unwrap();
         if self.clock.now() >= self.until() {
             return false;
         }
         match self.session {
-            // Servers may grant less time to a session that comes back.
+            // Servers may grant less time to a session after a reconnect.
             true => self.until.store(until.as_nanos(), SeqCst),
             false => drop(self.until.fetch_max(until.as_nanos(), SeqCst)),
         }
@@ -453,19 +456,19 @@ impl Hold {
         true
     }
 
-    /// The store may have forgotten it: it is to be proved at `at`.
+    /// Schedules a verification at `at`, because the store may have lost it.
     pub(crate) fn doubt(&self, at: Time) {
         self.prove_at.store(at.as_nanos(), SeqCst);
     }
 
-    /// A renewal failed: try again at `next`.
+    /// Schedules the retry of a failed renewal at `next`.
     pub(crate) fn renew_again(&self, next: Time) {
         if self.renewing(&self.share.lock().unwrap()) {
             self.renew_at.store(next.as_nanos(), SeqCst);
         }
     }
 
-    /// It is about to lie in a mailbox: if nobody collects it within `patience` it is given to the next.
+    /// Records that it is put into a mailbox. If it is not collected within `patience`, it goes to the next waiter.
     pub(crate) fn put_into(&self, mailbox: &Arc<Mailbox>, patience: Duration) {
         let mut mailboxes = self.mailboxes.lock().unwrap();
         mailboxes.push(Arc::downgrade(mailbox));
@@ -480,7 +483,7 @@ impl Hold {
         }
     }
 
-    /// What lies uncollected. Dropping it releases it.
+    /// Takes the uncollected grants out of their mailboxes. Dropping them releases them.
     pub(crate) fn uncollected(&self) -> Vec<Grant> {
         let mailboxes = std::mem::take(&mut *self.mailboxes.lock().unwrap());
         mailboxes.iter().filter_map(Weak::upgrade).filter_map(|m| m.reclaim()).collect()

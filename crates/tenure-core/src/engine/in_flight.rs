@@ -1,9 +1,9 @@
-//! What was begun in the caller's task and is not answered yet. Dropping its future undoes it at once. One that is
-//! only left alone, in a `select!` that looks elsewhere say, is undone by the keeper: what the store gave to nobody
-//! shall not stay with nobody.
+//! Requests started in the caller's task and not answered yet. Dropping the future undoes them at once. If the future
+//! is only no longer polled, as in a `select!` loop that is busy elsewhere, the keeper has them undone, so that waiters
+//! are not blocked by a grant that nobody uses.
 //!
-//! An answer in the first poll, as an embedded store gives it, never comes here: nothing is registered until a poll
-//! has to wait.
+//! A request that completes in the first poll, as on an embedded store, is never registered: that happens only when a
+//! poll returns `Pending`.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -19,12 +19,12 @@ use crate::backend::Time;
 use crate::engine::core::Core;
 use crate::engine::worker::wake;
 
-/// How something is undone that may have had its effect.
+/// How to undo something that may have taken effect.
 pub(crate) trait Undo: Clone + Send + 'static {
     fn undo(self, core: &Arc<Core>);
 }
 
-/// Something begun, until it is answered. Dropping it undoes it; [`InFlight::keep`] does not.
+/// A request until it is answered. Dropping it undoes the request, unless [`InFlight::keep`] was called.
 pub(crate) struct InFlight<'a, U: Undo> {
     core: &'a Arc<Core>,
     what: &'a U,
@@ -37,8 +37,8 @@ impl<'a, U: Undo> InFlight<'a, U> {
         Self { core, what, flight: None, kept: false }
     }
 
-    /// What `work` comes to. `None` when it was left alone for longer than `patience`, or the client was closed: it is
-    /// undone, and whoever wants it begins anew under another id.
+    /// Runs `work`. Returns `None` if it was not polled for longer than `patience`, or the client was closed: then it
+    /// is undone, and the caller starts again with another id.
     pub(crate) async fn run<T>(&mut self, patience: Duration, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);
         poll_fn(|cx| {
@@ -57,16 +57,16 @@ impl<'a, U: Undo> InFlight<'a, U> {
         .await
     }
 
-    /// It had no effect, or its effect has an owner now.
+    /// Keeps the effect: there was none, or something else owns it now.
     pub(crate) fn keep(mut self) {
         self.kept = true;
     }
 
-    /// Before each poll: a revoked attempt must not be sent again, nor its answer count.
+    /// Called before each poll: a revoked attempt must not be sent again, nor its answer count.
     fn may_go_on(&self) -> bool {
         match &self.flight {
             Some((_, flight)) if !flight.enter() => {
-                // The keeper may not have come to it yet, and what begins anew would find its own leftover.
+                // The keeper may not have undone it yet, and the next attempt would find its own leftover.
                 flight.undo(self.core);
                 false
             }
@@ -74,7 +74,7 @@ impl<'a, U: Undo> InFlight<'a, U> {
         }
     }
 
-    /// After a poll that has to wait: from now on the keeper looks after it.
+    /// Called after a poll that returned `Pending`: from now on the keeper supervises it.
     fn waits(&mut self, cx: &Context<'_>, patience: Duration) -> bool {
         let flight = match &self.flight {
             Some((_, flight)) => {
@@ -91,7 +91,7 @@ impl<'a, U: Undo> InFlight<'a, U> {
                 flight
             }
         };
-        // A client closed meanwhile has not seen it, or saw it while it was polled.
+        // A client closed meanwhile has not seen it, or saw it while it was being polled.
         if self.core.check_open().is_err() {
             flight.close();
         }
@@ -102,13 +102,13 @@ impl<'a, U: Undo> InFlight<'a, U> {
         true
     }
 
-    /// Nobody looks after it any more. Whether it is still to be undone.
+    /// Ends the supervision. Returns whether it still has to be undone.
     fn forget(&mut self) -> bool {
         let Some((key, flight)) = self.flight.take() else { return true };
         self.core.keeper.dismiss(key);
         let revoked = flight.state.swap(OVER, SeqCst) == REVOKED;
         if revoked {
-            // The keeper's undo may not have been done yet, and what is begun next would find its own leftover.
+            // The keeper may not have undone it yet, and the next attempt would find its own leftover.
             flight.undo(self.core);
         }
         !revoked
@@ -123,11 +123,11 @@ impl<U: Undo> Drop for InFlight<'_, U> {
     }
 }
 
-/// Sent, and not polled at this moment.
+/// Sent, and not being polled at the moment.
 const OPEN: u8 = 0;
-/// Its task was woken, to see whether anybody polls it.
+/// Its task was woken, to check whether it is still polled.
 const ASKED: u8 = 1;
-/// Being polled: nobody may revoke it, or it might send what is undone already.
+/// Being polled: it must not be revoked now, or it might send what has already been undone.
 const POLLED: u8 = 2;
 /// Answered, or dropped.
 const OVER: u8 = 3;
@@ -136,7 +136,7 @@ const REVOKED: u8 = 4;
 
 type Job = Box<dyn FnOnce(&Arc<Core>) + Send>;
 
-/// What the keeper sees of something in flight.
+/// The part of a request in flight that the keeper sees.
 pub(crate) struct Flight {
     state: AtomicU8,
     waker: AtomicWaker,
@@ -164,7 +164,7 @@ impl Flight {
         self.state.load(SeqCst) == REVOKED
     }
 
-    /// Ends it whether or not anybody polls it, but not while somebody does. Whether it did.
+    /// Revokes it whether or not it is still polled, but not during a poll. Returns whether it did.
     pub(crate) fn close(&self) -> bool {
         self.turn(&[OPEN, ASKED], REVOKED)
     }
@@ -175,7 +175,7 @@ impl Flight {
         }
     }
 
-    /// Undoes what was revoked, once. Whoever comes second waits until that is under way.
+    /// Undoes a revoked request, once. A second caller blocks until the undo has been started.
     pub(crate) fn undo(&self, core: &Arc<Core>) {
         let mut undo = self.undo.lock().unwrap();
         if let Some(undo) = undo.take() {
@@ -190,7 +190,7 @@ impl fmt::Debug for Flight {
     }
 }
 
-/// Something unanswered under the keeper's eyes.
+/// A request in flight that the keeper supervises.
 #[derive(Debug)]
 pub(crate) struct Supervised {
     pub(crate) flight: Arc<Flight>,
@@ -215,8 +215,8 @@ impl Supervised {
         self.at
     }
 
-    /// A store that is slow is no reason to revoke: first its task is woken, and only if nobody polls it then has it
-    /// been left.
+    /// A slow store is no reason to revoke: its task is woken first, and only if it is not polled then, it counts as
+    /// abandoned.
     pub(crate) fn look(&mut self, now: Time) -> Look {
         if now < self.at {
             Look::Nothing
@@ -227,14 +227,14 @@ impl Supervised {
             self.at = now.after(self.window());
             Look::Wake
         } else {
-            // Polled since it was asked, a quarter ago, or just now.
+            // It was polled after the wake-up, or is being polled now.
             self.asked = false;
             self.at = now.after(self.patience / 2);
             Look::Nothing
         }
     }
 
-    /// How long a task that was woken may take to poll. A shorter lease ends by itself soon enough.
+    /// How long a woken task may take to poll. A shorter lease ends by itself soon enough.
     fn window(&self) -> Duration {
         (self.patience / 4).max(Duration::from_millis(50))
     }

@@ -1,5 +1,5 @@
-//! The keeper: a thread of the client's own that renews what is held and finds what is over. Nothing else runs on it:
-//! what has to be told, woken or released is handed to the worker, so that neither blocking code on the caller's runtime,
+//! The keeper: a thread of the client that renews holds and finds those that have ended. Nothing else runs on it:
+//! telemetry, wake-ups and releases are handed to the worker, so that neither blocking code on the caller's runtime,
 //! nor a queue of acquires, nor a waker that blocks or panics delays a renewal.
 
 use std::collections::{HashMap, HashSet};
@@ -18,9 +18,9 @@ use crate::engine::in_flight::{Flight, Look, Supervised};
 use crate::engine::telemetry::End;
 use crate::engine::worker::Job;
 
-/// The keeper looks at least this often at what is held, since timers stand still while the machine sleeps.
+/// How often the keeper checks at least while anything is held, because timers do not advance during suspend.
 const LOOK: Duration = Duration::from_secs(1);
-/// Claims in one renewal.
+/// The maximum number of claims in one renewal.
 const BATCH: usize = 100;
 
 #[derive(Debug, Default)]
@@ -29,27 +29,27 @@ pub(crate) struct Keeper {
     wake: Notify,
     stop: AtomicBool,
     by_task: Mutex<Option<ByTask>>,
-    /// How often all holds were walked to find those of a task.
+    /// How often all holds were scanned to find those of a task.
     #[cfg(test)]
     walks: std::sync::atomic::AtomicU64,
 }
 
-/// Which task held which names at one moment.
+/// Which task held which names at one point in time.
 #[derive(Debug)]
 struct ByTask {
     at: Instant,
     held: HashSet<(tokio::task::Id, Name)>,
 }
 
-/// What is held, and what may be without anybody's knowing.
+/// All holds, and requests in flight that may become holds.
 #[derive(Debug)]
 struct Held {
     holds: HashMap<u64, Arc<Hold>>,
-    /// Begun in the tasks of callers, and not answered yet.
+    /// Requests started in the tasks of callers and not answered yet.
     unanswered: HashMap<u64, Supervised>,
-    /// When the keeper looks next. Registering a hold whose event comes later wakes nobody.
+    /// When the keeper checks next. Registering a hold whose next event is later does not wake it.
     planned: Time,
-    /// Something was registered since the last look: stay awake.
+    /// Something was registered since the last check, so keep checking periodically.
     touched: bool,
 }
 
@@ -59,11 +59,11 @@ impl Default for Held {
     }
 }
 
-/// A hold to be proved, and extended unless its claim has no lease.
+/// A hold to be verified, and extended unless the lease of its claim is zero.
 struct Proof {
     hold: Arc<Hold>,
     claim: Arc<Claim>,
-    /// It is in doubt: it has to be proved even if it is not renewed any more.
+    /// The store may have lost it: it must be verified even if it is no longer renewed.
     doubt: bool,
 }
 
@@ -74,7 +74,7 @@ impl Proof {
 }
 
 impl Keeper {
-    /// Registers a hold. Wakes the keeper only if its event comes before the next look.
+    /// Registers a hold. Wakes the keeper only if its next event is before the next check.
     pub(crate) fn register(&self, hold: &Arc<Hold>) {
         let event = hold.next_event();
         let mut held = self.held.lock().unwrap();
@@ -86,7 +86,7 @@ impl Keeper {
         }
     }
 
-    /// Something about a registered hold comes sooner than it said.
+    /// Wakes the keeper if the next event of a registered hold is now before the next check.
     pub(crate) fn sooner(&self, hold: &Hold) {
         let event = hold.next_event();
         if event < self.held.lock().unwrap().planned {
@@ -98,7 +98,7 @@ impl Keeper {
         self.held.lock().unwrap().holds.remove(&hold.claim.id.n);
     }
 
-    /// Looks after something unanswered that may be left alone for `patience`. Wakes the keeper as a hold does.
+    /// Supervises a request that may go without a poll for `patience`. Wakes the keeper as [`Keeper::register`] does.
     pub(crate) fn supervise(&self, key: u64, flight: Arc<Flight>, patience: Duration, now: Time) {
         let supervised = Supervised::new(flight, patience, now);
         let event = supervised.at();
@@ -115,7 +115,7 @@ impl Keeper {
         self.held.lock().unwrap().unanswered.remove(&key);
     }
 
-    /// Ends everything unanswered but what is being polled. What it ended, to be undone.
+    /// Revokes all requests in flight except those being polled, and returns them to be undone.
     pub(crate) fn revoke_all(&self) -> Vec<Arc<Flight>> {
         let held = self.held.lock().unwrap();
         held.unanswered.values().map(|s| &s.flight).filter(|b| b.close()).cloned().collect()
@@ -125,8 +125,8 @@ impl Keeper {
         self.held.lock().unwrap().holds.values().cloned().collect()
     }
 
-    /// Whether this task holds `name`, as of less than a second ago. All holds are walked once a second at most, however
-    /// many ask.
+    /// Whether this task holds `name`; the answer may be up to a second old. All holds are scanned once a second at
+    /// most, however many callers there are.
     pub(crate) fn is_held_by(&self, name: &Name, task: tokio::task::Id) -> bool {
         const FRESH: Duration = Duration::from_secs(1);
         let mut known = self.by_task.lock().unwrap();
@@ -139,7 +139,7 @@ impl Keeper {
         known.as_ref().is_some_and(|known| known.held.contains(&(task, name.clone())))
     }
 
-    /// Ends the thread.
+    /// Stops the thread.
     pub(crate) fn stop(&self) {
         self.stop.store(true, SeqCst);
         self.wake.notify_one();
@@ -147,15 +147,15 @@ impl Keeper {
 }
 
 impl Core {
-    /// Whether all that was due at `now` has been done, and, where the store is `up`, all releases with it.
+    /// Whether everything due at `now` has been done, and, if the store is `up`, all releases are done.
     pub(crate) fn is_settled(&self, now: Time, up: bool) -> bool {
         self.keeper.all().iter().all(|hold| hold.is_settled(now))
             && self.worker.is_idle()
             && !(up && self.releases.any())
     }
 
-    /// Keeps what is held until the client ends. In a task of its own: a panic in code of others, a tracing subscriber
-    /// say, ends the task and not the thread.
+    /// Runs the keeper until the client ends. In its own task, so that a panic in foreign code, such as a tracing
+    /// subscriber, ends the task and not the thread.
     pub(crate) async fn keep(self: Arc<Self>, seen: u64) {
         while let Err(error) = tokio::spawn(self.clone().watch_over(seen)).await {
             if !error.is_panic() {
@@ -180,12 +180,12 @@ impl Core {
         }
     }
 
-    /// How often the store gave reason to doubt what it had said.
+    /// How often the store has raised doubt.
     pub(crate) fn doubts(&self) -> u64 {
         self.backend.info().doubt.times()
     }
 
-    /// The store may have forgotten anything: all that is held is proved, and all who wait look again.
+    /// Verifies all holds and makes all waiters try again, because the store may have lost anything.
     fn doubt_all(self: &Arc<Self>) {
         let now = self.clock.now();
         let holds = self.keeper.all();
@@ -196,8 +196,8 @@ impl Core {
         });
     }
 
-    /// A hold that was not registered yet when a doubt was raised, but had been granted before, is proved too. `seen`
-    /// is how many doubts there were before its attempt was sent.
+    /// Verifies a hold that was granted before a doubt was raised, but was not registered yet at that time. `seen` is
+    /// the number of doubts before its attempt was sent.
     pub(crate) fn doubt_since(&self, seen: u64, hold: &Hold) {
         if self.doubts() != seen {
             hold.doubt(self.clock.now());
@@ -205,9 +205,9 @@ impl Core {
         }
     }
 
-    /// Renews what is due, hands the rest of what is due to the worker, and says when to look again.
+    /// Renews what is due, hands everything else that is due to the worker, and returns when to check next.
     fn look(self: &Arc<Self>) -> Time {
-        // Whoever finds a hold missing here finds the worker busy with it.
+        // While a hold is missing here but not released yet, the worker must not appear idle.
         let _job = Job::begin(self);
         let now = self.clock.now();
         let (mut renew, mut lose, mut reclaim) = (Vec::new(), Vec::new(), Vec::new());
@@ -263,15 +263,15 @@ impl Core {
             self.hand_over(move |core| flight.undo(core));
         }
         for hold in reclaim {
-            // What is taken out of the mailboxes is dropped, and so released.
+            // Dropping what is taken out of the mailboxes releases it.
             self.hand_over(move |_| drop(hold.uncollected()));
         }
         self.renew_all(renew);
         next
     }
 
-    /// A part of the store that fails does not hold up the others; nor does a short lease, whose renewal is given up soon,
-    /// cut short that of a long one.
+    /// Groups renewals by shard, so that a failing shard does not delay the others, and by lease, so that the short
+    /// timeout of a short lease does not apply to a long one.
     fn renew_all(self: &Arc<Self>, due: Vec<Proof>) {
         let mut together: HashMap<(usize, u32), Vec<Proof>> = HashMap::new();
         for proof in due {
@@ -291,14 +291,14 @@ impl Core {
         }
     }
 
-    /// What the answer to a renewal means for its hold.
+    /// Applies the answer to a renewal to its hold.
     fn keeps(&self, proof: &Proof, answer: &Renewal, sent: Time) -> Kept {
         let Proof { hold, claim, .. } = proof;
         if matches!(answer, Renewal::Held { .. }) {
             self.prove_shared(hold, sent);
         }
         match answer {
-            // What was only proved keeps the end that it has.
+            // A hold that was only verified keeps its end.
             Renewal::Held { .. } if claim.lease.is_zero() => Kept::Proved,
             Renewal::Held { until } if hold.renewed(sent, *until) => {
                 self.keeper.sooner(hold);
@@ -323,7 +323,7 @@ impl Core {
         Kept::Again
     }
 
-    /// Plans the next proof of a shared hold, where its own renewals do not come often enough.
+    /// Schedules the next verification of a shared hold, if its renewals are not frequent enough.
     pub(crate) fn prove_shared(&self, hold: &Hold, now: Time) {
         if let (Kind::Read { .. }, Some(every)) = (hold.claim.kind, self.backend.info().shared_proof)
             && !hold.is_renewed_within(every)
@@ -341,14 +341,14 @@ impl Core {
         }
     }
 
-    /// Turns a hold lost, and lets go of it.
+    /// Marks a hold lost and releases it.
     pub(crate) fn lose(self: &Arc<Self>, hold: &Arc<Hold>, reason: LostReason) {
         if hold.lose(reason) {
             self.let_go(hold, reason);
         }
     }
 
-    /// Frees a hold that was lost in the store, so that waiters are not blocked by a dead hold, and tells of it.
+    /// Releases a lost hold in the store, so that waiters are not blocked by a dead hold, and notifies its guards.
     fn let_go(self: &Arc<Self>, hold: &Arc<Hold>, reason: LostReason) {
         struct Tell<'a>(&'a Hold);
         impl Drop for Tell<'_> {
@@ -356,14 +356,14 @@ impl Core {
                 self.0.tell_lost();
             }
         }
-        // Whatever becomes of the telemetry in between.
+        // On drop, so that guards are notified even if telemetry panics.
         let _told = Tell(hold);
-        // Before it is forgotten: whoever finds the keeper without it finds its release under way.
+        // Before it is deregistered, so that it is always either registered or being released.
         self.leave_hold(hold, None);
         self.forget(hold, End::Lost(reason));
     }
 
-    /// The hold has ended: neither the keeper nor its owner knows it any more.
+    /// Removes an ended hold from the keeper and from its owner's slot.
     pub(crate) fn forget(&self, hold: &Hold, end: End) {
         self.keeper.deregister(hold);
         if let Some(owner) = hold.owner {
@@ -373,7 +373,7 @@ impl Core {
     }
 }
 
-/// A batch that is sent. Whatever ends it without an answer, a panic say, it is sent again.
+/// A batch in flight. If it ends without an answer, for instance by a panic, it is sent again.
 struct Sent {
     core: Arc<Core>,
     batch: Vec<Proof>,
@@ -420,18 +420,18 @@ impl Drop for Sent {
     }
 }
 
-/// What came of a renewal.
+/// The result of a renewal.
 enum Kept {
     Proved,
     Renewed,
-    /// It failed, and is tried again.
+    /// It failed, and will be retried.
     Again,
-    /// It is lost, and has to be let go of.
+    /// It is lost, and must be released.
     Lost(LostReason),
 }
 
 impl Kept {
-    /// At once, not when the worker comes to it: from now on its guards say so.
+    /// Marks the hold lost at once, not when the worker gets to it, so that its guards report it from now on.
     fn lost(hold: &Hold, reason: LostReason) -> Self {
         if hold.lose(reason) { Self::Lost(reason) } else { Self::Proved }
     }

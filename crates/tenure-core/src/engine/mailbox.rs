@@ -1,4 +1,5 @@
-//! Where the gate puts a grant for a waiter, so that a future that nobody polls holds nobody up.
+//! Mailboxes, in which the gate puts grants for waiters, so that a future that is not polled does not block other
+//! waiters.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -23,7 +24,7 @@ pub(crate) enum Letter {
     Grant(Grant),
     TimedOut,
     Failed(Error),
-    /// Granted, but not collected in time: given back, and the wait begins anew.
+    /// Granted but not collected in time: it was given back, and the wait starts again.
     Expired,
 }
 
@@ -35,7 +36,7 @@ enum State {
 
 pub(crate) struct Mailbox {
     state: Mutex<State>,
-    /// Its claim may have a place among the store's waiters.
+    /// Whether its claim may have a position in the store's queue.
     placed: AtomicBool,
     pub(crate) stats: AcquireStats,
 }
@@ -57,7 +58,7 @@ impl Mailbox {
         self.placed.load(SeqCst)
     }
 
-    /// Puts a letter in. Gives it back when nobody waits any more.
+    /// Delivers a letter, or returns it if nobody waits any more.
     pub(crate) fn deliver(&self, letter: Letter) -> Result<(), Letter> {
         let mut state = self.state.lock().unwrap();
         let State::Waiting(waker) = &mut *state else { return Err(letter) };
@@ -70,7 +71,7 @@ impl Mailbox {
         Ok(())
     }
 
-    /// Takes a grant back that was not collected.
+    /// Takes back a grant that was not collected.
     pub(crate) fn reclaim(&self) -> Option<Grant> {
         let mut state = self.state.lock().unwrap();
         if !matches!(*state, State::Full(Letter::Grant(_))) {
@@ -82,7 +83,7 @@ impl Mailbox {
         }
     }
 
-    /// Whether nobody will collect anything from it any more.
+    /// Whether nothing will be collected from it any more.
     pub(crate) fn is_over(&self) -> bool {
         matches!(*self.state.lock().unwrap(), State::Abandoned)
     }
@@ -97,7 +98,7 @@ impl Mailbox {
             let mut state = self.state.lock().unwrap();
             match &mut *state {
                 State::Waiting(known) => {
-                    // The one before is dropped after the lock: it may be the last reference to a task.
+                    // The previous waker is dropped after the lock: it may be the last reference to a task.
                     std::mem::swap(known, &mut waker);
                     Poll::Pending
                 }
@@ -110,7 +111,7 @@ impl Mailbox {
         .await
     }
 
-    /// Nobody will collect. What was in it falls back.
+    /// Marks it as never to be collected. Dropping the content gives a grant back.
     pub(crate) fn abandon(&self) {
         let last = std::mem::replace(&mut *self.state.lock().unwrap(), State::Abandoned);
         drop(last);

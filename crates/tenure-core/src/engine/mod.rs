@@ -1,5 +1,5 @@
-//! How a claim becomes a hold, and stays one: attempts, waiting, renewal, release. Uses the backend's trait, and knows
-//! nothing of templates and guards.
+//! Turns a claim into a hold and keeps it alive: attempts, waiting, renewal, release. Uses the backend trait, and does
+//! not depend on templates or guards.
 
 pub(crate) mod acquire;
 pub(crate) mod alarm;

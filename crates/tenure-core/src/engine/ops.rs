@@ -1,10 +1,10 @@
-//! Changes of counts in flight, numbered so that a store can tell a repeat from a new one.
+//! Operations on counts in flight, numbered so that a store can distinguish a repeat from a new one.
 //!
-//! A store remembers the outcomes of a client's operations from the oldest unsettled one on. A future that is left alone
-//! keeps its operation unsettled for as long as it exists, and the store would have to remember everything that follows.
-//! So a client numbers its operations in several series, each with an id of its own: when too many have come after the
-//! oldest unsettled one, the next operation goes to another series. A series is used again once it is settled, so there
-//! are never more of them than operations that were left alone at the same time, and one.
+//! A store remembers the outcomes of a client's operations, starting with the oldest unsettled one. A future that is
+//! not polled keeps its operation unsettled for as long as it exists, and the store would have to remember everything
+//! that follows. So a client numbers its operations in several series, each with its own id: when too many operations
+//! have followed the oldest unsettled one, the next goes to another series. A series is reused once it is settled, so
+//! there is at most one more of them than operations abandoned at the same time.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -13,11 +13,11 @@ use std::time::Duration;
 use crate::backend::{ClientId, Error, Name, OpId, Result, Time};
 use crate::engine::core::Core;
 
-/// How long an operation may be repeated: stores know it again for ten minutes, and one that comes later might count
+/// How long an operation may be repeated: stores remember it for ten minutes, and a later repeat might be applied
 /// twice.
 pub(crate) const REPEATABLE: Duration = Duration::from_secs(9 * 60);
 
-/// How many operations may come after an unsettled one in its series, or twice as many as the series has in flight.
+/// How many operations may follow an unsettled one in its series; or twice the number in flight, if that is more.
 const SPAN: u64 = 32;
 
 /// The operations of one client.
@@ -59,7 +59,7 @@ impl Series {
 }
 
 impl Ops {
-    /// The first series has the id of the client.
+    /// Creates the table. The first series uses the id of the client.
     pub(crate) fn new(client: ClientId) -> Self {
         Self(Mutex::new(Table { series: vec![Series::new(client)], current: 0 }))
     }
@@ -82,7 +82,7 @@ impl Table {
     }
 }
 
-/// A change of a count in flight. As long as it exists the store remembers what became of it.
+/// An operation on a count in flight. As long as it exists the store remembers its outcome.
 pub(crate) struct Op {
     core: Arc<Core>,
     series: usize,
@@ -98,7 +98,7 @@ impl Op {
         Self { core: core.clone(), series, n, begun: core.clock.now() }
     }
 
-    /// One that is about this one, which a store finds only in the same series.
+    /// Creates an operation that refers to this one, which a store finds only in the same series.
     pub(crate) fn about(&self) -> Self {
         let core = self.core.clone();
         let n = core.ops.0.lock().unwrap().series[self.series].begin();
@@ -117,10 +117,10 @@ impl Op {
         OpId { client: series.id, n: self.n, settled }
     }
 
-    /// Its id for another call, as long as stores know it again.
+    /// Returns its id for a repeat, as long as stores remember it.
     ///
     /// # Errors
-    /// `Unknown` when it is too old.
+    /// `Unknown` if it is too old.
     pub(crate) fn repeatable(&self, name: &Name) -> Result<OpId> {
         let age = self.core.clock.now().since(self.begun);
         if age < REPEATABLE {
@@ -133,7 +133,7 @@ impl Op {
         })
     }
 
-    /// What became of it does not matter any more.
+    /// Marks its outcome as no longer needed.
     pub(crate) fn settle(&self) {
         self.core.ops.0.lock().unwrap().series[self.series].unsettled.remove(&self.n);
     }
@@ -156,7 +156,8 @@ mod tests {
         store.store().peek(name).await.unwrap().expect("it is there").0
     }
 
-    /// What a store has to remember after `n` changes while `parked` others are left alone: outcomes, and bytes.
+    /// Returns what a store has to remember after `n` operations while `parked` others stay unsettled: outcomes, and
+    /// bytes.
     async fn remembered(n: usize, parked: usize) -> (usize, usize) {
         let (store, name) = (Arc::new(Memory::new()), Name::new("seats").unwrap());
         let client = Client::with(store.clone(), crate::engine::Settings::default());
@@ -188,7 +189,7 @@ mod tests {
         let (few, many) = (remembered(500, 1).await, remembered(2000, 1).await);
         println!("outcomes and bytes after 500: {few:?}, after 2000: {many:?}");
         assert_eq!(few.0, many.0);
-        // The numbers in it have more digits.
+        // A little more, because the numbers in it have more digits.
         assert!(many.1 < few.1 * 5 / 4);
         let (some, more) = (remembered(2000, 5).await, remembered(2000, 20).await);
         println!("with 5 left alone: {some:?}, with 20: {more:?}");

@@ -1,4 +1,4 @@
-//! What each owner holds, so that it can enter it again.
+//! The holds of each owner, so that it can re-enter them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -7,16 +7,16 @@ use crate::backend::Name;
 use crate::engine::core::Core;
 use crate::engine::hold::Hold;
 
-/// What one owner holds of one name.
+/// The holds of one owner on one name.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
-    /// Held by whoever enters or makes a first attempt: one at a time.
+    /// Locked by the task that re-enters or makes a first attempt: one at a time.
     pub(crate) entering: tokio::sync::Mutex<()>,
     pub(crate) holds: Mutex<Vec<Arc<Hold>>>,
 }
 
 impl Slot {
-    /// What is still held.
+    /// Returns the holds that are still held.
     pub(crate) fn held(&self) -> Vec<Arc<Hold>> {
         let mut holds = self.holds.lock().unwrap();
         holds.retain(|h| h.is_held());
@@ -31,13 +31,13 @@ impl Slot {
     }
 }
 
-/// A slot in use. When the use ends, however it does, a slot that holds nothing is forgotten.
+/// A slot in use. When the use ends, an empty slot is removed.
 pub(crate) struct SlotUse<'a> {
     core: &'a Core,
     owner: u64,
     name: &'a Name,
     slot: Option<Arc<Slot>>,
-    /// Whether others of this owner who wait shall look at it afterwards.
+    /// Whether other waiters of this owner must check the slot afterwards.
     tells: bool,
 }
 
@@ -73,7 +73,7 @@ impl Slots {
         self.0.lock().unwrap().entry((owner, name.clone())).or_default().clone()
     }
 
-    /// Forgets a slot that holds nothing and that nobody uses.
+    /// Removes a slot that is empty and not in use.
     pub(crate) fn tidy(&self, owner: u64, name: &Name) {
         let mut slots = self.0.lock().unwrap();
         let key = (owner, name.clone());

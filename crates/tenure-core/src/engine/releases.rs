@@ -1,5 +1,5 @@
-//! Releases under way in the background: of guards and futures that were dropped, of holds that were lost. Each is
-//! repeated until it is confirmed, or until nothing can be left of what the store may hold.
+//! Pending releases in the background: of dropped guards and futures, and of lost holds. Each is retried until it is
+//! confirmed, or until the store cannot have anything left of it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -16,7 +16,7 @@ use crate::engine::core::Core;
 use crate::engine::hold::Hold;
 use crate::engine::worker::wake_all;
 
-/// Those under way, by name, each with its number and its beginning.
+/// The pending releases by name, each with its number and start time.
 #[derive(Debug, Default)]
 pub(crate) struct Releases(Arc<Shared>);
 
@@ -26,18 +26,18 @@ struct Shared {
     names: Mutex<HashMap<Name, UnderWay>>,
     next: AtomicU64,
     changed: Notify,
-    /// Held by nobody until their time is over, where the store would not end them.
+    /// Detached holds that must be released when their time is over, because the store would keep them.
     alone: Mutex<HashMap<u64, Arc<Claim>>>,
 }
 
-/// Those of one name. Whoever waits for them is not woken for the releases of other names.
+/// The pending releases of one name. Their waiters are not woken for releases of other names.
 #[derive(Debug, Default)]
 struct UnderWay {
     begun: BTreeMap<u64, Instant>,
     changed: Arc<Notify>,
 }
 
-/// One under way, counted until it is dropped.
+/// One pending release, counted until it is dropped.
 pub(crate) struct Pending {
     releases: Arc<Shared>,
     name: Name,
@@ -63,7 +63,7 @@ impl Drop for Pending {
     }
 }
 
-/// Looks after each change until `done`.
+/// Waits until `done` returns `true`, checked after each change.
 async fn until(changed: &Notify, done: impl Fn() -> bool) {
     loop {
         let change = changed.notified();
@@ -77,7 +77,7 @@ async fn until(changed: &Notify, done: impl Fn() -> bool) {
 }
 
 impl Releases {
-    /// Counts one more release of `name`, until what this returns is dropped.
+    /// Counts a pending release of `name` until the returned value is dropped.
     pub(crate) fn begin(&self, name: &Name) -> Pending {
         let mut names = self.0.names.lock().unwrap();
         let n = self.0.next.fetch_add(1, SeqCst);
@@ -91,20 +91,21 @@ impl Releases {
         self.0.any.load(SeqCst) > 0
     }
 
-    /// Something else that [`Core::quiesce`] waits for has ended.
+    /// Wakes [`Core::quiesce`], because something else that it waits for has ended.
     pub(crate) fn look_again(&self) {
         wake_all(&self.0.changed);
     }
 }
 
 impl Core {
-    /// Gives up a claim that was not answered, or a place in a queue.
+    /// Releases a claim that was not answered, or a queue position.
     pub(crate) fn leave_claim(self: &Arc<Self>, claim: Arc<Claim>) {
         let end = self.clock.now().after(claim.lasts());
         self.leave_by(claim, end, None);
     }
 
-    /// Releases a hold that nobody uses any more. `unanswered` is what came of a release that was sent within validity.
+    /// Releases a hold in the background. `unanswered` is the error of a release that was already sent and not
+    /// answered.
     pub(crate) fn leave_hold(
         self: &Arc<Self>,
         hold: &Hold,
@@ -130,12 +131,12 @@ impl Core {
             drop(pending);
             released
         };
-        // Without a thread nothing can be released; it ends with its lease.
+        // Without a thread nothing can be released; the hold ends with its lease.
         Some(self.runtime().ok()?.spawn(job.instrument(span)))
     }
 
-    /// Repeats a release until it is confirmed, or until `end`, when nothing can be left of what its claim may have got:
-    /// an attempt sent on a connection that broke may have its effect behind a release sent on the next.
+    /// Retries a release until it is confirmed, or until `end`, when the store cannot have anything left of the claim:
+    /// an attempt sent on a connection that broke may take effect after a release sent on the next one.
     async fn leave(&self, claim: &Claim, end: Time, mut unanswered: Option<Error>) -> Result<Released> {
         let mut pause = Duration::from_millis(10);
         loop {
@@ -173,13 +174,13 @@ impl Core {
         }
     }
 
-    /// Releases all that [`Core::leave_at`] would release later.
+    /// Releases now everything that [`Core::leave_at`] would release later.
     pub(crate) fn leave_all_alone(self: &Arc<Self>) {
         let alone = std::mem::take(&mut *self.releases.0.alone.lock().unwrap());
         alone.into_values().for_each(|claim| self.leave_claim(claim));
     }
 
-    /// Writes the count of a hold one of whose guards was dropped. The count is for people: once is enough.
+    /// Writes the count of a hold after one of its guards was dropped. The count is informational: no retry.
     pub(crate) fn unnest_in_background(self: &Arc<Self>, claim: Arc<Claim>, left: u32) {
         let core = self.clone();
         if let Ok(runtime) = self.runtime() {
@@ -187,16 +188,16 @@ impl Core {
         }
     }
 
-    /// Waits for releases of `name` that are under way in this client now, so that what was dropped is free for the
-    /// next line. One that takes longer than a call may is not waited for any more, by nobody: it may take a lease.
-    /// Of the time until `limit` at least half is left for the attempt that follows.
+    /// Waits for the pending releases of `name` in this client, so that `drop(guard); try_acquire()` does not find its
+    /// own leftover. A release that takes longer than the call timeout is not waited for, because it may take a whole
+    /// lease. At least half of the time until `limit` is left for the attempt that follows.
     pub(crate) async fn settle(self: &Arc<Self>, name: &Name, limit: Instant) {
         if !self.releases.any() {
             return;
         }
         let (now, patience) = (Instant::now(), self.settings.call_timeout);
         let names = &self.releases.0.names;
-        // In the order of their numbers they were begun: those from the first to the last that are recent are waited for.
+        // Numbers are in the order of starting: wait for all from the first recent one to the last.
         let (recent, end, changed) = match names.lock().unwrap().get(name) {
             Some(UnderWay { begun, changed }) => {
                 let first = begun.iter().find(|(_, at)| **at + patience > now).map(|(n, _)| *n);
@@ -213,12 +214,12 @@ impl Core {
         let _ = self.by(Some(end.min(half)), gone).await;
     }
 
-    /// Waits until nothing is released any more, nor about to be.
+    /// Waits until no release is pending or about to start.
     pub(crate) async fn all_released(&self) {
         until(&self.releases.0.changed, || !self.releases.any() && self.worker.is_idle()).await;
     }
 
-    /// Waits until nothing is under way in the background. The names of what was not done in time.
+    /// Waits until nothing is pending in the background. Returns the names of what was not done in time.
     pub(crate) async fn quiesce(self: &Arc<Self>, limit: Duration) -> Vec<Name> {
         let core = self.clone();
         let Some(runtime) = self.worker.started() else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Numbers and choices that a client goes by.
+//! Settings of a client.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,28 +6,28 @@ use std::time::Duration;
 
 use crate::backend::{Durability, Error, Result};
 
-/// Numbers that a client goes by.
+/// Settings of a client.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Lease of a lock that was asked for without one: renewed every third of it. 30 s.
+    /// Lease of a lock that is acquired without one; it is renewed every third of it. Default: 30 s.
     pub lease: Duration,
-    /// How long a call that does not wait for a lock tries to get an answer from the store; one request that was sent by
-    /// then has its own time. 5 s. A call that waits ends with its wait, but however short that is the store is given a
-    /// twenty-fifth of this to answer: 200 ms, 5 s at most.
+    /// How long a call that does not wait for a lock tries to get an answer from the store; a request already sent by
+    /// then has its own timeout. Default: 5 s. A call that waits ends with its wait, but however short that is, the
+    /// store is given a twenty-fifth of this to answer, at least 200 ms and at most 5 s.
     pub call_timeout: Duration,
-    /// How long a call that waits bears a store that does not answer, and how long waiters do. 30 s.
+    /// How long a waiting call, or a waiter, tolerates a store that does not answer. Default: 30 s.
     pub outage: Duration,
-    /// How long [`Client::close`](crate::Client::close) takes at most. 5 s.
+    /// How long [`Client::close`](crate::Client::close) takes at most. Default: 5 s.
     pub close_timeout: Duration,
-    /// How many copies must have a grant before it counts, for locks that were asked for without saying. The one that
-    /// decides. Counts of latches and counting semaphores do not wait for copies.
+    /// How many copies must have stored a grant before it counts, for locks that do not set it. Default: the master
+    /// only. Operations on latches and counting semaphores do not wait for replicas.
     pub durability: Durability,
-    /// The longest sleep of a waiter that hears nothing; the store's own default if `None`.
+    /// The longest time that a waiter sleeps without a signal before it polls; the store's own default if `None`.
     pub poll: Option<Duration>,
-    /// A hold that is older than this is logged, once, as a warning. Never if `None`.
+    /// A hold older than this is logged once as a warning; never if `None`.
     pub warn_held: Option<Duration>,
-    /// Whether an acquire that would wait in a circle of owners is told so. They wait.
+    /// Whether an acquire that would cause a deadlock between owners fails. Default: it waits.
     pub deadlocks: Deadlocks,
 }
 
@@ -47,14 +47,14 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// A store is given this long to answer, however short the wait is that was asked for: else a wait of nothing would
-    /// end in an error wherever there is a network.
+    /// How long the store is given to answer, however short the requested wait is: otherwise a wait of zero would
+    /// always fail on a store behind a network.
     pub(crate) fn answer(&self) -> Duration {
         (self.call_timeout / 25).clamp(Duration::from_millis(200), Duration::from_secs(5))
     }
 }
 
-/// What becomes of owners that wait for each other.
+/// What happens to owners that wait for each other.
 ///
 /// ```
 /// # use tenure_core::{Client, Deadlocks, Error, Memory, Owner, Settings};
@@ -85,10 +85,10 @@ pub enum Deadlocks {
     /// They wait.
     #[default]
     Ignore,
-    /// The one that closes the circle gets [`Error::Deadlock`] instead. For programs in which an owner does one thing
-    /// after the other: what it holds it releases itself, and not before a wait of its own has ended. A wait inside
-    /// `select!`, `join!` or a timeout of the program's own may end in ways that are not seen here; use
-    /// [`try_acquire_for`](crate::Lock::try_acquire_for), which is never told of a deadlock.
+    /// The acquire that would close the cycle fails with [`Error::Deadlock`]. For programs in which an owner does one
+    /// thing after the other: only the owner itself releases what it holds, and not while it waits. A wait inside
+    /// `select!`, `join!` or the program's own timeout may end in ways that are not visible here; use
+    /// [`try_acquire_for`](crate::Lock::try_acquire_for) there, which never fails with a deadlock.
     Report,
 }
 

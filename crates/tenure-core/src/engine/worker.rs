@@ -1,6 +1,6 @@
-//! The worker: a thread of the client's own for everything that must go on whoever polls: gates, background releases,
-//! alarms, and the wake-ups of tasks. Renewal has another thread, so that nothing here delays it: a waker or a telemetry
-//! sink is foreign code, which may block or panic.
+//! The worker: a thread of the client for everything that must progress no matter whether callers poll: gates,
+//! background releases, alarms, and wake-ups of tasks. Renewal has its own thread, so that nothing here delays it: a
+//! waker or a telemetry sink is foreign code, which may block or panic.
 
 use std::future::Future;
 use std::io;
@@ -22,22 +22,22 @@ pub(crate) struct Worker {
     handle: OnceLock<Handle>,
     starting: Mutex<()>,
     stop: Notify,
-    /// Jobs of the keeper that are not done yet.
+    /// Jobs handed over by the keeper that are not done yet.
     jobs: AtomicUsize,
 }
 
 impl Worker {
-    /// Its runtime, if it runs.
+    /// Returns its runtime, if it has been started.
     pub(crate) fn started(&self) -> Option<&Handle> {
         self.handle.get()
     }
 
-    /// Ends the thread once the releases under way are done.
+    /// Stops the thread once the pending releases are done.
     pub(crate) fn stop(&self) {
         self.stop.notify_one();
     }
 
-    /// Whether all that the keeper handed over is done.
+    /// Whether all jobs handed over by the keeper are done.
     pub(crate) fn is_idle(&self) -> bool {
         self.jobs.load(SeqCst) == 0
     }
@@ -69,7 +69,7 @@ fn named(name: &str) -> thread::Builder {
 }
 
 impl Core {
-    /// The worker's runtime. The first call starts both threads of the client.
+    /// Returns the worker's runtime. The first call starts both threads of the client.
     pub(crate) fn runtime(self: &Arc<Self>) -> Result<&Handle> {
         if let Some(handle) = self.worker.handle.get() {
             return Ok(handle);
@@ -94,7 +94,7 @@ impl Core {
         started.map(|()| handle)
     }
 
-    /// Makes sure that both threads run, before anything is taken that must be kept.
+    /// Ensures that both threads run, before anything is acquired that must be renewed.
     pub(crate) fn ensure_threads(self: &Arc<Self>) -> Result<()> {
         self.runtime().map(drop)
     }
@@ -106,14 +106,14 @@ impl Core {
         let _ = timeout(self.settings.close_timeout, self.all_released()).await;
     }
 
-    /// Runs a job of the keeper here. Each by itself: one that panics takes no other with it.
+    /// Runs a job of the keeper on the worker. Each in its own task, so that a panic does not affect the others.
     pub(crate) fn hand_over(self: &Arc<Self>, job: impl FnOnce(&Arc<Self>) + Send + 'static) {
         let Ok(runtime) = self.runtime() else { return };
         let done = Job::begin(self);
         runtime.spawn(async move { job(&done.0) });
     }
 
-    /// Runs `work` here, counted among the releases of `name` under way.
+    /// Runs `work` on the worker, counted as a pending release of `name`.
     pub(crate) fn in_background(
         self: &Arc<Self>,
         name: &crate::backend::Name,
@@ -129,12 +129,12 @@ impl Core {
     }
 }
 
-/// Wakes a task. What a waker does is code of others: a panic there ends nothing here.
+/// Wakes a task. A waker is foreign code: panics are caught.
 pub(crate) fn wake(waker: Waker) {
     let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
 }
 
-/// Wakes all who wait for it, with panics of their wakers caught.
+/// Wakes all tasks that wait on `notify`. Panics of their wakers are caught.
 pub(crate) fn wake_all(notify: &Notify) {
     let _ = catch_unwind(AssertUnwindSafe(|| notify.notify_waiters()));
 }

@@ -1,7 +1,7 @@
-//! Plain numbers: latches, counting semaphores, sizes; each change once per operation id.
+//! Numbers: latches, counting semaphores, sizes of semaphores. Each operation is applied once per id.
 //!
-//! A client says with each operation below which number all of its operations have been answered. So only those that
-//! may still come again are remembered: as many as it has under way.
+//! With each operation a client sends the number below which all of its operations have been answered. So only
+//! operations that may be repeated are remembered: as many as the client has in flight.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ pub struct Count {
     pub of: Counter,
     /// The number.
     pub value: i64,
-    /// When it was made, so that one that replaced it is told apart.
+    /// Its identity, which differs from that of a later one with the same name.
     pub born: u64,
 }
 
-/// The operations of one client that may come again.
+/// The operations of one client that may be repeated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ops {
     client: ClientId,
@@ -45,14 +45,14 @@ struct Done {
     reply: CountReply,
 }
 
-/// How long a client's operations are remembered after its last one.
+/// How long the operations of a client are remembered after its last one.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
 impl Ledger {
     /// Reads or changes a number, once per `id`.
     ///
     /// # Errors
-    /// `Config` when the name is in use as something else.
+    /// `Config` if the name is in use as another kind.
     pub fn count(&mut self, name: &Name, of: Counter, op: CountOp, id: OpId, now: Now) -> Result<CountReply> {
         self.prune(now);
         self.clash(
@@ -68,7 +68,7 @@ impl Ledger {
         }
         let known = self.known(id, now);
         if id.n < self.ops[known].settled {
-            // A repeat of something answered long ago: nobody waits for this reply.
+            // A repeat of an operation answered long ago: nobody waits for this reply.
             return Ok(CountReply { applied: false, ..self.reading(of) });
         }
         if let Some(done) = self.ops[known].done.iter().find(|d| d.n == id.n) {
@@ -85,7 +85,7 @@ impl Ledger {
         self.ops[known].done.push(Done { n: id.n, took, reply });
         self.effects.dirty = true;
         if reply.before != reply.after {
-            // Those who wait for a latch wait for its end, not for each step there.
+            // Waiters for a latch are only woken when it opens, not at each step.
             let step = of == Counter::Latch && reply.before.is_some() && reply.after.is_some();
             self.effects.count |= !step;
             self.effects.open |= of == Counter::Latch && reply.after.is_none();
@@ -108,7 +108,7 @@ impl Ledger {
     fn apply(&mut self, of: Counter, op: CountOp, now: Now) -> CountReply {
         let old = self.reading(of);
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-        // The number afterwards, or that the operation does not apply.
+        // The number after the operation, or `None` if the operation does not apply.
         let after: Option<Option<i64>> = match (op, old.before) {
             (CountOp::Init(n), None) if of == Counter::Latch && n == 0 => None,
             (CountOp::Init(n), None) | (CountOp::Set(n), _) => Some(Some(number(n))),
@@ -144,7 +144,7 @@ impl Ledger {
         let took = match ops.done.iter_mut().find(|d| d.n == n) {
             Some(done) => std::mem::take(&mut done.took),
             None => {
-                // It has not come yet: when it does, it finds that it has failed already.
+                // It has not arrived yet: when it does, it finds that it has already failed.
                 let reply = CountReply { applied: false, before: None, after: None, born: 0 };
                 ops.done.push(Done { n, took: 0, reply });
                 0
@@ -157,7 +157,7 @@ impl Ledger {
         CountReply { applied: took > 0, before: before.before, ..self.reading(of) }
     }
 
-    /// The index of the client's operations, with what it has settled dropped.
+    /// Returns the index of the client's operations, after removing the settled ones.
     fn known(&mut self, id: OpId, now: Now) -> usize {
         let at = self.ops.iter().position(|o| o.client == id.client).unwrap_or_else(|| {
             let expiry = Expiry::new(now, REMEMBERED);

@@ -1,7 +1,7 @@
-//! The end of a term, on a clock that has a name.
+//! Expiry times, each on an identified clock.
 //!
-//! A machine's boot clock says nothing about a stamp made under another boot, or by another kernel that shares the
-//! file. Such a term is not void: each clock gives it one full term from its own first look, once per renewal.
+//! A boot clock says nothing about a timestamp made under another boot, or by another kernel that shares the file. Such
+//! a timestamp is not treated as expired: each clock grants one full term from its first look, once per renewal.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 /// The time of a store, as it passes it to the ledger.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Now {
-    /// Which clock `tick` is of: a boot id, or zero for a store with one clock.
+    /// The clock of `tick`: a boot id, or zero for a store with a single clock.
     pub clock: u128,
     /// Microseconds on that clock.
     pub tick: u64,
-    /// Wall clock in microseconds since 1970; only for fences and for people.
+    /// Wall clock in microseconds since 1970; only for fences and for display.
     pub wall: u64,
 }
 
-/// The end of a term, as each clock that looked at it says.
+/// The end of a term, separately for each clock that has looked at it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Expiry {
     clock: u128,
@@ -28,34 +28,34 @@ pub struct Expiry {
 }
 
 impl Expiry {
-    /// A term from now.
+    /// Creates a term that starts now.
     pub fn new(now: Now, term: Duration) -> Self {
         Self { clock: now.clock, at: end(now, term), others: Vec::new() }
     }
 
-    /// A term from now, if that is later. Never shortens.
+    /// Extends to a term from now, if that is later. Never shortens.
     pub fn extend(&mut self, now: Now, term: Duration) {
         let at = self.at(now).unwrap_or(0).max(end(now, term));
         *self = Self { clock: now.clock, at, others: Vec::new() };
     }
 
-    /// Gives a term stamped under other clocks one full term on this one. Whether it had to.
+    /// Grants one full term on this clock to a timestamp made under other clocks. Returns whether that was necessary.
     pub fn adopt(&mut self, now: Now, term: Duration) -> bool {
         match self.at(now) {
             Some(at) if at <= end(now, term) => return false,
-            // More left than was ever given: a clock of the same name that began anew.
+            // More time left than was ever granted: a clock with the same id was reset.
             Some(_) => *self = Self::new(now, term),
             None => self.others.push((now.clock, end(now, term))),
         }
         true
     }
 
-    /// Whether it has ended. One that was never seen by this clock has not.
+    /// Whether it has ended. It has not if this clock has never seen it.
     pub fn is_over(&self, now: Now) -> bool {
         self.at(now).is_some_and(|at| at <= now.tick)
     }
 
-    /// Time left.
+    /// Returns the remaining time.
     pub fn left(&self, now: Now) -> Duration {
         Duration::from_micros(self.at(now).unwrap_or(0).saturating_sub(now.tick))
     }

@@ -1,4 +1,4 @@
-//! The store in this process's memory: the reference for all others, and the fastest.
+//! The store in this process's memory: the reference implementation, and the fastest store.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use crate::backend::{
 };
 use crate::ledger::{Ledger, LedgerStore, Ledgered, Now, Watched};
 
-/// A store in memory. Each instance is a world of its own; share one by cloning its client.
+/// A store in memory. Each instance is separate; to share one, clone its client.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
@@ -22,13 +22,13 @@ use crate::ledger::{Ledger, LedgerStore, Ledgered, Now, Watched};
 pub type Memory = Ledgered<MemoryStore>;
 
 impl Memory {
-    /// An empty store.
+    /// Creates an empty store.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
         Self::with_clock(Clock::boot())
     }
 
-    /// An empty store on the given clock.
+    /// Creates an empty store on the given clock.
     pub fn with_clock(clock: Clock) -> Self {
         Self::over(MemoryStore {
             info: Info {
@@ -51,7 +51,7 @@ impl Memory {
     }
 }
 
-/// The ledgers of a [`Memory`].
+/// The storage of a [`Memory`].
 #[derive(Debug)]
 pub struct MemoryStore {
     info: Info,
@@ -62,7 +62,7 @@ pub struct MemoryStore {
 #[derive(Debug)]
 struct Table {
     ledgers: HashMap<Name, Ledger>,
-    /// The highest fence of the ledgers that were dropped: new ones begin above it.
+    /// The highest fence of the ledgers that were removed: new ones start above it.
     floor: u64,
     sweep_at: usize,
 }
@@ -95,12 +95,12 @@ impl MemoryStore {
 }
 
 impl MemoryStore {
-    /// The names that somebody holds now.
+    /// Returns the names that are currently held.
     pub(crate) fn held(&self) -> Vec<Name> {
         let table = self.table.lock().unwrap();
         let now = self.now();
         let held = |ledger: &Ledger| {
-            // Of a copy: what is taken out of the ledger itself has to be told to those who wait.
+            // On a copy, because pruning the ledger itself would have to wake waiters.
             let mut ledger = ledger.clone();
             ledger.prune(now);
             !ledger.holders.is_empty()
@@ -113,7 +113,7 @@ impl MemoryStore {
 }
 
 impl Table {
-    /// Idle ledgers stay for their next use; when there are many, all idle ones go at once.
+    /// Removes idle ledgers. They are kept for reuse until there are many; then all are removed at once.
     fn sweep(&mut self, now: Now) {
         if self.ledgers.len() < self.sweep_at {
             return;

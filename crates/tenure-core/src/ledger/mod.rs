@@ -1,7 +1,7 @@
-//! The rules of every kind as plain data: who holds a name, who waits for it, its fence, its count.
+//! The rules of every kind over plain data: the holders of a name, its waiters, its fence, its count.
 //!
-//! Pure: the store passes its own `now`, and decides how the data is kept. One rule, `InTheWay::admits`, says who may come
-//! in, given everyone who is ahead.
+//! Pure: the store passes its own `now`, and decides how to persist the data. One rule, `InTheWay::admits`, decides who
+//! is granted, given everyone who is ahead.
 
 mod count;
 mod expiry;
@@ -28,7 +28,7 @@ pub use store::{LedgerStore, Ledgered, Watched};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ledger {
-    /// The last fence given.
+    /// The last fence that was issued.
     pub fence: u64,
     /// Size of a semaphore.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,31 +36,31 @@ pub struct Ledger {
     /// Number of a latch or counting semaphore.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<Count>,
-    /// Those inside.
+    /// The current holders.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<Holder>,
-    /// Those outside, in the order of coming.
+    /// The waiters, in order of arrival.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waiters: Vec<Waiter>,
-    /// Operations on counts that may come again.
+    /// Operations on counts that may be repeated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ops: Vec<Ops>,
     /// Clients that watch the count or the holder from another process.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub watchers: Vec<Watcher>,
-    /// What the last change did, for the store to write and to pass on.
+    /// The effects of the last change, for the store to persist and to signal.
     #[serde(skip)]
     pub effects: Effects,
 }
 
-/// Someone inside.
+/// A holder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Holder {
-    /// The hold.
+    /// The id of the hold.
     pub id: HoldId,
-    /// How it shares.
+    /// How it shares the name.
     pub kind: Kind,
-    /// How many times inside.
+    /// The re-entry count.
     pub holds: u32,
     /// Its fence.
     pub fence: u64,
@@ -68,97 +68,97 @@ pub struct Holder {
     pub lease: Duration,
     /// When it ends.
     pub expiry: Expiry,
-    /// Wall clock at the grant.
+    /// Wall clock at the time of the grant.
     pub since: u64,
-    /// A word for people.
+    /// A note for people.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub note: Option<Arc<str>>,
-    /// Where it is.
+    /// The process of the holder.
     pub process: Arc<Process>,
 }
 
-/// Someone outside.
+/// A waiter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Waiter {
-    /// The claim.
+    /// The id of the claim.
     pub id: HoldId,
-    /// How it would share.
+    /// How it will share the name.
     pub kind: Kind,
-    /// How long its place lasts without a sign of life.
+    /// How long its queue position lasts without a refresh.
     pub stamp: Duration,
-    /// When its place is given up.
+    /// When its queue position expires.
     pub expiry: Expiry,
-    /// Wall clock at its coming.
+    /// Wall clock at the time of arrival, unique in the queue.
     pub since: u64,
-    /// A word for people.
+    /// A note for people.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub note: Option<Arc<str>>,
-    /// Where it is.
+    /// The process of the waiter.
     pub process: Arc<Process>,
 }
 
-/// A client that wants to hear of changes.
+/// A client that subscribes to changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Watcher {
     /// The client.
     pub client: ClientId,
-    /// When it is forgotten.
+    /// When its subscription expires.
     pub expiry: Expiry,
 }
 
-/// What a change did.
+/// The effects of a change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Effects {
-    /// There is something to write.
+    /// Whether there is something to persist.
     pub dirty: bool,
     /// Clients with a waiter that would now be admitted.
     pub admit: Vec<ClientId>,
-    /// The count changed.
+    /// Whether the count changed.
     pub count: bool,
-    /// The latch opened.
+    /// Whether the latch opened.
     pub open: bool,
-    /// A leader came or went.
+    /// Whether a leader came or went.
     pub holder: bool,
 }
 
-/// The answer to an attempt, in the store's own time.
+/// The answer to an attempt, in terms of the store's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is held.
     Granted(Fence),
-    /// Others are in the way.
+    /// Others hold it or are ahead in the queue.
     Busy {
-        /// When the first of them goes by itself; `None` when nobody is in the way but the size.
+        /// When the first of them expires; `None` if only the size of the semaphore blocks it.
         retry_after: Option<Duration>,
         /// The first of them.
         behind: Option<HoldId>,
-        /// Its position in the queue, if it waits: lower is earlier.
+        /// The position in the queue, if it waits: lower is earlier.
         position: Option<u64>,
     },
-    /// A re-entry found nothing.
+    /// The hold to re-enter does not exist.
     Gone,
 }
 
-/// What a renewal found.
+/// The result of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// A holder.
+    /// It is held.
     Held,
-    /// A waiter.
+    /// It is waiting.
     Queued,
-    /// Nobody.
+    /// Neither.
     Gone,
 }
 
-/// What is in the way of whoever comes next: those inside, and those who came earlier and wait. A summary, so that a
-/// long queue is walked once and not once for each of those in it.
+/// Summary of what blocks the next claim: the holders, and the waiters ahead of it. With a summary a long queue is
+/// scanned once, and not once for each waiter in it.
 ///
-/// Plain locks, elections and permits look at holders only; fair locks also at fair waiters, reads and writes at each
-/// other's waiters, so that a stream of readers does not starve a writer.
+/// Plain locks, elections and permits are blocked by holders only; fair locks also by fair waiters, reads and writes
+/// also by each other's waiters, so that a stream of readers does not starve a writer.
 #[derive(Clone, Copy, Debug, Default)]
 struct InTheWay {
     holder: Option<HoldId>,
-    /// A holder that shares with nobody.
+    /// A holder that does not share.
     exclusive: Option<HoldId>,
     used: u64,
     waiter: Option<HoldId>,
@@ -187,7 +187,7 @@ impl InTheWay {
         }
     }
 
-    /// Whether `kind` may come in. The first in its way, if any: with permits it may be only the size.
+    /// Checks whether `kind` is granted. The error is the first one that blocks it; `None` if only the size does.
     fn admits(&self, kind: &Kind, size: u32) -> std::result::Result<(), Option<HoldId>> {
         let in_the_way = match kind {
             Kind::Lock | Kind::Leader => self.holder,
@@ -200,13 +200,13 @@ impl InTheWay {
         in_the_way.map_or(Ok(()), |id| Err(Some(id)))
     }
 
-    /// Whether nobody behind can be let in, whatever it wants. Permits apart.
+    /// Whether every later waiter is blocked, whatever its kind. Does not apply to permits.
     fn blocks_all(&self) -> bool {
         self.exclusive.is_some() || self.writer.is_some()
     }
 }
 
-/// The refusal of a claim for more permits than a semaphore has in the store: it could only wait for ever.
+/// The error for a claim of more permits than the stored size of a semaphore: it would wait forever.
 pub fn too_many(name: &Name, n: u32, size: u64) -> Error {
     Error::Config(format!(
         "{name}: {n} permits were asked for, but the semaphore has {size}: that is its size in the store, whatever limit \
@@ -214,7 +214,8 @@ pub fn too_many(name: &Name, n: u32, size: u64) -> Error {
     ))
 }
 
-/// Whether `kind` may come in where `holders` are inside, in a store whose queue is its own. The first in the way, if any.
+/// Checks whether `kind` is granted next to `holders`, in a store with its own queue. The error is the first one that
+/// blocks it.
 pub fn admits<'a>(
     kind: &Kind,
     size: u32,
@@ -226,12 +227,12 @@ pub fn admits<'a>(
 }
 
 impl Ledger {
-    /// An empty one whose fences begin above `floor`.
+    /// Creates an empty ledger whose fences start above `floor`.
     pub fn above(floor: u64) -> Self {
         Self { fence: floor, ..Self::default() }
     }
 
-    /// Whether it says nothing but its last fence.
+    /// Whether it contains nothing but its last fence.
     pub fn is_idle(&self) -> bool {
         self.holders.is_empty()
             && self.waiters.is_empty()
@@ -241,7 +242,7 @@ impl Ledger {
             && self.watchers.is_empty()
     }
 
-    /// What the name is used as, if it is used.
+    /// Returns the family that the name is used as, if it is in use.
     pub fn family(&self) -> Option<Family> {
         if let Some(count) = &self.count {
             return Some(match count.of {
@@ -256,7 +257,7 @@ impl Ledger {
         kinds.map(Kind::family).next()
     }
 
-    /// Drops what has ended, and gives what was stamped under another clock one full term from now.
+    /// Removes what has expired, and grants one full term from now to what was stamped under another clock.
     pub fn prune(&mut self, now: Now) {
         let mut dirty = false;
         let mut gone = false;
@@ -288,10 +289,10 @@ impl Ledger {
         }
     }
 
-    /// One attempt of `claim`.
+    /// Makes one attempt for `claim`.
     ///
     /// # Errors
-    /// `Config` when the name is in use as something else, or more permits are asked for than it has.
+    /// `Config` if the name is in use as another kind, or if more permits are requested than it has.
     pub fn attempt(&mut self, claim: &Claim, process: &Arc<Process>, now: Now) -> Result<Outcome> {
         self.prune(now);
         if let Some(holder) = self.holders.iter_mut().find(|h| h.id == claim.id) {
@@ -326,7 +327,7 @@ impl Ledger {
         let mut in_the_way = self.inside();
         ahead.iter().for_each(|w| in_the_way.ahead(w.id, &w.kind));
         let in_the_way = match claim.kind {
-            // A read under one's own write is the same stay.
+            // A read under the owner's own write is always granted.
             Kind::Read { under_write: Some(own) } if self.holders.iter().any(|h| h.id == own) => Ok(()),
             kind => in_the_way.admits(&kind, self.size.unwrap_or(0)),
         };
@@ -349,7 +350,7 @@ impl Ledger {
             Kind::Read { under_write: Some(own) } => self.holders.iter().find(|h| h.id == own),
             _ => None,
         };
-        // A read under one's own write is the same stay: it keeps the writer's fence.
+        // A read under the owner's own write keeps the writer's fence.
         let fence = under.map_or_else(|| now.wall.max(self.fence + 1), |writer| writer.fence);
         self.fence = self.fence.max(fence);
         self.holders.push(Holder {
@@ -365,19 +366,20 @@ impl Ledger {
         });
         self.effects.dirty = true;
         self.effects.holder |= claim.kind == Kind::Leader;
-        // A reader lets in nobody by leaving the queue: those behind it were not kept out by it.
+        // A reader that leaves the queue unblocks nobody: the waiters behind it were not blocked by it.
         if place.is_some() && !matches!(claim.kind, Kind::Read { .. }) {
             self.admit_next();
         }
         Fence(fence)
     }
 
-    /// Keeps or takes a place in the queue. When it was taken, which no other waiter shares: its position.
+    /// Refreshes the queue position of a claim, or adds it to the queue. Returns the position: its arrival time, unique
+    /// in the queue.
     fn queue(&mut self, claim: &Claim, place: Option<usize>, process: &Arc<Process>, now: Now) -> u64 {
         match place {
             Some(place) => {
                 let waiter = &mut self.waiters[place];
-                // A place is stamped anew only when a third of it is used up: a look costs no write.
+                // Refreshed only when a third of the time is used up, so that most polls cost no write.
                 if waiter.expiry.left(now) < claim.stamp * 2 / 3 {
                     waiter.expiry.extend(now, claim.stamp);
                     self.effects.dirty = true;
@@ -401,7 +403,7 @@ impl Ledger {
         }
     }
 
-    /// Extends holders and stamps waiters. A holder whose claim has no lease is only looked for.
+    /// Extends holders and refreshes waiters. A holder whose claim has a lease of zero is only verified.
     pub fn renew<'a>(&mut self, claims: impl IntoIterator<Item = &'a Claim>, now: Now) -> Vec<Found> {
         self.prune(now);
         let holders: HashMap<HoldId, usize> =
@@ -430,7 +432,7 @@ impl Ledger {
         found
     }
 
-    /// Leaves, or writes the count of a hold that stays.
+    /// Removes a hold or a waiter, or writes the count of a hold with entries left.
     pub fn release(&mut self, claim: &Claim, left: u32, now: Now) -> Released {
         self.prune(now);
         if let Some(at) = self.holders.iter().position(|h| h.id == claim.id) {
@@ -453,7 +455,7 @@ impl Ledger {
         Released::Freed
     }
 
-    /// Takes the waiters of dead clients out.
+    /// Removes the waiters and watchers of dead clients.
     pub fn forget_waiters(&mut self, dead: &HashSet<ClientId>) {
         let before = self.waiters.len() + self.watchers.len();
         self.waiters.retain(|w| !dead.contains(&w.id.client));
@@ -464,7 +466,7 @@ impl Ledger {
         }
     }
 
-    /// Registers a client of another process that wants to hear of the count or the holder.
+    /// Registers a client of another process as a watcher of the count or the holder.
     pub fn watch(&mut self, client: ClientId, now: Now) {
         self.prune(now);
         match self.watchers.iter_mut().find(|w| w.client == client) {
@@ -480,11 +482,11 @@ impl Ledger {
         inside
     }
 
-    /// Finds out whom the last change lets in, as if each of them came at once in the order of the queue.
+    /// Determines which clients to wake: those whose waiters would be granted if they all tried now, in queue order.
     fn admit_next(&mut self) {
         let mut admit = Vec::new();
         self.each_admitted(|client| {
-            // Runs of one client are long, clients are few.
+            // There are few clients, usually with long runs of waiters.
             if admit.last() != Some(&client) && !admit.contains(&client) {
                 admit.push(client);
             }
@@ -493,9 +495,9 @@ impl Ledger {
         self.effects.admit = admit;
     }
 
-    /// The clients of those who would be let in now, in the order of the queue. `reach` says whether a client was
-    /// reached: in the place of one that was not, the next in the queue is let in. Whoever waits for more permits than
-    /// there are is among them, to be told so.
+    /// Calls `reach` with the clients of the waiters that would be granted now, in queue order. `reach` returns whether
+    /// the client was reached; if not, the next waiter takes its turn. Includes waiters for more permits than there
+    /// are, so that they are refused.
     pub fn each_admitted(&self, mut reach: impl FnMut(ClientId) -> bool) {
         let mut in_the_way = self.inside();
         for waiter in &self.waiters {
@@ -521,7 +523,7 @@ impl Ledger {
         }
     }
 
-    /// When the first of those in the way goes by itself.
+    /// When the first of the blocking holders and waiters expires.
     fn first_end(&self, kind: &Kind, ahead: &[Waiter], now: Now) -> Option<Duration> {
         let inside = self.holders.iter().map(|h| &h.expiry);
         let outside = ahead.iter().filter(|_| kind.is_queued()).map(|w| &w.expiry);
@@ -538,7 +540,7 @@ impl Ledger {
         }
     }
 
-    /// What people want to see of it; `None` when the name is not in use.
+    /// Returns the state for display; `None` if the name is not in use.
     pub fn snapshot(&mut self, name: &Name, now: Now) -> Option<Snapshot> {
         self.prune(now);
         let family = self.family()?;
@@ -587,7 +589,7 @@ impl Ledger {
     }
 }
 
-/// How long a watcher in another process is remembered without a sign of life.
+/// How long a watcher in another process is remembered without a refresh.
 const WATCHER: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! A backend made of ledgers: a store that can change one name's data atomically and say that it changed has every
-//! kind.
+//! A backend on top of ledgers: a store that can atomically update the data of one name, and signal changes, supports
+//! every kind.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -16,78 +16,81 @@ use crate::backend::{
     OpId, Process, Query, Released, Renewal, Result, Signal, Snapshot, Time, Watch,
 };
 
-/// Where ledgers are kept.
+/// A storage for ledgers.
 pub trait LedgerStore: fmt::Debug + Send + Sync + 'static {
-    /// What this store is.
+    /// Returns the properties and capabilities of this store.
     fn info(&self) -> &Info;
 
-    /// Changes the ledger of `name` atomically, passing the store's own time read inside the transaction, and passes
-    /// its effects on to those who watch. A change that is called again sees the first one's result.
+    /// Atomically changes the ledger of `name`, passing the store's own time read inside the transaction, and signals
+    /// the effects to watchers. If a retry calls `change` again, it sees the result of the first
+    /// call.
     fn update<R: Send + 'static>(
         &self,
         name: &Name,
         change: impl FnMut(&mut Ledger, Now) -> R + Send,
     ) -> impl Future<Output = Result<R>> + Send;
 
-    /// The same for many names at once; `change` gets the index of the name. Need not be atomic as a whole.
+    /// Changes many ledgers, as [`LedgerStore::update`]; `change` gets the index of the name. Need not be atomic as a
+    /// whole.
     fn update_many<R: Send + 'static>(
         &self,
         names: &[&Name],
         change: impl FnMut(usize, &mut Ledger, Now) -> R + Send,
     ) -> impl Future<Output = Result<Vec<R>>> + Send;
 
-    /// Signals from the moment this returns.
+    /// Subscribes to signals. None is missed once this has returned.
     fn watch(
         &self,
         name: &Name,
         interest: Interest<'_>,
     ) -> impl Future<Output = Result<Box<dyn Watch>>> + Send;
 
-    /// The ledger of `name` as it stands. Changes nothing, and waits for nobody who does.
+    /// Reads the ledger of `name`. Changes nothing, and is not blocked by writers.
     fn peek(&self, name: &Name) -> impl Future<Output = Result<Option<(Ledger, Now)>>> + Send;
 
-    /// Those inside `name`, where looking is cheaper than changing: the ledger without its queue. `None` if not so.
+    /// Reads only the holders of `name`: the ledger without its queue. `None` if the store has no read that is cheaper
+    /// than an update.
     fn inside(&self, name: &Name) -> impl Future<Output = Result<Option<(Ledger, Now)>>> + Send {
         let _ = name;
         async { Ok(None) }
     }
 
-    /// The ledgers in use whose names begin with `prefix`, in order, at most `limit`.
+    /// Returns the ledgers in use whose names start with `prefix`, sorted, at most `limit`.
     fn scan(
         &self,
         prefix: &str,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<(Name, Ledger, Now)>>> + Send;
 
-    /// Whether it is set up such that promises can be kept, for people.
+    /// Checks whether the store is configured so that the guarantees can be kept.
     fn diagnose(&self) -> impl Future<Output = Result<Vec<Finding>>> + Send {
         async { Ok(Vec::new()) }
     }
 }
 
-/// The backend over a ledger store.
+/// The backend on top of a ledger store.
 #[derive(Debug)]
 pub struct Ledgered<S> {
     store: S,
     process: Arc<Process>,
-    /// Until when the places of waiters need no new stamp, and how often the store had been in doubt when they were made:
-    /// one that has forgotten them has no place for them.
+    /// Until when the queue position of each waiter needs no refresh, with the number of doubts at that time: after a
+    /// doubt the store may have lost the position.
     placed: Mutex<HashMap<HoldId, (Time, u64)>>,
 }
 
 impl<S: LedgerStore> Ledgered<S> {
-    /// Over this store.
+    /// Creates a backend on this store.
     pub fn over(store: S) -> Self {
         Self { store, process: Process::current().clone(), placed: Mutex::default() }
     }
 
-    /// The store itself.
+    /// Returns the underlying store.
     pub fn store(&self) -> &S {
         &self.store
     }
 
-    /// The store, for one call. It may answer without ever waiting, so that a loop of calls would keep all other tasks
-    /// of a runtime from running: each call spends a unit of tokio's cooperative budget first.
+    /// Returns the store for one call. Each call first consumes a unit of tokio's cooperative budget, because a store
+    /// may always answer without waiting, and a loop of calls would starve the other tasks of the runtime.
     async fn turn(&self) -> &S {
         tokio::task::coop::consume_budget().await;
         &self.store
@@ -190,8 +193,8 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
 }
 
 impl<S: LedgerStore> Ledgered<S> {
-    /// A waiter that looks again changes nothing as long as its place is fresh and someone is inside. Only for those
-    /// who are not bound by the queue.
+    /// Answers a repeated attempt of a waiter with a read only, as long as its queue position is fresh and the name is
+    /// held. Only for kinds that are not bound by the queue.
     async fn still_busy(&self, claim: &Claim) -> Result<Option<Attempt>> {
         let info = self.store.info();
         let place = self.placed.lock().unwrap().get(&claim.id).copied();
@@ -210,7 +213,7 @@ impl<S: LedgerStore> Ledgered<S> {
     }
 }
 
-/// Those in this process who watch names: shared by the stores, which tell it the effects of each change.
+/// The watchers in this process, by name. A store passes the effects of each change to it.
 #[derive(Debug, Default)]
 pub struct Watched {
     names: Mutex<HashMap<Name, Vec<Weak<Ear>>>>,
@@ -232,7 +235,7 @@ enum Hears {
 }
 
 impl Watched {
-    /// Listens to `name` from now on.
+    /// Subscribes to `name`.
     pub fn listen(self: &Arc<Self>, name: &Name, interest: Interest<'_>) -> Box<dyn Watch> {
         let (client, hears) = match interest {
             Interest::Claim(claim) => (claim.id.client, Hears::Admissions),
@@ -244,7 +247,7 @@ impl Watched {
         Box::new(Listening { ear, name: name.clone(), watched: self.clone() })
     }
 
-    /// Tells those concerned.
+    /// Notifies the watchers affected by a change.
     pub fn tell(&self, name: &Name, effects: &Effects) {
         if effects.admit.is_empty() && !effects.count && !effects.holder {
             return;
@@ -262,7 +265,7 @@ impl Watched {
         }
     }
 
-    /// Wakes all who listen to `name`, or to any name.
+    /// Notifies all watchers of `name`, or of all names.
     pub fn tell_all(&self, name: Option<&Name>) {
         let ears = match name {
             Some(name) => self.ears(name),
@@ -271,12 +274,12 @@ impl Watched {
         ears.iter().for_each(|ear| ear.notify.notify_one());
     }
 
-    /// Those who listen to `name`, to be told outside the lock: a waker is code of others.
+    /// Returns the watchers of `name`, to be notified outside the lock: a waker is foreign code.
     fn ears(&self, name: &Name) -> Vec<Arc<Ear>> {
         self.names.lock().unwrap().get(name).into_iter().flatten().filter_map(Weak::upgrade).collect()
     }
 
-    /// Whether a client listens here.
+    /// Whether a client watches `name` in this process.
     pub fn hears(&self, name: &Name, client: ClientId) -> bool {
         self.ears(name).iter().any(|ear| ear.client == client)
     }

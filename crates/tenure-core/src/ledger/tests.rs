@@ -1,4 +1,4 @@
-//! The rules, by example and by random histories.
+//! The rules, tested by example and with random histories.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::*;
 use crate::backend::{CountOp, CountReply, OpId};
 
 thread_local! {
-    /// How many waiters were looked at, to find out whom a change lets in.
+    /// How many waiters were examined to determine whom a change unblocks.
     pub(super) static LOOKED_AT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -141,7 +141,7 @@ fn the_dead_head_of_a_fair_queue_is_skipped_after_its_stamp() {
         }
         other => panic!("{other:?}"),
     }
-    // Ninety-seven dead ones go at once, not one after another.
+    // Ninety-seven dead waiters are removed at once, not one after another.
     assert!(granted(ledger.tries(99, Kind::FairLock, at(3_500))));
 }
 
@@ -282,10 +282,10 @@ fn an_operation_counts_once() {
     assert_eq!(count(&mut ledger, Counter::Semaphore, take, 2).after, Some(3));
     assert_eq!(count(&mut ledger, Counter::Semaphore, CountOp::Undo(2), 3).after, Some(5));
     assert_eq!(count(&mut ledger, Counter::Semaphore, CountOp::Undo(2), 4).after, Some(5));
-    // An undo that overtakes what it undoes.
+    // An undo that arrives before the operation that it undoes.
     assert_eq!(count(&mut ledger, Counter::Semaphore, CountOp::Undo(9), 5).after, Some(5));
     assert!(!count(&mut ledger, Counter::Semaphore, take, 9).applied);
-    // What was settled is forgotten, and does nothing when it comes once more.
+    // Settled operations are forgotten, and a repeat does nothing.
     let settled = ledger.count(&name(), Counter::Semaphore, CountOp::Add(1), op(20, 20), at(100)).unwrap();
     assert_eq!(settled.after, Some(6));
     assert!(!count(&mut ledger, Counter::Semaphore, take, 2).applied);
@@ -324,7 +324,7 @@ enum Step {
     Release(u64),
     Renew(u64),
     Pass(u64),
-    /// Some command of the past comes once more.
+    /// Some earlier command is repeated.
     Repeat(usize),
 }
 
@@ -373,7 +373,7 @@ proptest! {
                     *generation.entry(n).or_default() += 1;
                     Some(('r', n, id))
                 }
-                // An attempt is repeated only while its id lives: rule one.
+                // An attempt is repeated only while its id is alive: rule one.
                 Step::Repeat(i) => past.get(i).copied().filter(|(verb, n, id)| *verb != 't' || fresh(&generation, *n) == *id),
             };
             let Some((verb, n, raw)) = command else { continue };
@@ -406,7 +406,7 @@ proptest! {
             }
             check(&ledger, family)?;
         }
-        // Whoever is left waiting gets in once all others have gone: nobody waits for ever.
+        // Every remaining waiter is granted once all others have left: nobody waits forever.
         now += 60_000;
         for n in 1000..1004 {
             ledger.tries(n, kind(n), at(now));
@@ -434,7 +434,7 @@ fn check(ledger: &Ledger, family: u8) -> std::result::Result<(), TestCaseError> 
     Ok(())
 }
 
-/// Lets `n` readers in that waited behind a writer. How many waiters were looked at for that.
+/// Lets in `n` readers that waited behind a writer. Returns how many waiters were examined.
 fn readers_behind_a_writer(n: u64) -> u64 {
     let mut ledger = Ledger::default();
     let read = Kind::Read { under_write: None };
@@ -452,7 +452,7 @@ fn a_run_of_readers_costs_no_more_for_each_when_there_are_more() {
     assert!(many <= 5 * few, "{few} looks for 100 readers, {many} for 400");
 }
 
-/// Lets `n` fair waiters in, one after the other. How many waiters were looked at for that.
+/// Lets in `n` fair waiters, one after the other. Returns how many waiters were examined.
 fn one_by_one(n: u64) -> u64 {
     let mut ledger = Ledger::default();
     (0..=n).for_each(|i| assert_eq!(granted(ledger.tries(i, Kind::FairLock, at(0))), i == 0));

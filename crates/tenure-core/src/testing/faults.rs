@@ -1,8 +1,8 @@
-//! A bad network between the core and a store: commands are delayed, repeated and reordered past later ones, requests
-//! and replies are lost. For tests, of this library and of what is built on it.
+//! A bad network between the core and a store: commands are delayed, repeated and reordered, requests and replies are
+//! lost. For tests of this library and of code built on it.
 //!
-//! It keeps what a connection keeps: a command that was sent is executed even if nobody waits for its answer, and the
-//! release of an attempt that was not answered stays behind that attempt.
+//! It preserves what a connection guarantees: a command that was sent is executed even if nobody waits for its answer,
+//! and the release of an unanswered attempt is executed after that attempt.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,7 +25,7 @@ use crate::backend::{
 };
 use crate::{Claim, Error, Finding, HoldId, Kind, Name, OpId, Result};
 
-/// A command on its way.
+/// A command to the store.
 #[derive(Clone, Copy, Debug)]
 pub enum Call<'a> {
     /// An attempt.
@@ -41,17 +41,18 @@ pub enum Call<'a> {
 /// What happens to a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Fate {
-    /// It is executed this much later.
+    /// Delay before it is executed.
     pub delay: Duration,
-    /// It never arrives, and the caller knows.
+    /// It never arrives, and the caller gets `Unavailable`.
     pub refused: bool,
-    /// It never arrives, and the caller does not know.
+    /// It never arrives, and the caller gets `Unknown`.
     pub request_lost: bool,
     /// It is executed, but the answer is lost.
     pub reply_lost: bool,
-    /// The answer comes this much later.
+    /// Delay of the answer.
     pub late: Duration,
-    /// It is executed once more, this much later: an answered attempt at once, all others past later commands.
+    /// It is executed once more: an answered attempt at once, all others after this delay, possibly after later
+    /// commands.
     pub again: Option<Duration>,
 }
 
@@ -65,20 +66,20 @@ pub struct Faults {
     network: OnceLock<UnboundedSender<Command>>,
 }
 
-/// What is on its way, from its sending to its last effect.
+/// A command in flight, from sending to its last effect.
 type Command = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// How long a caller waits for an answer that does not come.
 const DEAF: Duration = Duration::from_millis(20);
 
 impl Faults {
-    /// With the fate of each command by `plan`.
+    /// Wraps a backend; `plan` decides the fate of each command.
     pub fn new(inner: Arc<dyn Backend>, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Self {
         Self { inner, plan: Box::new(plan), lanes: Arc::default(), network: OnceLock::new() }
     }
 
-    /// With random fates: about one command in three is late, one in ten comes twice, one in thirty is lost on its
-    /// way, and one in thirty loses its answer. The same seed draws the same fates in the same order.
+    /// Wraps a backend with random fates: about one command in three is late, one in ten is repeated, one in thirty is
+    /// lost, and one in thirty loses its answer. A seed always draws the same fates in the same order.
     pub fn chaos(inner: Arc<dyn Backend>, seed: u64) -> Self {
         let drawn = AtomicU64::new(0);
         Self::new(inner, move |_| {
@@ -95,7 +96,7 @@ impl Faults {
         })
     }
 
-    /// Sends a command over the network: `effect` runs there, whether or not the caller goes on waiting.
+    /// Sends a command over the network: `effect` runs there, even if the caller stops waiting.
     async fn send<R, F>(
         &self,
         what: &'static str,
@@ -131,7 +132,7 @@ impl Faults {
             if let Some(later) = fate.again
                 && in_lane
             {
-                // While nobody has the answer the attempt may come again late: its release stays behind it.
+                // Without an answer the attempt may be repeated late, and its release must still come after it.
                 if fate.reply_lost {
                     sleep(later).await;
                 }
@@ -159,14 +160,14 @@ impl Faults {
     }
 }
 
-/// Attempts that were sent and have not had their effect, by id.
+/// Attempts that were sent and not executed yet, by id.
 #[derive(Debug, Default)]
 struct Lanes {
     open: Mutex<HashMap<HoldId, u64>>,
     changed: Notify,
 }
 
-/// The place of a command behind the attempts of the same id.
+/// Orders a command after the attempts with the same id.
 struct Lane {
     lanes: Arc<Lanes>,
     id: HoldId,
@@ -225,7 +226,8 @@ impl Backend for Faults {
         let lane = Lane::attempt(&self.lanes, claim.id);
         let claim = claim.clone();
         let name = claim.name.clone();
-        // A session executes once what it is sent. What nobody waits for would be held by nobody until its end.
+        // A session executes each request once. A repeat that nobody waits for could be granted, and held until the
+        // session ends.
         let once = self.inner.info().liveness == Liveness::Session && claim.wait.is_none();
         let once = move |answer: &Result<Attempt>| once && matches!(answer, Ok(Attempt::Busy { .. }));
         self.send("acquire", &name, fate, Some(lane), once, move |b| {
@@ -329,8 +331,8 @@ impl fmt::Debug for Faults {
     }
 }
 
-/// A thread that carries commands, in the order in which they were sent: a store that does its work in the poll keeps
-/// nobody else's network waiting. It ends with the last command after the last sender is gone.
+/// A thread that executes commands, started in the order of sending, so that a store that blocks in its poll does not
+/// delay other networks. It ends with the last command after the last sender is gone.
 fn network() -> UnboundedSender<Command> {
     let (sender, mut commands) = unbounded_channel::<Command>();
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime for the fault layer");

@@ -1,4 +1,4 @@
-//! The assertion that every step of a future is under a lock.
+//! An assertion that a future only runs while a lock is held.
 
 use std::future::{Future, poll_fn};
 use std::panic::Location;
@@ -7,7 +7,7 @@ use std::pin::pin;
 use super::good;
 use crate::Client;
 
-/// Runs `block`, and panics as soon as a step of it begins while `client` does not hold `name`. Works on every store.
+/// Runs `block`, and panics if it is polled while `client` does not hold `name`. Works on every store.
 ///
 /// ```
 /// # use tenure_core as tenure;
@@ -23,7 +23,7 @@ use crate::Client;
 /// ```
 ///
 /// # Panics
-/// If it does not. The message says where this was called.
+/// If it is not held. The message contains the location of this call.
 #[track_caller]
 pub fn assert_holds<N: AsRef<str>, F: Future>(
     client: &Client,

@@ -1,5 +1,5 @@
-//! For tests of what is built on Tenure: a store in memory whose clock is driven by hand, which can lose a lock or be
-//! down, and assertions that something runs under a lock.
+//! For tests of code built on Tenure: a store in memory with a manual clock, which can lose a lock or be down, and
+//! assertions that code runs under a lock.
 //!
 //! ```
 //! # use tenure_core as tenure;
@@ -42,10 +42,10 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Leases, `max_hold` and outages go by the clock of the store. How long a call waits goes by real time, also in
-//! `try_acquire_for`: there is nothing to be gained by waiting for a clock that stands.
+//! Leases, `max_hold` and outages use the clock of the store. The wait of a call uses real time, also in
+//! `try_acquire_for`, because the clock of the store does not advance by itself.
 //!
-//! For a network that delays, repeats and loses, put [`Faults`] around any store.
+//! To simulate a network that delays, repeats and loses commands, wrap any store in [`Faults`].
 
 mod faults;
 mod holding;
@@ -62,12 +62,12 @@ pub use holding::assert_holds;
 pub use switch::Outage;
 use switch::Switch;
 
-/// The longest step of [`Store::advance`]: somebody may have come in during the last one.
+/// The longest step of [`Store::advance`]: a new hold may have been acquired during the last one.
 const STEP: Duration = Duration::from_secs(1);
-/// Far longer than a busy machine takes to do what is due: only a hang reaches it.
+/// Far longer than a busy machine needs for what is due: only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A store in memory for one test. Clones are the same store.
+/// A store in memory for one test. Clones share the store.
 #[derive(Clone, Debug)]
 pub struct Store {
     switch: Arc<Switch>,
@@ -75,20 +75,20 @@ pub struct Store {
 }
 
 impl Store {
-    /// An empty store. Its clock stands.
+    /// Creates an empty store. Its clock does not advance by itself.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
         Self { switch: Arc::new(Switch::new()), clients: Arc::default() }
     }
 
-    /// Another client, as another process would be. Its calls give up after a second of real time when the store is
-    /// down.
+    /// Creates another client, like that of another process. Its calls give up after a second of real time while the
+    /// store is down.
     pub fn client(&self) -> Client {
         let second = Duration::from_secs(1);
         self.client_with(Settings { call_timeout: second, outage: second, ..Settings::default() })
     }
 
-    /// Another client with these settings.
+    /// Creates another client with these settings.
     pub fn client_with(&self, settings: Settings) -> Client {
         let client = Client::with(self.switch.clone(), settings);
         let mut clients = self.clients.lock().unwrap();
@@ -97,11 +97,11 @@ impl Store {
         client
     }
 
-    /// Lets time pass while everybody is awake. What is due meanwhile has been done when this returns: locks were
-    /// renewed where the store could be reached, and those whose time is over are lost.
+    /// Advances the clock while all clients are running. When this returns, everything that became due is done: locks
+    /// were renewed if the store was reachable, and those whose lease ended are lost.
     ///
     /// # Panics
-    /// If that is not so after a long time.
+    /// If that does not happen within a long time.
     #[track_caller]
     pub fn advance(&self, by: Duration) {
         let clock = &self.switch.clock;
@@ -110,15 +110,14 @@ impl Store {
             let now = clock.now();
             let events = self.cores().into_iter().flat_map(|core| core.keeper.all());
             let next = events.map(|hold| hold.next_event()).min().unwrap_or(end);
-            // An event is due now only if it came up since the last step.
+            // An event is due now only if it was added since the last step.
             let step = next.since(now).clamp(Duration::from_nanos(1), STEP);
             clock.advance(step.min(end.since(now)));
             self.settle();
         }
     }
 
-    /// Lets time pass while everybody is asleep, as when a machine is suspended: nothing is renewed, and whoever wakes
-    /// has lost what is over.
+    /// Advances the clock as if the machine were suspended: nothing is renewed, and holds whose lease ended are lost.
     ///
     /// # Panics
     /// As [`Store::advance`].
@@ -128,11 +127,11 @@ impl Store {
         self.settle();
     }
 
-    /// Takes `name` from all who hold it, and tells them: their guards are lost when this returns, because of
+    /// Takes `name` from all holders and notifies them: when this returns, their guards are lost with
     /// [`LostReason::Gone`].
     ///
     /// # Panics
-    /// If nobody holds it: a test that loses nothing shows nothing.
+    /// If nobody holds it, because the test would prove nothing.
     #[track_caller]
     pub fn lose(&self, name: impl AsRef<str>) {
         self.assert_held(&name);
@@ -145,40 +144,40 @@ impl Store {
             holders.iter().map(|holder| holder.id).collect()
         });
         for core in self.cores() {
-            // By id: whoever waited may hold it by now.
+            // By id, because a waiter may already hold it.
             for hold in core.keeper.all().iter().filter(|hold| taken.contains(&hold.claim.id)) {
                 core.lose(hold, LostReason::Gone);
             }
         }
     }
 
-    /// Nobody reaches the store until what this returns is dropped: calls are `Unavailable`, and nothing is renewed.
+    /// Makes the store unreachable until the returned value is dropped: calls fail with `Unavailable`, and nothing is
+    /// renewed.
     ///
-    /// The release of a guard is tried again until its lease is over, by the clock of the store: let time pass
+    /// The release of a guard is retried until its lease is over by the clock of the store: advance the clock
     /// meanwhile, or drop the guard.
     pub fn down(&self) -> Outage {
         Outage::of(&self.switch)
     }
 
-    /// The same until this much time has passed, by the clock of the store.
+    /// Makes the store unreachable until this much time has passed by the clock of the store.
     pub fn down_for(&self, d: Duration) {
         self.switch.off_for(d);
     }
 
-    /// Whether anybody holds `name`, as the store sees it, down or not.
+    /// Whether anybody holds `name` in the store, even while it is down.
     ///
     /// # Panics
-    /// If it cannot be a name.
+    /// If the name is invalid.
     #[track_caller]
     pub fn is_held(&self, name: impl AsRef<str>) -> bool {
         self.switch.memory.store().held().contains(&good(name))
     }
 
-    /// Panics unless somebody holds `name`. To be called from where the lock is needed: in what stands in for the
-    /// database, say.
+    /// Panics unless somebody holds `name`. Call it where the lock is needed, for instance in a fake database.
     ///
     /// # Panics
-    /// If nobody does. Says what is held instead.
+    /// If nobody holds it. The message lists what is held.
     #[track_caller]
     pub fn assert_held(&self, name: impl AsRef<str>) {
         let (name, held) = (good(name), self.switch.memory.store().held());
@@ -188,10 +187,10 @@ impl Store {
     /// Panics if somebody holds `name`.
     ///
     /// # Panics
-    /// If somebody does.
+    /// If somebody holds it.
     #[track_caller]
     pub fn assert_free(&self, name: impl AsRef<str>) {
-        // What was dropped a moment ago is on its way.
+        // A guard dropped just before may still be being released.
         self.settle();
         let name = good(name);
         assert!(!self.is_held(name.as_str()), "somebody holds {name:?}");
@@ -202,8 +201,8 @@ impl Store {
         clients.iter().filter_map(Weak::upgrade).map(|engine| engine.core.clone()).collect()
     }
 
-    /// Waits until the keepers of all clients have done what is due. They have threads of their own, so that waiting
-    /// for them may block.
+    /// Waits until the keepers of all clients have done what is due. They have their own threads, so blocking here is
+    /// safe.
     #[track_caller]
     fn settle(&self) {
         let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! A memory store that can be switched off. What it holds stays; nobody reaches it meanwhile.
+//! A memory store that can be made unreachable. It keeps its state meanwhile.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -48,7 +48,7 @@ impl Switch {
     }
 }
 
-/// Until it is dropped the store cannot be reached. Made by [`Store::down`](super::Store::down).
+/// The store is unreachable until this is dropped. Created by [`Store::down`](super::Store::down).
 #[derive(Debug)]
 #[must_use = "the store is up again when this is dropped"]
 pub struct Outage(Arc<Switch>);

@@ -1,10 +1,10 @@
--- What people see: a record `<fence> <since> <number> <who>` of each holder and waiter of ours, all in one hash.
+-- Descriptive records of our holders and waiters, `<fence> <since> <number> <who>`, all in one hash.
 
--- Whoever ends without a word leaves its record behind, and what would remind of it may have expired with the key that it
--- stood in. If there are such records, a few of them go with each grant: more than a grant adds, and never a long walk.
--- `holders` counts the holds besides, `held` says whether an id is one of them.
+-- Removes records of holds and waiters that ended without a release; the key that would have shown this may have
+-- expired with them. If there are such records, each grant removes up to a few: more than a grant adds, and never a
+-- full scan. `holders` returns the number of holds, `held` whether an id is one of them.
 local function tidy(about, stamps, holders, held)
-  -- Two fields are no records: `holder` and `hold`.
+  -- Two fields are not records: `holder` and `hold`.
   local records = redis.call('HLEN', about) - 2
   if records <= 0 or records <= (holders and holders() or 0) + redis.call('ZCARD', stamps) then
     return
@@ -17,7 +17,7 @@ local function tidy(about, stamps, holders, held)
   end
 end
 
--- Of the one holder. The record of the last one goes, which may have ended without a word.
+-- Writes the record of the only holder. Removes the record of the previous holder, whose hold may have expired.
 local function describe(about, stamps, id, text)
   local last = redis.call('HGET', about, 'holder')
   if last and last ~= id then
@@ -27,7 +27,7 @@ local function describe(about, stamps, id, text)
   redis.call('HSET', about, id, text, 'holder', id)
 end
 
--- The writer inside, if it is one of ours.
+-- The current writer's id if it is one of ours, else ''.
 local function writer_of(name, about)
   local holder = redis.call('HGET', about, 'holder')
   return holder and redis.call('HEXISTS', name, holder .. ':write') == 1 and holder or ''

@@ -1,4 +1,4 @@
--- Never shortens: a key lives for at least `ms` more. With 0 nothing is done.
+-- Extends the TTL of a key to at least `ms`; never shortens it. Does nothing with 0.
 local function extend(key, ms)
   if ms > 0 and redis.call('PTTL', key) < ms then
     redis.call('PEXPIRE', key, ms)

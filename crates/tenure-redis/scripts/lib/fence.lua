@@ -1,5 +1,5 @@
--- The next fence of a name: the server's clock in microseconds, or one more than the last where that is not larger.
--- With `keep` = 0 it is Redisson's own counter, which never goes away.
+-- Draws the next fence of a name: the server's clock in microseconds, or the last fence + 1 if that is larger. With
+-- `keep` = 0 it is Redisson's own counter, which never expires.
 local function draw(key, keep, micros)
   if keep == '0' then
     redis.call('INCR', key)
@@ -14,13 +14,13 @@ local function draw(key, keep, micros)
   return micros
 end
 
--- The fence in a record, if there is one.
+-- The fence in a record, or nil.
 local function fence_of(about, id)
   return string.match(redis.call('HGET', about, id) or '', '^(%d+) ')
 end
 
--- The fence of a hold that is there. Its record may have been evicted: nobody else was inside since, so that a new fence,
--- larger than all before, is as good. `rest` is what the record says besides.
+-- The fence of an existing hold. If its record was evicted, a new fence is drawn: nobody else held the name in between,
+-- so a larger fence is as good. `rest` is the rest of the record.
 local function fence_again(fences, keep, about, id, rest)
   local fence = fence_of(about, id)
   if not fence then

@@ -1,7 +1,7 @@
--- While a slot moves from one node of a cluster to another, the keys of a name may lie on both. What a hold can do without
--- is used where it is on this node, and left alone where it is not.
+-- While a slot migrates, the keys of a name may be split over two nodes. Keys that a hold does not depend on are used
+-- if they are on this node, and ignored otherwise.
 
--- A reply, or nil for an error.
+-- Returns the reply, or nil for an error.
 local function here(reply)
   if type(reply) == 'table' and reply.err then
     return nil
@@ -9,7 +9,7 @@ local function here(reply)
   return reply
 end
 
--- As extend, for a key that may be on another node.
+-- Like extend, for a key that may be on another node.
 local function extend_here(key, ms)
   local left = here(redis.pcall('PTTL', key))
   if left and ms > 0 and left < ms then
@@ -17,8 +17,8 @@ local function extend_here(key, ms)
   end
 end
 
--- Whether a key is on this node. What would be added to one that is not would make another, and the true one could not
--- follow.
+-- Whether a key is on this node. Writing to a key that is not would create a second one, and the original could not be
+-- migrated.
 local function is_here(key)
   return redis.pcall('EXISTS', key) == 1
 end

@@ -1,4 +1,4 @@
--- What a number of ours counts: `latch`, `semaphore` or `permits`; and when a latch was made.
+-- The mark of a number of ours: its kind, `latch`, `semaphore` or `permits`; and when a latch was created.
 local function kind_of(mark)
   local text = redis.call('GET', mark)
   return text and string.match(text, '^%S+')

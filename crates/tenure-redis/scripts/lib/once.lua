@@ -1,11 +1,11 @@
--- Operations on numbers are done once each. A client says below which number all of its operations were answered; only
--- what may still come again is remembered, as `<applied> <took> <before> <after>`.
+-- Makes operations on numbers idempotent. A client sends the number below which all its operations were answered; only
+-- results of operations that may be retried are kept, as `<applied> <took> <before> <after>`.
 local function known(done, n, settled)
   local old = tonumber(redis.call('HGET', done, 's') or 0)
   local low = math.max(settled, old)
   redis.call('HSET', done, 's', string.format('%.0f', low))
   redis.call('PEXPIRE', done, 600000)
-  -- Only when there is something to forget: one that hangs must not make all others slow.
+  -- Only if there is something to forget, so that one unanswered operation does not slow down all others.
   if low > old then
     for _, each in ipairs(redis.call('HKEYS', done)) do
       if each ~= 's' and tonumber(each) < low then

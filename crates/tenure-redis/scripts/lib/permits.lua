@@ -1,19 +1,20 @@
--- Permits in use: Redisson's set with the time at which others may take them back; and ours, of holds, with the true
--- end, which comes sooner: a JVM whose clock is ahead must not end a permit early.
+-- Permits in use are in two sets: Redisson's, with the time at which others may reclaim them; and ours, by hold, with
+-- the exact expiry, which is earlier by the slack: a JVM whose clock is ahead must not reclaim a permit early.
 
--- The id of the i-th permit of a hold, 16 raw bytes as Redisson has them: a repeat finds the same ones.
+-- The id of the i-th permit of a hold, 16 raw bytes as in Redisson. It is derived from the hold, so a retry finds the
+-- same permits.
 local function permit(id, i)
   local hex = string.sub(redis.sha1hex(id .. '/' .. i), 1, 32)
   return (string.gsub(hex, '..', function(two) return string.char(tonumber(two, 16)) end))
 end
 
--- How many a hold has, as far as is known.
+-- The number of permits of a hold, as far as is known.
 local function many(about, id, n)
   local text = here(redis.pcall('HGET', about, id))
   return math.max(n, text and tonumber(string.match(text, '^%d+ %S+ (%d+) ')) or 0)
 end
 
--- How many of a hold's permits are there, of those that others may have taken back.
+-- How many permits of a hold still exist: others may have reclaimed some.
 local function alive(ends, id, n)
   local there = 0
   for i = 1, n do
@@ -22,7 +23,7 @@ local function alive(ends, id, n)
   return there
 end
 
--- Takes a hold's permits out of both sets. How many were there.
+-- Removes a hold's permits from both sets. Returns how many there were.
 local function drop(ends, ours, about, id, n)
   local back = 0
   if not redis.call('ZSCORE', ours, id) and not redis.call('ZSCORE', ends, permit(id, 1)) then
@@ -37,7 +38,7 @@ local function drop(ends, ours, about, id, n)
   return back
 end
 
--- Gives so many back.
+-- Adds permits to the free count.
 local function give(name, back)
   if back > 0 and redis.call('EXISTS', name) == 1 then
     redis.call('INCRBY', name, back)
@@ -45,7 +46,7 @@ local function give(name, back)
   return back
 end
 
--- Takes back those that have ended: ours to the moment, those of others when a clock that is behind agrees. How many.
+-- Reclaims expired permits: ours at their expiry, those of others after the slack for clock skew. Returns how many.
 local function reap(name, ends, ours, about, slack, now)
   local back = 0
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', ours, '-inf', now, 'LIMIT', 0, 1000)) do
@@ -57,8 +58,8 @@ local function reap(name, ends, ours, about, slack, now)
   return give(name, back)
 end
 
--- Puts the end of a hold no earlier than `lease` from now. Ours and what is known of it must outlive it until the others
--- let go: without them a permit that has ended is taken for one with slack.
+-- Sets the expiry of a hold to at least `lease` from now. Our set and the record must outlive it until Redisson's set
+-- expires: without them an expired permit would be treated as one with slack.
 local function put(ends, ours, about, id, n, lease, slack, now)
   local over = math.max(tonumber(redis.call('ZSCORE', ours, id) or 0), now + lease)
   without_memory(ours)
@@ -72,7 +73,7 @@ local function put(ends, ours, about, id, n, lease, slack, now)
   extend_here(about, over + slack - now)
 end
 
--- Tells waiters how many are free. Redisson cannot bear a negative number.
+-- Publishes the number of free permits. Redisson cannot handle a negative number.
 local function tell(publish, channel, name)
   local free = tonumber(redis.call('GET', name) or 0)
   redis.pcall(publish, channel, math.max(0, free))

@@ -1,6 +1,6 @@
--- Whether the holder is meant: by its token, and where that may be used for one hold after another, by its hold too. Of
--- locks that others wrote there is nothing but the token; with '' for an id any hold of that token is meant, and with
--- an id alone the hold, whatever its token.
+-- Whether the lock is held by this claim: compares the token and, because a token may be used for one hold after
+-- another, the hold id. Locks of other libraries have only a token. With an id of '' any hold of that token matches;
+-- with a token equal to the id the hold matches, whatever its token.
 local function meant(held, about, token, id)
   if held == token and (token == id or id == '') then
     return true
@@ -11,7 +11,7 @@ local function meant(held, about, token, id)
   return redis.call('HGET', about, 'hold') == id and redis.call('HGET', about, 'holder') == held
 end
 
--- Never shortens. A stranger's lock without an end keeps that; ours always has one.
+-- Never shortens the TTL. A lock of another library without a TTL stays without one; ours always has one.
 local function keep(name, about, id, ms)
   if id ~= '' or redis.call('PTTL', name) ~= -1 then
     extend(name, ms)
@@ -19,7 +19,7 @@ local function keep(name, about, id, ms)
   end
 end
 
--- How many times the holder is inside: for people, since a string has no place for it.
+-- Writes the hold count into the record, for inspection: a string has no room for it.
 local function count(about, held, holds)
   local since, who = string.match(redis.call('HGET', about, held) or '', '^%S+ (%S+) %S+ (.*)$')
   if since then

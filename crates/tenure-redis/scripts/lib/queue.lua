@@ -1,7 +1,7 @@
--- Redisson's fair queue: a list of owners, and a score each at which it is given up. Every score contains the patience
--- of all who came before, so whoever leaves takes its own patience off those behind.
+-- Redisson's fair queue: a list of owners, and a score for each, the time at which it is dropped. Every score includes
+-- the patience of all waiters before it, so a waiter that leaves subtracts its patience from those behind it.
 
--- Takes some of ours out, wherever they stand, in one walk. How many were there.
+-- Removes some of our waiters, wherever they are in the queue, in one pass. Returns how many there were.
 local function give_up(queue, scores, stamps, about, leaving)
   local patience, off, found = {}, 0, 0
   for i, text in ipairs(redis.call('HMGET', about, unpack(leaving))) do
@@ -35,7 +35,7 @@ local function give_up(queue, scores, stamps, about, leaving)
   return found
 end
 
--- Takes out our own dead, all at once, and at the head whoever's score has passed. The head.
+-- Removes all our expired waiters at once, and then heads whose score has passed. Returns the head.
 local function sweep(queue, scores, stamps, about, now)
   local dead = redis.call('ZRANGEBYSCORE', stamps, '-inf', now, 'LIMIT', 0, 1000)
   if #dead > 0 then
@@ -52,11 +52,11 @@ local function sweep(queue, scores, stamps, about, now)
     end
     local alive = redis.call('ZSCORE', stamps, head)
     if score and alive then
-      -- A JVM took more off it than it should: it gave a sign of life, and JVMs shall see that too.
+      -- A JVM subtracted too much from its score. Its stamp is fresh, so its score is corrected for JVMs to see.
       redis.call('ZADD', scores, alive, head)
       return head
     end
-    -- One without a score would never go by itself.
+    -- A waiter without a score would never expire.
     redis.call('LPOP', queue)
     redis.call('ZREM', scores, head)
     redis.call('ZREM', stamps, head)
@@ -64,11 +64,12 @@ local function sweep(queue, scores, stamps, about, now)
   end
 end
 
--- A sign of life of some waiters, in as many commands for a hundred as for one. Whether each has a place.
+-- Refreshes the stamps of some waiters, with as many commands for a hundred as for one. Returns which of them are
+-- queued.
 --
--- Their patience does not run out while they give them: their scores move on with the time since the last one. By so much
--- less is taken off those behind when they leave, whose scores do not move. `apart` says that their keys may be on two
--- nodes: nil if they are.
+-- The patience of a waiter does not run out while it is refreshed: its score moves on by the time since the last stamp.
+-- Its recorded patience shrinks by that time, because the scores behind it do not move and are reduced by that much
+-- less when it leaves. `apart` says that the keys may be split over two nodes: returns nil if they are.
 local function keep_places(scores, stamps, about, ids, ms, now, apart)
   local has = {}
   local at = here(redis.pcall('ZMSCORE', scores, unpack(ids)))
@@ -110,7 +111,7 @@ local function keep_places(scores, stamps, about, ids, ms, now, apart)
   if #records > 0 then
     redis.call('HSET', about, unpack(records))
   end
-  -- Our dead are known by their stamps: these outlive the places.
+  -- Stamps identify our expired waiters, so they must outlive the scores.
   extend(stamps, furthest - now + ms)
   extend_here(about, furthest - now + ms)
   return has

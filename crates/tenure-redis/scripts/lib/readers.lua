@@ -1,9 +1,9 @@
--- Each reader lives as long as one of its own keys `<base>:<reader>:rwlock_timeout:<n>`, whatever the TTL of the hash.
--- Redisson has one for each time that it is inside, ours only the first.
+-- The TTL of a reader: it is alive as long as one of its own keys `<base>:<reader>:rwlock_timeout:<n>`, whatever the
+-- TTL of the hash. Redisson has one such key for each re-entry, we only the first.
 --
--- They cannot be named to the server: whose they are is known when the hash has been read. While a slot moves, one of them
--- may be on the other node, and then nobody can tell here whether the reader lives. The answer is nil for that, and has to
--- be known before anything is written.
+-- These keys cannot be declared in KEYS, because they are known only after the hash was read. While a slot migrates,
+-- one of them may be on the other node, and this node cannot tell whether the reader is alive. The result is nil then,
+-- and must be checked before anything is written.
 local function time_of(base, reader, holds)
   local left = 0
   for n = 1, math.min(holds, 1000) do
@@ -13,7 +13,7 @@ local function time_of(base, reader, holds)
       if string.find(time.err, 'non local key', 1, true) then
         return nil
       end
-      -- Anything else fails as it always would.
+      -- Any other error is raised as usual.
       time = redis.call('PTTL', key)
     end
     left = math.max(left, time)
@@ -21,13 +21,13 @@ local function time_of(base, reader, holds)
   return left
 end
 
--- The server's own answer where a key that was named to it is on another node: it is tried again.
+-- The error that the server itself returns if a declared key is on another node: the client retries.
 local function elsewhere()
   return redis.error_reply('TRYAGAIN the keys of some readers are on another node while their slot moves')
 end
 
--- Looks at all readers but one, or at some until `enough(its time, how many live)` of a living one; writes nothing. How many
--- live, their longest and shortest time, those whose time is over, and whether that is all of them.
+-- Checks all readers except `but`, or until `enough(ms left, live readers)` is true for a live reader; writes nothing.
+-- Returns how many are alive, their longest and shortest TTL, the dead ones, and whether all readers were checked.
 local function look_at_readers(name, base, but, enough)
   local seen = {live = 0, longest = 0, shortest = math.huge, dead = {}, all = false}
   local cursor = '0'
@@ -58,7 +58,7 @@ local function look_at_readers(name, base, but, enough)
   return seen
 end
 
--- Removes those whose time is over.
+-- Removes readers that have expired.
 local function remove_readers(name, about, dead)
   for _, reader in ipairs(dead) do
     redis.call('HDEL', name, reader)
@@ -66,8 +66,9 @@ local function remove_readers(name, about, dead)
   end
 end
 
--- A writer has gone, or a reader. For a writer a JVM wakes all of its threads that sleep, and forgets the message if none
--- does yet: one that has just found the lock taken would sleep for the lease. The message of a reader is kept for it.
+-- Publishes that a writer or reader has released. On '1', the message for a writer, a JVM wakes all its sleeping
+-- threads, and drops the message if there is none yet: a thread that has just found the lock taken would sleep for the
+-- whole lease. '0', the message for a reader, is kept for such a thread.
 local function tell_gone(publish, channel, reads)
   if not reads then
     redis.pcall(publish, channel, '1')

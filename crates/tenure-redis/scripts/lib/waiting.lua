@@ -1,4 +1,4 @@
--- Waiters of ours, in the order of coming, each alive as long as its stamp is fresh.
+-- Our waiters in queue order, each alive as long as its stamp is fresh. Removes a waiter; returns 1 if it was queued.
 local function leave(waiters, writers, stamps, about, id)
   local was = redis.call('ZREM', waiters, id)
   if was == 1 then
@@ -9,7 +9,7 @@ local function leave(waiters, writers, stamps, about, id)
   return was
 end
 
--- Takes out those who gave no sign of life.
+-- Removes waiters whose stamp has expired.
 local function bury(waiters, writers, stamps, about, now)
   local dead = redis.call('ZRANGEBYSCORE', stamps, '-inf', now, 'LIMIT', 0, 1000)
   if #dead > 0 then
@@ -18,7 +18,7 @@ local function bury(waiters, writers, stamps, about, now)
     redis.call('ZREM', stamps, unpack(dead))
     redis.call('HDEL', about, unpack(dead))
   end
-  -- One whose stamp was lost would never go by itself, and all who come later would wait for it.
+  -- A waiter whose stamp was lost would never expire, and would block all later ones.
   for _, set in ipairs({waiters, writers}) do
     local first = redis.call('ZRANGE', set, 0, 0)[1]
     while first and not redis.call('ZSCORE', stamps, first) do
@@ -29,7 +29,7 @@ local function bury(waiters, writers, stamps, about, now)
   end
 end
 
--- A sign of life of some who have places, in as many commands for a hundred as for one.
+-- Refreshes the stamps of some queued waiters, with as many commands for a hundred as for one.
 local function stamp(waiters, stamps, about, ids, ms, now)
   local fresh = {}
   for _, id in ipairs(ids) do
@@ -43,7 +43,7 @@ local function stamp(waiters, stamps, about, ids, ms, now)
   extend_here(about, ms)
 end
 
--- Takes a place among the waiters, or keeps the one that it has. When it queued.
+-- Queues a waiter, or keeps its queue position. Returns when it queued.
 local function queue_up(waiters, stamps, about, id, who, ms, now, micros)
   local since = redis.call('ZSCORE', waiters, id)
   if not since then

@@ -1,15 +1,16 @@
-//! How the server treats connections.
+//! Limits of the server on connections.
 
 use tenure_core::Finding;
 
 use super::{Checked, Node, number};
 
-/// Renewals come every third of a lease, 10 s by default: with less than this each might need a new connection.
+/// Idle timeout in seconds. Renewals come every third of a lease, 10 s by default: with less than this each might need
+/// a new connection.
 const SHORT: u64 = 60;
-/// Less than this holds few messages.
+/// A pub/sub buffer of fewer bytes holds few messages.
 const TINY: u64 = 1 << 20;
 
-/// Whether there is room for more.
+/// Whether more connections can be opened.
 pub(super) fn room(node: &Node<'_>) -> Checked {
     let facts = node.facts()?;
     let (now, most) = (number(facts, "connected_clients"), number(facts, "maxclients"));
@@ -49,7 +50,7 @@ pub(super) async fn keep_alive(node: &Node<'_>) -> Checked {
     })
 }
 
-/// Whether those who listen are cut off when messages come faster than they read.
+/// Whether subscribers are disconnected when messages arrive faster than they read.
 pub(super) async fn messages(node: &Node<'_>) -> Checked {
     let limits = node.config("client-output-buffer-limit").await?;
     Ok(match pubsub_limit(&limits) {

@@ -1,4 +1,4 @@
-//! The server's clock: fences come from it, and permits that Redisson shares end by it.
+//! The server's clock: fences come from it, and permits shared with Redisson expire by it.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +7,12 @@ use tenure_core::{Finding, wall_micros};
 use super::{Checked, Node, Stuck};
 use crate::transport::Value;
 
-/// More than this apart from ours is worth a word.
+/// A larger difference from our clock is reported.
 const APART: Duration = Duration::from_secs(1);
-/// A step of more than this is none of the network's making.
+/// A larger step cannot be due to network delay.
 const STEP: Duration = Duration::from_millis(100);
 
-/// A look at the server's clock, and what ours said before and after it.
+/// A reading of the server's clock, with ours before and after it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     server: u64,
@@ -44,7 +44,7 @@ pub(super) fn clock(first: Result<Reading, Stuck>, last: Result<Reading, Stuck>)
             "have it slewed, not set: leases end by it, and fences come from it",
         ));
     }
-    // At least so much, whenever between our two looks it was read.
+    // A lower bound, whenever the server's clock was read between our two readings.
     let ahead = micros(last.server.saturating_sub(last.wall.1));
     let behind = micros(last.wall.0.saturating_sub(last.server));
     let (apart, word) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };

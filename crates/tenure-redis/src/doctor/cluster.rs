@@ -6,7 +6,7 @@ use super::{Checked, Node, facts, number, text};
 
 const CHECK: &str = "cluster";
 
-/// Nothing, unless it is about a cluster.
+/// `None` if the server is not part of a cluster.
 pub(super) async fn cluster(node: &Node<'_>) -> Option<Checked> {
     let enabled = node.facts().is_ok_and(|facts| text(facts, "cluster_enabled") == "1");
     if node.redis.transport.is_cluster() {
@@ -54,7 +54,7 @@ async fn state(node: &Node<'_>) -> Checked {
     Ok(Finding::ok(CHECK, "all slots are served, and no node failed"))
 }
 
-/// The addresses of those that failed: of lines `ID HOST:PORT@BUS FLAGS …`.
+/// The addresses of failed nodes, from lines `ID HOST:PORT@BUS FLAGS …`.
 fn failing(nodes: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for line in nodes.lines() {

@@ -1,4 +1,4 @@
-//! What a restart or a fail-over forgets.
+//! What is lost in a restart or a failover.
 
 use tenure_core::Finding;
 
@@ -40,7 +40,7 @@ pub(super) async fn persistence(node: &Node<'_>) -> Checked {
     })
 }
 
-/// More than this behind, in seconds, is worth a word: replicas report once in a second.
+/// A larger replication lag, in seconds, is reported: replicas report once a second.
 const LAG: u64 = 5;
 
 pub(super) async fn replicas(node: &Node<'_>) -> Checked {
@@ -81,7 +81,7 @@ pub(super) async fn replicas(node: &Node<'_>) -> Checked {
     Ok(Finding::ok(CHECK, format!("{count}; without {needed} of them it grants nothing after {lag} s")))
 }
 
-/// What is wrong with a replica: `ip=127.0.0.1,port=7001,state=online,offset=28,lag=0`.
+/// Describes what is wrong with a replica, given `ip=127.0.0.1,port=7001,state=online,offset=28,lag=0`.
 fn late(line: &str) -> Option<String> {
     let part = |name: &str| line.split(',').find_map(|part| part.split_once('=').filter(|(n, _)| *n == name));
     let value = |name: &str| part(name).map_or("", |(_, value)| value);

@@ -1,4 +1,4 @@
-//! Whether keys can vanish, or find no room.
+//! Whether keys can be evicted, or writes refused for lack of memory.
 
 use tenure_core::Finding;
 

@@ -1,5 +1,5 @@
-//! Whether the servers are set up such that promises can be kept. Each check is a small function; one that the server
-//! forbids says so, and the others go on.
+//! Checks whether the servers are configured so that the guarantees hold. Each check is a small function; one that the
+//! server forbids is reported as such, and the others go on.
 
 mod clients;
 mod clock;
@@ -19,7 +19,7 @@ use crate::store::Redis;
 use crate::transport::{Failure, To, Value};
 
 impl Redis {
-    /// Asks every master, and tries a lock once.
+    /// Checks every master, and tries a lock once.
     pub(crate) async fn examine(&self) -> Result<Vec<Finding>> {
         let mut findings = Vec::new();
         let mut silent = Vec::new();
@@ -49,19 +49,19 @@ impl Redis {
     }
 }
 
-/// A server, and what it says of itself.
+/// A server and its `INFO`.
 pub(crate) struct Node<'a> {
     redis: &'a Redis,
     at: &'a Address,
-    /// `None` where the user may not ask for it.
+    /// `None` if the user may not run `INFO`.
     info: Option<Facts>,
 }
 
 type Facts = BTreeMap<String, String>;
 
-/// Why a check came to no end. Each has the words that were asked.
+/// Why a check could not be completed. The first field is the command.
 pub(crate) enum Stuck {
-    /// The server's own words.
+    /// With the server's message.
     Refused(String, String),
     Silent(String, Failure),
 }
@@ -110,7 +110,7 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// A line of the configuration; empty where the server does not know it.
+    /// A configuration value; empty if the server does not know it.
     async fn config(&self, name: &str) -> std::result::Result<String, Stuck> {
         let reply = self.ask(&["CONFIG", "GET", name]).await?;
         let value = reply.array().and_then(|pair| pair.get(1)).and_then(Value::text);
@@ -124,7 +124,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Lines `name:value`.
+/// Parses lines `name:value`.
 fn facts(text: &str) -> Facts {
     let pairs = text.lines().filter(|l| !l.starts_with('#')).filter_map(|l| l.split_once(':'));
     pairs.map(|(name, value)| (name.to_owned(), value.trim_end().to_owned())).collect()
@@ -134,7 +134,7 @@ fn text<'a>(facts: &'a Facts, name: &str) -> &'a str {
     facts.get(name).map_or("", String::as_str)
 }
 
-/// A number; 0 where it is not said.
+/// A number; 0 if it is missing.
 fn number(facts: &Facts, name: &str) -> u64 {
     text(facts, name).parse().unwrap_or(0)
 }

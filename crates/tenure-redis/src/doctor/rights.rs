@@ -1,5 +1,5 @@
-//! What this user may do. A script asks the server for each command on each key and channel that a lock has, so that
-//! the missing right can be named; nothing is changed by that, and no right of an administrator is needed.
+//! What this user may do. A script asks the server about each command on each key and channel of a lock, so that the
+//! missing permission can be named. It changes nothing, and needs no admin permission.
 
 use tenure_core::{ClientId, Finding, HoldId, Name};
 
@@ -36,7 +36,7 @@ async fn user(node: &Node<'_>) -> String {
     reply.ok().and_then(|name| name.text().map(str::to_owned)).unwrap_or_else(|| "USER".to_owned())
 }
 
-/// What is missing; `None` if the server cannot say.
+/// The missing permissions; `None` if the server cannot tell.
 async fn ask_all(node: &Node<'_>) -> Result<Option<Missing>, Stuck> {
     let name = Name::new(trial::NAME).expect("a good name");
     let keys = Keys::new(&node.redis.prefix, &name);
@@ -45,7 +45,7 @@ async fn ask_all(node: &Node<'_>) -> Result<Option<Missing>, Stuck> {
     let publish = node.redis.transport.publish_command();
     let (subscribe, unsubscribe) =
         if publish == "SPUBLISH" { ("SSUBSCRIBE", "SUNSUBSCRIBE") } else { ("SUBSCRIBE", "UNSUBSCRIBE") };
-    // What takes no key is allowed or not, whatever key is named.
+    // A command without keys is allowed or not, whatever key is passed.
     let mut plain = vec!["SCAN", unsubscribe];
     if node.facts().is_ok_and(|facts| number(facts, "connected_slaves") > 0) {
         plain.push("WAIT");
@@ -80,7 +80,7 @@ async fn ask(node: &Node<'_>, commands: &[&str], on: &[String]) -> Result<Option
     }))
 }
 
-/// Commands, what they are used on, and whether that is allowed.
+/// Commands, the keys or channels they are used on, and whether that is allowed.
 #[derive(Debug)]
 struct Grid {
     commands: Vec<String>,
@@ -93,18 +93,18 @@ impl Grid {
         self.rows.get(command).and_then(|row| row.get(on)) == Some(&b'1')
     }
 
-    /// Nothing at all is allowed: it cannot be told whether the commands or the patterns are missing.
+    /// Whether nothing at all is allowed: missing commands cannot be told from missing patterns then.
     fn nothing(&self) -> bool {
         !self.rows.iter().flatten().any(|b| *b == b'1')
     }
 
-    /// Commands that are allowed nowhere.
+    /// Commands that are allowed on no key or channel.
     fn commands(&self) -> Vec<&str> {
         let nowhere = |c: &usize| !(0..self.on.len()).any(|k| self.may(*c, k));
         (0..self.commands.len()).filter(nowhere).map(|c| self.commands[c].as_str()).collect()
     }
 
-    /// Keys or channels on which something is forbidden that is allowed elsewhere.
+    /// Keys or channels on which a command is forbidden that is allowed on others.
     fn places(&self) -> Vec<&str> {
         let somewhere: Vec<usize> =
             (0..self.commands.len()).filter(|c| (0..self.on.len()).any(|k| self.may(*c, k))).collect();
@@ -117,9 +117,9 @@ impl Grid {
 struct Missing {
     on_keys: Grid,
     on_channels: Grid,
-    /// Needed, and on no key.
+    /// Required commands that take no key.
     alone: Grid,
-    /// Not needed for locks.
+    /// Not required for locks.
     useful: Grid,
 }
 
@@ -181,7 +181,7 @@ fn plus(commands: &[&str]) -> String {
     commands.iter().map(|c| format!("+{c}")).collect::<Vec<_>>().join(" ")
 }
 
-/// The first of them, if there are many.
+/// Lists the first ones, if there are many.
 fn some(places: &[&str]) -> String {
     match places {
         [a, b, rest @ ..] if rest.len() > 1 => format!("{a}, {b} and {} more", rest.len()),
@@ -189,7 +189,7 @@ fn some(places: &[&str]) -> String {
     }
 }
 
-/// The word of an ACL rule that allows the keys of all names with this prefix: it stands in the middle of some.
+/// The ACL pattern for the keys of all names with this prefix, which some keys have in the middle.
 fn keys_word(prefix: &str) -> String {
     if prefix.is_empty() { "~*".to_owned() } else { format!("~*{}*", escape(prefix)) }
 }

@@ -1,10 +1,10 @@
-//! Who answers, and whether it is the right one.
+//! The server's version and role.
 
 use tenure_core::Finding;
 
 use super::{Checked, Node, number, text};
 
-/// For people: what it can do is tried, not read from its number.
+/// Only for display: features are probed, not derived from the version.
 pub(super) fn version(node: &Node<'_>) -> Checked {
     let facts = node.facts()?;
     let (name, version) = match text(facts, "valkey_version") {

@@ -1,4 +1,4 @@
-//! A lock taken and released in earnest, with an ear for the word of it.
+//! Acquires and releases a real lock, and checks that a subscriber receives the release.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,12 @@ use crate::options::Layout;
 use crate::store::Redis;
 use crate::transport::{Failure, To};
 
-/// What the names of trials begin with: each has one of its own, so that nobody is in its way.
+/// The prefix of trial names: each trial has a unique name, so that it is not contended.
 pub(super) const NAME: &str = "tenure-doctor";
 const CHECK: &str = "trial";
-/// It may not be possible to release it.
+/// Short, because the release may not be possible.
 const LEASE: Duration = Duration::from_secs(5);
-/// A word that takes longer is of no use to waiters.
+/// A notification that takes longer is of no use to waiters.
 const HEAR: Duration = Duration::from_secs(2);
 
 impl Redis {
@@ -32,7 +32,7 @@ impl Redis {
         let what = format!("a lock was taken and released in {ms:.1} ms");
         match heard {
             Some(true) => Finding::ok(CHECK, format!("{what}, and the word of it came")),
-            // The missing right is named by itself.
+            // The missing permission is reported by another check.
             None => Finding::ok(CHECK, what),
             Some(false) => Finding::warning(
                 CHECK,
@@ -42,8 +42,8 @@ impl Redis {
         }
     }
 
-    /// How long it took, and whether the word of it came, unless this user may not listen. `None` if it was not
-    /// granted.
+    /// Returns how long it took, and whether the release was received, if this user may subscribe. `None` if the lock
+    /// was not granted.
     async fn take_and_release(&self) -> tenure_core::Result<Option<(Duration, Option<bool>)>> {
         let id = HoldId { client: ClientId::new(), n: 1 };
         let name = Name::new(format!("{NAME}-{}", id.client))?;
@@ -71,7 +71,7 @@ impl Redis {
         Ok(Some((took, heard)))
     }
 
-    /// Nobody needs the fences of this name to grow.
+    /// Deletes the fence: nobody needs the fences of this name to grow.
     async fn sweep(&self, keys: &Keys) {
         let (fence, _) = self.fence(keys);
         let words: [&[u8]; 2] = [b"DEL", fence.as_bytes()];

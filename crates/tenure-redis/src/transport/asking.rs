@@ -1,5 +1,5 @@
-//! A question about the servers that one caller asks and others wait for. It runs on the transport's own thread: the
-//! runtime of whoever asks first may end or stand still, and the others wait for the answer all the same.
+//! A topology query that one caller starts and others wait for. It runs on the transport's own thread: the first
+//! caller's runtime may end or hang, and the others still need the answer.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ type Answer = Option<Result<(), Failure>>;
 pub(crate) struct Asking(Arc<Mutex<Option<watch::Receiver<Answer>>>>);
 
 impl Asking {
-    /// Asks, unless that is under way.
+    /// Starts the query, unless it is in progress.
     fn begin<F>(&self, hub: &Hub, question: F) -> Result<watch::Receiver<Answer>, Failure>
     where
         F: Future<Output = Result<(), Failure>> + Send + 'static,
@@ -25,7 +25,7 @@ impl Asking {
         let thread = hub.background.handle();
         let thread = thread.map_err(|e| Failure::NotExecuted(format!("no thread for connections: {e}")))?;
         let mut current = self.0.lock().unwrap_or_else(|e| e.into_inner());
-        // A sender that has gone will never say anything.
+        // If the sender is gone, no answer will come.
         if let Some(answer) = current.as_ref().filter(|a| a.has_changed().is_ok()) {
             return Ok(answer.clone());
         }
@@ -40,7 +40,7 @@ impl Asking {
         Ok(answer)
     }
 
-    /// Asks or waits for the one who does, for as long as it takes.
+    /// Starts or joins the query, and waits without a deadline.
     pub(crate) async fn learn<F>(&self, hub: &Hub, question: F) -> Result<(), Failure>
     where
         F: Future<Output = Result<(), Failure>> + Send + 'static,
@@ -48,7 +48,7 @@ impl Asking {
         heard(self.begin(hub, question)?).await
     }
 
-    /// Asks, and waits for no answer.
+    /// Starts the query without waiting for the answer.
     pub(crate) fn hint<F>(&self, hub: &Hub, question: F)
     where
         F: Future<Output = Result<(), Failure>> + Send + 'static,
@@ -56,7 +56,7 @@ impl Asking {
         let _ = self.begin(hub, question);
     }
 
-    /// Asks or waits for the one who does, until the deadline.
+    /// Starts or joins the query, and waits until the deadline.
     pub(crate) async fn ask<F>(
         &self,
         hub: &Hub,

@@ -1,7 +1,8 @@
-//! Which attempts are unanswered, and on which link: so that what undoes one goes behind it.
+//! Tracks unanswered attempts and their connections, so that a release is sent on the same connection, after the
+//! attempt.
 //!
-//! An attempt whose link died may still be executed, for the server may read what it was sent before later calls on
-//! other links. Until its lease is over, an undo that finds nothing proves nothing.
+//! An attempt whose connection died may still be executed: the server may read what it was sent even after later calls
+//! on other connections. Until the lease of the attempt is over, a release that finds nothing proves nothing.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -18,18 +19,18 @@ pub(crate) struct Attempts(Mutex<Records>);
 #[derive(Debug, Default)]
 struct Records {
     of: HashMap<HoldId, Record>,
-    /// When those end that may still come, the next one first: so that each is looked at once, however many a cut
+    /// Deadlines of attempts that may still arrive, in order, so that each is visited once, however many a broken
     /// connection leaves.
     ends: BTreeSet<(Instant, HoldId)>,
-    /// How many were looked at.
+    /// How many entries were visited.
     looked: u64,
 }
 
 #[derive(Debug, Default)]
 struct Record {
-    /// The unanswered one: its link, and its number there.
+    /// The unanswered attempt: its connection, and its number there.
     pending: Option<Pending>,
-    /// Until when one that was lost with its link may still come.
+    /// Until when an attempt that was lost with its connection may still arrive.
     ghost_until: Option<Instant>,
 }
 
@@ -40,13 +41,13 @@ struct Pending {
     over: Instant,
 }
 
-/// What is known of the attempts of a hold.
+/// The state of the attempts of a hold.
 #[derive(Debug)]
 pub(crate) enum Known {
     /// All were answered.
     Settled,
     Unanswered(Arc<Link>),
-    /// One may still come.
+    /// One may still arrive.
     Ghost,
 }
 
@@ -65,7 +66,7 @@ impl Attempts {
         records.forget(now);
     }
 
-    /// The attempt with this number on its link was answered, or was certainly never sent.
+    /// Records that the attempt with this number was answered, or was certainly never sent.
     pub(crate) fn settled(&self, id: HoldId, number: u64) {
         let mut records = self.lock();
         let Some(record) = records.of.get_mut(&id) else { return };
@@ -75,7 +76,7 @@ impl Attempts {
         }
     }
 
-    /// Its link died before the answer.
+    /// Records that the connection died before the answer.
     pub(crate) fn lost(&self, id: HoldId, number: u64) {
         let (mut records, now) = (self.lock(), Instant::now());
         let pending = records.of.get_mut(&id).and_then(|r| r.pending.take_if(|p| p.number == number));
@@ -111,7 +112,7 @@ impl Attempts {
 }
 
 impl Records {
-    /// An attempt of this hold may come until then.
+    /// Records that an attempt of this hold may arrive until then.
     fn may_come(&mut self, id: HoldId, until: Instant) {
         let Some(record) = self.of.get_mut(&id) else { return };
         let before = record.ghost_until;
@@ -123,7 +124,7 @@ impl Records {
         self.ends.insert((until, id));
     }
 
-    /// Forgets what cannot come any more.
+    /// Removes attempts that cannot arrive any more.
     fn forget(&mut self, now: Instant) {
         while let Some((end, id)) = self.ends.first().copied() {
             self.looked += 1;

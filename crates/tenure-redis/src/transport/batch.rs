@@ -1,4 +1,4 @@
-//! Many calls at once: each node gets its own in one go.
+//! Many calls at once, in one pipeline per node.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl Hub {
         });
         for (i, outcome) in join(batches.collect()).await.into_iter().flatten() {
             match outcome {
-                // Not there, or not there any more: each finds its own way.
+                // Not executed on this node: each is sent on its own.
                 Batched::Astray => alone.push(i),
                 Batched::Done(outcome) => {
                     outcomes[i] = Some(outcome.map(|value| Placed { value, certain: true }))
@@ -63,7 +63,7 @@ impl Hub {
         outcomes.into_iter().map(|o| o.expect("each has its outcome")).collect()
     }
 
-    /// All in one go on one link; those whose script is not known there once more, by its text.
+    /// Sends all calls in one pipeline; then those whose script the server does not have again, with its text.
     async fn batch(
         self: &Arc<Self>,
         home: &Arc<Home>,
@@ -73,7 +73,7 @@ impl Hub {
     ) -> Vec<Batched> {
         let link = match home.lane(node).link(home, deadline).await {
             Ok(link) => link,
-            // Told at once, so that the others need not wait: the next time it may be another node.
+            // Fails at once, so that the others need not wait: next time it may be another node.
             Err(failure) => {
                 self.doubt_node(node);
                 return calls.iter().map(|_| Batched::Done(Err(failure.clone()))).collect();

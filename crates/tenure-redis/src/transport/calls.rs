@@ -1,5 +1,5 @@
-//! From a call to its answer: the right link, the script's text where it is not known, and one more time where nothing
-//! was sent.
+//! Sends a call and returns its answer: picks the connection, sends the script's text if the server does not have it,
+//! and retries if nothing was sent.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,33 +17,34 @@ use super::resp::{Value, request};
 use super::script::{By, Call, Order};
 use crate::Address;
 
-/// An answer, and what it is worth.
+/// An answer, and whether it is conclusive.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Placed {
     pub(crate) value: Value,
-    /// Whether all attempts of that hold went before it. If not, one may still come: nothing found proves nothing.
+    /// Whether all attempts of that hold were sent before it. If not, one may still arrive, and "not found" proves
+    /// nothing.
     pub(crate) certain: bool,
 }
 
-/// How often a call is tried on a new link because the old one turned out to be dead before anything was sent.
+/// How often a call is retried on a new connection because the old one was dead before anything was sent.
 const TRIES: u32 = 3;
 
 /// Writes the requests of a call.
 pub(super) type Encode<'a> = &'a (dyn Fn(&mut Vec<u8>, By) + Sync);
 
-/// Where requests go, and until when.
+/// Destination and deadline of the requests of one call.
 pub(super) struct Run<'a> {
     key: &'a [u8],
-    /// To this node, whomever the key belongs to.
+    /// Sent to this node, regardless of the key's slot.
     node: Option<&'a Address>,
-    /// Whether they have a connection for themselves.
+    /// Whether it gets a connection of its own.
     apart: bool,
-    /// How many replies there will be. The first one decides.
+    /// The number of expected replies. The first one decides about redirects and errors.
     want: usize,
     attempt: Option<(HoldId, Duration)>,
-    /// Whether a server that may have forgotten must not do it.
+    /// Whether a server that may have lost data in a restart must not execute it.
     needs_age: bool,
-    /// Whether it goes with its keys to where their slot moves, before all of the slot is there.
+    /// Whether it follows `ASK` to the node that its slot is migrating to.
     follows: bool,
     deadline: Instant,
 }
@@ -62,9 +63,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Of a script. It may read keys that are not named to the server, which the new node of a moving slot would take for
-    /// missing; and what it publishes there is not heard, as channels stay with the old one until the end. Only those
-    /// that prove a hold go there: they do neither.
+    /// For a script. A script may read keys that are not declared, which the target node of a migrating slot would take
+    /// for missing; and what it publishes there is not received, since channels stay with the source until the end.
+    /// Only scripts that check holds follow: they do neither.
     pub(super) fn script(key: &'a [u8], order: Order, deadline: Instant) -> Self {
         Self { follows: order == Order::Proof, ..Self::call(key, deadline) }
     }
@@ -111,7 +112,7 @@ impl Hub {
         let within = bounded(within);
         let deadline = Instant::now() + within + self.timeout;
         let replicas = replicas.to_string();
-        // Zero would mean for ever.
+        // Zero would mean no timeout.
         let within = within.as_millis().max(1).to_string();
         let encode = |out: &mut Vec<u8>, by| {
             call.encode(out, by);
@@ -121,7 +122,7 @@ impl Hub {
         let (mut values, certain) = self.place(run, call.order, &encode).await?;
         let reached = match values.pop() {
             Some(Value::Int(n)) => u32::try_from(n).unwrap_or(0),
-            // The script was executed; nobody knows who has it.
+            // The script was executed, but it is unknown which replicas have it.
             other => {
                 tracing::warn!(answer = ?other, "WAIT was refused");
                 0
@@ -130,7 +131,8 @@ impl Hub {
         Ok((Placed { value: first(values), certain }, reached))
     }
 
-    /// In its order with others of the same hold. With the replies: whether all attempts went before it.
+    /// Sends in order with other calls of the same hold. Returns the replies, and whether all attempts were sent before
+    /// it.
     pub(super) async fn place(
         self: &Arc<Self>,
         mut run: Run<'_>,
@@ -152,12 +154,12 @@ impl Hub {
             },
         }
         let values = match self.run(run, encode).await {
-            // This time; but it may have been the first time.
+            // Not executed this time, but perhaps the first time.
             Err(Failure::NotExecuted(why)) if executed => return Err(Failure::Unknown(why)),
             outcome => outcome?,
         };
         let certain = match order {
-            // What is not found now may have been undone by the first one.
+            // What is not found now may have been released by the first one.
             Order::Behind(id) => !executed && self.is_settled(id),
             _ => true,
         };
@@ -168,7 +170,7 @@ impl Hub {
         matches!(self.attempts.of(id), Known::Settled)
     }
 
-    /// On the link of an unanswered attempt, if there is one. Else the own lane has to do.
+    /// Sends on the connection of an unanswered attempt, if there is one; otherwise the caller uses its own connection.
     async fn behind(
         self: &Arc<Self>,
         id: HoldId,
@@ -177,7 +179,7 @@ impl Hub {
     ) -> Result<Behind, Failure> {
         let Known::Unanswered(link) = self.attempts.of(id) else { return Ok(Behind::NotSent) };
         let home = self.home()?;
-        // That link may belong to a runtime which does not run at the moment: some time is left for the own lane.
+        // That connection may belong to a runtime that is not running at the moment: leave time for our own connection.
         let limit = run.deadline - run.deadline.saturating_duration_since(Instant::now()) / 2;
         let terms = Terms::new(run.want, run.deadline);
         let mut by = By::Hash;
@@ -190,20 +192,20 @@ impl Hub {
             let values = match answer.all() {
                 Ok(values) => values,
                 Err(Failure::NotExecuted(_)) => return Ok(Behind::NotSent),
-                // Undoing twice is harmless.
+                // Releasing twice is harmless.
                 Err(_) => return Ok(Behind::MaybeSent),
             };
             let Value::Error(reply) = &values[0] else { return Ok(Behind::Answered(values)) };
             match judge(reply, &link.to) {
                 Verdict::NoScript if by == By::Hash => by = By::Text,
-                // The attempt before it was answered the same: nothing is on its way there any more.
+                // The attempt before it got the same reply: nothing is in flight there any more.
                 Verdict::Moved(..) | Verdict::Ask(_) => return Ok(Behind::NotSent),
                 _ => return Err(self.judge_for_call(reply, &link)),
             }
         }
     }
 
-    /// The answer of the right node.
+    /// Sends to the right node, following redirects, and returns its replies.
     async fn run(self: &Arc<Self>, run: Run<'_>, encode: Encode<'_>) -> Result<Vec<Value>, Failure> {
         let home = self.home()?;
         if run.attempt.is_some() {
@@ -263,7 +265,8 @@ impl Hub {
         }
     }
 
-    /// On the link to one node; by the text of the script if that node does not know it. With the link that it went by.
+    /// Sends to one node, with the script's text if that node does not have the script. Also returns the connection
+    /// used.
     async fn attempt(
         self: &Arc<Self>,
         home: &Arc<Home>,
@@ -281,8 +284,7 @@ impl Hub {
         };
         let lane = turn.as_ref().map_or_else(|| home.lane(node), |turn| turn.lane.clone());
         let link = lane.link(home, run.deadline).await.map_err(Missed::NoLink)?;
-        // Between the answer where the master is and this lane it may have changed. One that changes from now on finds
-        // the lane and closes it.
+        // The master may have changed since it was looked up. A change after this check finds the lane and closes it.
         if !self.map.is_current(node) {
             home.forget(node, GONE);
             return Err(Missed::NotSent(Failure::NotExecuted(format!("{node}: {GONE}"))));
@@ -314,7 +316,7 @@ impl Hub {
         }
     }
 
-    /// Before the next try: another node may take over. Fails where there is none, or no time.
+    /// Backs off before the next try, since another node may take over. Fails if none can, or if no time is left.
     async fn rest(
         &self,
         home: &Home,
@@ -335,15 +337,15 @@ impl Hub {
     }
 }
 
-/// What became of a call behind an unanswered attempt.
+/// The outcome of a call sent after an unanswered attempt.
 enum Behind {
     Answered(Vec<Value>),
     NotSent,
-    /// There is no answer, and it may have been executed.
+    /// Not answered, but it may have been executed.
     MaybeSent,
 }
 
-/// Why there are no replies.
+/// Why a call has no replies.
 enum Missed {
     NoLink(Failure),
     NotSent(Failure),

@@ -1,4 +1,4 @@
-//! A cluster: which master serves which slot. Learned from any node that answers, corrected by those that say `MOVED`.
+//! Cluster topology: which master serves which slot. Learned from any node that answers, corrected by `MOVED` replies.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,52 +17,52 @@ use super::resp::{Value, request};
 use super::slots::SLOTS;
 use crate::Address;
 
-/// How many nodes are asked at once: one of them may be dead, another cut off.
+/// How many nodes are asked in parallel: one may be down, another partitioned.
 const AT_ONCE: usize = 3;
 
-/// For how long the word of an old owner counts for more than a layout.
+/// For how long a `MOVED` reply takes precedence over a layout.
 const GOSSIP: Duration = Duration::from_secs(2);
 
-/// Slots move one after another, and not all nodes know of it at once.
+/// Minimum interval between refreshes caused by `MOVED`: slots migrate one by one, and not all nodes know at once.
 const SPACING: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
 pub(crate) struct Cluster {
     seeds: Vec<Address>,
     layout: RwLock<Arc<Layout>>,
-    /// How often it was doubted; and how often it had been when the question was sent whose answer is known. Where they
-    /// differ, it is asked before the next call.
+    /// The number of doubts raised, and that number when the last successful refresh started. If they differ, the
+    /// layout is refreshed before the next call.
     doubts: AtomicU64,
     answered: AtomicU64,
     asking: Asking,
-    /// When a node that said `MOVED` last made it ask.
+    /// When a `MOVED` reply last caused a refresh.
     asked: Mutex<Option<Instant>>,
-    /// Slots whose old owner said where they are now: other nodes hear of it later.
+    /// Recent `MOVED` redirects by slot: other nodes learn of them later.
     moved: Mutex<HashMap<u16, (Address, Instant)>>,
     sharded: OnceLock<bool>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Layout {
-    /// The owner of each slot, as a place in `masters`.
+    /// The owner of each slot, as an index into `masters`.
     slots: Vec<Option<u16>>,
     masters: Vec<Address>,
-    /// Replicas: only asked about the layout.
+    /// Replicas: only asked for the layout.
     others: Vec<Address>,
     age: Age,
 }
 
-/// How new a layout is. A node that is cut off knows only of what was before.
+/// How recent a layout is. A partitioned node has an outdated one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 struct Age {
-    /// Whether the node that told it sees most of the others. What is not told is not held against it.
+    /// Whether the reporting node sees most of the others; true if it does not say.
     connected: bool,
-    /// Grows with each fail-over.
+    /// Grows with each failover.
     epoch: u64,
 }
 
 impl Age {
-    /// By the answer to `CLUSTER INFO`. A user that may not ask for it has to believe any node.
+    /// Parses the reply to `CLUSTER INFO`. If the user may not run it, any node is believed.
     fn read(value: &Value, latest: u64) -> Self {
         let of = |name: &str| value.text().and_then(|t| t.lines().find_map(|l| l.strip_prefix(name)));
         Self {
@@ -97,7 +97,7 @@ impl Layout {
         }
     }
 
-    /// The answer to `CLUSTER SLOTS` of the node `from`.
+    /// Parses the reply of node `from` to `CLUSTER SLOTS`.
     fn read(value: &Value, from: &Address) -> Option<Self> {
         let mut layout = Self { slots: vec![None; SLOTS], ..Self::default() };
         for range in value.array()? {
@@ -146,7 +146,7 @@ impl Cluster {
         self.layout().owner(slot).cloned()
     }
 
-    /// Whether channels belong to slots. Known once the first connection stands.
+    /// Whether pub/sub is sharded. Known once the first connection is established.
     pub(crate) fn sharded(&self) -> bool {
         self.sharded.get().copied().unwrap_or(false)
     }
@@ -164,7 +164,7 @@ impl Cluster {
         self.doubts.fetch_add(1, Relaxed);
     }
 
-    /// A node said who serves this slot. The rest of the layout is asked for meanwhile.
+    /// Records a `MOVED` reply. The rest of the layout is refreshed in the background.
     pub(crate) fn moved(&self, hub: &Arc<Hub>, slot: u16, to: &Address) {
         self.recently_moved().insert(slot, (to.clone(), Instant::now()));
         let mut layout = self.layout.write().unwrap_or_else(|e| e.into_inner());
@@ -180,7 +180,7 @@ impl Cluster {
         }
     }
 
-    /// The owner of the slot; of any one if `None`.
+    /// The owner of the slot; any master if `None`.
     pub(crate) async fn find(
         &self,
         hub: &Arc<Hub>,
@@ -202,7 +202,7 @@ impl Cluster {
         })
     }
 
-    /// Those to ask about the layout, in any order, each once.
+    /// All nodes to ask for the layout, each once, in random order.
     fn askable(&self) -> Vec<Address> {
         let layout = self.layout();
         let mut seen = HashSet::new();
@@ -223,11 +223,11 @@ impl Cluster {
         let mut layout = self.layout.write().unwrap_or_else(|e| e.into_inner());
         let old = std::mem::replace(&mut *layout, Arc::new(new.clone()));
         drop(layout);
-        // Slots that move take their keys along; a master that is none any more leaves them to what its replica had.
+        // Migrated slots keep their keys; the slots of a demoted master have only what its replica had.
         let demoted: Vec<_> = old.masters.iter().filter(|m| !new.masters.contains(m)).collect();
         let lost = (0..SLOTS as u16).any(|s| old.owner(s).is_some_and(|o| demoted.contains(&o)));
         for node in demoted {
-            // One that is not listed at all may only be too new for the node that was asked.
+            // A node that is not listed at all may just be unknown yet to the node that was asked.
             hub.forget(node, new.others.contains(node), "it is not a master any more");
         }
         if lost {
@@ -239,7 +239,7 @@ impl Cluster {
 async fn refresh(hub: Weak<Hub>) -> Result<(), Failure> {
     let Some(hub) = hub.upgrade() else { return Err(Failure::NotExecuted("closed".to_owned())) };
     let Map::Cluster(cluster) = &hub.map else { unreachable!("only the map of a cluster asks for it") };
-    // What is doubted from now on is not answered by this.
+    // Doubts raised from now on are not covered by this refresh.
     let doubts = cluster.doubts.load(Relaxed);
     let mut waiting = cluster.askable().into_iter();
     let mut asked = JoinSet::new();
@@ -265,7 +265,7 @@ async fn refresh(hub: Weak<Hub>) -> Result<(), Failure> {
         }
         waiting.by_ref().take(1).for_each(|address| drop(asked.spawn(ask(address))));
     }
-    // Where nobody knows better, the best is taken: a cluster may have been set up anew.
+    // If no node has a recent layout, the best one is used: the cluster may have been created anew.
     let layout = best.ok_or(last)?;
     cluster.learn(&hub, layout);
     cluster.answered.store(doubts, Relaxed);

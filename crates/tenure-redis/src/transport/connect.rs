@@ -1,8 +1,8 @@
-//! From an address to a connection that is logged in: names resolved anew each time, encryption, log-in, database,
-//! and who it is that answers.
+//! Opens connections: resolves the name each time, sets up TLS, logs in, selects the database, and identifies the
+//! server.
 //!
-//! A name may stand for several servers, of which one may be down or stand still: it takes connections and says nothing.
-//! So each address is tried up to the greeting, and the next one begins while it takes its time.
+//! A name may resolve to several servers, of which one may be down or hang: it accepts connections and never answers.
+//! So each address is tried up to the handshake, and the next one is started while it is pending.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::stream::{Stream, Wire};
 use crate::credentials::{Logins, NoLogin};
 use crate::{Address, Options, Sentinels, Tls, Topology};
 
-/// How long one address has before the next one is tried as well.
+/// How long an address is tried before the next one is started as well.
 const HEAD_START: Duration = Duration::from_millis(250);
 
 /// The user and the password of one connect.
@@ -38,9 +38,9 @@ pub(crate) struct Connector {
     resolver: Resolver,
     db: u32,
     name: String,
-    /// Whether the other end shall say what role it has.
+    /// Whether to ask the server for its role.
     ask_role: bool,
-    /// Whether it ever let us in.
+    /// Whether any connect has succeeded.
     worked: Arc<AtomicBool>,
 }
 
@@ -50,20 +50,20 @@ impl fmt::Debug for Connector {
     }
 }
 
-/// Who answered.
+/// What the server says about itself.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Hello {
-    /// New at each start of a server. `None` where the user may not ask for it.
+    /// Changes with each start of the server. `None` if the user may not ask for it.
     pub(crate) run_id: Option<String>,
     pub(crate) role: Option<String>,
-    /// What kind of server it is, as it says itself.
+    /// The server's mode: standalone, sentinel or cluster.
     pub(crate) mode: Option<String>,
-    /// For how long the server had been up, and when that was asked.
+    /// The server's uptime, and when it was asked for.
     pub(crate) up: Option<(Duration, Instant)>,
 }
 
 impl Connector {
-    /// To the servers.
+    /// A connector to the Redis servers.
     pub(crate) fn new(options: &Options) -> tenure_core::Result<Self> {
         Ok(Self {
             tls: options.tls.as_ref().map(tls).transpose()?,
@@ -85,12 +85,12 @@ impl Connector {
         })
     }
 
-    /// Without a log-in.
+    /// A copy without a login.
     pub(crate) fn anonymous(&self) -> Self {
         Self { logins: Logins::None, db: 0, worked: Arc::default(), ..self.clone() }
     }
 
-    /// Connects and logs in. Whatever goes wrong, nothing was executed.
+    /// Connects and logs in. If this fails, nothing was executed.
     pub(crate) async fn connect(&self, to: &Address, limit: Duration) -> Result<(Wire, Hello), Failure> {
         let connected = match tokio::time::timeout(limit, self.try_all(to, limit)).await {
             Ok(connected) => connected,
@@ -101,7 +101,7 @@ impl Connector {
                 self.worked.store(true, Relaxed);
                 Ok(connected)
             }
-            // It was right once, so somebody is about to change it, there or here.
+            // The login worked before, so it is probably being changed, on the server or here: not a permanent error.
             Err(Failure::Refused(reply)) if self.worked.load(Relaxed) => {
                 Err(Failure::NotExecuted(format!("{to}: {}", reply.message)))
             }
@@ -109,7 +109,7 @@ impl Connector {
         }
     }
 
-    /// The first that answers of all that the address stands for.
+    /// The first to answer of all addresses that the name resolves to.
     async fn try_all(&self, to: &Address, limit: Duration) -> Result<(Wire, Hello), Failure> {
         let login = self.logins.now().await.map_err(|no| match no {
             NoLogin::Wrong(why) => Failure::Refused(Reply::new(&format!("LOGIN {to}: {why}"))),
@@ -145,7 +145,7 @@ impl Connector {
         encrypted.map(|stream| Stream::Tls(Box::new(stream))).map_err(|e| trouble(to, &e))
     }
 
-    /// All in one round trip: a log-in that fails makes the rest fail too.
+    /// Sends the whole handshake in one round trip: if the login fails, the rest fails too.
     async fn greet(&self, stream: Stream, to: &Address, login: &Login) -> Result<(Wire, Hello), Failure> {
         let mut wire = Wire::new(stream);
         let mut out = Vec::new();
@@ -178,7 +178,7 @@ impl Connector {
                     if matches!(verdict, Verdict::NotExecuted(_)) {
                         return Err(Failure::NotExecuted(format!("{to}: {}", reply.message)));
                     }
-                    // A user may lack the right to name the connection or to ask who the server is.
+                    // A user may lack the permission to name the connection or to run `INFO`.
                     if matches!(what, "auth" | "select" | "role")
                         || matches!(reply.code.as_str(), "NOAUTH" | "DENIED")
                     {
@@ -193,9 +193,9 @@ impl Connector {
                     let text = value.text().unwrap_or_default();
                     let line = |name: &str| text.lines().find_map(|l| l.strip_prefix(name));
                     hello.run_id = line("run_id:").map(str::to_owned);
-                    // Valkey has a word of its own for it.
+                    // Valkey has another name for it.
                     hello.mode = line("redis_mode:").or_else(|| line("server_mode:")).map(str::to_owned);
-                    // Of a server whose clock was set back it may be less than nothing.
+                    // Negative if the server's clock was set back.
                     let seconds = line("uptime_in_seconds:").and_then(|s| s.parse::<i64>().ok());
                     let up = seconds.map(|s| Duration::from_secs(s.max(0).unsigned_abs()));
                     hello.up = up.map(|up| (up, Instant::now()));
@@ -207,7 +207,7 @@ impl Connector {
     }
 }
 
-/// What to say where none of the addresses would do. One that speaks and refuses says more than those that are silent.
+/// The error if all addresses failed. A server that refuses says more than those that do not answer.
 fn no_address(failures: &[(Option<SocketAddr>, Failure)]) -> Failure {
     let refused = failures.iter().find(|(_, failure)| matches!(failure, Failure::Refused(_)));
     if let Some((_, failure)) = refused {
@@ -220,8 +220,8 @@ fn no_address(failures: &[(Option<SocketAddr>, Failure)]) -> Failure {
     Failure::NotExecuted(said.collect::<Vec<_>>().join("; "))
 }
 
-/// Certificates and names that one end does not accept are no matter of time. A client's own may be refused only after
-/// the handshake. All else may be a server that is about to start or to end.
+/// Maps an I/O error. Certificates and names that one side rejects are permanent errors; a client certificate may be
+/// rejected only after the handshake. Anything else may be a server that is starting or stopping.
 fn trouble(to: &Address, e: &io::Error) -> Failure {
     use rustls::Error::*;
     let tls = e.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>());

@@ -1,4 +1,4 @@
-//! What the servers at some addresses are, where nobody has said it: they know.
+//! Detects the kind of deployment by asking the servers.
 
 use std::time::Duration;
 
@@ -12,23 +12,23 @@ use super::resp::{Value, request};
 use super::{SCHEME, unavailable};
 use crate::{Address, Options, Topology};
 
-/// What a server belongs to.
+/// The kind of deployment that a server belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deployment {
-    /// Nothing: it may have replicas, or be one.
+    /// A single server, which may have replicas or be one.
     Standalone,
-    /// It is a sentinel, and knows where masters are.
+    /// A sentinel, which knows masters.
     Sentinel,
     /// A cluster.
     Cluster,
 }
 
-/// Asks the servers of `options` what they belong to. All are asked at once; of those that answer, the one that is named
+/// Asks the servers of `options` for their kind of deployment, all in parallel. Of those that answer, the one listed
 /// first counts.
 ///
 /// # Errors
-/// `Config` when it does not take the password, or this user may not ask; `Unavailable` when nobody answers within the
-/// timeout.
+/// `Config` when the server rejects the password, or this user may not ask; `Unavailable` when no server answers within
+/// the timeout.
 pub async fn deployment(options: &Options) -> Result<(Address, Deployment)> {
     let addresses = match &options.topology {
         Topology::Standalone(address) => std::slice::from_ref(address),
@@ -51,14 +51,14 @@ pub async fn deployment(options: &Options) -> Result<(Address, Deployment)> {
     }
 }
 
-/// What it said, be it that it does not talk to us.
+/// A server's answer, which may be a refusal.
 type Answer<'a> = (&'a Address, Result<Deployment, Reply>);
 
 async fn ask<'a>(by: &Connector, at: &'a Address, limit: Duration) -> Result<Answer<'a>, Failure> {
     let (mut wire, hello) = match by.connect(at, limit).await {
         Ok(connected) => connected,
         Err(Failure::Refused(reply)) => {
-            // The password is that of the servers: a sentinel has another one, or none.
+            // The password is for the Redis servers: a sentinel has another one, or none.
             let anonymous = by.anonymous().connect(at, limit).await;
             let sentinel = anonymous.is_ok_and(|(_, hello)| read(&hello) == Some(Deployment::Sentinel));
             return Ok((at, if sentinel { Ok(Deployment::Sentinel) } else { Err(reply) }));
@@ -68,7 +68,7 @@ async fn ask<'a>(by: &Connector, at: &'a Address, limit: Duration) -> Result<Ans
     if let Some(deployment) = read(&hello) {
         return Ok((at, Ok(deployment)));
     }
-    // This user may not ask that. What every client of a cluster asks for, it may.
+    // This user may not run `INFO`. Every cluster client needs `CLUSTER SLOTS`, so that may be allowed.
     let mut out = Vec::new();
     request(&mut out, &[b"CLUSTER", b"SLOTS"]);
     let replies = wire.ask(&out, 1).await.map_err(|e| Failure::NotExecuted(format!("{at}: {e}")))?;

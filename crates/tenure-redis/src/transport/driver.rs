@@ -1,5 +1,5 @@
-//! The task of a link: reads and writes when several calls are in flight, watches the time, and notices the end of an
-//! idle connection.
+//! The task of a connection: reads and writes when several calls are in flight, enforces deadlines, and detects that an
+//! idle connection was closed.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -12,11 +12,11 @@ use tokio::time::Sleep;
 use super::failure::Failure;
 use super::link::{Answer, Link, State};
 
-/// How often the clock is looked at while there are calls, and how long after the last one it takes until the driver
-/// reads: it does not notice the end of the connection before.
+/// The timer's period while there are calls. After the last call the driver reads, and so detects a closed connection,
+/// only after this time.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Ends when the link does; and the link with it, even if it is never polled.
+/// Runs until the connection ends. If this future is dropped, even unpolled, the connection is closed.
 pub(super) fn drive(link: Arc<Link>, timeout: Duration) -> impl Future<Output = ()> {
     let ends = EndsWithRuntime(link);
     async move {
@@ -28,7 +28,7 @@ pub(super) fn drive(link: Arc<Link>, timeout: Duration) -> impl Future<Output = 
     }
 }
 
-/// A task that is dropped and not ended was on a runtime that has ended.
+/// Closes the connection if its task is dropped unfinished, which means that its runtime has ended.
 struct EndsWithRuntime(Arc<Link>);
 
 impl Drop for EndsWithRuntime {
@@ -42,7 +42,7 @@ struct Watch {
     period: Duration,
     timeout: Duration,
     armed: bool,
-    /// How many calls there were at the last tick.
+    /// The number of calls at the last tick.
     calls: u64,
 }
 
@@ -60,13 +60,13 @@ fn poll(link: &Arc<Link>, clock: &mut Watch, cx: &mut Context<'_>) -> Poll<()> {
         link.write(&mut state, cx, &mut wake);
         link.read(&mut state, cx, true, &mut wake);
         if !wake.is_empty() {
-            // Those who are answered run first, and what they add goes out in one write.
+            // Tasks that were answered run first, so that their next requests go out in one write.
             state.awake = true;
         } else if state.slots.is_empty() && state.all_written() {
             state.driving = false;
         }
     } else if state.slots.is_empty() {
-        // So that the end of an idle connection is seen.
+        // Detects that an idle connection was closed.
         link.read(&mut state, cx, true, &mut wake);
     }
     let dead = state.stream.is_none();
@@ -83,7 +83,7 @@ fn poll(link: &Arc<Link>, clock: &mut Watch, cx: &mut Context<'_>) -> Poll<()> {
 }
 
 impl Watch {
-    /// Looks at the clock for as long as there are calls.
+    /// Runs the timer as long as there are calls.
     fn poll(&mut self, link: &Link, state: &mut State, cx: &mut Context<'_>, wake: &mut Vec<Waker>) {
         if !self.armed {
             self.armed = true;
@@ -93,7 +93,7 @@ impl Watch {
         while self.tick.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
             if state.slots.iter().any(|s| now >= s.deadline) {
-                // The answers may be there, and only this runtime was late.
+                // The replies may have arrived in time, and only this runtime was late.
                 state.driving = true;
                 link.read(state, cx, true, wake);
                 self.expire(link, state, now, wake);
@@ -103,12 +103,12 @@ impl Watch {
                 return;
             }
             self.calls = state.calls;
-            // A call that is polled no more, and has no other behind it that would call the driver.
+            // A call that nobody polls any more, without another one behind it that would start the driver.
             state.driving |=
                 state.slots.front().is_some_and(|s| now.duration_since(s.sent) >= self.timeout / 8);
             let due = state.slots.iter().filter(|s| s.ticket.is_some()).map(|s| s.deadline).min();
             let left = due.map_or(self.period, |due| due.saturating_duration_since(now).min(self.period));
-            // By the runtime's own clock, which may be another one under test.
+            // By the runtime's own clock, which may be a mock in tests.
             let next = tokio::time::Instant::now() + left.max(Duration::from_millis(1));
             self.tick.as_mut().reset(next);
         }
@@ -121,7 +121,7 @@ impl Watch {
         if stuck || state.slots.iter().any(late) {
             return link.fail(state, &why, wake);
         }
-        // Others were answered meanwhile: only this one is too late, and its reply is thrown away when it comes.
+        // Others were answered meanwhile: only this call timed out, and its reply is discarded on arrival.
         for slot in state.slots.iter_mut().filter(|s| now >= s.deadline) {
             if let Some(ticket) = slot.ticket.take() {
                 let rest = Some(Failure::Unknown(format!("{}: {why}", link.to)));

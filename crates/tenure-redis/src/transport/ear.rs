@@ -1,5 +1,5 @@
-//! One connection for all channels that a runtime listens to on one node. When it ends, its mailboxes are closed, and
-//! each subscription finds its place anew: after a cut, a fail-over or a move of its slot alike.
+//! One subscriber connection for all channels of a runtime on one node. When it ends, its mailboxes are closed, and
+//! each subscription resubscribes: after a broken connection, a failover or a slot migration alike.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -29,7 +29,7 @@ pub(crate) struct Ear {
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) channels: HashMap<Vec<u8>, Channel>,
-    /// Channels that the last one left, and when, about the first of them first. Somebody may have come since.
+    /// Channels whose last subscriber left, and when, in approximate order. Some may have subscribers again.
     left: VecDeque<(Instant, Vec<u8>)>,
     dead: Option<Failure>,
 }
@@ -40,14 +40,14 @@ pub(super) struct Channel {
     pub(super) confirmed: bool,
     pub(super) waiting: Vec<Told>,
     pub(super) mailboxes: Vec<Arc<Mailbox>>,
-    /// Since when nobody listens.
+    /// Since when it has no subscriber.
     empty: Option<Instant>,
-    /// Whether it stands among those that were left.
+    /// Whether it is in `Table::left`.
     listed: bool,
 }
 
 impl Table {
-    /// The last one left this channel.
+    /// Records that the last subscriber left this channel.
     fn leave(&mut self, channel: &[u8], now: Instant) {
         let Some(entry) = self.channels.get_mut(channel) else { return };
         entry.empty = Some(now);
@@ -56,12 +56,12 @@ impl Table {
         }
     }
 
-    /// When the next channel may have to be given up.
+    /// When the next channel may have to be unsubscribed.
     pub(super) fn next_over(&self, linger: Duration) -> Option<Instant> {
         self.left.front().map(|(since, _)| *since + linger)
     }
 
-    /// Takes out the channels that nobody has listened to for so long.
+    /// Removes the channels that have had no subscriber for `linger`.
     pub(super) fn take_over(&mut self, now: Instant, linger: Duration) -> Vec<(Vec<u8>, Channel)> {
         let mut over = Vec::new();
         while self.next_over(linger).is_some_and(|at| now >= at)
@@ -73,7 +73,7 @@ impl Table {
                 continue;
             };
             if !entry.confirmed {
-                // It cannot be left before the server has answered.
+                // It cannot be unsubscribed before the server has confirmed it.
                 self.left.push_back((now, channel));
             } else if now < since + linger {
                 self.left.push_back((since, channel));
@@ -91,7 +91,7 @@ pub(super) enum Ask {
         channel: Vec<u8>,
         sharded: bool,
     },
-    /// Nobody listens to some channel any more.
+    /// Some channel has lost its last subscriber.
     Left,
     End,
 }
@@ -101,7 +101,8 @@ impl Ear {
         self.table.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// A place among those who listen, and the word of the server to wait for. `None` once it has ended.
+    /// Adds a subscriber. Also returns the server's confirmation to wait for, if it is pending. `None` once the
+    /// connection has ended.
     fn join(self: &Arc<Self>, channel: &[u8], sharded: bool) -> Option<(Seat, Option<Word>)> {
         let mut table = self.lock();
         if table.dead.is_some() {
@@ -122,7 +123,7 @@ impl Ear {
         Some((Seat { ear: self.clone(), channel: channel.to_vec(), mailbox }, word))
     }
 
-    /// Ends: everybody finds a new place.
+    /// Ends the connection: all subscriptions resubscribe.
     pub(super) fn die(&self, why: Failure) {
         let mut table = self.lock();
         if table.dead.is_some() {
@@ -138,7 +139,7 @@ impl Ear {
         let _ = self.asks.send(Ask::End);
     }
 
-    /// Ends if nobody listens; so that nobody can join in between.
+    /// Ends the connection if there is no subscriber, under the lock, so that none can join in between.
     pub(super) fn end_if_unused(&self) -> bool {
         let mut table = self.lock();
         if table.channels.is_empty() {
@@ -152,7 +153,7 @@ impl Ear {
     }
 }
 
-/// The place of one subscription.
+/// One subscriber of a channel; unsubscribes on drop.
 #[derive(Debug)]
 pub(crate) struct Seat {
     ear: Arc<Ear>,
@@ -172,7 +173,7 @@ impl Drop for Seat {
     }
 }
 
-/// The ears of one runtime.
+/// The subscriber connections of one runtime.
 #[derive(Debug, Default)]
 pub(crate) struct Ears(Mutex<ByNode>);
 
@@ -181,7 +182,7 @@ impl Ears {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// A place at the channel of that node, once the server has confirmed it.
+    /// Subscribes to a channel on that node. Returns once the server has confirmed it.
     pub(crate) async fn subscribe(
         &self,
         hub: &Arc<Hub>,
@@ -192,8 +193,8 @@ impl Ears {
         deadline: Instant,
     ) -> Result<Seat, Failure> {
         let join = || self.ear(hub, home, node).join(channel, sharded);
-        // The one that was there may just have ended. A new one that has ended already is on a runtime that runs nothing
-        // any more.
+        // The existing connection may just have ended. If a new one has ended too, its runtime does not run tasks any
+        // more.
         let Some((seat, word)) = join().or_else(join) else {
             hub.homes.ended(home);
             return Err(Failure::NotExecuted(format!("{node}: the runtime of this connection has ended")));
@@ -276,7 +277,7 @@ mod tests {
         }
         assert!(over(&mut table, now + LINGER).is_empty(), "left a moment ago");
         assert_eq!(table.next_over(LINGER), Some(now + 3 * second + LINGER));
-        // Somebody comes, and leaves again.
+        // A subscriber joins and leaves again.
         table.channels.get_mut(&b"c"[..]).unwrap().empty = None;
         assert!(over(&mut table, now + 3 * LINGER).is_empty() && table.left.is_empty());
         table.leave(b"c", now + 3 * LINGER);

@@ -1,14 +1,14 @@
-//! How a call can fail, and what each error reply of a server means: one table.
+//! How a call can fail, and the one table that classifies error replies.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::Address;
 
-/// An error reply of a server, in its own words.
+/// An error reply of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Reply {
-    /// The first word.
+    /// The error code: the first word.
     pub(crate) code: String,
     /// The whole line.
     pub(crate) message: String,
@@ -20,21 +20,21 @@ impl Reply {
     }
 }
 
-/// Why a call has no answer.
+/// Why a call failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
-    /// Certainly not executed; it may work later.
+    /// Certainly not executed; a retry may work.
     NotExecuted(String),
-    /// The same, and when it will work: the server has not been up for long enough.
+    /// Like `NotExecuted`, with the time after which it will work: the server's uptime is too short.
     TooYoung(String, Duration),
-    /// Sent, at least in part, and not answered.
+    /// Sent at least in part, and not answered.
     Unknown(String),
-    /// The server's error, which will be the same next time. What a script wrote before it failed stays written.
+    /// The server's error, which a retry would not change. What a script wrote before it failed stays written.
     Refused(Reply),
 }
 
 impl Failure {
-    /// Not executed because the slot of its keys moves, and some of them are on one node and some on another.
+    /// Whether it was not executed because its keys are split over two nodes while their slot migrates.
     pub(crate) fn is_split(&self) -> bool {
         matches!(self, Self::NotExecuted(why) if why.contains("TRYAGAIN"))
     }
@@ -49,69 +49,69 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What to do about an error reply.
+/// How to react to an error reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// The script is not known there: send its text.
+    /// The server does not have the script: send its text.
     NoScript,
     /// The slot belongs to another node.
     Moved(u16, Address),
-    /// This once, ask another node.
+    /// Ask another node, for this request only.
     Ask(Address),
     NotExecuted(Cause),
-    /// A connection that was logged in is not any more.
+    /// The connection has lost its login.
     LoggedOut,
     Refused,
 }
 
-/// Why something was not executed, and so what may help.
+/// Why a request was not executed, and so what may help.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cause {
-    /// This server may do it later.
+    /// Temporary: this server may execute it later.
     Passing,
     /// Another node may be the right one by now.
     Elsewhere,
-    /// As `Elsewhere`: the server is a replica. Its address may stand for another server by now, which only a new
-    /// connection finds out.
+    /// Like `Elsewhere`: the server is a replica. Its address may belong to another server by now, which only a new
+    /// connection can find out.
     Replica,
 }
 
-/// What is certainly not executed, by the first word of the reply.
+/// Error codes of requests that were certainly not executed.
 ///
-/// A script meets most of these at its first write, and the reply then ends in `script: <hash>, on @user_script:1.`
-/// (servers before 7.0 say `ERR Error running script … @user_script: 1: -CODE …`). Nothing was written then either:
-/// what is checked does not change while a script runs, and memory is not looked at any more once it has written.
+/// A script gets most of these at its first write, and the reply then ends in `script: <hash>, on @user_script:1.`
+/// (servers before 7.0 say `ERR Error running script … @user_script: 1: -CODE …`). Nothing was written then either: the
+/// checked conditions do not change while a script runs, and memory is not checked again after its first write.
 const NOT_EXECUTED: &[(&str, Cause)] = &[
-    // A replica, or a master that has become one.
+    // A replica, or a demoted master.
     ("READONLY", Cause::Replica),
     // A replica that has lost its master and serves nothing meanwhile.
     ("MASTERDOWN", Cause::Replica),
-    // It has just started and reads its data.
+    // Just started and still loading its data.
     ("LOADING", Cause::Elsewhere),
-    // The slot has no node, or too few nodes see each other.
+    // The slot has no node, or the cluster has no majority.
     ("CLUSTERDOWN", Cause::Elsewhere),
-    // Some of the keys are here and some there, while their slot moves.
+    // The keys are split over two nodes while their slot migrates.
     ("TRYAGAIN", Cause::Passing),
-    // Fewer replicas than the server was told to insist on.
+    // Fewer replicas than `min-replicas-to-write`.
     ("NOREPLICAS", Cause::Passing),
-    // It cannot save, and was told not to take writes then.
+    // It cannot save to disk, and is configured to refuse writes then.
     ("MISCONF", Cause::Passing),
-    // It has no memory left for more.
+    // Out of memory.
     ("OOM", Cause::Passing),
-    // Another script takes its time.
+    // Another script is running for too long.
     ("BUSY", Cause::Passing),
-    // A transaction of which one command was not even queued.
+    // A transaction of which a command was refused when queued.
     ("EXECABORT", Cause::Passing),
 ];
 
-/// The same for replies whose first word says nothing.
+/// Like [`NOT_EXECUTED`], for replies whose code is just `ERR`.
 const NOT_EXECUTED_ERR: &[&str] = &[
     "ERR max number of clients",
-    // Only those that have not written can be killed.
+    // Only scripts that have not written can be killed.
     "ERR Script killed by user with SCRIPT KILL",
 ];
 
-/// The one place where error replies are judged. What is in no list is refused.
+/// Classifies an error reply; this happens nowhere else. Unlisted errors are refused.
 pub(crate) fn judge(reply: &Reply, from: &Address) -> Verdict {
     let code = match reply.message.split_once("@user_script") {
         Some((_, old)) if reply.code == "ERR" => old.split(": -").nth(1).unwrap_or_default(),
@@ -133,7 +133,7 @@ pub(crate) fn judge(reply: &Reply, from: &Address) -> Verdict {
     }
 }
 
-/// `MOVED 3999 127.0.0.1:6381`. An empty host is the one that was asked.
+/// Parses `MOVED 3999 127.0.0.1:6381`. An empty host means the host that was asked.
 fn redirect(reply: &Reply, from: &Address) -> Option<(u16, Address)> {
     let mut words = reply.message.split(' ').skip(1);
     let slot = words.next()?.parse().ok()?;

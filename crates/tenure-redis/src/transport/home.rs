@@ -1,4 +1,4 @@
-//! The connections of one runtime. They live and die with it.
+//! The connections of one runtime. They end with it.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ pub(crate) struct Home {
     lanes: Mutex<HashMap<Address, Arc<Lane>>>,
     pools: Mutex<HashMap<Address, Arc<Pool>>>,
     pub(crate) ears: Ears,
-    /// Dropped with it: ends the tasks that notice the end of a runtime.
+    /// Dropped with it, which ends the tasks that wait for the end of a runtime.
     left: watch::Sender<()>,
 }
 
@@ -67,7 +67,7 @@ impl Home {
         self.pools().entry(to.clone()).or_insert_with(new).clone()
     }
 
-    /// Closes what calls this node.
+    /// Closes the connections for calls to this node.
     pub(crate) fn forget(&self, node: &Address, why: &str) {
         let lane = self.lanes().remove(node);
         if let Some(lane) = lane {
@@ -79,7 +79,7 @@ impl Home {
         }
     }
 
-    /// The outcome of `work`, or `None` at the deadline. Needs no timers in the runtime that polls it.
+    /// Returns the output of `work`, or `None` at the deadline. Needs no time driver in the runtime that polls it.
     pub(crate) async fn until<F: Future>(&self, deadline: Instant, work: F) -> Option<F::Output> {
         let mut work = pin!(work);
         let mut timer = pin!(self.sleep_until(deadline));
@@ -90,7 +90,7 @@ impl Home {
         .await
     }
 
-    /// Is forgotten when that runtime ends.
+    /// Removes this home when that runtime ends.
     fn leave_with(&self, runtime: &Handle, id: Option<Id>) {
         let leaves = Leaves { hub: self.hub.clone(), id };
         let mut left = self.left.subscribe();
@@ -106,7 +106,7 @@ impl Home {
     }
 }
 
-/// The homes of all runtimes that call.
+/// The homes of all calling runtimes.
 #[derive(Debug, Default)]
 pub(crate) struct Homes(Mutex<HashMap<Option<Id>, Arc<Home>>>);
 
@@ -115,17 +115,17 @@ impl Homes {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// That of the runtime which this is called on.
+    /// The home of the current runtime.
     pub(crate) fn current(&self, hub: &Arc<Hub>) -> std::io::Result<Arc<Home>> {
         let handle = Handle::try_current().ok();
         let id = handle.as_ref().map(Handle::id);
         if let Some(home) = self.lock().get(&id) {
             return Ok(home.clone());
         }
-        // A runtime without sockets or timers, or one that has ended, shares the home of those without a runtime.
+        // A runtime without I/O or time driver, or one that has ended, shares the home of callers without a runtime.
         if let Some(handle) = handle.filter(|_| has_drivers()) {
             let home = self.settle(id, hub, handle);
-            // A runtime that has ended runs nothing: what was to notice its end has done so already.
+            // A runtime that has ended drops spawned tasks at once, which has removed the home again.
             if self.lock().contains_key(&id) {
                 return Ok(home);
             }
@@ -146,7 +146,7 @@ impl Homes {
         self.lock().values().cloned().collect()
     }
 
-    /// The runtime of that home has ended, and nobody has noticed yet.
+    /// Removes a home whose runtime has ended unnoticed.
     pub(crate) fn ended(&self, home: &Arc<Home>) {
         self.lock().retain(|_, each| !Arc::ptr_eq(each, home));
     }
@@ -171,7 +171,7 @@ impl Homes {
     }
 }
 
-/// Dropped with the runtime: its id may be given to another one.
+/// Removes the home when the runtime ends, since its id may be reused.
 struct Leaves {
     hub: Weak<Hub>,
     id: Option<Id>,
@@ -185,7 +185,7 @@ impl Drop for Leaves {
     }
 }
 
-/// Whether the current runtime has sockets and timers. There is no other way to ask than to try.
+/// Whether the current runtime has I/O and time drivers. There is no other way to find out than to try.
 fn has_drivers() -> bool {
     quietly(|| {
         drop(tokio::time::sleep(std::time::Duration::ZERO));
@@ -201,8 +201,8 @@ thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether `work` does without a panic, which is not printed. While it runs the hook of the program is behind one that
-/// says nothing of this thread.
+/// Whether `work` finishes without a panic; a panic is not printed. Meanwhile the program's panic hook is wrapped by
+/// one that ignores this thread.
 fn quietly(work: impl FnOnce()) -> bool {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     if std::thread::panicking() {
@@ -219,7 +219,7 @@ fn quietly(work: impl FnOnce()) -> bool {
     QUIET.set(true);
     let done = catch_unwind(AssertUnwindSafe(work)).is_ok();
     QUIET.set(false);
-    // Unless the program has set another one meanwhile, which was the end of ours.
+    // Unless the program has set another hook meanwhile, which dropped ours.
     if Arc::strong_count(&theirs) > 1 {
         drop(panic::take_hook());
         if let Some(theirs) = Arc::into_inner(theirs) {

@@ -1,4 +1,4 @@
-//! What all runtimes share: who the servers are and were, and how to reach them.
+//! State shared by all runtimes: the servers, their last known identity, and how to reach them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,7 +19,7 @@ use super::map::Map;
 use super::pause::bounded;
 use crate::{Address, Options, Siblings};
 
-/// How often a call follows a slot to another node.
+/// How many redirects a call follows.
 pub(super) const HOPS: u32 = 5;
 
 /// Why connections to a former master are closed.
@@ -33,7 +33,7 @@ pub(crate) struct Hub {
     pub(crate) homes: Homes,
     pub(crate) background: Background,
     pub(crate) map: Map,
-    /// Who each node was; the master, where there is one for all.
+    /// The last known identity of each node; with sentinels only that of the master, under `None`.
     faces: Mutex<HashMap<Option<Address>, Face>>,
     pub(crate) doubt: watch::Sender<u64>,
     pub(crate) told: Doubt,
@@ -41,13 +41,13 @@ pub(crate) struct Hub {
     restart_delay: Option<Duration>,
 }
 
-/// Who a node was.
+/// The identity of a node.
 #[derive(Clone, Debug)]
 struct Face {
     run_id: String,
-    /// When a connection to it was made or ended last.
+    /// When a connection to it was last opened or ended.
     heard: Instant,
-    /// When it can have been started at the earliest, where that is known.
+    /// The earliest time at which it can have been started, if known.
     born: Option<Instant>,
 }
 
@@ -79,16 +79,17 @@ impl Hub {
         self.homes.current(self).map_err(|e| Failure::NotExecuted(format!("no thread for connections: {e}")))
     }
 
-    /// Needs no timers in the runtime that polls it.
+    /// Sleeps without needing a time driver in the runtime that polls it.
     pub(crate) async fn sleep(self: &Arc<Self>, time: Duration) {
         match self.home() {
             Ok(home) => home.sleep_until(Instant::now() + time).await,
-            // No thread, no clock: at least others get their turn.
+            // Without a thread there is no timer: at least yield to other tasks.
             Err(_) => tokio::task::yield_now().await,
         }
     }
 
-    /// A connection found this server. Another run id than before: it has lost what it held, or is another server.
+    /// Records the server that a connection reached. If its run id has changed, it has lost what it held, or is another
+    /// server.
     pub(crate) fn met(&self, node: &Address, hello: &mut Hello) -> Result<(), Failure> {
         let one = matches!(self.map, Map::Sentinel(_));
         if one && hello.role.as_deref() != Some("master") {
@@ -105,7 +106,8 @@ impl Hub {
         let before = faces.get(&key).cloned();
         let born = match &before {
             Some(face) if face.run_id == *run_id => face.born,
-            // It was another one when it was last heard of: the clock of its machine may say more.
+            // It was started after its predecessor was last seen. The uptime it reports may be longer, if its clock was
+            // set.
             Some(face) => Some(face.heard),
             None => None,
         };
@@ -120,7 +122,7 @@ impl Hub {
         Ok(())
     }
 
-    /// A connection to this node has ended, and until then it was there.
+    /// Records that a connection to this node ended, and that the node was up until then.
     pub(crate) fn parted(&self, node: &Address) {
         let one = matches!(self.map, Map::Sentinel(_));
         let mut faces = self.faces.lock().unwrap_or_else(|e| e.into_inner());
@@ -129,7 +131,7 @@ impl Hub {
         }
     }
 
-    /// Whether the server behind this link has been up for long enough to grant and to renew.
+    /// Fails if the server behind this connection has not been up for long enough to grant and renew.
     pub(crate) fn is_of_age(&self, link: &Link) -> Result<(), Failure> {
         let Some(delay) = self.restart_delay else { return Ok(()) };
         let Some((up, asked)) = link.up else {
@@ -145,18 +147,19 @@ impl Hub {
         Err(Failure::TooYoung(why, left))
     }
 
-    /// Everything held is to be proved again.
+    /// Makes clients check everything they hold again.
     pub(crate) fn raise_doubt(&self) {
         self.doubt.send_modify(|n| *n += 1);
         self.told.raise();
     }
 
-    /// That node does not answer, or is not the right one any more.
+    /// Marks a node as unreachable, or as no longer the right one.
     pub(crate) fn doubt_node(&self, node: &Address) {
         self.map.doubt(node);
     }
 
-    /// Closes what listens to this node, from all runtimes; and what calls it, if that is sure to be in vain.
+    /// Closes the subscriber connections to this node, in all runtimes; with `calls` also those for calls, which would
+    /// be in vain.
     pub(crate) fn forget(&self, node: &Address, calls: bool, why: &str) {
         for home in self.homes.all() {
             home.ears.close(node, why);
@@ -166,25 +169,25 @@ impl Hub {
         }
     }
 
-    /// An error reply as the outcome of a call on this link; and what it tells about the server there.
+    /// Maps an error reply to the failure of a call on this connection, and acts on what it says about the server.
     pub(crate) fn judge_for_call(&self, reply: &Reply, link: &Link) -> Failure {
         let stale = match judge(reply, &link.to) {
             Verdict::NotExecuted(Cause::Replica) => true,
-            // It was logged in when it was opened.
+            // The connection was logged in when it was opened: it is replaced.
             Verdict::LoggedOut => {
                 link.retire(&reply.message);
                 return Failure::NotExecuted(format!("{}: {}", link.to, reply.message));
             }
             _ => false,
         };
-        // Whoever listens to that server hears no more than it does.
+        // Subscribers of that server receive only what is published there.
         if stale && link.retire(GONE) {
             self.forget(&link.to, false, GONE);
         }
         self.judge_for_channel(reply, &link.to)
     }
 
-    /// An error reply to a subscription; and what it tells about the node.
+    /// Maps an error reply to the failure of a subscription, and acts on what it says about the node.
     pub(crate) fn judge_for_channel(&self, reply: &Reply, from: &Address) -> Failure {
         match judge(reply, from) {
             Verdict::NotExecuted(cause) => {
@@ -197,7 +200,7 @@ impl Hub {
         }
     }
 
-    /// A place at a channel.
+    /// Subscribes to a channel on the node that serves it.
     pub(crate) async fn seat(self: &Arc<Self>, channel: &[u8]) -> Result<Seat, Failure> {
         let deadline = Instant::now() + self.timeout;
         let home = self.home()?;

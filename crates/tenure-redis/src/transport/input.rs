@@ -1,19 +1,19 @@
-//! Bytes received, and the replies in them. A reply may come in any pieces; each part of it is parsed once, when it is
-//! there.
+//! Buffers received bytes and parses replies. A reply may arrive in any number of pieces; each part is parsed once,
+//! when it is complete.
 //!
-//! The server's word for a length is worth no memory: it grows with the bytes that came, and up to a bound. A server that
-//! lies, or a value that somebody else put there, must not take the process with it.
+//! Announced lengths allocate nothing: memory grows with the bytes received, up to a limit. A faulty server, or a value
+//! stored by another program, must not exhaust the memory of the process.
 
 use super::failure::Reply;
 use super::resp::Value;
 
-/// What came is not this format, or more than any reply to us: the connection is of no use any more.
+/// The input is not RESP, or exceeds a limit: the connection cannot be used any more.
 #[derive(PartialEq, Debug)]
 pub(crate) struct Garbled(pub(crate) &'static str);
 
 /// The most bytes of one reply.
 pub(super) const LARGEST: usize = 64 << 20;
-/// The most values in one reply, those inside others included: a value takes more memory than the bytes that say it.
+/// The most values in one reply, including nested ones: a value takes more memory than its bytes on the wire.
 const MOST: usize = 1 << 20;
 /// How deep arrays may be nested.
 const DEEPEST: usize = 32;
@@ -27,19 +27,19 @@ const TOO_LONG: Garbled = Garbled("a reply with a line of more than 64 KiB");
 
 #[derive(Debug)]
 pub(crate) struct Input {
-    /// Initialised throughout; in use from `start` to `end`.
+    /// Fully initialised; `start..end` is in use.
     bytes: Vec<u8>,
     start: usize,
     end: usize,
-    /// Arrays that have begun, each inside the one before.
+    /// Arrays that are incomplete, each inside the one before.
     open: Vec<Open>,
-    /// How many bytes of the current reply were parsed.
+    /// The number of parsed bytes of the current reply.
     taken: usize,
-    /// How many values are in its arrays, those that are only announced included.
+    /// The number of values in its arrays, including those only announced.
     values: usize,
 }
 
-/// An array of which some items are still to come.
+/// An array with items still to come.
 #[derive(Debug)]
 struct Open {
     items: Vec<Value>,
@@ -47,7 +47,7 @@ struct Open {
 }
 
 const SMALL: usize = 4 << 10;
-/// What is kept for the next reply after a longer one.
+/// The buffer size that is kept after a longer reply.
 const KEPT: usize = 64 << 10;
 
 impl Input {
@@ -55,7 +55,7 @@ impl Input {
         Self { bytes: vec![0; SMALL], start: 0, end: 0, open: Vec::new(), taken: 0, values: 0 }
     }
 
-    /// Room to read into; [`Input::filled`] says how much was.
+    /// Space to read into; [`Input::filled`] records how much was read.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -77,7 +77,7 @@ impl Input {
         self.end += n;
     }
 
-    /// The next reply, once all of it is there.
+    /// The next reply, once it is complete.
     pub(crate) fn next(&mut self) -> Result<Option<Value>, Garbled> {
         loop {
             let left = LARGEST - self.taken;
@@ -104,7 +104,7 @@ impl Input {
         }
     }
 
-    /// Puts a value where it belongs. The whole reply if that was its last one.
+    /// Adds a value to the innermost open array. Returns the whole reply if that completes it.
     fn complete(&mut self, mut value: Value) -> Option<Value> {
         loop {
             let Some(array) = self.open.last_mut() else { return Some(value) };
@@ -118,13 +118,13 @@ impl Input {
     }
 }
 
-/// A value, or the beginning of an array of so many.
+/// A value, or the header of an array with this many items.
 enum Part {
     Whole(Value),
     Array(usize),
 }
 
-/// The first part in `bytes` and its length, or `None` if it is not all there yet. No more than `most` bytes.
+/// Parses the first part of `bytes`, of at most `most` bytes. Returns it and its length, or `None` if it is incomplete.
 fn part(bytes: &[u8], most: usize) -> Result<Option<(Part, usize)>, Garbled> {
     let Some(line) = line(bytes)? else {
         return if bytes.len() < most { Ok(None) } else { Err(TOO_LARGE) };
@@ -158,7 +158,7 @@ fn part(bytes: &[u8], most: usize) -> Result<Option<(Part, usize)>, Garbled> {
     Ok(Some((part, length)))
 }
 
-/// The first line, without its end.
+/// The first line, without its CRLF.
 fn line(bytes: &[u8]) -> Result<Option<&[u8]>, Garbled> {
     let Some(end) = bytes.iter().take(LONGEST_LINE).position(|b| *b == b'\r') else {
         return if bytes.len() < LONGEST_LINE { Ok(None) } else { Err(TOO_LONG) };
@@ -174,7 +174,7 @@ fn integer(line: &[u8]) -> Result<i64, Garbled> {
     std::str::from_utf8(line).ok().and_then(|l| l.parse().ok()).ok_or(Garbled("not a number"))
 }
 
-/// A length; `None` where there is nothing.
+/// A length; `None` for nil.
 fn announced(line: &[u8]) -> Result<Option<usize>, Garbled> {
     match integer(line)? {
         -1 => Ok(None),
@@ -231,8 +231,8 @@ mod tests {
         input.next()
     }
 
-    /// What becomes of a reply that begins like this and goes on with the same bytes for ever, and how many bytes were
-    /// taken by then.
+    /// The error for a reply that begins like this and repeats the same bytes forever, and how many bytes were read by
+    /// then.
     fn endless(head: &[u8], again: &[u8]) -> (Garbled, usize) {
         let (mut input, mut sent) = (Input::new(), head.len());
         put(&mut input, head);

@@ -1,4 +1,4 @@
-//! Several futures at once, in the task of the caller.
+//! Runs several futures concurrently in the caller's task.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -10,7 +10,7 @@ enum Part<F: Future> {
     Done(Option<F::Output>),
 }
 
-/// All their outcomes, in order.
+/// All outputs, in order.
 pub(crate) async fn join<F: Future>(work: Vec<F>) -> Vec<F::Output>
 where
     F::Output: Unpin,
@@ -36,7 +36,7 @@ where
     parts.into_iter().map(done).collect()
 }
 
-/// Of those that succeed the first in order, as soon as that is known; all failures if none does. The others are dropped.
+/// The first success in order, as soon as it is known; all failures if there is none. The other futures are dropped.
 pub(crate) async fn first<F, T, E>(work: Vec<F>) -> Result<T, Vec<E>>
 where
     F: Future<Output = Result<T, E>>,
@@ -65,8 +65,8 @@ where
     Err(failures)
 }
 
-/// The first that succeeds; all failures if none does. Each begins when one before it has failed, or when it is
-/// `head_start` since another began; what has begun goes on meanwhile. The others are dropped.
+/// The first success; all failures if there is none. A future starts when an earlier one has failed, or `head_start`
+/// after the last start; those started keep running. The other futures are dropped.
 pub(crate) async fn staggered<F, T, E>(work: Vec<F>, head_start: Duration) -> Result<T, Vec<E>>
 where
     F: Future<Output = Result<T, E>>,
@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    /// With a head start that nobody lives to see the end of, only failures make the next one begin.
+    /// With a head start longer than the test, only failures start the next one.
     #[tokio::test]
     async fn the_next_begins_when_one_fails_or_takes_its_time() {
         let (never, soon) = (Duration::from_secs(1800), Duration::from_millis(1));

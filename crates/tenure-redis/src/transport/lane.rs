@@ -1,4 +1,4 @@
-//! The way from one runtime to one node: a link, opened by whoever needs it first while the others wait for that.
+//! The connection of one runtime to one node, opened by the first caller that needs it while others wait for that.
 
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::link::Link;
 use super::pause::Pause;
 use crate::Address;
 
-/// For how long a lane whose link has ended tries to open another, though nobody calls.
+/// How long to try to reconnect after a connection has ended, even if nobody calls.
 const REOPENS: Duration = Duration::from_secs(30);
 
 type Opened = Result<Arc<Link>, Failure>;
@@ -21,7 +21,7 @@ type Opened = Result<Arc<Link>, Failure>;
 pub(crate) struct Lane {
     to: Address,
     home: Weak<Home>,
-    /// Whether it connects anew by itself after its end.
+    /// Whether it reconnects by itself after its connection has ended.
     reopens: bool,
     state: Mutex<State>,
 }
@@ -29,18 +29,18 @@ pub(crate) struct Lane {
 #[derive(Debug, Default)]
 struct State {
     link: Option<Arc<Link>>,
-    /// The connect under way.
+    /// The connect in progress.
     opening: Option<watch::Receiver<Option<Opened>>>,
     pause: Pause,
-    /// Why it is of no use any more: a connect under way brings no link either.
+    /// Why it was closed: a connect in progress is discarded then.
     ended: Option<String>,
 }
 
 impl State {
-    /// The link is of no use any more.
+    /// Drops a dead connection.
     fn part(&mut self) {
         let Some(link) = self.link.take() else { return };
-        // One that greets and then goes, or is the wrong server, is not to be called on at once.
+        // Back off if the server accepts connections and closes them again, or is the wrong server.
         if link.has_worked() { self.pause.worked() } else { self.pause.failed() }
     }
 }
@@ -54,12 +54,12 @@ impl Lane {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The link, if there is one.
+    /// The connection, if it is open.
     pub(crate) fn ready(&self) -> Option<Arc<Link>> {
         self.lock().link.as_ref().filter(|link| !link.is_dead()).cloned()
     }
 
-    /// The link, opened if there is none.
+    /// The connection, opened if there is none.
     pub(crate) async fn link(self: &Arc<Self>, home: &Home, deadline: Instant) -> Opened {
         if let Some(link) = self.ready() {
             return Ok(link);
@@ -79,7 +79,7 @@ impl Lane {
         }
     }
 
-    /// Begins to connect, unless that is under way.
+    /// Starts to connect, unless that is in progress.
     fn open(self: &Arc<Self>, home: &Home) -> watch::Receiver<Option<Opened>> {
         let mut state = self.lock();
         if let Some(link) = state.link.as_ref().filter(|link| !link.is_dead()) {
@@ -89,7 +89,7 @@ impl Lane {
         if let Some(why) = &state.ended {
             return watch::channel(Some(Err(self.over(why)))).1;
         }
-        // A sender that has gone took its runtime with it.
+        // If the sender is gone, its runtime has ended.
         if let Some(opening) = state.opening.as_ref().filter(|o| o.has_changed().is_ok()) {
             return opening.clone();
         }
@@ -151,7 +151,7 @@ impl Lane {
         Ok(link)
     }
 
-    /// The link has ended. Whether another one is to be opened though nobody calls.
+    /// Handles the end of the connection. Returns whether to reconnect although nobody calls.
     fn ended(&self, link: &Arc<Link>) -> bool {
         let mut state = self.lock();
         if !state.link.as_ref().is_some_and(|l| Arc::ptr_eq(l, link)) {
@@ -165,7 +165,7 @@ impl Lane {
         Failure::NotExecuted(format!("{}: {why}", self.to))
     }
 
-    /// Closes the link, for good. Who comes later needs another lane.
+    /// Closes the connection for good. Later calls need another lane.
     pub(crate) fn close(&self, why: &str) {
         let mut state = self.lock();
         state.ended.get_or_insert_with(|| why.to_owned());
@@ -177,7 +177,8 @@ impl Lane {
     }
 }
 
-/// To learn who is there now: it may be another server, or the same without its data. It may take its time to start.
+/// Reconnects to find out which server is there now: it may be another one, or have lost its data. It may take time to
+/// start.
 async fn reopen(lane: &Weak<Lane>) {
     let began = Instant::now();
     while began.elapsed() < REOPENS {

@@ -1,8 +1,8 @@
-//! One connection. A lone call writes and reads by itself: no other task or thread is woken for it. As soon as a
-//! second call is in flight the driver task of the link reads and writes for all, so that a future which nobody polls
-//! holds up no other.
+//! One pipelined connection. A lone call writes and reads by itself: no other task or thread is woken for it. As soon
+//! as a second call is in flight, the connection's driver task reads and writes for all, so that a future which nobody
+//! polls does not block the others.
 //!
-//! The mutex is held for polls that do not block, never over an await.
+//! The mutex is held for non-blocking polls only, never across an await.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -26,41 +26,41 @@ static NUMBERS: AtomicU64 = AtomicU64::new(1);
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) to: Address,
-    /// For how long the server had been up, and when it said so.
+    /// The server's uptime, and when it was reported.
     pub(crate) up: Option<(Duration, Instant)>,
     attempts: Arc<Attempts>,
-    /// Whether no more calls shall go there.
+    /// Whether it accepts no more calls.
     dead: AtomicBool,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 pub(super) struct State {
-    /// `None` once it is dead.
+    /// `None` once the connection is dead.
     pub(super) stream: Option<Stream>,
     input: Input,
-    /// Requests not written yet: those before `at` are.
+    /// Requests to write; those before `at` are written.
     out: Vec<u8>,
     at: usize,
-    /// How many bytes were written before those in `out`.
+    /// The number of bytes written before those in `out`.
     gone: u64,
     pub(super) slots: VecDeque<Slot>,
-    /// Whether the driver reads and writes. Else the only call in flight does so itself.
+    /// Whether the driver reads and writes. Otherwise the only call in flight does so itself.
     pub(super) driving: bool,
     /// Whether the driver is about to run anyway.
     pub(super) awake: bool,
     pub(super) driver: Option<Waker>,
-    /// Whether the driver looks at the clock.
+    /// Whether the driver's timer is running.
     pub(super) ticking: bool,
-    /// How many calls there were.
+    /// The number of calls so far.
     pub(super) calls: u64,
-    /// When the last answer came.
+    /// When the last reply arrived.
     pub(super) heard: Instant,
-    /// Whether any came.
+    /// Whether any reply arrived.
     worked: bool,
-    /// Whether encryption keeps bytes back.
+    /// Whether TLS may have buffered bytes.
     held_back: bool,
-    /// Why it ends with the last call in flight.
+    /// Why it closes after the last call in flight.
     retired: Option<String>,
     why: String,
 }
@@ -68,7 +68,7 @@ pub(super) struct State {
 /// A call in flight.
 #[derive(Debug)]
 pub(super) struct Slot {
-    /// Where it begins in all that was ever sent.
+    /// Its offset in all bytes ever sent.
     start: u64,
     want: usize,
     got: Vec<Value>,
@@ -79,7 +79,7 @@ pub(super) struct Slot {
     pub(super) ticket: Option<Arc<Ticket>>,
 }
 
-/// Where a call finds its answer.
+/// Where a call receives its answer.
 #[derive(Debug, Default)]
 pub(super) struct Ticket(Mutex<Fate>);
 
@@ -89,7 +89,7 @@ struct Fate {
     waker: Option<Waker>,
 }
 
-/// The replies that came; if not all did, why.
+/// The replies received; if some are missing, why.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) values: Vec<Value>,
@@ -110,7 +110,7 @@ impl Ticket {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Its answer. Else its waker, so that nobody wakes the task that is just being polled.
+    /// Takes the answer; if there is none, the waker, so that the task being polled is not woken.
     fn look(&self) -> Result<Answer, Option<Waker>> {
         let mut fate = self.lock();
         fate.answer.take().ok_or_else(|| fate.waker.take())
@@ -127,13 +127,13 @@ impl Ticket {
     }
 }
 
-/// Several requests that go out together and are answered together.
+/// Terms of requests that are sent together and answered together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// How many replies.
+    /// The number of replies.
     pub(crate) want: usize,
     pub(crate) deadline: Instant,
-    /// Whether one of them may make this hold, and its lease.
+    /// The hold that one of them may create, and its lease.
     pub(crate) attempt: Option<(HoldId, Duration)>,
 }
 
@@ -175,7 +175,7 @@ impl Link {
         self.dead.load(Relaxed)
     }
 
-    /// Whether calls on it were answered, by a server that was the right one until the end.
+    /// Whether it answered calls and was never retired.
     pub(crate) fn has_worked(&self) -> bool {
         let state = self.lock();
         state.worked && state.retired.is_none()
@@ -190,8 +190,8 @@ impl Link {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Adds requests. They leave when the reply is first polled, or by the driver; dropped replies are thrown away
-    /// when they come.
+    /// Queues requests. They are written when the reply is first polled, or by the driver; if the `Reply` is dropped,
+    /// the answer is discarded on arrival.
     pub(crate) fn send(self: &Arc<Self>, terms: Terms, encode: impl FnOnce(&mut Vec<u8>)) -> Reply {
         let ticket = Arc::new(Ticket::default());
         let mut state = self.lock();
@@ -226,14 +226,14 @@ impl Link {
         Reply { link: self.clone(), ticket, number, done: false, pushes: false }
     }
 
-    /// Ends it, whatever is in flight.
+    /// Closes it, whatever is in flight.
     pub(crate) fn close(&self, why: &str) {
         let mut wake = Vec::new();
         self.fail(&mut self.lock(), why, &mut wake);
         wake.into_iter().for_each(Waker::wake);
     }
 
-    /// Ends it once all that is in flight is answered: those answers count. Whether it was of use until now.
+    /// Closes it once everything in flight is answered: those answers count. Returns false if it was dead already.
     pub(crate) fn retire(&self, why: &str) -> bool {
         let mut wake = Vec::new();
         let mut state = self.lock();
@@ -277,8 +277,8 @@ impl Link {
         wake.extend(state.driver.take());
     }
 
-    /// Reads what is there and hands it out; until nothing more is there, or until nobody waits any more. An error
-    /// has ended the link.
+    /// Reads and delivers replies until nothing more is there or, unless `all`, until no call is in flight. Returns
+    /// false if the connection has failed.
     pub(super) fn read(
         &self,
         state: &mut State,
@@ -311,7 +311,8 @@ impl Link {
             let Some(slot) = state.slots.front_mut() else {
                 return self.fail(state, "a reply that nobody asked for", wake);
             };
-            // Nothing of the request has left yet. Taken for its answer, all that follow would be another's.
+            // Nothing of the request was written yet. If this counted as its reply, all later replies would be off by
+            // one.
             if slot.start >= state.gone + state.at as u64 {
                 return self.fail(state, "a reply that nobody asked for", wake);
             }
@@ -332,7 +333,7 @@ impl Link {
         }
     }
 
-    /// Writes as much as the socket takes. Whether all of it was.
+    /// Writes as much as the socket takes. Returns whether everything was written.
     pub(super) fn write(&self, state: &mut State, cx: &mut Context<'_>, wake: &mut Vec<Waker>) -> bool {
         while state.at < state.out.len() {
             let Some(stream) = &mut state.stream else { return false };
@@ -341,7 +342,7 @@ impl Link {
                 Poll::Ready(Ok(0)) => self.fail(state, "the connection takes no more", wake),
                 Poll::Ready(Ok(n)) => (state.at, state.held_back) = (state.at + n, true),
                 Poll::Ready(Err(e)) => {
-                    // Some of it may have left, sealed, before the part that failed.
+                    // A part of it may have been sent, encrypted, before the part that failed.
                     if matches!(stream, Stream::Tls(_)) {
                         state.at = state.out.len();
                     }
@@ -363,7 +364,7 @@ impl Link {
         !state.held_back
     }
 
-    /// A poll of the only call in flight. Whether the driver is needed after all.
+    /// Polls for the only call in flight. Returns whether the driver is needed after all.
     fn poll_alone(
         &self,
         state: &mut State,
@@ -378,7 +379,7 @@ impl Link {
         if state.driving || !mine(state) {
             return false;
         }
-        // Reading first finds out that the server has gone before anything is written, and registers for the reply.
+        // Reading first detects a closed connection before anything is written, and registers for the reply.
         if !self.read(state, cx, false, wake) || !mine(state) {
             return false;
         }
@@ -387,14 +388,14 @@ impl Link {
 }
 
 impl State {
-    /// The call with this number, if it is in flight: they are answered in their order.
+    /// The call with this number, if it is in flight: replies arrive in order.
     fn slot(&mut self, number: u64) -> Option<&mut Slot> {
         let answered = self.calls - self.slots.len() as u64;
         let place = usize::try_from(number.checked_sub(answered)?).ok()?;
         self.slots.get_mut(place)
     }
 
-    /// Whom to wake after a call was added or left behind.
+    /// The waker of the driver, if it must run because a call was added.
     fn call_driver(&mut self) -> Option<Waker> {
         self.driving |= self.slots.len() > 1;
         if (self.driving && !self.awake) || !self.ticking {
@@ -421,16 +422,16 @@ impl State {
     }
 }
 
-/// The answer to come. Dropped before it came, it is read and thrown away.
+/// A pending answer. If dropped, the answer is read and discarded.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Reply {
     link: Arc<Link>,
     ticket: Arc<Ticket>,
-    /// How many calls there were on the link before it.
+    /// The number of calls on this connection before it.
     number: u64,
     done: bool,
-    /// Whether it writes itself though there is a driver: that one's runtime may not be running at the moment.
+    /// Whether it writes by itself although there is a driver, whose runtime may not be running at the moment.
     pushes: bool,
 }
 
@@ -447,7 +448,7 @@ impl Future for Reply {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
         let this = self.get_mut();
         let (mut wake, mut old) = (Vec::new(), None);
-        // Answers are given under this lock: between the looks and the wait none can come unnoticed.
+        // Answers are delivered under this lock, so none can be missed between the checks and the wait.
         let mut state = this.link.lock();
         let polled = match this.ticket.look() {
             Ok(answer) => Poll::Ready(answer),
@@ -455,7 +456,7 @@ impl Future for Reply {
                 let mut needs_driver = this.link.poll_alone(&mut state, cx, &this.ticket, &mut wake);
                 if std::mem::take(&mut this.pushes) && state.driving {
                     this.link.write(&mut state, cx, &mut wake);
-                    // It has taken the place of the driver's waker in the socket.
+                    // The write has replaced the driver's waker at the socket.
                     needs_driver = true;
                 }
                 if needs_driver {
@@ -476,7 +477,7 @@ impl Future for Reply {
             }
         };
         drop(state);
-        // Wakers are others' code: they run, and are dropped, under no lock.
+        // Wakers are foreign code: they are woken and dropped outside of the lock.
         drop(old);
         wake.into_iter().for_each(Waker::wake);
         this.done = polled.is_ready();
@@ -492,7 +493,7 @@ impl Drop for Reply {
         let mut state = self.link.lock();
         let Some(slot) = state.slot(self.number) else { return };
         slot.ticket = None;
-        // Nobody else would read it, nor write it if it was never polled.
+        // Nobody else would read its answer, nor write it if it was never polled.
         let driver = if state.driving && state.awake { None } else { state.hand_to_driver() };
         drop(state);
         if let Some(driver) = driver {

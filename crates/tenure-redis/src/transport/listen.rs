@@ -1,4 +1,4 @@
-//! The task of an ear: subscribes, hands out messages, and sees to it that a silent connection is alive.
+//! The task of a subscriber connection: subscribes, delivers messages, and checks that a silent connection is alive.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
@@ -15,7 +15,7 @@ use super::pause::Pause;
 use super::resp::{Value, request};
 use super::stream::Wire;
 
-/// The ear ends with it, even if it is never polled.
+/// Runs the connection. If this future is dropped, even unpolled, the connection ends.
 pub(super) fn listen(
     hub: Weak<Hub>,
     ear: Arc<Ear>,
@@ -37,8 +37,7 @@ async fn attend(hub: Weak<Hub>, ear: &Ear, asked: UnboundedReceiver<Ask>, pause:
             (Failure::NotExecuted(format!("{}: {why}", ear.to)), task.served)
         }
     };
-    // Before anybody can connect anew. A server that takes connections and serves no subscription is not to be called on
-    // at once.
+    // Before anybody can reconnect. Backs off if the server accepts connections but confirms no subscription.
     let mut pause = pause.lock().unwrap_or_else(|e| e.into_inner());
     if served {
         pause.worked()
@@ -73,10 +72,10 @@ struct Task<'a> {
     wire: Wire,
     limit: Duration,
     timing: Timing,
-    /// What is not answered yet: the error that answers it says not which it was.
+    /// Unanswered requests: an error reply does not say which one it answers.
     sent: VecDeque<(Sent, Instant)>,
     heard: Instant,
-    /// Whether a subscription was ever confirmed.
+    /// Whether any subscription was confirmed.
     served: bool,
 }
 
@@ -88,7 +87,7 @@ enum Sent {
 }
 
 impl Task<'_> {
-    /// `Ok` when nobody needs it any more.
+    /// Returns `Ok` when the connection is not needed any more.
     async fn run(&mut self, mut asked: UnboundedReceiver<Ask>) -> Result<(), String> {
         loop {
             let next = self.next_look();
@@ -135,10 +134,10 @@ impl Task<'_> {
         self.sent.push_back((Sent::Subscribe(channel), Instant::now()));
     }
 
-    /// When there is something to do though nothing was heard or asked.
+    /// When to wake up next without any input.
     fn next_look(&self) -> Instant {
         let over = self.ear.lock().next_over(self.timing.linger);
-        // Once something was asked, the answer is waited for and not the end of the silence, which may be over.
+        // While a request is unanswered its timeout counts, not that of the silence, which may be over already.
         let answer = match self.sent.front() {
             Some((_, at)) => *at.max(&self.heard) + self.limit,
             None => self.heard + self.timing.silence,
@@ -157,7 +156,7 @@ impl Task<'_> {
             request(out, &[verb, &channel]);
             self.sent.push_back((Sent::Unsubscribe(channel), now));
         }
-        // Without channels nobody needs to know whether it is alive: it ends.
+        // Without channels the connection ends, and need not be pinged.
         if now >= self.heard + self.timing.silence && self.sent.is_empty() && !table.channels.is_empty() {
             request(out, &[b"PING"]);
             self.sent.push_back((Sent::Ping, now));
@@ -180,7 +179,7 @@ impl Task<'_> {
                 entry.mailboxes.iter().for_each(|m| m.close());
                 return Ok(());
             }
-            // Before the first subscription a ping has another answer.
+            // Before the first subscription a ping is answered by a simple string.
             Value::Simple(_) => {
                 self.sent.pop_front();
                 return Ok(());
@@ -214,7 +213,7 @@ impl Task<'_> {
                     self.sent.pop_front();
                     return Ok(());
                 }
-                // The slot has moved away, and the server said so by itself.
+                // The slot has migrated, and the server unsubscribed us.
                 let entry = self.ear.lock().channels.remove(channel);
                 if let Some(hub) = self.hub.upgrade() {
                     hub.doubt_node(&self.ear.to);

@@ -1,17 +1,17 @@
-//! What a subscription heard and nobody has read yet. The connection never waits for a slow reader.
+//! Messages that were received and not read yet. The connection never waits for a slow reader.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
-/// More than this, and the reader looks again instead.
+/// The most messages kept. If there are more, the reader checks the state instead.
 const MOST: usize = 64;
 
-/// What a subscription hears.
+/// An event of a subscription.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Heard {
     Message(Vec<u8>),
-    /// Messages may have been missed: look again.
+    /// Messages may have been missed: check the state again.
     Again,
 }
 
@@ -31,7 +31,7 @@ impl Mailbox {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Whom to wake, once no lock is held.
+    /// Returns the waker, to be woken once no lock is held.
     #[must_use]
     pub(crate) fn put(&self, message: &[u8]) -> Option<Waker> {
         let mut inside = self.lock();
@@ -45,7 +45,7 @@ impl Mailbox {
         inside.waker.take()
     }
 
-    /// Nothing more comes.
+    /// Closes the mailbox: no more messages will come.
     pub(crate) fn close(&self) {
         let mut inside = self.lock();
         inside.closed = true;
@@ -54,7 +54,7 @@ impl Mailbox {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// The next, or `None` once it is closed.
+    /// The next event, or `None` once it is closed.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Heard>> {
         let mut inside = self.lock();
         if inside.closed {

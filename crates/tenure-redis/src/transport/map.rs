@@ -1,4 +1,4 @@
-//! Which node a key belongs to.
+//! The topology: which node serves a key.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,7 +30,7 @@ impl Map {
         })
     }
 
-    /// The node to ask about `key`.
+    /// The node that serves `key`.
     pub(crate) async fn node(
         &self,
         hub: &Arc<Hub>,
@@ -45,7 +45,7 @@ impl Map {
         }
     }
 
-    /// The node to hear `channel` on.
+    /// The node on which to subscribe to `channel`.
     pub(crate) async fn node_of_channel(
         &self,
         hub: &Arc<Hub>,
@@ -54,13 +54,13 @@ impl Map {
         deadline: Instant,
     ) -> Result<Address, Failure> {
         match self {
-            // Without slots of their own, channels are heard on every node: so on one for all of them.
+            // Without sharded pub/sub every node receives all messages: one node is enough for all channels.
             Self::Cluster(cluster) if !cluster.sharded() => cluster.find(hub, home, None, deadline).await,
             _ => self.node(hub, home, channel, deadline).await,
         }
     }
 
-    /// The masters that are known.
+    /// The known masters.
     pub(crate) fn masters(&self) -> Vec<Address> {
         match self {
             Self::One(address) => vec![address.clone()],
@@ -69,7 +69,7 @@ impl Map {
         }
     }
 
-    /// Whether no other is known to have taken its place.
+    /// False if another node is known to have replaced it.
     pub(crate) fn is_current(&self, node: &Address) -> bool {
         match self {
             Self::Sentinel(sentinel) => sentinel.is_current(node),
@@ -77,7 +77,7 @@ impl Map {
         }
     }
 
-    /// That node does not answer, or is not the right one any more: ask before the next call.
+    /// Marks a node as unreachable, or as no longer the right one: the topology is refreshed before the next call.
     pub(crate) fn doubt(&self, node: &Address) {
         match self {
             Self::One(_) => {}
@@ -86,7 +86,7 @@ impl Map {
         }
     }
 
-    /// Whether another node may take the place of one that does not answer.
+    /// Whether another node may take over from one that does not answer.
     pub(crate) fn has_others(&self) -> bool {
         !matches!(self, Self::One(_))
     }
@@ -97,14 +97,14 @@ impl Map {
         }
     }
 
-    /// Something is held or waited for: hear of a change by itself, where that can be heard.
+    /// Starts to watch for failovers, where they are announced. Called when something is held or waited for.
     pub(crate) fn watch(&self, hub: &Arc<Hub>) {
         if let Self::Sentinel(sentinel) = self {
             sentinel.watch(hub);
         }
     }
 
-    /// Whether channels belong to slots.
+    /// Whether pub/sub is sharded.
     pub(crate) fn sharded(&self) -> bool {
         matches!(self, Self::Cluster(cluster) if cluster.sharded())
     }

@@ -1,7 +1,7 @@
-//! Connections, nodes, channels and time limits. Knows nothing of locks.
+//! Connections, topology, pub/sub and timeouts. Independent of locks.
 //!
-//! Each runtime that calls has connections of its own (`home`): one `lane` per node for calls and one `ear` per node
-//! for channels. A lane has a `link`, which a lone call reads and writes by itself.
+//! Each calling runtime has its own connections (`home`): per node one `lane` for calls and one `ear` for
+//! subscriptions. A lane has a `link`, the connection, which a lone call reads and writes by itself.
 
 mod asking;
 mod attempts;
@@ -57,15 +57,16 @@ use map::Map;
 
 use crate::{Address, Options};
 
-/// The scheme in errors.
+/// The backend name in errors.
 pub(crate) const SCHEME: &str = "redis";
 
-/// Times that are not part of any call.
+/// Times that are not part of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
-    /// After this long without a word the server of a subscriber is asked for one: half-open connections say nothing.
+    /// A subscriber connection that is silent for this long is pinged, to detect half-open connections.
     pub(crate) silence: Duration,
-    /// How long a channel stays after the last one left: short locks that are contended would churn.
+    /// How long a channel stays subscribed after its last subscriber left: short contended locks would otherwise
+    /// resubscribe all the time.
     pub(crate) linger: Duration,
 }
 
@@ -75,16 +76,16 @@ impl Default for Timing {
     }
 }
 
-/// The servers, as the backend sees them.
+/// The servers, for the backend.
 #[derive(Clone, Debug)]
 pub(crate) struct Transport {
     hub: Arc<Hub>,
 }
 
-/// Where a command goes.
+/// The destination of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum To<'a> {
-    /// To the node of this key.
+    /// The node that serves this key.
     Key(&'a [u8]),
     Node(&'a Address),
 }
@@ -101,10 +102,10 @@ impl Transport {
         Ok(transport)
     }
 
-    /// Connects once, so that a wrong address or password is told at once.
+    /// Connects once, so that a wrong address or password is reported at once.
     pub(crate) async fn reach(&self) -> tenure_core::Result<()> {
         match self.command(To::Key(b""), &[b"PING"]).await {
-            // Whoever answers is there, whatever this user may do.
+            // `NOPERM` too proves that the server is reachable.
             Err(Failure::Refused(reply)) if reply.code != "NOPERM" => {
                 Err(tenure_core::Error::Config(reply.message))
             }
@@ -113,14 +114,14 @@ impl Transport {
         }
     }
 
-    /// Asks what the servers can do, rather than which version they are. For as long as this lives, so that no answer
-    /// is not taken for a no.
+    /// Detects sharded pub/sub by trying it, not by the server's version. The result is kept for the lifetime of this
+    /// transport, so a missing answer must not count as a no.
     async fn probe(&self) -> Result<(), Failure> {
         let Map::Cluster(cluster) = &self.hub.map else { return Ok(()) };
         let sharded = match self.command(To::Key(b""), &[b"PUBSUB", b"SHARDNUMSUB"]).await {
             Ok(_) => true,
             Err(Failure::Refused(reply)) if reply.code == "ERR" => false,
-            // This user may not ask that. Those who may not ask at all are with the newer servers.
+            // This user may not run that. If `COMMAND` is forbidden too, a newer server is assumed.
             Err(Failure::Refused(_)) => {
                 match self.command(To::Key(b""), &[b"COMMAND", b"INFO", b"SPUBLISH"]).await {
                     Ok(known) => known.array().and_then(<[_]>::first).is_some_and(|k| k.array().is_some()),
@@ -139,7 +140,7 @@ impl Transport {
         self.hub.command(to, words, Instant::now() + self.hub.timeout).await
     }
 
-    /// The same in its order with others of the same hold.
+    /// Sends a command in its order with others of the same hold.
     pub(crate) async fn ordered(&self, to: To<'_>, words: &[&[u8]], order: Order) -> Result<Placed, Failure> {
         self.hub.ordered(to, words, order, Instant::now() + self.hub.timeout).await
     }
@@ -149,13 +150,13 @@ impl Transport {
         self.hub.call(call, Instant::now() + self.hub.timeout).await
     }
 
-    /// Runs many: each node gets its own in one go, and one that fails fails only its own. Answers in their order.
+    /// Runs many scripts: one pipeline per node, and a failing node fails only its own. Returns the answers in order.
     pub(crate) async fn calls(&self, calls: Vec<OwnedCall>) -> Vec<Result<Placed, Failure>> {
         self.hub.calls(calls, Instant::now() + self.hub.timeout).await
     }
 
-    /// Runs a script, and waits until so many replicas have it or the time `within` is over. How many have it. The
-    /// usual time limit counts from there.
+    /// Runs a script, then waits until this many replicas have it or `within` is over. Returns how many have it. The
+    /// usual timeout comes on top of `within`.
     pub(crate) async fn durable(
         &self,
         call: Call<'_>,
@@ -165,13 +166,13 @@ impl Transport {
         self.hub.durable(call, replicas, within).await
     }
 
-    /// The masters that are known.
+    /// The known masters.
     pub(crate) fn nodes(&self) -> Vec<Address> {
         self.hub.map.masters()
     }
 
-    /// Listens to a channel from the moment this returns. Where channels belong to slots, its name says to which; it
-    /// must be that of `route`, the key whose changes are published on it.
+    /// Subscribes to a channel; no message after the return is missed. With sharded pub/sub the channel's name decides
+    /// its slot, which must be that of `route`, the key whose changes are published on it.
     pub(crate) async fn subscribe(&self, channel: &[u8], route: &[u8]) -> Result<Subscription, Failure> {
         debug_assert!(
             !self.hub.map.sharded() || slots::slot(channel) == slots::slot(route),
@@ -181,17 +182,17 @@ impl Transport {
         Ok(Subscription::new(&self.hub, channel, seat))
     }
 
-    /// How scripts publish, so that it is heard here.
+    /// The command by which scripts must publish for our subscribers.
     pub(crate) fn publish_command(&self) -> &'static str {
         if self.hub.map.sharded() { "SPUBLISH" } else { "PUBLISH" }
     }
 
-    /// The slot of a key; 0 where there are none.
+    /// The slot of a key; 0 without a cluster.
     pub(crate) fn slot(&self, key: &[u8]) -> u16 {
         if self.is_cluster() { slots::slot(key) } else { 0 }
     }
 
-    /// A number of the node that has a key, as far as is known.
+    /// An opaque number of the node that owns a key, as far as is known.
     pub(crate) fn shard(&self, key: &[u8]) -> usize {
         if !self.is_cluster() {
             return 0;
@@ -201,7 +202,7 @@ impl Transport {
         hasher.finish() as usize
     }
 
-    /// Needs no timers in the runtime that polls it.
+    /// Sleeps without needing a time driver in the runtime that polls it.
     pub(crate) async fn sleep(&self, time: Duration) {
         self.hub.sleep(time).await;
     }
@@ -210,12 +211,12 @@ impl Transport {
         matches!(self.hub.map, Map::Cluster(_))
     }
 
-    /// The same, as clients are told.
+    /// The doubt signal for clients.
     pub(crate) fn told(&self) -> tenure_core::Doubt {
         self.hub.told.clone()
     }
 
-    /// Changes whenever another server may have taken over, or one may have lost what it held.
+    /// Changes when another server may have taken over, or a server may have lost what it held.
     #[cfg(test)]
     pub(crate) fn doubt(&self) -> watch::Receiver<u64> {
         self.hub.doubt.subscribe()

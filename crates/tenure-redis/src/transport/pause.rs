@@ -1,4 +1,4 @@
-//! Growing, random pauses between tries that failed.
+//! Exponential backoff with jitter.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct Pause {
     step: Duration,
-    /// Not before this moment.
+    /// The earliest time of the next try.
     next: Option<Instant>,
 }
 
@@ -29,17 +29,17 @@ impl Pause {
     }
 }
 
-/// What can be added to a moment: some say "for ever" by the longest time there is.
+/// Clamps so that `Instant + d` cannot overflow: some callers use `Duration::MAX` for "forever".
 pub(crate) fn bounded(d: Duration) -> Duration {
     d.min(Duration::from_secs(100 * 365 * 86_400))
 }
 
-/// From half of it to one and a half.
+/// A random duration from half to one and a half of `d`.
 pub(crate) fn jittered(d: Duration) -> Duration {
     d.mul_f64(0.5 + random())
 }
 
-/// Between 0 and 1. Each new `RandomState` has other keys.
+/// A random number from 0 to 1. Each new `RandomState` has other keys.
 pub(crate) fn random() -> f64 {
     (RandomState::new().build_hasher().finish() >> 11) as f64 / (1_u64 << 53) as f64
 }

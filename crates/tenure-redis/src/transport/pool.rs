@@ -1,5 +1,5 @@
-//! Lanes for calls that wait for replicas: such a call has its connection for itself, for the server answers nobody
-//! else on it meanwhile.
+//! Connections for calls that wait for replicas: such a call has a connection of its own, because `WAIT` blocks all
+//! other calls on it.
 
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
@@ -23,7 +23,7 @@ pub(crate) struct Pool {
 struct Lanes {
     free: Vec<Arc<Lane>>,
     used: Vec<Arc<Lane>>,
-    /// Why there are no more.
+    /// Why it was closed.
     ended: Option<String>,
 }
 
@@ -36,16 +36,16 @@ impl Pool {
         self.lanes.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// A lane on which nothing is in flight.
+    /// A lane with nothing in flight.
     pub(crate) async fn take(&self) -> Turn<'_> {
         let permit = self.turns.acquire().await.expect("never closed");
         let mut lanes = self.lock();
-        // The call of one that is not idle was dropped: its answer is still to come, and whatever undoes it goes there.
+        // If it is not idle, its call was dropped: the answer is still to come, and a release of it is sent there.
         let idle = lanes.free.iter().rposition(|lane| lane.ready().is_none_or(|link| link.is_idle()));
         let lane = idle.map(|i| lanes.free.remove(i));
         let lane = lane.unwrap_or_else(|| Lane::new(self.to.clone(), self.home.clone(), false));
         lanes.used.push(lane.clone());
-        // Not without end: the one that was left first has had the most time.
+        // Limits the number of such lanes: the oldest one has had the most time to be answered.
         let left = (lanes.free.len() >= MOST).then(|| lanes.free.remove(0));
         let ended = lanes.ended.clone();
         drop(lanes);
@@ -58,7 +58,7 @@ impl Pool {
         Turn { pool: self, lane, _permit: permit }
     }
 
-    /// Closes all of them, those in use included, for good.
+    /// Closes all lanes for good, including those in use.
     pub(crate) fn close(&self, why: &str) {
         let mut lanes = self.lock();
         lanes.ended.get_or_insert_with(|| why.to_owned());
@@ -69,7 +69,7 @@ impl Pool {
     }
 }
 
-/// The use of a lane by one call.
+/// The exclusive use of a lane by one call.
 pub(crate) struct Turn<'a> {
     pool: &'a Pool,
     pub(crate) lane: Arc<Lane>,

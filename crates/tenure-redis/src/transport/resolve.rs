@@ -1,4 +1,4 @@
-//! The addresses that a host stands for. They are looked up at each connect, and nothing keeps the answer.
+//! Resolves a host to its addresses, at each connect. Nothing is cached.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::{fmt, io};
 
 type Lookup = dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync;
 
-/// The system's own, unless another one is given.
+/// The system's resolver, unless another one is given.
 #[derive(Clone, Default)]
 pub(crate) struct Resolver(pub(crate) Option<Arc<Lookup>>);
 
 impl Resolver {
-    /// All of them, in any order: load goes to all, and one that is down is not always the first.
+    /// All addresses, in random order: this spreads the load, and a server that is down is not always tried first.
     pub(super) async fn addresses(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         if let Ok(ip) = host.parse() {
             return Ok(vec![SocketAddr::new(ip, port)]);

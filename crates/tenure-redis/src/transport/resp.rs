@@ -1,4 +1,4 @@
-//! The wire format (RESP2): words out, values in. How replies are read is in `input`.
+//! The wire format (RESP2). Replies are parsed in `input`.
 
 use super::failure::Reply;
 
@@ -14,7 +14,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// The words of a bulk or simple string.
+    /// The bytes of a bulk or simple string.
     pub(crate) fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Bulk(bytes) => Some(bytes),
@@ -42,7 +42,7 @@ impl Value {
     }
 }
 
-/// Begins a request of `words` words; each follows by [`word`].
+/// Starts a request of `words` words; write each with [`word`].
 pub(crate) fn head(out: &mut Vec<u8>, words: usize) {
     number(out, b'*', words);
 }

@@ -1,4 +1,4 @@
-//! A script, sent by its hash, or by its text where the server does not know it.
+//! A Lua script, sent by its hash (`EVALSHA`), or by its text (`EVAL`) if the server does not have it.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl Script {
     }
 }
 
-/// A script to run. The first key says where.
+/// A script call. The first key decides the node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) script: &'static Script,
@@ -32,18 +32,18 @@ pub(crate) struct Call<'a> {
     pub(crate) order: Order,
 }
 
-/// What a call has to do with others of the same hold.
+/// How a call is ordered with others of the same hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
     Free,
-    /// Says that holds are still there.
+    /// Checks that holds still exist.
     Proof,
-    /// May make the hold, which then lasts for `lease` at least.
+    /// May create the hold, which then lasts for at least `lease`.
     Attempt {
         id: HoldId,
         lease: Duration,
     },
-    /// Undoes the hold: behind the attempt, if that is unanswered.
+    /// Releases the hold: sent after its attempt, if that is unanswered.
     Behind(HoldId),
 }
 
@@ -67,7 +67,7 @@ impl Call<'_> {
     }
 }
 
-/// A call that can wait among others.
+/// A call that owns its data, for batches.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnedCall {
     pub(crate) script: &'static Script,
@@ -92,7 +92,7 @@ impl OwnedCall {
     }
 }
 
-/// How the server is told which script is meant.
+/// Whether a script is sent by its hash or its text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum By {
     Hash,

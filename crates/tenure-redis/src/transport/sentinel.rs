@@ -1,4 +1,4 @@
-//! A master that sentinels know. Its address is what most of all sentinels say, not what one of them says.
+//! A master that is found through sentinels. Its address is what the majority of all sentinels says, not a single one.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,8 +18,8 @@ use super::resp::{Value, request};
 use super::stream::Wire;
 use crate::{Address, Options, Sentinels};
 
-/// After this long without a word a sentinel is asked for one. And so often all are asked who the master is: the one
-/// that is listened to may be cut off from the others together with the old master, and have nothing to tell.
+/// A sentinel that is silent for this long is pinged. At the same interval all sentinels are asked for the master: the
+/// one we are subscribed to may be partitioned together with the old master, and have nothing to report.
 const SILENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Sentinel {
     connector: Connector,
     limit: Duration,
     asking: Asking,
-    /// The master, until something speaks against it.
+    /// The master, until it is doubted.
     master: Mutex<Master>,
     watched: AtomicBool,
 }
@@ -62,7 +62,7 @@ impl Sentinel {
         self.lock().at.clone()
     }
 
-    /// Whether it was the master when that was last known.
+    /// False if another node is the last known master.
     pub(crate) fn is_current(&self, node: &Address) -> bool {
         self.lock().last.as_ref().is_none_or(|last| last == node)
     }
@@ -85,7 +85,7 @@ impl Sentinel {
         }
     }
 
-    /// What most of them say.
+    /// Asks all sentinels and returns what the majority says.
     async fn ask_all(&self) -> Result<Address, Failure> {
         let mut asked = JoinSet::new();
         for address in &self.known.addresses {
@@ -114,7 +114,7 @@ impl Sentinel {
                 Err(e) => others.push(e.to_string()),
             }
         }
-        // A password that no sentinel takes is not a matter of time.
+        // A password that every sentinel rejects is a permanent error.
         if let Some(refused) =
             refused.filter(|_| votes.is_empty() && others.len() == self.known.addresses.len())
         {
@@ -129,12 +129,12 @@ impl Sentinel {
         )))
     }
 
-    /// Takes their word; what went to another one is closed.
+    /// Stores the master's address, and closes the connections to the previous one.
     pub(crate) fn learn(&self, hub: &Hub, address: Address) {
         let mut master = self.lock();
         let before = master.last.replace(address.clone()).filter(|last| *last != address);
         master.at = Some(address);
-        // Before anyone can call the new one.
+        // Before anybody can call the new one.
         if before.is_some() {
             hub.raise_doubt();
         }
@@ -144,12 +144,12 @@ impl Sentinel {
         }
     }
 
-    /// Listens for a change of master, from now on.
+    /// Starts to watch for a change of the master.
     pub(crate) fn watch(&self, hub: &Arc<Hub>) {
         if self.watched.load(Relaxed) || self.watched.swap(true, Relaxed) {
             return;
         }
-        // On a thread of its own: the caller's runtime may end, or not run.
+        // On a thread of its own: the caller's runtime may end, or not be running.
         match hub.background.handle() {
             Ok(handle) => drop(handle.spawn(watch(Arc::downgrade(hub)))),
             Err(_) => self.watched.store(false, Relaxed),
@@ -196,7 +196,7 @@ async fn ask_one(by: Connector, at: Address, name: String, limit: Duration) -> R
     }
 }
 
-/// One sentinel after another is listened to.
+/// Subscribes to one sentinel after another.
 async fn watch(hub: Weak<Hub>) {
     let mut pause = Pause::default();
     for turn in 0_usize.. {
@@ -217,7 +217,7 @@ async fn watch(hub: Weak<Hub>) {
     }
 }
 
-/// Until the connection ends.
+/// Handles messages until the connection ends.
 async fn attend(
     hub: &Weak<Hub>,
     mut wire: Wire,
@@ -228,13 +228,13 @@ async fn attend(
     let mut out = Vec::new();
     request(&mut out, &[b"SUBSCRIBE", b"+switch-master"]);
     wire.write(&out).await?;
-    // It must have said something by `due`, or is asked for it; and if it was, has gone.
+    // If it is silent until `due`, it is pinged; if it was pinged already, the connection is dead.
     let (mut silent, mut due) = (false, Instant::now() + limit);
     let mut asked = Instant::now();
     loop {
         if asked.elapsed() >= SILENCE {
             let Some(hub) = hub.upgrade() else { return Ok(()) };
-            // If they do not agree, they are asked again the next time.
+            // If they do not agree, they are asked again next time.
             let _ = sentinel(&hub).asking.learn(&hub, discover(Arc::downgrade(&hub))).await;
             asked = Instant::now();
         }
@@ -254,10 +254,10 @@ async fn attend(
         (silent, due) = (false, Instant::now() + SILENCE);
         let words = heard.array().unwrap_or_default();
         match words.first().and_then(Value::bytes) {
-            // What was said before this moment was not heard.
+            // Messages published before this moment were not received.
             Some(b"subscribe") => confirm(hub, None).await,
             Some(b"message") => {
-                // The name, the old host and port, the new host and port.
+                // Name, old host and port, new host and port.
                 let text = words.get(2).and_then(Value::text).unwrap_or_default();
                 let said: Vec<&str> = text.split(' ').collect();
                 let place = |host: &str, port: &str| Some(announced(host, port.parse().ok()?, at));
@@ -273,8 +273,8 @@ async fn attend(
     }
 }
 
-/// Asks most of them; if one says that there is another master now, until most say the same. That may have changed
-/// again meanwhile, so not for ever.
+/// Asks all sentinels; if one has announced a new master, until the majority says the same. Not forever, because it may
+/// have changed again meanwhile.
 async fn confirm(hub: &Weak<Hub>, switched: Option<(Address, Address)>) {
     let mut pause = Pause::default();
     for _ in 0..10 {
@@ -283,7 +283,7 @@ async fn confirm(hub: &Weak<Hub>, switched: Option<(Address, Address)>) {
         if let Some((old, _)) = &switched {
             sentinel.doubt(old);
         }
-        // One question at a time: an answer that is older than another must not come after it.
+        // One query at a time: an older answer must not overwrite a newer one.
         let asked = sentinel.asking.learn(&hub, discover(Arc::downgrade(&hub))).await;
         if asked.is_ok()
             && switched.as_ref().is_none_or(|(_, new)| sentinel.lock().last.as_ref() == Some(new))

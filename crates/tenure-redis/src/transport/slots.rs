@@ -6,7 +6,7 @@ pub(crate) fn slot(key: &[u8]) -> u16 {
     crc16(tag(key)) % SLOTS as u16
 }
 
-/// What stands between the first `{` and the next `}`, unless that is nothing.
+/// The text between the first `{` and the next `}`; the whole key if there is none or it is empty.
 fn tag(key: &[u8]) -> &[u8] {
     let Some(open) = key.iter().position(|b| *b == b'{') else { return key };
     let inside = &key[open + 1..];

@@ -1,4 +1,4 @@
-//! A connected socket: plain, local or encrypted. And [`Wire`], a socket that one task has for itself.
+//! A connected socket: TCP, Unix or TLS. And [`Wire`], a socket that one task uses alone.
 
 use std::future::poll_fn;
 use std::io;
@@ -23,7 +23,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Reads into `input`; zero bytes are the end.
+    /// Reads into `input`; returns 0 at the end of the stream.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, input: &mut Input) -> Poll<io::Result<usize>> {
         let mut room = ReadBuf::new(input.room());
         let read = match self {
@@ -47,7 +47,7 @@ impl Stream {
         }
     }
 
-    /// Only encryption keeps bytes back.
+    /// Only TLS buffers written bytes.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tls(s) => Pin::new(s.as_mut()).poll_flush(cx),
@@ -56,7 +56,7 @@ impl Stream {
     }
 }
 
-/// A socket and what was read from it, for one task alone.
+/// A socket and its input buffer, used by one task alone.
 #[derive(Debug)]
 pub(crate) struct Wire {
     pub(crate) stream: Stream,
@@ -76,7 +76,7 @@ impl Wire {
         poll_fn(|cx| self.stream.poll_flush(cx)).await
     }
 
-    /// The next value. Safe to drop and call again.
+    /// The next value. Cancel safe.
     pub(crate) async fn read(&mut self) -> io::Result<Value> {
         loop {
             let parsed = self.input.next();
@@ -89,7 +89,7 @@ impl Wire {
         }
     }
 
-    /// Sends what is in `requests`, and reads `n` replies.
+    /// Sends `requests` and reads `n` replies.
     pub(crate) async fn ask(&mut self, requests: &[u8], n: usize) -> io::Result<Vec<Value>> {
         self.write(requests).await?;
         let mut replies = Vec::with_capacity(n);

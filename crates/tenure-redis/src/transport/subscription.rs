@@ -1,4 +1,4 @@
-//! A channel listened to, through cuts and moves.
+//! A subscription to a channel that survives broken connections and slot migrations.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
@@ -20,7 +20,7 @@ impl Subscription {
         Self { hub: Arc::downgrade(hub), channel: channel.to_vec(), seat }
     }
 
-    /// What comes next. Safe to drop and call again.
+    /// The next event. Cancel safe.
     pub(crate) async fn next(&mut self) -> Heard {
         if let Some(heard) = poll_fn(|cx| self.seat.mailbox.poll(cx)).await {
             return heard;

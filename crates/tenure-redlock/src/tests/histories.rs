@@ -1,5 +1,5 @@
-//! Random histories of several clients and nodes: no two of them ever hold at the same time. With one of the rules
-//! turned off, the same histories have two that do.
+//! Random histories of several clients and nodes: no two clients ever hold at the same time. With one of the rules
+//! turned off, the histories contain violations.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
@@ -14,22 +14,22 @@ use tenure_core::backend::{Attempt, Backend, Renewal};
 use tenure_core::{Claim, ClientId, Clock, HoldId, Kind, Name};
 
 const LEASE: Duration = Duration::from_secs(1);
-/// How long a history takes, of imagined time.
+/// The length of a history, in simulated time.
 const LENGTH: Duration = Duration::from_millis(3500);
 
-/// Which rules hold.
+/// The rules in force.
 #[derive(Clone, Copy, Debug)]
 struct Rules {
     delayed_restart: bool,
-    /// How far the rate of a clock is from true, at most.
+    /// The largest deviation of a clock's rate.
     off: f64,
     one_id: bool,
 }
 
-/// As they should be: of 1 % between two clocks each has half.
+/// All rules: of the 1 % drift between two clocks each has half.
 const GOOD: Rules = Rules { delayed_restart: true, off: 0.0045, one_id: false };
 
-/// Until when each client believes to hold, in true time.
+/// Until when each client believes that it holds, in true time.
 #[derive(Debug, Default)]
 struct Holders(Mutex<(Vec<Option<Instant>>, Option<String>)>);
 
@@ -49,7 +49,7 @@ impl Holders {
     }
 }
 
-/// What went wrong in the history of this seed, if anything did; and how often somebody held.
+/// The violation in the history of this seed, if any; and how often the lock was held.
 fn history(seed: u64, rules: Rules) -> (Option<String>, u32) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -117,7 +117,7 @@ fn fate(rng: &mut Rng) -> Fate {
     }
 }
 
-/// Nodes stop, and are restarted without what they knew: mostly one after another.
+/// Nodes stop, and restart without their data: mostly one after another.
 async fn trouble(servers: Vec<Arc<Server>>, mut rng: Rng) {
     loop {
         sleep(ms(rng.u64(20..900))).await;
@@ -130,7 +130,7 @@ async fn trouble(servers: Vec<Arc<Server>>, mut rng: Rng) {
     }
 }
 
-/// Takes it, holds it for a while, mostly renewed, and lets go; gives up, is dropped, or stands still now and then.
+/// Acquires, holds for a while, mostly with renewals, and releases; sometimes gives up, is dropped, or stalls.
 async fn client(
     who: usize,
     quorum: Quorum,
@@ -148,7 +148,7 @@ async fn client(
             wait: Some(Duration::from_secs(9)),
             ..Claim::of(HoldId { client: id, n }, name, Kind::Lock)
         };
-        // Several rounds of one claim, as those have who wait.
+        // Several rounds of one claim, as a waiter has them.
         let mut granted = None;
         for _ in 0..rng.u32(1..5) {
             let patience = if rng.u32(..10) == 0 { ms(rng.u64(..100)) } else { Duration::from_secs(60) };
@@ -167,14 +167,14 @@ async fn client(
         let ends = Instant::now() + ms(rng.u64(..2500));
         while let Some(until) = held {
             holders.holds(who, Instant::now() + rest(until));
-            // Stands still now and then, for longer than a lease.
+            // Stalls now and then, for longer than a lease.
             let pause = if rng.u32(..12) == 0 { ms(rng.u64(..1500)) } else { ms(rng.u64(..340)) };
             sleep(pause).await;
             if Instant::now() >= ends || clock.now() >= until {
                 break;
             }
             let renewed = quorum.renew(&[Arc::new(claim.clone())]).await;
-            // An answer that comes too late does not count.
+            // An answer that arrives too late does not count.
             held = match renewed.as_deref() {
                 _ if clock.now() >= until => None,
                 Ok([Renewal::Held { until: new }]) => Some((*new).max(until)),
@@ -187,7 +187,7 @@ async fn client(
     }
 }
 
-/// The first of so many histories in which two held, on both cores.
+/// The first violation in this many histories, searched on two threads.
 fn search(many: u64, rules: Rules) -> (Option<(u64, String)>, u64) {
     let (found, grants) = (Mutex::new(None), std::sync::atomic::AtomicU64::new(0));
     let next = std::sync::atomic::AtomicU64::new(0);

@@ -1,4 +1,4 @@
-//! The rules of a quorum on nodes that are only imagined, in time that is only imagined.
+//! The rules of a quorum, on simulated nodes in simulated time.
 
 mod histories;
 mod node;

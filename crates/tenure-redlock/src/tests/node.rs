@@ -1,4 +1,5 @@
-//! A node with a clock, a memory and a network of its own. It can stop, forget, be late, and say things twice.
+//! A simulated node with its own clock, memory and network. It can stop, lose its data, be late, and get messages
+//! twice.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +17,7 @@ use tenure_core::backend::{
 };
 use tenure_core::{Claim, Clock, Doubt, Drift, Error, Family, HoldId, Name, OpId, Result, Time};
 
-/// What becomes of a message.
+/// The delivery of a message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fate {
     pub(super) there: Duration,
@@ -26,7 +27,7 @@ pub(super) struct Fate {
     pub(super) again: Option<Duration>,
 }
 
-/// The server: what all who are connected to it share.
+/// The server, shared by all clients connected to it.
 #[derive(Debug)]
 pub(super) struct Server {
     clock: Clock,
@@ -44,7 +45,7 @@ struct State {
 }
 
 impl Server {
-    /// One that has been up for ever.
+    /// A server that has always been up.
     pub(super) fn new(rate: f64, restart_delay: Duration) -> Arc<Self> {
         let state = State { holder: None, born: None, life: 0, stopped_until: None };
         Arc::new(Self { clock: Clock::simulated(rate), restart_delay, state: Mutex::new(state) })
@@ -134,12 +135,12 @@ impl Server {
 
 type Plan = Arc<dyn Fn() -> Fate + Send + Sync>;
 
-/// The way of one client to a server.
+/// The connection of one client to a server.
 pub(super) struct Way {
     server: Arc<Server>,
     info: Info,
     plan: Plan,
-    /// Attempts on their way, by id.
+    /// Attempts in flight, by id.
     flying: Arc<Mutex<HashMap<HoldId, u32>>>,
 }
 
@@ -166,7 +167,7 @@ impl Way {
         Self { server: server.clone(), info, plan: Arc::new(plan), flying: Arc::default() }
     }
 
-    /// Sends something. It arrives whether or not anybody waits for the answer.
+    /// Sends a request. It arrives whether or not anybody waits for the answer.
     fn send<R: Send + 'static, E: Fn(&Server) -> Result<R> + Send + 'static>(
         &self,
         flies: Option<HoldId>,
@@ -263,7 +264,7 @@ impl Backend for Way {
         let (asked, flying) = (claim.clone(), self.flying.clone());
         let what = move |server: &Server| {
             let released = server.release(&asked);
-            // An attempt is still on its way: that nothing is there proves nothing.
+            // An attempt is still in flight: finding nothing proves nothing.
             if released == Released::Gone && flying.lock().unwrap().contains_key(&asked.id) {
                 let (what, reason) = ("release".into(), "its attempt may still arrive".into());
                 return Err(Error::Unknown { backend: "imagined", what, reason });

@@ -1,4 +1,4 @@
-//! The numbers of the textbook, on a clock that is moved by hand.
+//! The examples of the RedLock description, on a manual clock.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use tenure_core::backend::{
 };
 use tenure_core::{Claim, Client, Clock, Error, HoldId, Kind, Memory, Name, OpId, Result, Settings};
 
-/// A store in memory that answers only when it is allowed to.
+/// A memory store that answers only when it is allowed to.
 #[derive(Debug)]
 struct Shy {
     inner: Memory,
@@ -22,9 +22,9 @@ struct Shy {
     speaks: Notify,
     /// Whether attempts wait before they are executed, not only before they are answered.
     slow: AtomicBool,
-    /// Whether it cannot be reached at all.
+    /// Whether it is unreachable.
     away: AtomicBool,
-    /// Ids of attempts that came, and of releases.
+    /// Ids of received attempts and releases.
     asked: Mutex<Vec<HoldId>>,
     released: Mutex<Vec<HoldId>>,
     /// Attempts that were executed.
@@ -131,7 +131,7 @@ struct Stage {
     client: Client,
 }
 
-/// So many nodes, and what is changed of the usual numbers.
+/// A quorum of `n` nodes with changed options.
 fn stage(n: usize, change: impl Fn(&mut QuorumOptions)) -> Stage {
     let clock = Clock::manual();
     let nodes: Vec<Arc<Shy>> = (0..n).map(|_| Shy::new(&clock)).collect();
@@ -149,17 +149,17 @@ impl Stage {
         Claim { lease: 5 * S, ..Claim::of(id, Name::new("x").unwrap(), Kind::Lock) }
     }
 
-    /// Others have it on these nodes.
+    /// Lets another client hold it on these nodes.
     async fn taken(&self, nodes: &[usize]) {
         for at in nodes {
-            // However much time passes.
+            // Longer than any time that passes in a test.
             let theirs = Claim { lease: 3600 * S, ..self.claim() };
             let answer = self.nodes[*at].inner.try_acquire(&theirs).await.unwrap();
             assert!(matches!(answer, Attempt::Granted { .. }));
         }
     }
 
-    /// On how many nodes somebody waits.
+    /// The number of nodes on which somebody waits.
     async fn places(&self, name: &str) -> usize {
         let mut places = 0;
         for node in &self.nodes {
@@ -169,7 +169,7 @@ impl Stage {
         places
     }
 
-    /// Nothing is held or waited for on any node.
+    /// Whether nothing is held or waited for on any node.
     async fn is_empty(&self) -> bool {
         for node in &self.nodes {
             let all = node.inner.inspect(Query::Prefix { prefix: String::new(), limit: 9 }).await.unwrap();
@@ -196,7 +196,7 @@ async fn what_is_left_is_what_the_textbook_says() {
     assert_eq!(guard.remaining(), Duration::from_millis(2948));
 }
 
-/// Lease 5 s, a node has 1 s: silent ones are given up after that.
+/// Lease 5 s, node timeout 1 s: silent nodes are given up after that.
 #[tokio::test]
 async fn silent_nodes_are_given_up_after_their_time() {
     let stage = stage(5, |o| o.node_timeout = Some(S));
@@ -217,7 +217,7 @@ async fn silent_nodes_are_given_up_after_their_time() {
         said.contains("node n0: granted, and given back; ") && said.contains("node n4: no answer within 1s"),
         "{said}"
     );
-    // Also those that did not answer are told to let go.
+    // Nodes that did not answer get a release too.
     stage.nodes.iter().for_each(|n| n.silent(false));
     until("all are told", || async {
         stage.clock.advance(Duration::from_millis(10));
@@ -246,7 +246,7 @@ async fn stage_with_two_taken() -> Stage {
     stage
 }
 
-/// Two of four are no majority.
+/// Two of four are not a majority.
 #[tokio::test]
 async fn half_is_not_most() {
     let stage = stage(4, |_| {});
@@ -254,7 +254,7 @@ async fn half_is_not_most() {
     assert!(stage.client.lock("x").try_acquire().await.unwrap().is_none());
 }
 
-/// S3. What is left of a lost round cannot touch the next one: each has an id of its own.
+/// S3. Leftovers of a lost round cannot affect the next one: each has its own id.
 #[tokio::test]
 async fn each_round_has_an_id_of_its_own() {
     let stage = stage(3, |_| {});
@@ -265,7 +265,7 @@ async fn each_round_has_an_id_of_its_own() {
         else {
             panic!("others have it")
         };
-        // Before its pause is over there is no other round.
+        // No other round starts before the backoff is over.
         let asked = stage.nodes[2].asked.lock().unwrap().len();
         assert!(matches!(stage.quorum.try_acquire(&claim).await.unwrap(), Attempt::Busy { .. }));
         assert_eq!(stage.nodes[2].asked.lock().unwrap().len(), asked);
@@ -277,7 +277,7 @@ async fn each_round_has_an_id_of_its_own() {
     assert_eq!(*stage.nodes[2].released.lock().unwrap(), asked);
 }
 
-/// `acquire` gives up, and says what each node said; whoever says how long waits that long.
+/// `acquire` gives up and reports each node's answer; a caller with a timeout waits for that long.
 #[tokio::test]
 async fn after_so_many_rounds_it_gives_up() {
     let stage = stage(3, |o| {
@@ -318,7 +318,7 @@ async fn what_a_quorum_cannot_do_it_refuses_with_the_reason() {
     assert!(Quorum::new(Vec::new(), QuorumOptions::default()).unwrap_err().to_string().contains("no nodes"));
 }
 
-/// A node that lost a hold gets it back with a renewal, as long as most have it. One that most lost is lost.
+/// A renewal restores the hold on a node that lost it, as long as a majority has it. A hold lost by a majority is lost.
 #[tokio::test]
 async fn a_renewal_repairs_a_minority() {
     let stage = stage(5, |_| {});
@@ -345,7 +345,7 @@ async fn a_renewal_repairs_a_minority() {
     assert!(!has(0).await, "what most lost is not brought back");
 }
 
-/// With two silent nodes, one that lost it is needed: it is waited for.
+/// With two silent nodes, the restored vote is needed for a majority: it is waited for.
 #[tokio::test]
 async fn a_repair_that_is_needed_counts() {
     let stage = stage(5, |o| o.node_timeout = Some(S));
@@ -361,7 +361,7 @@ async fn a_repair_that_is_needed_counts() {
     assert!(matches!(done("an answer", renewing).await.unwrap()[..], [Renewal::Held { .. }]));
 }
 
-/// With all nodes well it waits for as long as others hold it, however many rounds that takes.
+/// With all nodes up it waits for as long as others hold it, however many rounds that takes.
 #[tokio::test]
 async fn contention_is_waited_out() {
     let stage = stage(3, |o| {
@@ -391,7 +391,7 @@ async fn contention_is_waited_out() {
     assert!(done("it gets in", acquiring).await.is_ok());
 }
 
-/// A node that is slower than most has the hold as well, without a renewal.
+/// A node slower than the majority gets the hold too, without a renewal.
 #[tokio::test]
 async fn a_slow_node_gets_the_hold_too() {
     let stage = stage(3, |_| {});
@@ -404,7 +404,7 @@ async fn a_slow_node_gets_the_hold_too() {
     until("nothing is left", || async { stage.is_empty().await }).await;
 }
 
-/// What a slow node was not given by the time of the release it is not given any more.
+/// A slow node that has not executed the attempt by the time of the release does not execute it later.
 #[tokio::test]
 async fn a_slow_node_is_given_nothing_after_the_release() {
     let stage = stage(3, |_| {});
@@ -413,7 +413,7 @@ async fn a_slow_node_is_given_nothing_after_the_release() {
     let guard = stage.client.lock("x").try_acquire().await.unwrap().expect("two of three are enough");
     let releasing = tokio::spawn(guard.release());
     until("the others have let go", || async {
-        // Nobody waits longer than a node's time for the third.
+        // The release waits for the third node no longer than the node timeout.
         stage.clock.advance(Duration::from_millis(100));
         releasing.is_finished()
     })
@@ -429,7 +429,7 @@ async fn a_slow_node_is_given_nothing_after_the_release() {
     assert!(stage.is_empty().await);
 }
 
-/// A node that says late that it lost a hold is given it back all the same.
+/// A hold is restored also on a node that reports late that it lost it.
 #[tokio::test]
 async fn a_slow_node_is_repaired_too() {
     let stage = stage(3, |_| {});
@@ -444,7 +444,7 @@ async fn a_slow_node_is_repaired_too() {
     until("it is repaired", || async { stage.nodes[2].holds("x").await }).await;
 }
 
-/// A node that certainly executed nothing has nothing to release: neither after a lost round nor after a hold.
+/// A node that certainly executed nothing gets no release, neither after a lost round nor after a hold.
 #[tokio::test]
 async fn a_node_that_was_away_is_told_nothing() {
     let stage = stage(3, |_| {});
@@ -458,7 +458,7 @@ async fn a_node_that_was_away_is_told_nothing() {
     assert_eq!(*stage.nodes[2].released.lock().unwrap(), []);
 }
 
-/// Who leaves while nodes are slow: `close` waits until they have let go.
+/// A waiter leaves while nodes are slow: `close` waits until they have confirmed its release.
 #[tokio::test]
 async fn close_waits_for_releases_in_the_background() {
     let stage = stage(3, |o| o.retry_delay = Duration::from_millis(1)..=Duration::from_millis(2));
@@ -475,7 +475,7 @@ async fn close_waits_for_releases_in_the_background() {
     let client = stage.client.clone();
     let closing = tokio::spawn(async move { client.close().await });
     until("all are told", || async {
-        // The round that is under way ends, too.
+        // The current round ends, too.
         stage.clock.advance(Duration::from_millis(20));
         stage.nodes.iter().all(|n| n.releasing.load(SeqCst) > 0)
     })
@@ -486,7 +486,7 @@ async fn close_waits_for_releases_in_the_background() {
     assert_eq!(stage.places("x").await, 0);
 }
 
-/// One that does not answer is told, and then not waited for.
+/// A node that does not answer is sent the release, and then not waited for.
 #[tokio::test]
 async fn close_does_not_wait_for_a_node_that_does_not_answer() {
     let stage = stage(3, |_| {});
@@ -507,7 +507,7 @@ async fn close_does_not_wait_for_a_node_that_does_not_answer() {
     assert!(stage.nodes[2].releasing.load(SeqCst) > 0, "it was told");
 }
 
-/// A place among the waiters of a node that did not answer for longer than a lease is given up when it answers again.
+/// The queue position on a node that did not answer for longer than a lease is removed when the node answers again.
 #[tokio::test]
 async fn a_place_is_undone_for_as_long_as_it_lasts() {
     let stage = stage(3, |o| o.retry_delay = Duration::from_millis(1)..=Duration::from_millis(2));

@@ -1,4 +1,4 @@
-//! A session: whoever has it can ask, and see how its connection is.
+//! A session: sends requests, and observes its connection.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::session::Answer;
 #[derive(Clone, Debug)]
 pub(crate) struct Client(Arc<Shared>);
 
-/// What the driver shares with those who ask.
+/// State shared between the driver and the callers.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     chroot: String,
     limit: Duration,
     pub(crate) id: i64,
@@ -34,14 +34,14 @@ pub(crate) struct Shared {
     pub(crate) link: watch::Sender<Linked>,
 }
 
-/// The connection of the moment, or the last one.
+/// The current connection, or the last one.
 #[derive(Clone, Debug)]
 pub(crate) struct Linked {
-    /// How many there were.
+    /// How many connections there were.
     pub(crate) times: u64,
-    /// What the servers have granted over it.
+    /// The session timeout that the server granted over it.
     pub(crate) timeout: Duration,
-    /// When that was asked for.
+    /// When it was requested.
     pub(crate) asked: Time,
     pub(crate) phase: Phase,
 }
@@ -103,12 +103,12 @@ impl Client {
         self.0.link.borrow().clone()
     }
 
-    /// How the connection is from now on.
+    /// Observes the connection.
     pub(crate) fn links(&self) -> watch::Receiver<Linked> {
         self.0.link.subscribe()
     }
 
-    /// Ends the session as soon as the last request has been sent.
+    /// Ends the session after all pending requests have been sent.
     pub(crate) fn close(&self) {
         self.0.lane.close();
     }
@@ -121,7 +121,7 @@ impl Client {
         self.0.watches.listen(of, self.full(path).into_owned(), lasting)
     }
 
-    /// As the servers know it.
+    /// The path on the server, with the chroot.
     pub(super) fn full<'a>(&'a self, path: &'a str) -> Cow<'a, str> {
         match (self.0.chroot.as_str(), path) {
             ("", path) => path.into(),
@@ -130,7 +130,7 @@ impl Client {
         }
     }
 
-    /// As we know it.
+    /// The path below the chroot.
     pub(super) fn below<'a>(&self, full: &'a str) -> Option<&'a str> {
         full.strip_prefix(&self.0.chroot)
     }

@@ -1,4 +1,4 @@
-//! From the address of a server to a connection that belongs to a session.
+//! Connects to the address of a server, and begins or resumes a session.
 
 use std::fmt;
 use std::io;
@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{self, pki_types::ServerName};
 use super::jute::{In, Out, wrong};
 use crate::fault::SCHEME;
 
-/// More than any list of children that a server would make.
+/// More than any list of children from a server.
 const LARGEST: usize = 256 << 20;
 
 /// A connected socket, plain or encrypted.
@@ -26,7 +26,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Socket for S {}
 /// One of the addresses of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
-    /// `host:port`, as it was given.
+    /// `host:port`, as configured.
     pub(crate) name: String,
     pub(crate) at: SocketAddr,
 }
@@ -40,16 +40,16 @@ impl fmt::Display for Address {
     }
 }
 
-/// A session as it is told to servers. It is none yet when the id is 0.
+/// The credentials of a session. The id is 0 if there is no session yet.
 #[derive(Clone, Default)]
 pub(crate) struct Ticket {
     pub(crate) id: i64,
     password: Vec<u8>,
-    /// What is asked for.
+    /// The timeout to request.
     wanted: Duration,
-    /// What was granted.
+    /// The timeout that was granted.
     pub(crate) timeout: Duration,
-    /// The last change that was heard of: a server that knows less is not spoken to.
+    /// The last transaction seen: a server with an older state refuses the session.
     pub(crate) seen: i64,
 }
 
@@ -58,36 +58,36 @@ impl Ticket {
         Self { wanted, ..Self::default() }
     }
 
-    /// For another session, of which nothing was seen yet.
+    /// A ticket for a new session, which has seen nothing yet.
     pub(crate) fn anew(&self) -> Self {
         Self::new(self.wanted)
     }
 }
 
-/// A connection, and what the server said.
+/// A connection, and the server's answer.
 pub(crate) struct Dialed {
     pub(crate) socket: Box<dyn Socket>,
     pub(crate) input: BytesMut,
     pub(crate) ticket: Ticket,
-    /// When the session was asked for.
+    /// When the session was requested.
     pub(crate) asked: Time,
 }
 
 /// Why there is no connection.
 #[derive(Debug)]
 pub(crate) enum NoLink {
-    /// Another server, or another moment, may do better.
+    /// Another server, or a retry, may succeed.
     Now(String),
-    /// It was reached, and closed the connection instead of an answer: it has no leader, or it knows less than this
+    /// The server closed the connection instead of answering: it has no leader, or its state is older than this
     /// session has seen.
     Closed(String),
-    /// The servers know nothing of the session.
+    /// The servers do not know the session.
     Expired,
-    /// It cannot be: a certificate that is not accepted.
+    /// It cannot succeed: a certificate is not accepted.
     Never(Error),
 }
 
-/// Connects with the session of `ticket`, or a new one.
+/// Connects, resuming the session of `ticket` or beginning a new one.
 pub(crate) async fn dial(
     server: &Address,
     tls: Option<&TlsConnector>,
@@ -137,7 +137,7 @@ fn hello(ticket: &Ticket) -> Vec<u8> {
     hello.bytes(password).flag(read_only).frame()
 }
 
-/// `None` when the session is over.
+/// Returns `None` when the session is over.
 fn welcome(frame: &[u8], asked: &Ticket) -> io::Result<Option<Ticket>> {
     let mut said = In(frame);
     if said.int()? != 0 {
@@ -150,7 +150,7 @@ fn welcome(frame: &[u8], asked: &Ticket) -> io::Result<Option<Ticket>> {
     Ok((same && id != 0 && !timeout.is_zero()).then_some(ticket))
 }
 
-/// The content of the next frame, once all of it is there.
+/// Returns the content of the next frame, once it is complete.
 pub(crate) fn next_frame(input: &mut BytesMut) -> io::Result<Option<BytesMut>> {
     let Some(length) = input.get(..4) else { return Ok(None) };
     let length = usize::try_from(In(length).int()?).ok().filter(|n| *n <= LARGEST);
@@ -163,7 +163,7 @@ pub(crate) fn next_frame(input: &mut BytesMut) -> io::Result<Option<BytesMut>> {
     Ok(Some(input.split_to(length)))
 }
 
-/// Certificates that one end does not accept are no matter of time. Ours may be refused only after the handshake.
+/// Classifies a failed connect. Rejected certificates are permanent; ours may be rejected only after the handshake.
 fn trouble(server: &Address, e: &io::Error) -> NoLink {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     use rustls::Error::{AlertReceived, InvalidCertificate};

@@ -1,4 +1,4 @@
-//! The task that has the connection: it writes what is waiting in one go, hands out the answers, and connects again.
+//! The task that owns the connection: it writes queued requests in batches, distributes the answers, and reconnects.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -28,36 +28,36 @@ const LOGIN: i32 = 100;
 const SET_WATCHES: i32 = 101;
 pub(crate) const CLOSE: i32 = -11;
 
-/// The numbers of what is no request, and of its answers.
+/// The numbers of frames that are not requests, and of their answers.
 const EVENT: i32 = -1;
 const OF_PING: i32 = -2;
 const OF_LOGIN: i32 = -4;
 const OF_WATCHES: i32 = -8;
 
-/// How much may be set again by one request: servers refuse a megabyte.
+/// The size limit of one request that sets watches again: servers refuse a megabyte.
 const WATCHES_AT_ONCE: usize = 128 * 1024;
 /// How much is written at once, and how much room there is to read into.
 const CHUNK: usize = 64 * 1024;
 const PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// A connection that lasts so long was a good one.
+/// A connection that lasts this long resets the backoff.
 const STEADY: Duration = Duration::from_secs(1);
 
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     servers: Servers,
     login: Option<Vec<u8>>,
-    /// Sent, and to be answered in this order. For some nobody waits.
+    /// Requests in flight, answered in this order. Some have no caller.
     sent: VecDeque<(i32, Option<oneshot::Sender<Answer<BytesMut>>>)>,
-    /// The number of the last request of all.
+    /// The number of the request that closes the session.
     farewell: Option<i32>,
-    /// How long to wait before the next connection that comes too soon.
+    /// The backoff before the next connection attempt.
     pause: Duration,
-    /// When a server was last heard of.
+    /// When a server was last heard from.
     heard: Time,
 }
 
-/// Why a connection is of no more use.
+/// Why a connection ended.
 enum Break {
     Lost(io::Error),
     /// The session is over.
@@ -80,7 +80,7 @@ impl Driver {
         Self { shared, servers, login, sent: VecDeque::new(), farewell: None, pause: PAUSE, heard }
     }
 
-    /// Until the session is over.
+    /// Runs until the session is over.
     pub(crate) async fn drive(mut self, mut dialed: Dialed) {
         let over = loop {
             let (mut ticket, begun) = (dialed.ticket.clone(), Instant::now());
@@ -114,9 +114,9 @@ impl Driver {
         self.shared.watches.end();
     }
 
-    /// `None` when the session is over: the servers know nothing of it, or it is over by our own clock as well as for a
-    /// server that begins another one and not this. Such a server knows less than we have seen, since it was wiped or
-    /// has an older backup, and would refuse this session for ever.
+    /// Reconnects. Returns `None` when the session is over: either the servers do not know it, or it has expired by
+    /// our own clock and a server refuses it but begins a new one. Such a server was wiped or restored from an older
+    /// backup, has an older state than we have seen, and would refuse this session forever.
     async fn dial_again(&mut self, ticket: &Ticket) -> Option<Dialed> {
         loop {
             self.servers.begin_round();
@@ -131,7 +131,7 @@ impl Driver {
                         }
                     }
                     Err(NoLink::Now(why)) => tracing::debug!(session = ticket.id, why, "no connection"),
-                    // A server that is being set up anew may say so.
+                    // Not fatal: a server that is being reconfigured may refuse like this.
                     Err(NoLink::Never(why)) => tracing::warn!(session = ticket.id, %why, "no connection"),
                 }
             }
@@ -139,7 +139,8 @@ impl Driver {
         }
     }
 
-    /// Whether it is over by our own clock. Guards are lost before: their clock starts with what was sent, not heard.
+    /// Whether it has expired by our own clock. Guards are lost earlier: they count from the last send, not the last
+    /// answer.
     fn is_over_here(&self, ticket: &Ticket) -> bool {
         self.servers.clock.now() > self.heard.after(ticket.timeout)
     }
@@ -149,7 +150,7 @@ impl Driver {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// As long as the connection lasts.
+    /// Serves requests until the connection breaks.
     async fn serve(&mut self, dialed: Dialed, ticket: &mut Ticket) -> Result<Infallible, Break> {
         let Dialed { socket, mut input, .. } = dialed;
         let (mut reader, mut writer) = tokio::io::split(socket);
@@ -162,7 +163,7 @@ impl Driver {
         loop {
             while let Some(frame) = next_frame(&mut input)? {
                 self.hear(frame, ticket)?;
-                // Whole answers only: one that trickles in without end is none.
+                // Only complete frames count, so that one that trickles in forever does not.
                 heard = Instant::now();
                 self.heard = self.servers.clock.now();
             }
@@ -181,7 +182,7 @@ impl Driver {
                 }
                 () = self.shared.lane.wake.notified() => {}
                 _ = look.tick() => {
-                    // What is left of the timeout is for another server.
+                    // The rest of the timeout is for trying another server.
                     if heard.elapsed() > ticket.timeout / 2 {
                         let silent = format!("nothing was heard for {:.1?}", heard.elapsed());
                         return Err(io::Error::new(io::ErrorKind::TimedOut, silent).into());
@@ -197,7 +198,7 @@ impl Driver {
         }
     }
 
-    /// What goes before all requests: who we are, and what is watched.
+    /// Frames that precede all requests: the login, and the watches to set again.
     fn begin(&mut self, out: &mut BytesMut, seen: i64) {
         self.farewell = None;
         out.extend(self.login.iter().flatten());
@@ -207,7 +208,7 @@ impl Driver {
         }
     }
 
-    /// What is waiting, as far as there is room.
+    /// Collects queued requests, as far as there is room.
     fn collect(&mut self, out: &mut BytesMut) {
         while out.len() < CHUNK
             && let Some(call) = self.shared.lane.take()
@@ -278,7 +279,7 @@ impl Driver {
     }
 }
 
-/// Writes some of it; or, when there is nothing more, what encryption has kept back.
+/// Writes part of `out`, or flushes what TLS has buffered if it is empty.
 async fn push(writer: &mut (impl AsyncWrite + Unpin), out: &[u8]) -> io::Result<usize> {
     match out.is_empty() {
         true => writer.flush().await.map(|()| 0),

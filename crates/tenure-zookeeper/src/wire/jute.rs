@@ -1,8 +1,8 @@
-//! How records are written as bytes: numbers in network order, texts and lists behind their length.
+//! The wire encoding of records: numbers in network byte order, strings and lists with a length prefix.
 
 use std::io::{Error, ErrorKind, Result};
 
-/// A frame that is being written: four bytes for its length, then its content.
+/// A frame being written: four bytes for its length, then its content.
 #[derive(Debug)]
 pub(crate) struct Out(Vec<u8>);
 
@@ -26,7 +26,7 @@ impl Out {
         self
     }
 
-    /// Texts are the same.
+    /// Also for strings, which have the same encoding.
     pub(crate) fn bytes(self, bytes: impl AsRef<[u8]>) -> Self {
         let bytes = bytes.as_ref();
         let mut out = self.int(length(bytes.len()));
@@ -45,12 +45,12 @@ impl Out {
     }
 }
 
-/// Nothing that is sent comes near: data has its limit, names have one, and what is watched is set again in parts.
+/// Never saturates in practice: data and names are limited, and watches are set again in batches.
 fn length(n: usize) -> i32 {
     i32::try_from(n).unwrap_or(i32::MAX)
 }
 
-/// A frame that is being read.
+/// A frame being read.
 #[derive(Debug)]
 pub(crate) struct In<'a>(pub(crate) &'a [u8]);
 
@@ -69,7 +69,7 @@ impl<'a> In<'a> {
         Ok(i64::from_be_bytes(self.take(8)?.try_into().map_err(|_| wrong("no number"))?))
     }
 
-    /// No bytes at all are written as the length -1.
+    /// The length -1 means no bytes.
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
         let n = self.int()?.max(0);
         self.take(n as usize)

@@ -1,4 +1,4 @@
-//! What is waiting to be sent, in order. Whoever gives up before its turn has sent nothing.
+//! The queue of requests to send, in order. A request that times out before its turn was certainly not sent.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -12,13 +12,13 @@ use super::jute::Out;
 use crate::fault::Fault;
 use crate::session::Answer;
 
-/// Numbers below are for what is no request of ours.
+/// Lower numbers are reserved for frames that are not requests.
 const FIRST: i32 = 1;
 
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
     state: Mutex<State>,
-    /// There is something to send.
+    /// Notified when there is something to send.
     pub(crate) wake: Notify,
 }
 
@@ -26,12 +26,12 @@ pub(crate) struct Lane {
 struct State {
     waiting: VecDeque<Call>,
     last: i32,
-    /// No more is taken.
+    /// No more requests are accepted.
     closing: bool,
     over: Option<Fault>,
 }
 
-/// A request on its way.
+/// A request in flight.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) xid: i32,
@@ -47,7 +47,7 @@ impl State {
 }
 
 impl Lane {
-    /// An answer within `limit`.
+    /// Sends a request, and waits for its answer for at most `limit`.
     pub(crate) async fn call(
         &self,
         limit: Duration,
@@ -79,14 +79,14 @@ impl Lane {
         }
     }
 
-    /// Whether it was not sent, and never will be.
+    /// Removes a request. Returns whether it was not sent, and never will be.
     fn give_up(&self, xid: i32) -> bool {
         let mut state = self.state.lock().unwrap();
         let at = state.waiting.iter().position(|call| call.xid == xid);
         at.and_then(|at| state.waiting.remove(at)).is_some()
     }
 
-    /// The next one to send. Those that nobody waits for are not.
+    /// The next request to send. Skips requests whose caller is gone.
     pub(crate) fn take(&self) -> Option<Call> {
         let mut state = self.state.lock().unwrap();
         loop {
@@ -97,12 +97,12 @@ impl Lane {
         }
     }
 
-    /// A number for what nobody waits for.
+    /// A number for a request without a caller.
     pub(crate) fn number(&self) -> i32 {
         self.state.lock().unwrap().next()
     }
 
-    /// What was asked for so far is sent, and no more.
+    /// Accepts no more requests; those already queued are sent.
     pub(crate) fn close(&self) {
         self.state.lock().unwrap().closing = true;
         self.wake.notify_one();
@@ -112,7 +112,7 @@ impl Lane {
         self.state.lock().unwrap().closing
     }
 
-    /// Nothing is sent any more, for this reason.
+    /// Fails all queued and later requests with this fault.
     pub(crate) fn end(&self, over: Fault) {
         let waiting = {
             let mut state = self.state.lock().unwrap();

@@ -1,5 +1,5 @@
-//! Our own connection to ZooKeeper: what a session asks goes out in one write and is answered in order; a connection
-//! that breaks is replaced, by one to another server if need be, for as long as a server may know the session.
+//! The ZooKeeper client: requests of a session are pipelined and answered in order; a broken connection is replaced,
+//! by one to another server if necessary, for as long as a server may know the session.
 
 mod client;
 mod dial;

@@ -1,8 +1,8 @@
-//! What a server answers to a request that it has not executed.
+//! Error codes of a server.
 
 use std::fmt;
 
-/// By its number on the wire.
+/// An error code, as on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Refusal(pub(crate) i32);
 
@@ -15,10 +15,10 @@ impl Refusal {
     pub(crate) const SESSION_EXPIRED: Self = Self(-112);
     pub(crate) const INVALID_ACL: Self = Self(-114);
     pub(crate) const AUTH_FAILED: Self = Self(-115);
-    /// Named after SASL, and said by servers that enforce any scheme.
+    /// Named after SASL, but sent by servers that enforce any scheme.
     pub(crate) const AUTH_REQUIRED: Self = Self(-124);
 
-    /// Whether nothing was done. Of all others nobody knows.
+    /// Whether the request was certainly not executed. For all other codes that is unknown.
     pub(crate) fn is_definite(self) -> bool {
         self.name().is_some()
             && !matches!(self, Self::SESSION_EXPIRED | Self::AUTH_FAILED | Self::AUTH_REQUIRED)

@@ -1,4 +1,4 @@
-//! The requests that we make, and their answers.
+//! The requests of the protocol, and their answers.
 
 use std::io;
 
@@ -23,19 +23,19 @@ const CREATE_CONTAINER: i32 = 19;
 const ALL: i32 = 31;
 const ANY_VERSION: i32 = -1;
 
-/// The largest data of a node, in bytes. A server closes the connection over which a request of a megabyte comes, and no
-/// answer that is under way arrives; the difference is for the rest of the request.
+/// The largest data of a node, in bytes. A server closes the connection if a request has a megabyte, and answers in
+/// flight are lost; the difference is for the rest of the request.
 pub(crate) const LARGEST: usize = 900_000;
 
-/// What becomes of a node.
+/// The lifetime of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
     Persistent = 0,
-    /// Goes with its session.
+    /// Deleted with its session.
     Ephemeral = 1,
-    /// The same, with a number behind its name.
+    /// Deleted with its session, and with a sequence number appended to its name.
     EphemeralSequential = 3,
-    /// Goes when it has been emptied.
+    /// Deleted by the server once it is empty again.
     Container = 4,
 }
 
@@ -43,19 +43,19 @@ pub(crate) enum Mode {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Acl {
     Anyone,
-    /// Whoever has the same login.
+    /// Clients with the same login.
     Creator,
 }
 
-/// What is known of a node.
+/// Metadata of a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stat {
-    /// Which transaction has made it.
+    /// The transaction that created it.
     pub(crate) czxid: i64,
-    /// When, in milliseconds, by the leader's clock.
+    /// When it was created, in milliseconds, by the leader's clock.
     pub(crate) ctime: i64,
     pub(crate) version: i32,
-    /// Which session it goes with; 0 if with none.
+    /// The session that it belongs to; 0 if it is not ephemeral.
     pub(crate) owner: i64,
 }
 
@@ -70,7 +70,7 @@ impl Stat {
 }
 
 impl Client {
-    /// The node that was made.
+    /// Creates a node. Returns its metadata and its path.
     pub(crate) async fn create(
         &self,
         path: &str,
@@ -105,7 +105,7 @@ impl Client {
         self.get(path, false).await
     }
 
-    /// There is no watch on a node that is not there.
+    /// Reads and watches a node. Sets no watch if the node does not exist.
     pub(crate) async fn read_and_watch(&self, path: &str) -> Answer<(Vec<u8>, Stat, Watcher)> {
         let watcher = self.listen(Of::Node, path, false);
         let (data, stat) = self.get(path, true).await?;
@@ -156,7 +156,7 @@ impl Client {
         self.call(SET_DATA, write).await.map(drop)
     }
 
-    /// The leader has answered.
+    /// Waits for an answer from the leader.
     pub(crate) async fn sync(&self) -> Answer<()> {
         let full = self.full("/");
         self.call(SYNC, |out| out.bytes(&*full)).await.map(drop)
@@ -178,7 +178,7 @@ fn check_size(path: &str, data: &[u8]) -> Answer<()> {
     ))))
 }
 
-/// What cannot be read was answered all the same, but nobody knows what.
+/// Parses an answer. The outcome of an unreadable answer is unknown.
 fn read<T>(answer: &[u8], how: impl FnOnce(&mut In<'_>) -> io::Result<T>) -> Answer<T> {
     how(&mut In(answer)).map_err(|e| Fault::Unknown(e.to_string()))
 }

@@ -1,4 +1,4 @@
-//! Where to connect: every address behind every name, one after another, each with a limit of its own.
+//! Where to connect: every address of every server name, one after another, each with its own timeout.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,14 +17,14 @@ use super::driver::CLOSE;
 use super::jute::Out;
 use crate::options::Options;
 
-/// From `host:port` to addresses. Tests have another one.
+/// Resolves `host:port` to addresses. Tests replace it.
 type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
 
 pub(crate) struct Servers {
-    /// In an order of our own, so that the clients are spread over them.
+    /// Shuffled, so that clients are spread over the servers.
     names: Vec<String>,
     next: usize,
-    /// How many names are left in this round, and the addresses of the last one that are.
+    /// How many names are left in this round. `found` has the untried addresses of the last name.
     left: usize,
     found: VecDeque<Address>,
     last: Option<Address>,
@@ -38,19 +38,19 @@ impl Servers {
     pub(crate) fn new(options: &Options, tls: Option<TlsConnector>, clock: Clock) -> Self {
         let mut names = options.servers.clone();
         fastrand::shuffle(&mut names);
-        // One that is silent must leave time for the others.
+        // A server that does not answer must leave time for the others.
         let limit = options.timeout.min(options.session * 2 / 5);
         let (found, last, lookup) = (VecDeque::new(), None, Arc::new(look_up));
         Self { names, next: 0, left: 0, found, last, limit, tls, clock, lookup }
     }
 
-    /// All are to be tried once more, beginning with the one after the last.
+    /// Begins a new round over all names, starting after the last one.
     pub(crate) fn begin_round(&mut self) {
         self.left = self.names.len();
         self.found.clear();
     }
 
-    /// Tries the next address. `None` when the round is over.
+    /// Tries the next address. Returns `None` when the round is over.
     pub(crate) async fn dial_next(&mut self, ticket: &Ticket) -> Option<Result<Dialed, NoLink>> {
         while self.found.is_empty() {
             self.left = self.left.checked_sub(1)?;
@@ -64,7 +64,7 @@ impl Servers {
         Some(self.dial(&address, ticket).await)
     }
 
-    /// Whether the server that was tried last begins a new session. That one is closed again.
+    /// Whether the server tried last would begin a new session. That session is closed at once.
     pub(crate) async fn begins_another(&self, ticket: &Ticket) -> bool {
         let Some(address) = &self.last else { return false };
         let Ok(Dialed { mut socket, .. }) = self.dial(address, &ticket.anew()).await else { return false };
@@ -73,7 +73,7 @@ impl Servers {
             socket.write_all(&farewell).await?;
             socket.flush().await
         };
-        // Nobody uses it: where this does not arrive it ends by itself.
+        // If this does not arrive, the unused session expires.
         let _ = timeout(self.limit, said).await;
         true
     }
@@ -82,7 +82,7 @@ impl Servers {
         dial(address, self.tls.as_ref(), ticket, &self.clock, self.limit).await
     }
 
-    /// The addresses of a name, anew for each round: servers move. The one that was tried last comes last.
+    /// Resolves a name again in each round, since servers move. The address tried last comes last.
     async fn find(&mut self, name: &str) -> Result<(), String> {
         let mut all = match timeout(self.limit, (self.lookup)(name.to_owned())).await {
             Ok(Ok(all)) if all.is_empty() => return Err("it has no address".into()),
@@ -97,7 +97,7 @@ impl Servers {
     }
 }
 
-/// As the system does. An address may be listed more than once.
+/// Resolves with the system's resolver, without duplicates.
 pub(crate) fn look_up(name: String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> {
     Box::pin(async move {
         let mut all: Vec<SocketAddr> = tokio::net::lookup_host(name).await?.collect();
@@ -126,7 +126,7 @@ mod tests {
         options
     }
 
-    /// A name for all of these.
+    /// One name for all these addresses.
     fn named(all: Vec<SocketAddr>) -> Servers {
         let mut servers = Servers::new(&options(), None, Clock::boot());
         servers.lookup = Arc::new(move |_| {
@@ -136,7 +136,7 @@ mod tests {
         servers
     }
 
-    /// E12. A name with two addresses, and the one that is tried first accepts and says nothing: the other is tried, too.
+    /// E12. A name has two addresses, and the first one tried accepts but never answers: the other is tried, too.
     #[tokio::test]
     async fn every_address_of_a_name_is_tried() {
         let zk = ZooKeeper::start(ZooKeeperOptions::default()).unwrap();
@@ -150,11 +150,11 @@ mod tests {
             client.close();
             Answer::Ok(())
         };
-        // A busy machine may need more time than the frozen one is given.
+        // A busy machine may take longer than the timeout of the frozen server.
         until("it connects", || async { connect().await.inspect_err(|e| println!("{e:?}")).is_ok() }).await;
     }
 
-    /// A round has each address once, and the next one begins with others.
+    /// A round tries each address once, and the next round begins with another one.
     #[tokio::test]
     async fn a_round_has_each_address_once() {
         let nobody: Vec<SocketAddr> =

@@ -1,4 +1,4 @@
-//! Files for encrypted connections.
+//! Loads the files for TLS.
 
 use std::fmt::Display;
 use std::path::Path;

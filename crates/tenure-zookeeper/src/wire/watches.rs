@@ -1,19 +1,19 @@
-//! What is watched, and who is told. A watch fires once. It is known here before the request that sets it is sent, so
-//! that no sign can come too early; one that comes for an earlier watch of the same node is taken for a sign all the same.
+//! Registered watches. A watch fires once. It is registered before the request that sets it is sent, so that no event
+//! can come too early; an event for an earlier watch of the same node fires it, too.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 
-/// What has happened to a node.
+/// A change of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Change {
     Created,
     Deleted,
     Data,
     Children,
-    /// The session is over: there will be no sign.
+    /// The session is over: there will be no event.
     Over,
 }
 
@@ -37,21 +37,21 @@ impl Change {
     }
 }
 
-/// What of a node is watched.
+/// What part of a node is watched.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Of {
-    /// Its data, and whether it is there.
+    /// Its data and its existence.
     Node,
     Children,
 }
 
-/// Whether a watch is set by the server, and as what it is to be set again.
+/// Whether the server has set a watch, and of which type, for setting it again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Set {
     /// Its request is not answered yet.
     NotYet,
     Standing,
-    /// For a node that is not there.
+    /// Set on a node that does not exist.
     Absent,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Watches(Mutex<Known>);
 #[derive(Debug, Default)]
 struct Known {
     paths: HashMap<(Of, String), Vec<Listener>>,
-    /// Nobody listens any more, but the server still watches.
+    /// Watches without listeners that the server still has.
     unwanted: HashSet<(Of, String)>,
     last: u64,
 }
@@ -73,19 +73,19 @@ struct Listener {
     tell: oneshot::Sender<Change>,
 }
 
-/// One watch. Whoever drops it is not told.
+/// One watch. Dropping it unsubscribes.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     told: oneshot::Receiver<Change>,
     id: u64,
     of: Of,
     path: String,
-    /// The node may outlive whoever watches, so that the server is told when nobody does.
+    /// The node may outlive the listeners, so the watch must be removed from the server when there are none.
     lasting: bool,
     all: Arc<Watches>,
 }
 
-/// What to set again, as servers want it.
+/// Watches to set again, in the form of the request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Again {
     pub(crate) data: Vec<String>,
@@ -95,7 +95,7 @@ pub(crate) struct Again {
 }
 
 impl Watches {
-    /// To be called before the request is sent.
+    /// Registers a watch; must be called before the request is sent.
     pub(crate) fn listen(self: &Arc<Self>, of: Of, path: String, lasting: bool) -> Watcher {
         let (tell, told) = oneshot::channel();
         let mut known = self.0.lock().unwrap();
@@ -106,7 +106,7 @@ impl Watches {
         Watcher { told, id, of, path, lasting, all: self.clone() }
     }
 
-    /// What the server need not watch any more.
+    /// Takes the watches to remove from the server.
     pub(crate) fn unwanted(&self) -> Vec<(Of, String)> {
         let mut known = self.0.lock().unwrap();
         if known.unwanted.is_empty() {
@@ -134,14 +134,14 @@ impl Watches {
         }
     }
 
-    /// What a new connection has to set, in parts of `most` bytes.
+    /// The watches that a new connection has to set, in batches of at most `most` bytes.
     pub(crate) fn again(&self, most: usize) -> Vec<Again> {
         let mut known = self.0.lock().unwrap();
-        // The new connection watches nothing.
+        // The server has no watches for a new connection.
         known.unwanted.clear();
         let mut parts = vec![Again::default()];
         for ((of, path), listeners) in &known.paths {
-            // One that is not answered yet may be set already: a sign too many does no harm, one too few does.
+            // An unanswered watch may be set already: a spurious event is harmless, a missed one is not.
             let has =
                 |absent| listeners.iter().any(|l| (l.set == Set::Absent) == absent && !l.tell.is_closed());
             for absent in [false, true] {
@@ -169,7 +169,7 @@ impl Watches {
 }
 
 impl Watcher {
-    /// The server has answered, and watches.
+    /// Records that the server has set the watch.
     pub(crate) fn stands(&self, absent: bool) {
         let mut known = self.all.0.lock().unwrap();
         let there = known.paths.get_mut(&(self.of, self.path.clone())).into_iter().flatten();
@@ -178,7 +178,7 @@ impl Watcher {
             .for_each(|l| l.set = if absent { Set::Absent } else { Set::Standing });
     }
 
-    /// Waits for the sign.
+    /// Waits for the event.
     pub(crate) async fn changed(mut self) -> Change {
         (&mut self.told).await.unwrap_or(Change::Over)
     }

@@ -1,5 +1,5 @@
-//! What an annotated function answers when it could not run, or was not alone all the time: by the type that it
-//! returns, and by what its annotation says.
+//! What an annotated function returns when it could not run or the lock was lost: depends on its return type and on
+//! the arguments of the attribute.
 
 use std::marker::PhantomData;
 
@@ -7,7 +7,7 @@ use tenure_core::Error;
 
 use super::call::{Ended, OnLost};
 
-/// A result that can carry an error of ours.
+/// A return type that can carry a Tenure error.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot tell the caller that the lock was busy or lost",
     label = "not a `Result`",
@@ -15,10 +15,11 @@ use super::call::{Ended, OnLost};
     note = "or say `on_fail = panic`, or `on_busy = skip(value)` or `call(function)` without `on_lost = cancel`"
 )]
 pub trait Outcome: Sized {
-    /// The body did not run.
+    /// The result when the body did not run.
     fn failed(error: Error) -> Self;
 
-    /// The body ran. Its own error says more than that the lock was lost meanwhile; its success is not to be trusted.
+    /// The result when the body ran. An error of the body takes precedence over the loss of the lock; a success does
+    /// not, since others may have run meanwhile.
     fn ended(ended: Ended<Self>) -> Self;
 }
 
@@ -40,12 +41,12 @@ impl<T, E: From<Error>> Outcome for Result<T, E> {
     }
 }
 
-/// What is answered by a function that says `on_busy`: an error where its type has one, and else what it answers when
-/// busy. A `Result` has methods of its own, which go before those of [`Otherwise`].
+/// What a function with `on_busy` returns: an error if its type has one, otherwise its value for busy. The inherent
+/// methods for `Result` take precedence over those of [`Otherwise`].
 pub struct Answer<R>(PhantomData<fn() -> R>);
 
 impl<R> Answer<R> {
-    /// For this type.
+    /// An answer of type `R`.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
         Self(PhantomData)
@@ -53,12 +54,12 @@ impl<R> Answer<R> {
 }
 
 impl<T, E> Answer<Result<T, E>> {
-    /// What becomes of a body whose lock is lost.
+    /// Whether the body is cancelled when the lock is lost.
     pub fn on_lost(&self) -> OnLost {
         OnLost::Cancel
     }
 
-    /// The body did not run, and not because others did.
+    /// The result when the body did not run for another reason than lock contention.
     pub fn failed(&self, error: Error, _busy: impl FnOnce(Error) -> Result<T, E>) -> Result<T, E>
     where
         E: From<Error>,
@@ -66,7 +67,7 @@ impl<T, E> Answer<Result<T, E>> {
         Outcome::failed(error)
     }
 
-    /// The body ran.
+    /// The result when the body ran.
     pub fn ended(&self, ended: Ended<Result<T, E>>) -> Result<T, E>
     where
         E: From<Error>,
@@ -75,20 +76,20 @@ impl<T, E> Answer<Result<T, E>> {
     }
 }
 
-/// The same for types that have no error: what nobody can be told is logged.
+/// The fallback for types without an error: errors that cannot be returned are logged.
 pub trait Otherwise<R>: Sized {
-    /// A body that was begun has to be ended, since nothing else could be returned.
+    /// A body that has started must finish, since nothing else could be returned.
     fn on_lost(&self) -> OnLost {
         OnLost::Finish
     }
 
-    /// The body did not run, and not because others did.
+    /// The result when the body did not run for another reason than lock contention.
     fn failed(&self, error: Error, busy: impl FnOnce(Error) -> R) -> R {
         tracing::error!(%error, "not run: it could not be locked");
         busy(error)
     }
 
-    /// The body ran.
+    /// The result when the body ran.
     fn ended(&self, ended: Ended<R>) -> R {
         if let Some(error) = ended.error {
             tracing::error!(%error, "run, but not alone all the time");
@@ -99,18 +100,18 @@ pub trait Otherwise<R>: Sized {
 
 impl<R> Otherwise<R> for Answer<R> {}
 
-/// Tells the compiler what a body returns, where it cannot be said: a block that is asynchronous has no place for it.
+/// Lets the compiler infer the return type of a body: an async block cannot be annotated with one.
 pub fn never<R>() -> R {
     unreachable!("it is written behind `if false`")
 }
 
-/// The end of a function that says `on_fail = panic`.
+/// Panics with the error, for `on_fail = panic`.
 pub fn refuse(error: Error) -> ! {
     panic!("{error}")
 }
 
 impl<R> Ended<R> {
-    /// What the body returned, for a function that says `on_fail = panic`.
+    /// Returns the value of the body or panics, for `on_fail = panic`.
     pub fn or_panic(self) -> R {
         match self {
             Self { value: Some(value), error: None } => value,

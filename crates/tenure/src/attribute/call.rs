@@ -1,4 +1,4 @@
-//! One call of an annotated function: what it asks for, how it gets in, and how it ends.
+//! One call of an annotated function: what it asks for, how it acquires, and how it ends.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ pub struct Call {
     max_hold: Option<Duration>,
 }
 
-/// What came of it.
+/// The outcome of acquiring.
 pub enum Entered {
     /// The body may run.
     In(Inside),
-    /// Others held it for as long as was to be waited.
+    /// Others held it for the whole wait.
     Busy(Error),
-    /// Nobody can say whether it is free: the store failed, or something was asked for that cannot be right.
+    /// It is unknown whether it is free: the store failed, or the request is invalid.
     Failed(Error),
 }
 
-/// What becomes of a body whose lock is lost.
+/// What happens to the body when the lock is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnLost {
     /// It is dropped.
@@ -40,17 +40,17 @@ pub enum OnLost {
 }
 
 impl Call {
-    /// These names, of this client.
+    /// A call that takes these names, with this client.
     pub fn new(client: Result<Client>, names: Result<Vec<Name>>) -> Self {
         Self { client, names, kind: Kind::Lock, wait: None, lease: None, max_hold: None }
     }
 
-    /// As what they are held.
+    /// Sets the kind of lock.
     pub fn kind(self, kind: Kind) -> Self {
         Self { kind, ..self }
     }
 
-    /// How long to wait; for ever if it is not said.
+    /// Sets how long to wait; without it, the call waits forever.
     pub fn wait(self, wait: Duration) -> Self {
         Self { wait: Some(wait), ..self }
     }
@@ -83,8 +83,8 @@ impl Call {
         lock.owner(owner)
     }
 
-    /// Takes all names, or none. A name that an enclosing call holds is entered again; all others are taken by
-    /// somebody new, so that calls side by side exclude each other.
+    /// Takes all names, or none. Re-enters names that an enclosing call holds; takes all others as a new owner, so
+    /// that concurrent calls exclude each other.
     async fn acquire(&self) -> Result<Option<Inside>> {
         let client = self.client.as_ref().map_err(Clone::clone)?;
         let names = self.names.as_ref().map_err(Clone::clone)?;
@@ -110,7 +110,7 @@ impl Call {
     }
 }
 
-/// Gets in, or says why not. Without a call there is nothing to hold.
+/// Acquires the locks of `call`. `None` means that there is nothing to lock.
 pub async fn enter(call: Option<Call>) -> Entered {
     let Some(call) = call else { return Entered::In(Inside(None)) };
     match call.acquire().await {
@@ -120,7 +120,7 @@ pub async fn enter(call: Option<Call>) -> Entered {
     }
 }
 
-/// The same for a thread, which waits.
+/// Blocking version of [`enter`].
 ///
 /// # Panics
 /// On a thread that drives async tasks.
@@ -129,11 +129,11 @@ pub fn enter_blocking(call: Option<Call>) -> Entered {
     wait(async { Ok(enter(call).await) }).unwrap_or_else(Entered::Failed)
 }
 
-/// A call that got in.
+/// A call that holds its locks.
 pub struct Inside(Option<(Guards, Arc<Frame>)>);
 
 impl Inside {
-    /// Runs the body, and then releases. The body is gone before anything is released, however it ends.
+    /// Runs the body, then releases. The body is always dropped before the release, however it ends.
     pub async fn run<F: Future + Unpin>(self, on_lost: OnLost, body: F) -> Ended<F::Output> {
         let Some((guards, frame)) = self.0 else { return Ended { value: Some(body.await), error: None } };
         let body = Enclosed { frame, body };
@@ -147,7 +147,7 @@ impl Inside {
         Ended { value: Some(value), error: told(guards.release().await) }
     }
 
-    /// The same for a thread, which cannot be stopped: the body runs to its end.
+    /// Blocking version of [`Inside::run`]. A thread cannot be cancelled: the body always runs to its end.
     #[track_caller]
     pub fn run_blocking<R>(self, body: impl FnOnce() -> R) -> Ended<R> {
         let Some((guards, frame)) = self.0 else { return Ended { value: Some(body()), error: None } };
@@ -156,17 +156,17 @@ impl Inside {
     }
 }
 
-/// What became of a body.
+/// How the body ended.
 #[derive(Debug)]
 pub struct Ended<R> {
-    /// What it returned, unless it was dropped.
+    /// What it returned, or `None` if it was cancelled.
     pub(super) value: Option<R>,
-    /// That it was not alone all the time.
+    /// Set if the lock was lost meanwhile.
     pub(super) error: Option<Error>,
 }
 
-/// What the caller has to hear of a release. The body was done while the lock was certainly held, unless it says
-/// *lost*; that the store could not be told does not undo that, and the lease frees the name.
+/// The part of a release error that the caller must see. Unless it is *lost*, the lock was held during the whole body;
+/// a store that did not answer the release does not change that, and the lease frees the name.
 fn told(released: Result<()>) -> Option<Error> {
     let error = released.err()?;
     let unanswered = match &error {
@@ -180,7 +180,7 @@ fn told(released: Result<()>) -> Option<Error> {
     Some(error)
 }
 
-/// What one call holds.
+/// The guards of one call.
 enum Guards {
     One(Guard),
     Several(MultiGuard),

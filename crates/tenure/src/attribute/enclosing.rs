@@ -1,8 +1,8 @@
-//! Which annotated calls enclose the code that runs now, so that a call re-enters what those hold and nothing else.
+//! Tracks which annotated calls enclose the running code, so that a call re-enters what those hold and nothing else.
 //!
-//! Each call is a frame. Which frames enclose the code that runs is known to the thread, and only while bodies are
-//! polled: branches of `join!` do not see each other's, whatever thread polls them, and a body that was moved elsewhere
-//! has left the calls that were around it.
+//! Each call is a frame. The enclosing frames are kept per thread, and only while a body is polled: branches of
+//! `join!` do not see each other's frames, whatever thread polls them, and a body that was moved elsewhere has left
+//! the calls that enclosed it.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -21,23 +21,23 @@ pub(super) struct Entry {
     pub(super) held: Held,
 }
 
-/// What one call holds. At least one entry.
+/// What one call holds; has at least one entry.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) entries: Vec<Entry>,
 }
 
-/// A call whose body runs now, inside another.
+/// A call whose body is running, and the call that encloses it.
 pub(super) struct Running {
     frame: Arc<Frame>,
     outer: Option<Arc<Running>>,
-    /// The task that runs the body. A body that drives other tasks itself, by a `LocalSet` or a runtime of its own,
-    /// does so on the same thread; those are not inside.
+    /// The task that runs the body. A body may drive other tasks on the same thread, by a `LocalSet` or its own
+    /// runtime; those are not inside.
     task: Option<tokio::task::Id>,
 }
 
 impl Running {
-    /// Under whom an enclosing call holds this name.
+    /// The owner under which an enclosing call holds this name.
     pub(super) fn owner(&self, client: ClientId, name: &Name) -> Option<&Owner> {
         let mine = self.frame.entries.iter().find(|e| e.client == client && e.held.name() == name);
         match mine {
@@ -51,15 +51,15 @@ thread_local! {
     static INNERMOST: RefCell<Option<Arc<Running>>> = const { RefCell::new(None) };
 }
 
-/// The innermost call around the code that runs now.
+/// The innermost call that encloses the running code.
 pub(super) fn innermost() -> Option<Arc<Running>> {
     let running = INNERMOST.try_with(|innermost| innermost.borrow().clone()).ok()??;
     (running.task == tokio::task::try_id()).then_some(running)
 }
 
-/// Runs `work` as what this call encloses.
+/// Runs `work` inside this call.
 pub(super) fn inside<R>(frame: &Arc<Frame>, work: impl FnOnce() -> R) -> R {
-    /// Puts back what was there, also when `work` panics.
+    /// Restores the previous call, also when `work` panics.
     struct Before(Option<Arc<Running>>);
     impl Drop for Before {
         fn drop(&mut self) {
@@ -71,7 +71,7 @@ pub(super) fn inside<R>(frame: &Arc<Frame>, work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// A body, polled as what its call encloses.
+/// A body that is polled inside its call.
 pub(super) struct Enclosed<F> {
     pub(super) frame: Arc<Frame>,
     pub(super) body: F,
@@ -86,7 +86,7 @@ impl<F: Future + Unpin> Future for Enclosed<F> {
     }
 }
 
-/// What the innermost annotated call around this code holds; `None` outside of all of them, and in spawned tasks.
+/// The locks of the innermost annotated call around this code; `None` outside of all of them, and in spawned tasks.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
@@ -104,12 +104,12 @@ pub fn current() -> Option<Current> {
     innermost().map(|running| Current(running.frame.clone()))
 }
 
-/// What an annotated call holds. It may be kept and handed on; it holds nothing itself.
+/// The locks that an annotated call holds. It may be stored and passed on, but keeps nothing locked.
 #[derive(Clone, Debug)]
 pub struct Current(Arc<Frame>);
 
 impl Current {
-    /// What is held, in the order of the keys.
+    /// Each lock that is held, in the order of the keys.
     pub fn held(&self) -> impl Iterator<Item = &Held> {
         self.0.entries.iter().map(|entry| &entry.held)
     }
@@ -119,8 +119,8 @@ impl Current {
         self.0.entries[0].held.name()
     }
 
-    /// The fencing token of [`Current::name`]. Pass it along with each effect, and let what is protected refuse a
-    /// smaller one. Where several names are held, each has its own: [`Current::fences`].
+    /// The fencing token of [`Current::name`]. Pass it along with each side effect, and let the protected resource
+    /// reject a smaller one. Where several names are held, each has its own: [`Current::fences`].
     pub fn fence(&self) -> Option<Fence> {
         self.0.entries[0].held.fence()
     }
@@ -130,20 +130,20 @@ impl Current {
         self.held().map(|held| (held.name(), held.fence())).collect()
     }
 
-    /// For how long all of it is certain to be held. Zero when one is lost, or the call is over.
+    /// How long all of them are certain to be held. Zero when one is lost, or the call is over.
     pub fn remaining(&self) -> Duration {
         self.held().map(Held::remaining).min().unwrap_or_default()
     }
 
-    /// Whether all of it is certain to be held at this moment.
+    /// Whether all of them are certain to be held right now.
     pub fn is_held(&self) -> bool {
         self.held().all(Held::is_held)
     }
 
-    /// Fails unless all of it is certain to be held for another `d`: ask before an effect that takes that long.
+    /// Fails unless all are certain to be held for another `d`: call it before a side effect that takes that long.
     ///
     /// # Errors
-    /// `Lost` when one is over already or would be before then.
+    /// `Lost` when one is over already or would be within `d`.
     pub fn ensure(&self, d: Duration) -> Result<()> {
         self.held().try_for_each(|held| held.ensure(d))
     }

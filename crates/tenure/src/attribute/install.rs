@@ -1,4 +1,4 @@
-//! The client of functions that name none.
+//! The default client of annotated functions.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,8 +6,8 @@ use tenure_core::{Client, Error, Result};
 
 static INSTALLED: OnceLock<Client> = OnceLock::new();
 
-/// Makes this the client of every function that is annotated with [`distributed_lock`](crate::distributed_lock) and
-/// names no other. Once in a process: were it replaced, calls before and after would not exclude each other.
+/// Sets the client of every function that is annotated with [`distributed_lock`](crate::distributed_lock) and names no
+/// other. Once per process: if it could be replaced, calls before and after would not exclude each other.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
@@ -15,10 +15,10 @@ static INSTALLED: OnceLock<Client> = OnceLock::new();
 /// # assert!(tenure::install(tenure::connect("memory:").await?).is_err()); Ok(()) }
 /// ```
 ///
-/// It is never dropped. [`Client::close`] it, by a clone, before the process ends.
+/// It is never dropped. Call [`Client::close`] on a clone before the process ends.
 ///
 /// # Errors
-/// `Config` when there is one already.
+/// `Config` when a client is installed already.
 pub fn install(client: Client) -> Result<()> {
     INSTALLED.set(client).map_err(|client| {
         let installed = INSTALLED.get().unwrap_or(&client);
@@ -38,12 +38,12 @@ pub fn installed() -> Result<Client> {
     })
 }
 
-/// The client that a function names.
+/// The client named by a function.
 pub fn given(client: &(impl AsClient + ?Sized)) -> Result<Client> {
     Ok(client.as_client().clone())
 }
 
-/// What can be named as a client.
+/// Types that `client = …` accepts.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a client",
     label = "expected a `tenure::Client`",

@@ -1,16 +1,16 @@
-//! Names of locks from keys, byte for byte as other languages would write them.
+//! Builds lock names from keys, byte for byte as other languages write them.
 
 use std::fmt::{Display, Write};
 
 use tenure_core::{Error, Name, Result};
 
-/// A key of one part, as it is displayed.
+/// A key of one part.
 pub fn key(key: &(impl Display + ?Sized)) -> String {
     key.to_string()
 }
 
-/// A key of several parts, joined by `:`. What would look like a joint inside a part is escaped, so that `a:b` and `c`
-/// is not `a` and `b:c`.
+/// A key of several parts, joined by `:`. Separators inside a part are escaped, so that (`a:b`, `c`) differs from
+/// (`a`, `b:c`).
 pub fn parts(parts: &[&dyn Display]) -> String {
     let mut key = String::new();
     for (i, part) in parts.iter().enumerate() {
@@ -38,7 +38,7 @@ impl Write for Escaped<'_> {
     }
 }
 
-/// The names for these keys. Each once: who asks for an account twice wants it once.
+/// The names for these keys, without duplicates.
 pub fn names<K: Display>(
     prefix: Option<&dyn Display>,
     keys: impl IntoIterator<Item = K>,

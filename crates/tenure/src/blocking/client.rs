@@ -1,4 +1,4 @@
-//! The client, for threads.
+//! The blocking client.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::{CountingSemaphore, Election, Latch, Lock, RwLock, Semaphore};
 use crate::backend::Backend;
 use crate::{ClientId, Finding, Settings, Snapshot};
 
-/// A connection to a store, and the maker of all templates, for threads. Cheap to clone; clones are the same client.
+/// A blocking client of a store, which makes all templates. Cheap to clone; clones are the same client.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
@@ -37,12 +37,12 @@ impl From<crate::Client> for Client {
 }
 
 impl Client {
-    /// The same client, for threads.
+    /// Makes a blocking client from an async one; both are the same client.
     pub fn new(client: crate::Client) -> Self {
         Self { inner: client }
     }
 
-    /// The same client, for tasks.
+    /// The async client that this one wraps.
     pub fn async_client(&self) -> &crate::Client {
         &self.inner
     }
@@ -73,43 +73,43 @@ impl Client {
         self.inner.latch(name).into()
     }
 
-    /// An election.
+    /// A leader election.
     pub fn election(&self, name: impl AsRef<str>) -> Election {
         self.inner.election(name).into()
     }
 
     waits! {
-        /// Names in use that begin with `prefix`, in order, at most `limit`.
+        /// Lists names in use that begin with `prefix`, sorted, at most `limit`.
         ///
         /// # Errors
         /// As [`tenure::Client::list`](crate::Client::list).
         fn list(&self, prefix: impl Into<String>, limit: usize) -> Vec<Snapshot>;
 
-        /// One name as it stands, `None` when it is not in use.
+        /// Shows the state of one name; `None` when it is not in use.
         ///
         /// # Errors
         /// As [`tenure::Client::show`](crate::Client::show).
         fn show(&self, name: impl AsRef<str>) -> Option<Snapshot>;
 
-        /// Looks whether the store is set up such that promises can be kept.
+        /// Checks whether the store is configured such that Tenure can keep its guarantees.
         ///
         /// # Errors
         /// As [`tenure::Client::diagnose`](crate::Client::diagnose).
         fn diagnose(&self) -> Vec<Finding>;
 
-        /// Releases all that is held, ends all waiting, in every thread, and refuses what comes after.
+        /// Releases all holds, ends all waits in every thread, and refuses later calls.
         ///
         /// # Errors
         /// As [`tenure::Client::close`](crate::Client::close).
         fn close(&self) -> ();
     }
 
-    /// The store.
+    /// The backend.
     pub fn backend(&self) -> &Arc<dyn Backend> {
         self.inner.backend()
     }
 
-    /// The identity under which this client's holds stand in the store.
+    /// The id under which this client's holds are recorded in the store.
     pub fn id(&self) -> ClientId {
         self.inner.id()
     }

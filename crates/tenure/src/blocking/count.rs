@@ -1,12 +1,12 @@
-//! The counting semaphore, for threads.
+//! The blocking counting semaphore.
 
 use std::time::Duration;
 
 use super::thread::waits;
 
-/// A counting semaphore: a shared number of permits, not tied to whoever took them.
+/// A counting semaphore: a shared number of permits, not tied to the process that took them.
 ///
-/// A process that dies with permits taken does not give them back: use [`super::Semaphore`] unless that is wanted.
+/// A process that dies with permits taken does not give them back: prefer [`super::Semaphore`] unless that is wanted.
 ///
 /// ```
 /// # fn main() -> tenure::Result<()> {
@@ -31,10 +31,11 @@ impl From<crate::CountingSemaphore> for CountingSemaphore {
 
 impl CountingSemaphore {
     waits! {
-        /// Sets the number of permits if there is none yet. Whether it did.
+        /// Sets the number of permits if it is not set yet. Returns whether it did.
         ///
         /// # Errors
-        /// `Unavailable` or `Unknown` when the store does not answer; `Config` for a bad or otherwise used name.
+        /// `Unavailable` or `Unknown` when the store does not answer; `Config` for a name that is invalid or in use as
+        /// another kind.
         fn try_set(&self, permits: u64) -> bool;
 
         /// Takes `n` permits, waiting as long as it takes.
@@ -43,43 +44,43 @@ impl CountingSemaphore {
         /// As [`CountingSemaphore::try_set`].
         fn acquire(&self, n: u64) -> ();
 
-        /// Takes `n` permits if they are there. Whether it did.
+        /// Takes `n` permits if they are available. Returns whether it did.
         ///
         /// # Errors
         /// As [`CountingSemaphore::try_set`].
         fn try_acquire(&self, n: u64) -> bool;
 
-        /// Takes `n` permits, waiting for at most `limit`. Whether it did.
+        /// Takes `n` permits, waiting for at most `limit`. Returns whether it did.
         ///
         /// # Errors
         /// As [`CountingSemaphore::try_set`].
         fn try_acquire_for(&self, n: u64, limit: Duration) -> bool;
 
-        /// Gives `n` permits back; makes the semaphore if there is none.
+        /// Gives `n` permits back; creates the semaphore if it does not exist.
         ///
         /// # Errors
         /// As [`CountingSemaphore::try_set`].
         fn release(&self, n: u64) -> ();
 
-        /// Adds to the number of permits, or takes away from it; it may become negative.
+        /// Adds `n` to the number of permits, which may become negative.
         ///
         /// # Errors
         /// As [`CountingSemaphore::try_set`].
         fn add(&self, n: i64) -> ();
 
-        /// Takes all permits that are there, and says how many.
+        /// Takes all available permits, and returns how many.
         ///
         /// # Errors
         /// As [`CountingSemaphore::try_set`].
         fn drain(&self) -> u64;
 
-        /// How many permits are there; 0 when the semaphore does not exist.
+        /// The number of available permits; 0 when the semaphore does not exist.
         ///
         /// # Errors
         /// As [`CountingSemaphore::try_set`].
         fn available(&self) -> i64;
 
-        /// Removes the semaphore. Whether there was one.
+        /// Deletes the semaphore. Returns whether it existed.
         ///
         /// # Errors
         /// As [`CountingSemaphore::try_set`].

@@ -1,4 +1,4 @@
-//! Elections, for threads.
+//! The blocking leader election.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::Guard;
 use super::thread::{options, wait, waits};
 use crate::{Durability, Leader, Result};
 
-/// An election. Whoever holds it leads, for a term that is its fence.
+/// A leader election. The holder leads; its term is its fence.
 ///
 /// ```
 /// # fn main() -> tenure::Result<()> {
@@ -37,21 +37,22 @@ impl From<crate::Election> for Election {
 
 impl Election {
     options! {
-        /// What a leader says of itself, an address say.
+        /// A note that the leader publishes, such as its address.
         fn note(self, note: impl Into<Arc<str>>);
 
-        /// A term that ends after this long unless the leader stands again. Without one it is renewed.
+        /// Limits a term to this lease, which is not renewed: the leader must campaign again. Without it the term is
+        /// renewed.
         fn lease(self, lease: Duration);
 
-        /// Ends a leadership after this long, however alive the leader is.
+        /// Ends a leadership after this long, even if the leader is alive.
         fn max_hold(self, limit: Duration);
 
-        /// How many copies must know of a leader before it leads; see
+        /// How many replicas must have a grant before it counts; see
         /// [`tenure::Lock::durability`](crate::Lock::durability).
         fn durability(self, durability: Durability);
     }
 
-    /// Waits until elected. The thread that leads is elected again at once, for the same term.
+    /// Campaigns until elected. A thread that leads already is elected again at once, for the same term.
     ///
     /// # Errors
     /// As [`tenure::Election::campaign`](crate::Election::campaign).
@@ -60,7 +61,7 @@ impl Election {
         wait(self.inner.campaign()).map(Guard::new)
     }
 
-    /// Leads if nobody else does.
+    /// Becomes leader if nobody leads.
     ///
     /// # Errors
     /// As [`Election::campaign`].
@@ -69,7 +70,7 @@ impl Election {
         Ok(wait(self.inner.try_campaign())?.map(Guard::new))
     }
 
-    /// Waits for at most `limit` to be elected.
+    /// Campaigns for at most `limit`.
     ///
     /// # Errors
     /// As [`Election::campaign`].
@@ -79,14 +80,14 @@ impl Election {
     }
 
     waits! {
-        /// Who leads now.
+        /// The current leader.
         ///
         /// # Errors
         /// As [`tenure::Election::leader`](crate::Election::leader).
         fn leader(&self) -> Option<Leader>;
     }
 
-    /// Follows who leads.
+    /// Observes who leads.
     ///
     /// # Errors
     /// As [`tenure::Election::leader`](crate::Election::leader).
@@ -102,11 +103,11 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Waits for the next change: at first who leads now, then each time another one does, or nobody; see
-    /// [`tenure::Observer::next`](crate::Observer::next).
+    /// Waits for the next change: returns the current leader first, then each new leader, or `None` when nobody leads;
+    /// see [`tenure::Observer::next`](crate::Observer::next).
     ///
     /// # Errors
-    /// `Unavailable` or `Unknown` when the store does not answer: call again.
+    /// `Unavailable` or `Unknown` when the store does not answer; call it again.
     #[track_caller]
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Leader>> {

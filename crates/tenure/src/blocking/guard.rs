@@ -1,4 +1,4 @@
-//! The proof of a hold, bound to the thread that has it.
+//! The guard of a hold, bound to its thread.
 
 use std::marker::PhantomData;
 use std::sync::MutexGuard;
@@ -9,10 +9,10 @@ use tokio::time::timeout;
 use super::thread::{wait, waits};
 use crate::{Fence, HoldId, Lost, Name, Result};
 
-/// Something held by a thread. Releasing or dropping it lets the next one in.
+/// A guard of something that a thread holds. Releasing or dropping it lets the next waiter in.
 ///
-/// It cannot be sent to another thread, since the one that has it enters again what it holds. Other threads may
-/// look at it, to ask before each effect whether it is still held:
+/// It cannot be sent to another thread, since its thread is the owner and re-enters what it holds. Other threads may
+/// borrow it, to check before each side effect whether it is still held:
 ///
 /// ```
 /// # fn main() -> tenure::Result<()> {
@@ -32,9 +32,9 @@ use crate::{Fence, HoldId, Lost, Name, Result};
 /// std::thread::spawn(move || guard.release());
 /// ```
 ///
-/// Dropping never blocks: the release goes on in the background, and the next acquire of this client waits for it.
-/// One that is leaked (`std::mem::forget`) stays held, also when its thread has ended, until its `max_hold` is over, it
-/// is released by force, or the client is closed. Work that comes later to the same thread of a pool would enter it.
+/// Dropping never blocks: the release runs in the background, and the next acquire of this client waits for it. A
+/// leaked guard (`std::mem::forget`) stays held, even after its thread has ended, until its `max_hold` is over, it is
+/// released by force, or the client is closed. Later work on the same pool thread would re-enter it.
 #[derive(Debug)]
 #[must_use = "dropping a guard releases what it holds"]
 pub struct Guard {
@@ -42,7 +42,7 @@ pub struct Guard {
     thread: Bound,
 }
 
-/// Not `Send`, but `Sync`, as the guards of the standard library are.
+/// Makes a type `Sync` but not `Send`, like the guards of the standard library.
 pub(super) type Bound = PhantomData<MutexGuard<'static, ()>>;
 
 impl Guard {
@@ -50,28 +50,28 @@ impl Guard {
         Self { inner: guard, thread: PhantomData }
     }
 
-    /// What is held.
+    /// The name that is held.
     pub fn name(&self) -> &Name {
         self.inner.name()
     }
 
-    /// The identity of the hold in the store. A permit can be renewed and released by it.
+    /// The id of the hold in the store. A permit can be renewed and released by it.
     pub fn id(&self) -> HoldId {
         self.inner.id()
     }
 
-    /// The fencing token: larger than that of every earlier grant of this name. `None` where the store has none.
-    /// Pass it along with each effect, and let what is protected refuse a smaller one.
+    /// The fencing token: larger than that of every earlier grant of this name. `None` where the store has none. Pass
+    /// it along with each side effect, and let the protected resource reject a smaller one.
     pub fn fence(&self) -> Option<Fence> {
         self.inner.fence()
     }
 
-    /// For how long it is certain to be held, by this machine's own clock. Zero when lost.
+    /// How long it is certain to be held, by this machine's own clock. Zero when lost.
     pub fn remaining(&self) -> Duration {
         self.inner.remaining()
     }
 
-    /// Whether it is certain to be held at this moment.
+    /// Whether it is certain to be held right now.
     pub fn is_held(&self) -> bool {
         self.inner.is_held()
     }
@@ -81,21 +81,21 @@ impl Guard {
         self.inner.holds()
     }
 
-    /// Fails unless it is certain to be held for another `d`: ask before an effect that takes that long.
+    /// Fails unless it is certain to be held for another `d`: call it before a side effect that takes that long.
     ///
     /// # Errors
-    /// `Lost` when it is lost already or would be before then.
+    /// `Lost` when it is lost already or would be within `d`.
     pub fn ensure(&self, d: Duration) -> Result<()> {
         self.inner.ensure(d)
     }
 
-    /// Waits until it is lost. Never returns while it is held: see [`Guard::lost_for`].
+    /// Waits until it is lost. Never returns while it is held; see [`Guard::lost_for`] for a limit.
     #[track_caller]
     pub fn lost(&self) -> Lost {
         wait(async { Ok(self.inner.lost().await) }).expect("the thread that it was acquired with")
     }
 
-    /// Waits for at most `limit` until it is lost, and says how. `None` while it is held.
+    /// Waits for at most `limit` until it is lost, and returns how. `None` if it is still held.
     #[track_caller]
     pub fn lost_for(&self, limit: Duration) -> Option<Lost> {
         wait(async { Ok(timeout(limit, self.inner.lost()).await.ok()) })
@@ -103,14 +103,14 @@ impl Guard {
     }
 
     waits! {
-        /// Waits until somebody asks the holder to give way.
+        /// Waits until the holder is asked to give the lock up.
         ///
         /// # Errors
         /// As [`tenure::Guard::revoked`](crate::Guard::revoked).
         fn revoked(&self) -> ();
     }
 
-    /// Waits for at most `limit` until somebody asks the holder to give way. Whether somebody did.
+    /// Waits for at most `limit` until the holder is asked to give the lock up. Returns whether it was asked.
     ///
     /// # Errors
     /// As [`tenure::Guard::revoked`](crate::Guard::revoked).
@@ -124,7 +124,7 @@ impl Guard {
         })
     }
 
-    /// Releases it, and says whether it was still held.
+    /// Releases the hold. `Ok` means that it was still held.
     ///
     /// # Errors
     /// As [`tenure::Guard::release`](crate::Guard::release).
@@ -133,7 +133,7 @@ impl Guard {
         wait(self.inner.release())
     }
 
-    /// Gives the guard up without releasing: the hold is not renewed any more and ends with its lease, or when it is
+    /// Gives the guard up without releasing: the hold is no longer renewed and ends with its lease, or when it is
     /// released by its id; see [`tenure::Guard::detach`](crate::Guard::detach).
     pub fn detach(self) -> HoldId {
         self.inner.detach()

@@ -1,10 +1,10 @@
-//! The count-down latch, for threads.
+//! The blocking count-down latch.
 
 use std::time::Duration;
 
 use super::thread::waits;
 
-/// A count-down latch. One that is absent is open; deleting it opens it too.
+/// A count-down latch. A latch that does not exist is open; deleting it opens it too.
 ///
 /// ```
 /// # fn main() -> tenure::Result<()> {
@@ -31,13 +31,13 @@ impl From<crate::Latch> for Latch {
 
 impl Latch {
     waits! {
-        /// Sets the count if the latch is open. Whether it did.
+        /// Sets the count if the latch is open. Returns whether it did.
         ///
         /// # Errors
         /// `Config` for a count of 0; `Unavailable` or `Unknown` when the store does not answer.
         fn try_set_count(&self, count: u64) -> bool;
 
-        /// Counts down by one. At zero the latch opens, and is gone. Does nothing when it is open.
+        /// Counts down by one. At zero the latch opens and is deleted. Does nothing when it is open.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
@@ -49,19 +49,19 @@ impl Latch {
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn count(&self) -> u64;
 
-        /// Removes the latch, which opens it. Whether there was one.
+        /// Deletes the latch, which opens it. Returns whether it existed.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn delete(&self) -> bool;
 
-        /// Waits until it opens. Once it opened, a count set anew does not matter.
+        /// Waits until the latch opens. Returns even if a new count is set after it opened.
         ///
         /// # Errors
         /// As [`tenure::Latch::wait`](crate::Latch::wait).
         fn wait(&self) -> ();
 
-        /// Waits for at most `limit`. Whether it opened.
+        /// Waits for at most `limit`. Returns whether the latch opened.
         ///
         /// # Errors
         /// As [`tenure::Latch::wait`](crate::Latch::wait).

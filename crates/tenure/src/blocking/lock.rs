@@ -1,4 +1,4 @@
-//! The lock, for threads.
+//! The blocking lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::Guard;
 use super::thread::{options, wait, waits};
 use crate::{Durability, Family, HeldBy, Holder, Name, Owner, Result, Waiter};
 
-/// A lock, or anything that is taken like one: a half of a read/write lock, permits. The thread is its owner.
+/// A lock, or anything that is acquired like one: a half of a read/write lock, permits. The thread is its owner.
 ///
 /// ```
 /// # fn main() -> tenure::Result<()> {
@@ -38,27 +38,28 @@ impl Lock {
         /// guard is gone.
         fn lease(self, lease: Duration);
 
-        /// Serves in the order of asking, across all processes. Read/write locks always do.
+        /// Grants in the order of requests, across all processes. Read/write locks always do.
         fn fair(self);
 
-        /// Acquires for this owner instead of the thread. Threads that name the same one enter each other's holds.
+        /// Acquires for this owner instead of the thread. Threads that use the same owner re-enter each other's holds.
         fn owner(self, owner: &Owner);
 
-        /// Ends a hold after this long, however alive its holder is: the guard turns lost and the name is freed.
+        /// Ends a hold after this long, even if its holder is alive: the guard turns lost and the name is freed.
         fn max_hold(self, limit: Duration);
 
-        /// How many copies must have a grant before it counts; see
+        /// How many replicas must have a grant before it counts; see
         /// [`tenure::Lock::durability`](crate::Lock::durability).
         fn durability(self, durability: Durability);
 
-        /// Stands in the store by this word instead of a random one; see [`tenure::Lock::token`](crate::Lock::token).
+        /// Sets the token that identifies the hold in the store, instead of a random one; see
+        /// [`tenure::Lock::token`](crate::Lock::token).
         fn token(self, token: impl Into<Arc<str>>);
 
-        /// A word for people, shown with the holder.
+        /// A note for people, shown with the holder.
         fn note(self, note: impl Into<Arc<str>>);
     }
 
-    /// Waits until it is held.
+    /// Acquires the lock, waiting as long as it takes.
     ///
     /// # Errors
     /// As [`tenure::Lock::acquire`](crate::Lock::acquire); `Closed` when the client is closed meanwhile.
@@ -67,7 +68,7 @@ impl Lock {
         wait(self.inner.acquire()).map(Guard::new)
     }
 
-    /// Takes it if it is free. `None` if it is not.
+    /// Acquires the lock if it is free; `None` if it is not.
     ///
     /// # Errors
     /// As [`Lock::acquire`].
@@ -76,7 +77,7 @@ impl Lock {
         Ok(wait(self.inner.try_acquire())?.map(Guard::new))
     }
 
-    /// Waits for at most `limit`. `None` if it was not free by then.
+    /// Acquires the lock, waiting for at most `limit`; `None` if it was not free by then.
     ///
     /// # Errors
     /// As [`Lock::acquire`].
@@ -86,63 +87,63 @@ impl Lock {
     }
 
     waits! {
-        /// Whether anybody holds it, as the store says.
+        /// Whether anyone holds it, according to the store.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn is_locked(&self) -> bool;
 
-        /// Who holds it, as the store says: the first if there are several.
+        /// The holder according to the store; the first one if there are several.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn holder(&self) -> Option<Holder>;
 
-        /// All who hold it, as the store says.
+        /// All holders according to the store.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn holders(&self) -> Vec<Holder>;
 
-        /// Who waits for it, as far as the store records it: of a plain lock one per process.
+        /// The waiters that the store records; for a plain lock, one per process.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn waiters(&self) -> Vec<Waiter>;
 
-        /// Asks whoever holds it to give way, and says whether anybody was asked.
+        /// Asks the holder to give the lock up. Returns whether there was a holder to ask.
         ///
         /// # Errors
         /// As [`tenure::Lock::revoke`](crate::Lock::revoke).
         fn revoke(&self) -> bool;
 
-        /// Takes it from whoever holds it now, and says whether anybody did. The holder learns it at its next renewal
-        /// or at its release; the next grant has a larger fence.
+        /// Takes the lock from its current holder. Returns whether there was one. The holder notices at its next
+        /// renewal or at its release; the next grant has a larger fence.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn force_release(&self) -> bool;
 
-        /// Takes it from one of those whom [`Lock::holders`] has shown, and says whether it still was one.
+        /// Takes the lock from one of the holders that [`Lock::holders`] returned. Returns whether it still held it.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn release_from(&self, holder: &Holder) -> bool;
 
-        /// Releases a hold by its id or its token, from anywhere, and says whether there was one.
+        /// Releases a hold by its id or its token, from any process. Returns whether there was one.
         ///
         /// # Errors
         /// As [`tenure::Lock::release_by`](crate::Lock::release_by).
         fn release_by(&self, by: impl Into<HeldBy>) -> bool;
 
-        /// Extends a hold by its id or its token, from anywhere, and says whether there was one.
+        /// Extends a hold by its id or its token, from any process. Returns whether there was one.
         ///
         /// # Errors
         /// As [`tenure::Lock::renew_by`](crate::Lock::renew_by).
         fn renew_by(&self, by: impl Into<HeldBy>) -> bool;
     }
 
-    /// The name, if it is a good one.
+    /// The name, if it is valid.
     ///
     /// # Errors
     /// `Config` if not.
@@ -150,7 +151,7 @@ impl Lock {
         self.inner.name()
     }
 
-    /// What it is.
+    /// The family: what sort of lock it is.
     pub fn family(&self) -> Family {
         self.inner.family()
     }

@@ -1,4 +1,4 @@
-//! Several locks, all or nothing, for threads.
+//! Several locks, all or nothing: the blocking API.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::guard::Bound;
 use super::thread::wait;
 use crate::{Fence, Lost, Name, Result};
 
-/// Several locks as one: any kinds, from one client or several. No order is needed.
+/// Combines several locks into one: any kinds, from one client or several. No common order is needed.
 ///
 /// ```
 /// # fn main() -> tenure::Result<()> {
@@ -33,7 +33,7 @@ pub struct MultiLock {
 }
 
 impl MultiLock {
-    /// Waits until all are held.
+    /// Acquires all, waiting as long as it takes.
     ///
     /// # Errors
     /// As [`tenure::MultiLock::acquire`](crate::MultiLock::acquire).
@@ -42,7 +42,7 @@ impl MultiLock {
         wait(self.inner.acquire()).map(MultiGuard::new)
     }
 
-    /// Takes all if all are free.
+    /// Acquires all if all are free.
     ///
     /// # Errors
     /// As [`MultiLock::acquire`].
@@ -51,7 +51,7 @@ impl MultiLock {
         Ok(wait(self.inner.try_acquire())?.map(MultiGuard::new))
     }
 
-    /// Waits for at most `limit` until all are held.
+    /// Acquires all, waiting for at most `limit`.
     ///
     /// # Errors
     /// As [`MultiLock::acquire`].
@@ -79,12 +79,12 @@ impl MultiGuard {
         self.inner.fences()
     }
 
-    /// Whether all are certain to be held at this moment.
+    /// Whether all are certain to be held right now.
     pub fn is_held(&self) -> bool {
         self.inner.is_held()
     }
 
-    /// For how long all are certain to be held.
+    /// How long all are certain to be held.
     pub fn remaining(&self) -> Duration {
         self.inner.remaining()
     }
@@ -95,17 +95,17 @@ impl MultiGuard {
         wait(async { Ok(self.inner.lost().await) }).expect("the thread that it was acquired with")
     }
 
-    /// Waits for at most `limit` until one of them is lost. `None` while all are held.
+    /// Waits for at most `limit` until one of them is lost. `None` if all are still held.
     #[track_caller]
     pub fn lost_for(&self, limit: Duration) -> Option<Lost> {
         wait(async { Ok(timeout(limit, self.inner.lost()).await.ok()) })
             .expect("the thread that it was acquired with")
     }
 
-    /// Releases all, also when one fails.
+    /// Releases all, even if one of them fails.
     ///
     /// # Errors
-    /// The one error there was, or `Several`.
+    /// The error, or `Several` if there was more than one.
     #[track_caller]
     pub fn release(self) -> Result<()> {
         wait(self.inner.release())

@@ -1,13 +1,13 @@
-//! The read/write lock, for threads.
+//! The blocking read/write lock.
 
 use super::Lock;
 use super::thread::waits;
 use crate::{Holder, Waiter};
 
-/// A read/write lock. Readers share it, a writer has it alone; both are served in the order of asking.
+/// A read/write lock. Readers share it, a writer has it alone; both are granted in the order of requests.
 ///
-/// A thread that holds the write lock may take the read lock under it, and release the write lock first (downgrade).
-/// The other way round is an error at once.
+/// A thread that holds the write lock may also take the read lock, and release the write lock first (downgrade). Going
+/// from read to write is an error at once.
 ///
 /// ```
 /// # fn main() -> tenure::Result<()> {
@@ -33,42 +33,42 @@ impl From<crate::RwLock> for RwLock {
 }
 
 impl RwLock {
-    /// The half that is shared.
+    /// The read lock, which is shared.
     pub fn read(&self) -> Lock {
         self.inner.read().into()
     }
 
-    /// The half that excludes all.
+    /// The write lock, which is exclusive.
     pub fn write(&self) -> Lock {
         self.inner.write().into()
     }
 
     waits! {
-        /// Whether anybody holds either half, as the store says.
+        /// Whether anyone holds either half, according to the store.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn is_locked(&self) -> bool;
 
-        /// All who hold either half.
+        /// All holders of either half.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn holders(&self) -> Vec<Holder>;
 
-        /// The first who holds either half.
+        /// The first holder of either half.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn holder(&self) -> Option<Holder>;
 
-        /// Who waits for either half.
+        /// The waiters for either half.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn waiters(&self) -> Vec<Waiter>;
 
-        /// Takes it from all who hold either half.
+        /// Takes the lock from all holders of either half.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.

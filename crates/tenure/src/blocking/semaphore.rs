@@ -1,4 +1,4 @@
-//! The semaphore with recorded permits, for threads.
+//! The blocking semaphore with recorded permits.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::thread::waits;
 use super::{Guard, Lock};
 use crate::{HoldId, Holder, Result, Waiter};
 
-/// A semaphore of recorded, leased permits. A thread may hold many: permits are not entered again but added.
+/// A semaphore of recorded, leased permits. A thread may hold many: each acquire takes more of them.
 ///
 /// ```
 /// # fn main() -> tenure::Result<()> {
@@ -31,12 +31,12 @@ impl From<crate::Semaphore> for Semaphore {
 }
 
 impl Semaphore {
-    /// `n` permits as a template, for options such as [`Lock::lease`].
+    /// A template for `n` permits, to set options such as [`Lock::lease`].
     pub fn permits(&self, n: u32) -> Lock {
         self.inner.permits(n).into()
     }
 
-    /// Waits for one permit.
+    /// Acquires one permit, waiting as long as it takes.
     ///
     /// # Errors
     /// As [`Lock::acquire`].
@@ -45,7 +45,7 @@ impl Semaphore {
         self.permits(1).acquire()
     }
 
-    /// Waits for `n` permits, all at once, under one guard.
+    /// Acquires `n` permits, all at once, under one guard, waiting as long as it takes.
     ///
     /// # Errors
     /// As [`Lock::acquire`]; `Config` when `n` is 0, or more than the size given or stored.
@@ -54,7 +54,7 @@ impl Semaphore {
         self.permits(n).acquire()
     }
 
-    /// Takes one permit if one is free.
+    /// Acquires one permit if one is free.
     ///
     /// # Errors
     /// As [`Lock::acquire`].
@@ -63,7 +63,7 @@ impl Semaphore {
         self.permits(1).try_acquire()
     }
 
-    /// Takes `n` permits if that many are free.
+    /// Acquires `n` permits if that many are free.
     ///
     /// # Errors
     /// As [`Semaphore::acquire_many`].
@@ -72,7 +72,7 @@ impl Semaphore {
         self.permits(n).try_acquire()
     }
 
-    /// Waits for one permit for at most `limit`.
+    /// Acquires one permit, waiting for at most `limit`.
     ///
     /// # Errors
     /// As [`Lock::acquire`].
@@ -82,25 +82,26 @@ impl Semaphore {
     }
 
     waits! {
-        /// How many permits are free: negative when it was made smaller than what is in use.
+        /// The number of free permits: negative when the semaphore was made smaller than what is in use.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn available(&self) -> i64;
 
-        /// Changes the size. Permits in use stay in use: made smaller, no more are given until enough came back.
+        /// Changes the size. Permits in use stay in use: after shrinking, none are granted until enough were given
+        /// back.
         ///
         /// # Errors
         /// As [`tenure::Semaphore::resize`](crate::Semaphore::resize).
         fn resize(&self, size: u32) -> ();
 
-        /// Forgets the stored size, so that the next one given applies. Permits in use stay in use.
+        /// Deletes the stored size, so that the next size given applies. Permits in use stay in use.
         ///
         /// # Errors
         /// As [`tenure::Semaphore::resize`](crate::Semaphore::resize).
         fn forget_size(&self) -> bool;
 
-        /// Releases the permits of a hold by its id, from anywhere. `false` when there are none.
+        /// Releases the permits of a hold by its id, from any process. `false` when there are none.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
@@ -118,25 +119,25 @@ impl Semaphore {
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn is_locked(&self) -> bool;
 
-        /// Who holds permits.
+        /// All holders of permits.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn holders(&self) -> Vec<Holder>;
 
-        /// The first who holds permits.
+        /// The first holder of permits.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn holder(&self) -> Option<Holder>;
 
-        /// Who waits for permits: one per process.
+        /// The waiters for permits: one per process.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn waiters(&self) -> Vec<Waiter>;
 
-        /// Takes the permits from all who hold some.
+        /// Takes the permits from all holders.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.

@@ -1,5 +1,5 @@
-//! How a thread waits: it polls the call itself. Another thread, one for the process, only drives sockets and timers,
-//! so that no runtime of the caller's is needed, and none that stands still is in the way.
+//! How a thread waits: it polls the future itself. One background thread per process drives sockets and timers, so
+//! that the caller needs no runtime, and a blocked runtime cannot stall the call.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -15,11 +15,11 @@ use crate::{Error, Owner, Result};
 static BACKGROUND: LazyLock<Background> = LazyLock::new(|| Background::new("tenure-blocking"));
 
 thread_local! {
-    /// The owner of all that this thread acquires. Unlike the id of a thread it is never given to another one.
+    /// The owner of all that this thread acquires. Unlike a thread id it is never reused.
     static ME: Owner = Owner::new();
 }
 
-/// What the call comes to; the thread waits for it.
+/// Blocks the thread until the future is done.
 ///
 /// # Panics
 /// On a thread that drives async tasks.
@@ -32,12 +32,12 @@ pub(crate) fn wait<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
         retry_after: None,
     })?;
     let begun = Cell::new(false);
-    // Pinned here: it has nearly two kilobytes, which would be moved at each step down.
+    // Pinned here, because it is nearly two kilobytes and would otherwise be moved through every call below.
     let call = pin!(async {
         begun.set(true);
         call.await
     });
-    // Tokio knows whether this thread drives tasks, but tells only by a panic.
+    // Tokio detects that this thread drives tasks, but reports it only by a panic.
     let done = catch_unwind(AssertUnwindSafe(|| ME.with(|me| runtime.block_on(me.scope(call)))));
     match done {
         Ok(answer) => answer,
@@ -49,7 +49,7 @@ pub(crate) fn wait<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
     }
 }
 
-/// Methods that are those of the async twin, but for the thread that waits.
+/// Generates blocking methods that forward to those of the async type.
 macro_rules! waits {
     ($($(#[$doc:meta])* fn $name:ident(&self $(, $arg:ident: $type:ty)*) -> $answer:ty;)*) => {$(
         $(#[$doc])*
@@ -60,7 +60,7 @@ macro_rules! waits {
     )*};
 }
 
-/// Options that are those of the async twin.
+/// Generates options that forward to those of the async type.
 macro_rules! options {
     ($($(#[$doc:meta])* fn $name:ident(self $(, $arg:ident: $type:ty)*);)*) => {$(
         $(#[$doc])*

@@ -11,10 +11,10 @@ use crate::keys::{self, KEYS, Key};
 
 const FILE: &str = "TENURE_CONFIG";
 
-/// What `tenure run` tells the command that it runs.
+/// Variables that `tenure run` sets for the command that it runs.
 const TOLD: &[&str] = &["NAME", "FENCE", "HOLD", "HOLDS"];
 
-/// The file that the environment names.
+/// The file named by `TENURE_CONFIG`.
 pub(super) fn file() -> Option<PathBuf> {
     std::env::var_os(FILE).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
@@ -35,7 +35,7 @@ pub(super) fn read(variables: impl Iterator<Item = (OsString, OsString)>) -> Res
             continue;
         }
         match Key::named(&key) {
-            // On Unix `tenure_lease` would be another variable, and so is `TENURE_Lease`.
+            // Variable names are case-sensitive on Unix: `tenure_lease` and `TENURE_Lease` are other variables.
             Some(key) if name == variable(key.name) => given.say(key, text, &from)?,
             _ => {
                 let known = KEYS.iter().map(|key| key.name).chain([keys::URL, "config"]);
@@ -48,7 +48,7 @@ pub(super) fn read(variables: impl Iterator<Item = (OsString, OsString)>) -> Res
     Ok(given)
 }
 
-/// Where a service is called tenure, or tenure-something, Kubernetes says by such variables where it is.
+/// Whether Kubernetes sets this variable: it does so for a service named tenure or tenure-something.
 fn is_of_a_service(short: &str) -> bool {
     short.ends_with("SERVICE_HOST") || short.split('_').any(|word| word == "PORT")
 }

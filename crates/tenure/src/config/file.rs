@@ -14,20 +14,20 @@ pub(super) fn read(path: &Path) -> Result<Given> {
     let wrong = |why: &dyn std::fmt::Display| Error::Config(format!("{}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|e| wrong(&format!("cannot be read: {e}")))?;
     let mut given = parse(&text, Some(path))?;
-    // Where the file is now: the working directory may be another one when the store is opened.
+    // Absolute, because the working directory may have changed when the store is opened.
     let whole = std::path::absolute(path).map_err(|e| wrong(&e))?;
     given.relative_to(whole.parent().unwrap_or(Path::new("/")))?;
     Ok(given)
 }
 
-/// `path` is what the text is called in errors.
+/// Parses TOML text; `path` is its name in errors.
 pub(super) fn parse(text: &str, path: Option<&Path>) -> Result<Given> {
     let file: Option<Arc<str>> = path.map(|path| path.display().to_string().into());
     let origin = |at: usize| {
         let line = 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
         Origin::Line { file: file.clone(), line }
     };
-    // The parser would show the line as well, and a password may be in it.
+    // Only the message: the parser's full error quotes the line, which may contain a password.
     let table = DeTable::parse(text)
         .map_err(|e| origin(e.span().map_or(0, |span| span.start)).wrong("TOML", e.message()))?;
     let mut said: Vec<_> = table.get_ref().iter().collect();
@@ -52,17 +52,17 @@ pub(super) fn parse(text: &str, path: Option<&Path>) -> Result<Given> {
         }
         given.say(key, text, &from)?;
     }
-    // Last, so that it is the other key that is told to be too much.
+    // Added last, so that a duplicate error names the other key and not the address.
     url.map_or(Ok(()), |url| given.say_all(url))?;
     Ok(given)
 }
 
-/// The value as it would stand in an address; `None` if it is of another form. A number is no text: what is written `007`
-/// or `1_000` would be changed on the way.
+/// The value as it is written in an address; `None` if it has the wrong form. A number is not accepted as text: `007`
+/// or `1_000` would be changed by the conversion.
 fn written(key: &Key, value: &DeValue<'_>) -> Option<String> {
     match (key.form, value) {
         (_, DeValue::String(text)) => Some(text.to_string()),
-        // Without a unit, and that is told where durations are read.
+        // A duration without a unit is rejected later, by the duration parser.
         (Form::Number | Form::Time, DeValue::Integer(number)) if number.radix() == 10 => {
             Some(number.as_str().to_owned())
         }

@@ -1,4 +1,4 @@
-//! A configuration as it may be shown: without what is secret, and with where each thing was said.
+//! Shows a configuration without secrets, and with the origin of each key.
 
 use std::fmt;
 
@@ -6,27 +6,27 @@ use super::Config;
 use crate::given::MASK;
 use crate::keys::Form;
 
-/// One thing that a [`Config`] says, as it may be shown.
+/// One key of a [`Config`], as it may be shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Entry {
     /// The key, such as `nodes`.
     pub key: &'static str,
-    /// Its value; `***` in the place of a password. Nodes have commas between them.
+    /// Its value; `***` instead of a password. Nodes are separated by commas.
     pub value: String,
-    /// Where it was said: a file with the line, a variable, or `address`.
+    /// Its origin: a file with the line, a variable, or `address`.
     pub from: String,
 }
 
 impl Entry {
-    /// Whether its value is a password, or has one in it, which is not shown.
+    /// Whether the value is or contains a password, which is masked.
     pub fn is_masked(&self) -> bool {
         self.value.contains(MASK)
     }
 }
 
 impl Config {
-    /// All that it says. What it does not say is as by default.
+    /// All keys that are set; the others have their defaults.
     ///
     /// ```
     /// # fn main() -> tenure::Result<()> {
@@ -42,7 +42,7 @@ impl Config {
     }
 }
 
-/// As a file says it, each line with where it comes from.
+/// TOML, with the origin of each line as a comment.
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line = |s: &crate::given::Setting| match s.key.form {
@@ -65,7 +65,7 @@ impl fmt::Debug for Config {
     }
 }
 
-/// A text of TOML.
+/// A TOML string.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! What files, variables and addresses say, alone and over each other.
+//! Configuration from files, variables and addresses, alone and combined.
 
 use std::ffi::OsString;
 
@@ -14,7 +14,7 @@ fn env(over: Config, variables: &[(&str, &str)]) -> Result<Config> {
     Ok(Config { given: over.given.under(env::read(variables)?) })
 }
 
-/// Keys and values, without where they come from.
+/// Keys and values, without their origins.
 fn says(config: &Config) -> String {
     let each = config.given.iter().map(|s| format!("{}={}", s.key.name, s.text));
     each.collect::<Vec<_>>().join(" ")
@@ -73,7 +73,7 @@ fn lines_of_java_services_are_understood() {
     }
 }
 
-/// Every odd character stays what it is.
+/// Unusual characters are kept as they are.
 #[test]
 fn passwords_are_taken_as_they_are() {
     let odd = r#"p%40@:/?#&= "'\ü,"#;
@@ -197,7 +197,7 @@ fn variables_of_others_are_left_alone() {
     assert_eq!(env(Config::default(), &others).unwrap(), Config::default());
 }
 
-/// A secret in every place where one could be written, also by mistake.
+/// A secret in every position where one could be written, even by mistake.
 #[test]
 fn secrets_are_not_shown() {
     for text in [
@@ -266,7 +266,7 @@ fn it_is_shown_as_a_file_that_says_the_same() {
     assert_eq!(says(&toml(&shown).unwrap()), says(&config));
 }
 
-/// The table and the code that reads the keys say the same.
+/// The table of keys agrees with the code that reads them.
 #[test]
 fn what_a_type_has_it_reads() {
     for kind in Type::ALL {
@@ -301,7 +301,7 @@ fn what_a_type_has_it_reads() {
             if ["cert", "key"].contains(&key.name) {
                 text += &(also("cert", "/x") + &also("key", "/x"));
             }
-            // Whoever does not read a key fails an assertion in there.
+            // A key that is not read fails a debug assertion in `plan`.
             let plan = toml(&text).unwrap().given.plan(Settings::default());
             assert!(plan.is_ok(), "{text}{}", plan.err().unwrap());
         }

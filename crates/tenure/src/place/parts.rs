@@ -1,4 +1,4 @@
-//! Parts that all servers have: a line of addresses, encryption.
+//! Parsing that all server stores share: the list of addresses, TLS.
 
 use std::path::PathBuf;
 
@@ -6,32 +6,32 @@ use tenure_core::Result;
 
 use crate::given::{Given, Setting};
 
-/// The servers that a line of addresses names.
+/// The servers in a list of addresses.
 pub(super) struct Line {
     pub(super) hosts: Vec<(String, u16)>,
-    /// Whether a scheme before one of them asks for encryption.
+    /// Whether the scheme of one of them asks for TLS.
     pub(super) tls: bool,
-    /// What comes after the last one, without the slash.
+    /// The path after the last address, without the slash.
     pub(super) path: Option<String>,
 }
 
 /// How addresses of a type of store are written.
 pub(super) struct Written {
-    /// The scheme that may stand before each.
+    /// The scheme that each address may have.
     pub(super) scheme: &'static str,
-    /// The one for encrypted connections.
+    /// The scheme for TLS.
     pub(super) secure: &'static str,
     pub(super) port: u16,
 }
 
-/// Files for encrypted connections.
+/// Files for TLS.
 pub(super) struct Files {
     pub(super) ca: Option<PathBuf>,
     pub(super) identity: Option<(PathBuf, PathBuf)>,
 }
 
 impl Written {
-    /// Reads a line as it stands in the settings of a Java service: `h1:1,h2:1`, `redis://h1:1, redis://h2:1`,
+    /// Parses a list as in the settings of a Java service: `h1:1,h2:1`, `redis://h1:1, redis://h2:1`,
     /// `h1:1,h2:1/path`.
     pub(super) fn line(&self, nodes: &Setting) -> Result<Line> {
         let mut line = Line { hosts: Vec::new(), tls: false, path: None };
@@ -47,7 +47,7 @@ impl Written {
                     return Err(nodes.wrong(format!("{scheme}:// is not the address of such a store")));
                 }
             };
-            // Before anything of it is told.
+            // First, so that no other error quotes the login.
             if host.contains('@') {
                 return Err(nodes.wrong("a login does not belong there: set user and password"));
             }
@@ -66,7 +66,7 @@ impl Written {
 }
 
 impl Given {
-    /// Where the servers are. `kind` is what was said about the type.
+    /// Takes the key `nodes`. `kind` is the setting of the type, for the error.
     pub(super) fn nodes(&mut self, kind: &Setting) -> Result<Setting> {
         self.take("nodes").ok_or_else(|| {
             kind.from
@@ -74,7 +74,7 @@ impl Given {
         })
     }
 
-    /// `tls`, and `ca`, `cert` and `key`, which make sense only with it.
+    /// Takes `tls`, and `ca`, `cert` and `key`, which are valid only with TLS.
     pub(super) fn files(&mut self, line: bool, written: &Written) -> Result<Option<Files>> {
         let secure = written.secure;
         let tls = match self.take("tls") {
@@ -104,9 +104,9 @@ impl Given {
     }
 }
 
-/// `host`, `host:port` or `[v6]:port`. No host at all means this machine, as with other clients.
+/// `host`, `host:port` or `[v6]:port`. An empty host means localhost, as in other clients.
 fn host_and_port(text: &str, port: u16) -> std::result::Result<(String, u16), &'static str> {
-    // What is no port may be part of a password: it is not told.
+    // An invalid port may be part of a password, so the error does not quote it.
     let number = |p: &str| p.parse::<u16>().map_err(|_| "what comes after a host's colon is not a port");
     let (host, port) = if let Some(v6) = text.strip_prefix('[') {
         let (host, rest) = v6.split_once(']').ok_or("a host has no closing bracket")?;

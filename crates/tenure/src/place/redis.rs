@@ -94,8 +94,8 @@ impl Given {
         Ok(())
     }
 
-    /// A user and a password, or the file in which that stands. Without a password nobody logs in, and the name of the
-    /// user would mean nothing.
+    /// Takes a user, and a password or the file that contains it. A user without a password is an error: there would
+    /// be no login.
     fn login(&mut self, user: &str, password: &str, file: &str) -> Result<(Option<String>, Option<Secret>)> {
         let (user, word, file) = (self.take(user), self.take(password), self.take(file));
         let password = match (word, file) {
@@ -111,8 +111,8 @@ impl Given {
     }
 }
 
-/// Several addresses without a word on how they belong together: a cluster says so itself, the others must be told apart
-/// by whoever wrote them.
+/// Opens several addresses of an unspecified deployment. A cluster is recognised by asking a server; for sentinels and
+/// standalone servers the type must be set explicitly.
 pub(super) async fn open_cluster(options: Options, nodes: &Setting) -> Result<Arc<dyn Backend>> {
     let (at, deployment) = tenure_redis::deployment(&options).await?;
     match deployment {

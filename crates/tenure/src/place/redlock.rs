@@ -1,4 +1,4 @@
-//! A quorum of Redis servers.
+//! RedLock: a quorum of Redis servers.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use crate::duration::parse_duration;
 use crate::given::{Given, Setting};
 use crate::keys::{Key, Type};
 
-/// What nodes that were restarted keep out for longer than.
+/// How much longer than the longest lease a restarted node stays out of the quorum.
 const LONGER: Duration = Duration::from_secs(1);
 
 const LOGIN: [&str; 3] = ["user", "password", "password_file"];
 const SENTINEL_LOGIN: [&str; 3] = ["sentinel_user", "sentinel_password", "sentinel_password_file"];
 
-/// A quorum that an address names, not yet opened.
+/// A quorum from an address, not open yet.
 pub(super) struct Nodes {
     nodes: Vec<Options>,
     options: QuorumOptions,
 }
 
 impl Given {
-    /// Nodes are named by their hosts, or each by a whole address. What is said beside them goes for all: what one says
-    /// itself goes before.
+    /// Nodes are hosts or whole addresses. Options apply to all nodes; what a node's own address sets takes
+    /// precedence.
     pub(super) fn redlock(&mut self, setting: &Setting) -> Result<Place> {
         let all = self.nodes(setting)?;
         let options = self.quorum_options()?;
@@ -56,13 +56,13 @@ impl Given {
         }
     }
 
-    /// One of `all`, with what goes for all of them.
+    /// Options of one of the nodes in `all`, including the common ones.
     fn node(&self, node: &str, all: &Setting) -> Result<Options> {
         if node.contains('?') {
             return Err(all.wrong("a node has no options of its own: they go for all"));
         }
         let own = if node.contains("://") {
-            // Where a node has several hosts itself, its own commas are written `%2C`.
+            // The hosts of a node with several hosts are separated by `%2C`.
             let address = node.replace("%2C", ",").replace("%2c", ",");
             Parts::of(&address, &all.from)?.given()?
         } else {
@@ -72,7 +72,7 @@ impl Given {
             own
         };
         let mut mine = self.clone();
-        // A login is taken as a whole.
+        // A node's own login replaces the common one as a whole.
         if LOGIN.into_iter().any(|key| own.get(key).is_some()) {
             mine.forget(&LOGIN);
         }
@@ -91,7 +91,7 @@ impl Given {
             }
         }
         if mine.get("layout").is_none() {
-            // What is shared on several servers is shared with redsync and its like.
+            // The default, because redsync and similar clients use this layout for RedLock.
             mine.say(Key::named("layout").expect("a key"), "plain", &all.from)?;
         }
         match mine.redis(kind, &setting)? {
@@ -120,7 +120,7 @@ impl Given {
         Ok(options)
     }
 
-    /// For how long a node that was restarted keeps out; `None` if it does not.
+    /// How long a restarted node stays out of the quorum; `None` if it does not.
     fn restart_delay(&mut self, max_lease: Duration) -> Result<Option<Duration>> {
         let Some(setting) = self.take("restart_delay") else {
             return Ok(Some(max_lease.saturating_add(LONGER)));
@@ -159,7 +159,7 @@ impl Nodes {
     }
 }
 
-/// What a node is called, without what is secret.
+/// The display name of a node, without secrets.
 fn label(options: &Options) -> String {
     match &options.topology {
         Topology::Standalone(address) => address.to_string(),

@@ -11,7 +11,7 @@ use crate::given::{Given, Setting};
 
 const SERVERS: Written = Written { scheme: "zookeeper", secure: "zookeeper+tls", port: 2181 };
 
-/// The shortest times that make sense.
+/// The minimum for the session timeout and the request timeout.
 const SHORTEST: Duration = Duration::from_millis(100);
 
 impl Given {
@@ -57,7 +57,7 @@ impl Given {
     }
 }
 
-/// The path of a node, `None` for the topmost.
+/// A validated node path; `None` for the root.
 fn path(said: &Setting, path: &str) -> Result<Option<String>> {
     let path = path.trim_end_matches('/');
     if path.is_empty() {

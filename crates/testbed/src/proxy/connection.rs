@@ -1,4 +1,4 @@
-//! What a proxy knows of its connections, and they of each other.
+//! State of the proxy's connections.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,24 +9,24 @@ use super::frames::{self, Framing, Link};
 use super::rules::{Cut, Rule, Way};
 use super::zookeeper::ZkRequest;
 
-/// What came through a connection so far.
+/// Statistics of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     /// Whether it is open, as far as the proxy knows.
     pub is_open: bool,
-    /// Whether something was swallowed, so that nothing more comes through that way.
+    /// Whether [`Rule::Swallow`] applied in one direction, so that nothing more passes there.
     pub is_half_open: bool,
-    /// Commands of the client, delivered or not. With ZooKeeper signs of life are some, too.
+    /// Commands of the client, delivered or not. On ZooKeeper this includes pings.
     pub commands: u64,
-    /// Bytes of the client, delivered or not.
+    /// Bytes from the client, delivered or not.
     pub bytes_from_client: u64,
-    /// Bytes of the server, delivered or not.
+    /// Bytes from the server, delivered or not.
     pub bytes_from_server: u64,
-    /// Messages of channels, and watches that fired, that were dropped.
+    /// Dropped pub/sub messages and watch events.
     pub pushes_dropped: u64,
 }
 
-/// All that the connections of a proxy share.
+/// State shared by all connections of a proxy.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) target: u16,
@@ -42,12 +42,12 @@ struct State {
     armed: Vec<(Target, Cut)>,
 }
 
-/// Which command a cut is for.
+/// The command that a cut applies to.
 #[derive(Debug)]
 pub(super) struct Target {
-    /// Of this kind, or of any.
+    /// Its type; `None` for any.
     pub(super) request: Option<ZkRequest>,
-    /// With this somewhere in it.
+    /// Text that it contains.
     pub(super) text: String,
 }
 
@@ -67,7 +67,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new connection, under the rules for all.
+    /// Adds a connection, under the rules for all.
     pub(super) fn add(&self) -> Arc<Connection> {
         let mut state = self.state();
         let rulings = state.rules.map(|rule| Ruling { rule, generation: 0 });
@@ -76,7 +76,7 @@ impl Shared {
         connection
     }
 
-    /// Holds the lock until all have it: a new connection comes before or after.
+    /// Holds the lock while it updates all connections, so a new one gets the rule either way.
     pub(super) fn set(&self, way: Way, rule: Rule) {
         let mut state = self.state();
         state.rules[way as usize] = rule;
@@ -102,8 +102,8 @@ impl Shared {
         state.armed.len() + waiting
     }
 
-    /// The cut that was asked for at this command, if any: the first that fits, once. For one in the reply the
-    /// connection is told which reply that is. `place` is how many commands came before it.
+    /// Returns the cut armed for this command, if any: the first that matches, once. For a cut in the reply it notes on
+    /// the connection which reply that is. `place` is the number of commands before it.
     pub(super) fn cut_at(&self, command: &[u8], place: u64, connection: &Connection) -> Option<Cut> {
         let mut state = self.state();
         let fits = state.armed.iter().position(|(target, _)| target.fits(command, place))?;
@@ -118,7 +118,7 @@ impl Shared {
     }
 }
 
-/// A rule, and how many there were before it.
+/// A rule, and the number of rules before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ruling {
     pub(super) rule: Rule,
@@ -135,7 +135,7 @@ pub(super) struct Connection {
     pub(super) commands: AtomicU64,
     pub(super) bytes: [AtomicU64; 2],
     pub(super) pushes_dropped: AtomicU64,
-    /// Which reply is cut, and after how many bytes.
+    /// Replies to cut, and after how many bytes.
     reply_cuts: Mutex<Vec<(Link, usize)>>,
 }
 
@@ -168,12 +168,12 @@ impl Connection {
         self.closed.send_replace(true);
     }
 
-    /// Ends when the connection is to be closed.
+    /// Completes when the connection is to be closed.
     pub(super) async fn closed(&self) {
         let _ = self.closed.subscribe().wait_for(|closed| *closed).await;
     }
 
-    /// After how many bytes this reply is to be cut, if it is.
+    /// After how many bytes to cut this reply, if at all. Removes the entry.
     pub(super) fn take_reply_cut(&self, reply: Link) -> Option<usize> {
         let mut cuts = self.reply_cuts();
         let fits = cuts.iter().position(|(link, _)| *link == reply)?;

@@ -1,4 +1,4 @@
-//! One connection: each way, a reader that keeps what comes, and a writer that delivers it as the rules say.
+//! One connection: for each direction a reader that buffers, and a writer that delivers as the rules say.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
@@ -14,14 +14,14 @@ use super::connection::{Connection, Ruling, Shared};
 use super::frames::{self, Framing};
 use super::rules::{Cut, Rule, Way};
 
-/// What came, and when.
+/// A piece of the stream, and when it arrived.
 struct Parcel {
     arrived: Instant,
-    /// Nothing stands for the end of the stream.
+    /// Empty at the end of the stream.
     bytes: Vec<u8>,
 }
 
-/// Until both sides have ended, or the connection is closed.
+/// Runs until both sides have ended, or the connection is closed.
 pub(super) async fn run(client: TcpStream, server: TcpStream, connection: &Connection, shared: &Shared) {
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
@@ -58,7 +58,7 @@ async fn one_way(
     };
     let read = read(way, from, sender, connection, shared.framing);
     let write = writer.deliver_all(parcels);
-    // When the writer has ended nobody waits for what comes.
+    // Once the writer has ended, what is read is of no use.
     tokio::pin!(read, write);
     tokio::select! {
         () = &mut write => {}
@@ -85,7 +85,7 @@ async fn read(
             let _ = to.send(Parcel { arrived, bytes });
         }
         if count == 0 {
-            // Half a piece, and the end.
+            // An incomplete piece, and the end of the stream.
             if !buffer.is_empty() {
                 let _ = to.send(Parcel { arrived, bytes: buffer });
             }
@@ -95,7 +95,7 @@ async fn read(
     }
 }
 
-/// How many bytes have been delivered under a rule.
+/// Bytes delivered under one rule.
 #[derive(Default)]
 struct Budget {
     generation: u64,
@@ -109,7 +109,7 @@ struct Writer<'a> {
     shared: &'a Shared,
     rulings: watch::Receiver<[Ruling; 2]>,
     luck: fastrand::Rng,
-    /// How many commands, or replies, came before.
+    /// Number of commands, or replies, before this one.
     pieces: u64,
     cut: Budget,
 }
@@ -156,7 +156,7 @@ impl Writer<'_> {
                         self.connection.pushes_dropped.fetch_add(1, Ordering::Relaxed);
                         return ControlFlow::Continue(());
                     }
-                    // No reply, and not counted as one.
+                    // A push is no reply, and is not counted as one.
                     return self.write(&bytes).await;
                 }
                 Way::ToClient => {
@@ -174,7 +174,7 @@ impl Writer<'_> {
         self.write(&bytes).await
     }
 
-    /// Waits as long as the rule says, whatever it is by then.
+    /// Waits as long as the rule says; the rule may change meanwhile.
     async fn wait_for_its_turn(&mut self, arrived: Instant, share: f64) -> Ruling {
         loop {
             let ruling = self.rule();
@@ -195,7 +195,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Byte by byte where the rule counts or slows them. The rule may change in between.
+    /// Writes byte by byte if the rule counts or slows them. The rule may change in between.
     async fn write(&mut self, bytes: &[u8]) -> ControlFlow<()> {
         let mut rest = bytes;
         while let Some((byte, after)) = rest.split_first() {
@@ -229,15 +229,15 @@ impl Writer<'_> {
         ControlFlow::Continue(())
     }
 
-    /// What is written stays written: it is on its way when the connection ends.
+    /// Cuts the connection; what was written before is still delivered.
     async fn cut(&mut self) -> ControlFlow<()> {
         let _ = self.to.flush().await;
         self.connection.close();
-        // The other way ends, too; until then nothing more is delivered this way.
+        // Closing ends the other direction too; until then nothing more is delivered here.
         std::future::pending().await
     }
 
-    /// Keeps the connection open, and reads without telling anybody.
+    /// Keeps the connection open, but discards everything from now on.
     async fn forget_the_rest(&mut self) -> ControlFlow<()> {
         self.connection.swallowed.store(true, Ordering::Relaxed);
         std::future::pending().await

@@ -1,19 +1,19 @@
-//! Where commands, replies and pushes end, and which belong together. Here for RESP2 and RESP3.
+//! Splits streams into commands, replies and pushes, and matches replies to commands. Here for RESP2 and RESP3.
 
 use super::zookeeper;
 
-/// How bytes are taken apart.
+/// How a stream is split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// Into commands and replies of Redis.
+    /// Into Redis commands and replies.
     Resp,
-    /// Into requests and replies of ZooKeeper.
+    /// Into ZooKeeper requests and replies.
     ZooKeeper,
-    /// As they come.
+    /// Not at all.
     Raw,
 }
 
-/// The next piece of `buffer`, taken out of it, if one is complete.
+/// Removes the next complete piece from `buffer`, if there is one.
 pub(super) fn next(framing: Framing, buffer: &mut Vec<u8>) -> Option<Vec<u8>> {
     let end = match framing {
         _ if buffer.is_empty() => None,
@@ -22,29 +22,29 @@ pub(super) fn next(framing: Framing, buffer: &mut Vec<u8>) -> Option<Vec<u8>> {
         Framing::Resp => match end_of(buffer, 0) {
             Found::Complete(end) => Some(end),
             Found::Incomplete => None,
-            // Better than to keep it: whoever reads it will say what is wrong.
+            // Pass it on unchanged, so that the receiver reports what is wrong.
             Found::Strange => Some(buffer.len()),
         },
     };
     end.map(|end| buffer.drain(..end).collect())
 }
 
-/// What a request and its reply have in common.
+/// What identifies a request and its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Link {
-    /// So many came before it, on the same connection.
+    /// The number of those before it on the same connection.
     Place(u64),
-    /// The number that it bears.
+    /// Its xid.
     Number(i32),
 }
 
-/// `place` is how many came before it.
+/// Returns the identity of a request or reply. `place` is the number of those before it.
 pub(super) fn link(framing: Framing, frame: &[u8], place: u64) -> Link {
     let number = if framing == Framing::ZooKeeper { zookeeper::number(frame, place == 0) } else { None };
     number.map_or(Link::Place(place), Link::Number)
 }
 
-/// Whether it is a message of a channel, or a watch that fires, and no reply. `place` is how many came before it.
+/// Whether it is a pub/sub message or a watch event, not a reply. `place` is the number of replies before it.
 pub(super) fn is_push(framing: Framing, frame: &[u8], place: u64) -> bool {
     match framing {
         Framing::Raw => false,
@@ -60,7 +60,7 @@ fn is_message(frame: &[u8]) -> bool {
     matches!(kind, Some(b'*' | b'>')) && [&b"message"[..], b"pmessage", b"smessage"].contains(&name)
 }
 
-/// Whether `text` is somewhere in it, be it in capitals or not.
+/// Whether it contains `text`, ignoring case.
 pub(super) fn contains(frame: &[u8], text: &str) -> bool {
     text.is_empty() || frame.windows(text.len()).any(|part| part.eq_ignore_ascii_case(text.as_bytes()))
 }
@@ -71,7 +71,7 @@ enum Found {
     Strange,
 }
 
-/// Where the value ends that begins at `begin`.
+/// Finds the end of the value that starts at `begin`.
 fn end_of(buffer: &[u8], begin: usize) -> Found {
     let Some(&kind) = buffer.get(begin) else { return Found::Incomplete };
     let Some(line) = buffer[begin..].iter().position(|b| *b == b'\n') else { return Found::Incomplete };
@@ -89,9 +89,9 @@ fn end_of(buffer: &[u8], begin: usize) -> Found {
         }
         b'*' | b'~' | b'>' => number(),
         b'%' => number().map(|n| 2 * n),
-        // An attribute stands before what it belongs to.
+        // An attribute precedes the value it belongs to.
         b'|' => number().map(|n| 2 * n + 1),
-        // A command as people type it.
+        // An inline command.
         b'a'..=b'z' | b'A'..=b'Z' => return Found::Complete(end),
         _ => return Found::Strange,
     };

@@ -1,7 +1,7 @@
-//! A TCP proxy between a client and a server that does what networks do, when it is told to.
+//! A TCP proxy between client and server that injects network faults.
 //!
-//! What arrives is read at once and kept, as buffers on the way would; the rules decide about when, and whether, it is
-//! delivered. They can change at any time, also for what is on its way already.
+//! What arrives is read and buffered at once, as the network would; the rules decide when, and whether, it is
+//! delivered. They can be changed at any time, also for data already buffered.
 
 mod connection;
 mod deliver;
@@ -26,17 +26,17 @@ pub use zookeeper::ZkRequest;
 
 use crate::{PATIENCE, Result, free_port};
 
-/// A proxy on a port of 127.0.0.1, in threads of this process.
+/// A proxy on a port of 127.0.0.1, on threads of this process.
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
     shared: Arc<Shared>,
     door: std::sync::Mutex<Option<Door>>,
-    /// Taken only by the drop.
+    /// `None` only during the drop.
     runtime: Option<Runtime>,
 }
 
-/// What accepts connections.
+/// The accepting side.
 #[derive(Debug)]
 struct Door {
     listener: TcpListener,
@@ -44,14 +44,14 @@ struct Door {
     closed: mpsc::Receiver<()>,
 }
 
-/// In this order: nobody is told before the port is closed.
+/// Field order matters: the listener is dropped, and the port closed, before the sender signals it.
 struct Listening {
     listener: TcpListener,
     _closed: mpsc::Sender<()>,
 }
 
 impl Proxy {
-    /// To a Redis server at this port. Randomness begins somewhere: [`Proxy::seed`] says where.
+    /// Proxies a Redis server at this port, with a random seed; see [`Proxy::seed`].
     ///
     /// # Errors
     /// When no port is free.
@@ -59,7 +59,7 @@ impl Proxy {
         Self::start_with(target, fastrand::u64(..), Framing::Resp)
     }
 
-    /// To a Redis server, with a given seed: the same bytes on the same connection meet the same luck.
+    /// Proxies a Redis server with a given seed: the same bytes on the same connection get the same random choices.
     ///
     /// # Errors
     /// When no port is free.
@@ -67,7 +67,7 @@ impl Proxy {
         Self::start_with(target, seed, Framing::Resp)
     }
 
-    /// To a ZooKeeper server. Commands are its requests, and pushes are watches that fire.
+    /// Proxies a ZooKeeper server. Commands are its requests, and pushes are watch events.
     ///
     /// # Errors
     /// When no port is free.
@@ -75,7 +75,7 @@ impl Proxy {
         Self::start_with(target, fastrand::u64(..), Framing::ZooKeeper)
     }
 
-    /// To a server that speaks anything, for instance TLS. Nothing is known of commands, replies and pushes.
+    /// Proxies any protocol, for instance TLS. It cannot tell commands, replies and pushes apart.
     ///
     /// # Errors
     /// When no port is free.
@@ -100,22 +100,23 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// Where clients connect to.
+    /// The port that clients connect to.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Where its randomness began.
+    /// The seed of its random choices.
     pub fn seed(&self) -> u64 {
         self.shared.seed
     }
 
-    /// A rule for one direction of all connections, those of today and those to come.
+    /// Sets the rule for one direction of all connections, present and future.
     pub fn set(&self, way: Way, rule: Rule) {
         self.shared.set(way, rule);
     }
 
-    /// A rule for one direction of one connection. They are numbered as they come, from 0.
+    /// Sets the rule for one direction of one connection. Connections are numbered from 0, in the order they were
+    /// accepted.
     ///
     /// # Panics
     /// When there has been no such connection yet.
@@ -123,28 +124,28 @@ impl Proxy {
         self.shared.connection(connection).set(way, rule);
     }
 
-    /// A rule for both directions of all connections. [`Rule::Swallow`] leaves them half open: silence, and no end.
+    /// Sets the rule for both directions of all connections. [`Rule::Swallow`] leaves them half open: silent, but not
+    /// closed.
     pub fn set_both(&self, rule: Rule) {
         self.set(Way::ToServer, rule);
         self.set(Way::ToClient, rule);
     }
 
-    /// Everything passes, on all connections, except for what was swallowed.
+    /// Lets everything pass on all connections, except for those where something was swallowed.
     pub fn heal(&self) {
         self.set_both(Rule::Pass);
     }
 
-    /// Cuts one connection, once: at the next command, on any connection, with `text` somewhere in it, be it in
-    /// capitals or not.
+    /// Cuts one connection, once: at the next command, on any connection, that contains `text`, ignoring case.
     ///
     /// # Panics
-    /// When the proxy knows nothing of commands.
+    /// When the proxy is raw.
     pub fn cut_once(&self, text: &str, cut: Cut) {
         assert!(self.shared.framing != Framing::Raw, "a raw proxy does not know where a command ends");
         self.shared.arm(Target { request: None, text: text.to_owned() }, cut);
     }
 
-    /// The same at the next request of this kind to a ZooKeeper server, with `text` somewhere in it: a path, for instance.
+    /// Cuts one connection, once: at the next ZooKeeper request of this type that contains `text`, such as a path.
     ///
     /// # Panics
     /// When the proxy is not for ZooKeeper.
@@ -153,12 +154,12 @@ impl Proxy {
         self.shared.arm(Target { request: Some(request), text: text.to_owned() }, cut);
     }
 
-    /// How many of the cuts asked for with [`Proxy::cut_once`] and [`Proxy::cut_once_at`] have not been made yet.
+    /// Number of cuts armed with [`Proxy::cut_once`] and [`Proxy::cut_once_at`] that have not happened yet.
     pub fn cuts_left(&self) -> usize {
         self.shared.cuts_left()
     }
 
-    /// Closes a connection, now.
+    /// Closes a connection at once.
     ///
     /// # Panics
     /// When there has been no such connection yet.
@@ -166,19 +167,19 @@ impl Proxy {
         self.shared.connection(connection).close();
     }
 
-    /// Closes all connections, now.
+    /// Closes all connections at once.
     pub fn close_all(&self) {
         self.shared.connections().iter().for_each(|c| c.close());
     }
 
-    /// From now on the port is closed: who connects is refused. Connections stay.
+    /// Closes the port: new connections are refused. Existing ones stay.
     pub fn refuse(&self) {
         let door = self.door.lock().expect("no panic with the door in hand").take();
         if let Some(Door { listener, task, closed }) = door {
-            // Closing it is not enough: a child that another thread has just forked has it, too, until it runs its program.
+            // Dropping it is not enough: a child that another thread has just forked also has it open until its `exec`.
             let _ = SockRef::from(&listener).shutdown(Shutdown::Both);
             task.abort();
-            // Nothing is ever sent: this waits for the end of the sender.
+            // Nothing is ever sent: this waits for the sender to be dropped.
             let _ = closed.recv_timeout(PATIENCE);
         }
     }
@@ -186,7 +187,7 @@ impl Proxy {
     /// Opens the port again.
     ///
     /// # Errors
-    /// When somebody else has it.
+    /// When another process has taken it.
     pub fn accept(&self) -> Result<()> {
         if self.door.lock().expect("no panic with the door in hand").is_some() {
             return Ok(());
@@ -194,12 +195,12 @@ impl Proxy {
         self.open(TcpListener::bind((Ipv4Addr::LOCALHOST, self.port))?)
     }
 
-    /// How many connections there have been.
+    /// Number of connections accepted so far.
     pub fn accepted(&self) -> usize {
         self.shared.connections().len()
     }
 
-    /// What has come through each connection, in their order.
+    /// Statistics of each connection, in order of acceptance.
     pub fn counts(&self) -> Vec<Counts> {
         self.shared.connections().iter().map(|c| c.counts()).collect()
     }
@@ -217,7 +218,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // Not waited for: that is not allowed in asynchronous tests.
+        // Not waited for: blocking is not allowed in asynchronous tests.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -233,14 +234,14 @@ async fn listen(listening: Listening, shared: Arc<Shared>) {
                 let connection = shared.add();
                 tokio::spawn(serve(client, connection, shared.clone()));
             }
-            // Out of files, for instance.
+            // Out of file descriptors, for instance.
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }
 }
 
 async fn serve(client: TcpStream, connection: Arc<Connection>, shared: Arc<Shared>) {
-    // Who cannot be connected through is closed.
+    // If the server is not reachable, the client's connection is closed.
     if let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, shared.target)).await {
         let _ = (client.set_nodelay(true), server.set_nodelay(true));
         deliver::run(client, server, &connection, &shared).await;

@@ -1,4 +1,4 @@
-//! What can happen on the way.
+//! Faults that the proxy can inject.
 
 use std::time::Duration;
 
@@ -11,43 +11,42 @@ pub enum Way {
     ToClient,
 }
 
-/// What happens to all that goes one way.
+/// What happens to the data of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rule {
-    /// It is delivered.
+    /// Delivered.
     #[default]
     Pass,
-    /// It is delivered this much later.
+    /// Delivered this much later.
     Delay(Duration),
-    /// It is delivered later, each command or reply by another time, up to this one. The order stays.
+    /// Each command or reply is delivered after a random delay, up to this one. The order stays.
     Jitter(Duration),
-    /// It is kept until there is another rule, the end of the connection included: a network that is interrupted and
-    /// comes back.
+    /// Buffered until the rule changes, including the end of the connection: an interrupted network that comes back.
     Stall,
-    /// It is delivered byte by byte, with this time between two.
+    /// Delivered byte by byte, with this pause between two.
     Trickle(Duration),
-    /// So many bytes are delivered; at the next one the connection is cut. Counted from when the rule is set.
+    /// Delivers this many bytes, counted from when the rule is set, and cuts the connection at the next one.
     ///
     /// To the server, 0 is a cut before the request. To the client, 0 is a cut after the request, when it has been
     /// executed; more is one inside of the reply.
     CutAfter(usize),
-    /// At each command or reply the connection is cut instead, with a probability of so many in a hundred.
+    /// Cuts the connection at a command or reply, with this probability in percent.
     CutSometimes(u8),
-    /// It is lost, the end of the connection included, and so is all that follows on the same connection, whatever the
-    /// rules are by then: each side believes that there is another.
+    /// Discarded, including the end of the connection, and so is all that follows on the same connection, whatever the
+    /// rules are by then: each side believes that the other is connected.
     Swallow,
-    /// Messages of channels, and watches that fire, are lost; everything else is delivered.
+    /// Drops pub/sub messages and watch events, and delivers everything else.
     DropPushes,
 }
 
 /// Where a connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// The server does not see the command. It is cut at once: replies to earlier ones may be lost.
+    /// The server does not receive the command. The cut is immediate: replies to earlier commands may be lost.
     BeforeRequest,
-    /// The server has executed the command, and the client sees nothing of the reply. With Redis it is told from replies
-    /// to other commands by counting, which fails where one command has several (a SUBSCRIBE to several channels).
+    /// The server executes the command, and the client receives nothing of the reply. On Redis replies are matched by
+    /// counting, which fails for a command with several replies (a SUBSCRIBE to several channels).
     AfterRequest,
-    /// The client sees so many bytes of the reply.
+    /// The client receives this many bytes of the reply.
     InReply(usize),
 }

@@ -1,45 +1,45 @@
-//! Where requests and replies of ZooKeeper end, and what they are. Each has its length in front. The first of a
-//! connection opens the session; all others begin with the number that tells replies apart.
+//! Framing of ZooKeeper requests and replies. Each is preceded by its length. The first of a connection opens the
+//! session; all others begin with the xid that matches replies to requests.
 
-/// Longer than any: it is no length, but for instance a four-letter word.
+/// Upper bound of a length. Anything larger is something else, for instance a four-letter word.
 const LONGEST: usize = 1 << 24;
 
-/// The number that watches fire under.
+/// The xid of watch events.
 const EVENT: i32 = -1;
 
 /// Kinds of requests to a ZooKeeper server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZkRequest {
-    /// The first of each connection: a new session, or an old one.
+    /// The first of each connection: opens a session, or resumes one.
     Connect,
-    /// A node, with a reply in either form, and with or without a time to live.
+    /// Creates a node: with either reply format, with or without a TTL.
     Create,
-    /// A node that goes after its last child.
+    /// Creates a container node, which is deleted after its last child.
     CreateContainer,
-    /// The end of a node.
+    /// Deletes a node.
     Delete,
-    /// What is known of a node.
+    /// Returns the stat of a node.
     Exists,
-    /// The data of a node.
+    /// Returns the data of a node.
     Get,
-    /// New data for a node.
+    /// Replaces the data of a node.
     Set,
-    /// The children of a node, with a reply in either form.
+    /// Lists the children of a node, with either reply format.
     Children,
-    /// Until the server has what the leader has.
+    /// Waits until the server has caught up with the leader.
     Sync,
-    /// Several of them at once.
+    /// Several operations in one transaction.
     Multi,
-    /// A sign of life.
+    /// Keeps the session alive.
     Ping,
-    /// The end of the session.
+    /// Closes the session.
     Close,
-    /// Any other, by its number in the protocol.
+    /// Any other, by its opcode.
     Other(i32),
 }
 
 impl ZkRequest {
-    /// Whether this is one; `is_first` on its connection.
+    /// Whether a frame is of this type; `is_first` on its connection.
     pub(super) fn fits(self, frame: &[u8], is_first: bool) -> bool {
         let numbers: &[i32] = match &self {
             Self::Connect => return is_first,
@@ -60,19 +60,19 @@ impl ZkRequest {
     }
 }
 
-/// The length of the first request or reply in `buffer`, with what stands in front of it, if that much is known.
+/// Length of the first request or reply in `buffer`, including the length prefix, if known yet.
 pub(super) fn length(buffer: &[u8]) -> Option<usize> {
     let length = usize::try_from(int(buffer, 0)?).ok().filter(|length| *length < LONGEST);
-    // What is strange goes on as it is.
+    // Pass on unchanged what is no frame.
     Some(length.map_or(buffer.len(), |length| length + 4))
 }
 
-/// The number that a request and its reply have in common. None for the first ones.
+/// The xid shared by a request and its reply; `None` for the first of a connection.
 pub(super) fn number(frame: &[u8], is_first: bool) -> Option<i32> {
     if is_first { None } else { int(frame, 4) }
 }
 
-/// Whether it is a watch that fires, and no reply.
+/// Whether it is a watch event, not a reply.
 pub(super) fn is_event(frame: &[u8], is_first: bool) -> bool {
     number(frame, is_first) == Some(EVENT)
 }

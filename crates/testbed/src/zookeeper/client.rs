@@ -1,5 +1,5 @@
-//! A small client for ZooKeeper, of the testbed's own: what it is asked for, and nothing behind the caller's back. So
-//! nothing keeps its session alive but calls. Here: the connection and the session.
+//! A minimal ZooKeeper client of the testbed's own, without background work: only calls keep its session alive. Here:
+//! connection and session.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -9,19 +9,19 @@ use super::jute::{In, Out};
 use crate::wait::begins;
 use crate::{Error, PATIENCE, Result, eventually};
 
-/// A connection, and its session.
+/// A connection and its session.
 #[derive(Debug)]
 pub struct ZkClient {
     stream: BufReader<TcpStream>,
     session: i64,
     timeout: Duration,
     sent: i32,
-    /// Watches that fired while something else was waited for: what happened, and the path.
+    /// Watch events that came while a reply was awaited: event type and path.
     events: Vec<(i32, String)>,
 }
 
 impl ZkClient {
-    /// A new session, at a port of 127.0.0.1.
+    /// Opens a new session, at a port of 127.0.0.1.
     ///
     /// # Errors
     /// When nobody serves there.
@@ -29,21 +29,21 @@ impl ZkClient {
         Self::open(port, 0, timeout)
     }
 
-    /// Takes over a session, whoever had it. Its number is enough: the password is made from it.
+    /// Takes over a session from its current client. The id is enough: the password is derived from it.
     ///
     /// # Errors
-    /// `Reply` when it is over, or never was.
+    /// `Reply` when it has expired, or never existed.
     pub fn attach(port: u16, session: i64, timeout: Duration) -> Result<Self> {
         Self::open(port, session, timeout)
     }
 
-    /// Ends a session, whoever has it.
+    /// Ends a session, whichever client has it.
     ///
     /// # Errors
     /// When nobody serves there.
     pub fn expire(port: u16, session: i64) -> Result<()> {
         let mut last = None;
-        // Its owner comes back when it is taken over, and may be faster than the close.
+        // The owner reconnects when its session is taken over, and may be faster than the close.
         let ended = eventually("the session is over", PATIENCE, || {
             let closed = Self::attach(port, session, PATIENCE).and_then(Self::close);
             last = closed.err();
@@ -73,12 +73,12 @@ impl ZkClient {
         Ok(client)
     }
 
-    /// The number of its session: the owner of its ephemeral nodes.
+    /// The session id, which is the owner of its ephemeral nodes.
     pub fn session(&self) -> i64 {
         self.session
     }
 
-    /// How long its session lives without a word, as the server has decided.
+    /// The session timeout as negotiated with the server.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
@@ -91,7 +91,7 @@ impl ZkClient {
         self.call(-11, Out::default()).map(drop)
     }
 
-    /// Tells the server that the session is alive.
+    /// Sends a ping, which keeps the session alive.
     ///
     /// # Errors
     /// When it does not answer.
@@ -99,15 +99,15 @@ impl ZkClient {
         self.call_as(-2, 11, Out::default()).map(drop)
     }
 
-    /// Says who one is, for instance `digest` and `user:password`.
+    /// Authenticates, for instance with `digest` and `user:password`.
     ///
     /// # Errors
-    /// When the server does not take it.
+    /// When the server refuses it.
     pub fn add_auth(&mut self, scheme: &str, auth: &str) -> Result<()> {
         self.call_as(-4, 100, Out::default().int(0).text(scheme).text(auth)).map(drop)
     }
 
-    /// Waits for a watch to fire: what happened (1 created, 2 deleted, 3 changed, 4 children), and the path.
+    /// Waits for a watch event: its type (1 created, 2 deleted, 3 changed, 4 children), and the path.
     ///
     /// # Errors
     /// When the connection is gone.
@@ -148,7 +148,7 @@ impl ZkClient {
         }
     }
 
-    /// The next reply: its number, its error, and the rest. Or nothing, when an event came.
+    /// Reads the next reply: xid, error code and the rest. `None` if it was a watch event.
     fn reply(&mut self) -> Result<Option<(i32, i32, Vec<u8>)>> {
         let frame = self.frame()?;
         let mut frame = In(&frame);
@@ -174,7 +174,7 @@ fn is_late(e: &std::io::Error) -> bool {
     matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
 }
 
-/// Errors by the names that the Java client has for them.
+/// Maps error codes to the names used by the Java client.
 fn named(code: i32) -> Error {
     let name = match code {
         -6 => "Unimplemented",
@@ -194,7 +194,7 @@ fn named(code: i32) -> Error {
     Error::Reply(name.to_owned())
 }
 
-/// As the server makes it: with the generator of Java, from the number of the session and a constant.
+/// Derives the session password as the server does: with Java's random generator, from the session id and a constant.
 fn password_of(session: i64) -> [u8; 16] {
     const SECRET: i64 = 0xB341_5C00;
     const FACTOR: i64 = 0x5_DEEC_E66D;

@@ -1,4 +1,4 @@
-//! Three ZooKeeper servers that agree.
+//! An ensemble of three ZooKeeper servers.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use crate::{Error, PATIENCE, Proxy, Result, eventually};
 
 const MEMBERS: usize = 3;
 
-/// Three servers. Two of them are enough to serve.
+/// Three servers, of which two are a quorum.
 #[derive(Debug)]
 pub struct Ensemble {
     servers: Vec<ZooKeeper>,
-    /// From each to each, if there are any.
+    /// A proxy from each server to each other, if started with links.
     links: Links,
 }
 
@@ -22,23 +22,23 @@ impl Ensemble {
     /// Starts all servers, and waits until all of them serve.
     ///
     /// # Errors
-    /// When that does not happen.
+    /// When they do not in time.
     pub fn start() -> Result<Self> {
         Self::start_with(ZooKeeperOptions::default())
     }
 
-    /// The same with these options, for all servers.
+    /// Starts all servers with these options, and waits until all of them serve.
     ///
     /// # Errors
-    /// When that does not happen.
+    /// When they do not in time.
     pub fn start_with(options: ZooKeeperOptions) -> Result<Self> {
         Self::start_linked_if(false, &options)
     }
 
-    /// The same with links between them that can fail: see [`Ensemble::link`].
+    /// Starts all servers with proxies between them that can inject faults: see [`Ensemble::link`].
     ///
     /// # Errors
-    /// When that does not happen.
+    /// When they do not in time.
     pub fn start_linked(options: ZooKeeperOptions) -> Result<Self> {
         Self::start_linked_if(true, &options)
     }
@@ -55,7 +55,7 @@ impl Ensemble {
         Ok(ensemble)
     }
 
-    /// What `from` reaches `to` by, when that one leads. Only elections go another way.
+    /// The proxy through which `from` connects to `to` when that one leads. Only elections bypass it.
     ///
     /// # Panics
     /// When it was not started with [`Ensemble::start_linked`], or they are the same.
@@ -80,10 +80,10 @@ impl Ensemble {
         format!("zookeeper://{}", self.addresses().join(","))
     }
 
-    /// The one that says it is the leader.
+    /// Returns the server that reports itself as the leader.
     ///
     /// # Errors
-    /// When there is none, or an old one has not yet noticed that there is another.
+    /// When there is none, or an old leader has not noticed yet that there is a new one.
     pub fn leader(&self) -> Result<&ZooKeeper> {
         match self.who_say("leader")[..] {
             [leader] => Ok(leader),
@@ -91,7 +91,7 @@ impl Ensemble {
         }
     }
 
-    /// Those that say they follow.
+    /// The servers that report themselves as followers.
     pub fn followers(&self) -> Vec<&ZooKeeper> {
         self.who_say("follower")
     }
@@ -100,7 +100,7 @@ impl Ensemble {
         self.servers.iter().filter(|server| server.mode().is_ok_and(|said| said == mode)).collect()
     }
 
-    /// Waits until there is one leader, with followers enough to serve.
+    /// Waits until there is one leader, with enough followers for a quorum.
     ///
     /// # Errors
     /// When that does not happen.
@@ -108,7 +108,7 @@ impl Ensemble {
         self.wait_for(1, within)
     }
 
-    /// Waits until there is one leader, and all others follow.
+    /// Waits until there is one leader, and all others are followers.
     ///
     /// # Errors
     /// When that does not happen.
@@ -124,7 +124,7 @@ impl Ensemble {
         })
     }
 
-    /// Starts all servers again with the files they have left: all at once, as none of them serves alone.
+    /// Restarts all servers with their files: all at once, because one alone does not serve.
     ///
     /// # Errors
     /// When one does not serve, with its log.
@@ -139,7 +139,7 @@ impl Ensemble {
     }
 }
 
-/// All at once, as none of them serves alone.
+/// Starts all at once, because one alone does not serve.
 fn start_members(
     options: &ZooKeeperOptions,
     ports: &[Vec<u16>],

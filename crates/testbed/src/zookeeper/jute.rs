@@ -1,8 +1,8 @@
-//! How ZooKeeper writes numbers, texts and what it knows of a node: big-endian, with lengths in front.
+//! ZooKeeper's serialization of numbers, strings and node stats: big-endian, length-prefixed.
 
 use crate::{Error, Result};
 
-/// What is sent, as it grows.
+/// Builds a request.
 #[derive(Debug, Default)]
 pub(super) struct Out(Vec<u8>);
 
@@ -37,13 +37,13 @@ impl Out {
         entries.iter().fold(self.int(count), |out, e| out.int(e.rights).text(&e.scheme).text(&e.id))
     }
 
-    /// What was written after this.
+    /// Appends another request body.
     pub(super) fn then(mut self, more: Self) -> Self {
         self.0.extend(more.0);
         self
     }
 
-    /// All of it, with its length in front.
+    /// Returns everything with a length prefix.
     pub(super) fn frame(self) -> Vec<u8> {
         Self::default().bytes(&self.0).0
     }
@@ -53,7 +53,7 @@ fn length(bytes: &[u8]) -> i32 {
     i32::try_from(bytes.len()).unwrap_or(i32::MAX)
 }
 
-/// What came, as it is read.
+/// Parses a reply.
 #[derive(Debug)]
 pub(super) struct In<'a>(pub(super) &'a [u8]);
 
@@ -79,7 +79,7 @@ impl<'a> In<'a> {
         self.array().map(i64::from_be_bytes)
     }
 
-    /// Nothing is as good as an empty one.
+    /// Null is read as empty.
     pub(super) fn bytes(&mut self) -> Result<Vec<u8>> {
         let length = usize::try_from(self.int()?).unwrap_or(0);
         self.take(length).map(<[u8]>::to_vec)
@@ -89,13 +89,13 @@ impl<'a> In<'a> {
         Ok(String::from_utf8_lossy(&self.bytes()?).into_owned())
     }
 
-    /// Several of something.
+    /// Reads a list.
     pub(super) fn list<T>(&mut self, one: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         (0..self.int()?).map(|_| one(self)).collect()
     }
 
     pub(super) fn stat(&mut self) -> Result<ZkStat> {
-        // In this order, and so read in this order.
+        // Field order is the wire order.
         Ok(ZkStat {
             czxid: self.long()?,
             mzxid: self.long()?,
@@ -116,7 +116,7 @@ impl<'a> In<'a> {
     }
 }
 
-/// What ZooKeeper knows of a node, by its own names.
+/// Stat of a node, with ZooKeeper's own field names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct ZkStat {
@@ -127,17 +127,17 @@ pub struct ZkStat {
     pub version: i32,
     pub cversion: i32,
     pub aversion: i32,
-    /// The session that it goes with, or 0.
+    /// The session of an ephemeral node, else 0.
     pub ephemeral_owner: i64,
     pub data_length: i32,
     pub children: i32,
     pub pzxid: i64,
 }
 
-/// Who may do what with a node.
+/// An entry of a node's ACL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZkAcl {
-    /// Read 1, write 2, create 4, delete 8, admin 16, added up.
+    /// Sum of read 1, write 2, create 4, delete 8, admin 16.
     pub rights: i32,
     /// For instance `world` or `digest`.
     pub scheme: String,
@@ -146,12 +146,12 @@ pub struct ZkAcl {
 }
 
 impl ZkAcl {
-    /// Everything for everybody.
+    /// All permissions for everybody.
     pub fn open() -> Vec<Self> {
         vec![Self { rights: 31, scheme: "world".into(), id: "anyone".into() }]
     }
 
-    /// Everything for who has made the node, and nothing for others.
+    /// All permissions for the creator of the node, none for others.
     pub fn creator() -> Vec<Self> {
         vec![Self { rights: 31, scheme: "auth".into(), id: String::new() }]
     }

@@ -1,4 +1,4 @@
-//! One ZooKeeper server, and the four-letter words that it answers to.
+//! A single ZooKeeper server, and its four-letter commands.
 
 mod client;
 mod ensemble;
@@ -23,7 +23,7 @@ pub use recipe::{SUPER, ZooKeeperOptions};
 use crate::server::Failure;
 use crate::{Error, PATIENCE, Result, Server};
 
-/// A ZooKeeper server; what can be done to its process is in [`Server`].
+/// A ZooKeeper server; process control is in [`Server`].
 #[derive(Debug)]
 pub struct ZooKeeper {
     server: Server,
@@ -39,7 +39,7 @@ impl Deref for ZooKeeper {
 }
 
 impl ZooKeeper {
-    /// Starts one that is alone, and waits until it serves.
+    /// Starts a standalone server, and waits until it serves.
     ///
     /// # Errors
     /// When it does not, with its log.
@@ -49,7 +49,7 @@ impl ZooKeeper {
         Ok(Self { server, has_tls })
     }
 
-    /// A member of an ensemble, on these ports.
+    /// Starts a member of an ensemble, on these ports.
     fn start_in(
         options: ZooKeeperOptions,
         member: Member,
@@ -79,7 +79,7 @@ impl ZooKeeper {
         recipe::secure_port(self.place())
     }
 
-    /// A connection, with all rights and a session of half a minute.
+    /// Opens a connection with all permissions and a session of one minute, the longest that the server allows.
     ///
     /// # Errors
     /// When it does not answer.
@@ -89,7 +89,7 @@ impl ZooKeeper {
         Ok(client)
     }
 
-    /// Ends a session, whoever has it: the owner of an ephemeral node, for instance.
+    /// Ends a session, whichever client has it: for instance the owner of an ephemeral node.
     ///
     /// # Errors
     /// When it does not answer.
@@ -97,18 +97,18 @@ impl ZooKeeper {
         ZkClient::expire(self.port(), session)
     }
 
-    /// The sessions that have a connection here.
+    /// Lists the sessions that are connected to this server.
     ///
     /// # Errors
     /// When it does not answer.
     pub fn sessions(&self) -> Result<Vec<i64>> {
         let said = self.word("cons")?;
         let ids = said.lines().filter_map(|line| line.split_once("sid=0x")?.1.split(',').next());
-        // As wide as it is, and so not to be read as a signed number.
+        // Printed as unsigned, so `i64` cannot parse it.
         Ok(ids.filter_map(|id| u64::from_str_radix(id, 16).ok()).map(u64::cast_signed).collect())
     }
 
-    /// What it answers to a four-letter word, such as `srvr`.
+    /// Sends a four-letter command, such as `srvr`, and returns the answer.
     ///
     /// # Errors
     /// When it does not answer.
@@ -116,10 +116,10 @@ impl ZooKeeper {
         ask(self.port(), word, PATIENCE)
     }
 
-    /// What it is by its own account: `standalone`, `leader` or `follower`.
+    /// Returns its mode: `standalone`, `leader` or `follower`.
     ///
     /// # Errors
-    /// When it is stopped, or does not serve: it may be looking for a leader.
+    /// When it is stopped, or does not serve: an election may be running.
     pub fn mode(&self) -> Result<String> {
         match self.answers() {
             true => mode(self.port(), PATIENCE),
@@ -127,7 +127,7 @@ impl ZooKeeper {
         }
     }
 
-    /// What it measures (`mntr`), by name.
+    /// Returns its metrics (`mntr`), by name.
     ///
     /// # Errors
     /// When it does not answer.
@@ -137,8 +137,7 @@ impl ZooKeeper {
         Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
 
-    /// How many watches its clients have: on data, on existence and on children. (`wchs` and its kin leave the last
-    /// out.)
+    /// Number of watches that its clients have: on data, existence and children. (`wchs` and the like omit the last.)
     ///
     /// # Errors
     /// When it does not answer.
@@ -155,7 +154,7 @@ fn mode(port: u16, within: Duration) -> Result<String> {
     mode.map(str::to_owned).ok_or_else(|| Error::Reply(said.trim_end().to_owned()))
 }
 
-/// The server closes the connection after its answer.
+/// Reads to the end, since the server closes the connection after its answer.
 fn ask(port: u16, word: &str, within: Duration) -> Result<String> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.set_read_timeout(Some(within))?;

@@ -1,26 +1,26 @@
-//! What the testbed's client does with nodes.
+//! Operations on nodes.
 
 use super::ZkClient;
 use super::jute::{In, Out, ZkAcl, ZkStat};
 use crate::Result;
 
-/// What a node is made for. Its number is that of the protocol.
+/// The create mode of a node, with its number in the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZkMode {
-    /// It stays.
+    /// Stays.
     Persistent = 0,
-    /// It goes with the session.
+    /// Deleted with the session.
     Ephemeral = 1,
-    /// It stays, and gets a number at the end of its name.
+    /// Stays, and gets a sequence number appended to its name.
     PersistentSequential = 2,
-    /// It goes with the session, and gets a number at the end of its name.
+    /// Deleted with the session, and gets a sequence number appended to its name.
     EphemeralSequential = 3,
-    /// It goes after its last child.
+    /// Deleted after its last child.
     Container = 4,
 }
 
 impl ZkClient {
-    /// Makes a node that is open to everybody, and says what it is called.
+    /// Creates a node that is open to everybody, and returns its path.
     ///
     /// # Errors
     /// `Reply` when the server refuses; `Io` when it does not answer.
@@ -28,7 +28,7 @@ impl ZkClient {
         self.create_with(path, data, mode, &ZkAcl::open())
     }
 
-    /// The same for those whom the ACL names.
+    /// Creates a node with this ACL, and returns its path.
     ///
     /// # Errors
     /// As [`ZkClient::create`].
@@ -38,7 +38,7 @@ impl ZkClient {
         In(&self.call(kind, what)?).text()
     }
 
-    /// Removes a node, at this version or at any.
+    /// Deletes a node, at this version or at any.
     ///
     /// # Errors
     /// As [`ZkClient::create`].
@@ -46,7 +46,7 @@ impl ZkClient {
         self.call(2, Out::default().text(path).int(version.unwrap_or(-1))).map(drop)
     }
 
-    /// What is known of a node, if it is there.
+    /// Returns the stat of a node, if it exists.
     ///
     /// # Errors
     /// As [`ZkClient::create`].
@@ -54,7 +54,7 @@ impl ZkClient {
         self.look(path, false)
     }
 
-    /// The same, with a watch. See [`ZkClient::event_within`].
+    /// Returns the stat of a node, if it exists, and sets a watch. See [`ZkClient::event_within`].
     ///
     /// # Errors
     /// As [`ZkClient::create`].
@@ -70,7 +70,7 @@ impl ZkClient {
         }
     }
 
-    /// The data of a node.
+    /// Returns the data and stat of a node.
     ///
     /// # Errors
     /// As [`ZkClient::create`].
@@ -89,7 +89,7 @@ impl ZkClient {
         In(&self.call(5, what)?).stat()
     }
 
-    /// The names of the children of a node, sorted.
+    /// Lists the names of a node's children, sorted.
     ///
     /// # Errors
     /// As [`ZkClient::create`].
@@ -100,7 +100,7 @@ impl ZkClient {
         Ok(names)
     }
 
-    /// Who may do what with a node.
+    /// Returns the ACL of a node.
     ///
     /// # Errors
     /// As [`ZkClient::create`].

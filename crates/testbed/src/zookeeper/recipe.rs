@@ -1,4 +1,4 @@
-//! How a ZooKeeper server is started: its configuration, and a small and quick JVM.
+//! How a ZooKeeper server is started: its configuration, and a JVM that is small and starts fast.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,35 +7,36 @@ use std::time::Duration;
 use super::{ask, mode};
 use crate::{Certificates, Place, Recipe, Result};
 
-/// User and password, for the scheme `digest`, of somebody whom no ACL stops.
+/// User and password for the scheme `digest` of the superuser, whom no ACL restricts.
 pub const SUPER: &str = "super:testbed";
 
-/// What the server is told of them.
+/// The digest of [`SUPER`], as the server's configuration has it.
 const SUPER_DIGEST: &str = "super:+mQ+Lk1frXnCm9CKj74JfaPV26k=";
 
-/// Where Debian has its jars. That of ZooKeeper names most of the others.
+/// Debian's folder of jars. The manifest of ZooKeeper's jar names most of the others.
 const JARS: &str = "/usr/share/java";
 
-/// With a logger, as a server without one does not say which port is taken. And what the jar forgets to name of Netty.
+/// Includes a logger, since a server without one does not report which port is taken, and the Netty jars that the
+/// manifest lacks.
 const CLASSES: &[&str] =
     &["slf4j-simple", "zookeeper", "netty-codec", "netty-resolver", "netty-transport-native-unix-common"];
 
-/// What a ZooKeeper server is to be like. By default: empty, open to everybody on 127.0.0.1, with sessions from one
+/// Options of a ZooKeeper server. By default: empty, open to everybody on 127.0.0.1, with session timeouts from one
 /// second to a minute.
 #[derive(Clone, Debug)]
 pub struct ZooKeeperOptions {
-    /// Its unit of time. The shortest session has two of them, and ends up to one of them late.
+    /// The tick time. The shortest session timeout is two ticks, and expiry is up to one tick late.
     pub tick: Duration,
-    /// One more port, for TLS, with these files.
+    /// Opens another port, for TLS, with these files.
     pub tls: Option<Certificates>,
-    /// Whether clients need a certificate by the same authority, with TLS.
+    /// Whether TLS clients need a certificate signed by the same CA.
     pub client_certificates: bool,
-    /// How often it looks for containers that are empty. Once in a minute unless set.
+    /// How often empty containers are collected. Once a minute by default.
     pub container_check: Option<Duration>,
-    /// Any other lines of the configuration. They come last, and win. One that ZooKeeper does not know becomes a system
-    /// property with `zookeeper.` in front.
+    /// Further lines of the configuration. They come last, and override. One that ZooKeeper does not know becomes a
+    /// system property with the prefix `zookeeper.`.
     pub lines: Vec<String>,
-    /// Any other arguments of the JVM, such as `-Dname=value`.
+    /// Further arguments of the JVM, such as `-Dname=value`.
     pub jvm: Vec<String>,
 }
 
@@ -53,24 +54,24 @@ impl Default for ZooKeeperOptions {
 }
 
 impl ZooKeeperOptions {
-    /// How many ports a server with these options has: for clients, for its peers if it has any, for TLS.
+    /// Number of ports of a server with these options: for clients, for its peers if it has any, for TLS.
     pub(super) fn ports(&self, has_peers: bool) -> usize {
         1 + if has_peers { 2 } else { 0 } + usize::from(self.tls.is_some())
     }
 }
 
-/// A server's place among others.
+/// A member of an ensemble.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
-    /// Counted from 1.
+    /// Its server id, from 1.
     pub(super) id: usize,
-    /// All ports of all members, in their order.
+    /// The ports of all members, in order of their ids.
     pub(super) ports: Vec<Vec<u16>>,
-    /// Where this one reaches each of them, itself included, when they lead.
+    /// The port at which it reaches each member, itself included, when that one leads.
     pub(super) reach: Vec<u16>,
 }
 
-/// One server, alone or not.
+/// A server, standalone or member of an ensemble.
 pub(super) struct Node {
     pub(super) options: ZooKeeperOptions,
     pub(super) member: Option<Member>,
@@ -103,7 +104,7 @@ impl Recipe for Node {
     fn command(&self, place: &Place) -> Vec<OsString> {
         let jars: Vec<_> = CLASSES.iter().map(|name| format!("{JARS}/{name}.jar")).collect();
         let mut words: Vec<OsString> = vec!["java".into()];
-        // Quick to start: the simple compiler and collector, and no file for tools that watch a JVM.
+        // Starts fast: C1 compiler, serial collector, and no perf data file.
         let small = ["-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"];
         words.extend(small.map(Into::into));
         if let Some(check) = self.options.container_check {
@@ -115,7 +116,7 @@ impl Recipe for Node {
         words
     }
 
-    /// Known by its folder. `ruok` would be answered too early, and it listens for TLS last.
+    /// Recognizes the server by its data folder. `ruok` is answered too early, and the TLS port opens last.
     fn serves(&self, place: &Place) -> bool {
         const SOON: Duration = Duration::from_secs(1);
         let port = place.ports[0];
@@ -138,7 +139,7 @@ impl Node {
             "maxClientCnxns=0".into(),
             "admin.enableServer=false".into(),
             "4lw.commands.whitelist=*".into(),
-            // What was written outlives the process, if not the machine.
+            // No fsync: what was written survives the process, though not the machine.
             "forceSync=no".into(),
             format!("DigestAuthenticationProvider.superDigest={SUPER_DIGEST}"),
         ]
@@ -165,7 +166,7 @@ fn in_ensemble(member: &Member) -> Vec<String> {
     limits.into_iter().chain(member.ports.iter().enumerate().map(server)).collect()
 }
 
-/// The last one.
+/// The TLS port is the last one.
 pub(super) fn secure_port(place: &Place) -> u16 {
     place.ports[place.ports.len() - 1]
 }

@@ -1,5 +1,6 @@
-//! Waiting. One gate per name and process talks to the store for all who wait here: it tries, watches, tries again,
-//! and puts grants into mailboxes. It runs on the keeper's runtime, so a future that nobody polls holds nobody up.
+//! Waiting. One gate per name and process talks to the store for all local waiters: it tries, watches, tries again, and
+//! puts grants into mailboxes. It runs on the worker's runtime, so a future that is not polled does not block other
+//! waiters.
 
 mod queue;
 mod run;
@@ -24,7 +25,7 @@ use crate::engine::hold::Terms;
 use crate::engine::mailbox::{Grant, Letter, Mailbox};
 use crate::engine::telemetry::{AcquireTrace, KindLabel};
 
-/// What someone waits for.
+/// What a waiter waits for.
 #[derive(Clone)]
 pub(crate) enum Want {
     Claim { claim: Arc<Claim>, terms: Terms },
@@ -39,7 +40,7 @@ impl Want {
         }
     }
 
-    /// How many permits it wants, if that is what it wants.
+    /// The number of permits that it wants, if any.
     fn permits(&self) -> Option<u64> {
         match self {
             Self::Claim { claim, .. } => match claim.kind {
@@ -65,7 +66,8 @@ impl Want {
         matches!(self, Self::Claim { claim, .. } if claim.kind.is_queued())
     }
 
-    /// How many copies it asks for: where there are too few, the store fails for it and not for others.
+    /// The durability that it asks for: if there are too few replicas, the store fails for this waiter and not for
+    /// others.
     fn durability(&self) -> Durability {
         match self {
             Self::Claim { claim, .. } => claim.durability,
@@ -74,10 +76,10 @@ impl Want {
     }
 }
 
-/// Someone who waits.
+/// A local waiter.
 #[derive(Clone)]
 pub(crate) struct Waiter {
-    /// Tells it apart from all others of its client.
+    /// Its number, unique within the client.
     n: u64,
     engine: Arc<Engine>,
     mailbox: Arc<Mailbox>,
@@ -87,7 +89,7 @@ pub(crate) struct Waiter {
     heard: bool,
     deadline: Option<Instant>,
     owner: Option<u64>,
-    /// Its position in the store's queue, as far as is known. Only the queued kinds have one.
+    /// Its position in the store's queue, if known. Only queued kinds have one.
     position: Option<u64>,
     flow: Flow,
     warn_at: Option<Instant>,
@@ -110,18 +112,18 @@ impl Waiter {
         Self { n, engine, mailbox, want, since, heard: true, deadline, owner, position, flow, warn_at }
     }
 
-    /// The store was not ready to answer it.
+    /// Marks that the store was not ready to answer its first attempt.
     pub(crate) fn unheard(mut self) -> Self {
         self.heard = false;
         self
     }
 
-    /// Whether it may stand in the store's queue, at a position that is not known here.
+    /// Whether it may be in the store's queue, at an unknown position.
     fn is_unplaced(&self) -> bool {
         self.want.is_queued() && self.position.is_none()
     }
 
-    /// Whoever gives it up must undo what may stand in the store.
+    /// Marks that the store may have an entry for it, which must be undone when it gives up.
     pub(crate) fn place(&self) {
         self.mailbox.place();
     }
@@ -130,7 +132,7 @@ impl Waiter {
         Caller { owner: self.owner, flow: self.flow, stats: &self.mailbox.stats }
     }
 
-    /// Shows it to others whom it might wait for in a circle. `None` if that cannot be, or is not asked for.
+    /// Registers it for deadlock detection. Returns `None` if it cannot be part of a cycle or detection is off.
     fn show<'a>(&self, core: &'a Core, name: &Name) -> Result<Option<Seen<'a>>> {
         let (Deadlocks::Report, Some(owner), None, Want::Claim { claim, .. }) =
             (core.settings.deadlocks, self.owner, self.deadline, &self.want)
@@ -156,15 +158,15 @@ impl Waiter {
 pub(crate) enum Waited {
     Granted(Grant),
     TimedOut,
-    /// The grant was not collected in time: begin anew.
+    /// The grant was not collected in time: start again.
     Again,
 }
 
-/// Waits in the gate of `name`.
+/// Waits at the gate of `name`.
 ///
 /// # Errors
-/// What the store said last, when the deadline passes while it does not answer: that nobody knows who holds a name is no
-/// reason to say that it is busy.
+/// The last error of the store, if the deadline passes while it does not answer: it is not known then whether others
+/// hold the name, so it must not be reported as busy.
 pub(crate) async fn wait(
     core: &Arc<Core>,
     name: &Name,
@@ -197,7 +199,7 @@ pub(crate) async fn wait(
     trace.waits();
     let gate = core.gates.join(core, name, waiter)?;
     let mut waiting = Abandon { n, mailbox: mailbox.clone(), gate, collected: false };
-    // The gate tells whose time is over, but may itself be waiting for the store at that moment.
+    // The gate also ends waits at their deadline, but it may itself be waiting for the store at that moment.
     let letter = core.by(deadline, mailbox.collect()).await;
     trace.stats.add(&mailbox.stats);
     let Some(letter) = letter? else {
@@ -207,7 +209,7 @@ pub(crate) async fn wait(
     match letter {
         Letter::Grant(Grant::Entry(entry)) => {
             entry.hold().collected();
-            // It may have lain there until its lease was over. Dropping it gives it back.
+            // The lease may have ended while it was in the mailbox. Dropping it gives it back.
             Ok(if entry.hold().is_held() { Waited::Granted(Grant::Entry(entry)) } else { Waited::Again })
         }
         Letter::Grant(grant) => Ok(Waited::Granted(grant)),
@@ -221,21 +223,21 @@ pub(crate) async fn wait(
 #[derive(Debug, Default)]
 pub(crate) struct Gates {
     by_name: Mutex<HashMap<Name, Arc<Gate>>>,
-    /// How many waiters were looked at.
+    /// How many waiters were examined.
     #[cfg(test)]
     looked_at: Arc<std::sync::atomic::AtomicU64>,
 }
 
-/// Those who wait for one name.
+/// The local waiters for one name.
 #[derive(Default)]
 pub(crate) struct Gate {
     queue: Mutex<Queue>,
     wake: Notify,
-    /// Whether it was said already that the store is not ready.
+    /// Whether it was already logged that the store is not ready.
     told: AtomicBool,
-    /// Owners that may have come in by another way while somebody waits for them here.
+    /// Owners that may have acquired the name in another task while they also wait here.
     recheck: Mutex<HashSet<u64>>,
-    /// The store may have forgotten who waits, and what they wait for.
+    /// The store may have lost the queue positions and the holds.
     doubt: AtomicBool,
 }
 
@@ -259,7 +261,7 @@ impl Gates {
             Some(gate) => (gate.clone(), false),
             None => (gates.entry(name.clone()).or_default().clone(), true),
         };
-        // Its owner may have come in since it was told to wait: looked at once it is in the queue.
+        // Its owner may have acquired the name since its attempt was busy, so check again once it is in the queue.
         let owner = waiter.owner;
         let mut queue = gate.queue.lock().unwrap();
         #[cfg(test)]
@@ -268,7 +270,7 @@ impl Gates {
         drop((queue, gates));
         gate.recheck.lock().unwrap().extend(owner);
         if new {
-            // Outside the lock: on a runtime that has ended it is dropped here, and takes its gate away.
+            // Outside the lock: if the runtime has ended, the task is dropped right here, and removes its gate.
             runtime.spawn(Run::new(core, name, &gate).run());
         } else {
             gate.wake.notify_one();
@@ -276,7 +278,7 @@ impl Gates {
         Ok(gate)
     }
 
-    /// An owner came in: its tasks that wait may enter.
+    /// Makes the waiters of an owner that has acquired `name` try to re-enter.
     pub(crate) fn recheck(&self, name: &Name, owner: u64) {
         let gates = self.by_name.lock().unwrap();
         if let Some(gate) = gates.get(name) {
@@ -285,7 +287,7 @@ impl Gates {
         }
     }
 
-    /// The store may have forgotten anything: all who wait look again.
+    /// Makes all waiters try again, because the store may have lost anything.
     pub(crate) fn look_again(&self) {
         for gate in self.by_name.lock().unwrap().values() {
             gate.doubt.store(true, SeqCst);
@@ -293,7 +295,7 @@ impl Gates {
         }
     }
 
-    /// Removes a gate that nobody waits at.
+    /// Removes a gate without waiters. Returns whether it did.
     fn retire(&self, name: &Name, gate: &Gate) -> bool {
         let mut gates = self.by_name.lock().unwrap();
         let empty = gate.queue.lock().unwrap().is_empty();
@@ -303,7 +305,7 @@ impl Gates {
         empty
     }
 
-    /// Removes a gate that does not work any more, and fails all who wait at it.
+    /// Removes a gate that no longer works, and fails all its waiters.
     fn remove(&self, core: &Arc<Core>, name: &Name, gate: &Arc<Gate>, error: &Error) {
         let mut gates = self.by_name.lock().unwrap();
         if gates.get(name).is_some_and(|g| Arc::ptr_eq(g, gate)) {
@@ -331,25 +333,25 @@ impl Gates {
         self.by_name.lock().unwrap().is_empty()
     }
 
-    /// The names that somebody waits for.
+    /// Returns the names with waiters.
     pub(crate) fn names(&self) -> Vec<Name> {
         self.by_name.lock().unwrap().keys().cloned().collect()
     }
 }
 
 impl Gate {
-    /// Why nobody knows whether `want` is kept out by others.
+    /// Returns the error of the store, if it is not known whether others hold what `want` waits for.
     fn error(&self, core: &Core, want: &Want) -> Option<Error> {
         self.queue.lock().unwrap().error(want.durability(), core.settings.call_timeout / 5, core)
     }
 
-    /// Fails all who wait.
+    /// Fails all waiters.
     fn fail(&self, error: &Error) {
         let all: Vec<Waiter> = self.queue.lock().unwrap().all().cloned().collect();
         self.fail_some(&all, error);
     }
 
-    /// Fails some of those who wait. Told outside the lock: a waker is code of others.
+    /// Fails some waiters. Delivers outside the lock: a waker is foreign code.
     fn fail_some(&self, some: &[Waiter], error: &Error) {
         for waiter in some {
             let _ = waiter.mailbox.deliver(Letter::Failed(error.clone()));
@@ -359,7 +361,7 @@ impl Gate {
     }
 }
 
-/// Gives up the place that a waiter may have in the store's queue.
+/// Gives up the position that a waiter may have in the store's queue.
 fn leave_place(core: &Arc<Core>, want: &Want) {
     if let Want::Claim { claim, .. } = want {
         core.leave_claim(claim.clone());
@@ -370,7 +372,7 @@ fn leave_place(core: &Arc<Core>, want: &Want) {
 mod tests {
     use crate::{Client, Memory, Owner};
 
-    /// Lets `n` tasks in one after the other, each of an owner of its own. How many waiters were looked at for that.
+    /// Lets `n` tasks in one after the other, each with its own owner. Returns how many waiters were examined.
     async fn owned_waiters(n: u64) -> u64 {
         let client = Client::new(Memory::new());
         let core = &client.engine.core;
@@ -396,7 +398,7 @@ mod tests {
     #[tokio::test]
     async fn an_owned_waiter_costs_no_more_when_more_wait() {
         for n in [100, 400] {
-            // A few for each, by who comes when; were all looked at for each, it would be half of them.
+            // A few per waiter, depending on the timing; if all were examined for each, it would be half of them.
             let looks = owned_waiters(n).await;
             assert!(looks <= 15 * n, "{looks} looks for {n} waiters");
         }

@@ -1,4 +1,4 @@
-//! A gate at work: tries those in front, watches, tries again.
+//! The loop of a gate: tries the waiters in front, watches, tries again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use crate::engine::entry::Entry;
 use crate::engine::mailbox::{Grant, Letter};
 use crate::engine::reentry::SlotUse;
 
-/// The most attempts that a gate makes at once.
+/// The maximum number of concurrent attempts of a gate.
 const BURST: usize = 64;
 
-/// How long a gate pauses when the store failed while an owner was entering.
+/// How long a gate pauses if the store failed while an owner was re-entering.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// What came of trying those in front.
+/// The result of trying the waiters in front.
 enum Progress {
-    /// All of them are in: the next may try at once.
+    /// All of them were granted: the next may try at once.
     More,
-    /// One is in the way. Look again then, if nothing is heard before.
+    /// One is blocked. Try again after this time, if no signal comes before.
     Blocked(Option<Duration>),
     /// The store fails for them: others may try.
     Failing,
@@ -45,13 +45,13 @@ impl Progress {
     }
 }
 
-/// A gate at work.
+/// The state of the loop of a gate.
 pub(super) struct Run {
     core: Arc<Core>,
     name: Name,
     gate: Arc<Gate>,
     watch: Option<Box<dyn Watch>>,
-    /// Whom the watch is for, where each waiter has its own.
+    /// The waiter that the watch is for, where each waiter has its own.
     watch_for: Option<HoldId>,
     burst: usize,
     stamp_at: Instant,
@@ -76,7 +76,7 @@ impl Run {
         loop {
             self.let_owners_in().await;
             if self.gate.doubt.swap(false, SeqCst) {
-                // Places in the queue may be forgotten too.
+                // The store may have lost queue positions, too.
                 self.stamp_at = Instant::now();
             }
             self.sweep();
@@ -91,10 +91,11 @@ impl Run {
                 continue;
             };
             self.gate.queue.lock().unwrap().asks(Some(Instant::now()));
-            // Watch before the look, or a release in between is missed.
+            // Watch before the attempt, or a release in between is missed.
             self.subscribe(first).await;
             let progress = self.try_all(&front).await;
-            // After those in front: whose places were given up while this process stood still queue anew in their order.
+            // After those in front: waiters whose positions expired while this process was suspended queue again in
+            // their order.
             self.stamp_places(&front).await;
             self.gate.queue.lock().unwrap().asks(None);
             match progress {
@@ -108,7 +109,7 @@ impl Run {
         }
     }
 
-    /// Removes those who do not wait any more, and tells those whose time is over.
+    /// Removes those who no longer wait, and ends the waits whose deadline has passed.
     fn sweep(&self) {
         let core = &self.core;
         let over = self.gate.queue.lock().unwrap().take_over(Instant::now());
@@ -117,7 +118,7 @@ impl Run {
         }
         for waiter in over.gone {
             let error = self.gate.error(core, &waiter.want);
-            // Fails where it was told something else already.
+            // Fails if the waiter already got another letter.
             let _ = waiter.mailbox.deliver(error.map_or(Letter::TimedOut, Letter::Failed));
             if waiter.mailbox.is_placed() {
                 leave_place(core, &waiter.want);
@@ -125,8 +126,8 @@ impl Run {
         }
     }
 
-    /// Those who may try now: whoever must find its position first, else the first, or a run of readers, or of permits
-    /// once the one before got in.
+    /// Returns the waiters that may try now: those that must learn their position, else the first; with it the readers
+    /// that follow, or more permits once the previous ones were granted.
     fn front(&self) -> Vec<Waiter> {
         let queue = self.gate.queue.lock().unwrap();
         let mut ready = queue.ready(Instant::now());
@@ -143,7 +144,7 @@ impl Run {
             if unplaced || read {
                 return w.is_unplaced() == unplaced && w.want.is_read() == read;
             }
-            // Of permits only those who want no less than the one before: if that one does not fit, they do not either.
+            // Of permits only those that want no fewer than the previous one: if that does not fit, they do not either.
             let before = std::mem::replace(&mut most, w.want.permits());
             most >= before
         };
@@ -152,7 +153,7 @@ impl Run {
     }
 
     async fn subscribe(&mut self, first: &Waiter) {
-        // A store that goes by sessions has queues for all kinds, and each waiter there waits for the one before it.
+        // A session-based store has queues for all kinds, and each waiter there waits for its predecessor.
         let session = self.core.backend.info().liveness == Liveness::Session;
         let wanted = first.want.id().filter(|_| first.want.is_queued() || session);
         if self.watch.is_some() && self.watch_for == wanted {
@@ -172,7 +173,7 @@ impl Run {
         };
     }
 
-    /// Places in the store's queue are kept by a sign of life; that of the first is kept by its attempts.
+    /// Refreshes the positions in the store's queue. Those in front are refreshed by their attempts.
     async fn stamp_places(&mut self, front: &[Waiter]) {
         if Instant::now() < self.stamp_at {
             return;
@@ -188,7 +189,7 @@ impl Run {
             let claims: Vec<Arc<Claim>> = some.iter().filter_map(claim_of).cloned().collect();
             let Ok(answers) = self.core.backend.renew(&claims).await else { return };
             for (waiter, answer) in some.iter().zip(answers) {
-                // Its place was given up while this process was not looking: it queues anew.
+                // Its position expired while this process was not running: it queues again.
                 if answer != Renewal::Queued {
                     self.try_one(waiter, true).await;
                 }
@@ -200,14 +201,15 @@ impl Run {
     async fn try_all(&mut self, front: &[Waiter]) -> Progress {
         let tried = match front {
             [one] => vec![self.try_one(one, true).await],
-            // Of those without an order of their own, only the first is recorded as waiting.
+            // For unqueued kinds, only the first is recorded as waiting.
             many => {
                 join_all(many.iter().enumerate().map(|(i, w)| self.try_one(w, i == 0 || w.want.is_queued())))
                     .await
             }
         };
         let mut progress = Progress::More;
-        // Of several who ask for as many copies, one for whom the store failed counts for all: they are tried together.
+        // They are tried concurrently, so if the store fails for one with this durability, it counts as failing for
+        // all.
         let (mut answered, mut failed) = (BTreeSet::new(), BTreeMap::new());
         let mut in_the_way = None;
         for (waiter, tried) in front.iter().zip(tried) {
@@ -235,7 +237,7 @@ impl Run {
                 progress = Progress::Failing;
             }
         }
-        // Ours came to the store in another order than to this gate: let that one try first.
+        // Our own claims reached the store in another order than this gate: let the blocking one try first.
         let brought = in_the_way.is_some_and(|id: HoldId| queue.bring_to_front(id.n));
         drop(queue);
         given_up.iter().for_each(|(some, error)| self.gate.fail_some(some, error));
@@ -257,7 +259,7 @@ impl Run {
                             self.settle_owner(waiter, &entry);
                             Letter::Grant(Grant::Entry(entry))
                         }
-                        // The answer came after the lease: its id is dead, and the waiter begins anew.
+                        // The answer came after the end of the lease: its id is dead, and the waiter starts again.
                         Err(error) if error.is_transient() => Letter::Expired,
                         Err(error) => Letter::Failed(error),
                     }
@@ -277,7 +279,7 @@ impl Run {
                     return Try::NotReady(error);
                 }
                 Err(error) if error.is_transient() => {
-                    // It may have been granted: whoever gives up now must undo it.
+                    // It may have been granted, so it must be undone if the waiter gives up.
                     if error.is_unknown() {
                         waiter.mailbox.place();
                     }
@@ -292,7 +294,7 @@ impl Run {
                 }
             },
             Want::Take { n, unanswered } => {
-                // One that was not answered is repeated: however often it fails, there is one to undo.
+                // An unanswered take is repeated with the same id: however often it fails, there is only one to undo.
                 let before = unanswered.lock().unwrap().take();
                 let again = before.is_some();
                 let taken = before.unwrap_or_else(|| Taken::new(&waiter.engine, &self.name));
@@ -306,7 +308,8 @@ impl Run {
                     Ok(reply) if reply.applied => Letter::Grant(Grant::Taken(taken)),
                     Ok(_) => {
                         taken.keep();
-                        // What the first one found may have changed before anybody listened.
+                        // The count may have changed between the first, unanswered take and the watch, so try again at
+                        // once.
                         return Try::Busy { retry_after: again.then_some(Duration::ZERO), behind: None };
                     }
                     Err(error) => {
@@ -334,7 +337,7 @@ impl Run {
         self.core.backend.try_acquire(&Claim { wait: None, ..(**claim).clone() }).await
     }
 
-    /// Puts a letter into the waiter's mailbox and takes the waiter out of the queue.
+    /// Puts a letter into the waiter's mailbox and removes the waiter from the queue.
     fn hand_over(&self, waiter: &Waiter, letter: Letter) {
         self.gate.queue.lock().unwrap().remove(waiter.n);
         let uncollected = match &letter {
@@ -347,7 +350,7 @@ impl Run {
             Letter::Grant(Grant::Taken(_)) => Some(waiter.mailbox.clone()),
             _ => None,
         };
-        // A letter that nobody wants any more falls back here, and what it grants is given back.
+        // If nobody waits any more, the letter is dropped here, and what it grants is given back.
         drop(waiter.mailbox.deliver(letter));
         if let Some(mailbox) = uncollected {
             let limit = self.core.settings.lease / 3;
@@ -358,7 +361,7 @@ impl Run {
         }
     }
 
-    /// Notes what an owner holds now, and lets its other waiters look at it.
+    /// Records the new hold of an owner, and makes the other waiters of that owner check it.
     fn settle_owner(&self, waiter: &Waiter, entry: &Entry) {
         if let Some(owner) = waiter.owner {
             SlotUse::new(&self.core, owner, &self.name, false).add(entry.hold());
@@ -366,8 +369,8 @@ impl Run {
         }
     }
 
-    /// Lets in those whose owner is inside already. Without it two tasks of one owner, with a stranger between them,
-    /// would wait for each other.
+    /// Lets in waiters whose owner already holds the name. Otherwise two tasks of one owner, with another owner between
+    /// them in the queue, would wait for each other.
     async fn let_owners_in(&self) {
         let owners = std::mem::take(&mut *self.gate.recheck.lock().unwrap());
         for owner in owners {
@@ -380,14 +383,15 @@ impl Run {
         for waiter in waiting {
             let Want::Claim { claim, terms } = &waiter.want else { continue };
             let slot = SlotUse::new(&self.core, owner, &self.name, false);
-            // In turn if it can be. Whoever is entering may be a future that nobody polls: the gate goes on without.
+            // Takes the turn if it is free. The task that has it may no longer be polled, so the gate continues without
+            // it.
             let _one = slot.entering.try_lock();
             if slot.held().is_empty() {
                 continue;
             }
-            // Its own place in the queue is not needed any more: it enters under a claim of its own.
+            // It enters with a claim of its own, so its queue position is no longer needed.
             let fresh = Arc::new(Claim { id: self.core.fresh_id(), wait: None, ..(**claim).clone() });
-            // Others wait at this gate meanwhile.
+            // A short limit, because others wait at this gate meanwhile.
             let limit = Limit::within(self.core.settings.call_timeout / 5);
             let letter = match enter_into(&waiter.engine, &slot, &fresh, *terms, waiter.caller(), limit).await
             {
@@ -415,11 +419,11 @@ impl Run {
         }
     }
 
-    /// Sleeps until something is heard, time is up, or another one is in front.
+    /// Sleeps until a signal, a timer, or a change of the waiter in front.
     async fn sleep(&mut self, retry_after: Option<Duration>, first: Option<&Waiter>) {
         let core = self.core.clone();
         let poll_at = Instant::now() + core.poll();
-        // No timer for what comes after the poll: each costs wake-ups of its own, in every process that waits.
+        // No timer for what comes after the poll: each costs extra wake-ups, in every waiting process.
         let sooner = retry_after.filter(|d| *d < core.poll() || core.clock.is_manual());
         let retry = async {
             match sooner {
@@ -430,7 +434,7 @@ impl Run {
         tokio::pin!(retry);
         loop {
             self.let_owners_in().await;
-            // The store failed while an owner was entering.
+            // The store failed while an owner was re-entering.
             let again = !self.gate.recheck.lock().unwrap().is_empty();
             self.sweep();
             let now = Instant::now();
@@ -459,9 +463,9 @@ impl Run {
     }
 }
 
-/// What came of one attempt.
+/// The result of one attempt.
 enum Try {
-    /// In, or out for good: it does not wait any more.
+    /// Granted, or failed for good: it no longer waits.
     In,
     Busy {
         retry_after: Option<Duration>,
@@ -488,7 +492,8 @@ fn warn_of_self(core: &Core, name: &Name, task: tokio::task::Id) {
 impl Drop for Run {
     fn drop(&mut self) {
         if !self.retired {
-            // A panic or the end of the runtime cut it short: nobody may go on waiting at a gate that does not work.
+            // A panic or the end of the runtime stopped the loop: nobody must keep waiting at a gate that no longer
+            // works.
             let error =
                 self.core.backend.info().unavailable(format!("wait for {}", self.name), "the gate broke");
             self.core.gates.remove(&self.core, &self.name, &self.gate, &error);

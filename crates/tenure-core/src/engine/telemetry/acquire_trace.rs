@@ -1,4 +1,4 @@
-//! One acquire, from the call to its outcome, as those who watch see it.
+//! The telemetry of one acquire, from the call to its outcome.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -14,7 +14,7 @@ use crate::engine::core::Core;
 use crate::engine::entry::Entry;
 use crate::engine::hold::Hold;
 
-/// How often the store was asked, and who was in the way.
+/// The number of attempts, and who blocked it last.
 #[derive(Debug, Default)]
 pub(crate) struct AcquireStats {
     attempts: AtomicU32,
@@ -22,7 +22,7 @@ pub(crate) struct AcquireStats {
 }
 
 impl AcquireStats {
-    /// One more attempt. Those of one acquire come one after the other, so that two never write at once.
+    /// Counts an attempt. The attempts of one acquire are sequential, so there are no concurrent writes.
     pub(crate) fn attempt(&self) {
         self.attempts.store(self.attempts.load(Relaxed) + 1, Relaxed);
     }
@@ -33,7 +33,7 @@ impl AcquireStats {
         }
     }
 
-    /// Takes over what another one counted.
+    /// Adds the counts of another one.
     pub(crate) fn add(&self, other: &Self) {
         self.attempts.store(self.attempts.load(Relaxed) + other.attempts.load(Relaxed), Relaxed);
         self.busy(other.behind());
@@ -52,13 +52,13 @@ pub(crate) enum Outcome<'a> {
     Failed(&'a Error),
 }
 
-/// An acquire under way. Dropped before it has ended, it was cancelled.
+/// An acquire in progress. Dropping it before its end counts as cancelled.
 pub(crate) struct AcquireTrace<'a> {
     core: &'a Core,
     label: KindLabel,
     pub(crate) name: &'a Name,
     pub(crate) owner: Option<u64>,
-    /// `None` when nobody listens.
+    /// `None` if neither tracing nor metrics are enabled.
     began: Option<Time>,
     span: Span,
     pub(crate) stats: AcquireStats,
@@ -91,7 +91,7 @@ impl<'a> AcquireTrace<'a> {
         &self.span
     }
 
-    /// It found others in the way, and waits.
+    /// Logs that it is blocked by others and waits.
     pub(crate) fn waits(&self) {
         tracing::debug!(
             target: TARGET,
@@ -103,7 +103,7 @@ impl<'a> AcquireTrace<'a> {
         );
     }
 
-    /// What came of asking for an entry, passed on.
+    /// Records the outcome of an acquire, and passes it on.
     pub(crate) fn entry(&mut self, wait: Wait, got: Result<Option<Entry>>) -> Result<Option<Entry>> {
         self.end(match &got {
             Ok(Some(entry)) => Outcome::Acquired(Some(entry.hold())),

@@ -1,7 +1,7 @@
-//! What is told to those who watch: one function for each thing that happens, so that the paths which call them read
-//! as if nobody watched. Every name and field here is promised in `docs/observability.md`.
+//! Tracing events and metrics: one function for each event, so that the calling code stays readable. Every name and
+//! field here is documented and stable, see `docs/observability.md`.
 //!
-//! Times are only taken where somebody listens.
+//! The clock is only read if tracing or metrics are enabled.
 
 mod acquire_trace;
 #[cfg_attr(not(feature = "metrics"), path = "no_meters.rs")]
@@ -17,10 +17,10 @@ use self::meters::{Meter, Meters};
 use crate::backend::{Claim, Clock, Deadlock, Error, Kind, LostReason, Name, Time};
 use crate::engine::hold::Hold;
 
-/// Under which all is told, whatever module it comes from.
+/// The tracing target of all events, whatever module they come from.
 const TARGET: &str = "tenure";
 
-/// What is asked for, as labels and fields say it.
+/// The kind, as used in labels and fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KindLabel {
     Lock,
@@ -29,7 +29,7 @@ pub(crate) enum KindLabel {
     Read,
     Write,
     Permit,
-    /// Of a counting semaphore, which has no holders.
+    /// A counting semaphore, which has no holders.
     Count,
 }
 
@@ -64,7 +64,7 @@ impl From<Kind> for KindLabel {
     }
 }
 
-/// What the store was asked when it failed.
+/// The call that failed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Call {
     Acquire,
@@ -94,7 +94,7 @@ pub(crate) enum End {
     Lost(LostReason),
 }
 
-/// Where one client tells what happens.
+/// The telemetry of one client.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     store: &'static str,
@@ -110,12 +110,12 @@ impl Telemetry {
         self.meters.of(label.into())
     }
 
-    /// A hold began.
+    /// Counts a new hold.
     pub(crate) fn held(&self, hold: &Hold) {
         self.meter(hold.claim.kind).held.increment(1);
     }
 
-    /// A hold ended.
+    /// Records the end of a hold.
     pub(crate) fn ended(&self, hold: &Hold, end: End, clock: &Clock) {
         let meter = self.meter(hold.claim.kind);
         let told = match end {
@@ -150,7 +150,7 @@ impl Telemetry {
         );
     }
 
-    /// A hold was given up, and the store then said that it had been gone before.
+    /// Records that a release found its hold already gone.
     pub(crate) fn was_gone(&self, hold: &Hold) {
         self.meter(hold.claim.kind).lost(LostReason::Gone);
         self.say_lost(hold, LostReason::Gone, None);
@@ -169,7 +169,7 @@ impl Telemetry {
         );
     }
 
-    /// A hold is older than the setting allows without a word.
+    /// Warns of a hold that is older than [`Settings::warn_held`](crate::Settings::warn_held).
     pub(crate) fn held_long(&self, hold: &Hold, now: Time) {
         tracing::warn!(
             target: TARGET,
@@ -225,10 +225,10 @@ impl Telemetry {
         )
     }
 
-    /// A release was given up.
+    /// Records a release that was given up.
     pub(crate) fn release_failed(&self, claim: &Claim, error: &Error) {
         self.meter(claim.kind).failed(Call::Release);
-        // It was repeated until its time was over: whatever came of it, nothing of it is left.
+        // It was retried until its lease was over, so nothing of it is left in the store.
         if error.is_transient() {
             tracing::debug!(
                 target: TARGET,
@@ -291,7 +291,7 @@ impl Telemetry {
         );
     }
 
-    /// Someone waits, until what this returns is dropped.
+    /// Counts a waiter until the returned value is dropped.
     pub(crate) fn waiting(&self, label: KindLabel) -> Waiting<'_> {
         let meter = self.meter(label);
         meter.waiting.increment(1);
@@ -303,13 +303,13 @@ impl Telemetry {
     }
 }
 
-/// Polls `work` inside `span`. Where it lies: the future of an acquire is large, and to move it costs more than all that
-/// is told.
+/// Polls `work` inside `span`. Takes a pinned reference, because the future of an acquire is large and moving it costs
+/// more than the telemetry.
 pub(crate) async fn inside<F: Future>(span: &Span, mut work: Pin<&mut F>) -> F::Output {
     poll_fn(|cx| span.in_scope(|| work.as_mut().poll(cx))).await
 }
 
-/// One who waits, counted until it is dropped.
+/// A waiter, counted until it is dropped.
 pub(crate) struct Waiting<'a>(&'a Meter);
 
 impl Drop for Waiting<'_> {

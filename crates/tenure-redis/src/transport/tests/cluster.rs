@@ -1,4 +1,4 @@
-//! A cluster whose slots move and whose nodes die.
+//! A cluster with migrating slots and failing nodes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
@@ -89,7 +89,7 @@ impl Bed {
         command(&self.direct[node], &words).await;
     }
 
-    /// Moves a slot with its keys, as the server's own tool does.
+    /// Migrates a slot with its keys, as `redis-cli` does.
     async fn move_slot(&self, slot: u16, from: usize, to: usize) {
         self.set_slot(to, slot, &["IMPORTING", &self.ids[from]]).await;
         self.set_slot(from, slot, &["MIGRATING", &self.ids[to]]).await;
@@ -108,7 +108,7 @@ impl Bed {
         }
         self.set_slot(to, slot, &["NODE", &self.ids[to]]).await;
         self.set_slot(from, slot, &["NODE", &self.ids[to]]).await;
-        // A node that has not heard of the other's epoch would take the next move for an old one, and undo it.
+        // A node that does not know the other's epoch yet would take the next migration for an old one, and undo it.
         until("they agree", || async {
             let mut views = Vec::new();
             for node in &self.direct {
@@ -125,7 +125,7 @@ impl Bed {
     }
 }
 
-/// Who has which epoch and slots, as one node sees it.
+/// The epochs and slots of all nodes, as seen by one node.
 fn view(nodes: &str) -> Vec<Vec<String>> {
     let of = |line: &str| {
         let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
@@ -151,7 +151,7 @@ async fn calls_find_their_nodes_and_follow_slots() {
     }
     let batch = keys.iter().map(|k| count(&[k.as_bytes()], &[b"1"]).to_owned()).collect();
     assert!(transport.calls(batch).await.into_iter().all(|o| o.unwrap().value == Value::Int(2)));
-    // A slot half-way: what is not there any more is asked for where it goes.
+    // While a slot migrates, keys that are gone from the source are looked up on the target.
     let (key, absent) = (&b"{key0}"[..], &b"absent{key0}"[..]);
     let (slot, from) = (slot(key), bed.owner(&transport, key));
     let to = (from + 1) % 3;
@@ -165,7 +165,7 @@ async fn calls_find_their_nodes_and_follow_slots() {
     assert_eq!(values, [Value::Int(6), Value::Int(3)]);
     let got = transport.command(To::Key(absent), &[b"GET", absent]).await.unwrap();
     assert_eq!(got.text(), Some("6"));
-    // But not by a script that may publish, or read what is not named.
+    // But not by a script, which may publish, or read keys that are not declared.
     let mut refused = transport.calls(vec![count(&[absent], &[b"1"]).to_owned()]).await;
     refused.push(transport.call(count(&[absent], &[b"1"])).await);
     for refused in refused {
@@ -244,14 +244,14 @@ async fn the_loss_of_a_node_is_survived() {
     let mut bed = Bed::new(3, 1).await;
     let options = Options { timeout: Duration::from_secs(1), ..bed.options() };
     let transport = Transport::open(options).await.unwrap();
-    // The seed itself goes, the first master, which has the replica.
+    // Stops the seed itself: the first master, which has the replica.
     let key = (0..).map(|i| format!("k{i}")).find(|k| bed.owner(&transport, k.as_bytes()) == 0).unwrap();
     let other = (0..).map(|i| format!("k{i}")).find(|k| bed.owner(&transport, k.as_bytes()) == 1).unwrap();
     transport.call(count(&[key.as_bytes()], &[b"1"])).await.unwrap();
     let channel = format!("c{{{key}}}");
     let mut heard = transport.subscribe(channel.as_bytes(), key.as_bytes()).await.unwrap();
     let doubt = transport.doubt();
-    // Nobody takes over yet.
+    // No failover yet.
     command(&bed.direct[3], &["CONFIG", "SET", "cluster-replica-no-failover", "yes"]).await;
     bed.servers[0].kill();
     until("one that fails fails only its own", || async {

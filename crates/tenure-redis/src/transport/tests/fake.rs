@@ -1,4 +1,4 @@
-//! A server that says what no real one can be brought to say.
+//! A fake server for replies that no real server can be made to send.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -20,12 +20,12 @@ pub(super) struct Fake {
 }
 
 impl Fake {
-    /// Answers each command, given in capitals, with what `answer` says; the greeting as a real one would.
+    /// Answers each command, given in capitals, with the result of `answer`; the handshake like a real server.
     pub(super) fn start(answer: impl Fn(&str, u16) -> String + Send + Sync + 'static) -> Self {
         Self::serving(answer, false)
     }
 
-    /// The same without the pause that a socket makes before the second of two replies.
+    /// Like `start`, with `TCP_NODELAY`: without it the second of two replies is delayed.
     fn prompt(answer: impl Fn(&str, u16) -> String + Send + Sync + 'static) -> Self {
         Self::serving(answer, true)
     }
@@ -58,7 +58,7 @@ fn serve(mut client: TcpStream, answer: &dyn Fn(&str) -> String) {
                 "INFO SERVER" => "$-1".to_owned(),
                 _ => answer(&words),
             };
-            // Nothing to say: it closes.
+            // An empty reply closes the connection.
             if reply.is_empty() || client.write_all(format!("{reply}\r\n").as_bytes()).is_err() {
                 return;
             }
@@ -66,7 +66,8 @@ fn serve(mut client: TcpStream, answer: &dyn Fn(&str) -> String) {
     }
 }
 
-/// One that came before the request left cannot be the answer. Then all that follow would be another's.
+/// A reply that arrives before the request was sent cannot be its answer. Otherwise all later replies would be off by
+/// one.
 #[tokio::test]
 async fn a_reply_that_nobody_asked_for_is_nobodys_answer() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -75,7 +76,7 @@ async fn a_reply_that_nobody_asked_for_is_nobodys_answer() {
     let (mut server, _) = listener.accept().unwrap();
     server.write_all(b"+stray\r\n").unwrap();
     stream.readable().await.unwrap();
-    // No driver yet: the call comes first.
+    // No driver yet: the call must come first.
     let link = Link::new(address, Wire::new(Stream::Tcp(stream)), None, Arc::default());
     let terms = Terms::new(1, Instant::now() + testbed::PATIENCE);
     let answer = link.send(terms, |out| request(out, &[b"PING"])).await.all();
@@ -102,8 +103,8 @@ async fn one_that_greets_and_goes_is_called_on_less_and_less() {
         goodbyes.load(SeqCst) >= 8
     })
     .await;
-    // The first connection had worked. Then six pauses of 10 ms to begin with, each twice the one before, and by chance
-    // as short as half of that.
+    // The first connection had worked. Then six backoffs, starting at 10 ms and doubling, each shortened to at least
+    // half by jitter.
     assert!(began.elapsed() > Duration::from_millis(300), "{:?}", began.elapsed());
 }
 
@@ -122,7 +123,7 @@ async fn a_subscriber_that_is_shown_the_door_comes_back_less_and_less() {
     let options = Options::new(Topology::Standalone(fake.address.clone()));
     let transport = Transport::open(options).await.unwrap();
     let began = Instant::now();
-    // As a waiter does that must not miss a message.
+    // Retries like a waiter that must not miss a message.
     testbed::until("it was shown the door often", || async {
         let shown = transport.subscribe(b"c", b"").await;
         assert!(matches!(shown, Err(Failure::NotExecuted(_))), "{shown:?}");
@@ -133,7 +134,7 @@ async fn a_subscriber_that_is_shown_the_door_comes_back_less_and_less() {
     assert!(began.elapsed() > Duration::from_millis(500), "8 connects in {:?}", began.elapsed());
 }
 
-/// A cluster that closes a subscription, and from then on does not say which node has it.
+/// A cluster that closes a subscription, and then does not say which node serves it.
 #[tokio::test]
 async fn a_node_to_listen_to_is_asked_for_less_and_less() {
     let asked = Arc::new(AtomicUsize::new(0));
@@ -158,13 +159,13 @@ async fn a_node_to_listen_to_is_asked_for_less_and_less() {
     let name = tenure_core::Name::new("x").unwrap();
     let interest = Interest::Holder(tenure_core::ClientId::new());
     assert!(store.watch(&name, interest).await.is_err());
-    // For a quarter of a second, with pauses as above.
+    // For a quarter of a second, with backoffs as above.
     let asked = asked.load(SeqCst);
     assert!((1..=8).contains(&asked), "asked {asked} times");
 }
 
-/// Greets as it should, and then sends a reply that has this head and goes on with the same for as long as anybody
-/// reads. How many bytes could be sent is counted.
+/// Completes the handshake, and then sends a reply with this head that repeats `again` as long as anybody reads. Counts
+/// the bytes sent.
 fn liar(head: &'static str, again: String) -> (Address, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Address::tcp("127.0.0.1", listener.local_addr().unwrap().port());
@@ -204,7 +205,7 @@ async fn a_reply_has_a_largest_size() {
         ("$536870912\r\n", "x".repeat(1 << 20), "more than 64 MiB"),
         ("+", "x".repeat(1000), "line of more than 64 KiB"),
         ("", "*2\r\n".repeat(1000), "nested more than 32 deep"),
-        // Nothing but the word for it.
+        // Only the announced length.
         ("$536870912\r\n", String::new(), "more than 64 MiB"),
     ] {
         let (address, sent) = liar(head, again);
@@ -212,13 +213,13 @@ async fn a_reply_has_a_largest_size() {
             Transport::open(super::server::patient(Options::new(Topology::Standalone(address)))).await;
         let told = transport.unwrap().command(To::Key(b""), &[b"GET", b"k"]).await;
         assert!(matches!(&told, Err(Failure::Unknown(why)) if why.contains(says)), "{head:?}: {told:?}");
-        // What the sockets have taken meanwhile is not counted.
+        // Bytes in socket buffers are not counted.
         let sent = sent.load(SeqCst);
         assert!(sent <= LARGEST + (16 << 20), "{head:?}: {sent} bytes were read");
     }
 }
 
-/// A cluster of one that answers to questions about itself with `says`.
+/// A cluster of one node that answers queries about itself with `says`.
 fn cluster(says: impl Fn(&str) -> Option<&'static str> + Send + Sync + 'static) -> (Fake, Options) {
     let fake = Fake::start(move |words, port| match words {
         "PING" => "+PONG".to_owned(),

@@ -1,4 +1,4 @@
-//! Connections that break, stall and lie; calls that are dropped or left.
+//! Connections that break, stall and corrupt replies; calls that are dropped or not polled.
 
 use std::future::Future;
 use std::pin::pin;
@@ -23,7 +23,7 @@ async fn value(transport: &Transport, key: &str) -> u64 {
 #[tokio::test]
 async fn a_call_polled_once_and_left_holds_up_nobody() {
     let server = Server::start();
-    // So long that no tick comes to help.
+    // So long that no timer tick can help.
     let options = Options { timeout: FAR, ..server.options() };
     let transport = Transport::open(options).await.unwrap();
     let mut left = pin!(transport.call(count(&[b"left"], &[b"1"])));
@@ -87,7 +87,7 @@ async fn a_cut_inside_a_reply_is_unknown_and_the_next_call_works() {
 #[tokio::test]
 async fn a_refused_connect_is_not_executed_and_told_at_once() {
     let mut server = Server::start();
-    // Nobody waits here for as long as a call may take.
+    // A timeout that the test never reaches.
     let transport = Transport::open(Options { timeout: FAR, ..server.options() }).await.unwrap();
     server.kill();
     let mut cut = 0;
@@ -110,7 +110,7 @@ async fn a_refused_connect_is_not_executed_and_told_at_once() {
 async fn half_open_and_trickling_connections_end_in_time() {
     let server = Server::start();
     let proxy = Proxy::before(server.port);
-    // The whole of an answer this long takes much longer to trickle than a call may.
+    // An answer of this length trickles for much longer than the timeout of a call.
     command(&server.open().await, &["SET", "k", "1000000000000000000"]).await;
     for spoiled in [Replies::Swallow, Replies::Trickle(Duration::from_millis(400))] {
         proxy.set(Replies::Pass);
@@ -189,13 +189,13 @@ async fn scripts_are_forgotten_all_the_time() {
 #[tokio::test]
 async fn killed_connections_are_opened_anew_unseen() {
     let server = Server::start();
-    // An idle connection is looked after at a quarter of this.
+    // An idle connection is checked at a quarter of this.
     let options = Options { timeout: Duration::from_secs(4), ..server.options() };
     let transport = Transport::open(options).await.unwrap();
     let other = Transport::open(Options { client_name: "other".into(), ..server.options() }).await.unwrap();
     let lane = transport.hub.home().unwrap().lane(&server.address());
     for i in 1..=10 {
-        // Just after a call nobody is registered to read; the call that comes then finds the end before it writes.
+        // Just after a call nobody is registered to read; the next call detects the closed connection before it writes.
         let placed = transport.call(count(&[b"k"], &[b"1"])).await;
         assert_eq!(placed.unwrap().value, Value::Int(i));
         let before = lane.ready().unwrap();
@@ -206,7 +206,7 @@ async fn killed_connections_are_opened_anew_unseen() {
     }
 }
 
-/// The call that was alone has read its answer, and nobody else is registered to read.
+/// The lone call has read its answer, and nobody else is registered to read.
 #[tokio::test]
 async fn the_end_of_an_idle_connection_is_noticed_however_long_calls_may_take() {
     let server = Server::start();
@@ -249,14 +249,14 @@ async fn a_server_that_takes_its_time_to_start_is_met_though_nobody_calls() {
     let lane = transport.hub.home().unwrap().lane(&server.address());
     server.kill();
     until("it has gone", || async { lane.ready().is_none() }).await;
-    // The first try has failed by then.
+    // The first reconnect has failed by then.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!doubt.has_changed().unwrap());
     server.restart(&[]);
     until("it has lost what it held", || async { doubt.has_changed().unwrap() }).await;
 }
 
-/// A task may be dropped before it ran: what waits for it must hear of that.
+/// A task may be dropped before its first poll: those who wait for it must get an error.
 #[tokio::test]
 async fn a_link_ends_with_its_driver_though_that_never_ran() {
     let server = Server::start();
@@ -301,7 +301,7 @@ async fn an_undo_goes_behind_its_attempt() {
         assert!(attempt.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }
     let before = proxy.connections.load(SeqCst);
-    // From another runtime, whose own lane would overtake it.
+    // From another runtime, whose own connection would overtake it.
     let undone = {
         let transport = transport.clone();
         std::thread::spawn(move || {
@@ -309,7 +309,7 @@ async fn an_undo_goes_behind_its_attempt() {
             runtime.block_on(transport.call(Call { order: Order::Behind(id), ..count(&[b"k"], &[b"-7"]) }))
         })
     };
-    // What must not happen has time to.
+    // Time for an undo that wrongly overtakes the attempt.
     tokio::time::sleep(Duration::from_millis(50)).await;
     proxy.hold_requests.store(false, SeqCst);
     let placed = tokio::task::spawn_blocking(|| undone.join().unwrap()).await.unwrap().unwrap();
@@ -318,7 +318,7 @@ async fn an_undo_goes_behind_its_attempt() {
     assert_eq!(transport.hub.attempts.len(), 0);
 }
 
-/// An attempt whose reply is on its way, and behind it an undo. Both are executed; then the proxy goes on as it is told.
+/// An attempt whose reply is delayed, followed by an undo. Both are executed; then `then` controls the proxy.
 async fn undone_behind(then: impl FnOnce(&testbed::Proxy)) -> Result<Placed, Failure> {
     let server = Server::start();
     let proxy = testbed::Proxy::start(server.port).unwrap();
@@ -379,11 +379,11 @@ async fn an_undo_after_a_cut_is_not_certain_until_the_lease_is_over() {
 #[tokio::test]
 async fn an_undo_behind_a_runtime_that_stands_still() {
     let server = Server::start();
-    // Half of it is spent on the connection that answers nobody.
+    // Half of it is spent on the connection that does not answer.
     let options = Options { timeout: Duration::from_secs(8), ..server.options() };
     let transport = Transport::open(options).await.unwrap();
     let id = HoldId { client: ClientId::new(), n: 1 };
-    // Its connection answers nobody, since nobody runs it.
+    // Its connection does not answer, since nobody runs this runtime.
     let still = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let still = std::thread::scope(|scope| {
         let attempt = scope.spawn(|| {
@@ -429,7 +429,7 @@ fn runtimes_come_and_go() {
         assert_eq!(transport.hub.homes.all().len(), 1, "its connections went with it");
         first.block_on(async { transport.call(count(&[b"k"], &[b"1"])).await.unwrap() });
     }
-    // Without sockets and timers, and without any runtime.
+    // Without I/O and time drivers, and without any runtime.
     runtime(false).block_on(async {
         transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
         assert!(transport.subscribe(b"c", b"").await.is_ok());
@@ -446,7 +446,7 @@ fn runtimes_come_and_go() {
     assert_eq!(last.value, Value::Int(8));
 }
 
-/// Whoever listens in a runtime that ends, and is polled all the same, goes on by the connections of no runtime.
+/// A subscription whose runtime has ended, but which is still polled, continues on the background connections.
 #[test]
 fn a_subscription_outlives_its_runtime() {
     let server = Server::start();
@@ -464,7 +464,7 @@ fn a_subscription_outlives_its_runtime() {
     thread.join().unwrap();
 }
 
-/// What was about to be subscribed on a runtime that has ended fails.
+/// Subscribing on a runtime that has ended fails.
 #[tokio::test]
 async fn nobody_listens_on_a_runtime_that_has_ended() {
     let server = Server::start();
@@ -496,7 +496,7 @@ fn a_runtime_that_stood_still_finds_its_answers() {
     let options = hasty(server.options());
     let limit = options.timeout;
     let transport = runtime.block_on(open(options));
-    // The script is known: there is one answer to wait for, and not another one after it.
+    // Loads the script, so that there is only one answer to wait for.
     let warm = || async { transport.call(count(&[b"warm"], &[b"1"])).await.is_ok() };
     runtime.block_on(until("warm", warm));
     let calls: Vec<_> = (0..4)
@@ -509,7 +509,7 @@ fn a_runtime_that_stood_still_finds_its_answers() {
         while transport.hub.home().unwrap().lane(&server.address()).ready().unwrap().is_idle() {
             tokio::task::yield_now().await;
         }
-        // All are written, and then something blocks the thread.
+        // All requests are written, and then something blocks the thread.
         tokio::task::yield_now().await;
         std::thread::sleep(limit + limit / 2);
         let mut look = Resp::connect(server.port).unwrap();
@@ -538,7 +538,7 @@ async fn a_silent_subscriber_connection_is_found_out() {
     }
 }
 
-/// A word that is not complete is none: it proves nothing, and may never be.
+/// An incomplete message is no sign of life: it may never be completed.
 async fn found_out(spoiled: Replies) {
     let server = Server::start();
     let proxy = Proxy::before(server.port);

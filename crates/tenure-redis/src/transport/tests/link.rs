@@ -1,4 +1,4 @@
-//! One link under calls that come, go and are left.
+//! One connection with calls that are made, answered and dropped.
 
 use std::future::Future;
 use std::net::TcpListener;
@@ -92,14 +92,14 @@ async fn messages_are_heard() {
     })
     .await;
     assert!(left.elapsed() >= server.options().timing.linger, "it stays for a while");
-    // Now the connection serves nobody.
+    // Now the connection has no subscriber.
     until("it ends", || async {
         command(&transport, &["CLIENT", "LIST"]).await.text().unwrap().matches("name=tenure").count() == 1
     })
     .await;
 }
 
-/// How many records of attempts are looked at when a connection ends with so many in flight.
+/// How many records of attempts are visited when a connection breaks with this many in flight.
 async fn cost_of_a_cut(n: u64, lease: Duration) -> u64 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let stream = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -114,7 +114,7 @@ async fn cost_of_a_cut(n: u64, lease: Duration) -> u64 {
         let terms = Terms { attempt, ..Terms::new(1, Instant::now() + FAR) };
         replies.push(link.send(terms, |out| request(out, &[b"PING"])));
     }
-    // One writes for all of them.
+    // One call writes for all of them.
     let mut last = pin!(replies.pop().unwrap().pushing());
     assert!(last.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let before = attempts.looked();
@@ -123,7 +123,7 @@ async fn cost_of_a_cut(n: u64, lease: Duration) -> u64 {
     attempts.looked() - before
 }
 
-/// All of them would stand still for as long: whoever has many in flight has them on one runtime.
+/// More than that would block all calls for as long: many calls in flight are on one runtime.
 #[tokio::test]
 async fn a_cut_costs_no_more_than_what_was_in_flight() {
     for lease in [FAR, Duration::ZERO] {

@@ -1,4 +1,4 @@
-//! Ways to connect: sockets in the file system, log-in, databases, encryption.
+//! Ways to connect: Unix sockets, login, databases, TLS.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -52,16 +52,16 @@ async fn admin(server: &Server, password: &str) -> Transport {
     Transport::open(options).await.unwrap()
 }
 
-/// A new password, and all who came in with the old one are out.
+/// Sets a new password, and disconnects clients that used the old one.
 async fn rotate(admin: &Transport, password: &str) {
     command(admin, &["CONFIG", "SET", "requirepass", password]).await;
     command(admin, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
     command(admin, &["CLIENT", "KILL", "TYPE", "pubsub", "SKIPME", "yes"]).await;
 }
 
-/// Calls and subscriptions fail for now, and not for good.
+/// Calls and subscriptions fail temporarily, not permanently.
 async fn locked_out(transport: &Transport) {
-    // One may have found the end of its connection.
+    // The first failure may be a broken connection.
     let mut outcomes = Vec::new();
     until("told", || async { transport.call(count(&[b"k"], &[b"1"])).await.is_err() }).await;
     for _ in 0..3 {
@@ -130,7 +130,7 @@ async fn a_callback_is_asked_at_each_connect() {
     let before = asked.load(SeqCst);
     command(&transport, &["PING"]).await;
     assert_eq!(asked.load(SeqCst), before, "not for each call");
-    // The server ends the connections of a user that is no more.
+    // The server closes the connections of a deleted user.
     command(&admin, &["ACL", "SETUSER", "app-2", "on", ">two", "~*", "&*", "+@all"]).await;
     command(&admin, &["ACL", "DELUSER", "app-1"]).await;
     locked_out(&transport).await;
@@ -141,7 +141,7 @@ async fn a_callback_is_asked_at_each_connect() {
     until("let in again", || async { transport.call(count(&[b"k"], &[b"1"])).await.is_ok() }).await;
 }
 
-/// One that has no leader, is about to start, or has too many clients.
+/// A server that has no leader, is starting, or has too many clients.
 #[tokio::test]
 async fn a_server_that_closes_at_once_is_away_and_not_wrong() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -234,7 +234,7 @@ async fn encrypted() {
     for task in tasks.collect::<Vec<_>>() {
         task.await.unwrap();
     }
-    // Longer than the socket takes at once, so that encryption keeps some of it back.
+    // Longer than the socket takes at once, so that TLS buffers a part of it.
     let long = vec![b'x'; 4 << 20];
     transport.command(To::Key(b"long"), &[b"SET", b"long", &long]).await.unwrap();
     assert_eq!(transport.command(To::Key(b"long"), &[b"GET", b"long"]).await, Ok(Value::Bulk(long)));
@@ -246,7 +246,7 @@ async fn encrypted() {
     assert!(matches!(&refused, Err(Error::Config(_))), "the server asks for a certificate: {refused:?}");
 }
 
-/// Passes everything on, until more than `most` bytes came at once from a client.
+/// Forwards everything, until more than `most` bytes arrive at once from a client.
 fn cuts_what_is_long(server: u16, most: usize) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -270,7 +270,7 @@ fn cuts_what_is_long(server: u16, most: usize) -> u16 {
     port
 }
 
-/// The stream fails in the middle, and says nothing of what it has sent by then.
+/// The stream fails in the middle, and does not say how much was sent by then.
 #[tokio::test]
 async fn what_left_before_a_cut_is_not_called_unsent() {
     let (papers, port) = (Papers::new("localhost"), free_port());

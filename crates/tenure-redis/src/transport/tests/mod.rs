@@ -1,4 +1,4 @@
-//! Against real servers, started for the test.
+//! Tests with real servers, started for each test.
 
 mod cluster;
 mod fake;
@@ -15,7 +15,7 @@ mod server;
 use super::attempts::Known;
 use super::{Call, Order, Script};
 
-/// Counts its calls per key.
+/// Adds to a counter at the key.
 static COUNT: Script = Script::new("return redis.call('incrby', KEYS[1], ARGV[1])");
 
 fn count<'a>(keys: &'a [&'a [u8]], args: &'a [&'a [u8]]) -> Call<'a> {

@@ -1,4 +1,4 @@
-//! A name that stands for several servers, or for another one than before.
+//! A host name that resolves to several servers, or to another one than before.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -16,20 +16,20 @@ fn local(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
 }
 
-/// Every name stands for what is in there at the moment.
+/// Resolves every name to the current content of `all`.
 fn named(all: &Arc<Mutex<Vec<SocketAddr>>>) -> Resolver {
     let all = all.clone();
     Resolver(Some(Arc::new(move |_: &str, _: u16| Ok(all.lock().unwrap().clone()))))
 }
 
-/// One that takes connections and says nothing.
+/// A server that accepts connections and never answers.
 fn frozen() -> Server {
     let server = Server::start();
     signal(server.pid(), "STOP");
     server
 }
 
-/// Nobody waits here for as long as a call may take; so often that the silent one was first many times.
+/// Opens so often that the silent server was tried first many times, with a timeout that is never reached.
 async fn opens(options: Options) {
     let options = Options { timeout: FAR, ..options };
     let all = (0..8).map(|_| async {
@@ -72,7 +72,7 @@ async fn a_seed_that_is_silent_is_passed_over() {
     opens(Options { resolver: named(&all), ..patient(Options::new(topology)) }).await;
 }
 
-/// As managed servers fail over: the name moves, and the old server stays as a replica.
+/// Failover of a managed service: the name moves, and the old server stays as a replica.
 #[tokio::test]
 async fn a_server_that_became_a_replica_is_left_for_the_one_its_name_stands_for() {
     let (old, new) = (Server::start(), Server::start());
@@ -101,7 +101,7 @@ async fn a_server_that_became_a_replica_is_left_for_the_one_its_name_stands_for(
     assert_eq!(within("a message", heard.next()).await, Heard::Message(b"x".to_vec()));
 }
 
-/// All of them will be told that nothing was done: none is cut off from its answer.
+/// Each gets the error that nothing was executed: none is cut off from its answer.
 #[tokio::test]
 async fn calls_in_flight_at_a_replica_have_their_answers() {
     let server = Server::start();
@@ -126,6 +126,6 @@ async fn a_replica_is_called_on_less_and_less() {
     for _ in 0..9 {
         transport.call(count(&[b"k"], &[b"1"])).await.unwrap_err();
     }
-    // Pauses of 10 ms to begin with, each twice the one before, and by chance as short as half of that.
+    // Backoffs start at 10 ms and double, each shortened to at least half by jitter.
     assert!(began.elapsed() > Duration::from_millis(500), "{:?}", began.elapsed());
 }

@@ -1,4 +1,4 @@
-//! Stands between a client and a server, and spoils it.
+//! A proxy between a client and a server that causes faults.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -12,18 +12,18 @@ use crate::{Address, Options, Topology};
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Replies {
     Pass,
-    /// Keep them, and say nothing of it.
+    /// Drop them silently.
     Swallow,
-    /// Cut both ways after so many bytes.
+    /// Cut the connection after this many bytes.
     CutAfter(usize),
-    /// One byte at a time, so far apart.
+    /// Forward one byte at a time, at this interval.
     Trickle(Duration),
 }
 
 pub(super) struct Proxy {
     pub(super) address: Address,
     replies: Arc<Mutex<Replies>>,
-    /// Whether requests are kept back.
+    /// Whether requests are held back.
     pub(super) hold_requests: Arc<AtomicBool>,
     pub(super) connections: Arc<AtomicUsize>,
 }

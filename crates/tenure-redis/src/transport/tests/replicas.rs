@@ -1,4 +1,4 @@
-//! Calls that wait for replicas, and servers that come back as others.
+//! Calls that wait for replicas, and servers that restart with another run id.
 
 use std::future::Future;
 use std::pin::pin;
@@ -25,7 +25,7 @@ async fn a_durable_call_says_how_many_replicas_have_it() {
         transport.durable(count(&[b"k"], &[b"0"]), 1, soon).await.unwrap().1 == 1
     })
     .await;
-    // Many at a time: none waits behind another's WAIT, nor does a plain call.
+    // Many in parallel: none waits behind another's WAIT, nor does a plain call.
     let stopped = replica.pid();
     signal(stopped, "STOP");
     assert_eq!(transport.durable(count(&[b"k"], &[b"0"]), 1, soon).await.unwrap().1, 0, "it does not answer");
@@ -83,7 +83,7 @@ async fn a_restart_raises_doubt_and_a_cut_does_not() {
     assert!(!doubt.has_changed().unwrap(), "the same server");
     server.kill();
     server.restart(&[]);
-    // By itself where the restart was quick enough, else with the next call.
+    // Reconnects by itself if the restart was quick enough, otherwise with the next call.
     until("it works again", || async { transport.call(count(&[b"k"], &[b"1"])).await.is_ok() }).await;
     assert!(doubt.has_changed().unwrap());
     doubt.borrow_and_update();

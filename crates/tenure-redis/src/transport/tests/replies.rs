@@ -1,4 +1,4 @@
-//! Each error reply that can be had from a real server, and what it is taken for.
+//! Every error reply that a real server can be made to send, and how it is classified.
 
 use testbed::{PATIENCE, done, until};
 
@@ -11,7 +11,7 @@ async fn write(transport: &Transport) -> Result<Placed, Failure> {
     transport.call(count(&[b"k"], &[b"1"])).await
 }
 
-/// A script that writes, and a plain command, are both refused with that code, and counted as not executed.
+/// A script that writes, and a plain command, both fail with that code and count as not executed.
 async fn not_executed(transport: &Transport, code: &str) {
     let plain = transport.command(To::Key(b"k"), &[b"SET", b"plain", b"x"]).await.map(|_| ());
     let script = write(transport).await.map(|_| ());
@@ -48,7 +48,7 @@ async fn what_a_server_does_not_execute() {
     assert!(matches!(&failed, Err(Failure::NotExecuted(why)) if why.contains("MASTERDOWN")), "{failed:?}");
     command(&transport, &["REPLICAOF", "NO", "ONE"]).await;
 
-    // A folder that is gone cannot be saved to.
+    // Saving to a removed folder fails.
     let folder = server.folder.path().join("gone");
     std::fs::create_dir(&folder).unwrap();
     config(&transport, "save", "3600 1").await;

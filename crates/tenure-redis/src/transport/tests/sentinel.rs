@@ -1,4 +1,4 @@
-//! A master that sentinels know, and that changes.
+//! A master found through sentinels, and failovers.
 
 use std::future::Future;
 use std::io::{Read, Write};
@@ -24,7 +24,7 @@ fn local(port: u16) -> Address {
     Address::tcp("127.0.0.1", port)
 }
 
-/// Of a master with two replicas, and three sentinels that are quicker than theirs.
+/// Options for a master with two replicas, and three sentinels with shorter timeouts than the default.
 fn behind(bed: &testbed::Sentinels) -> Options {
     let addresses = bed.sentinels().iter().map(|s| local(s.port())).collect();
     let sentinels = Sentinels { addresses, master: bed.name().to_owned(), user: None, password: None };
@@ -42,7 +42,7 @@ async fn a_change_of_master_is_followed() {
     let doubt = transport.doubt();
     bed.fail_over().unwrap();
     let new = local(bed.wait_for_new_master(old, PATIENCE).unwrap().port());
-    // Nobody calls meanwhile: it is heard of.
+    // Nobody calls meanwhile: the change is noticed through pub/sub.
     until("the new one is known", || async { transport.nodes() == [new.clone()] }).await;
     assert!(doubt.has_changed().unwrap());
     assert_eq!(within("told", heard.next()).await, Heard::Again);
@@ -78,7 +78,7 @@ async fn the_death_of_a_master_is_survived() {
     assert!(*transport.doubt().borrow() > 0);
 }
 
-/// The sentinel that is listened to says nothing of the new master, and answers all else.
+/// The sentinel we subscribe to does not announce the new master, and answers everything else.
 #[tokio::test]
 async fn a_change_is_noticed_though_nobody_tells() {
     let bed = testbed::Sentinels::start().unwrap();
@@ -94,7 +94,7 @@ async fn a_change_is_noticed_though_nobody_tells() {
     let transport = Transport::open(patient(Options::new(Topology::Sentinel(sentinels)))).await.unwrap();
     let old = bed.master().unwrap().port();
     assert_eq!(transport.nodes(), [local(old)]);
-    // Something is waited for: from now on one is listened to.
+    // A subscription starts the watch for failovers.
     let _heard = transport.subscribe(b"c", b"").await.unwrap();
     let dropped = || proxy.counts().iter().any(|c| c.is_open && c.pushes_dropped > 0);
     let doubt = transport.doubt();
@@ -105,7 +105,7 @@ async fn a_change_is_noticed_though_nobody_tells() {
     assert!(doubt.has_changed().unwrap());
 }
 
-/// A runtime that has begun to ask where the master is and then stands still takes nobody along.
+/// A runtime that starts the query for the master and then hangs does not block others.
 #[test]
 fn a_question_outlives_the_runtime_that_asked_it() {
     let master = Server::start();
@@ -129,14 +129,14 @@ async fn a_way_to_the_former_master_is_not_opened_again() {
     let transport = Transport::open(options(vec![sentinel.address()])).await.unwrap();
     let Map::Sentinel(known) = &transport.hub.map else { unreachable!() };
     known.learn(&transport.hub, new.address());
-    // As one does who asked where to go just before that.
+    // Like a call that looked up the master just before that.
     let late = transport.command(To::Node(&old.address()), &[b"PING"]).await;
     assert!(matches!(late, Err(Failure::NotExecuted(_))), "{late:?}");
     assert!(transport.hub.home().unwrap().lane(&old.address()).ready().is_none());
     transport.command(To::Key(b""), &[b"PING"]).await.unwrap();
 }
 
-/// Says that the master is there, whatever it is asked.
+/// A sentinel that always gives this address as the master.
 fn stub(says: &Address) -> Address {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let Address::Tcp { host, port } = says else { unreachable!() };

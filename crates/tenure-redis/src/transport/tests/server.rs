@@ -1,4 +1,4 @@
-//! A server of its own for a test, on a free port, in a temporary folder.
+//! A server for one test, on a free port, in a temporary folder.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -20,7 +20,7 @@ impl Server {
         Self::with(&[])
     }
 
-    /// With more words on the command line.
+    /// With more arguments on the command line.
     pub(super) fn with(extra: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut tries = 0;
@@ -82,7 +82,7 @@ impl Server {
         self.child.wait().unwrap();
     }
 
-    /// Again on the same port, after it was killed.
+    /// Starts it again on the same port, after it was killed.
     pub(super) fn restart(&mut self, extra: &[&str]) {
         let _ = std::fs::remove_file(self.socket());
         let deadline = Instant::now() + PATIENCE;
@@ -154,20 +154,20 @@ pub(super) async fn command(transport: &Transport, words: &[&str]) -> Value {
     transport.command(To::Key(b""), &words).await.unwrap()
 }
 
-/// Shorter than in earnest, where something is waited for that takes as long.
+/// Shorter than the defaults, for tests that wait for these times.
 const TIMING: Timing = Timing { silence: Duration::from_secs(2), linger: Duration::from_secs(1) };
 
-/// No call takes as long as it may unless it hangs.
+/// A timeout that is reached only if a call hangs.
 pub(super) fn patient(options: Options) -> Options {
     Options { timeout: Duration::from_secs(60), timing: TIMING, ..options }
 }
 
-/// Whose calls run out of time where nobody answers.
+/// A short timeout, for tests in which calls are not answered.
 pub(super) fn hasty(options: Options) -> Options {
     Options { timeout: Duration::from_millis(500), ..options }
 }
 
-/// On a busy machine it may take those in a hurry more than one try.
+/// Retries, because a short timeout may expire on a busy machine.
 pub(super) async fn open(options: Options) -> Transport {
     let opening = async {
         loop {
