@@ -207,6 +207,14 @@ pub fn ok<T>(result: Result<T>) -> T {
     }
 }
 
+/// The outcome of a wait that names a time: `gave_up` also where a busy store had not answered by then.
+pub fn limited<T>(result: Result<T>, gave_up: T) -> T {
+    match result {
+        Err(error) if error.is_transient() => gave_up,
+        outcome => ok(outcome),
+    }
+}
+
 /// Limits how many cases that keep a core busy for seconds run at once; together they would make each other time out.
 pub async fn heavy() -> tokio::sync::SemaphorePermit<'static> {
     static TURNS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(2);

@@ -8,7 +8,7 @@ use tenure::{Client, ClientId, Error, Family, HoldId, Semaphore};
 use tokio::sync::Barrier;
 
 use super::Case;
-use crate::bench::{A_WHILE, Bench, FAR, RENEWED, SHORT, done, ok, until, within};
+use crate::bench::{A_WHILE, Bench, FAR, RENEWED, SHORT, done, limited, ok, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     cases![
@@ -356,7 +356,7 @@ async fn taken_from_all_by_force(bench: Arc<Bench>) {
 async fn a_wait_that_times_out_leaves_nothing(bench: Arc<Bench>) {
     let (a, look) = (of(&bench.client(), 2), of(&bench.observer(), 2));
     let one = ok(a.acquire().await);
-    assert!(ok(a.permits(2).try_acquire_for(A_WHILE).await).is_none());
+    assert!(limited(a.permits(2).try_acquire_for(A_WHILE).await, None).is_none());
     until("it does not wait any more", || async { ok(look.waiters().await).is_empty() }).await;
     available(&look, 1).await;
     ok(one.release().await);

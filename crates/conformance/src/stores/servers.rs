@@ -20,7 +20,7 @@ pub(super) struct Servers {
 }
 
 /// Long enough that sessions do not expire because the machine is busy.
-const SESSION: &str = "&session=60s&tick=500ms";
+const SESSION: &str = "&session=60s&tick=500ms&timeout=30s";
 
 /// Short enough that a case can wait until the session of a killed process expires.
 const VICTIMS_SESSION: &str = "&session=3s&tick=500ms";
