@@ -29,7 +29,7 @@ impl What<'_> {
         let backend = self.backend;
         match failure {
             Failure::NotExecuted(reason) => Error::Unavailable { backend, what, reason, retry_after: None },
-            Failure::TooYoung(reason, left) => {
+            Failure::RecentlyRestarted(reason, left) => {
                 Error::Unavailable { backend, what, reason, retry_after: Some(left) }
             }
             Failure::Unknown(reason) => Error::Unknown { backend, what, reason },

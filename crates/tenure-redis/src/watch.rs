@@ -9,7 +9,7 @@ use tenure_core::{Kind, Name, Result};
 
 use crate::options::Layout;
 use crate::store::Redis;
-use crate::transport::{Failure, Heard, Pause, Subscription, Transport};
+use crate::transport::{Backoff, Failure, Heard, Subscription, Transport};
 
 /// The poll interval of users who may not subscribe.
 const LOOK: Duration = Duration::from_millis(250);
@@ -33,7 +33,7 @@ impl Redis {
             Interest::Count(..) => keys.permit_channel(),
             Interest::Holder(_) => keys.leader_channel(),
         };
-        let (began, mut pause) = (Instant::now(), Pause::default());
+        let (began, mut backoff) = (Instant::now(), Backoff::default());
         let subscribed = loop {
             match self.transport.subscribe(channel.as_bytes(), keys.name().as_bytes()).await {
                 // The connection broke while the subscription was being confirmed. Retry, or the waiter would sleep
@@ -41,8 +41,8 @@ impl Redis {
                 Err(Failure::NotExecuted(_) | Failure::Unknown(_)) if began.elapsed() < LOOK => {}
                 subscribed => break subscribed,
             }
-            pause.failed();
-            self.transport.sleep(pause.delay()).await;
+            backoff.failed();
+            self.transport.sleep(backoff.delay()).await;
         };
         match subscribed {
             Ok(subscription) => Ok(Box::new(Listening { subscription, latch })),

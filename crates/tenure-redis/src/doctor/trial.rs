@@ -51,8 +51,9 @@ impl Redis {
         let claim = Claim { lease: LEASE, ..Claim::of(id, name.clone(), Kind::Lock) };
         let plain = self.layout == Layout::Plain;
         let channel = if plain { keys.plain_channel() } else { keys.lock_channel() };
-        let mut ear = match self.transport.subscribe(channel.as_bytes(), keys.name().as_bytes()).await {
-            Ok(ear) => Some(ear),
+        let mut subscriber = match self.transport.subscribe(channel.as_bytes(), keys.name().as_bytes()).await
+        {
+            Ok(subscriber) => Some(subscriber),
             Err(Failure::Refused(_)) => None,
             Err(failure) => return Err(self.failed("listen to", &name, &keys, failure)),
         };
@@ -63,8 +64,8 @@ impl Redis {
         }
         self.release(&claim, 0).await?;
         let took = begun.elapsed();
-        let heard = match &mut ear {
-            Some(ear) => Some(tokio::time::timeout(HEAR, ear.next()).await.is_ok()),
+        let heard = match &mut subscriber {
+            Some(subscriber) => Some(tokio::time::timeout(HEAR, subscriber.next()).await.is_ok()),
             None => None,
         };
         self.sweep(&keys).await;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use tenure_core::HoldId;
 
-use super::link::Link;
-use super::pause::bounded;
+use super::backoff::bounded;
+use super::connection::Connection;
 
 #[derive(Debug, Default)]
 pub(crate) struct Attempts(Mutex<Records>);
@@ -36,7 +36,7 @@ struct Record {
 
 #[derive(Debug)]
 struct Pending {
-    link: Weak<Link>,
+    connection: Weak<Connection>,
     number: u64,
     over: Instant,
 }
@@ -46,7 +46,7 @@ struct Pending {
 pub(crate) enum Known {
     /// All were answered.
     Settled,
-    Unanswered(Arc<Link>),
+    Unanswered(Arc<Connection>),
     /// One may still arrive.
     Ghost,
 }
@@ -56,9 +56,9 @@ impl Attempts {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    pub(crate) fn sent(&self, id: HoldId, link: &Arc<Link>, number: u64, lease: Duration) {
+    pub(crate) fn sent(&self, id: HoldId, connection: &Arc<Connection>, number: u64, lease: Duration) {
         let (mut records, now) = (self.lock(), Instant::now());
-        let pending = Pending { link: Arc::downgrade(link), number, over: now + bounded(lease) };
+        let pending = Pending { connection: Arc::downgrade(connection), number, over: now + bounded(lease) };
         let before = records.of.entry(id).or_default().pending.replace(pending);
         if let Some(before) = before {
             records.may_come(id, before.over);
@@ -89,8 +89,8 @@ impl Attempts {
     pub(crate) fn of(&self, id: HoldId) -> Known {
         let mut records = self.lock();
         let Some(record) = records.of.get(&id) else { return Known::Settled };
-        if let Some(link) = record.pending.as_ref().and_then(|p| p.link.upgrade()) {
-            return Known::Unanswered(link);
+        if let Some(connection) = record.pending.as_ref().and_then(|p| p.connection.upgrade()) {
+            return Known::Unanswered(connection);
         }
         let over = record.ghost_until.max(record.pending.as_ref().map(|p| p.over));
         if over.is_some_and(|over| over > Instant::now()) {

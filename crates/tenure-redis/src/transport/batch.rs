@@ -5,23 +5,23 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::calls::{Placed, Run, first};
+use super::connection::{Connection, Terms};
+use super::connections::Connections;
 use super::failure::{Failure, Verdict, judge};
-use super::home::Home;
-use super::hub::{GONE, Hub};
 use super::join::join;
-use super::link::{Link, Terms};
 use super::resp::Value;
 use super::script::{By, Order, OwnedCall};
+use super::shared::{GONE, Shared};
 use crate::Address;
 
-impl Hub {
+impl Shared {
     pub(super) async fn calls(
         self: &Arc<Self>,
         calls: Vec<OwnedCall>,
         deadline: Instant,
     ) -> Vec<Result<Placed, Failure>> {
-        let home = match self.home() {
-            Ok(home) => home,
+        let connections = match self.connections() {
+            Ok(connections) => connections,
             Err(failure) => return calls.iter().map(|_| Err(failure.clone())).collect(),
         };
         let mut outcomes: Vec<Option<Result<Placed, Failure>>> = calls.iter().map(|_| None).collect();
@@ -31,15 +31,15 @@ impl Hub {
                 alone.push(i);
                 continue;
             }
-            match self.map.node(self, &home, call.key(), deadline).await {
+            match self.map.node(self, &connections, call.key(), deadline).await {
                 Ok(node) => groups.entry(node).or_default().push(i),
                 Err(_) => alone.push(i),
             }
         }
-        let (home, all) = (&home, &calls);
+        let (connections, all) = (&connections, &calls);
         let batches = groups.into_iter().map(|(node, of)| async move {
             let asked: Vec<&OwnedCall> = of.iter().map(|i| &all[*i]).collect();
-            let answers = self.batch(home, &node, &asked, deadline).await;
+            let answers = self.batch(connections, &node, &asked, deadline).await;
             of.into_iter().zip(answers).collect::<Vec<_>>()
         });
         for (i, outcome) in join(batches.collect()).await.into_iter().flatten() {
@@ -66,13 +66,13 @@ impl Hub {
     /// Sends all calls in one pipeline; then those whose script the server does not have again, with its text.
     async fn batch(
         self: &Arc<Self>,
-        home: &Arc<Home>,
+        connections: &Arc<Connections>,
         node: &Address,
         calls: &[&OwnedCall],
         deadline: Instant,
     ) -> Vec<Batched> {
-        let link = match home.lane(node).link(home, deadline).await {
-            Ok(link) => link,
+        let connection = match connections.lane(node).connection(connections, deadline).await {
+            Ok(connection) => connection,
             // Fails at once, so that the others need not wait: next time it may be another node.
             Err(failure) => {
                 self.doubt_node(node);
@@ -80,37 +80,37 @@ impl Hub {
             }
         };
         if !self.map.is_current(node) {
-            home.forget(node, GONE);
+            connections.forget(node, GONE);
             return calls.iter().map(|_| Batched::Astray).collect();
         }
         if calls.iter().any(|c| c.order == Order::Proof)
-            && let Err(failure) = self.is_of_age(&link)
+            && let Err(failure) = self.past_restart_delay(&connection)
         {
             return calls.iter().map(|_| Batched::Done(Err(failure.clone()))).collect();
         }
         let mut outcomes: Vec<Batched> = Vec::new();
         let mut unknown = Vec::new();
-        for (i, answer) in exchange(&link, calls, By::Hash, deadline).await.into_iter().enumerate() {
+        for (i, answer) in exchange(&connection, calls, By::Hash, deadline).await.into_iter().enumerate() {
             if matches!(&answer, Ok(Value::Error(reply)) if judge(reply, node) == Verdict::NoScript) {
                 unknown.push(i);
             }
-            outcomes.push(self.batched(answer, &link));
+            outcomes.push(self.batched(answer, &connection));
         }
         if !unknown.is_empty() {
             let again: Vec<&OwnedCall> = unknown.iter().map(|i| calls[*i]).collect();
-            let answers = exchange(&link, &again, By::Text, deadline).await;
+            let answers = exchange(&connection, &again, By::Text, deadline).await;
             for (i, answer) in unknown.into_iter().zip(answers) {
-                outcomes[i] = self.batched(answer, &link);
+                outcomes[i] = self.batched(answer, &connection);
             }
         }
         outcomes
     }
 
-    fn batched(&self, answer: Result<Value, Failure>, link: &Link) -> Batched {
+    fn batched(&self, answer: Result<Value, Failure>, connection: &Connection) -> Batched {
         match answer {
-            Ok(Value::Error(reply)) => match judge(&reply, &link.to) {
+            Ok(Value::Error(reply)) => match judge(&reply, &connection.to) {
                 Verdict::Moved(..) | Verdict::Ask(_) => Batched::Astray,
-                _ => Batched::Done(Err(self.judge_for_call(&reply, link))),
+                _ => Batched::Done(Err(self.judge_for_call(&reply, connection))),
             },
             Err(Failure::NotExecuted(_)) => Batched::Astray,
             other => Batched::Done(other),
@@ -119,13 +119,13 @@ impl Hub {
 }
 
 async fn exchange(
-    link: &Arc<Link>,
+    connection: &Arc<Connection>,
     calls: &[&OwnedCall],
     by: By,
     deadline: Instant,
 ) -> Vec<Result<Value, Failure>> {
     let terms = Terms::new(calls.len(), deadline);
-    let answer = link.send(terms, |out| calls.iter().for_each(|c| c.encode(out, by))).await;
+    let answer = connection.send(terms, |out| calls.iter().for_each(|c| c.encode(out, by))).await;
     let missing = calls.len() - answer.values.len();
     let rest = answer.rest.map(Err);
     answer.values.into_iter().map(Ok).chain(rest.into_iter().cycle().take(missing)).collect()

@@ -8,13 +8,13 @@ use tenure_core::HoldId;
 
 use super::To;
 use super::attempts::Known;
+use super::backoff::{Backoff, bounded};
+use super::connection::{Connection, Terms};
+use super::connections::Connections;
 use super::failure::{Failure, Verdict, judge};
-use super::home::Home;
-use super::hub::{GONE, HOPS, Hub};
-use super::link::{Link, Terms};
-use super::pause::{Pause, bounded};
 use super::resp::{Value, request};
 use super::script::{By, Call, Order};
+use super::shared::{GONE, HOPS, Shared};
 use crate::Address;
 
 /// An answer, and whether it is conclusive.
@@ -71,7 +71,7 @@ impl<'a> Run<'a> {
     }
 }
 
-impl Hub {
+impl Shared {
     pub(super) async fn command(
         self: &Arc<Self>,
         to: To<'_>,
@@ -177,16 +177,16 @@ impl Hub {
         run: &Run<'_>,
         encode: Encode<'_>,
     ) -> Result<Behind, Failure> {
-        let Known::Unanswered(link) = self.attempts.of(id) else { return Ok(Behind::NotSent) };
-        let home = self.home()?;
+        let Known::Unanswered(connection) = self.attempts.of(id) else { return Ok(Behind::NotSent) };
+        let connections = self.connections()?;
         // That connection may belong to a runtime that is not running at the moment: leave time for our own connection.
         let limit = run.deadline - run.deadline.saturating_duration_since(Instant::now()) / 2;
         let terms = Terms::new(run.want, run.deadline);
         let mut by = By::Hash;
         loop {
-            let reply = link.send(terms, |out| encode(out, by)).pushing();
-            let Some(answer) = home.until(limit, reply).await else {
-                link.close("an attempt on it was not answered in time");
+            let reply = connection.send(terms, |out| encode(out, by)).pushing();
+            let Some(answer) = connections.until(limit, reply).await else {
+                connection.close("an attempt on it was not answered in time");
                 return Ok(Behind::MaybeSent);
             };
             let values = match answer.all() {
@@ -196,41 +196,41 @@ impl Hub {
                 Err(_) => return Ok(Behind::MaybeSent),
             };
             let Value::Error(reply) = &values[0] else { return Ok(Behind::Answered(values)) };
-            match judge(reply, &link.to) {
+            match judge(reply, &connection.to) {
                 Verdict::NoScript if by == By::Hash => by = By::Text,
                 // The attempt before it got the same reply: nothing is in flight there any more.
                 Verdict::Moved(..) | Verdict::Ask(_) => return Ok(Behind::NotSent),
-                _ => return Err(self.judge_for_call(reply, &link)),
+                _ => return Err(self.judge_for_call(reply, &connection)),
             }
         }
     }
 
     /// Sends to the right node, following redirects, and returns its replies.
     async fn run(self: &Arc<Self>, run: Run<'_>, encode: Encode<'_>) -> Result<Vec<Value>, Failure> {
-        let home = self.home()?;
+        let connections = self.connections()?;
         if run.attempt.is_some() {
             self.map.watch(self);
         }
-        let (mut tries, mut hops, mut pause) = (0, 0, Pause::default());
+        let (mut tries, mut hops, mut backoff) = (0, 0, Backoff::default());
         let mut redirect = None;
         loop {
             let (node, asking) = match (redirect.take(), run.node) {
                 (Some(to), _) => to,
                 (None, Some(node)) => (node.clone(), false),
-                (None, None) => match self.map.node(self, &home, run.key, run.deadline).await {
+                (None, None) => match self.map.node(self, &connections, run.key, run.deadline).await {
                     Ok(node) => (node, false),
                     Err(failure) => {
-                        self.rest(&home, &mut pause, run.deadline, failure).await?;
+                        self.rest(&connections, &mut backoff, run.deadline, failure).await?;
                         continue;
                     }
                 },
             };
-            let answer = self.attempt(&home, &node, asking, &run, encode).await;
-            let (values, link) = match answer {
+            let answer = self.attempt(&connections, &node, asking, &run, encode).await;
+            let (values, connection) = match answer {
                 Ok(answer) => answer,
                 Err(Missed::NoLink(failure)) if run.node.is_none() => {
                     self.doubt_node(&node);
-                    self.rest(&home, &mut pause, run.deadline, failure).await?;
+                    self.rest(&connections, &mut backoff, run.deadline, failure).await?;
                     continue;
                 }
                 Err(Missed::NotSent(_)) if tries < TRIES && Instant::now() < run.deadline => {
@@ -260,7 +260,7 @@ impl Hub {
                         reply.message
                     )));
                 }
-                _ => return Err(self.judge_for_call(reply, &link)),
+                _ => return Err(self.judge_for_call(reply, &connection)),
             }
         }
     }
@@ -269,34 +269,34 @@ impl Hub {
     /// used.
     async fn attempt(
         self: &Arc<Self>,
-        home: &Arc<Home>,
+        connections: &Arc<Connections>,
         node: &Address,
         asking: bool,
         run: &Run<'_>,
         encode: Encode<'_>,
-    ) -> Result<(Vec<Value>, Arc<Link>), Missed> {
-        let pool = run.apart.then(|| home.pool(node));
+    ) -> Result<(Vec<Value>, Arc<Connection>), Missed> {
+        let pool = run.apart.then(|| connections.pool(node));
         let turn = match &pool {
-            Some(pool) => Some(home.until(run.deadline, pool.take()).await.ok_or_else(|| {
+            Some(pool) => Some(connections.until(run.deadline, pool.take()).await.ok_or_else(|| {
                 Missed::NotSent(Failure::NotExecuted(format!("{node}: all connections are in use")))
             })?),
             None => None,
         };
-        let lane = turn.as_ref().map_or_else(|| home.lane(node), |turn| turn.lane.clone());
-        let link = lane.link(home, run.deadline).await.map_err(Missed::NoLink)?;
+        let lane = turn.as_ref().map_or_else(|| connections.lane(node), |turn| turn.lane.clone());
+        let connection = lane.connection(connections, run.deadline).await.map_err(Missed::NoLink)?;
         // The master may have changed since it was looked up. A change after this check finds the lane and closes it.
         if !self.map.is_current(node) {
-            home.forget(node, GONE);
+            connections.forget(node, GONE);
             return Err(Missed::NotSent(Failure::NotExecuted(format!("{node}: {GONE}"))));
         }
         if run.needs_age {
-            self.is_of_age(&link).map_err(Missed::NoLink)?;
+            self.past_restart_delay(&connection).map_err(Missed::NoLink)?;
         }
         let extra = usize::from(asking);
         let terms = Terms { want: run.want + extra, deadline: run.deadline, attempt: run.attempt };
         let mut by = By::Hash;
         loop {
-            let answer = link.send(terms, |out| {
+            let answer = connection.send(terms, |out| {
                 if asking {
                     request(out, &[b"ASKING"]);
                 }
@@ -311,7 +311,7 @@ impl Hub {
                 Value::Error(reply) if by == By::Hash && judge(reply, node) == Verdict::NoScript => {
                     by = By::Text
                 }
-                _ => return Ok((values, link)),
+                _ => return Ok((values, connection)),
             }
         }
     }
@@ -319,20 +319,20 @@ impl Hub {
     /// Backs off before the next try, since another node may take over. Fails if none can, or if no time is left.
     async fn rest(
         &self,
-        home: &Home,
-        pause: &mut Pause,
+        connections: &Connections,
+        backoff: &mut Backoff,
         deadline: Instant,
         failure: Failure,
     ) -> Result<(), Failure> {
-        pause.failed();
-        let next = Instant::now() + pause.delay();
+        backoff.failed();
+        let next = Instant::now() + backoff.delay();
         if !self.map.has_others()
             || next >= deadline
-            || matches!(failure, Failure::Refused(_) | Failure::TooYoung(..))
+            || matches!(failure, Failure::Refused(_) | Failure::RecentlyRestarted(..))
         {
             return Err(failure);
         }
-        home.sleep_until(next).await;
+        connections.sleep_until(next).await;
         Ok(())
     }
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tenure_core::{Error, Result};
 
+use super::backoff::bounded;
 use super::connect::{Connector, Hello};
 use super::failure::{Failure, Reply};
 use super::join::first;
-use super::pause::bounded;
 use super::resp::{Value, request};
 use super::{SCHEME, unavailable};
 use crate::{Address, Options, Topology};

@@ -9,27 +9,27 @@ use std::time::{Duration, Instant};
 
 use tokio::time::Sleep;
 
+use super::connection::{Answer, Connection, State};
 use super::failure::Failure;
-use super::link::{Answer, Link, State};
 
 /// The timer's period while there are calls. After the last call the driver reads, and so detects a closed connection,
 /// only after this time.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Runs until the connection ends. If this future is dropped, even unpolled, the connection is closed.
-pub(super) fn drive(link: Arc<Link>, timeout: Duration) -> impl Future<Output = ()> {
-    let ends = EndsWithRuntime(link);
+pub(super) fn drive(connection: Arc<Connection>, timeout: Duration) -> impl Future<Output = ()> {
+    let ends = EndsWithRuntime(connection);
     async move {
-        let link = &ends.0;
+        let connection = &ends.0;
         let period = (timeout / 4).min(TICK);
         let mut clock =
             Watch { tick: Box::pin(tokio::time::sleep(period)), period, timeout, armed: false, calls: 0 };
-        poll_fn(|cx| poll(link, &mut clock, cx)).await;
+        poll_fn(|cx| poll(connection, &mut clock, cx)).await;
     }
 }
 
 /// Closes the connection if its task is dropped unfinished, which means that its runtime has ended.
-struct EndsWithRuntime(Arc<Link>);
+struct EndsWithRuntime(Arc<Connection>);
 
 impl Drop for EndsWithRuntime {
     fn drop(&mut self) {
@@ -46,19 +46,19 @@ struct Watch {
     calls: u64,
 }
 
-fn poll(link: &Arc<Link>, clock: &mut Watch, cx: &mut Context<'_>) -> Poll<()> {
+fn poll(connection: &Arc<Connection>, clock: &mut Watch, cx: &mut Context<'_>) -> Poll<()> {
     let mut wake = Vec::new();
-    let mut state = link.lock();
+    let mut state = connection.lock();
     if !state.driver.as_ref().is_some_and(|d| d.will_wake(cx.waker())) {
         state.driver = Some(cx.waker().clone());
     }
     state.awake = false;
     if state.ticking {
-        clock.poll(link, &mut state, cx, &mut wake);
+        clock.poll(connection, &mut state, cx, &mut wake);
     }
     if state.driving {
-        link.write(&mut state, cx, &mut wake);
-        link.read(&mut state, cx, true, &mut wake);
+        connection.write(&mut state, cx, &mut wake);
+        connection.read(&mut state, cx, true, &mut wake);
         if !wake.is_empty() {
             // Tasks that were answered run first, so that their next requests go out in one write.
             state.awake = true;
@@ -67,7 +67,7 @@ fn poll(link: &Arc<Link>, clock: &mut Watch, cx: &mut Context<'_>) -> Poll<()> {
         }
     } else if state.slots.is_empty() {
         // Detects that an idle connection was closed.
-        link.read(&mut state, cx, true, &mut wake);
+        connection.read(&mut state, cx, true, &mut wake);
     }
     let dead = state.stream.is_none();
     let again = state.awake;
@@ -84,7 +84,13 @@ fn poll(link: &Arc<Link>, clock: &mut Watch, cx: &mut Context<'_>) -> Poll<()> {
 
 impl Watch {
     /// Runs the timer as long as there are calls.
-    fn poll(&mut self, link: &Link, state: &mut State, cx: &mut Context<'_>, wake: &mut Vec<Waker>) {
+    fn poll(
+        &mut self,
+        connection: &Connection,
+        state: &mut State,
+        cx: &mut Context<'_>,
+        wake: &mut Vec<Waker>,
+    ) {
         if !self.armed {
             self.armed = true;
             self.calls = state.calls;
@@ -95,8 +101,8 @@ impl Watch {
             if state.slots.iter().any(|s| now >= s.deadline) {
                 // The replies may have arrived in time, and only this runtime was late.
                 state.driving = true;
-                link.read(state, cx, true, wake);
-                self.expire(link, state, now, wake);
+                connection.read(state, cx, true, wake);
+                self.expire(connection, state, now, wake);
             }
             if state.slots.is_empty() && state.calls == self.calls {
                 (self.armed, state.ticking) = (false, false);
@@ -114,17 +120,18 @@ impl Watch {
         }
     }
 
-    fn expire(&self, link: &Link, state: &mut State, now: Instant, wake: &mut Vec<Waker>) {
+    fn expire(&self, connection: &Connection, state: &mut State, now: Instant, wake: &mut Vec<Waker>) {
         let why = format!("no answer within {:?}", self.timeout);
-        let late = |s: &super::link::Slot| now >= s.deadline && (state.heard <= s.sent || !state.touched(s));
+        let late =
+            |s: &super::connection::Slot| now >= s.deadline && (state.heard <= s.sent || !state.touched(s));
         let stuck = state.slots.front().is_some_and(|s| now >= s.deadline + self.timeout);
         if stuck || state.slots.iter().any(late) {
-            return link.fail(state, &why, wake);
+            return connection.fail(state, &why, wake);
         }
         // Others were answered meanwhile: only this call timed out, and its reply is discarded on arrival.
         for slot in state.slots.iter_mut().filter(|s| now >= s.deadline) {
             if let Some(ticket) = slot.ticket.take() {
-                let rest = Some(Failure::Unknown(format!("{}: {why}", link.to)));
+                let rest = Some(Failure::Unknown(format!("{}: {why}", connection.to)));
                 ticket.settle(Answer { values: Vec::new(), rest }, wake);
             }
         }

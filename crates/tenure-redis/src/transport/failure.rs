@@ -26,7 +26,7 @@ pub(crate) enum Failure {
     /// Certainly not executed; a retry may work.
     NotExecuted(String),
     /// Like `NotExecuted`, with the time after which it will work: the server's uptime is too short.
-    TooYoung(String, Duration),
+    RecentlyRestarted(String, Duration),
     /// Sent at least in part, and not answered.
     Unknown(String),
     /// The server's error, which a retry would not change. What a script wrote before it failed stays written.
@@ -43,7 +43,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotExecuted(why) | Self::TooYoung(why, _) | Self::Unknown(why) => f.write_str(why),
+            Self::NotExecuted(why) | Self::RecentlyRestarted(why, _) | Self::Unknown(why) => f.write_str(why),
             Self::Refused(reply) => f.write_str(&reply.message),
         }
     }

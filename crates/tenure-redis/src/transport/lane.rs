@@ -5,22 +5,22 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use super::backoff::Backoff;
+use super::connection::Connection;
+use super::connections::Connections;
 use super::driver::drive;
 use super::failure::Failure;
-use super::home::Home;
-use super::link::Link;
-use super::pause::Pause;
 use crate::Address;
 
 /// How long to try to reconnect after a connection has ended, even if nobody calls.
 const REOPENS: Duration = Duration::from_secs(30);
 
-type Opened = Result<Arc<Link>, Failure>;
+type Opened = Result<Arc<Connection>, Failure>;
 
 #[derive(Debug)]
 pub(crate) struct Lane {
     to: Address,
-    home: Weak<Home>,
+    connections: Weak<Connections>,
     /// Whether it reconnects by itself after its connection has ended.
     reopens: bool,
     state: Mutex<State>,
@@ -28,10 +28,10 @@ pub(crate) struct Lane {
 
 #[derive(Debug, Default)]
 struct State {
-    link: Option<Arc<Link>>,
+    connection: Option<Arc<Connection>>,
     /// The connect in progress.
     opening: Option<watch::Receiver<Option<Opened>>>,
-    pause: Pause,
+    backoff: Backoff,
     /// Why it was closed: a connect in progress is discarded then.
     ended: Option<String>,
 }
@@ -39,15 +39,15 @@ struct State {
 impl State {
     /// Drops a dead connection.
     fn part(&mut self) {
-        let Some(link) = self.link.take() else { return };
+        let Some(connection) = self.connection.take() else { return };
         // Back off if the server accepts connections and closes them again, or is the wrong server.
-        if link.has_worked() { self.pause.worked() } else { self.pause.failed() }
+        if connection.has_worked() { self.backoff.worked() } else { self.backoff.failed() }
     }
 }
 
 impl Lane {
-    pub(crate) fn new(to: Address, home: Weak<Home>, reopens: bool) -> Arc<Self> {
-        Arc::new(Self { to, home, reopens, state: Mutex::default() })
+    pub(crate) fn new(to: Address, connections: Weak<Connections>, reopens: bool) -> Arc<Self> {
+        Arc::new(Self { to, connections, reopens, state: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -55,16 +55,16 @@ impl Lane {
     }
 
     /// The connection, if it is open.
-    pub(crate) fn ready(&self) -> Option<Arc<Link>> {
-        self.lock().link.as_ref().filter(|link| !link.is_dead()).cloned()
+    pub(crate) fn ready(&self) -> Option<Arc<Connection>> {
+        self.lock().connection.as_ref().filter(|connection| !connection.is_dead()).cloned()
     }
 
     /// The connection, opened if there is none.
-    pub(crate) async fn link(self: &Arc<Self>, home: &Home, deadline: Instant) -> Opened {
-        if let Some(link) = self.ready() {
-            return Ok(link);
+    pub(crate) async fn connection(self: &Arc<Self>, connections: &Connections, deadline: Instant) -> Opened {
+        if let Some(connection) = self.ready() {
+            return Ok(connection);
         }
-        let mut opening = self.open(home);
+        let mut opening = self.open(connections);
         let opened = async {
             match opening.wait_for(Option::is_some).await {
                 Ok(opened) => opened.clone().expect("it was waited for"),
@@ -73,17 +73,17 @@ impl Lane {
                 }
             }
         };
-        match home.until(deadline, opened).await {
+        match connections.until(deadline, opened).await {
             Some(opened) => opened,
             None => Err(Failure::NotExecuted(format!("{}: no connection in time", self.to))),
         }
     }
 
     /// Starts to connect, unless that is in progress.
-    fn open(self: &Arc<Self>, home: &Home) -> watch::Receiver<Option<Opened>> {
+    fn open(self: &Arc<Self>, connections: &Connections) -> watch::Receiver<Option<Opened>> {
         let mut state = self.lock();
-        if let Some(link) = state.link.as_ref().filter(|link| !link.is_dead()) {
-            return watch::channel(Some(Ok(link.clone()))).1;
+        if let Some(connection) = state.connection.as_ref().filter(|connection| !connection.is_dead()) {
+            return watch::channel(Some(Ok(connection.clone()))).1;
         }
         state.part();
         if let Some(why) = &state.ended {
@@ -95,10 +95,10 @@ impl Lane {
         }
         let (told, opening) = watch::channel(None);
         state.opening = Some(opening.clone());
-        let delay = state.pause.delay();
+        let delay = state.backoff.delay();
         drop(state);
         let lane = self.clone();
-        home.handle().spawn(async move {
+        connections.handle().spawn(async move {
             let mut opened = lane.connect(delay).await;
             let mut state = lane.lock();
             state.opening = None;
@@ -107,12 +107,12 @@ impl Lane {
                 None => None,
             };
             match &opened {
-                Ok(link) => state.link = Some(link.clone()),
-                Err(_) => state.pause.failed(),
+                Ok(connection) => state.connection = Some(connection.clone()),
+                Err(_) => state.backoff.failed(),
             }
             drop(state);
-            if let Some(link) = late {
-                link.close("it is not needed any more");
+            if let Some(connection) = late {
+                connection.close("it is not needed any more");
             }
             told.send_replace(Some(opened));
         });
@@ -121,26 +121,30 @@ impl Lane {
 
     async fn connect(self: &Arc<Self>, delay: Duration) -> Opened {
         let gone = || Failure::NotExecuted(format!("{}: the connections were closed", self.to));
-        let (hub, limit) = {
-            let home = self.home.upgrade().ok_or_else(gone)?;
-            let hub = home.hub().ok_or_else(gone)?;
-            let limit = hub.timeout;
-            (hub, limit)
+        let (shared, limit) = {
+            let connections = self.connections.upgrade().ok_or_else(gone)?;
+            let shared = connections.shared().ok_or_else(gone)?;
+            let limit = shared.timeout;
+            (shared, limit)
         };
         let began = Instant::now();
         tokio::time::sleep(delay.min(limit / 2)).await;
         let left = limit.saturating_sub(began.elapsed());
-        let connected = hub.connector.connect(&self.to, left).await;
-        let met =
-            connected.and_then(|(wire, mut hello)| hub.met(&self.to, &mut hello).map(|()| (wire, hello.up)));
-        let (wire, up) = met.inspect_err(|_| hub.doubt_node(&self.to))?;
-        let link = Link::new(self.to.clone(), wire, up, hub.attempts.clone());
-        let (driving, driven, lane) = (drive(link.clone(), limit), link.clone(), Arc::downgrade(self));
+        let connected = shared.connector.connect(&self.to, left).await;
+        let met = connected
+            .and_then(|(wire, mut hello)| shared.on_connect(&self.to, &mut hello).map(|()| (wire, hello.up)));
+        let (wire, up) = met.inspect_err(|_| shared.doubt_node(&self.to))?;
+        let connection = Connection::new(self.to.clone(), wire, up, shared.attempts.clone());
+        let (driving, driven, lane) =
+            (drive(connection.clone(), limit), connection.clone(), Arc::downgrade(self));
         tokio::spawn(async move {
             driving.await;
-            if let Some(hub) = lane.upgrade().and_then(|lane| lane.home.upgrade()).and_then(|home| home.hub())
+            if let Some(shared) = lane
+                .upgrade()
+                .and_then(|lane| lane.connections.upgrade())
+                .and_then(|connections| connections.shared())
             {
-                hub.parted(&driven.to);
+                shared.on_disconnect(&driven.to);
             }
             let ended = lane.upgrade().is_some_and(|lane| lane.ended(&driven));
             drop(driven);
@@ -148,13 +152,13 @@ impl Lane {
                 reopen(&lane).await;
             }
         });
-        Ok(link)
+        Ok(connection)
     }
 
     /// Handles the end of the connection. Returns whether to reconnect although nobody calls.
-    fn ended(&self, link: &Arc<Link>) -> bool {
+    fn ended(&self, connection: &Arc<Connection>) -> bool {
         let mut state = self.lock();
-        if !state.link.as_ref().is_some_and(|l| Arc::ptr_eq(l, link)) {
+        if !state.connection.as_ref().is_some_and(|l| Arc::ptr_eq(l, connection)) {
             return false;
         }
         state.part();
@@ -169,10 +173,10 @@ impl Lane {
     pub(crate) fn close(&self, why: &str) {
         let mut state = self.lock();
         state.ended.get_or_insert_with(|| why.to_owned());
-        let link = state.link.take();
+        let connection = state.connection.take();
         drop(state);
-        if let Some(link) = link {
-            link.close(why);
+        if let Some(connection) = connection {
+            connection.close(why);
         }
     }
 }
@@ -183,12 +187,16 @@ async fn reopen(lane: &Weak<Lane>) {
     let began = Instant::now();
     while began.elapsed() < REOPENS {
         let Some(lane) = lane.upgrade() else { return };
-        let Some(home) = lane.home.upgrade().filter(|home| home.hub().is_some()) else { return };
+        let Some(connections) =
+            lane.connections.upgrade().filter(|connections| connections.shared().is_some())
+        else {
+            return;
+        };
         if lane.lock().ended.is_some() {
             return;
         }
-        let mut opening = lane.open(&home);
-        drop((lane, home));
+        let mut opening = lane.open(&connections);
+        drop((lane, connections));
         let opened = opening.wait_for(Option::is_some).await;
         if !matches!(opened.as_deref(), Ok(Some(Err(Failure::NotExecuted(_))))) {
             return;

@@ -8,57 +8,68 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Timing;
-use super::ear::{Ask, Ear};
+use super::backoff::Backoff;
 use super::failure::Failure;
-use super::hub::Hub;
-use super::pause::Pause;
 use super::resp::{Value, request};
+use super::shared::Shared;
 use super::stream::Wire;
+use super::subscriber::{Ask, Subscriber};
 
 /// Runs the connection. If this future is dropped, even unpolled, the connection ends.
 pub(super) fn listen(
-    hub: Weak<Hub>,
-    ear: Arc<Ear>,
+    shared: Weak<Shared>,
+    subscriber: Arc<Subscriber>,
     asked: UnboundedReceiver<Ask>,
-    pause: Arc<Mutex<Pause>>,
+    backoff: Arc<Mutex<Backoff>>,
 ) -> impl Future<Output = ()> {
-    let dies = DiesWithRuntime(ear);
-    async move { attend(hub, &dies.0, asked, &pause).await }
+    let dies = DiesWithRuntime(subscriber);
+    async move { attend(shared, &dies.0, asked, &backoff).await }
 }
 
-async fn attend(hub: Weak<Hub>, ear: &Ear, asked: UnboundedReceiver<Ask>, pause: &Mutex<Pause>) {
-    let delay = pause.lock().unwrap_or_else(|e| e.into_inner()).delay();
-    let (ended, served) = match connect(&hub, ear, delay).await {
+async fn attend(
+    shared: Weak<Shared>,
+    subscriber: &Subscriber,
+    asked: UnboundedReceiver<Ask>,
+    backoff: &Mutex<Backoff>,
+) {
+    let delay = backoff.lock().unwrap_or_else(|e| e.into_inner()).delay();
+    let (ended, served) = match connect(&shared, subscriber, delay).await {
         Err(failure) => (failure, false),
         Ok((wire, limit, timing)) => {
             let (sent, heard) = (VecDeque::new(), Instant::now());
-            let mut task = Task { ear, wire, limit, timing, sent, heard, served: false, hub: &hub };
+            let mut task =
+                Task { subscriber, wire, limit, timing, sent, heard, served: false, shared: &shared };
             let Err(why) = task.run(asked).await else { return };
-            (Failure::NotExecuted(format!("{}: {why}", ear.to)), task.served)
+            (Failure::NotExecuted(format!("{}: {why}", subscriber.to)), task.served)
         }
     };
     // Before anybody can reconnect. Backs off if the server accepts connections but confirms no subscription.
-    let mut pause = pause.lock().unwrap_or_else(|e| e.into_inner());
+    let mut backoff = backoff.lock().unwrap_or_else(|e| e.into_inner());
     if served {
-        pause.worked()
+        backoff.worked()
     } else {
-        pause.failed()
+        backoff.failed()
     }
-    drop(pause);
-    ear.die(ended);
+    drop(backoff);
+    subscriber.die(ended);
 }
 
-async fn connect(hub: &Weak<Hub>, ear: &Ear, delay: Duration) -> Result<(Wire, Duration, Timing), Failure> {
-    let hub = hub.upgrade().ok_or_else(|| Failure::NotExecuted(format!("{}: closed", ear.to)))?;
-    let limit = hub.timeout;
+async fn connect(
+    shared: &Weak<Shared>,
+    subscriber: &Subscriber,
+    delay: Duration,
+) -> Result<(Wire, Duration, Timing), Failure> {
+    let shared =
+        shared.upgrade().ok_or_else(|| Failure::NotExecuted(format!("{}: closed", subscriber.to)))?;
+    let limit = shared.timeout;
     let delay = delay.min(limit / 2);
     tokio::time::sleep(delay).await;
-    let (wire, mut hello) = hub.connector.connect(&ear.to, limit - delay).await?;
-    hub.met(&ear.to, &mut hello)?;
-    Ok((wire, limit, hub.timing))
+    let (wire, mut hello) = shared.connector.connect(&subscriber.to, limit - delay).await?;
+    shared.on_connect(&subscriber.to, &mut hello)?;
+    Ok((wire, limit, shared.timing))
 }
 
-struct DiesWithRuntime(Arc<Ear>);
+struct DiesWithRuntime(Arc<Subscriber>);
 
 impl Drop for DiesWithRuntime {
     fn drop(&mut self) {
@@ -67,8 +78,8 @@ impl Drop for DiesWithRuntime {
 }
 
 struct Task<'a> {
-    ear: &'a Ear,
-    hub: &'a Weak<Hub>,
+    subscriber: &'a Subscriber,
+    shared: &'a Weak<Shared>,
     wire: Wire,
     limit: Duration,
     timing: Timing,
@@ -112,7 +123,7 @@ impl Task<'_> {
                 () = tokio::time::sleep(next.saturating_duration_since(Instant::now())) => {
                     let mut out = Vec::new();
                     self.look(&mut out)?;
-                    if self.sent.is_empty() && self.ear.end_if_unused() {
+                    if self.sent.is_empty() && self.subscriber.end_if_unused() {
                         return Ok(());
                     }
                     self.write(&out).await?;
@@ -136,7 +147,7 @@ impl Task<'_> {
 
     /// When to wake up next without any input.
     fn next_look(&self) -> Instant {
-        let over = self.ear.lock().next_over(self.timing.linger);
+        let over = self.subscriber.lock().next_over(self.timing.linger);
         // While a request is unanswered its timeout counts, not that of the silence, which may be over already.
         let answer = match self.sent.front() {
             Some((_, at)) => *at.max(&self.heard) + self.limit,
@@ -150,7 +161,7 @@ impl Task<'_> {
         if self.sent.front().is_some_and(|(_, at)| now >= *at.max(&self.heard) + self.limit) {
             return Err(format!("no answer within {:?}", self.limit));
         }
-        let mut table = self.ear.lock();
+        let mut table = self.subscriber.lock();
         for (channel, entry) in table.take_over(now, self.timing.linger) {
             let verb: &[u8] = if entry.sharded { b"SUNSUBSCRIBE" } else { b"UNSUBSCRIBE" };
             request(out, &[verb, &channel]);
@@ -171,9 +182,9 @@ impl Task<'_> {
                 let Some((Sent::Subscribe(channel), _)) = self.sent.pop_front() else {
                     return Err(reply.message);
                 };
-                let Some(entry) = self.ear.lock().channels.remove(&channel) else { return Ok(()) };
-                let hub = self.hub.upgrade();
-                let failure = hub.map(|hub| hub.judge_for_channel(&reply, &self.ear.to));
+                let Some(entry) = self.subscriber.lock().channels.remove(&channel) else { return Ok(()) };
+                let shared = self.shared.upgrade();
+                let failure = shared.map(|shared| shared.judge_for_channel(&reply, &self.subscriber.to));
                 let failure = failure.unwrap_or(Failure::Refused(reply));
                 entry.waiting.into_iter().for_each(|told| drop(told.send(Err(failure.clone()))));
                 entry.mailboxes.iter().for_each(|m| m.close());
@@ -191,7 +202,7 @@ impl Task<'_> {
         match kind {
             b"message" | b"smessage" => {
                 let message = words.get(2).and_then(Value::bytes).unwrap_or_default();
-                let table = self.ear.lock();
+                let table = self.subscriber.lock();
                 let mailboxes = table.channels.get(channel).into_iter().flat_map(|entry| &entry.mailboxes);
                 let wake: Vec<Waker> = mailboxes.filter_map(|m| m.put(message)).collect();
                 drop(table);
@@ -200,7 +211,7 @@ impl Task<'_> {
             b"subscribe" | b"ssubscribe" => {
                 self.served = true;
                 self.sent.pop_front();
-                let mut table = self.ear.lock();
+                let mut table = self.subscriber.lock();
                 let waiting = table.channels.get_mut(channel).map(|entry| {
                     entry.confirmed = true;
                     std::mem::take(&mut entry.waiting)
@@ -214,9 +225,9 @@ impl Task<'_> {
                     return Ok(());
                 }
                 // The slot has migrated, and the server unsubscribed us.
-                let entry = self.ear.lock().channels.remove(channel);
-                if let Some(hub) = self.hub.upgrade() {
-                    hub.doubt_node(&self.ear.to);
+                let entry = self.subscriber.lock().channels.remove(channel);
+                if let Some(shared) = self.shared.upgrade() {
+                    shared.doubt_node(&self.subscriber.to);
                 }
                 entry.into_iter().flat_map(|e| e.mailboxes).for_each(|m| m.close());
             }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::cluster::Cluster;
+use super::connections::Connections;
 use super::failure::Failure;
-use super::home::Home;
-use super::hub::Hub;
 use super::sentinel::Sentinel;
+use super::shared::Shared;
 use super::slots::slot;
 use crate::{Address, Options, Topology};
 
@@ -33,30 +33,32 @@ impl Map {
     /// The node that serves `key`.
     pub(crate) async fn node(
         &self,
-        hub: &Arc<Hub>,
-        home: &Home,
+        shared: &Arc<Shared>,
+        connections: &Connections,
         key: &[u8],
         deadline: Instant,
     ) -> Result<Address, Failure> {
         match self {
             Self::One(address) => Ok(address.clone()),
-            Self::Sentinel(sentinel) => sentinel.find(hub, home, deadline).await,
-            Self::Cluster(cluster) => cluster.find(hub, home, Some(slot(key)), deadline).await,
+            Self::Sentinel(sentinel) => sentinel.find(shared, connections, deadline).await,
+            Self::Cluster(cluster) => cluster.find(shared, connections, Some(slot(key)), deadline).await,
         }
     }
 
     /// The node on which to subscribe to `channel`.
     pub(crate) async fn node_of_channel(
         &self,
-        hub: &Arc<Hub>,
-        home: &Home,
+        shared: &Arc<Shared>,
+        connections: &Connections,
         channel: &[u8],
         deadline: Instant,
     ) -> Result<Address, Failure> {
         match self {
             // Without sharded pub/sub every node receives all messages: one node is enough for all channels.
-            Self::Cluster(cluster) if !cluster.sharded() => cluster.find(hub, home, None, deadline).await,
-            _ => self.node(hub, home, channel, deadline).await,
+            Self::Cluster(cluster) if !cluster.sharded() => {
+                cluster.find(shared, connections, None, deadline).await
+            }
+            _ => self.node(shared, connections, channel, deadline).await,
         }
     }
 
@@ -91,16 +93,16 @@ impl Map {
         !matches!(self, Self::One(_))
     }
 
-    pub(crate) fn moved(&self, hub: &Arc<Hub>, slot: u16, to: &Address) {
+    pub(crate) fn moved(&self, shared: &Arc<Shared>, slot: u16, to: &Address) {
         if let Self::Cluster(cluster) = self {
-            cluster.moved(hub, slot, to);
+            cluster.moved(shared, slot, to);
         }
     }
 
     /// Starts to watch for failovers, where they are announced. Called when something is held or waited for.
-    pub(crate) fn watch(&self, hub: &Arc<Hub>) {
+    pub(crate) fn watch(&self, shared: &Arc<Shared>) {
         if let Self::Sentinel(sentinel) = self {
-            sentinel.watch(hub);
+            sentinel.watch(shared);
         }
     }
 

@@ -1,35 +1,35 @@
 //! Connections, topology, pub/sub and timeouts. Independent of locks.
 //!
-//! Each calling runtime has its own connections (`home`): per node one `lane` for calls and one `ear` for
-//! subscriptions. A lane has a `link`, the connection, which a lone call reads and writes by itself.
+//! Each calling runtime has its own `connections`: per node one `lane` for calls and one `subscriber` for pub/sub. A
+//! lane has a `connection`, reconnected when it ends, which a lone call reads and writes by itself.
 
 mod asking;
 mod attempts;
+mod backoff;
 mod batch;
 mod calls;
 mod cluster;
 mod connect;
+mod connection;
+mod connections;
 mod deployment;
 mod driver;
-mod ear;
 mod failure;
-mod home;
-mod hub;
 mod input;
 mod join;
 mod lane;
-mod link;
 mod listen;
 mod mailbox;
 mod map;
-mod pause;
 mod pool;
 mod resolve;
 mod resp;
 mod script;
 mod sentinel;
+mod shared;
 mod slots;
 mod stream;
+mod subscriber;
 mod subscription;
 #[cfg(test)]
 mod tests;
@@ -41,19 +41,19 @@ use std::time::{Duration, Instant};
 #[cfg(test)]
 use tokio::sync::watch;
 
+pub(crate) use backoff::Backoff;
 pub(crate) use calls::Placed;
 pub use deployment::{Deployment, deployment};
 pub(crate) use failure::{Failure, Reply};
 pub(crate) use join::join;
 pub(crate) use mailbox::Heard;
-pub(crate) use pause::Pause;
 pub(crate) use resolve::Resolver;
 pub(crate) use resp::Value;
 pub(crate) use script::{Call, Order, OwnedCall, Script};
 pub(crate) use subscription::Subscription;
 
-use hub::Hub;
 use map::Map;
+use shared::Shared;
 
 use crate::{Address, Options};
 
@@ -79,7 +79,7 @@ impl Default for Timing {
 /// The servers, for the backend.
 #[derive(Clone, Debug)]
 pub(crate) struct Transport {
-    hub: Arc<Hub>,
+    shared: Arc<Shared>,
 }
 
 /// The destination of a command.
@@ -92,7 +92,7 @@ pub(crate) enum To<'a> {
 
 impl Transport {
     pub(crate) fn new(options: Options) -> tenure_core::Result<Self> {
-        Ok(Self { hub: Hub::new(&options)? })
+        Ok(Self { shared: Shared::new(&options)? })
     }
 
     #[cfg(test)]
@@ -117,7 +117,7 @@ impl Transport {
     /// Detects sharded pub/sub by trying it, not by the server's version. The result is kept for the lifetime of this
     /// transport, so a missing answer must not count as a no.
     async fn probe(&self) -> Result<(), Failure> {
-        let Map::Cluster(cluster) = &self.hub.map else { return Ok(()) };
+        let Map::Cluster(cluster) = &self.shared.map else { return Ok(()) };
         let sharded = match self.command(To::Key(b""), &[b"PUBSUB", b"SHARDNUMSUB"]).await {
             Ok(_) => true,
             Err(Failure::Refused(reply)) if reply.code == "ERR" => false,
@@ -137,22 +137,22 @@ impl Transport {
 
     /// Sends any command.
     pub(crate) async fn command(&self, to: To<'_>, words: &[&[u8]]) -> Result<Value, Failure> {
-        self.hub.command(to, words, Instant::now() + self.hub.timeout).await
+        self.shared.command(to, words, Instant::now() + self.shared.timeout).await
     }
 
     /// Sends a command in its order with others of the same hold.
     pub(crate) async fn ordered(&self, to: To<'_>, words: &[&[u8]], order: Order) -> Result<Placed, Failure> {
-        self.hub.ordered(to, words, order, Instant::now() + self.hub.timeout).await
+        self.shared.ordered(to, words, order, Instant::now() + self.shared.timeout).await
     }
 
     /// Runs a script.
     pub(crate) async fn call(&self, call: Call<'_>) -> Result<Placed, Failure> {
-        self.hub.call(call, Instant::now() + self.hub.timeout).await
+        self.shared.call(call, Instant::now() + self.shared.timeout).await
     }
 
     /// Runs many scripts: one pipeline per node, and a failing node fails only its own. Returns the answers in order.
     pub(crate) async fn calls(&self, calls: Vec<OwnedCall>) -> Vec<Result<Placed, Failure>> {
-        self.hub.calls(calls, Instant::now() + self.hub.timeout).await
+        self.shared.calls(calls, Instant::now() + self.shared.timeout).await
     }
 
     /// Runs a script, then waits until this many replicas have it or `within` is over. Returns how many have it. The
@@ -163,28 +163,28 @@ impl Transport {
         replicas: u32,
         within: Duration,
     ) -> Result<(Placed, u32), Failure> {
-        self.hub.durable(call, replicas, within).await
+        self.shared.durable(call, replicas, within).await
     }
 
     /// The known masters.
     pub(crate) fn nodes(&self) -> Vec<Address> {
-        self.hub.map.masters()
+        self.shared.map.masters()
     }
 
     /// Subscribes to a channel; no message after the return is missed. With sharded pub/sub the channel's name decides
     /// its slot, which must be that of `route`, the key whose changes are published on it.
     pub(crate) async fn subscribe(&self, channel: &[u8], route: &[u8]) -> Result<Subscription, Failure> {
         debug_assert!(
-            !self.hub.map.sharded() || slots::slot(channel) == slots::slot(route),
+            !self.shared.map.sharded() || slots::slot(channel) == slots::slot(route),
             "one slot for both"
         );
-        let seat = self.hub.seat(channel).await?;
-        Ok(Subscription::new(&self.hub, channel, seat))
+        let seat = self.shared.seat(channel).await?;
+        Ok(Subscription::new(&self.shared, channel, seat))
     }
 
     /// The command by which scripts must publish for our subscribers.
     pub(crate) fn publish_command(&self) -> &'static str {
-        if self.hub.map.sharded() { "SPUBLISH" } else { "PUBLISH" }
+        if self.shared.map.sharded() { "SPUBLISH" } else { "PUBLISH" }
     }
 
     /// The slot of a key; 0 without a cluster.
@@ -198,28 +198,28 @@ impl Transport {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
-        self.hub.map.owner(key).hash(&mut hasher);
+        self.shared.map.owner(key).hash(&mut hasher);
         hasher.finish() as usize
     }
 
     /// Sleeps without needing a time driver in the runtime that polls it.
     pub(crate) async fn sleep(&self, time: Duration) {
-        self.hub.sleep(time).await;
+        self.shared.sleep(time).await;
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
-        matches!(self.hub.map, Map::Cluster(_))
+        matches!(self.shared.map, Map::Cluster(_))
     }
 
     /// The doubt signal for clients.
     pub(crate) fn told(&self) -> tenure_core::Doubt {
-        self.hub.told.clone()
+        self.shared.told.clone()
     }
 
     /// Changes when another server may have taken over, or a server may have lost what it held.
     #[cfg(test)]
     pub(crate) fn doubt(&self) -> watch::Receiver<u64> {
-        self.hub.doubt.subscribe()
+        self.shared.doubt.subscribe()
     }
 }
 

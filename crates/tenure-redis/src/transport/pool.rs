@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::home::Home;
+use super::connections::Connections;
 use super::lane::Lane;
 use crate::Address;
 
@@ -14,7 +14,7 @@ const MOST: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Pool {
     to: Address,
-    home: Weak<Home>,
+    connections: Weak<Connections>,
     turns: Semaphore,
     lanes: Mutex<Lanes>,
 }
@@ -28,8 +28,8 @@ struct Lanes {
 }
 
 impl Pool {
-    pub(crate) fn new(to: Address, home: Weak<Home>) -> Arc<Self> {
-        Arc::new(Self { to, home, turns: Semaphore::new(MOST), lanes: Mutex::default() })
+    pub(crate) fn new(to: Address, connections: Weak<Connections>) -> Arc<Self> {
+        Arc::new(Self { to, connections, turns: Semaphore::new(MOST), lanes: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Lanes> {
@@ -41,9 +41,10 @@ impl Pool {
         let permit = self.turns.acquire().await.expect("never closed");
         let mut lanes = self.lock();
         // If it is not idle, its call was dropped: the answer is still to come, and a release of it is sent there.
-        let idle = lanes.free.iter().rposition(|lane| lane.ready().is_none_or(|link| link.is_idle()));
+        let idle =
+            lanes.free.iter().rposition(|lane| lane.ready().is_none_or(|connection| connection.is_idle()));
         let lane = idle.map(|i| lanes.free.remove(i));
-        let lane = lane.unwrap_or_else(|| Lane::new(self.to.clone(), self.home.clone(), false));
+        let lane = lane.unwrap_or_else(|| Lane::new(self.to.clone(), self.connections.clone(), false));
         lanes.used.push(lane.clone());
         // Limits the number of such lanes: the oldest one has had the most time to be answered.
         let left = (lanes.free.len() >= MOST).then(|| lanes.free.remove(0));

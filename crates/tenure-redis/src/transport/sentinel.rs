@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 use super::asking::Asking;
+use super::backoff::{Backoff, bounded};
 use super::connect::Connector;
+use super::connections::Connections;
 use super::failure::{Failure, announced};
-use super::home::Home;
-use super::hub::{GONE, Hub};
 use super::map::Map;
-use super::pause::{Pause, bounded};
 use super::resp::{Value, request};
+use super::shared::{GONE, Shared};
 use super::stream::Wire;
 use crate::{Address, Options, Sentinels};
 
@@ -73,15 +73,15 @@ impl Sentinel {
 
     pub(crate) async fn find(
         &self,
-        hub: &Arc<Hub>,
-        home: &Home,
+        shared: &Arc<Shared>,
+        connections: &Connections,
         deadline: Instant,
     ) -> Result<Address, Failure> {
         loop {
             if let Some(master) = self.master() {
                 return Ok(master);
             }
-            self.asking.ask(hub, home, deadline, discover(Arc::downgrade(hub))).await?;
+            self.asking.ask(shared, connections, deadline, discover(Arc::downgrade(shared))).await?;
         }
     }
 
@@ -130,44 +130,44 @@ impl Sentinel {
     }
 
     /// Stores the master's address, and closes the connections to the previous one.
-    pub(crate) fn learn(&self, hub: &Hub, address: Address) {
+    pub(crate) fn learn(&self, shared: &Shared, address: Address) {
         let mut master = self.lock();
         let before = master.last.replace(address.clone()).filter(|last| *last != address);
         master.at = Some(address);
         // Before anybody can call the new one.
         if before.is_some() {
-            hub.raise_doubt();
+            shared.raise_doubt();
         }
         drop(master);
         if let Some(before) = before {
-            hub.forget(&before, true, GONE);
+            shared.forget(&before, true, GONE);
         }
     }
 
     /// Starts to watch for a change of the master.
-    pub(crate) fn watch(&self, hub: &Arc<Hub>) {
+    pub(crate) fn watch(&self, shared: &Arc<Shared>) {
         if self.watched.load(Relaxed) || self.watched.swap(true, Relaxed) {
             return;
         }
         // On a thread of its own: the caller's runtime may end, or not be running.
-        match hub.background.handle() {
-            Ok(handle) => drop(handle.spawn(watch(Arc::downgrade(hub)))),
+        match shared.background.handle() {
+            Ok(handle) => drop(handle.spawn(watch(Arc::downgrade(shared)))),
             Err(_) => self.watched.store(false, Relaxed),
         }
     }
 }
 
-fn sentinel(hub: &Hub) -> &Sentinel {
-    match &hub.map {
+fn sentinel(shared: &Shared) -> &Sentinel {
+    match &shared.map {
         Map::Sentinel(sentinel) => sentinel,
         _ => unreachable!("only a map of sentinels asks them"),
     }
 }
 
-async fn discover(hub: Weak<Hub>) -> Result<(), Failure> {
-    let Some(hub) = hub.upgrade() else { return Err(Failure::NotExecuted("closed".to_owned())) };
-    let address = sentinel(&hub).ask_all().await?;
-    sentinel(&hub).learn(&hub, address);
+async fn discover(shared: Weak<Shared>) -> Result<(), Failure> {
+    let Some(shared) = shared.upgrade() else { return Err(Failure::NotExecuted("closed".to_owned())) };
+    let address = sentinel(&shared).ask_all().await?;
+    sentinel(&shared).learn(&shared, address);
     Ok(())
 }
 
@@ -197,29 +197,29 @@ async fn ask_one(by: Connector, at: Address, name: String, limit: Duration) -> R
 }
 
 /// Subscribes to one sentinel after another.
-async fn watch(hub: Weak<Hub>) {
-    let mut pause = Pause::default();
+async fn watch(shared: Weak<Shared>) {
+    let mut backoff = Backoff::default();
     for turn in 0_usize.. {
-        let Some(strong) = hub.upgrade() else { return };
+        let Some(strong) = shared.upgrade() else { return };
         let (connector, known) = (sentinel(&strong).connector.clone(), sentinel(&strong).known.clone());
         let limit = strong.timeout;
         drop(strong);
         let at = &known.addresses[turn % known.addresses.len()];
         let began = Instant::now();
         if let Ok((wire, _)) = connector.connect(at, limit).await {
-            let _ = attend(&hub, wire, at, &known.master, limit).await;
+            let _ = attend(&shared, wire, at, &known.master, limit).await;
         }
         if began.elapsed() > SILENCE {
-            pause.worked();
+            backoff.worked();
         }
-        pause.failed();
-        tokio::time::sleep(pause.delay()).await;
+        backoff.failed();
+        tokio::time::sleep(backoff.delay()).await;
     }
 }
 
 /// Handles messages until the connection ends.
 async fn attend(
-    hub: &Weak<Hub>,
+    shared: &Weak<Shared>,
     mut wire: Wire,
     at: &Address,
     name: &str,
@@ -233,9 +233,9 @@ async fn attend(
     let mut asked = Instant::now();
     loop {
         if asked.elapsed() >= SILENCE {
-            let Some(hub) = hub.upgrade() else { return Ok(()) };
+            let Some(shared) = shared.upgrade() else { return Ok(()) };
             // If they do not agree, they are asked again next time.
-            let _ = sentinel(&hub).asking.learn(&hub, discover(Arc::downgrade(&hub))).await;
+            let _ = sentinel(&shared).asking.learn(&shared, discover(Arc::downgrade(&shared))).await;
             asked = Instant::now();
         }
         let left = due.min(asked + SILENCE).saturating_duration_since(Instant::now());
@@ -255,7 +255,7 @@ async fn attend(
         let words = heard.array().unwrap_or_default();
         match words.first().and_then(Value::bytes) {
             // Messages published before this moment were not received.
-            Some(b"subscribe") => confirm(hub, None).await,
+            Some(b"subscribe") => confirm(shared, None).await,
             Some(b"message") => {
                 // Name, old host and port, new host and port.
                 let text = words.get(2).and_then(Value::text).unwrap_or_default();
@@ -265,7 +265,7 @@ async fn attend(
                     && of == name
                     && let (Some(old), Some(new)) = (place(host, port), place(new_host, new_port))
                 {
-                    confirm(hub, Some((old, new))).await;
+                    confirm(shared, Some((old, new))).await;
                 }
             }
             _ => {}
@@ -275,23 +275,23 @@ async fn attend(
 
 /// Asks all sentinels; if one has announced a new master, until the majority says the same. Not forever, because it may
 /// have changed again meanwhile.
-async fn confirm(hub: &Weak<Hub>, switched: Option<(Address, Address)>) {
-    let mut pause = Pause::default();
+async fn confirm(shared: &Weak<Shared>, switched: Option<(Address, Address)>) {
+    let mut backoff = Backoff::default();
     for _ in 0..10 {
-        let Some(hub) = hub.upgrade() else { return };
-        let sentinel = sentinel(&hub);
+        let Some(shared) = shared.upgrade() else { return };
+        let sentinel = sentinel(&shared);
         if let Some((old, _)) = &switched {
             sentinel.doubt(old);
         }
         // One query at a time: an older answer must not overwrite a newer one.
-        let asked = sentinel.asking.learn(&hub, discover(Arc::downgrade(&hub))).await;
+        let asked = sentinel.asking.learn(&shared, discover(Arc::downgrade(&shared))).await;
         if asked.is_ok()
             && switched.as_ref().is_none_or(|(_, new)| sentinel.lock().last.as_ref() == Some(new))
         {
             return;
         }
-        drop(hub);
-        pause.failed();
-        tokio::time::sleep(pause.delay()).await;
+        drop(shared);
+        backoff.failed();
+        tokio::time::sleep(backoff.delay()).await;
     }
 }

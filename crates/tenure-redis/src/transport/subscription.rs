@@ -3,21 +3,21 @@
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
 
-use super::ear::Seat;
-use super::hub::Hub;
+use super::backoff::Backoff;
 use super::mailbox::Heard;
-use super::pause::Pause;
+use super::shared::Shared;
+use super::subscriber::Seat;
 
 #[derive(Debug)]
 pub(crate) struct Subscription {
-    hub: Weak<Hub>,
+    shared: Weak<Shared>,
     channel: Vec<u8>,
     seat: Seat,
 }
 
 impl Subscription {
-    pub(crate) fn new(hub: &Arc<Hub>, channel: &[u8], seat: Seat) -> Self {
-        Self { hub: Arc::downgrade(hub), channel: channel.to_vec(), seat }
+    pub(crate) fn new(shared: &Arc<Shared>, channel: &[u8], seat: Seat) -> Self {
+        Self { shared: Arc::downgrade(shared), channel: channel.to_vec(), seat }
     }
 
     /// The next event. Cancel safe.
@@ -25,15 +25,15 @@ impl Subscription {
         if let Some(heard) = poll_fn(|cx| self.seat.mailbox.poll(cx)).await {
             return heard;
         }
-        let mut pause = Pause::default();
+        let mut backoff = Backoff::default();
         loop {
-            let Some(hub) = self.hub.upgrade() else { return std::future::pending().await };
-            if let Ok(seat) = hub.seat(&self.channel).await {
+            let Some(shared) = self.shared.upgrade() else { return std::future::pending().await };
+            if let Ok(seat) = shared.seat(&self.channel).await {
                 self.seat = seat;
                 return Heard::Again;
             }
-            pause.failed();
-            hub.sleep(pause.delay()).await;
+            backoff.failed();
+            shared.sleep(backoff.delay()).await;
         }
     }
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use tenure_core::backend::{Backend, Interest};
 
+use crate::transport::connection::{Connection, Terms};
 use crate::transport::input::{Input, LARGEST};
-use crate::transport::link::{Link, Terms};
 use crate::transport::resp::request;
 use crate::transport::stream::{Stream, Wire};
 use crate::transport::{Failure, To, Transport, Value};
@@ -77,11 +77,11 @@ async fn a_reply_that_nobody_asked_for_is_nobodys_answer() {
     server.write_all(b"+stray\r\n").unwrap();
     stream.readable().await.unwrap();
     // No driver yet: the call must come first.
-    let link = Link::new(address, Wire::new(Stream::Tcp(stream)), None, Arc::default());
+    let connection = Connection::new(address, Wire::new(Stream::Tcp(stream)), None, Arc::default());
     let terms = Terms::new(1, Instant::now() + testbed::PATIENCE);
-    let answer = link.send(terms, |out| request(out, &[b"PING"])).await.all();
+    let answer = connection.send(terms, |out| request(out, &[b"PING"])).await.all();
     assert!(matches!(answer, Err(Failure::NotExecuted(_))), "{answer:?}");
-    assert!(link.is_dead());
+    assert!(connection.is_dead());
 }
 
 #[tokio::test]

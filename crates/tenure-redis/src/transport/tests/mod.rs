@@ -1,9 +1,9 @@
 //! Tests with real servers, started for each test.
 
 mod cluster;
+mod connection;
 mod fake;
 mod faults;
-mod link;
 mod login;
 mod names;
 mod proxy;

@@ -113,7 +113,7 @@ fn a_question_outlives_the_runtime_that_asked_it() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (still, other) = (runtime(), runtime());
     let transport = other.block_on(Transport::open(options(vec![sentinel.address()]))).unwrap();
-    transport.hub.doubt_node(&master.address());
+    transport.shared.doubt_node(&master.address());
     still.block_on(async {
         let mut call = pin!(transport.call(count(&[b"k"], &[b"1"])));
         assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -127,12 +127,12 @@ async fn a_way_to_the_former_master_is_not_opened_again() {
     let (old, new) = (Server::start(), Server::start());
     let sentinel = Server::sentinel(old.port);
     let transport = Transport::open(options(vec![sentinel.address()])).await.unwrap();
-    let Map::Sentinel(known) = &transport.hub.map else { unreachable!() };
-    known.learn(&transport.hub, new.address());
+    let Map::Sentinel(known) = &transport.shared.map else { unreachable!() };
+    known.learn(&transport.shared, new.address());
     // Like a call that looked up the master just before that.
     let late = transport.command(To::Node(&old.address()), &[b"PING"]).await;
     assert!(matches!(late, Err(Failure::NotExecuted(_))), "{late:?}");
-    assert!(transport.hub.home().unwrap().lane(&old.address()).ready().is_none());
+    assert!(transport.shared.connections().unwrap().lane(&old.address()).ready().is_none());
     transport.command(To::Key(b""), &[b"PING"]).await.unwrap();
 }
 

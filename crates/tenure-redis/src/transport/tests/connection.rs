@@ -14,7 +14,7 @@ use super::server::{Server, command};
 use super::{COUNT, count};
 use crate::Address;
 use crate::transport::attempts::Attempts;
-use crate::transport::link::{Link, Terms};
+use crate::transport::connection::{Connection, Terms};
 use crate::transport::resp::request;
 use crate::transport::stream::{Stream, Wire};
 use crate::transport::{Heard, Order, OwnedCall, Value};
@@ -106,19 +106,19 @@ async fn cost_of_a_cut(n: u64, lease: Duration) -> u64 {
     let _server = listener.accept().unwrap();
     let attempts = Arc::new(Attempts::default());
     let to = Address::tcp("127.0.0.1", listener.local_addr().unwrap().port());
-    let link = Link::new(to, Wire::new(Stream::Tcp(stream)), None, attempts.clone());
+    let connection = Connection::new(to, Wire::new(Stream::Tcp(stream)), None, attempts.clone());
     let client = ClientId::new();
     let mut replies = Vec::new();
     for n in 0..n {
         let attempt = Some((HoldId { client, n }, lease));
         let terms = Terms { attempt, ..Terms::new(1, Instant::now() + FAR) };
-        replies.push(link.send(terms, |out| request(out, &[b"PING"])));
+        replies.push(connection.send(terms, |out| request(out, &[b"PING"])));
     }
     // One call writes for all of them.
     let mut last = pin!(replies.pop().unwrap().pushing());
     assert!(last.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let before = attempts.looked();
-    link.close("cut");
+    connection.close("cut");
     assert_eq!(attempts.len() as u64, if lease.is_zero() { 0 } else { n }, "each may still come");
     attempts.looked() - before
 }

@@ -10,13 +10,13 @@ use tokio::sync::watch;
 
 use super::Timing;
 use super::attempts::Attempts;
+use super::backoff::bounded;
 use super::connect::{Connector, Hello};
-use super::ear::Seat;
+use super::connection::Connection;
+use super::connections::{Connections, Runtimes};
 use super::failure::{Cause, Failure, Reply, Verdict, judge};
-use super::home::{Home, Homes};
-use super::link::Link;
 use super::map::Map;
-use super::pause::bounded;
+use super::subscriber::Seat;
 use crate::{Address, Options, Siblings};
 
 /// How many redirects a call follows.
@@ -25,16 +25,16 @@ pub(super) const HOPS: u32 = 5;
 /// Why connections to a former master are closed.
 pub(super) const GONE: &str = "it is not the master any more";
 
-pub(crate) struct Hub {
+pub(crate) struct Shared {
     pub(crate) timeout: Duration,
     pub(crate) timing: Timing,
     pub(crate) connector: Connector,
     pub(crate) attempts: Arc<Attempts>,
-    pub(crate) homes: Homes,
+    pub(crate) runtimes: Runtimes,
     pub(crate) background: Background,
     pub(crate) map: Map,
     /// The last known identity of each node; with sentinels only that of the master, under `None`.
-    faces: Mutex<HashMap<Option<Address>, Face>>,
+    identities: Mutex<HashMap<Option<Address>, NodeIdentity>>,
     pub(crate) doubt: watch::Sender<u64>,
     pub(crate) told: Doubt,
     siblings: Option<Siblings>,
@@ -43,7 +43,7 @@ pub(crate) struct Hub {
 
 /// The identity of a node.
 #[derive(Clone, Debug)]
-struct Face {
+struct NodeIdentity {
     run_id: String,
     /// When a connection to it was last opened or ended.
     heard: Instant,
@@ -51,23 +51,23 @@ struct Face {
     born: Option<Instant>,
 }
 
-impl fmt::Debug for Hub {
+impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hub").field("map", &self.map).finish_non_exhaustive()
+        f.debug_struct("Shared").field("map", &self.map).finish_non_exhaustive()
     }
 }
 
-impl Hub {
+impl Shared {
     pub(crate) fn new(options: &Options) -> tenure_core::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             timeout: bounded(options.timeout),
             timing: options.timing,
             connector: Connector::new(options)?,
             attempts: Arc::default(),
-            homes: Homes::default(),
+            runtimes: Runtimes::default(),
             background: Background::new("tenure-redis"),
             map: Map::new(options)?,
-            faces: Mutex::default(),
+            identities: Mutex::default(),
             doubt: watch::Sender::new(0),
             told: Doubt::new(),
             siblings: options.siblings.clone(),
@@ -75,14 +75,16 @@ impl Hub {
         }))
     }
 
-    pub(crate) fn home(self: &Arc<Self>) -> Result<Arc<Home>, Failure> {
-        self.homes.current(self).map_err(|e| Failure::NotExecuted(format!("no thread for connections: {e}")))
+    pub(crate) fn connections(self: &Arc<Self>) -> Result<Arc<Connections>, Failure> {
+        self.runtimes
+            .current(self)
+            .map_err(|e| Failure::NotExecuted(format!("no thread for connections: {e}")))
     }
 
     /// Sleeps without needing a time driver in the runtime that polls it.
     pub(crate) async fn sleep(self: &Arc<Self>, time: Duration) {
-        match self.home() {
-            Ok(home) => home.sleep_until(Instant::now() + time).await,
+        match self.connections() {
+            Ok(connections) => connections.sleep_until(Instant::now() + time).await,
             // Without a thread there is no timer: at least yield to other tasks.
             Err(_) => tokio::task::yield_now().await,
         }
@@ -90,7 +92,7 @@ impl Hub {
 
     /// Records the server that a connection reached. If its run id has changed, it has lost what it held, or is another
     /// server.
-    pub(crate) fn met(&self, node: &Address, hello: &mut Hello) -> Result<(), Failure> {
+    pub(crate) fn on_connect(&self, node: &Address, hello: &mut Hello) -> Result<(), Failure> {
         let one = matches!(self.map, Map::Sentinel(_));
         if one && hello.role.as_deref() != Some("master") {
             return Err(Failure::NotExecuted(format!("{node} is not a master")));
@@ -101,9 +103,9 @@ impl Hub {
                 "SAME {node} and {other} are the same server: each node must be a server of its own"
             ))));
         }
-        let mut faces = self.faces.lock().unwrap_or_else(|e| e.into_inner());
+        let mut identities = self.identities.lock().unwrap_or_else(|e| e.into_inner());
         let key = (!one).then(|| node.clone());
-        let before = faces.get(&key).cloned();
+        let before = identities.get(&key).cloned();
         let born = match &before {
             Some(face) if face.run_id == *run_id => face.born,
             // It was started after its predecessor was last seen. The uptime it reports may be longer, if its clock was
@@ -111,8 +113,8 @@ impl Hub {
             Some(face) => Some(face.heard),
             None => None,
         };
-        faces.insert(key, Face { run_id: run_id.clone(), heard: Instant::now(), born });
-        drop(faces);
+        identities.insert(key, NodeIdentity { run_id: run_id.clone(), heard: Instant::now(), born });
+        drop(identities);
         if let (Some(born), Some((up, asked))) = (born, &mut hello.up) {
             *up = (*up).min(asked.saturating_duration_since(born));
         }
@@ -123,18 +125,18 @@ impl Hub {
     }
 
     /// Records that a connection to this node ended, and that the node was up until then.
-    pub(crate) fn parted(&self, node: &Address) {
+    pub(crate) fn on_disconnect(&self, node: &Address) {
         let one = matches!(self.map, Map::Sentinel(_));
-        let mut faces = self.faces.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some(face) = faces.get_mut(&(!one).then(|| node.clone())) {
+        let mut identities = self.identities.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(face) = identities.get_mut(&(!one).then(|| node.clone())) {
             face.heard = Instant::now();
         }
     }
 
     /// Fails if the server behind this connection has not been up for long enough to grant and renew.
-    pub(crate) fn is_of_age(&self, link: &Link) -> Result<(), Failure> {
+    pub(crate) fn past_restart_delay(&self, connection: &Connection) -> Result<(), Failure> {
         let Some(delay) = self.restart_delay else { return Ok(()) };
-        let Some((up, asked)) = link.up else {
+        let Some((up, asked)) = connection.up else {
             return Err(Failure::Refused(Reply::new(
                 "NOPERM INFO tells when a server was started, and this user may not ask: allow it, or set \
                  restart_delay=off",
@@ -144,7 +146,7 @@ impl Hub {
         let Some(left) = delay.checked_sub(age).filter(|left| !left.is_zero()) else { return Ok(()) };
         let why =
             format!("restarted {} s ago, votes in {} s", age.as_secs(), left.as_secs().saturating_add(1));
-        Err(Failure::TooYoung(why, left))
+        Err(Failure::RecentlyRestarted(why, left))
     }
 
     /// Makes clients check everything they hold again.
@@ -161,30 +163,30 @@ impl Hub {
     /// Closes the subscriber connections to this node, in all runtimes; with `calls` also those for calls, which would
     /// be in vain.
     pub(crate) fn forget(&self, node: &Address, calls: bool, why: &str) {
-        for home in self.homes.all() {
-            home.ears.close(node, why);
+        for connections in self.runtimes.all() {
+            connections.subscribers.close(node, why);
             if calls {
-                home.forget(node, why);
+                connections.forget(node, why);
             }
         }
     }
 
     /// Maps an error reply to the failure of a call on this connection, and acts on what it says about the server.
-    pub(crate) fn judge_for_call(&self, reply: &Reply, link: &Link) -> Failure {
-        let stale = match judge(reply, &link.to) {
+    pub(crate) fn judge_for_call(&self, reply: &Reply, connection: &Connection) -> Failure {
+        let stale = match judge(reply, &connection.to) {
             Verdict::NotExecuted(Cause::Replica) => true,
             // The connection was logged in when it was opened: it is replaced.
             Verdict::LoggedOut => {
-                link.retire(&reply.message);
-                return Failure::NotExecuted(format!("{}: {}", link.to, reply.message));
+                connection.retire(&reply.message);
+                return Failure::NotExecuted(format!("{}: {}", connection.to, reply.message));
             }
             _ => false,
         };
         // Subscribers of that server receive only what is published there.
-        if stale && link.retire(GONE) {
-            self.forget(&link.to, false, GONE);
+        if stale && connection.retire(GONE) {
+            self.forget(&connection.to, false, GONE);
         }
-        self.judge_for_channel(reply, &link.to)
+        self.judge_for_channel(reply, &connection.to)
     }
 
     /// Maps an error reply to the failure of a subscription, and acts on what it says about the node.
@@ -203,13 +205,17 @@ impl Hub {
     /// Subscribes to a channel on the node that serves it.
     pub(crate) async fn seat(self: &Arc<Self>, channel: &[u8]) -> Result<Seat, Failure> {
         let deadline = Instant::now() + self.timeout;
-        let home = self.home()?;
+        let connections = self.connections()?;
         self.map.watch(self);
         let mut hops = 0;
         loop {
-            let node = self.map.node_of_channel(self, &home, channel, deadline).await?;
+            let node = self.map.node_of_channel(self, &connections, channel, deadline).await?;
             let sharded = self.map.sharded();
-            let failure = match home.ears.subscribe(self, &home, &node, channel, sharded, deadline).await {
+            let failure = match connections
+                .subscribers
+                .subscribe(self, &connections, &node, channel, sharded, deadline)
+                .await
+            {
                 Ok(seat) => return Ok(seat),
                 Err(failure) => failure,
             };

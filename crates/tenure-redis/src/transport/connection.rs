@@ -24,7 +24,7 @@ use crate::Address;
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct Connection {
     pub(crate) to: Address,
     /// The server's uptime, and when it was reported.
     pub(crate) up: Option<(Duration, Instant)>,
@@ -143,7 +143,7 @@ impl Terms {
     }
 }
 
-impl Link {
+impl Connection {
     pub(crate) fn new(
         to: Address,
         wire: Wire,
@@ -223,7 +223,7 @@ impl Link {
         if let Some(driver) = kick {
             driver.wake();
         }
-        Reply { link: self.clone(), ticket, number, done: false, pushes: false }
+        Reply { connection: self.clone(), ticket, number, done: false, pushes: false }
     }
 
     /// Closes it, whatever is in flight.
@@ -426,7 +426,7 @@ impl State {
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Reply {
-    link: Arc<Link>,
+    connection: Arc<Connection>,
     ticket: Arc<Ticket>,
     /// The number of calls on this connection before it.
     number: u64,
@@ -449,13 +449,13 @@ impl Future for Reply {
         let this = self.get_mut();
         let (mut wake, mut old) = (Vec::new(), None);
         // Answers are delivered under this lock, so none can be missed between the checks and the wait.
-        let mut state = this.link.lock();
+        let mut state = this.connection.lock();
         let polled = match this.ticket.look() {
             Ok(answer) => Poll::Ready(answer),
             Err(waker) => {
-                let mut needs_driver = this.link.poll_alone(&mut state, cx, &this.ticket, &mut wake);
+                let mut needs_driver = this.connection.poll_alone(&mut state, cx, &this.ticket, &mut wake);
                 if std::mem::take(&mut this.pushes) && state.driving {
-                    this.link.write(&mut state, cx, &mut wake);
+                    this.connection.write(&mut state, cx, &mut wake);
                     // The write has replaced the driver's waker at the socket.
                     needs_driver = true;
                 }
@@ -490,7 +490,7 @@ impl Drop for Reply {
         if self.done {
             return;
         }
-        let mut state = self.link.lock();
+        let mut state = self.connection.lock();
         let Some(slot) = state.slot(self.number) else { return };
         slot.ticket = None;
         // Nobody else would read its answer, nor write it if it was never polled.

@@ -13,35 +13,35 @@ use std::time::Instant;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::watch;
 
-use super::ear::Ears;
-use super::hub::Hub;
 use super::lane::Lane;
 use super::pool::Pool;
+use super::shared::Shared;
+use super::subscriber::Subscribers;
 use crate::Address;
 
-pub(crate) struct Home {
-    hub: Weak<Hub>,
+pub(crate) struct Connections {
+    shared: Weak<Shared>,
     handle: Handle,
     lanes: Mutex<HashMap<Address, Arc<Lane>>>,
     pools: Mutex<HashMap<Address, Arc<Pool>>>,
-    pub(crate) ears: Ears,
+    pub(crate) subscribers: Subscribers,
     /// Dropped with it, which ends the tasks that wait for the end of a runtime.
     left: watch::Sender<()>,
 }
 
-impl fmt::Debug for Home {
+impl fmt::Debug for Connections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Home").field("runtime", &self.handle.id()).finish_non_exhaustive()
+        f.debug_struct("Connections").field("runtime", &self.handle.id()).finish_non_exhaustive()
     }
 }
 
-impl Home {
+impl Connections {
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    pub(crate) fn hub(&self) -> Option<Arc<Hub>> {
-        self.hub.upgrade()
+    pub(crate) fn shared(&self) -> Option<Arc<Shared>> {
+        self.shared.upgrade()
     }
 
     fn lanes(&self) -> MutexGuard<'_, HashMap<Address, Arc<Lane>>> {
@@ -90,9 +90,9 @@ impl Home {
         .await
     }
 
-    /// Removes this home when that runtime ends.
+    /// Removes these connections when that runtime ends.
     fn leave_with(&self, runtime: &Handle, id: Option<Id>) {
-        let leaves = Leaves { hub: self.hub.clone(), id };
+        let leaves = Leaves { shared: self.shared.clone(), id };
         let mut left = self.left.subscribe();
         runtime.spawn(async move {
             let _leaves = leaves;
@@ -106,82 +106,82 @@ impl Home {
     }
 }
 
-/// The homes of all calling runtimes.
+/// The connections of all calling runtimes.
 #[derive(Debug, Default)]
-pub(crate) struct Homes(Mutex<HashMap<Option<Id>, Arc<Home>>>);
+pub(crate) struct Runtimes(Mutex<HashMap<Option<Id>, Arc<Connections>>>);
 
-impl Homes {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Option<Id>, Arc<Home>>> {
+impl Runtimes {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Option<Id>, Arc<Connections>>> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The home of the current runtime.
-    pub(crate) fn current(&self, hub: &Arc<Hub>) -> std::io::Result<Arc<Home>> {
+    /// The connections of the current runtime.
+    pub(crate) fn current(&self, shared: &Arc<Shared>) -> std::io::Result<Arc<Connections>> {
         let handle = Handle::try_current().ok();
         let id = handle.as_ref().map(Handle::id);
-        if let Some(home) = self.lock().get(&id) {
-            return Ok(home.clone());
+        if let Some(connections) = self.lock().get(&id) {
+            return Ok(connections.clone());
         }
-        // A runtime without I/O or time driver, or one that has ended, shares the home of callers without a runtime.
+        // A runtime without I/O or time driver, or one that has ended, shares those of callers without a runtime.
         if let Some(handle) = handle.filter(|_| has_drivers()) {
-            let home = self.settle(id, hub, handle);
-            // A runtime that has ended drops spawned tasks at once, which has removed the home again.
+            let connections = self.settle(id, shared, handle);
+            // A runtime that has ended drops spawned tasks at once, which has removed them again.
             if self.lock().contains_key(&id) {
-                return Ok(home);
+                return Ok(connections);
             }
         }
-        let own = hub.background.handle()?.clone();
-        let home = {
+        let own = shared.background.handle()?.clone();
+        let connections = {
             let known = self.lock().get(&None).cloned();
-            known.unwrap_or_else(|| self.settle(None, hub, own))
+            known.unwrap_or_else(|| self.settle(None, shared, own))
         };
         if id.is_some() {
-            self.lock().insert(id, home.clone());
-            home.leave_with(&Handle::current(), id);
+            self.lock().insert(id, connections.clone());
+            connections.leave_with(&Handle::current(), id);
         }
-        Ok(home)
+        Ok(connections)
     }
 
-    pub(crate) fn all(&self) -> Vec<Arc<Home>> {
+    pub(crate) fn all(&self) -> Vec<Arc<Connections>> {
         self.lock().values().cloned().collect()
     }
 
-    /// Removes a home whose runtime has ended unnoticed.
-    pub(crate) fn ended(&self, home: &Arc<Home>) {
-        self.lock().retain(|_, each| !Arc::ptr_eq(each, home));
+    /// Removes connections whose runtime has ended unnoticed.
+    pub(crate) fn ended(&self, connections: &Arc<Connections>) {
+        self.lock().retain(|_, each| !Arc::ptr_eq(each, connections));
     }
 
-    fn settle(&self, id: Option<Id>, hub: &Arc<Hub>, handle: Handle) -> Arc<Home> {
-        let mut homes = self.lock();
-        if let Some(home) = homes.get(&id) {
-            return home.clone();
+    fn settle(&self, id: Option<Id>, shared: &Arc<Shared>, handle: Handle) -> Arc<Connections> {
+        let mut runtimes = self.lock();
+        if let Some(connections) = runtimes.get(&id) {
+            return connections.clone();
         }
-        let home = Arc::new(Home {
-            hub: Arc::downgrade(hub),
+        let connections = Arc::new(Connections {
+            shared: Arc::downgrade(shared),
             handle: handle.clone(),
             lanes: Mutex::default(),
             pools: Mutex::default(),
-            ears: Ears::default(),
+            subscribers: Subscribers::default(),
             left: watch::Sender::new(()),
         });
-        homes.insert(id, home.clone());
-        drop(homes);
-        home.leave_with(&handle, id);
-        home
+        runtimes.insert(id, connections.clone());
+        drop(runtimes);
+        connections.leave_with(&handle, id);
+        connections
     }
 }
 
-/// Removes the home when the runtime ends, since its id may be reused.
+/// Removes the connections when the runtime ends, since its id may be reused.
 struct Leaves {
-    hub: Weak<Hub>,
+    shared: Weak<Shared>,
     id: Option<Id>,
 }
 
 impl Drop for Leaves {
     fn drop(&mut self) {
-        let Some(hub) = self.hub.upgrade() else { return };
-        let home = hub.homes.lock().remove(&self.id);
-        drop(home);
+        let Some(shared) = self.shared.upgrade() else { return };
+        let connections = shared.runtimes.lock().remove(&self.id);
+        drop(connections);
     }
 }
 

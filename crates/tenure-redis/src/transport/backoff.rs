@@ -7,13 +7,13 @@ const FIRST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
-pub(crate) struct Pause {
+pub(crate) struct Backoff {
     step: Duration,
     /// The earliest time of the next try.
     next: Option<Instant>,
 }
 
-impl Pause {
+impl Backoff {
     /// How long to wait before the next try.
     pub(crate) fn delay(&self) -> Duration {
         self.next.map_or(Duration::ZERO, |next| next.saturating_duration_since(Instant::now()))
@@ -50,15 +50,15 @@ mod tests {
 
     #[test]
     fn grows_up_to_a_bound_and_begins_anew() {
-        let mut pause = Pause::default();
-        assert_eq!(pause.delay(), Duration::ZERO);
+        let mut backoff = Backoff::default();
+        assert_eq!(backoff.delay(), Duration::ZERO);
         let mut longest = Duration::ZERO;
         for _ in 0..12 {
-            pause.failed();
-            longest = longest.max(pause.delay());
+            backoff.failed();
+            longest = longest.max(backoff.delay());
         }
         assert!(longest > LONGEST / 3 && longest <= LONGEST * 3 / 2, "{longest:?}");
-        pause.worked();
-        assert_eq!(pause.delay(), Duration::ZERO);
+        backoff.worked();
+        assert_eq!(backoff.delay(), Duration::ZERO);
     }
 }

@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::backoff::Backoff;
+use super::connections::Connections;
 use super::failure::Failure;
-use super::home::Home;
-use super::hub::Hub;
 use super::listen::listen;
 use super::mailbox::Mailbox;
-use super::pause::Pause;
+use super::shared::Shared;
 use crate::Address;
 
 pub(super) type Told = oneshot::Sender<Result<(), Failure>>;
 type Word = oneshot::Receiver<Result<(), Failure>>;
-type ByNode = HashMap<Address, (Arc<Ear>, Arc<Mutex<Pause>>)>;
+type ByNode = HashMap<Address, (Arc<Subscriber>, Arc<Mutex<Backoff>>)>;
 
 #[derive(Debug)]
-pub(crate) struct Ear {
+pub(crate) struct Subscriber {
     pub(crate) to: Address,
     table: Mutex<Table>,
     asks: mpsc::UnboundedSender<Ask>,
@@ -96,7 +96,7 @@ pub(super) enum Ask {
     End,
 }
 
-impl Ear {
+impl Subscriber {
     pub(super) fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -120,7 +120,7 @@ impl Ear {
             entry.waiting.push(told);
             word
         });
-        Some((Seat { ear: self.clone(), channel: channel.to_vec(), mailbox }, word))
+        Some((Seat { subscriber: self.clone(), channel: channel.to_vec(), mailbox }, word))
     }
 
     /// Ends the connection: all subscriptions resubscribe.
@@ -156,28 +156,28 @@ impl Ear {
 /// One subscriber of a channel; unsubscribes on drop.
 #[derive(Debug)]
 pub(crate) struct Seat {
-    ear: Arc<Ear>,
+    subscriber: Arc<Subscriber>,
     channel: Vec<u8>,
     pub(crate) mailbox: Arc<Mailbox>,
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut table = self.ear.lock();
+        let mut table = self.subscriber.lock();
         let Some(entry) = table.channels.get_mut(&self.channel) else { return };
         entry.mailboxes.retain(|m| !Arc::ptr_eq(m, &self.mailbox));
         if entry.mailboxes.is_empty() {
             table.leave(&self.channel, Instant::now());
-            let _ = self.ear.asks.send(Ask::Left);
+            let _ = self.subscriber.asks.send(Ask::Left);
         }
     }
 }
 
 /// The subscriber connections of one runtime.
 #[derive(Debug, Default)]
-pub(crate) struct Ears(Mutex<ByNode>);
+pub(crate) struct Subscribers(Mutex<ByNode>);
 
-impl Ears {
+impl Subscribers {
     fn lock(&self) -> MutexGuard<'_, ByNode> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -185,54 +185,59 @@ impl Ears {
     /// Subscribes to a channel on that node. Returns once the server has confirmed it.
     pub(crate) async fn subscribe(
         &self,
-        hub: &Arc<Hub>,
-        home: &Arc<Home>,
+        shared: &Arc<Shared>,
+        connections: &Arc<Connections>,
         node: &Address,
         channel: &[u8],
         sharded: bool,
         deadline: Instant,
     ) -> Result<Seat, Failure> {
-        let join = || self.ear(hub, home, node).join(channel, sharded);
+        let join = || self.subscriber(shared, connections, node).join(channel, sharded);
         // The existing connection may just have ended. If a new one has ended too, its runtime does not run tasks any
         // more.
         let Some((seat, word)) = join().or_else(join) else {
-            hub.homes.ended(home);
+            shared.runtimes.ended(connections);
             return Err(Failure::NotExecuted(format!("{node}: the runtime of this connection has ended")));
         };
         let Some(word) = word else { return Ok(seat) };
-        match home.until(deadline, word).await {
+        match connections.until(deadline, word).await {
             Some(Ok(confirmed)) => confirmed.map(|()| seat),
             Some(Err(_)) => Err(Failure::NotExecuted(format!("{node}: the connection has ended"))),
             None => Err(Failure::NotExecuted(format!("{node}: no subscription in time"))),
         }
     }
 
-    fn ear(&self, hub: &Arc<Hub>, home: &Arc<Home>, node: &Address) -> Arc<Ear> {
-        let mut ears = self.lock();
-        if let Some((ear, _)) = ears.get(node).filter(|(ear, _)| !ear.is_dead()) {
-            return ear.clone();
+    fn subscriber(
+        &self,
+        shared: &Arc<Shared>,
+        connections: &Arc<Connections>,
+        node: &Address,
+    ) -> Arc<Subscriber> {
+        let mut subscribers = self.lock();
+        if let Some((subscriber, _)) = subscribers.get(node).filter(|(subscriber, _)| !subscriber.is_dead()) {
+            return subscriber.clone();
         }
-        let pause = ears.get(node).map(|(_, pause)| pause.clone()).unwrap_or_default();
+        let backoff = subscribers.get(node).map(|(_, backoff)| backoff.clone()).unwrap_or_default();
         let (asks, asked) = mpsc::unbounded_channel();
-        let ear = Arc::new(Ear { to: node.clone(), table: Mutex::default(), asks });
-        ears.insert(node.clone(), (ear.clone(), pause.clone()));
-        drop(ears);
-        home.handle().spawn(listen(Arc::downgrade(hub), ear.clone(), asked, pause));
-        ear
+        let subscriber = Arc::new(Subscriber { to: node.clone(), table: Mutex::default(), asks });
+        subscribers.insert(node.clone(), (subscriber.clone(), backoff.clone()));
+        drop(subscribers);
+        connections.handle().spawn(listen(Arc::downgrade(shared), subscriber.clone(), asked, backoff));
+        subscriber
     }
 
     pub(crate) fn close(&self, node: &Address, why: &str) {
-        let ear = self.lock().remove(node);
-        if let Some((ear, _)) = ear {
-            ear.die(Failure::NotExecuted(format!("{node}: {why}")));
+        let subscriber = self.lock().remove(node);
+        if let Some((subscriber, _)) = subscriber {
+            subscriber.die(Failure::NotExecuted(format!("{node}: {why}")));
         }
     }
 }
 
-impl Drop for Ears {
+impl Drop for Subscribers {
     fn drop(&mut self) {
-        for (node, (ear, _)) in std::mem::take(&mut *self.lock()) {
-            ear.die(Failure::NotExecuted(format!("{node}: the connections were closed")));
+        for (node, (subscriber, _)) in std::mem::take(&mut *self.lock()) {
+            subscriber.die(Failure::NotExecuted(format!("{node}: the connections were closed")));
         }
     }
 }
