@@ -219,7 +219,7 @@ async fn an_owner_in_two_tasks_is_not_stuck() {
     one.end().await.unwrap();
 }
 
-/// The same where the hold began in the task that waits, but was entered from another one, too.
+/// No deadlock is reported where the hold began in the waiting task but was also entered from another one.
 #[tokio::test]
 async fn what_was_entered_from_elsewhere_may_be_released_there() {
     let client = client(Deadlocks::Report);

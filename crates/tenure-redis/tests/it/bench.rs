@@ -72,7 +72,7 @@ impl Bench {
         self.redis.cmd(words).unwrap_or_else(|e| panic!("{words:?}: {e}"))
     }
 
-    /// The same, for a number.
+    /// Runs a command and returns its reply as a number.
     pub(crate) fn number(&self, words: &[&str]) -> i64 {
         self.cmd(words).int().expect("a number")
     }

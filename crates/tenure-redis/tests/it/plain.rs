@@ -85,7 +85,7 @@ async fn a_token_of_ones_own_is_enough_to_release_and_renew() {
     }
 }
 
-/// The same token for one hold after another: what is left of the first cannot touch the second.
+/// One token for several holds, one after the other: what is left of the first cannot touch the second.
 #[tokio::test]
 async fn a_late_release_by_the_same_token_frees_nothing() {
     let server = server();

@@ -53,7 +53,7 @@ impl Other {
         Self::start_by(Command::new(std::env::current_exe().unwrap()), role, path)
     }
 
-    /// The same by a command that ends in this test binary.
+    /// Starts it through a command that ends up running this test binary.
     pub(crate) fn start_by(mut command: Command, role: &str, path: &Path) -> Self {
         let mut process = command
             .args(["--exact", "processes::role", "--nocapture", "--quiet"])

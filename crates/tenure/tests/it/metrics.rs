@@ -49,7 +49,7 @@ impl Recorder {
         sums.clone().into_iter().filter(|(_, values)| values.iter().any(|v| *v != 0.0)).collect()
     }
 
-    /// The same, and begins to count anew. Gauges stay.
+    /// Returns the values and resets the counters. Gauges stay.
     fn read(&self) -> BTreeMap<String, Vec<f64>> {
         let all = self.look();
         let is_gauge = |name: &str| name.starts_with("tenure_held") || name.starts_with("tenure_waiting");

@@ -37,7 +37,7 @@ impl World {
 }
 
 impl Process {
-    /// The same name on each store, in this order.
+    /// One name on each store, in this order.
     fn all(&self, order: [usize; 3]) -> MultiLock {
         multi(order.map(|at| self.0[at].lock("x")))
     }

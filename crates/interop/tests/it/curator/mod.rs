@@ -1,4 +1,4 @@
-//! The same locks shared with Curator.
+//! Locks shared with Curator.
 
 mod deaths;
 mod driver;

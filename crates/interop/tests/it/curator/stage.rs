@@ -25,7 +25,7 @@ impl Stage {
         &self.name
     }
 
-    /// The same for a part of the trial, which locks under a name of its own.
+    /// A stage for one part of the trial, with a lock name of its own.
     pub(crate) fn part(&self, name: &str) -> Self {
         Self { world: self.world.clone(), name: format!("{}.{name}", self.name) }
     }

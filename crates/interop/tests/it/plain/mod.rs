@@ -1,4 +1,4 @@
-//! The same locks shared with libraries that keep each as one key with a token in it: redsync, node-redlock, redis-py.
+//! Locks shared with libraries that store each lock as one key with a token as its value: redsync, node-redlock, redis-py.
 
 mod deaths;
 mod leases;

@@ -24,7 +24,7 @@ impl Stage {
         Self { world, name: name.to_owned() }
     }
 
-    /// The same with servers that no other trial uses.
+    /// A stage on servers that no other trial uses.
     pub(crate) async fn alone(self) -> Self {
         Self { world: self.world.another().await.expect("servers"), ..self }
     }

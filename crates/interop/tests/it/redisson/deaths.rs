@@ -12,7 +12,7 @@ use crate::redisson::stage::{LEASE, Stage};
 /// What the dead leave behind lives this long.
 const SHORT: Duration = Duration::from_secs(3);
 
-/// The same for ours: its leases, what is added to permits for clocks of Java, and how long a waiter counts as alive.
+/// Settings of our workers: leases, what is added to permits for clocks of Java, and how long a waiter counts as alive.
 const OPTIONS: &str = "lease=3s&permit_slack=1s&poll=1s";
 
 fn short_lived() -> Options {

@@ -1,4 +1,4 @@
-//! The same locks shared with Redisson.
+//! Locks shared with Redisson.
 
 mod case;
 mod counting;

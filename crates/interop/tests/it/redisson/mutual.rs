@@ -103,7 +103,7 @@ impl Words {
         self.leave.replace('%', ticket)
     }
 
-    /// The same with another lease, where there is one.
+    /// The request to enter with another lease, where the kind has one.
     pub(crate) fn enter_for(&self, lease: Duration) -> String {
         self.enter.replace("1800000", &lease.as_millis().to_string())
     }

@@ -77,7 +77,7 @@ impl World {
         Self::start(Place::Single).expect("a server")
     }
 
-    /// The same as a cluster, whose nodes serve on while another is gone.
+    /// A cluster whose nodes keep serving while another one is down.
     pub(crate) fn alone_cluster() -> Self {
         let lines = vec!["cluster-require-full-coverage no".to_owned()];
         let cluster = Cluster::start_with(RedisOptions { lines, ..RedisOptions::default() });

@@ -118,7 +118,7 @@ async fn a_create_without_an_answer_given_up_leaves_nothing() {
         let heir = heirs(&near, "given-up").into_iter().find(|(n, _)| *n == name).unwrap().1;
         within(&name, heir.acquire()).await.unwrap().release().await.unwrap();
     }
-    // The same session all the time: it is not its end that has freed them.
+    // The session did not change, so its end cannot have freed them.
     kept.release().await.unwrap();
 }
 

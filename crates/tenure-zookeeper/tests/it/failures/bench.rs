@@ -168,7 +168,7 @@ pub(crate) fn heirs(client: &Client, suffix: &str) -> Vec<(String, Lock)> {
     all
 }
 
-/// The same moment for all clients of this process.
+/// A moment that all clients of this process share.
 pub(crate) fn now(client: &Client) -> Time {
     client.backend().info().clock.now()
 }

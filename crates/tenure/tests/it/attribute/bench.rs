@@ -48,7 +48,7 @@ async fn connect(url: &str) -> Client {
     tenure::connect(&format!("{url}?prefix=w{}:", NEXT.fetch_add(1, SeqCst))).await.unwrap()
 }
 
-/// The same case on each store.
+/// Runs one case on each store.
 macro_rules! on_each_store {
     ($($case:ident),* $(,)?) => {
         on_each_store!(memory: $($case),*);

@@ -69,7 +69,7 @@ async fn lists_exclude_each_other(client: Client) {
     for room in &rooms {
         assert_eq!((room.most(), room.visits()), (1, 6));
     }
-    // The same account twice is one account.
+    // An account given twice is locked once.
     assert_eq!(transfer(&client, 1, 1, &rooms).await.unwrap(), 1);
 }
 

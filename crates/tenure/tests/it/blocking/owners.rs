@@ -88,7 +88,7 @@ fn a_later_thread_inherits_nothing() {
     });
 }
 
-/// The same thread, one job after the other, each with a guard that ended in time.
+/// One thread runs several jobs in turn, each with a guard that ended in time.
 #[test]
 fn jobs_on_one_thread_of_a_pool() {
     on_each(|store| {

@@ -152,7 +152,7 @@ async fn a_token_of_ones_own_is_enough_on_a_quorum() {
     let lost = within("told", guard.lost()).await;
     assert_eq!(lost.reason, LostReason::Gone);
     assert!(!other.lock("x").release_by(token).await.unwrap(), "it is gone already");
-    // The same token again, renewed as any other.
+    // A token used again is renewed like any other.
     let again = client.lock("x").token(token).acquire().await.unwrap();
     renewed(&again).await;
     again.release().await.unwrap();
