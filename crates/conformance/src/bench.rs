@@ -207,12 +207,17 @@ pub fn ok<T>(result: Result<T>) -> T {
     }
 }
 
-/// The outcome of a wait that names a time: `gave_up` also where a busy store had not answered by then.
-pub fn limited<T>(result: Result<T>, gave_up: T) -> T {
-    match result {
-        Err(error) if error.is_transient() => gave_up,
-        outcome => ok(outcome),
-    }
+/// The outcome of a wait that names a time. One that a busy store has not answered by then is repeated: it says nothing.
+pub async fn limited<T, F: Future<Output = Result<T>>>(wait: impl Fn() -> F) -> T {
+    within("a limited wait is answered", async {
+        loop {
+            match wait().await {
+                Err(error) if error.is_transient() => {}
+                outcome => return ok(outcome),
+            }
+        }
+    })
+    .await
 }
 
 /// Limits how many cases that keep a core busy for seconds run at once; together they would make each other time out.

@@ -356,7 +356,7 @@ async fn taken_from_all_by_force(bench: Arc<Bench>) {
 async fn a_wait_that_times_out_leaves_nothing(bench: Arc<Bench>) {
     let (a, look) = (of(&bench.client(), 2), of(&bench.observer(), 2));
     let one = ok(a.acquire().await);
-    assert!(limited(a.permits(2).try_acquire_for(A_WHILE).await, None).is_none());
+    assert!(limited(|| async { a.permits(2).try_acquire_for(A_WHILE).await }).await.is_none());
     until("it does not wait any more", || async { ok(look.waiters().await).is_empty() }).await;
     available(&look, 1).await;
     ok(one.release().await);

@@ -55,7 +55,7 @@ async fn a_writer_keeps_readers_out(bench: Arc<Bench>) {
     let writer = ok(write(&a).acquire().await);
     assert!(ok(read(&a).try_acquire().await).is_none());
     assert!(ok(read(&b).try_acquire().await).is_none());
-    assert!(limited(read(&b).try_acquire_for(A_WHILE).await, None).is_none());
+    assert!(limited(|| async { read(&b).try_acquire_for(A_WHILE).await }).await.is_none());
     let waiting = tokio::spawn(async move { ok(read(&b).acquire().await) });
     waits(&bench.observer(), 1).await;
     assert!(!waiting.is_finished(), "a reader is inside with the writer");
