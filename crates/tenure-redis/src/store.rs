@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tenure_core::backend::{
-    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released, Renewal,
-    Snapshot, Watch,
+    Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released,
+    Renewal, Snapshot, Watch,
 };
 use tenure_core::{Claim, Clock, Drift, Error, Family, Finding, Kind, Name, OpId, Result};
 use tokio::sync::OnceCell;
@@ -183,6 +183,13 @@ impl Backend for Redis {
         self.transport.shard(Keys::new(&self.prefix, name).name().as_bytes())
     }
 
+    fn admin(&self) -> Option<&dyn Admin> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Admin for Redis {
     async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
         match query {
             Query::Name(name) => Ok(self.look(&name).await?.into_iter().collect()),

@@ -78,7 +78,8 @@ impl Inner {
     async fn look(self: &Arc<Self>, query: Query) -> Result<Vec<Vec<Snapshot>>> {
         let mut votes = Votes::new(self.nodes.len());
         let mut seen = Vec::new();
-        let mut calls = self.ask(&query, |backend, query| async move { backend.inspect(query).await });
+        let mut calls =
+            self.ask(&query, |backend, query| async move { backend.require_admin()?.inspect(query).await });
         let begun = self.clock().now();
         let mut done = |node: usize, answer: Result<Vec<Snapshot>>| {
             votes.0[node] = Some(match answer {
@@ -118,8 +119,9 @@ impl Inner {
     pub(super) async fn expel(self: &Arc<Self>, name: &Name, kind: Kind, holder: &str) -> Result<Released> {
         let mut votes = Votes::new(self.nodes.len());
         let asked = (name.clone(), Arc::<str>::from(holder));
-        let mut calls = self
-            .ask(&asked, |backend, (name, holder)| async move { backend.expel(&name, kind, &holder).await });
+        let mut calls = self.ask(&asked, |backend, (name, holder)| async move {
+            backend.require_admin()?.expel(&name, kind, &holder).await
+        });
         self.gather(&mut calls, self.clock().now().after(LIMIT), |node, answer| {
             votes.0[node] = Some(Vote::of_release(answer));
             false
@@ -136,7 +138,10 @@ impl Inner {
 
     pub(super) async fn diagnose(self: &Arc<Self>) -> Result<Vec<Finding>> {
         let mut findings = vec![self.size()];
-        let looks = self.nodes.iter().map(|node| async move { (node, node.backend.diagnose().await) });
+        let looks = self.nodes.iter().map(|node| async move {
+            let found = async { node.backend.require_admin()?.diagnose().await };
+            (node, found.await)
+        });
         let mut away = 0;
         for (node, found) in join_all(looks).await {
             match found {

@@ -35,8 +35,8 @@ use self::pending::Pending;
 use self::rounds::{Lost, Places, Rounds};
 use self::votes::{Verdict, Vote, Votes, majority};
 use tenure_core::backend::{
-    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released, Renewal,
-    Snapshot, Watch,
+    Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released,
+    Renewal, Snapshot, Watch,
 };
 use tenure_core::{Background, Claim, Clock, Doubt, Error, Family, Finding, Kind, Name, OpId, Result, Time};
 
@@ -166,6 +166,13 @@ impl Backend for Quorum {
         self.0.flush(within).await
     }
 
+    fn admin(&self) -> Option<&dyn Admin> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Admin for Quorum {
     async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
         self.0.inspect(query).await
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tenure_core::backend::{
-    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released, Renewal,
-    Snapshot, Watch,
+    Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released,
+    Renewal, Snapshot, Watch,
 };
 use tenure_core::{
     Claim, Clock, Doubt, Drift, Error, Family, Finding, HoldId, Kind, Name, OpId, Process, Result,
@@ -225,6 +225,25 @@ impl Backend for ZooKeeper {
             .await
     }
 
+    async fn close(&self, within: Duration) -> Result<()> {
+        let store = self.store.clone();
+        let ended = self.thread.spawn(async move {
+            let ending = store.link.end_session(|| !store.places.is_empty());
+            // Some time remains for ending the session, even if the releases took all of it.
+            let limit = within.clamp(LAST_WORDS / 10, LAST_WORDS);
+            let _ = tokio::time::timeout(limit, ending).await;
+        });
+        let _ = ended.await;
+        Ok(())
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Admin for ZooKeeper {
     async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
         let store = self.store.clone();
         match query {
@@ -277,18 +296,6 @@ impl Backend for ZooKeeper {
     async fn diagnose(&self) -> Result<Vec<Finding>> {
         let store = self.store.clone();
         self.run("diagnose", "/".into(), async move { store.diagnose().await }).await
-    }
-
-    async fn close(&self, within: Duration) -> Result<()> {
-        let store = self.store.clone();
-        let ended = self.thread.spawn(async move {
-            let ending = store.link.end_session(|| !store.places.is_empty());
-            // Some time remains for ending the session, even if the releases took all of it.
-            let limit = within.clamp(LAST_WORDS / 10, LAST_WORDS);
-            let _ = tokio::time::timeout(limit, ending).await;
-        });
-        let _ = ended.await;
-        Ok(())
     }
 }
 

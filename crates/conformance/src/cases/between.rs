@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use async_trait::async_trait;
 use tenure::backend::{
-    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Snapshot, Watch,
+    Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Released, Renewal, Watch,
 };
 use tenure::backend::{Claim, OpId};
 use tenure::testing::{Call, Fate, Faults};
@@ -74,7 +74,7 @@ impl Backend for Looked {
         reply
     }
 
-    async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
-        self.inner.inspect(query).await
+    fn admin(&self) -> Option<&dyn Admin> {
+        self.inner.admin()
     }
 }

@@ -77,7 +77,8 @@ impl Client {
         let core = &self.engine.core;
         core.check_open()?;
         let prefix = prefix.into();
-        core.ask(|| core.backend.inspect(Query::Prefix { prefix: prefix.clone(), limit })).await
+        let admin = core.backend.require_admin()?;
+        core.ask(|| admin.inspect(Query::Prefix { prefix: prefix.clone(), limit })).await
     }
 
     /// Returns the state of one name, or `None` if it is not in use.
@@ -109,7 +110,8 @@ impl Client {
     pub async fn diagnose(&self) -> Result<Vec<Finding>> {
         let core = &self.engine.core;
         core.check_open()?;
-        core.ask(|| core.backend.diagnose()).await
+        let admin = core.backend.require_admin()?;
+        core.ask(|| admin.diagnose()).await
     }
 
     /// Returns the store.

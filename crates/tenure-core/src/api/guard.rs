@@ -112,7 +112,8 @@ impl Guard {
     /// Safe: call it again.
     pub async fn revoked(&self) -> Result<()> {
         let core = self.0.core();
-        let mut watch = core.ask(|| core.backend.revoked(&self.hold().claim)).await?;
+        let admin = core.backend.require_admin()?;
+        let mut watch = core.ask(|| admin.revoked(&self.hold().claim)).await?;
         watch.signal().await;
         Ok(())
     }

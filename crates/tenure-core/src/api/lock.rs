@@ -196,7 +196,8 @@ impl Lock {
         let core = self.request.core();
         core.check_open()?;
         let name = self.request.name()?;
-        core.ask(|| core.backend.revoke(name, self.request.kind)).await
+        let admin = core.backend.require_admin()?;
+        core.ask(|| admin.revoke(name, self.request.kind)).await
     }
 
     /// Takes it from all current holders, and returns whether there were any. A holder notices at its next renewal or
@@ -235,8 +236,9 @@ impl Lock {
         let core = self.request.core();
         core.check_open()?;
         let name = self.request.name()?;
+        let admin = core.backend.require_admin()?;
         tracing::info!(%name, holder, "taken from a holder of another library");
-        core.take_away(|| core.backend.expel(name, self.request.kind, holder)).await
+        core.take_away(|| admin.expel(name, self.request.kind, holder)).await
     }
 
     /// Releases a hold by its id or its token, from anywhere, and returns whether there was one. Its holder notices as

@@ -1,4 +1,5 @@
-//! The interface between the core and a store: seven operations; what is requested is data.
+//! The interface between the core and a store: six operations that a store must have, and three methods that it may
+//! override; what is requested is data. What is for people is a second, optional trait, [`Admin`].
 //!
 //! Three rules apply to every backend and to the core above it:
 //!
@@ -10,6 +11,7 @@
 //!    `release` of an id whose attempt it has not answered yet after that attempt.
 //! 3. **Never shorten.** No command shortens the remaining time of a hold.
 
+mod admin;
 mod background;
 mod claim;
 mod clock;
@@ -29,6 +31,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+pub use self::admin::Admin;
 pub use self::background::Background;
 pub(crate) use self::background::run_on;
 pub use self::claim::{Claim, ClientId, Durability, Family, Fence, HeldBy, HoldId, Kind, OpId, Process};
@@ -83,34 +86,9 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         0
     }
 
-    /// Lists holders and waiters, for display.
-    async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>>;
-
-    /// Takes `name` from a holder of another library, identified by that library's own text, and signals all waiters.
-    async fn expel(&self, name: &Name, kind: Kind, holder: &str) -> Result<Released> {
-        let _ = kind;
-        Err(Error::Unsupported {
-            backend: self.info().scheme,
-            what: format!("taking {name} from {holder}"),
-            reason: "this store is not shared with other libraries".to_owned(),
-        })
-    }
-
-    /// Asks the holders of `name` that block a claim of this kind to release it. Returns whether anybody was asked.
-    /// Nobody is forced to.
-    async fn revoke(&self, name: &Name, kind: Kind) -> Result<bool> {
-        let _ = kind;
-        Err(self.info().no_revocation(name))
-    }
-
-    /// Signals when somebody asks the holder of `claim` to release it, including requests made before this returns.
-    async fn revoked(&self, claim: &Claim) -> Result<Box<dyn Watch>> {
-        Err(self.info().no_revocation(&claim.name))
-    }
-
-    /// Checks whether the store is configured so that the guarantees can be kept. Fails if it cannot be reached at all.
-    async fn diagnose(&self) -> Result<Vec<Finding>> {
-        Ok(Vec::new())
+    /// Returns its administration, where it has one.
+    fn admin(&self) -> Option<&dyn Admin> {
+        None
     }
 
     /// The last call of a client that closes, after which the process may end. Waits at most `within` until the store

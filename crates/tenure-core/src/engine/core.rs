@@ -127,7 +127,8 @@ impl Core {
     }
 
     pub(crate) async fn snapshot(self: &Arc<Self>, name: &Name) -> Result<Option<Snapshot>> {
-        Ok(self.ask(|| self.backend.inspect(Query::Name(name.clone()))).await?.into_iter().next())
+        let admin = self.backend.require_admin()?;
+        Ok(self.ask(|| admin.inspect(Query::Name(name.clone()))).await?.into_iter().next())
     }
 
     /// Releases everything held, ends all waits, and makes later calls fail.

@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 
 use super::{Effects, Found, Ledger, Now, Outcome};
 use crate::backend::{
-    Attempt, Backend, Claim, ClientId, CountOp, CountReply, Counter, Finding, HoldId, Info, Interest, Name,
-    OpId, Process, Query, Released, Renewal, Result, Signal, Snapshot, Time, Watch,
+    Admin, Attempt, Backend, Claim, ClientId, CountOp, CountReply, Counter, Finding, HoldId, Info, Interest,
+    Name, OpId, Process, Query, Released, Renewal, Result, Signal, Snapshot, Time, Watch,
 };
 
 /// A storage for ledgers.
@@ -170,6 +170,13 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
         self.turn().await.update(name, |ledger, now| ledger.count(name, counter, op, id, now)).await?
     }
 
+    fn admin(&self) -> Option<&dyn Admin> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl<S: LedgerStore> Admin for Ledgered<S> {
     async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
         let store = self.turn().await;
         match query {

@@ -20,10 +20,9 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::backend::{
-    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released, Renewal,
-    Snapshot, Watch,
+    Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Released, Renewal, Watch,
 };
-use crate::{Claim, Error, Finding, HoldId, Kind, Name, OpId, Result};
+use crate::{Claim, Error, HoldId, Name, OpId, Result};
 
 /// A command to the store.
 #[derive(Clone, Copy, Debug)]
@@ -300,24 +299,8 @@ impl Backend for Faults {
         self.inner.shard(name)
     }
 
-    async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
-        self.inner.inspect(query).await
-    }
-
-    async fn expel(&self, name: &Name, kind: Kind, holder: &str) -> Result<Released> {
-        self.inner.expel(name, kind, holder).await
-    }
-
-    async fn revoke(&self, name: &Name, kind: Kind) -> Result<bool> {
-        self.inner.revoke(name, kind).await
-    }
-
-    async fn revoked(&self, claim: &Claim) -> Result<Box<dyn Watch>> {
-        self.inner.revoked(claim).await
-    }
-
-    async fn diagnose(&self) -> Result<Vec<Finding>> {
-        self.inner.diagnose().await
+    fn admin(&self) -> Option<&dyn Admin> {
+        self.inner.admin()
     }
 
     async fn close(&self, within: Duration) -> Result<()> {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::backend::{
-    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Snapshot, Watch,
+    Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal,
+    Snapshot, Watch,
 };
 use crate::{Claim, Clock, Finding, Memory, Name, OpId, Result, Time};
 
@@ -93,6 +94,13 @@ impl Backend for Switch {
         self.reached("count", name)?.count(name, counter, op, id).await
     }
 
+    fn admin(&self) -> Option<&dyn Admin> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Admin for Switch {
     async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
         self.reached(
             "inspect",

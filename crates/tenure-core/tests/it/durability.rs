@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tenure_core::backend::{
-    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Snapshot, Watch,
+    Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Released, Renewal, Watch,
 };
 use tenure_core::{Claim, Client, Clock, Durability, Memory, Name, OpId, Owner, Result, Settings};
 use testbed::until;
@@ -61,8 +61,8 @@ impl Backend for Copied {
         self.inner.count(name, counter, op, id).await
     }
 
-    async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
-        self.inner.inspect(query).await
+    fn admin(&self) -> Option<&dyn Admin> {
+        self.inner.admin()
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tenure_core::backend::{
-    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Snapshot, Watch,
+    Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Released, Renewal, Watch,
 };
 use tenure_core::{Claim, Client, Clock, Error, Memory, Name, OpId, Result, Settings};
 
@@ -110,7 +110,7 @@ impl Backend for Puppet {
         self.inner.count(name, counter, op, id).await
     }
 
-    async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
-        self.inner.inspect(query).await
+    fn admin(&self) -> Option<&dyn Admin> {
+        self.inner.admin()
     }
 }

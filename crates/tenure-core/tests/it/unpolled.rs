@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tenure_core::backend::{
-    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Snapshot, Watch,
+    Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Released, Renewal, Watch,
 };
 use tenure_core::{Claim, Client, Clock, Error, HoldId, Memory, Name, OpId, Owner, Result, Settings};
 use testbed::{done, until, within};
@@ -104,8 +104,8 @@ impl Backend for Slow {
         reply
     }
 
-    async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
-        self.inner.inspect(query).await
+    fn admin(&self) -> Option<&dyn Admin> {
+        self.inner.admin()
     }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
-use tenure_core::{Backend, Finding, Level};
+use tenure_core::{Admin, Finding, Level};
 use testbed::{Error, Place, Recipe, Resp, Server};
 
 use crate::bench::{open, options};

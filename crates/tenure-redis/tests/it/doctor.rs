@@ -1,6 +1,6 @@
 //! What is found is provoked on real servers, one thing at a time.
 
-use tenure_core::{Backend, Finding, Level};
+use tenure_core::{Admin, Finding, Level};
 use tenure_redis::{Address, Options, Sentinels, Topology};
 use testbed::{RedisOptions, Replicated, Resp, until, wait_until, within};
 

@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use tenure_core::backend::{
-    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released, Renewal,
-    Signal, Snapshot, Watch,
+    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Released, Renewal, Signal,
+    Snapshot, Watch,
 };
 use tenure_core::{Claim, Clock, Doubt, Drift, Error, Family, HoldId, Name, OpId, Result, Time};
 
@@ -276,9 +276,5 @@ impl Backend for Way {
 
     async fn count(&self, _: &Name, _: Counter, _: CountOp, _: OpId) -> Result<CountReply> {
         unreachable!("locks only")
-    }
-
-    async fn inspect(&self, _query: Query) -> Result<Vec<Snapshot>> {
-        Ok(Vec::new())
     }
 }

@@ -10,7 +10,7 @@ use testbed::{done, until};
 
 use crate::{Node, Quorum, QuorumOptions};
 use tenure_core::backend::{
-    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Snapshot, Watch,
+    Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal, Watch,
 };
 use tenure_core::{Claim, Client, Clock, Error, HoldId, Kind, Memory, Name, OpId, Result, Settings};
 
@@ -117,8 +117,8 @@ impl Backend for Shy {
         self.inner.count(name, counter, op, id).await
     }
 
-    async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
-        self.inner.inspect(query).await
+    fn admin(&self) -> Option<&dyn Admin> {
+        self.inner.admin()
     }
 }
 

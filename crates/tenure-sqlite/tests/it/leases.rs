@@ -214,7 +214,7 @@ async fn names_are_listed_in_order_by_prefix() {
     fence_of(&client, "b/idle").await;
     let names = async |prefix: &str, limit| {
         let query = Query::Prefix { prefix: prefix.to_owned(), limit };
-        let found = client.backend().inspect(query).await.unwrap();
+        let found = client.backend().require_admin().unwrap().inspect(query).await.unwrap();
         found.into_iter().map(|s| s.name.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(names("b/", 10).await, ["b/1", "b/10", "b/2"]);

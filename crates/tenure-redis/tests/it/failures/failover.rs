@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use tenure_core::backend::{Backend, Released, Renewal};
+use tenure_core::backend::{Admin, Backend, Released, Renewal};
 use tenure_core::{Claim, Client, Durability, Error, Kind, LostReason, Settings, multi};
 use tenure_redis::{Address, Layout, Topology};
 use testbed::{

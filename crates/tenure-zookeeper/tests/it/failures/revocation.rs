@@ -68,7 +68,7 @@ async fn who_cannot_be_asked_says_so() {
     let mine = bench.client().await;
     let name = Name::new("x").unwrap();
     for kind in [Kind::Leader, Kind::Permit { n: 1, limit: 2 }] {
-        let error = mine.backend().revoke(&name, kind).await.unwrap_err();
+        let error = mine.backend().require_admin().unwrap().revoke(&name, kind).await.unwrap_err();
         assert!(matches!(error, Error::Unsupported { .. }), "{error}");
     }
     let memory = Client::new(Memory::new());
