@@ -2,6 +2,8 @@
 //! Stores here hang for ever, and every other limit lies far away: what ends at all ends by the time that was named.
 
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use tenure_core::{Clock, Durability, Error, Owner};
@@ -213,12 +215,21 @@ async fn closing_ends_what_waits_for_a_latch_or_a_leader() {
     let client = store.client(far);
     let latch = client.latch("ready");
     latch.try_set_count(1).await.unwrap();
+    let calls = Arc::new(AtomicUsize::new(0));
+    store.tell({
+        let calls = calls.clone();
+        move |_| {
+            calls.fetch_add(1, SeqCst);
+            Act::Pass
+        }
+    });
     let opens = tokio::spawn(async move { latch.wait().await });
+    until("the latch was read", || async { calls.load(SeqCst) >= 1 }).await;
     let mut observer = client.election("cron").observe().unwrap();
     assert!(within("there is no leader", observer.next()).await.unwrap().is_none());
     let observes = tokio::spawn(async move { observer.next().await.map(drop) });
-    // Both are waiting once they have been polled; closed before that, they end as well.
-    tokio::task::yield_now().await;
+    // Closed before they sleep, they would end without being woken.
+    tokio::time::sleep(Duration::from_millis(150)).await;
     client.close().await.unwrap();
     assert!(matches!(done("the latch", opens).await, Err(Error::Closed)));
     assert!(matches!(done("the observer", observes).await, Err(Error::Closed)));

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use tenure_core::backend::{
     Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Released, Renewal, Signal,
-    Snapshot, Watch,
+    Watch,
 };
 use tenure_core::{Claim, Clock, Doubt, Drift, Error, Family, HoldId, Name, OpId, Result, Time};
 
