@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn every_test_that_starts_a_server_is_known() {
-        for krate in files(&root().join("crates")) {
+        for krate in ["crates", "tests"].iter().flat_map(|folder| files(&root().join(folder))) {
             let name = krate.file_name().unwrap().to_str().unwrap();
             let mut found = Vec::new();
             starting_servers(&krate.join("tests/it"), "", &mut found);
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn no_store_of_the_suite_is_left_out() {
-        let source = std::fs::read_to_string(root().join("crates/conformance/src/stores.rs")).unwrap();
+        let source = std::fs::read_to_string(root().join("tests/conformance/src/stores.rs")).unwrap();
         let list =
             source.split_once("pub const NAMES").and_then(|(_, rest)| rest.split_once("];")).unwrap().0;
         let named: Vec<&str> = list.split('"').skip(1).step_by(2).collect();

@@ -12,7 +12,7 @@ pub(crate) fn fetch() {
     if home.join(".m2/repository/org/redisson").is_dir() {
         return;
     }
-    let sources = root().join("crates/interop");
+    let sources = root().join("tests/interop");
     let Ok(scratch) = Scratch::new() else { return };
     for project in ["redisson.xml", "curator.xml"] {
         let out = scratch.0.join(project);

@@ -83,7 +83,7 @@ impl Catch {
         match &self.part {
             Part::Unit(krate) => format!("crates/{krate}/src"),
             Part::It(krate) => format!("crates/{krate}/tests"),
-            Part::Conformance(_) => "crates/conformance/src".into(),
+            Part::Conformance(_) => "tests/conformance/src".into(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Defects of Redisson that ours must not have, as far as no JVM is needed to show them and `crates/interop` does not
+//! Defects of Redisson that ours must not have, as far as no JVM is needed to show them and `tests/interop` does not
 //! show them already.
 
 use testbed::within;
