@@ -5,6 +5,7 @@ use std::future::Future;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Notify;
@@ -41,6 +42,18 @@ impl Background {
         let stop = self.stop.clone();
         run_on(thread::Builder::new().name(self.name.into()), runtime, async move { stop.notified().await })?;
         Ok(self.handle.get_or_init(|| handle))
+    }
+
+    /// Sleeps, without a timer in the caller's runtime.
+    pub fn sleep(&self, d: Duration) -> impl Future<Output = ()> + Send + use<> {
+        let sleeping = self.handle().map(|handle| handle.spawn(async move { tokio::time::sleep(d).await }));
+        async move {
+            match sleeping {
+                Ok(sleeping) => drop(sleeping.await),
+                // No thread can be started: blocking this one is better than spinning.
+                Err(_) => thread::sleep(d),
+            }
+        }
     }
 }
 

@@ -13,6 +13,7 @@
 
 mod admin;
 mod background;
+mod backoff;
 mod claim;
 mod clock;
 mod counter;
@@ -34,6 +35,7 @@ use async_trait::async_trait;
 pub use self::admin::Admin;
 pub use self::background::Background;
 pub(crate) use self::background::run_on;
+pub use self::backoff::{Backoff, jittered, random};
 pub use self::claim::{Claim, ClientId, Durability, Family, Fence, HeldBy, HoldId, Kind, OpId, Process};
 pub use self::clock::{Clock, Drift, Time, wall_micros};
 pub use self::counter::{CountOp, CountReply, Counter};
