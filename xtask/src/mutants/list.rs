@@ -22,6 +22,8 @@ use crate::args::STORES;
 /// One known bug.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Mutant {
+    /// The file that lists it, without its ending.
+    pub(crate) group: String,
     pub(crate) name: String,
     pub(crate) bug: String,
     /// Path from the root of the workspace.
@@ -180,7 +182,9 @@ pub(crate) fn load(root: &Path) -> (Vec<Mutant>, Vec<String>) {
         let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();
         match fs::read_to_string(&file) {
             Ok(text) => {
-                let (more, faults) = parse(&text);
+                let (mut more, faults) = parse(&text);
+                let group = file.file_stem().unwrap_or_default().to_string_lossy();
+                more.iter_mut().for_each(|mutant| mutant.group = group.to_string());
                 all.extend(more);
                 wrong.extend(faults.into_iter().map(|why| format!("{shown}: {why}")));
             }

@@ -2,9 +2,10 @@
 //! says little unless it is known to fail when it should.
 
 mod list;
+mod table;
 mod tree;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex};
@@ -15,7 +16,7 @@ use self::tree::Tree;
 use crate::packages::{self, KEEPER, Need, REDIS};
 use crate::run::{Ended, Show, run};
 use crate::summary::Counts;
-use crate::{FAILED, MISSING, cargo, root, verdict};
+use crate::{FAILED, MISSING, cargo, cores, root, verdict};
 
 pub(crate) use self::list::faults;
 
@@ -53,7 +54,7 @@ pub(crate) fn mutants(only: Option<&str>, list: bool) -> ExitCode {
     }
     // Sorted by file, so that little is rebuilt between two mutants.
     all.sort_by(|a, b| (&a.file, &a.catch).cmp(&(&b.file, &b.catch)));
-    match hunt(&all) {
+    match hunt(&all, only.is_none()) {
         Ok(good) => verdict(good),
         Err(why) => {
             eprintln!("{why}");
@@ -73,32 +74,69 @@ fn needs(part: &Part) -> &'static [Need] {
     }
 }
 
-fn hunt(all: &[Mutant]) -> Result<bool, String> {
+/// Tries all mutants, one per core at a time. `whole`: these are all there are, so the table in the documentation is
+/// written anew.
+fn hunt(all: &[Mutant], whole: bool) -> Result<bool, String> {
     let begin = Instant::now();
-    let tree = Tree::sync(&root())?;
-    let spoiled = baseline(&tree, all);
+    let trees: Vec<Tree> = (0..cores()).map(|n| Tree::sync(&root(), n)).collect::<Result<_, _>>()?;
+    let spoiled = baseline(&trees, all);
     println!("\n{} mutants", all.len());
-    let (mut caught, mut survived, mut useless) = (0, 0, 0);
-    for mutant in all {
+    let tried = side_by_side(&trees, all.iter(), |tree, mutant| {
         let start = Instant::now();
         let fate = match spoiled.get(&mutant.catch) {
             Some(why) => Fate::Useless(why.clone()),
-            None => try_one(&tree, mutant)?,
+            None => try_one(tree, mutant).unwrap_or_else(Fate::Broken),
         };
-        match fate {
-            Fate::Caught(_) => caught += 1,
-            Fate::Survived => survived += 1,
-            Fate::Broken(_) | Fate::Useless(_) => useless += 1,
-        }
-        let (name, bug, took) = (&mutant.name, &mutant.bug, start.elapsed().as_secs_f64());
-        println!("{fate:<9} {name:<34} {took:>5.0} s  {bug}\n{:<53} {}", "", mutant.catch);
-        if let Some(why) = fate.why() {
-            println!("{:<53} {}", "", why.replace('\n', "\n    "));
-        }
+        let (name, bug, took) = (&mutant.name, &mutant.bug, start.elapsed());
+        let why = fate.why().map(|why| format!("\n{:<53} {}", "", why.replace('\n', "\n    ")));
+        println!(
+            "{fate:<9} {name:<34} {:>5.0} s  {bug}\n{:<53} {}{}",
+            took.as_secs_f64(),
+            "",
+            mutant.catch,
+            why.unwrap_or_default()
+        );
+        Tried { mutant, fate, took }
+    });
+    let count = |wanted: fn(&Fate) -> bool| tried.iter().filter(|t| wanted(&t.fate)).count();
+    let caught = count(|fate| matches!(fate, Fate::Caught(_)));
+    let survived = count(|fate| matches!(fate, Fate::Survived));
+    let useless = tried.len() - caught - survived;
+    let rest = if useless > 0 { format!(", {useless} not tried") } else { String::new() };
+    let verdict = format!("{caught} caught, {survived} survived{rest}");
+    println!("\n{:.0} s\n{verdict}", begin.elapsed().as_secs_f64());
+    if whole {
+        table::write(&root(), &tried, begin.elapsed(), &verdict)?;
     }
-    let tried = if useless > 0 { format!(", {useless} not tried") } else { String::new() };
-    println!("\n{:.0} s\n{caught} caught, {survived} survived{tried}", begin.elapsed().as_secs_f64());
     Ok(survived + useless == 0)
+}
+
+/// Runs `work` on every item, with one thread per tree. The results are in the order in which they came.
+fn side_by_side<T: Send, R: Send>(
+    trees: &[Tree],
+    items: impl Iterator<Item = T> + Send,
+    work: impl Fn(&Tree, T) -> R + Sync,
+) -> Vec<R> {
+    let (todo, done) = (Mutex::new(items), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for tree in trees {
+            scope.spawn(|| {
+                loop {
+                    let Some(item) = todo.lock().unwrap().next() else { return };
+                    let result = work(tree, item);
+                    done.lock().unwrap().push(result);
+                }
+            });
+        }
+    });
+    done.into_inner().unwrap()
+}
+
+/// A mutant, and what became of it.
+struct Tried<'a> {
+    mutant: &'a Mutant,
+    fate: Fate,
+    took: Duration,
 }
 
 /// The outcome of a mutant.
@@ -134,27 +172,35 @@ impl std::fmt::Display for Fate {
 }
 
 /// Runs each test without any mutant. Returns those that do not pass, and why.
-fn baseline(tree: &Tree, all: &[Mutant]) -> BTreeMap<Catch, String> {
-    let mut catches: Vec<&Catch> = all.iter().map(|m| &m.catch).collect();
-    catches.sort();
-    catches.dedup();
-    println!("{} tests without mutants", catches.len());
-    let (mut spoiled, mut built) = (BTreeMap::new(), BTreeMap::new());
-    for catch in catches {
-        let start = Instant::now();
-        let said = match built.entry(catch.part.binary()).or_insert_with(|| tree.build(&catch.part)) {
-            Err(why) => Some(format!("it does not compile: {why}")),
-            Ok(()) => match tree.test(catch) {
-                (Ended::Well, Counts { passed: 0, .. }, _) => Some("the filter selects no test".to_owned()),
-                (Ended::Well, ..) => None,
-                (Ended::Badly(why), _, said) => Some(format!("fails without the mutant: {why}\n{said}")),
-            },
-        };
-        let word = if said.is_none() { "passes" } else { "FAILS" };
-        println!("{word:<9} {catch} {:.0} s", start.elapsed().as_secs_f64());
-        spoiled.extend(said.map(|why| (catch.clone(), why)));
+fn baseline(trees: &[Tree], all: &[Mutant]) -> BTreeMap<Catch, String> {
+    let mut by_binary: BTreeMap<Vec<&str>, BTreeSet<&Catch>> = BTreeMap::new();
+    for mutant in all {
+        by_binary.entry(mutant.catch.part.binary()).or_default().insert(&mutant.catch);
     }
-    spoiled
+    println!("{} tests without mutants", by_binary.values().map(BTreeSet::len).sum::<usize>());
+    // All tests of one binary in one tree, so that it is built once.
+    let spoiled = side_by_side(trees, by_binary.into_values(), |tree, catches| {
+        let mut spoiled = Vec::new();
+        let mut built = None;
+        for catch in catches {
+            let start = Instant::now();
+            let said = match built.get_or_insert_with(|| tree.build(&catch.part)) {
+                Err(why) => Some(format!("it does not compile: {why}")),
+                Ok(()) => match tree.test(catch) {
+                    (Ended::Well, Counts { passed: 0, .. }, _) => {
+                        Some("the filter selects no test".to_owned())
+                    }
+                    (Ended::Well, ..) => None,
+                    (Ended::Badly(why), _, said) => Some(format!("fails without the mutant: {why}\n{said}")),
+                },
+            };
+            let word = if said.is_none() { "passes" } else { "FAILS" };
+            println!("{word:<9} {catch} {:.0} s", start.elapsed().as_secs_f64());
+            spoiled.extend(said.map(|why| (catch.clone(), why)));
+        }
+        spoiled
+    });
+    spoiled.into_iter().flatten().collect()
 }
 
 fn try_one(tree: &Tree, mutant: &Mutant) -> Result<Fate, String> {

@@ -13,12 +13,12 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Brings the copy up to date: the tracked files with their content in the work tree, and no others.
+    /// Brings copy `n` up to date: the tracked files with their content in the work tree, and no others.
     ///
     /// # Errors
     /// When a file cannot be listed or copied.
-    pub(crate) fn sync(from: &Path) -> Result<Self, String> {
-        let base = from.join("target/mutants");
+    pub(crate) fn sync(from: &Path, n: usize) -> Result<Self, String> {
+        let base = from.join("target/mutants").join(n.to_string());
         let tree = Self { root: base.join("tree"), target: base.join("target") };
         let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(from).output();
         let listed = listed.map_err(|e| format!("git does not start: {e}"))?;

@@ -124,6 +124,25 @@ async fn a_waker_that_panics_ends_neither_renewal_nor_waiting() {
 }
 
 #[tokio::test]
+async fn a_waker_that_panics_does_not_break_the_gate_for_those_behind() {
+    let client = Puppet::new(&Clock::boot()).client(|settings| settings.poll = Some(3600 * SECOND));
+    let lock = client.lock("x").fair();
+    let held = lock.acquire().await.unwrap();
+    let panics = Arc::new(Panics(AtomicUsize::new(0)));
+    let mut first = Box::pin(lock.acquire());
+    assert!(first.as_mut().poll(&mut Context::from_waker(&Waker::from(panics.clone()))).is_pending());
+    let second = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    until("both wait", || async { lock.waiters().await.unwrap().len() == 2 }).await;
+    held.release().await.unwrap();
+    until("the first is woken", || async { panics.0.load(SeqCst) >= 1 }).await;
+    within("it has its grant", first).await.unwrap().release().await.unwrap();
+    done("the second gets in", second).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_multi_lock_has_no_member_that_is_over() {
     let clock = Clock::manual();
     let store = Puppet::new(&clock);

@@ -43,6 +43,23 @@ async fn a_release_leaves_nothing_behind_but_the_fence() {
     }
 }
 
+/// A waiter that is neither the first nor the last gives up: nothing of it stays among the others.
+#[tokio::test]
+async fn a_waiter_that_gives_up_leaves_no_queue_position() {
+    let bench = Bench::start();
+    let backend = bench.backend().await;
+    let writer = claim("x", Kind::Write);
+    assert!(granted(&*backend, &writer).await);
+    let queued = [Kind::Write, Kind::Read { under_write: None }, Kind::Write]
+        .map(|kind| Claim { wait: Some(Duration::MAX), ..claim("x", kind) });
+    for waiter in &queued {
+        assert!(!granted(&*backend, waiter).await);
+    }
+    backend.release(&queued[1], 0).await.unwrap();
+    let left = bench.cmd(&["ZRANGE", "tenure_waiters:{x}", "0", "-1"]).texts();
+    assert_eq!(left, [queued[0].id.to_string(), queued[2].id.to_string()]);
+}
+
 /// An attempt of the wrong kind takes no waiter's stamp away.
 #[tokio::test]
 async fn a_refused_fair_attempt_sweeps_nothing() {
