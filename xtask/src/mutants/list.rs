@@ -30,8 +30,8 @@ pub(crate) struct Mutant {
     pub(crate) file: String,
     pub(crate) catch: Catch,
     /// Lines of the edit.
-    old: Vec<String>,
-    new: Vec<String>,
+    pub(super) old: Vec<String>,
+    pub(super) new: Vec<String>,
 }
 
 /// The tests that must catch it: a test binary, and the tests in it whose names contain `filter`.

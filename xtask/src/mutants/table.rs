@@ -14,15 +14,11 @@ const HEADING: &str = "### What there is\n";
 ///
 /// # Errors
 /// When the page cannot be read or written, or has no such heading.
-pub(super) fn write(
-    root: &Path,
-    tried: &[Tried<'_>],
-    took: Duration,
-    verdict: &str,
-) -> Result<(), String> {
+pub(super) fn write(root: &Path, tried: &[Tried<'_>], took: Duration, verdict: &str) -> Result<(), String> {
     let path = root.join(PAGE);
     let page = std::fs::read_to_string(&path).map_err(|e| format!("{PAGE}: {e}"))?;
-    let (before, _) = page.split_once(HEADING).ok_or(format!("{PAGE} has no heading `{}`", HEADING.trim()))?;
+    let (before, _) =
+        page.split_once(HEADING).ok_or(format!("{PAGE} has no heading `{}`", HEADING.trim()))?;
     let text = format!("{before}{HEADING}{}", table(tried, took, verdict));
     std::fs::write(&path, text).map_err(|e| format!("{PAGE}: {e}"))
 }
@@ -63,7 +59,8 @@ mod tests {
         let page = folder.join(PAGE);
         std::fs::create_dir_all(page.parent().unwrap()).unwrap();
         std::fs::write(&page, format!("# Testing\n\n{HEADING}\nold\n")).unwrap();
-        let mutant = Mutant { group: "core".into(), name: "a".into(), bug: "b | c".into(), ..Mutant::default() };
+        let mutant =
+            Mutant { group: "core".into(), name: "a".into(), bug: "b | c".into(), ..Mutant::default() };
         let tried = [Tried { mutant: &mutant, fate: Fate::Survived, took: Duration::from_secs(3) }];
         write(&folder, &tried, Duration::from_secs(60), "0 caught, 1 survived").unwrap();
         let text = std::fs::read_to_string(&page).unwrap();

@@ -3,8 +3,6 @@
 //! processes.
 
 use std::collections::HashSet;
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::api::guard::while_held;
 use crate::api::{Guard, Lock};
-use crate::backend::{Error, Fence, Lost, Name, Result};
+use crate::backend::{Backoff, Error, Fence, Lost, Name, Result};
 use crate::engine::acquire::Wait;
 use crate::engine::core::Core;
 use crate::engine::in_flight::{InFlight, Undo};
@@ -90,7 +88,7 @@ impl MultiLock {
         self.check()?;
         let mut busy = 0;
         let mut over = 0;
-        let mut pause = Duration::from_millis(1);
+        let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(50));
         loop {
             let waited = match deadline {
                 None => Some(self.locks[busy].acquire().await?),
@@ -113,9 +111,8 @@ impl MultiLock {
                 return Ok(None);
             }
             // Random backoff, or two callers that take each other's locks would collide again and again.
-            let random = RandomState::new().build_hasher().finish();
-            self.locks[busy].request.core().sleep(pause.mul_f64((random % 1000) as f64 / 1000.0)).await?;
-            pause = (pause * 2).min(Duration::from_millis(50));
+            let core = self.locks[busy].request.core();
+            core.sleep(backoff.failed_by(core.chance())).await?;
         }
     }
 

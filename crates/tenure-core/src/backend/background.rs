@@ -64,7 +64,7 @@ impl Drop for Background {
 }
 
 /// Runs `work` on a new thread that owns `runtime`.
-pub(crate) fn run_on(
+pub(super) fn run_on(
     thread: thread::Builder,
     runtime: Runtime,
     work: impl Future<Output = ()> + Send + 'static,

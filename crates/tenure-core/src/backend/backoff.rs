@@ -1,7 +1,11 @@
 //! Exponential backoff with jitter, for everything that is tried again.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::backend::Chance;
 
 /// The delay before the next try: it doubles with every failure in a row, up to a longest one, and is jittered so that
 /// many clients of a store that comes back do not all return at the same moment.
@@ -22,8 +26,13 @@ impl Backoff {
 
     /// Records a failure. Returns the delay before the next try.
     pub fn failed(&mut self) -> Duration {
+        self.failed_by(&Chance::default())
+    }
+
+    /// Records a failure, with the jitter drawn from `chance`. Returns the delay before the next try.
+    pub fn failed_by(&mut self, chance: &Chance) -> Duration {
         self.step = (self.step * 2).clamp(self.first, self.longest);
-        let delay = jittered(self.step);
+        let delay = chance.jittered(self.step);
         self.next = Some(Instant::now() + delay);
         delay
     }

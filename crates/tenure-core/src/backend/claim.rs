@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::backend::{Error, Name, Result};
+use crate::backend::{Chance, Error, Name, Result};
 
 /// Identity of one client: random and unique.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -19,6 +19,17 @@ impl ClientId {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
         Self(Uuid::new_v4())
+    }
+
+    /// Creates a UUID from these random numbers.
+    pub(crate) fn drawn(chance: &Chance) -> Self {
+        match (chance.next(), chance.next()) {
+            (Some(high), Some(low)) => {
+                let bytes = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+                Self(uuid::Builder::from_random_bytes(bytes).into_uuid())
+            }
+            _ => Self::new(),
+        }
     }
 }
 

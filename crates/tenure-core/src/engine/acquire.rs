@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::backend::{Attempt, Claim, Durability, Error, Fence, Kind, Name, Owner, Result, Time};
+use crate::backend::{Attempt, Backoff, Claim, Durability, Error, Fence, Kind, Name, Owner, Result, Time};
 use crate::engine::Settings;
+use crate::engine::acquisition::Acquisition;
 use crate::engine::core::{Core, Engine};
 use crate::engine::entry::Entry;
-use crate::engine::flow::{Caller, Flow};
 use crate::engine::gate::{self, Waiter, Want};
 use crate::engine::hold::{Hold, Terms};
 use crate::engine::in_flight::{InFlight, Undo};
 use crate::engine::mailbox::Grant;
 use crate::engine::reentry::{Slot, SlotUse};
-use crate::engine::telemetry::AcquireTrace;
+use crate::engine::telemetry::{AcquireStats, AcquireTrace};
 
 /// The content of a template: a name, a kind and options. No I/O.
 #[derive(Clone, Debug)]
@@ -188,7 +188,7 @@ impl Request {
         let waits = wait.as_duration();
         // Only queued kinds take a queue position at once; for other kinds one waiter per process does, at the gate.
         let place = waits.filter(|_| self.kind.is_queued());
-        let caller = Caller { owner, flow: Flow::current(&core.settings), stats: &trace.stats };
+        let asked = Acquisition::new(&self.engine, terms, owner, deadline);
         let mut heard = true;
         let (mut claim, doubtful, mut position) = loop {
             // Computed again when a revoked attempt starts again.
@@ -197,8 +197,8 @@ impl Request {
             core.check_open()?;
             let claim = self.claim(name, self.kind, terms, place);
             let tried = match owner {
-                None => first(&self.engine, &claim, terms, caller, limit).await,
-                Some(owner) => enter_or_first(&self.engine, &claim, terms, owner, caller, limit).await,
+                None => first(&asked, &claim, &trace.stats, limit).await,
+                Some(owner) => enter_or_first(&asked, owner, &claim, &trace.stats, limit).await,
             };
             match tried {
                 Ok(Tried::Granted(entry)) => return Ok(Some(entry)),
@@ -220,13 +220,8 @@ impl Request {
             return Ok(None);
         };
         loop {
-            let waiting = Waiter::new(
-                &self.engine,
-                Want::Claim { claim: Arc::new(Claim { wait: Some(wait), ..(*claim).clone() }), terms },
-                deadline,
-                owner,
-                position,
-            );
+            let want = Want::Claim(Arc::new(Claim { wait: Some(wait), ..(*claim).clone() }));
+            let waiting = Waiter::new(&asked, want, position);
             if doubtful {
                 waiting.place();
             }
@@ -249,33 +244,27 @@ impl Undo for Arc<Claim> {
 
 /// Makes one attempt, retried with the same id until it is answered or until `limit`. If the future is not polled, it
 /// is undone after a third of its lease, like a grant in a mailbox.
-async fn first(
-    engine: &Arc<Engine>,
-    claim: &Arc<Claim>,
-    terms: Terms,
-    caller: Caller<'_>,
-    limit: Limit,
-) -> Result<Tried> {
-    let core = &engine.core;
+async fn first(asked: &Acquisition, claim: &Arc<Claim>, stats: &AcquireStats, limit: Limit) -> Result<Tried> {
+    let core = asked.core();
     let mut attempt = InFlight::new(core, claim);
     // Whether one of the failed attempts may have been executed.
     let mut unknown = false;
-    let (mut backoff, mut last): (Option<Backoff>, Option<Error>) = (None, None);
+    let (mut backoff, mut last) = (RETRIES, None);
     loop {
         let seen = core.doubts();
-        caller.stats.attempt();
+        stats.attempt();
         let call = attempt.run(core.patience(claim.lease), core.backend.try_acquire(claim));
         let error = match core.by(limit.cut, call).await? {
             Some(Some(Ok(Attempt::Granted { fence, until }))) => {
                 attempt.keep();
-                let entry = admit(engine, claim, fence, until, terms, caller)?;
+                let entry = admit(asked, claim, fence, until)?;
                 core.doubt_since(seen, entry.hold());
                 return Ok(Tried::Granted(entry));
             }
             Some(Some(Ok(other))) => {
                 let mut place = None;
                 if let Attempt::Busy { behind, position, .. } = other {
-                    caller.stats.busy(behind);
+                    stats.busy(behind);
                     place = position;
                 }
                 // The queue position now belongs to the caller, which joins the gate without an await in between.
@@ -297,8 +286,7 @@ async fn first(
             }
             return Err(error);
         }
-        let pause = backoff.get_or_insert_with(Backoff::new).pause();
-        let slept = attempt.run(core.patience(claim.lease), core.sleep(pause));
+        let slept = attempt.run(core.patience(claim.lease), core.sleep(backoff.failed_by(core.chance())));
         match core.by(Some(limit.end), slept).await? {
             Some(None) => return Ok(Tried::Revoked),
             Some(Some(slept)) => slept?,
@@ -312,28 +300,8 @@ async fn first(
     }
 }
 
-/// Exponential backoff for retries against a failing store.
-#[derive(Clone, Copy)]
-pub(crate) struct Backoff {
-    since: Instant,
-    pause: Duration,
-}
-
-impl Backoff {
-    pub(crate) fn new() -> Self {
-        Self { since: Instant::now(), pause: Duration::from_millis(5) }
-    }
-
-    /// When the first call failed.
-    pub(crate) fn since(&self) -> Instant {
-        self.since
-    }
-
-    pub(crate) fn pause(&mut self) -> Duration {
-        self.pause = (self.pause * 2).min(Duration::from_secs(1));
-        self.pause
-    }
-}
+/// The backoff for retries against a failing store.
+pub(crate) const RETRIES: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_secs(1));
 
 impl Core {
     /// How long a grant may stay uncollected.
@@ -364,14 +332,13 @@ impl Core {
         limit: Instant,
         mut call: impl FnMut() -> F,
     ) -> Result<T> {
-        let mut backoff: Option<Backoff> = None;
+        let mut backoff = RETRIES;
         loop {
             let error = match call().await {
                 Err(error) if error.is_transient() && Instant::now() < limit => error,
                 answer => return answer,
             };
-            let pause = backoff.get_or_insert_with(Backoff::new).pause();
-            if self.by(Some(limit), self.sleep(pause)).await?.is_none() {
+            if self.by(Some(limit), self.sleep(backoff.failed_by(self.chance()))).await?.is_none() {
                 return Err(error);
             }
         }
@@ -388,14 +355,12 @@ impl Core {
 
 /// Turns a grant into an entry, unless it has already expired.
 pub(crate) fn admit(
-    engine: &Arc<Engine>,
+    asked: &Acquisition,
     claim: &Arc<Claim>,
     fence: Option<Fence>,
     until: Time,
-    terms: Terms,
-    caller: Caller<'_>,
 ) -> Result<Entry> {
-    let core = &engine.core;
+    let core = asked.core();
     let now = core.clock.now();
     if now >= until {
         core.leave_claim(claim.clone());
@@ -406,8 +371,7 @@ pub(crate) fn admit(
             .info()
             .unavailable(what, format!("the answer took longer than the lease of {lease:?}")));
     }
-    let info = core.backend.info();
-    let mut hold = Hold::new(claim.clone(), fence, until, terms, caller.owner, info, now, caller.flow);
+    let mut hold = Hold::new(asked, claim.clone(), fence, until, now);
     if let Some(limit) = core.settings.warn_held {
         hold.warn_at(now.after(limit));
     }
@@ -416,7 +380,7 @@ pub(crate) fn admit(
     core.telemetry.held(&hold);
     core.prove_shared(&hold, now);
     let part = hold.first();
-    let entry = Entry::new(engine.clone(), hold, part);
+    let entry = Entry::new(asked.engine.clone(), hold, part);
     // A client closed meanwhile has not seen this hold; dropping the entry releases it.
     core.check_open()?;
     Ok(entry)
@@ -424,14 +388,13 @@ pub(crate) fn admit(
 
 /// For an explicit owner: re-enters its hold, or makes a first attempt.
 async fn enter_or_first(
-    engine: &Arc<Engine>,
-    claim: &Arc<Claim>,
-    terms: Terms,
+    asked: &Acquisition,
     owner: u64,
-    caller: Caller<'_>,
+    claim: &Arc<Claim>,
+    stats: &AcquireStats,
     limit: Limit,
 ) -> Result<Tried> {
-    let core = &engine.core;
+    let core = asked.core();
     // Another task of this owner may be waiting for what it can re-enter afterwards.
     let slot = SlotUse::new(core, owner, &claim.name, true);
     // Tasks of one owner take turns, but a task that is no longer polled must not block the others.
@@ -450,29 +413,28 @@ async fn enter_or_first(
             turn
         }
     };
-    enter_into(engine, &slot, claim, terms, caller, limit).await
+    enter_into(asked, &slot, claim, stats, limit).await
 }
 
 /// Re-enters the owner's hold, or makes a first attempt. The caller has the turn of that owner.
 pub(crate) async fn enter_into(
-    engine: &Arc<Engine>,
+    asked: &Acquisition,
     slot: &Slot,
     claim: &Arc<Claim>,
-    terms: Terms,
-    caller: Caller<'_>,
+    stats: &AcquireStats,
     limit: Limit,
 ) -> Result<Tried> {
     let tried = match standing(&slot.held(), claim)? {
-        Standing::Inside(hold) => match reenter(engine, &hold, terms, caller, limit).await? {
+        Standing::Inside(hold) => match reenter(asked, &hold, stats, limit).await? {
             Some(entry) => return Ok(Tried::Granted(entry)),
-            None => first(engine, claim, terms, caller, limit).await?,
+            None => first(asked, claim, stats, limit).await?,
         },
         Standing::UnderWrite(write) => {
             let kind = Kind::Read { under_write: Some(write) };
             let under = Arc::new(Claim { kind, ..(**claim).clone() });
-            first(engine, &under, terms, caller, limit).await?
+            first(asked, &under, stats, limit).await?
         }
-        Standing::Outside => first(engine, claim, terms, caller, limit).await?,
+        Standing::Outside => first(asked, claim, stats, limit).await?,
     };
     if let Tried::Granted(entry) = &tried {
         slot.add(entry.hold());
@@ -512,13 +474,12 @@ fn standing(holds: &[Arc<Hold>], claim: &Claim) -> Result<Standing> {
 
 /// Re-enters a hold. Returns `None` if it no longer exists.
 async fn reenter(
-    engine: &Arc<Engine>,
+    asked: &Acquisition,
     hold: &Arc<Hold>,
-    terms: Terms,
-    caller: Caller<'_>,
+    stats: &AcquireStats,
     limit: Limit,
 ) -> Result<Option<Entry>> {
-    let core = &engine.core;
+    let (core, terms) = (asked.core(), asked.terms);
     let durability = hold.durability().max(terms.durability);
     // Never 1, which could create a new hold if the last entry has just left.
     let holds = hold.guards().max(1) + 1;
@@ -526,7 +487,7 @@ async fn reenter(
     let call_timeout = core.settings.call_timeout;
     let answer = loop {
         let seen = core.doubts();
-        caller.stats.attempt();
+        stats.attempt();
         let last = Mutex::new(None);
         let call = core.ask_until(limit.end, async || {
             // The store may keep it for that long even if this request is never answered.
@@ -546,9 +507,9 @@ async fn reenter(
     match answer {
         Attempt::Granted { until, .. } => {
             let Some(part) = hold.enter(terms, until) else { return Ok(None) };
-            hold.entered_from(caller.flow);
+            hold.entered_from(asked.flow);
             core.keeper.sooner(hold);
-            Ok(Some(Entry::new(engine.clone(), hold.clone(), part)))
+            Ok(Some(Entry::new(asked.engine.clone(), hold.clone(), part)))
         }
         _ => {
             core.lose(hold, crate::backend::LostReason::Gone);

@@ -3,12 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::backend::{
-    Backend, ClientId, Clock, Error, HoldId, Kind, LostReason, Name, Query, Result, Snapshot,
+    Backend, Chance, ClientId, Clock, Environment, Error, HoldId, Kind, LostReason, Name, Query, Result,
+    Snapshot,
 };
 use crate::engine::Settings;
 use crate::engine::alarm::Alarms;
@@ -31,6 +33,7 @@ pub(crate) struct Core {
     pub(crate) id: ClientId,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) clock: Clock,
+    environment: Environment,
     pub(crate) settings: Settings,
     pub(crate) worker: Worker,
     pub(crate) alarms: Alarms,
@@ -55,10 +58,12 @@ impl Engine {
             *limit = (*limit).min(YEAR);
         }
         settings.poll = settings.poll.map(|p| p.clamp(Duration::from_millis(1), Duration::from_secs(86_400)));
-        let id = ClientId::new();
+        let environment = Environment::with_clock(backend.info().clock.clone());
+        let id = ClientId::drawn(&environment.chance);
         let core = Core {
             id,
-            clock: backend.info().clock.clone(),
+            clock: environment.clock.clone(),
+            environment,
             telemetry: Telemetry::new(backend.info().scheme),
             backend,
             settings,
@@ -93,6 +98,14 @@ impl Drop for Engine {
 }
 
 impl Core {
+    pub(crate) fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    pub(crate) fn chance(&self) -> &Chance {
+        &self.environment.chance
+    }
+
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.closed.load(SeqCst) { Err(Error::Closed) } else { Ok(()) }
     }

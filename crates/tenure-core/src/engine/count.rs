@@ -8,8 +8,10 @@ use tokio::time::Instant;
 
 use crate::backend::{CountOp, CountReply, Counter, Error, Name, OpId, Result};
 use crate::engine::acquire::Wait;
+use crate::engine::acquisition::Acquisition;
 use crate::engine::core::{Core, Engine};
 use crate::engine::gate::{self, Waited, Waiter, Want};
+use crate::engine::hold::Terms;
 use crate::engine::in_flight::{InFlight, Undo};
 use crate::engine::mailbox::Grant;
 use crate::engine::ops::{Op, REPEATABLE};
@@ -155,6 +157,7 @@ pub(crate) async fn take(
     let core = &engine.core;
     let deadline = wait.deadline();
     core.ensure_threads()?;
+    let asked = Acquisition::new(engine, Terms::of_a_count(&core.settings), None, deadline);
     loop {
         let limit = wait.limit(deadline, &core.settings);
         core.settle(name, limit.end).await;
@@ -163,8 +166,8 @@ pub(crate) async fn take(
         let take = Take::new(core, name);
         trace.stats.attempt();
         let mut attempt = InFlight::new(core, &take);
-        let asked = attempt.run(core.patience(core.settings.lease), take.answer(core, n, limit.end));
-        let Some(answer) = core.by(limit.cut, asked).await? else {
+        let call = attempt.run(core.patience(core.settings.lease), take.answer(core, n, limit.end));
+        let Some(answer) = core.by(limit.cut, call).await? else {
             return Err(core.out_of_time(format_args!("take permits of {name}")));
         };
         match answer {
@@ -186,7 +189,7 @@ pub(crate) async fn take(
     }
     loop {
         let want = Want::Take { n, unanswered: Arc::default() };
-        let waiter = Waiter::new(engine, want, deadline, None, None);
+        let waiter = Waiter::new(&asked, want, None);
         match gate::wait(core, name, waiter, trace).await? {
             Waited::Granted(Grant::Taken(taken)) => {
                 taken.keep();

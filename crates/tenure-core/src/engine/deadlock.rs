@@ -9,8 +9,8 @@
 use std::sync::{Arc, Mutex};
 
 use crate::backend::{Deadlock, Kind, Link, Name, Owner, Result};
+use crate::engine::acquisition::Flow;
 use crate::engine::core::Core;
-use crate::engine::flow::Flow;
 use crate::engine::hold::Hold;
 use crate::engine::mailbox::Mailbox;
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::backend::{Claim, Clock, Durability, Fence, Info, Liveness, Lost, LostReason, Result, Time};
-use crate::engine::flow::Flow;
+use crate::backend::{Claim, Clock, Durability, Fence, Liveness, Lost, LostReason, Result, Time};
+use crate::engine::Settings;
+use crate::engine::acquisition::{Acquisition, Flow};
 use crate::engine::mailbox::{Grant, Mailbox};
 use crate::engine::worker::wake_all;
 
@@ -76,6 +77,13 @@ pub(crate) struct Terms {
     pub(crate) durability: Durability,
 }
 
+impl Terms {
+    /// The terms of an operation on a count: it has neither a lease nor replicas to wait for.
+    pub(crate) fn of_a_count(settings: &Settings) -> Self {
+        Self { lease: settings.lease, renewed: false, max_hold: None, durability: Durability::Master }
+    }
+}
+
 const HELD: u8 = 0;
 const LEFT: u8 = 1;
 const EXPIRED: u8 = 2;
@@ -126,25 +134,22 @@ fn third(now: Time, lease: Duration, until: Time) -> Time {
 }
 
 impl Hold {
-    #[allow(clippy::too_many_arguments)]
     pub(crate) fn new(
+        asked: &Acquisition,
         claim: Arc<Claim>,
         fence: Option<Fence>,
         until: Time,
-        terms: Terms,
-        owner: Option<u64>,
-        info: &Info,
         now: Time,
-        flow: Flow,
     ) -> Self {
+        let (info, terms) = (asked.core().backend.info(), asked.terms);
         let session = info.liveness == Liveness::Session;
         let renew_at = if terms.renewed || session { third(now, claim.lease, until) } else { Time::MAX };
         Self {
             fence,
             backend: info.scheme,
-            flow,
+            flow: asked.flow,
             shared: AtomicBool::new(false),
-            owner,
+            owner: asked.owner,
             since: now,
             mailboxes: Mutex::default(),
             clock: info.clock.clone(),

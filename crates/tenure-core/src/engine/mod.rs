@@ -2,12 +2,13 @@
 //! not depend on templates or guards.
 
 pub(crate) mod acquire;
+pub(crate) mod acquisition;
 pub(crate) mod alarm;
 pub(crate) mod core;
 pub(crate) mod count;
 pub(crate) mod deadlock;
 pub(crate) mod entry;
-pub(crate) mod flow;
+
 pub(crate) mod gate;
 pub(crate) mod hold;
 pub(crate) mod in_flight;

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::backend::{ClientId, Error, Name, OpId, Result, Time};
+use crate::backend::{Chance, ClientId, Error, Name, OpId, Result, Time};
 use crate::engine::core::Core;
 
 /// How long an operation may be repeated: stores remember it for ten minutes, and a later repeat might be applied
@@ -71,10 +71,10 @@ impl Ops {
 }
 
 impl Table {
-    fn current(&mut self) -> usize {
+    fn current(&mut self, chance: &Chance) -> usize {
         if !self.series[self.current].has_room() {
             self.current = self.series.iter().position(Series::has_room).unwrap_or_else(|| {
-                self.series.push(Series::new(ClientId::new()));
+                self.series.push(Series::new(ClientId::drawn(chance)));
                 self.series.len() - 1
             });
         }
@@ -93,7 +93,7 @@ pub(crate) struct Op {
 impl Op {
     pub(crate) fn new(core: &Arc<Core>) -> Self {
         let mut table = core.ops.0.lock().unwrap();
-        let series = table.current();
+        let series = table.current(core.chance());
         let n = table.series[series].begin();
         Self { core: core.clone(), series, n, begun: core.clock.now() }
     }

@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 
 use crate::backend::{Claim, Error, Name, Released, Result, Time};
+use crate::engine::acquire::RETRIES;
 use crate::engine::core::Core;
 use crate::engine::hold::Hold;
 use crate::engine::worker::wake_all;
@@ -138,7 +139,7 @@ impl Core {
     /// Retries a release until it is confirmed, or until `end`, when the store cannot have anything left of the claim:
     /// an attempt sent on a connection that broke may take effect after a release sent on the next one.
     async fn leave(&self, claim: &Claim, end: Time, mut unanswered: Option<Error>) -> Result<Released> {
-        let mut pause = Duration::from_millis(10);
+        let mut backoff = RETRIES;
         loop {
             let limit = self.settings.call_timeout;
             let error = match timeout(limit, self.backend.release(claim, 0)).await {
@@ -153,8 +154,7 @@ impl Core {
             if error.is_unknown() {
                 unanswered = Some(error);
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(1));
+            tokio::time::sleep(backoff.failed_by(self.chance())).await;
         }
     }
 

@@ -8,13 +8,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Waker;
-use std::thread;
 
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::backend::{Result, run_on};
+use crate::backend::Result;
 use crate::engine::core::Core;
 
 #[derive(Debug, Default)]
@@ -60,14 +59,6 @@ impl Drop for Job {
     }
 }
 
-fn runtime() -> io::Result<Runtime> {
-    Builder::new_current_thread().enable_all().build()
-}
-
-fn named(name: &str) -> thread::Builder {
-    thread::Builder::new().name(name.into())
-}
-
 impl Core {
     /// Returns the worker's runtime. The first call starts both threads of the client.
     pub(crate) fn runtime(self: &Arc<Self>) -> Result<&Handle> {
@@ -83,15 +74,12 @@ impl Core {
     }
 
     fn start(self: &Arc<Self>) -> io::Result<Handle> {
-        let works = runtime()?;
-        let handle = works.handle().clone();
-        run_on(named("tenure-worker"), works, self.clone().work())?;
-        let keeps = self.clone().keep(self.doubts());
-        let started = runtime().and_then(|keeper| run_on(named("tenure-keeper"), keeper, keeps));
-        if started.is_err() {
+        let worker = self.environment().start("tenure-worker", self.clone().work())?;
+        let keeper = self.environment().start("tenure-keeper", self.clone().keep(self.doubts()));
+        if keeper.is_err() {
             self.worker.stop();
         }
-        started.map(|()| handle)
+        keeper.map(|_| worker)
     }
 
     /// Ensures that both threads run, before anything is acquired that must be renewed.

@@ -17,25 +17,24 @@ use self::queue::Queue;
 use self::run::Run;
 use crate::backend::{Claim, Durability, Error, HoldId, Kind, Name, Result};
 use crate::engine::Deadlocks;
-use crate::engine::core::{Core, Engine};
+use crate::engine::acquisition::Acquisition;
+use crate::engine::core::Core;
 use crate::engine::count::TakeInFlight;
 use crate::engine::deadlock::{Seen, Wait};
-use crate::engine::flow::{Caller, Flow};
-use crate::engine::hold::Terms;
 use crate::engine::mailbox::{Grant, Letter, Mailbox};
 use crate::engine::telemetry::{AcquireTrace, KindLabel};
 
 /// What a waiter waits for.
 #[derive(Clone)]
 pub(crate) enum Want {
-    Claim { claim: Arc<Claim>, terms: Terms },
+    Claim(Arc<Claim>),
     Take { n: u64, unanswered: TakeInFlight },
 }
 
 impl Want {
     fn id(&self) -> Option<HoldId> {
         match self {
-            Self::Claim { claim, .. } => Some(claim.id),
+            Self::Claim(claim) => Some(claim.id),
             Self::Take { .. } => None,
         }
     }
@@ -43,7 +42,7 @@ impl Want {
     /// The number of permits that it wants, if any.
     fn permits(&self) -> Option<u64> {
         match self {
-            Self::Claim { claim, .. } => match claim.kind {
+            Self::Claim(claim) => match claim.kind {
                 Kind::Permit { n, .. } => Some(u64::from(n)),
                 _ => None,
             },
@@ -52,27 +51,18 @@ impl Want {
     }
 
     fn is_read(&self) -> bool {
-        matches!(self, Self::Claim { claim, .. } if matches!(claim.kind, Kind::Read { .. }))
+        matches!(self, Self::Claim(claim) if matches!(claim.kind, Kind::Read { .. }))
     }
 
     fn label(&self) -> KindLabel {
         match self {
-            Self::Claim { claim, .. } => claim.kind.into(),
+            Self::Claim(claim) => claim.kind.into(),
             Self::Take { .. } => KindLabel::Count,
         }
     }
 
     fn is_queued(&self) -> bool {
-        matches!(self, Self::Claim { claim, .. } if claim.kind.is_queued())
-    }
-
-    /// The durability that it asks for: if there are too few replicas, the store fails for this waiter and not for
-    /// others.
-    fn durability(&self) -> Durability {
-        match self {
-            Self::Claim { claim, .. } => claim.durability,
-            Self::Take { .. } => Durability::Master,
-        }
+        matches!(self, Self::Claim(claim) if claim.kind.is_queued())
     }
 }
 
@@ -81,35 +71,25 @@ impl Want {
 pub(crate) struct Waiter {
     /// Its number, unique within the client.
     n: u64,
-    engine: Arc<Engine>,
+    asked: Acquisition,
     mailbox: Arc<Mailbox>,
     want: Want,
     since: Instant,
     /// Whether the store has answered its first attempt.
     heard: bool,
-    deadline: Option<Instant>,
-    owner: Option<u64>,
     /// Its position in the store's queue, if known. Only queued kinds have one.
     position: Option<u64>,
-    flow: Flow,
     warn_at: Option<Instant>,
 }
 
 impl Waiter {
-    pub(crate) fn new(
-        engine: &Arc<Engine>,
-        want: Want,
-        deadline: Option<Instant>,
-        owner: Option<u64>,
-        position: Option<u64>,
-    ) -> Self {
-        let flow = Flow::current(&engine.core.settings);
-        let warn_at = flow.task.map(|_| Instant::now() + Duration::from_secs(1));
+    pub(crate) fn new(asked: &Acquisition, want: Want, position: Option<u64>) -> Self {
+        let warn_at = asked.flow.task.map(|_| Instant::now() + Duration::from_secs(1));
         let mailbox = Mailbox::new(want.is_queued());
         let position = position.filter(|_| want.is_queued());
-        let n = want.id().map_or_else(|| engine.core.next(), |id| id.n);
-        let (engine, since) = (engine.clone(), Instant::now());
-        Self { n, engine, mailbox, want, since, heard: true, deadline, owner, position, flow, warn_at }
+        let n = want.id().map_or_else(|| asked.core().next(), |id| id.n);
+        let (asked, since) = (asked.clone(), Instant::now());
+        Self { n, asked, mailbox, want, since, heard: true, position, warn_at }
     }
 
     /// Marks that the store was not ready to answer its first attempt.
@@ -128,19 +108,21 @@ impl Waiter {
         self.mailbox.place();
     }
 
-    fn caller(&self) -> Caller<'_> {
-        Caller { owner: self.owner, flow: self.flow, stats: &self.mailbox.stats }
+    /// The durability that it asks for: if there are too few replicas, the store fails for this waiter and not for
+    /// others.
+    fn durability(&self) -> Durability {
+        self.asked.terms.durability
     }
 
     /// Registers it for deadlock detection. Returns `None` if it cannot be part of a cycle or detection is off.
     fn show<'a>(&self, core: &'a Core, name: &Name) -> Result<Option<Seen<'a>>> {
-        let (Deadlocks::Report, Some(owner), None, Want::Claim { claim, .. }) =
-            (core.settings.deadlocks, self.owner, self.deadline, &self.want)
+        let (Deadlocks::Report, Some(owner), None, Want::Claim(claim)) =
+            (core.settings.deadlocks, self.asked.owner, self.asked.deadline, &self.want)
         else {
             return Ok(None);
         };
         let (name, kind, mailbox) = (name.clone(), claim.kind, self.mailbox.clone());
-        match core.waits.join(core, Wait { owner, flow: self.flow, name, kind, mailbox }) {
+        match core.waits.join(core, Wait { owner, flow: self.asked.flow, name, kind, mailbox }) {
             Ok(seen) => Ok(Some(seen)),
             Err(deadlock) => {
                 core.telemetry.deadlock(kind, &deadlock);
@@ -150,7 +132,7 @@ impl Waiter {
     }
 
     fn times(&self) -> impl Iterator<Item = Instant> + use<> {
-        [self.deadline, self.warn_at].into_iter().flatten()
+        [self.asked.deadline, self.warn_at].into_iter().flatten()
     }
 }
 
@@ -188,8 +170,8 @@ pub(crate) async fn wait(
             }
         }
     }
-    let (n, mailbox, want) = (waiter.n, waiter.mailbox.clone(), waiter.want.clone());
-    let deadline = waiter.deadline;
+    let (n, mailbox, durability) = (waiter.n, waiter.mailbox.clone(), waiter.durability());
+    let deadline = waiter.asked.deadline;
     let _seen = waiter.show(core, name).inspect_err(|_| {
         if waiter.mailbox.is_placed() {
             leave_place(core, &waiter.want);
@@ -203,7 +185,7 @@ pub(crate) async fn wait(
     let letter = core.by(deadline, mailbox.collect()).await;
     trace.stats.add(&mailbox.stats);
     let Some(letter) = letter? else {
-        return waiting.gate.error(core, &want).map_or(Ok(Waited::TimedOut), Err);
+        return waiting.gate.error(core, durability).map_or(Ok(Waited::TimedOut), Err);
     };
     waiting.collected = true;
     match letter {
@@ -262,7 +244,7 @@ impl Gates {
             None => (gates.entry(name.clone()).or_default().clone(), true),
         };
         // Its owner may have acquired the name since its attempt was busy, so check again once it is in the queue.
-        let owner = waiter.owner;
+        let owner = waiter.asked.owner;
         let mut queue = gate.queue.lock().unwrap();
         #[cfg(test)]
         queue.looked_at.clone_from(&self.looked_at);
@@ -340,9 +322,9 @@ impl Gates {
 }
 
 impl Gate {
-    /// Returns the error of the store, if it is not known whether others hold what `want` waits for.
-    fn error(&self, core: &Core, want: &Want) -> Option<Error> {
-        self.queue.lock().unwrap().error(want.durability(), core.settings.call_timeout / 5, core)
+    /// Returns the error of the store, if it is not known whether others hold what a waiter with this durability wants.
+    fn error(&self, core: &Core, durability: Durability) -> Option<Error> {
+        self.queue.lock().unwrap().error(durability, core.settings.call_timeout / 5, core)
     }
 
     /// Fails all waiters.
@@ -363,7 +345,7 @@ impl Gate {
 
 /// Gives up the position that a waiter may have in the store's queue.
 fn leave_place(core: &Arc<Core>, want: &Want) {
-    if let Want::Claim { claim, .. } = want {
+    if let Want::Claim(claim) = want {
         core.leave_claim(claim.clone());
     }
 }

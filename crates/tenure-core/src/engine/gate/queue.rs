@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Waiter;
-use crate::backend::{Durability, Error};
-use crate::engine::acquire::Backoff;
+use crate::backend::{Backoff, Durability, Error};
+use crate::engine::acquire::RETRIES;
 use crate::engine::core::Core;
 
 #[derive(Default)]
@@ -51,8 +51,9 @@ struct Key {
 struct Failing {
     error: Error,
     retry_at: Instant,
-    /// `None` while the store says when it will be ready: that is waited for, however long it takes.
-    backoff: Option<Backoff>,
+    /// Since when it fails, and the backoff. `None` while the store says when it will be ready: that is waited for,
+    /// however long it takes.
+    backoff: Option<(Instant, Backoff)>,
 }
 
 impl Queue {
@@ -67,7 +68,7 @@ impl Queue {
     /// Adds a waiter by its position in the store's queue, or at the end if it has none.
     pub(super) fn push(&mut self, waiter: Waiter) {
         if waiter.heard {
-            self.answered(waiter.want.durability());
+            self.answered(waiter.durability());
         }
         if self.in_the_way == Some(waiter.n) {
             self.in_the_way = None;
@@ -84,8 +85,8 @@ impl Queue {
 
     fn insert(&mut self, key: Key, waiter: Waiter) {
         self.keys.insert(waiter.n, key);
-        *self.by_durability.entry(waiter.want.durability()).or_default() += 1;
-        if let Some(owner) = waiter.owner {
+        *self.by_durability.entry(waiter.durability()).or_default() += 1;
+        if let Some(owner) = waiter.asked.owner {
             self.owners.entry(owner).or_default().insert(key);
         }
         self.times.extend(waiter.times().map(|at| (at, waiter.n)));
@@ -95,7 +96,7 @@ impl Queue {
     pub(super) fn remove(&mut self, n: u64) -> Option<Waiter> {
         let key = self.keys.remove(&n)?;
         let waiter = self.waiters.remove(&key)?;
-        if let Some(owner) = waiter.owner
+        if let Some(owner) = waiter.asked.owner
             && let Some(keys) = self.owners.get_mut(&owner)
         {
             keys.remove(&key);
@@ -106,10 +107,10 @@ impl Queue {
         for at in waiter.times() {
             self.times.remove(&(at, n));
         }
-        if let Some(by_durability) = self.by_durability.get_mut(&waiter.want.durability()) {
+        if let Some(by_durability) = self.by_durability.get_mut(&waiter.durability()) {
             *by_durability -= 1;
             if *by_durability == 0 {
-                self.by_durability.remove(&waiter.want.durability());
+                self.by_durability.remove(&waiter.durability());
             }
         }
         Some(waiter)
@@ -157,7 +158,7 @@ impl Queue {
         // Skips the scan if the store fails for all of them.
         let some = self.by_durability.keys().any(|durability| may_try(*durability));
         let waiters = some.then(|| self.waiters.values()).into_iter().flatten();
-        waiters.inspect(|_| self.looks(1)).filter(move |w| may_try(w.want.durability()))
+        waiters.inspect(|_| self.looks(1)).filter(move |w| may_try(w.durability()))
     }
 
     /// Returns the waiters of one owner.
@@ -195,9 +196,9 @@ impl Queue {
             let Some(waiter) = self.keys.get(&n).and_then(|key| self.waiters.get_mut(key)) else { continue };
             if waiter.warn_at.is_some_and(|at| at <= now) {
                 waiter.warn_at = None;
-                over.warn.extend(waiter.flow.task);
+                over.warn.extend(waiter.asked.flow.task);
             }
-            if waiter.deadline.is_some_and(|at| at <= now) {
+            if waiter.asked.deadline.is_some_and(|at| at <= now) {
                 over.gone.extend(self.remove(n));
             }
         }
@@ -212,12 +213,15 @@ impl Queue {
     }
 
     /// Records that the store failed for a durability. Returns the waiters that have tolerated that for `outage`.
-    pub(super) fn failed(&mut self, durability: Durability, error: &Error, outage: Duration) -> Vec<Waiter> {
+    pub(super) fn failed(&mut self, durability: Durability, error: &Error, core: &Core) -> Vec<Waiter> {
         let now = Instant::now();
-        let mut backoff = self.failing.get(&durability).and_then(|f| f.backoff).unwrap_or_else(Backoff::new);
-        let (retry_at, since) = (now + backoff.pause(), backoff.since());
-        self.failing.insert(durability, Failing { error: error.clone(), retry_at, backoff: Some(backoff) });
-        let borne = |w: &&Waiter| w.want.durability() == durability && w.since.max(since) + outage <= now;
+        let before = self.failing.get(&durability).and_then(|f| f.backoff);
+        let (since, mut backoff) = before.unwrap_or((now, RETRIES));
+        let retry_at = now + backoff.failed_by(core.chance());
+        let backoff = Some((since, backoff));
+        self.failing.insert(durability, Failing { error: error.clone(), retry_at, backoff });
+        let borne =
+            |w: &&Waiter| w.durability() == durability && w.since.max(since) + core.settings.outage <= now;
         self.waiters.values().filter(borne).cloned().collect()
     }
 
@@ -241,7 +245,7 @@ impl Queue {
     /// has failed or been silent for `patience`.
     pub(super) fn error(&self, durability: Durability, patience: Duration, core: &Core) -> Option<Error> {
         // A single failed call says little, unless it says that the store is not ready.
-        let lasts = |failing: &&Failing| failing.backoff.is_none_or(|b| b.since().elapsed() >= patience);
+        let lasts = |failing: &&Failing| failing.backoff.is_none_or(|(since, _)| since.elapsed() >= patience);
         if let Some(failing) = self.failing.get(&durability).filter(lasts) {
             return Some(failing.error.clone());
         }

@@ -117,7 +117,7 @@ impl Run {
             warn_of_self(core, &self.name, task);
         }
         for waiter in over.gone {
-            let error = self.gate.error(core, &waiter.want);
+            let error = self.gate.error(core, waiter.durability());
             // Fails if the waiter already got another letter.
             let _ = waiter.mailbox.deliver(error.map_or(Letter::TimedOut, Letter::Failed));
             if waiter.mailbox.is_placed() {
@@ -160,7 +160,7 @@ impl Run {
             return;
         }
         let interest = match &first.want {
-            Want::Claim { claim, .. } => Interest::Claim(claim),
+            Want::Claim(claim) => Interest::Claim(claim),
             Want::Take { .. } => Interest::Count(self.core.id, Counter::Semaphore),
         };
         self.watch_for = wanted;
@@ -213,7 +213,7 @@ impl Run {
         let (mut answered, mut failed) = (BTreeSet::new(), BTreeMap::new());
         let mut in_the_way = None;
         for (waiter, tried) in front.iter().zip(tried) {
-            let durability = waiter.want.durability();
+            let durability = waiter.durability();
             match tried {
                 Try::In => drop(answered.insert(durability)),
                 Try::Busy { retry_after, behind } => {
@@ -232,7 +232,7 @@ impl Run {
                 queue.not_ready(durability, &error);
                 progress.block(error.retry_after());
             } else {
-                let some = queue.failed(durability, &error, self.core.settings.outage);
+                let some = queue.failed(durability, &error, &self.core);
                 given_up.push((some, error));
                 progress = Progress::Failing;
             }
@@ -251,9 +251,9 @@ impl Run {
         waiter.mailbox.stats.attempt();
         let seen = self.core.doubts();
         let letter = match &waiter.want {
-            Want::Claim { claim, terms } => match self.attempt(claim, place).await {
+            Want::Claim(claim) => match self.attempt(claim, place).await {
                 Ok(Attempt::Granted { fence, until }) => {
-                    match admit(&waiter.engine, claim, fence, until, *terms, waiter.caller()) {
+                    match admit(&waiter.asked, claim, fence, until) {
                         Ok(entry) => {
                             self.core.doubt_since(seen, entry.hold());
                             self.settle_owner(waiter, &entry);
@@ -297,7 +297,7 @@ impl Run {
                 // An unanswered take is repeated with the same id: however often it fails, there is only one to undo.
                 let before = unanswered.lock().unwrap().take();
                 let again = before.is_some();
-                let taken = before.unwrap_or_else(|| Taken::new(&waiter.engine, &self.name));
+                let taken = before.unwrap_or_else(|| Taken::new(&waiter.asked.engine, &self.name));
                 let id = taken.id();
                 match self
                     .core
@@ -363,7 +363,7 @@ impl Run {
 
     /// Records the new hold of an owner, and makes the other waiters of that owner check it.
     fn settle_owner(&self, waiter: &Waiter, entry: &Entry) {
-        if let Some(owner) = waiter.owner {
+        if let Some(owner) = waiter.asked.owner {
             SlotUse::new(&self.core, owner, &self.name, false).add(entry.hold());
             self.gate.recheck.lock().unwrap().insert(owner);
         }
@@ -381,7 +381,7 @@ impl Run {
     async fn let_in(&self, owner: u64) {
         let waiting = self.gate.queue.lock().unwrap().of_owner(owner);
         for waiter in waiting {
-            let Want::Claim { claim, terms } = &waiter.want else { continue };
+            let Want::Claim(claim) = &waiter.want else { continue };
             let slot = SlotUse::new(&self.core, owner, &self.name, false);
             // Takes the turn if it is free. The task that has it may no longer be polled, so the gate continues without
             // it.
@@ -393,8 +393,7 @@ impl Run {
             let fresh = Arc::new(Claim { id: self.core.fresh_id(), wait: None, ..(**claim).clone() });
             // A short limit, because others wait at this gate meanwhile.
             let limit = Limit::within(self.core.settings.call_timeout / 5);
-            let letter = match enter_into(&waiter.engine, &slot, &fresh, *terms, waiter.caller(), limit).await
-            {
+            let letter = match enter_into(&waiter.asked, &slot, &fresh, &waiter.mailbox.stats, limit).await {
                 Ok(Tried::Granted(entry)) => Letter::Grant(Grant::Entry(entry)),
                 Ok(Tried::Busy { doubtful, .. }) => {
                     if doubtful {
@@ -478,7 +477,7 @@ enum Try {
 
 fn claim_of(waiter: &Waiter) -> Option<&Arc<Claim>> {
     match &waiter.want {
-        Want::Claim { claim, .. } => Some(claim),
+        Want::Claim(claim) => Some(claim),
         Want::Take { .. } => None,
     }
 }

@@ -1,0 +1,55 @@
+//! One acquire call on its way down: who asks, on which terms and until when.
+
+use std::sync::Arc;
+use std::thread::ThreadId;
+
+use tokio::time::Instant;
+
+use crate::engine::core::{Core, Engine};
+use crate::engine::hold::Terms;
+use crate::engine::{Deadlocks, Settings};
+
+/// What one caller asked for: made by the API call, and passed unchanged to the first attempt, to the re-entry and to
+/// the gate.
+#[derive(Clone)]
+pub(crate) struct Acquisition {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) terms: Terms,
+    pub(crate) owner: Option<u64>,
+    pub(crate) flow: Flow,
+    /// When the caller stops waiting.
+    pub(crate) deadline: Option<Instant>,
+}
+
+impl Acquisition {
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        terms: Terms,
+        owner: Option<u64>,
+        deadline: Option<Instant>,
+    ) -> Self {
+        Self { engine: engine.clone(), terms, owner, flow: Flow::current(&engine.core.settings), deadline }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.engine.core
+    }
+}
+
+/// The task that a call comes from, or the thread if the caller blocks outside of tasks. Not an owner: it shows whether
+/// two calls were made one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Flow {
+    pub(crate) task: Option<tokio::task::Id>,
+    /// Only set outside of tasks, and only if deadlocks are reported.
+    thread: Option<ThreadId>,
+}
+
+impl Flow {
+    /// Returns the flow of the caller.
+    pub(crate) fn current(settings: &Settings) -> Self {
+        let task = tokio::task::try_id();
+        let looked_at = task.is_none() && settings.deadlocks == Deadlocks::Report;
+        Self { task, thread: looked_at.then(|| std::thread::current().id()) }
+    }
+}
