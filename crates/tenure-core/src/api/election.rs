@@ -1,8 +1,12 @@
 //! Elections: a lock whose holder can be observed. Leadership is a guard; it ends when the guard is lost.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures_util::Stream;
 use tokio::task::JoinSet;
 
 use crate::api::{Client, Guard, Lock};
@@ -135,17 +139,36 @@ impl Election {
         core.check_open()?;
         core.backend.info().require(Family::Leader)?;
         let name = self.lock.request.name()?.clone();
-        Ok(Observer { engine: self.lock.request.engine.clone(), name, seen: None, watch: None })
+        let engine = self.lock.request.engine.clone();
+        Ok(Observer { engine, name, seen: None, watch: None, looking: None, ended: false })
     }
 }
 
-/// A stream of leaders.
+/// A stream of leaders: what [`Observer::next`] returns, also as a [`Stream`](futures_util::Stream) that ends when the
+/// client is closed.
+///
+/// ```
+/// use futures_util::StreamExt;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+/// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+/// let leadership = client.election("cron").note("10.0.0.7").campaign().await?;
+/// let mut leaders = client.election("cron").observe()?.filter_map(async |seen| seen.ok().flatten()).boxed();
+/// assert_eq!(leaders.next().await.unwrap().note.as_deref(), Some("10.0.0.7"));
+/// # leadership.release().await }
+/// ```
+#[must_use = "an observer does nothing until it is polled"]
 pub struct Observer {
     engine: Arc<Engine>,
     name: Name,
     seen: Option<Option<Leader>>,
     watch: Option<Box<dyn Watch>>,
+    /// The search for the next leader, which runs on the worker.
+    looking: Option<JoinSet<Looked>>,
+    /// The stream has returned its last item.
+    ended: bool,
 }
+
+type Looked = Result<(Option<Leader>, Box<dyn Watch>)>;
 
 impl Observer {
     /// Returns the next change: on the first call the current leader, then each new leader, or `None` when there is
@@ -157,19 +180,47 @@ impl Observer {
     /// # Cancel safety
     /// Safe: call it again.
     pub async fn next(&mut self) -> Result<Option<Leader>> {
+        // A search that an earlier call has left may have found a leader that is gone by now.
+        self.looking = None;
+        poll_fn(|cx| self.poll_leader(cx)).await
+    }
+
+    fn poll_leader(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Leader>>> {
+        if self.looking.is_none() {
+            self.looking = Some(self.look()?);
+        }
+        let Some(looking) = &mut self.looking else { return Poll::Pending };
+        let looked = ready!(looking.poll_join_next(cx)).and_then(std::result::Result::ok);
+        self.looking = None;
+        let (leader, watch) = looked.unwrap_or(Err(Error::Closed))?;
+        (self.watch, self.seen) = (Some(watch), Some(leader.clone()));
+        Poll::Ready(Ok(leader))
+    }
+
+    /// Starts the search for another leader than the last one seen. It runs on the worker: a store notifies watchers on
+    /// its own thread, and must not run the caller's waker there. Dropping the set ends it.
+    fn look(&mut self) -> Result<JoinSet<Looked>> {
         let core = self.engine.core.clone();
         core.check_open()?;
-        // Runs on the worker: a store notifies watchers on its own thread, and must not run the caller's waker there.
         let runtime = core.runtime()?.clone();
         let look = Look { core, name: self.name.clone(), seen: self.seen.clone() };
         let watch = self.watch.take();
         let mut looking = JoinSet::new();
         looking.spawn_on(async move { look.next(watch).await }, &runtime);
-        // Dropping the set with the caller's future aborts the task.
-        let looked = looking.join_next().await.and_then(std::result::Result::ok);
-        let (leader, watch) = looked.unwrap_or(Err(Error::Closed))?;
-        (self.watch, self.seen) = (Some(watch), Some(leader.clone()));
-        Ok(leader)
+        Ok(looking)
+    }
+}
+
+impl Stream for Observer {
+    type Item = Result<Option<Leader>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let leader = ready!(self.poll_leader(cx));
+        self.ended = matches!(leader, Err(Error::Closed));
+        Poll::Ready(Some(leader))
     }
 }
 
@@ -182,7 +233,7 @@ struct Look {
 
 impl Look {
     /// Waits for a different leader, and returns it with the watch for the next call.
-    async fn next(self, watch: Option<Box<dyn Watch>>) -> Result<(Option<Leader>, Box<dyn Watch>)> {
+    async fn next(self, watch: Option<Box<dyn Watch>>) -> Looked {
         let mut known = watch;
         loop {
             self.core.check_open()?;

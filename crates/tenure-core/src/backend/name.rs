@@ -1,6 +1,7 @@
 //! Names of locks, restricted to what every store can represent, and validated once.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -13,8 +14,10 @@ use crate::backend::{Error, Result};
 ///
 /// ```
 /// use tenure_core::Name;
-/// assert!(Name::new("orders/42").is_ok());
+/// let name: Name = "orders/42".parse()?;
+/// assert_eq!(name, Name::new("orders/42")?);
 /// assert!(Name::new("").is_err());
+/// # Ok::<(), tenure_core::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -58,6 +61,28 @@ impl fmt::Display for Name {
 impl fmt::Debug for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl FromStr for Name {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::new(name)
+    }
+}
+
+impl TryFrom<&str> for Name {
+    type Error = Error;
+
+    fn try_from(name: &str) -> Result<Self> {
+        Self::new(name)
+    }
+}
+
+impl AsRef<str> for Name {
+    fn as_ref(&self) -> &str {
+        &self.0
     }
 }
 

@@ -28,9 +28,15 @@ tokio::task_local! {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner(u64);
 
+impl Default for Owner {
+    /// As [`Owner::new`]: each is a different one.
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Owner {
-    /// Creates a new owner.
-    #[allow(clippy::new_without_default)]
+    /// Creates a new owner, different from all others.
     pub fn new() -> Self {
         Self(NEXT.fetch_add(1, Relaxed))
     }
