@@ -15,6 +15,7 @@ mod api;
 pub mod backend;
 mod engine;
 pub mod ledger;
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 pub use api::{

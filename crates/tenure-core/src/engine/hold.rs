@@ -393,6 +393,7 @@ impl Hold {
     }
 
     /// Whether nothing about it is due or in flight.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn is_settled(&self, now: Time) -> bool {
         let renewing = self.renewing(&self.share.lock().unwrap());
         let unanswered = renewing && self.renew_at.load(SeqCst) == u64::MAX;

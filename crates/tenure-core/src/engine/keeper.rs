@@ -148,6 +148,7 @@ impl Keeper {
 
 impl Core {
     /// Whether everything due at `now` has been done, and, if the store is `up`, all releases are done.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn is_settled(&self, now: Time, up: bool) -> bool {
         self.keeper.all().iter().all(|hold| hold.is_settled(now))
             && self.worker.is_idle()

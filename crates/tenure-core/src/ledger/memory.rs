@@ -96,6 +96,7 @@ impl MemoryStore {
 
 impl MemoryStore {
     /// Returns the names that are currently held.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn held(&self) -> Vec<Name> {
         let table = self.table.lock().unwrap();
         let now = self.now();
