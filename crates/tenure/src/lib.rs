@@ -46,7 +46,7 @@
 //! }
 //! ```
 //!
-//! [`testing`] helps to test code that is built on this crate.
+//! The feature `testing` adds a module of that name, which helps to test code that is built on this crate.
 
 mod address;
 #[cfg(feature = "macros")]
@@ -69,6 +69,7 @@ pub use attribute::generated as __private;
 pub use attribute::{Current, current, install};
 pub use config::{Config, Entry};
 pub use duration::parse_duration;
+#[cfg(feature = "testing")]
 pub use tenure_core::testing;
 pub use tenure_core::{
     Client, ClientId, CountingSemaphore, Deadlock, Deadlocks, Durability, Election, Error, Family, Fence,
