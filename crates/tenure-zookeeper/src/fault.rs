@@ -9,6 +9,9 @@ use crate::wire::Refusal;
 
 pub(crate) const SCHEME: &str = "zookeeper";
 
+/// The answer to a request.
+pub(crate) type Answer<T> = Result<T, Fault>;
+
 /// Why a request failed.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {

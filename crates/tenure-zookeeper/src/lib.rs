@@ -14,30 +14,14 @@
 //! All holds of a store live as long as its session: the servers end it when they have heard nothing of this process
 //! for the session timeout, and the guards turn lost before that, by this machine's own clock.
 
-mod attempt;
-mod doctor;
+mod admin;
 mod ears;
 mod fault;
-mod inspect;
-mod leave;
-mod link;
-mod names;
-mod node;
-mod numbers;
 mod options;
-mod path;
-mod permits;
-mod place;
-mod proof;
-mod queue;
-mod renew;
-mod revoke;
+mod recipe;
 mod session;
 mod store;
-mod strays;
 mod thread;
-mod turns;
-mod watch;
 mod wire;
 
 pub use options::{Access, Login, Options, Tls};

@@ -1,32 +1,24 @@
 //! The backend. Each operation is a task on the store's own thread, so that it completes even if the caller is
 //! cancelled.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tenure_core::backend::{
-    Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released,
-    Renewal, Snapshot, Watch,
+    Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Released, Renewal, Watch,
 };
-use tenure_core::{
-    Claim, Clock, Doubt, Drift, Error, Family, Finding, HoldId, Kind, Name, OpId, Process, Result,
-};
-use tokio::sync::Notify;
+use tenure_core::{Claim, Clock, Doubt, Drift, Error, Family, HoldId, Name, OpId, Result};
 
-use crate::ears::Ears;
-use crate::fault::{Fault, SCHEME};
-use crate::link::Link;
+use crate::fault::{Answer, Fault, SCHEME};
 use crate::options::Options;
-use crate::path::Paths;
-use crate::place::{InTheWay, Place, Places};
-use crate::renew::watch_the_grown;
-use crate::session::Answer;
+use crate::recipe::Store;
+use crate::recipe::place::InTheWay;
+use crate::recipe::renew::watch_the_grown;
+use crate::recipe::watch::Subject;
 use crate::thread::{LAST_WORDS, Thread};
-use crate::turns::Turns;
 
 /// How long a waiter sleeps at most without a wake-up.
 const POLL: Duration = Duration::from_secs(5);
@@ -34,27 +26,8 @@ const POLL: Duration = Duration::from_secs(5);
 /// Locks on ZooKeeper, in Curator's layout.
 pub struct ZooKeeper {
     info: Info,
-    store: Arc<Store>,
+    pub(crate) store: Arc<Store>,
     thread: Thread,
-}
-
-/// State that the tasks share.
-#[derive(Debug)]
-pub(crate) struct Store {
-    pub(crate) link: Arc<Link>,
-    pub(crate) paths: Paths,
-    pub(crate) places: Places,
-    pub(crate) ears: Arc<Ears>,
-    pub(crate) doubt: Doubt,
-    pub(crate) process: Arc<Process>,
-    /// New holds whose nodes are not watched yet.
-    pub(crate) young: Mutex<Vec<Weak<Place>>>,
-    pub(crate) grown: Arc<Notify>,
-    /// Nodes whose deletion is pending.
-    pub(crate) owed: Mutex<HashSet<String>>,
-    /// Paths of ledgers that only remember past operations.
-    pub(crate) untidy: Mutex<HashSet<String>>,
-    pub(crate) turns: Turns,
 }
 
 impl ZooKeeper {
@@ -80,22 +53,7 @@ impl ZooKeeper {
             )));
         }
         let (clock, drift, doubt) = (Clock::boot(), Drift::default(), Doubt::new());
-        let ears = Arc::new(Ears::default());
-        let paths = Paths::new(options.prefix.clone());
-        let link = Arc::new(Link::new(options, clock.clone(), drift, doubt.clone(), ears.clone()));
-        let store = Arc::new(Store {
-            link: link.clone(),
-            paths,
-            places: Places::default(),
-            ears,
-            doubt: doubt.clone(),
-            process: Process::current().clone(),
-            young: Mutex::default(),
-            grown: Arc::new(Notify::new()),
-            owed: Mutex::default(),
-            untidy: Mutex::default(),
-            turns: Turns::default(),
-        });
+        let store = Arc::new(Store::new(options, clock.clone(), drift, doubt.clone()));
         let last = store.clone();
         let thread = Thread::start(move || async move { last.link.close().await })?;
         thread.spawn(watch_the_grown(Arc::downgrade(&store), store.grown.clone()));
@@ -153,7 +111,7 @@ impl ZooKeeper {
     }
 
     /// Runs `work` on the store's thread.
-    async fn run<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         what: impl fmt::Display,
         path: String,
@@ -195,7 +153,7 @@ impl Backend for ZooKeeper {
         if let Interest::Claim(claim) = interest {
             return Ok(Box::new(self.store.ears.listen(claim.id)));
         }
-        let (store, about) = (self.store.clone(), crate::watch::Subject::of(interest, &path));
+        let (store, about) = (self.store.clone(), Subject::of(interest, &path));
         self.run(format!("watch {name}"), path, async move { store.watch(about).await }).await
     }
 
@@ -239,63 +197,6 @@ impl Backend for ZooKeeper {
 
     fn admin(&self) -> Option<&dyn Admin> {
         Some(self)
-    }
-}
-
-#[async_trait]
-impl Admin for ZooKeeper {
-    async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
-        let store = self.store.clone();
-        match query {
-            Query::Name(name) => {
-                let path = self.store.paths.path(&name)?;
-                let (what, at) = (format!("inspect {name}"), path.clone());
-                self.run(what, path, async move {
-                    let session = store.link.session().await?;
-                    session.sync().await?;
-                    Ok(store.show(&session, &name, &at).await?.into_iter().collect())
-                })
-                .await
-            }
-            Query::Prefix { prefix, limit } => {
-                self.run("list", "/".into(), async move {
-                    let session = store.link.session().await?;
-                    session.sync().await?;
-                    store.names(&session, &prefix, limit).await
-                })
-                .await
-            }
-        }
-    }
-
-    async fn expel(&self, name: &Name, kind: Kind, holder: &str) -> Result<Released> {
-        let path = self.store.paths.path(name)?;
-        let (store, at, holder) = (self.store.clone(), path.clone(), holder.to_owned());
-        let what = format!("take {name} from {holder}");
-        self.run(what, path, async move {
-            match holder.parse::<HoldId>() {
-                Ok(id) => store.leave_by_id(&at, kind, id).await,
-                Err(_) => store.leave_by_name(&at, kind, &holder).await,
-            }
-        })
-        .await
-    }
-
-    async fn revoke(&self, name: &Name, kind: Kind) -> Result<bool> {
-        let path = self.store.paths.path(name)?;
-        let (store, at) = (self.store.clone(), path.clone());
-        self.run(format!("revoke {name}"), path, async move { store.revoke(&at, kind).await }).await
-    }
-
-    async fn revoked(&self, claim: &Claim) -> Result<Box<dyn Watch>> {
-        let path = self.store.paths.path(&claim.name)?;
-        let (store, claim) = (self.store.clone(), claim.clone());
-        self.run(format!("watch {}", claim.name), path, async move { store.revoked(&claim).await }).await
-    }
-
-    async fn diagnose(&self) -> Result<Vec<Finding>> {
-        let store = self.store.clone();
-        self.run("diagnose", "/".into(), async move { store.diagnose().await }).await
     }
 }
 

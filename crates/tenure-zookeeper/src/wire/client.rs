@@ -15,9 +15,8 @@ use super::lane::Lane;
 use super::servers::Servers;
 use super::tls;
 use super::watches::{Of, Watcher, Watches};
-use crate::fault::{Fault, SCHEME};
+use crate::fault::{Answer, Fault, SCHEME};
 use crate::options::Options;
-use crate::session::Answer;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Client(Arc<Shared>);

@@ -18,9 +18,8 @@ use super::jute::{In, Out, wrong};
 use super::refusal::Refusal;
 use super::servers::Servers;
 use super::watches::{Again, Change, Of};
-use crate::fault::{Fault, SCHEME};
+use crate::fault::{Answer, Fault, SCHEME};
 use crate::options::Login;
-use crate::session::Answer;
 
 const REMOVE_WATCHES: i32 = 18;
 const PING: i32 = 11;

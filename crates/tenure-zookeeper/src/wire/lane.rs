@@ -9,8 +9,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 use super::jute::Out;
-use crate::fault::Fault;
-use crate::session::Answer;
+use crate::fault::{Answer, Fault};
 
 /// Lower numbers are reserved for frames that are not requests.
 const FIRST: i32 = 1;

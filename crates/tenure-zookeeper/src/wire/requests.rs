@@ -7,8 +7,7 @@ use tenure_core::Error;
 use super::client::Client;
 use super::jute::{In, Out, wrong};
 use super::watches::{Of, Watcher};
-use crate::fault::{Fault, SCHEME};
-use crate::session::Answer;
+use crate::fault::{Answer, Fault, SCHEME};
 
 const DELETE: i32 = 2;
 const EXISTS: i32 = 3;

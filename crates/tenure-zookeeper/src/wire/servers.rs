@@ -114,8 +114,7 @@ mod tests {
     use testbed::{FAR, ZooKeeper, ZooKeeperOptions, until};
 
     use super::*;
-    use crate::fault::Fault;
-    use crate::session::Answer;
+    use crate::fault::{Answer, Fault};
     use crate::wire::Client;
 
     const NAME: &str = "servers.example:2181";

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use tenure_core::ledger::admits;
 use tenure_core::{ClientId, Error, Family, HoldId, Kind, Name, Result};
 
-use crate::node::{Child, Marker};
+use crate::recipe::node::{Child, Marker};
 
 /// The children of a recipe, in order.
 #[derive(Debug)]

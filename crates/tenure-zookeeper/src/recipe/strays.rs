@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use tenure_core::ClientId;
 
-use crate::node::{self, Child};
-use crate::session::{Answer, Session};
-use crate::store::Store;
+use crate::fault::Answer;
+use crate::recipe::Store;
+use crate::recipe::node::{self, Child};
+use crate::session::Session;
 
 impl Store {
     /// Deletes the strays among `children`. Returns whether any is gone now.

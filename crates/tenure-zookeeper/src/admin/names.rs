@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use futures_util::stream::{self, StreamExt};
 use tenure_core::backend::Snapshot;
 
-use crate::fault::Fault;
-use crate::inspect::{AT_ONCE, nothing_of};
-use crate::node::Child;
-use crate::path::{LEASES, LOCKS, NUMBERS};
-use crate::session::{Answer, Session};
-use crate::store::Store;
+use crate::admin::inspect::{AT_ONCE, nothing_of};
+use crate::fault::{Answer, Fault};
+use crate::recipe::Store;
+use crate::recipe::node::Child;
+use crate::recipe::path::{LEASES, LOCKS, NUMBERS};
+use crate::session::Session;
 use crate::wire::Refusal;
 
 /// The part of the tree that is known so far.

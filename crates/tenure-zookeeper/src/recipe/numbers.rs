@@ -9,11 +9,11 @@ use tenure_core::backend::{CountOp, CountReply, Counter};
 use tenure_core::ledger::{Ledger, Now};
 use tenure_core::{Error, Name, OpId, wall_micros};
 
-use crate::fault::{Fault, SCHEME};
-use crate::path::NUMBERS;
-use crate::place::Place;
-use crate::session::{Answer, Session};
-use crate::store::Store;
+use crate::fault::{Answer, Fault, SCHEME};
+use crate::recipe::Store;
+use crate::recipe::path::NUMBERS;
+use crate::recipe::place::Place;
+use crate::session::Session;
 use crate::wire::{LARGEST, Mode, Refusal};
 
 /// How long an operation is remembered, plus a margin: then a ledger that only remembers is deleted.

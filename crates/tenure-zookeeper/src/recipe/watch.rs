@@ -7,9 +7,10 @@ use tenure_core::backend::{Interest, Watch};
 use tokio::sync::oneshot;
 
 use crate::ears::{Ear, Listening};
-use crate::path::NUMBERS;
-use crate::session::{Answer, Session};
-use crate::store::Store;
+use crate::fault::Answer;
+use crate::recipe::Store;
+use crate::recipe::path::NUMBERS;
+use crate::session::Session;
 use crate::wire::{Change, Watcher};
 
 /// The node that is watched.

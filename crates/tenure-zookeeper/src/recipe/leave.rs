@@ -7,11 +7,11 @@ use futures_util::future::join_all;
 use tenure_core::backend::Released;
 use tenure_core::{Error, HoldId, Kind};
 
-use crate::fault::{Fault, SCHEME};
-use crate::node;
-use crate::place::{Place, folders};
-use crate::session::{Answer, Session};
-use crate::store::Store;
+use crate::fault::{Answer, Fault, SCHEME};
+use crate::recipe::Store;
+use crate::recipe::node;
+use crate::recipe::place::{Place, folders};
+use crate::session::Session;
 use crate::wire::Refusal;
 
 /// The longest backoff between retries.

@@ -3,7 +3,7 @@
 
 use tenure_core::{Error, Name, Result};
 
-use crate::node;
+use crate::recipe::node;
 
 /// The child with the numbers of a name: counts, sizes, and remembered operations. No escaped name equals it.
 pub(crate) const NUMBERS: &str = "~tenure";

@@ -8,12 +8,12 @@ use futures_util::future::join;
 use tenure_core::backend::Attempt;
 use tenure_core::{Claim, Fence, HoldId, Kind};
 
-use crate::fault::Fault;
-use crate::node::{self, Child, Marker};
-use crate::place::{Armed, Hold, Node, Place, Queued, Stay};
-use crate::queue::Queue;
-use crate::session::{Answer, Session};
-use crate::store::Store;
+use crate::fault::{Answer, Fault};
+use crate::recipe::Store;
+use crate::recipe::node::{self, Child, Marker};
+use crate::recipe::place::{Armed, Hold, Node, Place, Queued, Stay};
+use crate::recipe::queue::Queue;
+use crate::session::Session;
 use crate::wire::{Mode, Refusal};
 
 /// How often one attempt may lose its folder, its own node or its session before it fails.

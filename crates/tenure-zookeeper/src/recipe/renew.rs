@@ -8,11 +8,11 @@ use futures_util::future::join_all;
 use tenure_core::Claim;
 use tenure_core::backend::Renewal;
 
-use crate::fault::Fault;
-use crate::place::{Place, Watches};
-use crate::revoke::REVOKE;
-use crate::session::{Answer, Session};
-use crate::store::Store;
+use crate::fault::{Answer, Fault};
+use crate::recipe::Store;
+use crate::recipe::place::{Place, Watches};
+use crate::recipe::revoke::REVOKE;
+use crate::session::Session;
 use crate::wire::{Change, Refusal, Watcher};
 
 /// How long a lock is held before its nodes are watched, so that short holds cost no request.

@@ -7,9 +7,9 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
 use crate::ears::Ears;
-use crate::fault::Fault;
+use crate::fault::{Answer, Fault};
 use crate::options::Options;
-use crate::session::{Answer, Session, closed};
+use crate::session::{Session, closed};
 use crate::wire::{Client, Phase};
 
 #[derive(Debug)]

@@ -11,8 +11,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::session::{Answer, Session};
-use crate::store::Store;
+use crate::fault::Answer;
+use crate::recipe::Store;
+use crate::session::Session;
 use crate::wire::{Address, look_up};
 
 const ASKING: Duration = Duration::from_secs(2);

@@ -7,13 +7,14 @@ use tenure_core::backend::{Counter, Holder, Mode, Snapshot, Waiter};
 use tenure_core::ledger::Ledger;
 use tenure_core::{Family, Fence, Name};
 
-use crate::node::{Child, Marker};
-use crate::numbers::only_remembers;
-use crate::path::{LEASES, LOCKS, NUMBERS};
-use crate::queue::Queue;
-use crate::revoke::REVOKE;
-use crate::session::{Answer, Session};
-use crate::store::Store;
+use crate::fault::Answer;
+use crate::recipe::Store;
+use crate::recipe::node::{Child, Marker};
+use crate::recipe::numbers::only_remembers;
+use crate::recipe::path::{LEASES, LOCKS, NUMBERS};
+use crate::recipe::queue::Queue;
+use crate::recipe::revoke::REVOKE;
+use crate::session::Session;
 use crate::wire::Stat;
 
 /// How many children of one name are read at most.

@@ -8,10 +8,9 @@ use tenure_core::backend::{Signal, Watch};
 use tenure_core::{Claim, Error, Kind};
 use tokio::sync::watch;
 
-use crate::fault::{Fault, SCHEME};
-use crate::queue::Queue;
-use crate::session::Answer;
-use crate::store::Store;
+use crate::fault::{Answer, Fault, SCHEME};
+use crate::recipe::Store;
+use crate::recipe::queue::Queue;
 
 /// The data that Curator's revoker writes, and its holders watch for.
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";

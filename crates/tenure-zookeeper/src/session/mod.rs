@@ -1,5 +1,8 @@
 //! A session with the servers: its requests, and until when it is certain to live.
 
+pub(crate) mod link;
+mod proof;
+
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -8,12 +11,10 @@ use futures_util::future::join;
 use tenure_core::{Clock, Drift, Time};
 use tokio::sync::watch;
 
-use crate::fault::Fault;
+use self::proof::Proof;
+use crate::fault::{Answer, Fault};
 use crate::options::{Access, Options};
-use crate::proof::Proof;
 use crate::wire::{Acl, Client, Linked, Mode, Phase, Refusal, Stat, Watcher};
-
-pub(crate) type Answer<T> = Result<T, Fault>;
 
 /// How often a folder may vanish while its path is created: empty containers are deleted by the server.
 const TRIES: usize = 64;

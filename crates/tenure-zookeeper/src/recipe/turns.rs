@@ -10,8 +10,7 @@ use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
-use crate::fault::Fault;
-use crate::session::Answer;
+use crate::fault::{Answer, Fault};
 
 /// Queues by path, removed when they are empty.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use tenure_core::{Claim, Fence, HoldId, Kind};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::path::{LEASES, LOCKS};
+use crate::recipe::path::{LEASES, LOCKS};
 use crate::session::Session;
 
 /// All claims of this client that may have nodes in the store.

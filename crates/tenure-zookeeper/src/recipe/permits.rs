@@ -7,14 +7,14 @@ use futures_util::future::{join, join_all, join3, join4};
 use tenure_core::ledger::{Ledger, too_many};
 use tenure_core::{Claim, Fence, HoldId, Kind};
 
-use crate::attempt::{Step, TRIES, too_quick};
-use crate::fault::Fault;
-use crate::node::{self, Marker};
-use crate::path::{LEASES, NUMBERS};
-use crate::place::{Node, Place, Stay};
-use crate::queue::Queue;
-use crate::session::{Answer, Session};
-use crate::store::Store;
+use crate::fault::{Answer, Fault};
+use crate::recipe::Store;
+use crate::recipe::attempt::{Step, TRIES, too_quick};
+use crate::recipe::node::{self, Marker};
+use crate::recipe::path::{LEASES, NUMBERS};
+use crate::recipe::place::{Node, Place, Stay};
+use crate::recipe::queue::Queue;
+use crate::session::Session;
 use crate::wire::{Mode, Watcher};
 
 impl Store {

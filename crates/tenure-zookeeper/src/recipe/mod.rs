@@ -1,0 +1,68 @@
+//! Curator's recipes: the queue of nodes, and how a claim joins it, holds, is renewed and leaves it.
+
+pub(crate) mod attempt;
+mod leave;
+pub(crate) mod node;
+pub(crate) mod numbers;
+pub(crate) mod path;
+mod permits;
+pub(crate) mod place;
+pub(crate) mod queue;
+pub(crate) mod renew;
+pub(crate) mod revoke;
+mod strays;
+pub(crate) mod turns;
+pub(crate) mod watch;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, Weak};
+
+use tenure_core::{Clock, Doubt, Drift, Process};
+use tokio::sync::Notify;
+
+use self::path::Paths;
+use self::place::{Place, Places};
+use self::turns::Turns;
+use crate::ears::Ears;
+use crate::options::Options;
+use crate::session::link::Link;
+
+/// State that the tasks share.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) link: Arc<Link>,
+    pub(crate) paths: Paths,
+    pub(crate) places: Places,
+    pub(crate) ears: Arc<Ears>,
+    pub(crate) doubt: Doubt,
+    pub(crate) process: Arc<Process>,
+    /// New holds whose nodes are not watched yet.
+    pub(crate) young: Mutex<Vec<Weak<Place>>>,
+    pub(crate) grown: Arc<Notify>,
+    /// Nodes whose deletion is pending.
+    pub(crate) owed: Mutex<HashSet<String>>,
+    /// Paths of ledgers that only remember past operations.
+    pub(crate) untidy: Mutex<HashSet<String>>,
+    pub(crate) turns: Turns,
+}
+
+impl Store {
+    pub(crate) fn new(options: Options, clock: Clock, drift: Drift, doubt: Doubt) -> Self {
+        let ears = Arc::new(Ears::default());
+        let paths = Paths::new(options.prefix.clone());
+        let link = Arc::new(Link::new(options, clock, drift, doubt.clone(), ears.clone()));
+        Self {
+            link,
+            paths,
+            places: Places::default(),
+            ears,
+            doubt,
+            process: Process::current().clone(),
+            young: Mutex::default(),
+            grown: Arc::new(Notify::new()),
+            owed: Mutex::default(),
+            untidy: Mutex::default(),
+            turns: Turns::default(),
+        }
+    }
+}
