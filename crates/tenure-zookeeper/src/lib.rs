@@ -16,7 +16,7 @@
 
 mod admin;
 mod ears;
-mod fault;
+mod error;
 mod options;
 mod recipe;
 mod session;

@@ -12,7 +12,7 @@ use tenure_core::backend::{
 };
 use tenure_core::{Claim, Clock, Doubt, Drift, Error, Family, HoldId, Name, OpId, Result};
 
-use crate::fault::{Answer, Fault, SCHEME};
+use crate::error::{RequestError, RequestResult, SCHEME};
 use crate::options::Options;
 use crate::recipe::Store;
 use crate::recipe::place::InTheWay;
@@ -84,7 +84,7 @@ impl ZooKeeper {
             let session = store.link.session().await?;
             match session.stat("/").await? {
                 Some(_) => Ok(()),
-                None => Err(Fault::Config(store.no_chroot())),
+                None => Err(RequestError::Config(store.no_chroot())),
             }
         })
         .await
@@ -115,13 +115,13 @@ impl ZooKeeper {
         &self,
         what: impl fmt::Display,
         path: String,
-        work: impl Future<Output = Answer<T>> + Send + 'static,
+        work: impl Future<Output = RequestResult<T>> + Send + 'static,
     ) -> Result<T> {
         let answer = match self.thread.spawn(work).await {
             Ok(answer) => answer,
-            Err(_) => Err(Fault::Unknown("the store was closed".into())),
+            Err(_) => Err(RequestError::Unknown("the store was closed".into())),
         };
-        answer.map_err(|fault| fault.into_error(what, &path))
+        answer.map_err(|error| error.into_error(what, &path))
     }
 }
 

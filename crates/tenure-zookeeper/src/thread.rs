@@ -8,7 +8,7 @@ use tenure_core::{Error, Result};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 
-use crate::fault::SCHEME;
+use crate::error::SCHEME;
 
 /// How long closing the session may take.
 pub(crate) const LAST_WORDS: Duration = Duration::from_secs(2);

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::fault::Answer;
+use crate::error::RequestResult;
 use crate::recipe::Store;
 use crate::session::Session;
 use crate::wire::{Address, look_up};
@@ -19,7 +19,7 @@ use crate::wire::{Address, look_up};
 const ASKING: Duration = Duration::from_secs(2);
 
 impl Store {
-    pub(crate) async fn diagnose(self: &Arc<Self>) -> Answer<Vec<Finding>> {
+    pub(crate) async fn diagnose(self: &Arc<Self>) -> RequestResult<Vec<Finding>> {
         let session = self.link.session().await?;
         let mut findings = self.servers().await;
         findings.push(self.time(&session));
@@ -107,7 +107,7 @@ impl Store {
     }
 
     /// How long the leader takes to answer, which delays each proof by as much.
-    async fn clock(&self, session: &Session) -> Answer<Finding> {
+    async fn clock(&self, session: &Session) -> RequestResult<Finding> {
         let begin = std::time::Instant::now();
         session.sync().await?;
         let took = begin.elapsed();
@@ -140,8 +140,8 @@ impl Store {
         match (tried, left) {
             (Ok(Attempt::Granted { .. }), Ok(_)) => Finding::ok("trial", "a lock was taken and given back"),
             (Ok(other), Ok(_)) => failed(format!("a lock that nobody else knows was not granted: {other:?}")),
-            (Err(fault), _) | (_, Err(fault)) => {
-                failed(fault.into_error("take and give back a lock", &path).to_string())
+            (Err(error), _) | (_, Err(error)) => {
+                failed(error.into_error("take and give back a lock", &path).to_string())
             }
         }
     }

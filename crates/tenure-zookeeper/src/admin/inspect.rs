@@ -7,7 +7,7 @@ use tenure_core::backend::{Counter, Holder, Mode, Snapshot, Waiter};
 use tenure_core::ledger::Ledger;
 use tenure_core::{Family, Fence, Name};
 
-use crate::fault::Answer;
+use crate::error::RequestResult;
 use crate::recipe::Store;
 use crate::recipe::node::{Child, Marker};
 use crate::recipe::numbers::only_remembers;
@@ -31,11 +31,16 @@ struct Read {
 
 impl Store {
     /// The state of one name; `None` when it is not in use.
-    pub(crate) async fn show(&self, session: &Session, name: &Name, path: &str) -> Answer<Option<Snapshot>> {
+    pub(crate) async fn show(
+        &self,
+        session: &Session,
+        name: &Name,
+        path: &str,
+    ) -> RequestResult<Option<Snapshot>> {
         match session.list(path).await {
             Ok(children) => self.snapshot(session, name, path, &children).await,
-            Err(fault) if fault.is_missing() => Ok(None),
-            Err(fault) => Err(fault),
+            Err(error) if error.is_no_node() => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -45,7 +50,7 @@ impl Store {
         name: &Name,
         path: &str,
         children: &[String],
-    ) -> Answer<Option<Snapshot>> {
+    ) -> RequestResult<Option<Snapshot>> {
         let queue = Queue::new(children.iter().cloned());
         let ledger = match children.iter().any(|c| c == NUMBERS) {
             true => self.ledger(session, path).await?,
@@ -68,8 +73,8 @@ impl Store {
             let (locks, leases) = (format!("{path}/{LOCKS}"), format!("{path}/{LEASES}"));
             let folder = async |folder: &str| match session.list(folder).await {
                 Ok(names) => read(session, folder, Queue::new(names)).await,
-                Err(fault) if fault.is_missing() => Ok(Vec::new()),
-                Err(fault) => Err(fault),
+                Err(error) if error.is_no_node() => Ok(Vec::new()),
+                Err(error) => Err(error),
             };
             let (waiting, taken) = join(folder(&locks), folder(&leases)).await;
             seen.waiters = waiting?.iter().map(Read::waiter).collect();
@@ -113,7 +118,7 @@ fn numbers(seen: &mut Snapshot, ledger: Option<&Ledger>) -> Option<Family> {
 }
 
 /// Reads the nodes of a queue, in order. Skips those that are deleted meanwhile.
-async fn read(session: &Session, folder: &str, queue: Queue) -> Answer<Vec<Read>> {
+async fn read(session: &Session, folder: &str, queue: Queue) -> RequestResult<Vec<Read>> {
     let mut all = Vec::new();
     let mut rest = queue.children.into_iter().take(CHILDREN).peekable();
     while rest.peek().is_some() {
@@ -123,8 +128,8 @@ async fn read(session: &Session, folder: &str, queue: Queue) -> Answer<Vec<Read>
         for (child, answer) in some.into_iter().zip(answers) {
             match answer {
                 Ok((data, stat)) => all.push(Read { child, data, stat }),
-                Err(fault) if fault.is_missing() => {}
-                Err(fault) => return Err(fault),
+                Err(error) if error.is_no_node() => {}
+                Err(error) => return Err(error),
             }
         }
     }

@@ -6,12 +6,12 @@ use futures_util::stream::{self, StreamExt};
 use tenure_core::backend::Snapshot;
 
 use crate::admin::inspect::{AT_ONCE, nothing_of};
-use crate::fault::{Answer, Fault};
+use crate::error::{RequestError, RequestResult};
 use crate::recipe::Store;
 use crate::recipe::node::Child;
 use crate::recipe::path::{LEASES, LOCKS, NUMBERS};
 use crate::session::Session;
-use crate::wire::Refusal;
+use crate::wire::ErrorCode;
 
 /// The part of the tree that is known so far.
 #[derive(Default)]
@@ -43,7 +43,12 @@ impl Tree {
 
 impl Store {
     /// The first names in use with this prefix, in order. An unreadable one is included, with the reason.
-    pub(crate) async fn names(&self, session: &Session, prefix: &str, limit: usize) -> Answer<Vec<Snapshot>> {
+    pub(crate) async fn names(
+        &self,
+        session: &Session,
+        prefix: &str,
+        limit: usize,
+    ) -> RequestResult<Vec<Snapshot>> {
         let mut tree = Tree { folders: BTreeMap::from([self.paths.folder_of(prefix)]), ..Tree::default() };
         // Doubles the batch while folders turn out not to be names, which cannot be known without visiting them.
         let mut fruitless = 1;
@@ -72,15 +77,15 @@ impl Store {
         prefix: &str,
         whole: String,
         path: String,
-    ) -> Answer<(String, Option<Snapshot>, Vec<(String, String)>)> {
+    ) -> RequestResult<(String, Option<Snapshot>, Vec<(String, String)>)> {
         let folder = if path.is_empty() { "/" } else { &path };
         let listed = session.list(folder).await;
         let name = self.paths.name(&path).filter(|name| name.as_str().starts_with(prefix));
         let (children, seen) = match (listed, &name) {
-            (Err(fault), _) if fault.is_missing() => (Vec::new(), Ok(None)),
-            (Err(fault), Some(_)) => (Vec::new(), Err(fault)),
+            (Err(error), _) if error.is_no_node() => (Vec::new(), Ok(None)),
+            (Err(error), Some(_)) => (Vec::new(), Err(error)),
             // The requested names may all be below this folder.
-            (Err(fault), None) => return Err(Fault::Config(fault.into_error("list", folder))),
+            (Err(error), None) => return Err(RequestError::Config(error.into_error("list", folder))),
             (Ok(children), None) => (children, Ok(None)),
             (Ok(children), Some(name)) => {
                 let seen = self.snapshot(session, name, &path, &children).await;
@@ -89,10 +94,11 @@ impl Store {
         };
         let seen = match (seen, name) {
             // A name that we may not read does not hide the others.
-            (Err(fault @ (Fault::Refused(Refusal::NO_AUTH) | Fault::Config(_))), Some(name))
-                if !session.is_over() =>
-            {
-                let unread = Some(fault.into_error("read", &path).to_string());
+            (
+                Err(error @ (RequestError::Refused(ErrorCode::NO_AUTH) | RequestError::Config(_))),
+                Some(name),
+            ) if !session.is_over() => {
+                let unread = Some(error.into_error("read", &path).to_string());
                 Some(Snapshot { unread, ..nothing_of(name) })
             }
             (seen, _) => seen?,

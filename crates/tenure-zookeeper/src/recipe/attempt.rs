@@ -8,13 +8,13 @@ use futures_util::future::join;
 use tenure_core::backend::Attempt;
 use tenure_core::{Claim, Fence, HoldId, Kind};
 
-use crate::fault::{Answer, Fault};
+use crate::error::{RequestError, RequestResult};
 use crate::recipe::Store;
 use crate::recipe::node::{self, Child, Marker};
 use crate::recipe::place::{Armed, Hold, Node, Place, Queued, Stay};
 use crate::recipe::queue::Queue;
 use crate::session::Session;
-use crate::wire::{Mode, Refusal};
+use crate::wire::{ErrorCode, Mode};
 
 /// How often one attempt may lose its folder, its own node or its session before it fails.
 pub(crate) const TRIES: usize = 8;
@@ -30,11 +30,18 @@ pub(crate) enum Step {
 
 impl Store {
     /// Makes one attempt for `claim`.
-    pub(crate) async fn attempt(self: &Arc<Self>, place: &Arc<Place>, claim: &Claim) -> Answer<Attempt> {
+    pub(crate) async fn attempt(
+        self: &Arc<Self>,
+        place: &Arc<Place>,
+        claim: &Claim,
+    ) -> RequestResult<Attempt> {
         let mut stay = place.stay.lock().await;
         let held = place.seen().hold.as_ref().filter(|h| h.is_good()).map(|h| (h.fence, h.session.clone()));
         if let Some((fence, session)) = held {
-            let until = session.prove_for_now().await.map_err(|fault| unsettled(&stay, fault, true))?;
+            let until = session
+                .prove_for_now()
+                .await
+                .map_err(|error| unknown_if_node_may_exist(&stay, error, true))?;
             return Ok(Attempt::Granted { fence: Some(fence), until });
         }
         if claim.holds > 1 || stay.left {
@@ -46,7 +53,7 @@ impl Store {
             tries += 1;
             match self.try_once(&mut stay, place, claim).await {
                 // Its nodes are gone with the session; retry in a new one.
-                Err(Fault::Ended(_)) if tries < TRIES => stay.node = None,
+                Err(RequestError::SessionEnded(_)) if tries < TRIES => stay.node = None,
                 answer => break answer,
             }
         };
@@ -74,7 +81,7 @@ impl Store {
                 // meanwhile, and a repeated attempt finds it.
                 match session.prove_for_now().await {
                     Ok(until) => Ok(Attempt::Granted { fence: Some(fence), until }),
-                    Err(fault) => Err(unsettled(&stay, fault, true)),
+                    Err(error) => Err(unknown_if_node_may_exist(&stay, error, true)),
                 }
             }
             Ok(Step::Busy { behind }) => {
@@ -88,16 +95,21 @@ impl Store {
                     position: stay.node.as_ref().map(|node| node.born as u64),
                 })
             }
-            Err(fault) => {
+            Err(error) => {
                 if stay.is_nothing() {
                     self.places.forget(place.id);
                 }
-                Err(unsettled(&stay, fault, false))
+                Err(unknown_if_node_may_exist(&stay, error, false))
             }
         }
     }
 
-    async fn try_once(self: &Arc<Self>, stay: &mut Stay, place: &Arc<Place>, claim: &Claim) -> Answer<Step> {
+    async fn try_once(
+        self: &Arc<Self>,
+        stay: &mut Stay,
+        place: &Arc<Place>,
+        claim: &Claim,
+    ) -> RequestResult<Step> {
         let session = self.link.session().await?;
         stay.in_session(&session);
         let stood = stay.node.is_some();
@@ -107,7 +119,7 @@ impl Store {
                 match self.under_write(&session, place, claim, writer).await {
                     None => self.queue(stay, &session, place, claim).await,
                     Some(answer) => {
-                        if answer.as_ref().is_err_and(Fault::is_unknown) {
+                        if answer.as_ref().is_err_and(RequestError::is_unknown) {
                             stay.doubt_under_write();
                         }
                         answer
@@ -120,7 +132,7 @@ impl Store {
             Ok(Step::Granted { .. }) => true,
             Ok(Step::Busy { .. }) => claim.wait.is_some() || stood,
             // An uncertain outcome is left to the release that follows, or to the next attempt.
-            Err(fault) => !matches!(fault, Fault::Config(_) | Fault::Refused(_)),
+            Err(error) => !matches!(error, RequestError::Config(_) | RequestError::Refused(_)),
         };
         if !keeps && let Some(node) = stay.node.take() {
             self.remove(&session, node.path).await;
@@ -135,11 +147,11 @@ impl Store {
         session: &Arc<Session>,
         place: &Arc<Place>,
         claim: &Claim,
-    ) -> Answer<Step> {
+    ) -> RequestResult<Step> {
         let folder = place.folder();
         for _ in 0..TRIES {
             let (queue, at) = self.stand(stay, session, place, &folder, marker(&claim.kind), claim).await?;
-            queue.clash(&claim.name, claim.kind.family()).map_err(Fault::Config)?;
+            queue.clash(&claim.name, claim.kind.family()).map_err(RequestError::Config)?;
             match queue.in_the_way(at, &claim.kind) {
                 None => {
                     let Some(node) = &stay.node else { continue };
@@ -182,7 +194,7 @@ impl Store {
         folder: &str,
         marker: Marker,
         claim: &Claim,
-    ) -> Answer<(Queue, usize)> {
+    ) -> RequestResult<(Queue, usize)> {
         for _ in 0..TRIES {
             if stay.unsure {
                 self.find(stay, session, place, folder).await?;
@@ -199,15 +211,15 @@ impl Store {
                             stay.node = Some(Node { path, born: stat.czxid });
                         }
                         // Empty containers may be deleted by the server at any time.
-                        Err(fault) if fault.is_missing() => {
+                        Err(error) if error.is_no_node() => {
                             self.make_folders(session, folder).await?;
                             continue;
                         }
-                        Err(fault) => {
-                            if fault.is_unknown() {
+                        Err(error) => {
+                            if error.is_unknown() {
                                 stay.doubt();
                             }
-                            return Err(fault);
+                            return Err(error);
                         }
                     }
                     names?
@@ -219,7 +231,7 @@ impl Store {
                     if let Some(node) = stay.node.take() {
                         self.remove(session, node.path).await;
                     }
-                    return Err(Fault::Unsent(format!(
+                    return Err(RequestError::NotSent(format!(
                         "{folder} has given out all its numbers: it is to be deleted when it is empty, which the \
                          server does within a minute if it is a container"
                     )));
@@ -229,15 +241,21 @@ impl Store {
                 None => stay.node = None,
             }
         }
-        Err(Fault::Unsent(format!("its nodes in {folder} were deleted each time")))
+        Err(RequestError::NotSent(format!("its nodes in {folder} were deleted each time")))
     }
 
     /// Looks for a node whose creation was not answered.
-    async fn find(&self, stay: &mut Stay, session: &Arc<Session>, place: &Place, folder: &str) -> Answer<()> {
+    async fn find(
+        &self,
+        stay: &mut Stay,
+        session: &Arc<Session>,
+        place: &Place,
+        folder: &str,
+    ) -> RequestResult<()> {
         // After a sync, requests sent over an earlier connection have been executed or never will be.
         session.sync().await?;
         let names = match session.list(folder).await {
-            Err(fault) if fault.is_missing() => Vec::new(),
+            Err(error) if error.is_no_node() => Vec::new(),
             names => names?,
         };
         let prefix = node::prefix(place.id);
@@ -263,12 +281,12 @@ impl Store {
                 // A duplicate, because the answer to an earlier create was lost; or a node without a valid queue
                 // position.
                 Ok((_, stat)) if stat.owner == session.id => match session.delete(&path, None).await {
-                    Err(fault) if !fault.is_missing() => return Err(fault),
+                    Err(error) if !error.is_no_node() => return Err(error),
                     _ => {}
                 },
                 Ok(_) => {}
-                Err(fault) if fault.is_missing() => {}
-                Err(fault) => return Err(fault),
+                Err(error) if error.is_no_node() => {}
+                Err(error) => return Err(error),
             }
         }
         stay.node = found;
@@ -277,20 +295,20 @@ impl Store {
     }
 
     /// Checks that a node belongs to our session. Otherwise it would outlive the session, or end before it.
-    pub(crate) fn check_owner(&self, session: &Session, owner: i64) -> Answer<()> {
+    pub(crate) fn check_owner(&self, session: &Session, owner: i64) -> RequestResult<()> {
         if owner == session.id {
             return Ok(());
         }
         session.end();
-        Err(Fault::Ended(format!(
+        Err(RequestError::SessionEnded(format!(
             "the server has made it for session {owner:#x}, not for ours, {:#x}",
             session.id
         )))
     }
 
-    pub(crate) async fn make_folders(&self, session: &Session, folder: &str) -> Answer<()> {
+    pub(crate) async fn make_folders(&self, session: &Session, folder: &str) -> RequestResult<()> {
         match session.make_folders(folder).await {
-            Err(fault) if fault.is_missing() => Err(Fault::Config(self.no_chroot())),
+            Err(error) if error.is_no_node() => Err(RequestError::Config(self.no_chroot())),
             answer => answer,
         }
     }
@@ -303,7 +321,7 @@ impl Store {
         place: &Place,
         folder: &str,
         child: &Child,
-    ) -> Answer<bool> {
+    ) -> RequestResult<bool> {
         if !self.ears.hears(place.id) {
             return Ok(true);
         }
@@ -314,8 +332,8 @@ impl Store {
         // Uses a read, since an exists request would leave a watch behind if the node does not exist.
         let watcher = match session.read_and_watch(&path).await {
             Ok((_, _, watcher)) => watcher,
-            Err(fault) if fault.is_missing() => return Ok(false),
-            Err(fault) => return Err(fault),
+            Err(error) if error.is_no_node() => return Ok(false),
+            Err(error) => return Err(error),
         };
         self.arm(stay, place, path, async move {
             watcher.changed().await;
@@ -349,7 +367,7 @@ impl Store {
         place: &Place,
         claim: &Claim,
         writer: HoldId,
-    ) -> Option<Answer<Step>> {
+    ) -> Option<RequestResult<Step>> {
         let writer = self.places.get(writer)?;
         let (fence, name, digits) = {
             let seen = writer.seen();
@@ -365,33 +383,39 @@ impl Store {
         match (created, names) {
             // Node names are unique per hold, so an existing node is ours. The writer's node must still exist: it may
             // have been expelled, and another writer admitted.
-            (Ok(_) | Err(Fault::Refused(Refusal::NODE_EXISTS)), Ok(names)) if names.contains(&name) => {
+            (Ok(_) | Err(RequestError::Refused(ErrorCode::NODE_EXISTS)), Ok(names))
+                if names.contains(&name) =>
+            {
                 Some(Ok(Step::Granted { fence, paths: vec![path] }))
             }
-            (Ok(_) | Err(Fault::Refused(Refusal::NODE_EXISTS)), Ok(_)) => {
+            (Ok(_) | Err(RequestError::Refused(ErrorCode::NODE_EXISTS)), Ok(_)) => {
                 self.remove(session, path).await;
                 None
             }
-            (Ok(_) | Err(Fault::Refused(Refusal::NODE_EXISTS)), Err(fault)) => {
-                Some(Err(Fault::Unknown(format!("{fault:?}"))))
+            (Ok(_) | Err(RequestError::Refused(ErrorCode::NODE_EXISTS)), Err(error)) => {
+                Some(Err(RequestError::Unknown(format!("{error:?}"))))
             }
-            (Err(fault), _) => Some(Err(fault)),
+            (Err(error), _) => Some(Err(error)),
         }
     }
 }
 
 /// While a node of it may exist, a failed attempt is *unknown*, not *unavailable*: it must be undone if it is given
 /// up.
-fn unsettled(stay: &Stay, fault: Fault, stands: bool) -> Fault {
-    match fault {
-        Fault::Unsent(why) | Fault::Ended(why) if stands || !stay.is_nothing() => Fault::Unknown(why),
-        Fault::Refused(refusal) if stands || !stay.is_nothing() => Fault::Unknown(refusal.to_string()),
-        fault => fault,
+fn unknown_if_node_may_exist(stay: &Stay, error: RequestError, stands: bool) -> RequestError {
+    match error {
+        RequestError::NotSent(why) | RequestError::SessionEnded(why) if stands || !stay.is_nothing() => {
+            RequestError::Unknown(why)
+        }
+        RequestError::Refused(code) if stands || !stay.is_nothing() => {
+            RequestError::Unknown(code.to_string())
+        }
+        error => error,
     }
 }
 
-pub(crate) fn too_quick() -> Fault {
-    Fault::Unsent("those ahead came and went too quickly to be watched".into())
+pub(crate) fn too_quick() -> RequestError {
+    RequestError::NotSent("those ahead came and went too quickly to be watched".into())
 }
 
 fn marker(kind: &Kind) -> Marker {

@@ -7,19 +7,19 @@ use futures_util::future::join_all;
 use tenure_core::backend::Released;
 use tenure_core::{Error, HoldId, Kind};
 
-use crate::fault::{Answer, Fault, SCHEME};
+use crate::error::{RequestError, RequestResult, SCHEME};
 use crate::recipe::Store;
 use crate::recipe::node;
 use crate::recipe::place::{Place, folders};
 use crate::session::Session;
-use crate::wire::Refusal;
+use crate::wire::ErrorCode;
 
 /// The longest backoff between retries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 impl Store {
     /// Releases a claim of this client. If entries are `left`, only returns whether it is still held.
-    pub(crate) async fn leave(self: &Arc<Self>, place: &Arc<Place>, left: u32) -> Answer<Released> {
+    pub(crate) async fn leave(self: &Arc<Self>, place: &Arc<Place>, left: u32) -> RequestResult<Released> {
         let mut stay = place.stay.lock().await;
         if left > 0 {
             let held = place.seen().hold.as_ref().is_some_and(|h| h.is_good());
@@ -53,7 +53,7 @@ impl Store {
         path: &str,
         kind: Kind,
         id: HoldId,
-    ) -> Answer<Released> {
+    ) -> RequestResult<Released> {
         let session = self.link.session().await?;
         session.sync().await?;
         let paths = self.of_id(&session, path, kind, id).await?;
@@ -73,7 +73,7 @@ impl Store {
         path: &str,
         kind: Kind,
         child: &str,
-    ) -> Answer<Released> {
+    ) -> RequestResult<Released> {
         let session = self.link.session().await?;
         let folder = folders(path, kind).pop().unwrap_or_default();
         if child.contains('/') || node::Child::parse(child).is_none() {
@@ -83,19 +83,31 @@ impl Store {
     }
 
     /// Nodes of another session do not end with ours, so the end of our session proves nothing.
-    async fn delete_others(self: &Arc<Self>, session: &Arc<Session>, paths: Vec<String>) -> Answer<Released> {
+    async fn delete_others(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        paths: Vec<String>,
+    ) -> RequestResult<Released> {
         match self.delete_all(session, paths).await? {
-            Released::Gone if session.is_over() => Err(Fault::Unknown("the session ended meanwhile".into())),
+            Released::Gone if session.is_over() => {
+                Err(RequestError::Unknown("the session ended meanwhile".into()))
+            }
             released => Ok(released),
         }
     }
 
-    async fn of_id(&self, session: &Session, path: &str, kind: Kind, id: HoldId) -> Answer<Vec<String>> {
+    async fn of_id(
+        &self,
+        session: &Session,
+        path: &str,
+        kind: Kind,
+        id: HoldId,
+    ) -> RequestResult<Vec<String>> {
         let prefix = node::prefix(id);
         let mut found = Vec::new();
         for folder in folders(path, kind) {
             let names = match session.list(&folder).await {
-                Err(fault) if fault.is_missing() => continue,
+                Err(error) if error.is_no_node() => continue,
                 names => names?,
             };
             let mine = names.iter().filter(|name| name.starts_with(&prefix));
@@ -104,22 +116,26 @@ impl Store {
         Ok(found)
     }
 
-    async fn delete_all(self: &Arc<Self>, session: &Arc<Session>, paths: Vec<String>) -> Answer<Released> {
+    async fn delete_all(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        paths: Vec<String>,
+    ) -> RequestResult<Released> {
         let answers = join_all(paths.iter().map(|path| session.delete(path, None))).await;
         let (mut released, mut failed) = (Released::Gone, None);
         for (path, answer) in paths.into_iter().zip(answers) {
             match answer {
                 Ok(()) => released = Released::Freed,
-                Err(fault) if fault.is_missing() => {}
-                Err(Fault::Ended(_)) => {}
-                Err(Fault::Refused(Refusal::NO_AUTH)) => {
-                    failed = Some(Fault::Config(Error::Config(format!(
+                Err(error) if error.is_no_node() => {}
+                Err(RequestError::SessionEnded(_)) => {}
+                Err(RequestError::Refused(ErrorCode::NO_AUTH)) => {
+                    failed = Some(RequestError::Config(Error::Config(format!(
                         "{SCHEME}: not the owner of {path}: this login has no right to delete it"
                     ))));
                 }
-                Err(fault) => {
+                Err(error) => {
                     self.owe(session, path);
-                    failed = Some(fault);
+                    failed = Some(error);
                 }
             }
         }
@@ -128,11 +144,11 @@ impl Store {
 
     /// Deletes a node, in the background if it fails. Returns whether it is gone.
     pub(crate) async fn remove(self: &Arc<Self>, session: &Arc<Session>, path: String) -> bool {
-        let Err(fault) = session.delete(&path, None).await else { return true };
-        if may_stand(&fault) {
+        let Err(error) = session.delete(&path, None).await else { return true };
+        if should_retry_delete(&error) {
             self.owe(session, path);
         }
-        fault.is_missing()
+        error.is_no_node()
     }
 
     /// Deletes a node in the background, retrying while the session lives, since nobody else would. Until then no
@@ -144,7 +160,7 @@ impl Store {
         let (store, session) = (self.clone(), session.clone());
         tokio::spawn(async move {
             let mut pause = Duration::from_millis(20);
-            while session.delete(&path, None).await.is_err_and(|fault| may_stand(&fault)) {
+            while session.delete(&path, None).await.is_err_and(|error| should_retry_delete(&error)) {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
@@ -175,7 +191,7 @@ impl Store {
                             found.into_iter().for_each(|path| store.owe(&session, path));
                             break;
                         }
-                        Err(fault) if may_stand(&fault) => {
+                        Err(error) if should_retry_delete(&error) => {
                             tokio::time::sleep(pause).await;
                             pause = (pause * 2).min(LONGEST_PAUSE);
                         }
@@ -192,11 +208,11 @@ impl Store {
     }
 }
 
-/// Whether to retry after this fault because the node may still exist: no answer, no connection, or a busy server.
-fn may_stand(fault: &Fault) -> bool {
-    match fault {
-        Fault::Unknown(_) | Fault::Unsent(_) => true,
-        Fault::Refused(refusal) => !matches!(*refusal, Refusal::NO_NODE | Refusal::NO_AUTH),
-        Fault::Ended(_) | Fault::Config(_) => false,
+/// Whether to retry after this error because the node may still exist: no answer, no connection, or a busy server.
+fn should_retry_delete(error: &RequestError) -> bool {
+    match error {
+        RequestError::Unknown(_) | RequestError::NotSent(_) => true,
+        RequestError::Refused(code) => !matches!(*code, ErrorCode::NO_NODE | ErrorCode::NO_AUTH),
+        RequestError::SessionEnded(_) | RequestError::Config(_) => false,
     }
 }

@@ -9,12 +9,12 @@ use tenure_core::backend::{CountOp, CountReply, Counter};
 use tenure_core::ledger::{Ledger, Now};
 use tenure_core::{Error, Name, OpId, wall_micros};
 
-use crate::fault::{Answer, Fault, SCHEME};
+use crate::error::{RequestError, RequestResult, SCHEME};
 use crate::recipe::Store;
 use crate::recipe::path::NUMBERS;
 use crate::recipe::place::Place;
 use crate::session::Session;
-use crate::wire::{LARGEST, Mode, Refusal};
+use crate::wire::{ErrorCode, LARGEST, Mode};
 
 /// How long an operation is remembered, plus a margin: then a ledger that only remembers is deleted.
 const REMEMBERED: Duration = Duration::from_secs(602);
@@ -27,13 +27,14 @@ impl Store {
         counter: Counter,
         op: CountOp,
         id: OpId,
-    ) -> Answer<CountReply> {
+    ) -> RequestResult<CountReply> {
         let turn = match op {
             CountOp::Get => None,
             _ => Some(self.turns.take(path, self.link.options().timeout).await?),
         };
         let session = self.link.session().await?;
-        let change = |ledger: &mut Ledger| ledger.count(name, counter, op, id, now()).map_err(Fault::Config);
+        let change =
+            |ledger: &mut Ledger| ledger.count(name, counter, op, id, now()).map_err(RequestError::Config);
         let (reply, ledger) = self.update(&session, path, change).await?;
         if let Some(turn) = turn {
             turn.served();
@@ -45,7 +46,7 @@ impl Store {
     }
 
     /// The size of a semaphore: the stored one, or `limit`, which is then stored.
-    pub(crate) async fn size(&self, session: &Session, place: &Place, limit: u32) -> Answer<u64> {
+    pub(crate) async fn size(&self, session: &Session, place: &Place, limit: u32) -> RequestResult<u64> {
         let set = |ledger: &mut Ledger| {
             let size = *ledger.size.get_or_insert_with(|| {
                 ledger.effects.dirty = true;
@@ -57,11 +58,11 @@ impl Store {
     }
 
     /// Reads the ledger of a name, without changing it.
-    pub(crate) async fn ledger(&self, session: &Session, path: &str) -> Answer<Option<Ledger>> {
+    pub(crate) async fn ledger(&self, session: &Session, path: &str) -> RequestResult<Option<Ledger>> {
         match session.read_latest(&format!("{path}/{NUMBERS}")).await {
             Ok((data, _)) => parse(&data, path).map(Some),
-            Err(fault) if fault.is_missing() => Ok(None),
-            Err(fault) => Err(fault),
+            Err(error) if error.is_no_node() => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -70,24 +71,24 @@ impl Store {
         &self,
         session: &Session,
         path: &str,
-        change: impl Fn(&mut Ledger) -> Answer<T>,
-    ) -> Answer<(T, Ledger)> {
+        change: impl Fn(&mut Ledger) -> RequestResult<T>,
+    ) -> RequestResult<(T, Ledger)> {
         let node = format!("{path}/{NUMBERS}");
         let mut pause = Duration::from_millis(1);
         loop {
             let (mut ledger, version) = match session.read_latest(&node).await {
                 Ok((data, stat)) => (parse(&data, path)?, Some(stat.version)),
-                Err(fault) if fault.is_missing() => (Ledger::default(), None),
-                Err(fault) => return Err(fault),
+                Err(error) if error.is_no_node() => (Ledger::default(), None),
+                Err(error) => return Err(error),
             };
             let out = change(&mut ledger)?;
             if !ledger.effects.dirty {
                 return Ok((out, ledger));
             }
-            let data = serde_json::to_vec(&ledger).map_err(|e| Fault::Unsent(e.to_string()))?;
+            let data = serde_json::to_vec(&ledger).map_err(|e| RequestError::NotSent(e.to_string()))?;
             if data.len() > LARGEST {
                 // It will shrink: only operations in flight are remembered.
-                return Err(Fault::Unsent(format!(
+                return Err(RequestError::NotSent(format!(
                     "{node} would have {} bytes, and servers take {LARGEST} at most: too many of its changes are under \
                      way at once",
                     data.len()
@@ -98,7 +99,7 @@ impl Store {
                 Some(version) => session.write(&node, &data, Some(version)).await,
                 None if ledger.is_idle() => Ok(()),
                 None => match session.create(&node, &data, Mode::Persistent).await {
-                    Err(fault) if fault.is_missing() => {
+                    Err(error) if error.is_no_node() => {
                         self.make_folders(session, path).await?;
                         continue;
                     }
@@ -107,13 +108,15 @@ impl Store {
             };
             match written {
                 Ok(()) => return Ok((out, ledger)),
-                Err(Fault::Refused(Refusal::BAD_VERSION | Refusal::NODE_EXISTS | Refusal::NO_NODE)) => {
+                Err(RequestError::Refused(
+                    ErrorCode::BAD_VERSION | ErrorCode::NODE_EXISTS | ErrorCode::NO_NODE,
+                )) => {
                     tokio::time::sleep(pause.mul_f64(fastrand::f64())).await;
                     pause = (pause * 2).min(Duration::from_millis(50));
                 }
                 // The change may have been made before the session ended, and its node is persistent.
-                Err(Fault::Ended(why)) => return Err(Fault::Unknown(why)),
-                Err(fault) => return Err(fault),
+                Err(RequestError::SessionEnded(why)) => return Err(RequestError::Unknown(why)),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -139,7 +142,7 @@ impl Store {
     }
 
     /// Deletes the ledger of a name if it only remembers operations that are not retried any more.
-    pub(crate) async fn tidy(&self, path: &str) -> Answer<Ledger> {
+    pub(crate) async fn tidy(&self, path: &str) -> RequestResult<Ledger> {
         let Some(session) = self.link.standing().await else { return Ok(Ledger::default()) };
         let prune = |ledger: &mut Ledger| {
             ledger.prune(now());
@@ -153,9 +156,9 @@ pub(crate) fn only_remembers(ledger: &Ledger) -> bool {
     ledger.count.is_none() && ledger.size.is_none() && !ledger.ops.is_empty()
 }
 
-fn parse(data: &[u8], path: &str) -> Answer<Ledger> {
+fn parse(data: &[u8], path: &str) -> RequestResult<Ledger> {
     serde_json::from_slice(data).map_err(|e| {
-        Fault::Config(Error::Config(format!(
+        RequestError::Config(Error::Config(format!(
             "{SCHEME}: {path}/{NUMBERS} was not written by this library: {e}"
         )))
     })

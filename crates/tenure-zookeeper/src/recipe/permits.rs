@@ -7,7 +7,7 @@ use futures_util::future::{join, join_all, join3, join4};
 use tenure_core::ledger::{Ledger, too_many};
 use tenure_core::{Claim, Fence, HoldId, Kind};
 
-use crate::fault::{Answer, Fault};
+use crate::error::{RequestError, RequestResult};
 use crate::recipe::Store;
 use crate::recipe::attempt::{Step, TRIES, too_quick};
 use crate::recipe::node::{self, Marker};
@@ -28,7 +28,7 @@ impl Store {
         claim: &Claim,
         n: u32,
         limit: u32,
-    ) -> Answer<Step> {
+    ) -> RequestResult<Step> {
         let leases = format!("{}/{LEASES}", place.path);
         if stay.unsure {
             // Permits from an unanswered create are returned first.
@@ -42,7 +42,7 @@ impl Store {
                 let wanted = taken.len() as u64 + u64::from(n);
                 let there = if wanted > size { Queue::new(taken).children } else { Vec::new() };
                 if !self.delete_strays(session, &leases, &there, place.id.client).await? {
-                    return Answer::Ok((size, wanted));
+                    return RequestResult::Ok((size, wanted));
                 }
             }
         };
@@ -76,7 +76,7 @@ impl Store {
         place: &Arc<Place>,
         claim: &Claim,
         n: u32,
-    ) -> Answer<Option<Option<HoldId>>> {
+    ) -> RequestResult<Option<Option<HoldId>>> {
         let folder = place.folder();
         for _ in 0..TRIES {
             let (queue, at) = self.stand(stay, session, place, &folder, Marker::Lock, claim).await?;
@@ -101,7 +101,7 @@ impl Store {
         ahead: &str,
         claim: &Claim,
         n: u32,
-    ) -> Answer<bool> {
+    ) -> RequestResult<bool> {
         let size = |ledger: Option<Ledger>| {
             ledger.and_then(|ledger| ledger.size).map_or(Ok(()), |size| fits(claim, n, size.into()))
         };
@@ -121,7 +121,7 @@ impl Store {
         .await;
         size(ledger?)?;
         let (sizes, leaves) = match (sizes?, leaves) {
-            (_, Err(fault)) if fault.is_missing() => return Ok(false),
+            (_, Err(error)) if error.is_no_node() => return Ok(false),
             ((_, sizes), leaves) => (sizes, leaves?.2),
         };
         self.arm(stay, place, ahead.to_owned(), either(leaves, sizes));
@@ -129,9 +129,9 @@ impl Store {
     }
 
     /// The permits in use. Creates the folder if it does not exist.
-    async fn taken(&self, session: &Session, leases: &str) -> Answer<Vec<String>> {
+    async fn taken(&self, session: &Session, leases: &str) -> RequestResult<Vec<String>> {
         match session.list(leases).await {
-            Err(fault) if fault.is_missing() => self.make_folders(session, leases).await.map(|()| Vec::new()),
+            Err(error) if error.is_no_node() => self.make_folders(session, leases).await.map(|()| Vec::new()),
             names => names,
         }
     }
@@ -147,7 +147,7 @@ impl Store {
         leases: &str,
         n: u32,
         limit: u32,
-    ) -> Answer<Option<Step>> {
+    ) -> RequestResult<Option<Step>> {
         let stem = format!("{leases}/{}", node::stem(place.id, Marker::Lease, &self.process));
         let note = claim.note.as_deref().unwrap_or("").as_bytes();
         let creates = join_all((0..n).map(|_| session.create(&stem, note, Mode::EphemeralSequential)));
@@ -164,25 +164,25 @@ impl Store {
             match one {
                 Ok(one) => made.push(one),
                 // A create with an unknown outcome takes precedence over one that failed.
-                Err(_) if failed.as_ref().is_some_and(Fault::is_unknown) => {}
-                Err(fault) if fault.is_missing() => {
-                    failed = Some(Fault::Unsent(format!("{leases} was deleted")))
+                Err(_) if failed.as_ref().is_some_and(RequestError::is_unknown) => {}
+                Err(error) if error.is_no_node() => {
+                    failed = Some(RequestError::NotSent(format!("{leases} was deleted")))
                 }
-                Err(fault) => failed = Some(fault),
+                Err(error) => failed = Some(error),
             }
         }
         let verdict = match failed {
-            Some(fault) => Err(fault),
+            Some(error) => Err(error),
             None => taken.and_then(|taken| Ok((taken.len() as u64, size?))),
         };
         let (used, size) = match verdict {
             Ok(verdict) => verdict,
-            Err(fault) => {
-                if fault.is_unknown() {
+            Err(error) => {
+                if error.is_unknown() {
                     stay.doubt();
                 }
                 made.into_iter().for_each(|(_, path)| self.owe(session, path));
-                return Err(fault);
+                return Err(error);
             }
         };
         for (stat, _) in &made {
@@ -206,16 +206,16 @@ impl Store {
         }
     }
 
-    async fn give_back(&self, session: &Arc<Session>, place: &Place, leases: &str) -> Answer<()> {
+    async fn give_back(&self, session: &Arc<Session>, place: &Place, leases: &str) -> RequestResult<()> {
         session.sync().await?;
         let prefix = node::prefix(place.id);
         let names = match session.list(leases).await {
-            Err(fault) if fault.is_missing() => return Ok(()),
+            Err(error) if error.is_no_node() => return Ok(()),
             names => names?,
         };
         for name in names.iter().filter(|name| name.starts_with(&prefix)) {
             match session.delete(&format!("{leases}/{name}"), None).await {
-                Err(fault) if !fault.is_missing() => return Err(fault),
+                Err(error) if !error.is_no_node() => return Err(error),
                 _ => {}
             }
         }
@@ -229,7 +229,7 @@ impl Store {
         session: &Arc<Session>,
         place: &Place,
         leases: &str,
-    ) -> Answer<()> {
+    ) -> RequestResult<()> {
         if !self.ears.hears(place.id) {
             return Ok(());
         }
@@ -239,7 +239,7 @@ impl Store {
         let numbers = format!("{}/{NUMBERS}", place.path);
         let (returns, sizes) = join(session.list_and_watch(leases), session.stat_and_watch(&numbers)).await;
         let returns = match returns {
-            Err(fault) if fault.is_missing() => {
+            Err(error) if error.is_no_node() => {
                 self.make_folders(session, leases).await?;
                 session.list_and_watch(leases).await?
             }
@@ -259,9 +259,9 @@ async fn either(one: Watcher, other: Watcher) {
 }
 
 /// A claim for more permits than the size could never be granted.
-fn fits(claim: &Claim, n: u32, size: u64) -> Answer<()> {
+fn fits(claim: &Claim, n: u32, size: u64) -> RequestResult<()> {
     if u64::from(n) <= size {
         return Ok(());
     }
-    Err(Fault::Config(too_many(&claim.name, n, size)))
+    Err(RequestError::Config(too_many(&claim.name, n, size)))
 }

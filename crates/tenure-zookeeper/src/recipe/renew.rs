@@ -8,18 +8,18 @@ use futures_util::future::join_all;
 use tenure_core::Claim;
 use tenure_core::backend::Renewal;
 
-use crate::fault::{Answer, Fault};
+use crate::error::{RequestError, RequestResult};
 use crate::recipe::Store;
 use crate::recipe::place::{Place, Watches};
 use crate::recipe::revoke::REVOKE;
 use crate::session::Session;
-use crate::wire::{Change, Refusal, Watcher};
+use crate::wire::{Change, ErrorCode, Watcher};
 
 /// How long a lock is held before its nodes are watched, so that short holds cost no request.
 const SOON: Duration = Duration::from_millis(50);
 
 impl Store {
-    pub(crate) async fn renew(self: &Arc<Self>, claims: &[Arc<Claim>]) -> Answer<Vec<Renewal>> {
+    pub(crate) async fn renew(self: &Arc<Self>, claims: &[Arc<Claim>]) -> RequestResult<Vec<Renewal>> {
         let places: Vec<Option<Arc<Place>>> = claims.iter().map(|claim| self.places.get(claim.id)).collect();
         self.prove(&places).await?;
         self.look_for_queued(&places).await?;
@@ -31,7 +31,7 @@ impl Store {
     }
 
     /// Proves each session once, unless there was a recent proof.
-    async fn prove(&self, places: &[Option<Arc<Place>>]) -> Answer<()> {
+    async fn prove(&self, places: &[Option<Arc<Place>>]) -> RequestResult<()> {
         let session_of = |place: &Arc<Place>| {
             let seen = place.seen();
             seen.hold
@@ -48,7 +48,7 @@ impl Store {
     }
 
     /// Checks queue nodes that were last seen before the latest doubt, with one list per queue.
-    async fn look_for_queued(&self, places: &[Option<Arc<Place>>]) -> Answer<()> {
+    async fn look_for_queued(&self, places: &[Option<Arc<Place>>]) -> RequestResult<()> {
         let doubts = self.doubt.times();
         let mut folders: HashMap<String, Vec<&Arc<Place>>> = HashMap::new();
         for place in places.iter().flatten() {
@@ -60,7 +60,7 @@ impl Store {
             let Some(session) = self.link.standing().await else { return Ok(()) };
             session.sync().await?;
             let names = match session.list(&folder).await {
-                Err(fault) if fault.is_missing() => Vec::new(),
+                Err(error) if error.is_no_node() => Vec::new(),
                 names => names?,
             };
             let names: HashSet<String> = names.into_iter().map(|name| format!("{folder}/{name}")).collect();
@@ -94,13 +94,13 @@ impl Store {
                 _ => Renewal::Gone,
             },
             Ok(false) => Renewal::Gone,
-            Err(Fault::Ended(_)) => Renewal::Gone,
+            Err(RequestError::SessionEnded(_)) => Renewal::Gone,
             Err(_) => Renewal::Unanswered,
         }
     }
 
     /// Reads and watches the nodes of a hold. Returns whether all exist and belong to our session.
-    pub(crate) async fn watch_nodes(self: &Arc<Self>, place: &Arc<Place>) -> Answer<bool> {
+    pub(crate) async fn watch_nodes(self: &Arc<Self>, place: &Arc<Place>) -> RequestResult<bool> {
         let Some((session, paths)) = ({
             let seen = place.seen();
             seen.hold.as_ref().map(|hold| (hold.session.clone(), hold.paths.clone()))
@@ -119,8 +119,8 @@ impl Store {
                     watches.0.push(tokio::spawn(minding).abort_handle());
                 }
                 Ok(_) => there = false,
-                Err(fault) if fault.is_missing() => there = false,
-                Err(fault) => return Err(fault),
+                Err(error) if error.is_no_node() => there = false,
+                Err(error) => return Err(error),
             }
         }
         if let Some(hold) = place.seen().hold.as_mut().filter(|hold| hold.paths == paths) {
@@ -175,7 +175,7 @@ async fn mind(
         let change = watcher.changed().await;
         let (Some(store), Some(place)) = (store.upgrade(), place.upgrade()) else { return };
         let next = match change {
-            Change::Deleted => Err(Refusal::NO_NODE.into()),
+            Change::Deleted => Err(ErrorCode::NO_NODE.into()),
             // The task that follows the session reports its end.
             Change::Over => return,
             _ => session.read_and_watch(&path).await,
@@ -185,9 +185,9 @@ async fn mind(
                 place.hear(&data);
                 watcher = next;
             }
-            Err(fault) => {
+            Err(error) => {
                 if let Some(hold) = place.seen().hold.as_mut() {
-                    hold.gone |= fault.is_missing();
+                    hold.gone |= error.is_no_node();
                     hold.watched_on = 0;
                 }
                 store.doubt.raise();

@@ -8,7 +8,7 @@ use tenure_core::backend::{Signal, Watch};
 use tenure_core::{Claim, Error, Kind};
 use tokio::sync::watch;
 
-use crate::fault::{Answer, Fault, SCHEME};
+use crate::error::{RequestError, RequestResult, SCHEME};
 use crate::recipe::Store;
 use crate::recipe::queue::Queue;
 
@@ -17,7 +17,7 @@ pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
 impl Store {
     /// Asks all holders that block this kind. Returns whether there were any.
-    pub(crate) async fn revoke(&self, path: &str, kind: Kind) -> Answer<bool> {
+    pub(crate) async fn revoke(&self, path: &str, kind: Kind) -> RequestResult<bool> {
         let why = match kind {
             // A waiting LeaderLatch of Curator loses its watch on such a change, and never leads.
             Kind::Leader => "a leader of Curator's would never be followed",
@@ -25,7 +25,7 @@ impl Store {
             _ => "",
         };
         if !why.is_empty() {
-            return Err(Fault::Config(Error::Unsupported {
+            return Err(RequestError::Config(Error::Unsupported {
                 backend: SCHEME,
                 what: format!("asking the holder of {} to give way", kind.family()),
                 reason: why.into(),
@@ -34,7 +34,7 @@ impl Store {
         let session = self.link.session().await?;
         session.sync().await?;
         let queue = match session.list(path).await {
-            Err(fault) if fault.is_missing() => return Ok(false),
+            Err(error) if error.is_no_node() => return Ok(false),
             names => Queue::new(names?),
         };
         let inside = &queue.children[..queue.inside()];
@@ -42,8 +42,8 @@ impl Store {
         let asked = join_all(in_the_way.map(async |child| {
             match session.write(&format!("{path}/{}", child.name), REVOKE, None).await {
                 Ok(_) => Ok(true),
-                Err(fault) if fault.is_missing() => Ok(false),
-                Err(fault) => Err(fault),
+                Err(error) if error.is_no_node() => Ok(false),
+                Err(error) => Err(error),
             }
         }))
         .await;
@@ -51,8 +51,8 @@ impl Store {
     }
 
     /// Signals once the holder of this claim was asked.
-    pub(crate) async fn revoked(self: &Arc<Self>, claim: &Claim) -> Answer<Box<dyn Watch>> {
-        let nothing = || Fault::Unsent("it is not held any more".into());
+    pub(crate) async fn revoked(self: &Arc<Self>, claim: &Claim) -> RequestResult<Box<dyn Watch>> {
+        let nothing = || RequestError::NotSent("it is not held any more".into());
         let place = self.places.get(claim.id).ok_or_else(nothing)?;
         let asked = place.asked.subscribe();
         let unwatched = place.seen().hold.as_ref().is_some_and(|hold| hold.watched_on != hold.session.link());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tenure_core::ClientId;
 
-use crate::fault::Answer;
+use crate::error::RequestResult;
 use crate::recipe::Store;
 use crate::recipe::node::{self, Child};
 use crate::session::Session;
@@ -18,7 +18,7 @@ impl Store {
         folder: &str,
         children: &[Child],
         client: ClientId,
-    ) -> Answer<bool> {
+    ) -> RequestResult<bool> {
         let ours = node::client_prefix(client);
         let mut any = false;
         for child in children.iter().filter(|child| child.name.starts_with(&ours)) {
@@ -31,8 +31,8 @@ impl Store {
                 // A node of an earlier session ends with that session.
                 Ok(_) => {}
                 // Deleted since it was listed.
-                Err(fault) if fault.is_missing() => any = true,
-                Err(fault) => return Err(fault),
+                Err(error) if error.is_no_node() => any = true,
+                Err(error) => return Err(error),
             }
         }
         Ok(any)

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
-use crate::fault::{Answer, Fault};
+use crate::error::{RequestError, RequestResult};
 
 /// Queues by path, removed when they are empty.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ pub(crate) struct Turn<'a> {
 impl Turns {
     /// Waits in FIFO order for as long as those ahead are answered. Fails if none is answered within `limit`:
     /// otherwise many in a row would wait for that time each.
-    pub(crate) async fn take<'a>(&'a self, path: &'a str, limit: Duration) -> Answer<Turn<'a>> {
+    pub(crate) async fn take<'a>(&'a self, path: &'a str, limit: Duration) -> RequestResult<Turn<'a>> {
         let (_person, line) = self.join(path);
         let mut turn = pin!(line.turn.lock_owned());
         let mut served = line.served.load(SeqCst);
@@ -51,7 +51,9 @@ impl Turns {
             }
             let before = std::mem::replace(&mut served, line.served.load(SeqCst));
             if served == before {
-                return Err(Fault::Unsent(format!("a change before it has had no answer for {limit:?}")));
+                return Err(RequestError::NotSent(format!(
+                    "a change before it has had no answer for {limit:?}"
+                )));
             }
         }
     }
@@ -101,7 +103,7 @@ mod tests {
             sleep(LIMIT * 2 / 3).await;
             inside.fetch_sub(1, SeqCst);
             turn.served();
-            Answer::Ok(())
+            RequestResult::Ok(())
         });
         assert!(join_all(changes).await.iter().all(Result::is_ok));
         assert!(turns.0.lock().unwrap().is_empty());
@@ -114,7 +116,7 @@ mod tests {
         assert!(turns.take("/b", LIMIT).await.is_ok(), "another name");
         let begin = tokio::time::Instant::now();
         let answers = join_all((0..20).map(|_| turns.take("/a", LIMIT))).await;
-        assert!(answers.iter().all(|answer| matches!(answer, Err(Fault::Unsent(_)))));
+        assert!(answers.iter().all(|answer| matches!(answer, Err(RequestError::NotSent(_)))));
         assert!(begin.elapsed() < LIMIT * 2, "{:?}", begin.elapsed());
         drop((stuck, answers));
         assert!(turns.0.lock().unwrap().is_empty());

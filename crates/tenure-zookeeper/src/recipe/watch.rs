@@ -7,7 +7,7 @@ use tenure_core::backend::{Interest, Watch};
 use tokio::sync::oneshot;
 
 use crate::ears::{Ear, Listening};
-use crate::fault::Answer;
+use crate::error::RequestResult;
 use crate::recipe::Store;
 use crate::recipe::path::NUMBERS;
 use crate::session::Session;
@@ -29,7 +29,7 @@ impl Subject {
 }
 
 impl Store {
-    pub(crate) async fn watch(self: &Arc<Self>, subject: Subject) -> Answer<Box<dyn Watch>> {
+    pub(crate) async fn watch(self: &Arc<Self>, subject: Subject) -> RequestResult<Box<dyn Watch>> {
         let ear = self.ears.listen_to_all();
         let (armed, begun) = oneshot::channel();
         let task = tokio::spawn(follow(Arc::downgrade(self), subject, Arc::downgrade(&ear), armed));
@@ -43,12 +43,12 @@ impl Store {
 }
 
 impl Subject {
-    async fn watch(&self, session: &Session) -> Answer<Watcher> {
+    async fn watch(&self, session: &Session) -> RequestResult<Watcher> {
         match self {
             Self::Numbers(path) => Ok(session.stat_and_watch(path).await?.1),
             Self::Queue(path) => loop {
                 match session.list_and_watch(path).await {
-                    Err(fault) if fault.is_missing() => {}
+                    Err(error) if error.is_no_node() => {}
                     watched => break Ok(watched?.1),
                 }
                 // Unless it was created meanwhile: this watch would not report changes of its children.
@@ -61,16 +61,21 @@ impl Subject {
 }
 
 /// Notifies a subscriber of each change, until it is dropped.
-async fn follow(store: Weak<Store>, subject: Subject, ear: Weak<Ear>, armed: oneshot::Sender<Answer<()>>) {
+async fn follow(
+    store: Weak<Store>,
+    subject: Subject,
+    ear: Weak<Ear>,
+    armed: oneshot::Sender<RequestResult<()>>,
+) {
     let first = async {
         Some(match store.upgrade()?.link.session().await {
             Ok(session) => subject.watch(&session).await,
-            Err(fault) => Err(fault),
+            Err(error) => Err(error),
         })
     };
     let mut watcher = match first.await {
         Some(Ok(watcher)) => watcher,
-        Some(Err(fault)) => return drop(armed.send(Err(fault))),
+        Some(Err(error)) => return drop(armed.send(Err(error))),
         None => return,
     };
     let _ = armed.send(Ok(()));

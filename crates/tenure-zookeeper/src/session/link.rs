@@ -7,7 +7,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
 use crate::ears::Ears;
-use crate::fault::{Answer, Fault};
+use crate::error::{RequestError, RequestResult};
 use crate::options::Options;
 use crate::session::{Session, closed};
 use crate::wire::{Client, Phase};
@@ -29,7 +29,7 @@ pub(crate) struct Link {
 struct Current {
     session: Option<Arc<Session>>,
     /// Why and when the last connect failed: calls that waited for it fail with it instead of trying themselves.
-    failed: Option<(Instant, Fault)>,
+    failed: Option<(Instant, RequestError)>,
     closed: bool,
 }
 
@@ -43,23 +43,23 @@ impl Link {
     }
 
     /// Returns the current session, or begins a new one.
-    pub(crate) async fn session(self: &Arc<Self>) -> Answer<Arc<Session>> {
+    pub(crate) async fn session(self: &Arc<Self>) -> RequestResult<Arc<Session>> {
         let asked = Instant::now();
         let mut current = self.current.lock().await;
         if let Some(session) = current.session.as_ref().filter(|s| !s.is_over()) {
             return Ok(session.clone());
         }
         if current.closed {
-            return Err(Fault::Unsent("the store is closed".into()));
+            return Err(RequestError::NotSent("the store is closed".into()));
         }
-        if let Some((_, fault)) = current.failed.as_ref().filter(|(at, _)| *at >= asked) {
-            return Err(fault.clone());
+        if let Some((_, error)) = current.failed.as_ref().filter(|(at, _)| *at >= asked) {
+            return Err(error.clone());
         }
         let session = match self.connect().await {
             Ok(session) => Arc::new(session),
-            Err(fault) => {
-                current.failed = Some((Instant::now(), fault.clone()));
-                return Err(fault);
+            Err(error) => {
+                current.failed = Some((Instant::now(), error.clone()));
+                return Err(error);
             }
         };
         current.session = Some(session.clone());
@@ -80,7 +80,7 @@ impl Link {
         self.begun.subscribe()
     }
 
-    async fn connect(&self) -> Answer<Session> {
+    async fn connect(&self) -> RequestResult<Session> {
         let client = Client::connect(&self.options, &self.clock).await?;
         Ok(Session::new(client, &self.options, &self.clock, self.drift))
     }

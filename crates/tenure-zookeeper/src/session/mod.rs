@@ -12,9 +12,9 @@ use tenure_core::{Clock, Drift, Time};
 use tokio::sync::watch;
 
 use self::proof::Proof;
-use crate::fault::{Answer, Fault};
+use crate::error::{RequestError, RequestResult};
 use crate::options::{Access, Options};
-use crate::wire::{Acl, Client, Linked, Mode, Phase, Refusal, Stat, Watcher};
+use crate::wire::{Acl, Client, ErrorCode, Linked, Mode, Phase, Stat, Watcher};
 
 /// How often a folder may vanish while its path is created: empty containers are deleted by the server.
 const TRIES: usize = 64;
@@ -98,7 +98,7 @@ impl Session {
     }
 
     /// Sends a request to the leader, which proves that the session lives.
-    pub(crate) async fn prove(&self) -> Answer<()> {
+    pub(crate) async fn prove(&self) -> RequestResult<()> {
         let sent = self.clock.now();
         self.sync().await?;
         self.proof().answered(sent);
@@ -107,7 +107,7 @@ impl Session {
 
     /// Returns until when the session is certain to live. After a long silence this is in the past, and is proved
     /// first.
-    pub(crate) async fn prove_for_now(&self) -> Answer<Time> {
+    pub(crate) async fn prove_for_now(&self) -> RequestResult<Time> {
         let (every, begin) = (self.proves_every(), self.clock.now());
         loop {
             let (now, until) = (self.clock.now(), self.until());
@@ -115,7 +115,7 @@ impl Session {
                 return Ok(until);
             }
             if now.since(begin) > self.limit + self.granted() {
-                return Err(Fault::Unknown("the session is not proved".into()));
+                return Err(RequestError::Unknown("the session is not proved".into()));
             }
             self.prove().await?;
             tokio::time::sleep(every).await;
@@ -123,11 +123,11 @@ impl Session {
     }
 
     /// Syncs with the leader: later reads are not older than this call.
-    pub(crate) async fn sync(&self) -> Answer<()> {
+    pub(crate) async fn sync(&self) -> RequestResult<()> {
         self.client.sync().await
     }
 
-    pub(crate) async fn create(&self, path: &str, data: &[u8], mode: Mode) -> Answer<(Stat, String)> {
+    pub(crate) async fn create(&self, path: &str, data: &[u8], mode: Mode) -> RequestResult<(Stat, String)> {
         self.client.create(path, data, mode, self.acl).await
     }
 
@@ -137,70 +137,70 @@ impl Session {
         path: &str,
         data: &[u8],
         folder: &str,
-    ) -> (Answer<(Stat, String)>, Answer<Vec<String>>) {
+    ) -> (RequestResult<(Stat, String)>, RequestResult<Vec<String>>) {
         join(self.create(path, data, Mode::EphemeralSequential), self.list(folder)).await
     }
 
     /// Creates `path` and its parents as containers, which the server deletes when they are empty.
-    pub(crate) async fn make_folders(&self, path: &str) -> Answer<()> {
+    pub(crate) async fn make_folders(&self, path: &str) -> RequestResult<()> {
         let mut path = path;
         let mut below = Vec::new();
         for _ in 0..TRIES {
             match self.create(path, b"", Mode::Container).await {
-                Ok(_) | Err(Fault::Refused(Refusal::NODE_EXISTS)) => match below.pop() {
+                Ok(_) | Err(RequestError::Refused(ErrorCode::NODE_EXISTS)) => match below.pop() {
                     Some(next) => path = next,
                     None => return Ok(()),
                 },
-                Err(fault) if fault.is_missing() => match path.rsplit_once('/') {
+                Err(error) if error.is_no_node() => match path.rsplit_once('/') {
                     Some((above, _)) if !above.is_empty() => {
                         below.push(path);
                         path = above;
                     }
-                    _ => return Err(fault),
+                    _ => return Err(error),
                 },
-                Err(fault) => return Err(fault),
+                Err(error) => return Err(error),
             }
         }
-        Err(Fault::Unsent(format!("{path} is deleted each time")))
+        Err(RequestError::NotSent(format!("{path} is deleted each time")))
     }
 
-    pub(crate) async fn list(&self, folder: &str) -> Answer<Vec<String>> {
+    pub(crate) async fn list(&self, folder: &str) -> RequestResult<Vec<String>> {
         self.client.list(folder).await
     }
 
-    pub(crate) async fn list_and_watch(&self, folder: &str) -> Answer<(Vec<String>, Watcher)> {
+    pub(crate) async fn list_and_watch(&self, folder: &str) -> RequestResult<(Vec<String>, Watcher)> {
         self.client.list_and_watch(folder).await
     }
 
-    pub(crate) async fn read(&self, path: &str) -> Answer<(Vec<u8>, Stat)> {
+    pub(crate) async fn read(&self, path: &str) -> RequestResult<(Vec<u8>, Stat)> {
         self.client.read(path).await
     }
 
     /// Reads data that is not older than this call: our server may lag behind the leader. Sync and read are sent at
     /// once.
-    pub(crate) async fn read_latest(&self, path: &str) -> Answer<(Vec<u8>, Stat)> {
+    pub(crate) async fn read_latest(&self, path: &str) -> RequestResult<(Vec<u8>, Stat)> {
         let (synced, read) = join(self.sync(), self.read(path)).await;
         synced?;
         read
     }
 
-    pub(crate) async fn read_and_watch(&self, path: &str) -> Answer<(Vec<u8>, Stat, Watcher)> {
+    pub(crate) async fn read_and_watch(&self, path: &str) -> RequestResult<(Vec<u8>, Stat, Watcher)> {
         self.client.read_and_watch(path).await
     }
 
-    pub(crate) async fn stat(&self, path: &str) -> Answer<Option<Stat>> {
+    pub(crate) async fn stat(&self, path: &str) -> RequestResult<Option<Stat>> {
         self.client.stat(path).await
     }
 
-    pub(crate) async fn stat_and_watch(&self, path: &str) -> Answer<(Option<Stat>, Watcher)> {
+    pub(crate) async fn stat_and_watch(&self, path: &str) -> RequestResult<(Option<Stat>, Watcher)> {
         self.client.stat_and_watch(path).await
     }
 
-    pub(crate) async fn write(&self, path: &str, data: &[u8], version: Option<i32>) -> Answer<()> {
+    pub(crate) async fn write(&self, path: &str, data: &[u8], version: Option<i32>) -> RequestResult<()> {
         self.client.write(path, data, version).await
     }
 
-    pub(crate) async fn delete(&self, path: &str, version: Option<i32>) -> Answer<()> {
+    pub(crate) async fn delete(&self, path: &str, version: Option<i32>) -> RequestResult<()> {
         self.client.delete(path, version).await
     }
 }

@@ -15,7 +15,7 @@ use super::lane::Lane;
 use super::servers::Servers;
 use super::tls;
 use super::watches::{Of, Watcher, Watches};
-use crate::fault::{Answer, Fault, SCHEME};
+use crate::error::{RequestError, RequestResult, SCHEME};
 use crate::options::Options;
 
 #[derive(Clone, Debug)]
@@ -55,12 +55,12 @@ pub(crate) enum Phase {
 
 impl Client {
     /// Begins a session with the first server that answers.
-    pub(crate) async fn connect(options: &Options, clock: &Clock) -> Answer<Self> {
-        let tls = options.tls.as_ref().map(tls::connector).transpose().map_err(Fault::Config)?;
+    pub(crate) async fn connect(options: &Options, clock: &Clock) -> RequestResult<Self> {
+        let tls = options.tls.as_ref().map(tls::connector).transpose().map_err(RequestError::Config)?;
         Self::connect_to(Servers::new(options, tls, clock.clone()), options).await
     }
 
-    pub(super) async fn connect_to(mut servers: Servers, options: &Options) -> Answer<Self> {
+    pub(super) async fn connect_to(mut servers: Servers, options: &Options) -> RequestResult<Self> {
         let (mut ticket, mut said) = (Ticket::new(options.session), Vec::new());
         servers.begin_round();
         while let Some(dialed) = servers.dial_next(&ticket).await {
@@ -80,16 +80,16 @@ impl Client {
                     tokio::spawn(Driver::new(shared.clone(), servers, options.login.as_ref()).drive(dialed));
                     return Ok(Self(shared));
                 }
-                Err(NoLink::Never(wrong)) => return Err(Fault::Config(wrong)),
+                Err(NoLink::Never(wrong)) => return Err(RequestError::Config(wrong)),
                 Err(NoLink::Now(why) | NoLink::Closed(why)) => said.push(why),
                 Err(NoLink::Expired) => {
                     let why = format!("{SCHEME}: the servers grant no session of {:?}", options.session);
-                    return Err(Fault::Config(Error::Config(why)));
+                    return Err(RequestError::Config(Error::Config(why)));
                 }
             }
         }
         let (named, said) = (options.servers.join(","), said.join("; "));
-        Err(Fault::Unsent(format!(
+        Err(RequestError::NotSent(format!(
             "no ZooKeeper server answers at {named}: {said}; is that its client port?"
         )))
     }
@@ -112,7 +112,7 @@ impl Client {
         self.0.lane.close();
     }
 
-    pub(super) async fn call(&self, op: i32, write: impl FnOnce(Out) -> Out) -> Answer<BytesMut> {
+    pub(super) async fn call(&self, op: i32, write: impl FnOnce(Out) -> Out) -> RequestResult<BytesMut> {
         self.0.lane.call(self.0.limit, op, write).await
     }
 

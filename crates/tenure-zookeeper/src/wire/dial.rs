@@ -14,7 +14,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::{self, pki_types::ServerName};
 
 use super::jute::{In, Out, wrong};
-use crate::fault::SCHEME;
+use crate::error::SCHEME;
 
 /// More than any list of children from a server.
 const LARGEST: usize = 256 << 20;

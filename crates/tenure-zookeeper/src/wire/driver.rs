@@ -14,11 +14,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::client::{Linked, Phase, Shared};
 use super::dial::{Dialed, NoLink, Ticket, next_frame};
+use super::error_code::ErrorCode;
 use super::jute::{In, Out, wrong};
-use super::refusal::Refusal;
 use super::servers::Servers;
 use super::watches::{Again, Change, Of};
-use crate::fault::{Answer, Fault, SCHEME};
+use crate::error::{RequestError, RequestResult, SCHEME};
 use crate::options::Login;
 
 const REMOVE_WATCHES: i32 = 18;
@@ -47,7 +47,7 @@ pub(crate) struct Driver {
     servers: Servers,
     login: Option<Vec<u8>>,
     /// Requests in flight, answered in this order. Some have no caller.
-    sent: VecDeque<(i32, Option<oneshot::Sender<Answer<BytesMut>>>)>,
+    sent: VecDeque<(i32, Option<oneshot::Sender<RequestResult<BytesMut>>>)>,
     /// The number of the request that closes the session.
     farewell: Option<i32>,
     /// The backoff before the next connection attempt.
@@ -60,7 +60,7 @@ pub(crate) struct Driver {
 enum Break {
     Lost(io::Error),
     /// The session is over.
-    Over(Fault),
+    Over(RequestError),
 }
 
 impl From<io::Error> for Break {
@@ -85,11 +85,13 @@ impl Driver {
             let (mut ticket, begun) = (dialed.ticket.clone(), Instant::now());
             let why = match self.serve(dialed, &mut ticket).await {
                 Err(Break::Lost(why)) => why,
-                Err(Break::Over(fault)) => break fault,
+                Err(Break::Over(error)) => break error,
             };
             tracing::debug!(session = self.shared.id, %why, "the connection to ZooKeeper is lost");
             for (_, reply) in self.sent.drain(..) {
-                reply.map(|reply| reply.send(Err(Fault::Unknown(format!("the connection was lost: {why}")))));
+                reply.map(|reply| {
+                    reply.send(Err(RequestError::Unknown(format!("the connection was lost: {why}"))))
+                });
             }
             self.shared.link.send_modify(|link| link.phase = Phase::Down);
             match begun.elapsed() < STEADY {
@@ -98,7 +100,7 @@ impl Driver {
             }
             dialed = match self.dial_again(&ticket).await {
                 Some(dialed) => dialed,
-                None => break Fault::Ended("the session has expired".into()),
+                None => break RequestError::SessionEnded("the session has expired".into()),
             };
             let Dialed { asked, ticket: Ticket { timeout, .. }, .. } = dialed;
             self.shared.link.send_modify(|link| {
@@ -244,7 +246,7 @@ impl Driver {
             OF_LOGIN if code == 0 => return Ok(()),
             OF_LOGIN => {
                 let refused = Error::Config(format!("{SCHEME}: the servers refuse the login"));
-                return Err(Break::Over(Fault::Config(refused)));
+                return Err(Break::Over(RequestError::Config(refused)));
             }
             OF_WATCHES if code == 0 => return Ok(()),
             OF_WATCHES => return Err(wrong("watches are not set again").into()),
@@ -255,22 +257,24 @@ impl Driver {
             return Err(wrong("an answer to nothing").into());
         };
         if sent != xid {
-            reply.map(|reply| reply.send(Err(Fault::Unknown("another answer came".into()))));
+            reply.map(|reply| reply.send(Err(RequestError::Unknown("another answer came".into()))));
             return Err(wrong("answers come in another order").into());
         }
         if self.farewell == Some(xid) {
-            return Err(Break::Over(Fault::Ended("the session was closed".into())));
+            return Err(Break::Over(RequestError::SessionEnded("the session was closed".into())));
         }
         let answer = match code {
             0 => {
                 frame.advance(16);
                 Ok(frame)
             }
-            code => Err(Fault::from(Refusal(code))),
+            code => Err(RequestError::from(ErrorCode(code))),
         };
         let over = match &answer {
-            Err(Fault::Ended(_)) => Some(Fault::Ended("the session has expired".into())),
-            Err(wrong @ Fault::Config(_)) => Some(wrong.clone()),
+            Err(RequestError::SessionEnded(_)) => {
+                Some(RequestError::SessionEnded("the session has expired".into()))
+            }
+            Err(error @ RequestError::Config(_)) => Some(error.clone()),
             _ => None,
         };
         reply.map(|reply| reply.send(answer));

@@ -9,7 +9,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 use super::jute::Out;
-use crate::fault::{Answer, Fault};
+use crate::error::{RequestError, RequestResult};
 
 /// Lower numbers are reserved for frames that are not requests.
 const FIRST: i32 = 1;
@@ -27,7 +27,7 @@ struct State {
     last: i32,
     /// No more requests are accepted.
     closing: bool,
-    over: Option<Fault>,
+    over: Option<RequestError>,
 }
 
 /// A request in flight.
@@ -35,7 +35,7 @@ struct State {
 pub(crate) struct Call {
     pub(crate) xid: i32,
     pub(crate) frame: Vec<u8>,
-    pub(crate) reply: oneshot::Sender<Answer<BytesMut>>,
+    pub(crate) reply: oneshot::Sender<RequestResult<BytesMut>>,
 }
 
 impl State {
@@ -52,7 +52,7 @@ impl Lane {
         limit: Duration,
         op: i32,
         write: impl FnOnce(Out) -> Out,
-    ) -> Answer<BytesMut> {
+    ) -> RequestResult<BytesMut> {
         let (reply, mut answer) = oneshot::channel();
         let xid = {
             let mut state = self.state.lock().unwrap();
@@ -60,7 +60,7 @@ impl Lane {
                 return Err(over.clone());
             }
             if state.closing {
-                return Err(Fault::Ended("the session is over".into()));
+                return Err(RequestError::SessionEnded("the session is over".into()));
             }
             let xid = state.next();
             let frame = write(Out::new().int(xid).int(op)).frame();
@@ -70,11 +70,11 @@ impl Lane {
         self.wake.notify_one();
         match timeout(limit, &mut answer).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(Fault::Unknown("the store was closed".into())),
+            Ok(Err(_)) => Err(RequestError::Unknown("the store was closed".into())),
             Err(_) if self.give_up(xid) => {
-                Err(Fault::Unsent(format!("no connection to a server within {limit:?}")))
+                Err(RequestError::NotSent(format!("no connection to a server within {limit:?}")))
             }
-            Err(_) => Err(Fault::Unknown(format!("no answer within {limit:?}"))),
+            Err(_) => Err(RequestError::Unknown(format!("no answer within {limit:?}"))),
         }
     }
 
@@ -111,8 +111,8 @@ impl Lane {
         self.state.lock().unwrap().closing
     }
 
-    /// Fails all queued and later requests with this fault.
-    pub(crate) fn end(&self, over: Fault) {
+    /// Fails all queued and later requests with this error.
+    pub(crate) fn end(&self, over: RequestError) {
         let waiting = {
             let mut state = self.state.lock().unwrap();
             state.over.get_or_insert_with(|| over.clone());
@@ -136,11 +136,11 @@ mod tests {
     async fn who_gives_up_before_its_turn_has_sent_nothing() {
         let lane = Lane::default();
         let answer = lane.call(SOON, 9, |out| out).await;
-        assert!(matches!(answer, Err(Fault::Unsent(_))), "{answer:?}");
+        assert!(matches!(answer, Err(RequestError::NotSent(_))), "{answer:?}");
         assert!(lane.take().is_none());
         let asked = lane.call(SOON, 9, |out| out);
         let (answer, call) = join(asked, async { lane.take() }).await;
-        assert!(matches!(answer, Err(Fault::Unknown(_))), "{answer:?}");
+        assert!(matches!(answer, Err(RequestError::Unknown(_))), "{answer:?}");
         drop(call);
     }
 
@@ -155,9 +155,11 @@ mod tests {
     async fn after_the_end_there_is_no_more() {
         let lane = Lane::default();
         lane.close();
-        assert!(matches!(lane.call(SOON, 9, |out| out).await, Err(Fault::Ended(_))));
-        lane.end(Fault::Ended("expired".into()));
-        assert!(matches!(lane.call(SOON, 9, |out| out).await, Err(Fault::Ended(why)) if why == "expired"));
+        assert!(matches!(lane.call(SOON, 9, |out| out).await, Err(RequestError::SessionEnded(_))));
+        lane.end(RequestError::SessionEnded("expired".into()));
+        assert!(
+            matches!(lane.call(SOON, 9, |out| out).await, Err(RequestError::SessionEnded(why)) if why == "expired")
+        );
     }
 
     #[test]

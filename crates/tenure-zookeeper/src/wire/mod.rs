@@ -4,9 +4,9 @@
 mod client;
 mod dial;
 mod driver;
+mod error_code;
 mod jute;
 mod lane;
-mod refusal;
 mod requests;
 mod servers;
 mod tls;
@@ -14,7 +14,7 @@ mod watches;
 
 pub(crate) use client::{Client, Linked, Phase};
 pub(crate) use dial::Address;
-pub(crate) use refusal::Refusal;
+pub(crate) use error_code::ErrorCode;
 pub(crate) use requests::{Acl, LARGEST, Mode, Stat};
 pub(crate) use servers::look_up;
 pub(crate) use watches::{Change, Watcher};

@@ -7,7 +7,7 @@ use tenure_core::Error;
 use super::client::Client;
 use super::jute::{In, Out, wrong};
 use super::watches::{Of, Watcher};
-use crate::fault::{Answer, Fault, SCHEME};
+use crate::error::{RequestError, RequestResult, SCHEME};
 
 const DELETE: i32 = 2;
 const EXISTS: i32 = 3;
@@ -76,7 +76,7 @@ impl Client {
         data: &[u8],
         mode: Mode,
         acl: Acl,
-    ) -> Answer<(Stat, String)> {
+    ) -> RequestResult<(Stat, String)> {
         check_size(path, data)?;
         let op = if mode == Mode::Container { CREATE_CONTAINER } else { CREATE };
         let (scheme, id) = match acl {
@@ -94,61 +94,61 @@ impl Client {
         })
     }
 
-    pub(crate) async fn delete(&self, path: &str, version: Option<i32>) -> Answer<()> {
+    pub(crate) async fn delete(&self, path: &str, version: Option<i32>) -> RequestResult<()> {
         let full = self.full(path);
         let write = |out: Out| out.bytes(&*full).int(version.unwrap_or(ANY_VERSION));
         self.call(DELETE, write).await.map(drop)
     }
 
-    pub(crate) async fn read(&self, path: &str) -> Answer<(Vec<u8>, Stat)> {
+    pub(crate) async fn read(&self, path: &str) -> RequestResult<(Vec<u8>, Stat)> {
         self.get(path, false).await
     }
 
     /// Reads and watches a node. Sets no watch if the node does not exist.
-    pub(crate) async fn read_and_watch(&self, path: &str) -> Answer<(Vec<u8>, Stat, Watcher)> {
+    pub(crate) async fn read_and_watch(&self, path: &str) -> RequestResult<(Vec<u8>, Stat, Watcher)> {
         let watcher = self.listen(Of::Node, path, false);
         let (data, stat) = self.get(path, true).await?;
         watcher.stands(false);
         Ok((data, stat, watcher))
     }
 
-    async fn get(&self, path: &str, watch: bool) -> Answer<(Vec<u8>, Stat)> {
+    async fn get(&self, path: &str, watch: bool) -> RequestResult<(Vec<u8>, Stat)> {
         let answer = self.ask(GET_DATA, path, watch).await?;
         read(&answer, |answer| Ok((answer.bytes()?.to_vec(), Stat::read(answer)?)))
     }
 
-    pub(crate) async fn stat(&self, path: &str) -> Answer<Option<Stat>> {
+    pub(crate) async fn stat(&self, path: &str) -> RequestResult<Option<Stat>> {
         self.exists(path, false).await
     }
 
-    pub(crate) async fn stat_and_watch(&self, path: &str) -> Answer<(Option<Stat>, Watcher)> {
+    pub(crate) async fn stat_and_watch(&self, path: &str) -> RequestResult<(Option<Stat>, Watcher)> {
         let watcher = self.listen(Of::Node, path, true);
         let stat = self.exists(path, true).await?;
         watcher.stands(stat.is_none());
         Ok((stat, watcher))
     }
 
-    async fn exists(&self, path: &str, watch: bool) -> Answer<Option<Stat>> {
+    async fn exists(&self, path: &str, watch: bool) -> RequestResult<Option<Stat>> {
         match self.ask(EXISTS, path, watch).await {
             Ok(answer) => read(&answer, |answer| Stat::read(answer).map(Some)),
-            Err(fault) if fault.is_missing() => Ok(None),
-            Err(fault) => Err(fault),
+            Err(error) if error.is_no_node() => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
-    pub(crate) async fn list(&self, folder: &str) -> Answer<Vec<String>> {
+    pub(crate) async fn list(&self, folder: &str) -> RequestResult<Vec<String>> {
         let answer = self.ask(GET_CHILDREN, folder, false).await?;
         read(&answer, |answer| answer.texts())
     }
 
-    pub(crate) async fn list_and_watch(&self, folder: &str) -> Answer<(Vec<String>, Watcher)> {
+    pub(crate) async fn list_and_watch(&self, folder: &str) -> RequestResult<(Vec<String>, Watcher)> {
         let watcher = self.listen(Of::Children, folder, true);
         let answer = self.ask(GET_CHILDREN, folder, true).await?;
         watcher.stands(false);
         Ok((read(&answer, |answer| answer.texts())?, watcher))
     }
 
-    pub(crate) async fn write(&self, path: &str, data: &[u8], version: Option<i32>) -> Answer<()> {
+    pub(crate) async fn write(&self, path: &str, data: &[u8], version: Option<i32>) -> RequestResult<()> {
         check_size(path, data)?;
         let full = self.full(path);
         let write = |out: Out| out.bytes(&*full).bytes(data).int(version.unwrap_or(ANY_VERSION));
@@ -156,28 +156,28 @@ impl Client {
     }
 
     /// Waits for an answer from the leader.
-    pub(crate) async fn sync(&self) -> Answer<()> {
+    pub(crate) async fn sync(&self) -> RequestResult<()> {
         let full = self.full("/");
         self.call(SYNC, |out| out.bytes(&*full)).await.map(drop)
     }
 
-    async fn ask(&self, op: i32, path: &str, watch: bool) -> Answer<bytes::BytesMut> {
+    async fn ask(&self, op: i32, path: &str, watch: bool) -> RequestResult<bytes::BytesMut> {
         let full = self.full(path);
         self.call(op, |out| out.bytes(&*full).flag(watch)).await
     }
 }
 
-fn check_size(path: &str, data: &[u8]) -> Answer<()> {
+fn check_size(path: &str, data: &[u8]) -> RequestResult<()> {
     if data.len() <= LARGEST {
         return Ok(());
     }
-    Err(Fault::Config(Error::Config(format!(
+    Err(RequestError::Config(Error::Config(format!(
         "{SCHEME}: {path}: {} bytes are more than the {LARGEST} that servers take; is it a long note?",
         data.len()
     ))))
 }
 
 /// Parses an answer. The outcome of an unreadable answer is unknown.
-fn read<T>(answer: &[u8], how: impl FnOnce(&mut In<'_>) -> io::Result<T>) -> Answer<T> {
-    how(&mut In(answer)).map_err(|e| Fault::Unknown(e.to_string()))
+fn read<T>(answer: &[u8], how: impl FnOnce(&mut In<'_>) -> io::Result<T>) -> RequestResult<T> {
+    how(&mut In(answer)).map_err(|e| RequestError::Unknown(e.to_string()))
 }

@@ -114,7 +114,7 @@ mod tests {
     use testbed::{FAR, ZooKeeper, ZooKeeperOptions, until};
 
     use super::*;
-    use crate::fault::{Answer, Fault};
+    use crate::error::{RequestError, RequestResult};
     use crate::wire::Client;
 
     const NAME: &str = "servers.example:2181";
@@ -145,9 +145,9 @@ mod tests {
             let mut servers = named(vec![frozen, real]);
             servers.last = Some(Address { name: NAME.to_owned(), at: real });
             let client = Client::connect_to(servers, &options()).await?;
-            client.stat("/").await?.ok_or_else(|| Fault::Unsent("no root".into()))?;
+            client.stat("/").await?.ok_or_else(|| RequestError::NotSent("no root".into()))?;
             client.close();
-            Answer::Ok(())
+            RequestResult::Ok(())
         };
         // A busy machine may take longer than the timeout of the frozen server.
         until("it connects", || async { connect().await.inspect_err(|e| println!("{e:?}")).is_ok() }).await;

@@ -10,7 +10,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
-use crate::fault::SCHEME;
+use crate::error::SCHEME;
 use crate::options::Tls;
 
 pub(crate) fn connector(files: &Tls) -> Result<TlsConnector> {

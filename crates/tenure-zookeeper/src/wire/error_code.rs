@@ -4,9 +4,9 @@ use std::fmt;
 
 /// An error code, as on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Refusal(pub(crate) i32);
+pub(crate) struct ErrorCode(pub(crate) i32);
 
-impl Refusal {
+impl ErrorCode {
     pub(crate) const NO_NODE: Self = Self(-101);
     pub(crate) const NO_AUTH: Self = Self(-102);
     pub(crate) const BAD_VERSION: Self = Self(-103);
@@ -47,7 +47,7 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {
             Some(name) => f.write_str(name),
