@@ -15,12 +15,12 @@
 //! for the session timeout, and the guards turn lost before that, by this machine's own clock.
 
 mod admin;
-mod ears;
 mod error;
 mod options;
 mod recipe;
 mod session;
 mod store;
+mod subscribers;
 mod thread;
 mod wire;
 

@@ -151,7 +151,7 @@ impl Backend for ZooKeeper {
     async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
         let path = self.store.paths.path(name)?;
         if let Interest::Claim(claim) = interest {
-            return Ok(Box::new(self.store.ears.listen(claim.id)));
+            return Ok(Box::new(self.store.subscribers.subscribe(claim.id)));
         }
         let (store, about) = (self.store.clone(), Subject::of(interest, &path));
         self.run(format!("watch {name}"), path, async move { store.watch(about).await }).await

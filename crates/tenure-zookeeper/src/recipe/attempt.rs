@@ -322,7 +322,7 @@ impl Store {
         folder: &str,
         child: &Child,
     ) -> RequestResult<bool> {
-        if !self.ears.hears(place.id) {
+        if !self.subscribers.has_subscriber(place.id) {
             return Ok(true);
         }
         let path = format!("{folder}/{}", child.name);
@@ -349,12 +349,12 @@ impl Store {
         path: String,
         change: impl Future<Output = ()> + Send + 'static,
     ) {
-        let (ears, id, fired) = (self.ears.clone(), place.id, Arc::new(AtomicBool::new(false)));
+        let (subscribers, id, fired) = (self.subscribers.clone(), place.id, Arc::new(AtomicBool::new(false)));
         let done = fired.clone();
         let task = tokio::spawn(async move {
             change.await;
             done.store(true, SeqCst);
-            ears.tell(id);
+            subscribers.notify(id);
         });
         stay.armed = Some(Armed { path, fired, task: task.abort_handle() });
     }

@@ -23,9 +23,9 @@ use tokio::sync::Notify;
 use self::path::Paths;
 use self::place::{Place, Places};
 use self::turns::Turns;
-use crate::ears::Ears;
 use crate::options::Options;
 use crate::session::link::Link;
+use crate::subscribers::Subscribers;
 
 /// State that the tasks share.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct Store {
     pub(crate) link: Arc<Link>,
     pub(crate) paths: Paths,
     pub(crate) places: Places,
-    pub(crate) ears: Arc<Ears>,
+    pub(crate) subscribers: Arc<Subscribers>,
     pub(crate) doubt: Doubt,
     pub(crate) process: Arc<Process>,
     /// New holds whose nodes are not watched yet.
@@ -48,14 +48,14 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn new(options: Options, clock: Clock, drift: Drift, doubt: Doubt) -> Self {
-        let ears = Arc::new(Ears::default());
+        let subscribers = Arc::new(Subscribers::default());
         let paths = Paths::new(options.prefix.clone());
-        let link = Arc::new(Link::new(options, clock, drift, doubt.clone(), ears.clone()));
+        let link = Arc::new(Link::new(options, clock, drift, doubt.clone(), subscribers.clone()));
         Self {
             link,
             paths,
             places: Places::default(),
-            ears,
+            subscribers,
             doubt,
             process: Process::current().clone(),
             young: Mutex::default(),

@@ -105,7 +105,7 @@ impl Store {
         let size = |ledger: Option<Ledger>| {
             ledger.and_then(|ledger| ledger.size).map_or(Ok(()), |size| fits(claim, n, size.into()))
         };
-        if claim.wait.is_none() || !self.ears.hears(place.id) {
+        if claim.wait.is_none() || !self.subscribers.has_subscriber(place.id) {
             return self.ledger(session, &place.path).await.and_then(size).map(|()| true);
         }
         if stay.armed.as_ref().is_some_and(|armed| armed.is_for(ahead)) {
@@ -230,7 +230,7 @@ impl Store {
         place: &Place,
         leases: &str,
     ) -> RequestResult<()> {
-        if !self.ears.hears(place.id) {
+        if !self.subscribers.has_subscriber(place.id) {
             return Ok(());
         }
         if stay.armed.as_ref().is_some_and(|armed| armed.is_for(leases)) {

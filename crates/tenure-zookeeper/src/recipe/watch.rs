@@ -6,11 +6,11 @@ use std::time::Duration;
 use tenure_core::backend::{Interest, Watch};
 use tokio::sync::oneshot;
 
-use crate::ears::{Ear, Listening};
 use crate::error::RequestResult;
 use crate::recipe::Store;
 use crate::recipe::path::NUMBERS;
 use crate::session::Session;
+use crate::subscribers::{Subscriber, Subscription};
 use crate::wire::{Change, Watcher};
 
 /// The node that is watched.
@@ -30,14 +30,14 @@ impl Subject {
 
 impl Store {
     pub(crate) async fn watch(self: &Arc<Self>, subject: Subject) -> RequestResult<Box<dyn Watch>> {
-        let ear = self.ears.listen_to_all();
+        let subscriber = self.subscribers.subscribe_to_all();
         let (armed, begun) = oneshot::channel();
-        let task = tokio::spawn(follow(Arc::downgrade(self), subject, Arc::downgrade(&ear), armed));
-        let listening = Listening::by(ear, task.abort_handle());
+        let task = tokio::spawn(follow(Arc::downgrade(self), subject, Arc::downgrade(&subscriber), armed));
+        let subscription = Subscription::with_task(subscriber, task.abort_handle());
         // Once the watch is set, no change is missed.
         match begun.await {
-            Ok(answer) => answer.map(|()| Box::new(listening) as Box<dyn Watch>),
-            Err(_) => Ok(Box::new(listening)),
+            Ok(answer) => answer.map(|()| Box::new(subscription) as Box<dyn Watch>),
+            Err(_) => Ok(Box::new(subscription)),
         }
     }
 }
@@ -64,7 +64,7 @@ impl Subject {
 async fn follow(
     store: Weak<Store>,
     subject: Subject,
-    ear: Weak<Ear>,
+    subscriber: Weak<Subscriber>,
     armed: oneshot::Sender<RequestResult<()>>,
 ) {
     let first = async {
@@ -82,16 +82,16 @@ async fn follow(
     loop {
         if watcher.changed().await == Change::Over {
             // The subscriber then checks, which begins another session unless the client is closed.
-            let Some(ear) = ear.upgrade() else { return };
-            ear.tell();
+            let Some(subscriber) = subscriber.upgrade() else { return };
+            subscriber.notify();
         }
         // Watch again before notifying, so that a change in between is seen by the check that follows.
         match again(&store, &subject).await {
             Some(next) => watcher = next,
             None => return,
         }
-        let Some(ear) = ear.upgrade() else { return };
-        ear.tell();
+        let Some(subscriber) = subscriber.upgrade() else { return };
+        subscriber.notify();
     }
 }
 

@@ -6,10 +6,10 @@ use tenure_core::{Clock, Doubt, Drift};
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
-use crate::ears::Ears;
 use crate::error::{RequestError, RequestResult};
 use crate::options::Options;
 use crate::session::{Session, closed};
+use crate::subscribers::Subscribers;
 use crate::wire::{Client, Phase};
 
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Link {
     drift: Drift,
     /// Raised when holds must be checked again.
     doubt: Doubt,
-    ears: Arc<Ears>,
+    subscribers: Arc<Subscribers>,
     current: Mutex<Current>,
     /// How many sessions were begun.
     begun: watch::Sender<u64>,
@@ -34,8 +34,22 @@ struct Current {
 }
 
 impl Link {
-    pub(crate) fn new(options: Options, clock: Clock, drift: Drift, doubt: Doubt, ears: Arc<Ears>) -> Self {
-        Self { options, clock, drift, doubt, ears, current: Mutex::default(), begun: watch::Sender::new(0) }
+    pub(crate) fn new(
+        options: Options,
+        clock: Clock,
+        drift: Drift,
+        doubt: Doubt,
+        subscribers: Arc<Subscribers>,
+    ) -> Self {
+        Self {
+            options,
+            clock,
+            drift,
+            doubt,
+            subscribers,
+            current: Mutex::default(),
+            begun: watch::Sender::new(0),
+        }
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -88,7 +102,7 @@ impl Link {
     /// Makes all holds and waiters check again, because what was seen so far may be outdated.
     fn look_again(&self) {
         self.doubt.raise();
-        self.ears.tell_all();
+        self.subscribers.notify_all();
     }
 
     /// Ends the session cleanly, so that its nodes are deleted at once, unless it is in use. Later calls begin another
