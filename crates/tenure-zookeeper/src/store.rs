@@ -15,7 +15,7 @@ use tenure_core::{Claim, Clock, Doubt, Drift, Error, Family, HoldId, Name, OpId,
 use crate::error::{RequestError, RequestResult, SCHEME};
 use crate::options::Options;
 use crate::recipe::Store;
-use crate::recipe::place::InTheWay;
+use crate::recipe::claim_record::LocalBlocker;
 use crate::recipe::renew::watch_the_grown;
 use crate::recipe::watch::Subject;
 use crate::thread::{LAST_WORDS, Thread};
@@ -94,17 +94,17 @@ impl ZooKeeper {
     /// flight, waits for it once: usually it gets a node, and three requests are saved.
     async fn busy(&self, claim: &Claim, path: &str) -> Option<HoldId> {
         let stands = |there| match there {
-            InTheWay::Stands(id) => Some(id),
-            InTheWay::Comes(_) => None,
+            LocalBlocker::HasNode(id) => Some(id),
+            LocalBlocker::InFlight(_) => None,
         };
-        match self.store.places.in_the_way(claim, path)? {
-            InTheWay::Comes(place) => {
+        match self.store.records.local_blocker(claim, path)? {
+            LocalBlocker::InFlight(record) => {
                 let limit = self.store.link.options().timeout;
                 // On the store's thread: if the mutex were granted to a task that is not polled, it would block the
                 // others.
-                let settled = async move { drop(tokio::time::timeout(limit, place.stay.lock()).await) };
+                let settled = async move { drop(tokio::time::timeout(limit, record.attempt.lock()).await) };
                 let _ = self.thread.spawn(settled).await;
-                self.store.places.in_the_way(claim, path).and_then(stands)
+                self.store.records.local_blocker(claim, path).and_then(stands)
             }
             there => stands(there),
         }
@@ -137,15 +137,15 @@ impl Backend for ZooKeeper {
             return Ok(Attempt::Busy { retry_after: None, behind: Some(id), position: None });
         }
         // Registered before the first await, so that a release that follows finds it.
-        let place = match claim.holds {
-            1 => self.store.places.of(claim, &path),
-            _ => match self.store.places.get(claim.id) {
-                Some(place) => place,
+        let record = match claim.holds {
+            1 => self.store.records.get_or_insert(claim, &path),
+            _ => match self.store.records.get(claim.id) {
+                Some(record) => record,
                 None => return Ok(Attempt::Gone),
             },
         };
         let (store, what, claim) = (self.store.clone(), format!("acquire {}", claim.name), claim.clone());
-        self.run(what, path, async move { store.attempt(&place, &claim).await }).await
+        self.run(what, path, async move { store.attempt(&record, &claim).await }).await
     }
 
     async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
@@ -166,8 +166,8 @@ impl Backend for ZooKeeper {
         let path = self.store.paths.path(&claim.name)?;
         let (store, kind, id) = (self.store.clone(), claim.kind, claim.id);
         let what = format!("release {}", claim.name);
-        match self.store.places.get(id) {
-            Some(place) => self.run(what, path, async move { store.leave(&place, left).await }).await,
+        match self.store.records.get(id) {
+            Some(record) => self.run(what, path, async move { store.leave(&record, left).await }).await,
             None if left > 0 => Ok(Released::Gone),
             None => {
                 let at = path.clone();
@@ -186,7 +186,7 @@ impl Backend for ZooKeeper {
     async fn close(&self, within: Duration) -> Result<()> {
         let store = self.store.clone();
         let ended = self.thread.spawn(async move {
-            let ending = store.link.end_session(|| !store.places.is_empty());
+            let ending = store.link.end_session(|| !store.records.is_empty());
             // Some time remains for ending the session, even if the releases took all of it.
             let limit = within.clamp(LAST_WORDS / 10, LAST_WORDS);
             let _ = tokio::time::timeout(limit, ending).await;

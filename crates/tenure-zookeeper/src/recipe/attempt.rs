@@ -10,8 +10,8 @@ use tenure_core::{Claim, Fence, HoldId, Kind};
 
 use crate::error::{RequestError, RequestResult};
 use crate::recipe::Store;
+use crate::recipe::claim_record::{AttemptState, ClaimRecord, Hold, QueueNode, QueuePosition, WakeWatch};
 use crate::recipe::node::{self, Child, Marker};
-use crate::recipe::place::{Armed, Hold, Node, Place, Queued, Stay};
 use crate::recipe::queue::Queue;
 use crate::session::Session;
 use crate::wire::{ErrorCode, Mode};
@@ -32,101 +32,104 @@ impl Store {
     /// Makes one attempt for `claim`.
     pub(crate) async fn attempt(
         self: &Arc<Self>,
-        place: &Arc<Place>,
+        record: &Arc<ClaimRecord>,
         claim: &Claim,
     ) -> RequestResult<Attempt> {
-        let mut stay = place.stay.lock().await;
-        let held = place.seen().hold.as_ref().filter(|h| h.is_good()).map(|h| (h.fence, h.session.clone()));
+        let mut attempt = record.attempt.lock().await;
+        let held =
+            record.status().hold.as_ref().filter(|h| h.is_valid()).map(|h| (h.fence, h.session.clone()));
         if let Some((fence, session)) = held {
             let until = session
                 .prove_for_now()
                 .await
-                .map_err(|error| unknown_if_node_may_exist(&stay, error, true))?;
+                .map_err(|error| unknown_if_node_may_exist(&attempt, error, true))?;
             return Ok(Attempt::Granted { fence: Some(fence), until });
         }
-        if claim.holds > 1 || stay.left {
+        if claim.holds > 1 || attempt.is_released {
             return Ok(Attempt::Gone);
         }
-        place.seen().hold = None;
+        record.status().hold = None;
         let (doubts, mut tries) = (self.doubt.times(), 0);
         let answer = loop {
             tries += 1;
-            match self.try_once(&mut stay, place, claim).await {
+            match self.try_once(&mut attempt, record, claim).await {
                 // Its nodes are gone with the session; retry in a new one.
-                Err(RequestError::SessionEnded(_)) if tries < TRIES => stay.node = None,
+                Err(RequestError::SessionEnded(_)) if tries < TRIES => attempt.node = None,
                 answer => break answer,
             }
         };
-        place.seen().queued = match (&stay.session, &stay.node) {
-            (Some(session), Some(node)) => {
-                Some(Queued { session: session.clone(), path: node.path.clone(), seen_at: doubts })
-            }
+        record.status().queue_position = match (&attempt.session, &attempt.node) {
+            (Some(session), Some(node)) => Some(QueuePosition {
+                session: session.clone(),
+                path: node.path.clone(),
+                doubts_when_seen: doubts,
+            }),
             _ => None,
         };
         match answer {
             Ok(Step::Granted { fence, paths }) => {
-                let Some(session) = stay.session.clone() else { return Ok(Attempt::Gone) };
-                place.seen().queued = None;
-                stay.armed = None;
-                place.seen().hold = Some(Hold {
+                let Some(session) = attempt.session.clone() else { return Ok(Attempt::Gone) };
+                record.status().queue_position = None;
+                attempt.wake_watch = None;
+                record.status().hold = Some(Hold {
                     session: session.clone(),
                     paths,
                     fence,
-                    watched_on: 0,
-                    watches: Default::default(),
-                    gone: false,
+                    watched_connection: 0,
+                    watch_tasks: Default::default(),
+                    is_deleted: false,
                 });
-                self.watch_soon(place);
+                self.watch_soon(record);
                 // After a long silence it takes two round trips to prove that the session lives. The lock is held
                 // meanwhile, and a repeated attempt finds it.
                 match session.prove_for_now().await {
                     Ok(until) => Ok(Attempt::Granted { fence: Some(fence), until }),
-                    Err(error) => Err(unknown_if_node_may_exist(&stay, error, true)),
+                    Err(error) => Err(unknown_if_node_may_exist(&attempt, error, true)),
                 }
             }
             Ok(Step::Busy { behind }) => {
-                if stay.is_over() {
-                    self.places.forget(place.id);
+                if attempt.is_idle() {
+                    self.records.remove(record.id);
                 }
                 // The waiter before may not be watching yet, so a short retry makes sure that its turn is not missed.
                 Ok(Attempt::Busy {
                     retry_after: behind.filter(|id| self.waits(*id)).map(|_| ON_ITS_WAY),
                     behind,
-                    position: stay.node.as_ref().map(|node| node.born as u64),
+                    position: attempt.node.as_ref().map(|node| node.czxid as u64),
                 })
             }
             Err(error) => {
-                if stay.is_nothing() {
-                    self.places.forget(place.id);
+                if attempt.has_no_node() {
+                    self.records.remove(record.id);
                 }
-                Err(unknown_if_node_may_exist(&stay, error, false))
+                Err(unknown_if_node_may_exist(&attempt, error, false))
             }
         }
     }
 
     async fn try_once(
         self: &Arc<Self>,
-        stay: &mut Stay,
-        place: &Arc<Place>,
+        attempt: &mut AttemptState,
+        record: &Arc<ClaimRecord>,
         claim: &Claim,
     ) -> RequestResult<Step> {
         let session = self.link.session().await?;
-        stay.in_session(&session);
-        let stood = stay.node.is_some();
+        attempt.use_session(&session);
+        let stood = attempt.node.is_some();
         let step = match claim.kind {
-            Kind::Permit { n, limit } => self.permits(stay, &session, place, claim, n, limit).await,
+            Kind::Permit { n, limit } => self.permits(attempt, &session, record, claim, n, limit).await,
             Kind::Read { under_write: Some(writer) } => {
-                match self.under_write(&session, place, claim, writer).await {
-                    None => self.queue(stay, &session, place, claim).await,
+                match self.under_write(&session, record, claim, writer).await {
+                    None => self.queue(attempt, &session, record, claim).await,
                     Some(answer) => {
                         if answer.as_ref().is_err_and(RequestError::is_unknown) {
-                            stay.doubt_under_write();
+                            attempt.record_unanswered_read_under_write();
                         }
                         answer
                     }
                 }
             }
-            _ => self.queue(stay, &session, place, claim).await,
+            _ => self.queue(attempt, &session, record, claim).await,
         };
         let keeps = match &step {
             Ok(Step::Granted { .. }) => true,
@@ -134,7 +137,7 @@ impl Store {
             // An uncertain outcome is left to the release that follows, or to the next attempt.
             Err(error) => !matches!(error, RequestError::Config(_) | RequestError::Refused(_)),
         };
-        if !keeps && let Some(node) = stay.node.take() {
+        if !keeps && let Some(node) = attempt.node.take() {
             self.remove(&session, node.path).await;
         }
         step
@@ -143,30 +146,32 @@ impl Store {
     /// All kinds but permits: granted if no node ahead blocks it.
     async fn queue(
         self: &Arc<Self>,
-        stay: &mut Stay,
+        attempt: &mut AttemptState,
         session: &Arc<Session>,
-        place: &Arc<Place>,
+        record: &Arc<ClaimRecord>,
         claim: &Claim,
     ) -> RequestResult<Step> {
-        let folder = place.folder();
+        let folder = record.queue_folder();
         for _ in 0..TRIES {
-            let (queue, at) = self.stand(stay, session, place, &folder, marker(&claim.kind), claim).await?;
+            let (queue, at) =
+                self.stand(attempt, session, record, &folder, marker(&claim.kind), claim).await?;
             queue.clash(&claim.name, claim.kind.family()).map_err(RequestError::Config)?;
             match queue.in_the_way(at, &claim.kind) {
                 None => {
-                    let Some(node) = &stay.node else { continue };
+                    let Some(node) = &attempt.node else { continue };
                     return Ok(Step::Granted {
-                        fence: Fence(node.born as u64),
+                        fence: Fence(node.czxid as u64),
                         paths: vec![node.path.clone()],
                     });
                 }
                 Some(child) => {
                     let ahead = &queue.children[..at];
-                    if self.delete_strays(session, &folder, ahead, place.id.client).await? {
+                    if self.delete_strays(session, &folder, ahead, record.id.client).await? {
                         continue;
                     }
-                    if claim.wait.is_none() || self.wait_for(stay, session, place, &folder, child).await? {
-                        return Ok(Step::Busy { behind: self.ours_before(&queue, at, place) });
+                    if claim.wait.is_none() || self.wait_for(attempt, session, record, &folder, child).await?
+                    {
+                        return Ok(Step::Busy { behind: self.ours_before(&queue, at, record) });
                     }
                 }
             }
@@ -176,39 +181,39 @@ impl Store {
 
     /// The first hold of this client that waits ahead: it is granted first, whether it has noticed yet or not. If
     /// there is none, one that holds: its caller may not have received the answer yet.
-    pub(crate) fn ours_before(&self, queue: &Queue, at: usize, place: &Place) -> Option<HoldId> {
-        let ours = || queue.before(at, place.id.client);
-        ours().find(|id| self.waits(*id)).or_else(|| ours().find(|id| self.places.get(*id).is_some()))
+    pub(crate) fn ours_before(&self, queue: &Queue, at: usize, record: &ClaimRecord) -> Option<HoldId> {
+        let ours = || queue.before(at, record.id.client);
+        ours().find(|id| self.waits(*id)).or_else(|| ours().find(|id| self.records.get(*id).is_some()))
     }
 
     fn waits(&self, id: HoldId) -> bool {
-        self.places.get(id).is_some_and(|place| place.seen().hold.is_none())
+        self.records.get(id).is_some_and(|record| record.status().hold.is_none())
     }
 
     /// Makes sure that the claim has a node in `folder`, and returns the queue and its position.
     pub(crate) async fn stand(
         self: &Arc<Self>,
-        stay: &mut Stay,
+        attempt: &mut AttemptState,
         session: &Arc<Session>,
-        place: &Arc<Place>,
+        record: &Arc<ClaimRecord>,
         folder: &str,
         marker: Marker,
         claim: &Claim,
     ) -> RequestResult<(Queue, usize)> {
         for _ in 0..TRIES {
-            if stay.unsure {
-                self.find(stay, session, place, folder).await?;
+            if attempt.create_unanswered {
+                self.find(attempt, session, record, folder).await?;
             }
-            let names = match &stay.node {
+            let names = match &attempt.node {
                 Some(_) => session.list(folder).await?,
                 None => {
-                    let stem = format!("{folder}/{}", node::stem(place.id, marker, &self.process));
+                    let stem = format!("{folder}/{}", node::stem(record.id, marker, &self.process));
                     let note = claim.note.as_deref().unwrap_or("").as_bytes();
                     let (created, names) = session.create_and_list(&stem, note, folder).await;
                     match created {
                         Ok((stat, path)) => {
                             self.check_owner(session, stat.owner)?;
-                            stay.node = Some(Node { path, born: stat.czxid });
+                            attempt.node = Some(QueueNode { path, czxid: stat.czxid });
                         }
                         // Empty containers may be deleted by the server at any time.
                         Err(error) if error.is_no_node() => {
@@ -217,7 +222,7 @@ impl Store {
                         }
                         Err(error) => {
                             if error.is_unknown() {
-                                stay.doubt();
+                                attempt.record_unanswered_create();
                             }
                             return Err(error);
                         }
@@ -226,9 +231,9 @@ impl Store {
                 }
             };
             let queue = Queue::new(names);
-            match stay.node.as_ref().and_then(|node| queue.position(node.name())) {
+            match attempt.node.as_ref().and_then(|node| queue.position(node.name())) {
                 Some(at) if queue.children[at].is_last_number() => {
-                    if let Some(node) = stay.node.take() {
+                    if let Some(node) = attempt.node.take() {
                         self.remove(session, node.path).await;
                     }
                     return Err(RequestError::NotSent(format!(
@@ -238,7 +243,7 @@ impl Store {
                 }
                 Some(at) => return Ok((queue, at)),
                 // Another client has deleted it.
-                None => stay.node = None,
+                None => attempt.node = None,
             }
         }
         Err(RequestError::NotSent(format!("its nodes in {folder} were deleted each time")))
@@ -247,9 +252,9 @@ impl Store {
     /// Looks for a node whose creation was not answered.
     async fn find(
         &self,
-        stay: &mut Stay,
+        attempt: &mut AttemptState,
         session: &Arc<Session>,
-        place: &Place,
+        record: &ClaimRecord,
         folder: &str,
     ) -> RequestResult<()> {
         // After a sync, requests sent over an earlier connection have been executed or never will be.
@@ -258,7 +263,7 @@ impl Store {
             Err(error) if error.is_no_node() => Vec::new(),
             names => names?,
         };
-        let prefix = node::prefix(place.id);
+        let prefix = node::prefix(record.id);
         let mut mine: Vec<_> = names
             .iter()
             .filter(|n| n.starts_with(&prefix))
@@ -271,12 +276,13 @@ impl Store {
             if self.is_owed(&path) {
                 continue;
             }
-            let known = stay.node.as_ref().is_some_and(|node| node.path == path);
+            let known = attempt.node.as_ref().is_some_and(|node| node.path == path);
             match session.read(&path).await {
                 Ok((_, stat))
-                    if stat.owner == session.id && (known || (found.is_none() && !stay.unplaced)) =>
+                    if stat.owner == session.id
+                        && (known || (found.is_none() && !attempt.is_position_invalid)) =>
                 {
-                    found = Some(Node { path, born: stat.czxid });
+                    found = Some(QueueNode { path, czxid: stat.czxid });
                 }
                 // A duplicate, because the answer to an earlier create was lost; or a node without a valid queue
                 // position.
@@ -289,8 +295,8 @@ impl Store {
                 Err(error) => return Err(error),
             }
         }
-        stay.node = found;
-        (stay.unsure, stay.unplaced) = (false, false);
+        attempt.node = found;
+        (attempt.create_unanswered, attempt.is_position_invalid) = (false, false);
         Ok(())
     }
 
@@ -316,17 +322,17 @@ impl Store {
     /// Watches `child`, to wake the watch of this claim when it is deleted. Returns `false` if it is deleted already.
     pub(crate) async fn wait_for(
         &self,
-        stay: &mut Stay,
+        attempt: &mut AttemptState,
         session: &Arc<Session>,
-        place: &Place,
+        record: &ClaimRecord,
         folder: &str,
         child: &Child,
     ) -> RequestResult<bool> {
-        if !self.subscribers.has_subscriber(place.id) {
+        if !self.subscribers.has_subscriber(record.id) {
             return Ok(true);
         }
         let path = format!("{folder}/{}", child.name);
-        if stay.armed.as_ref().is_some_and(|armed| armed.is_for(&path)) {
+        if attempt.wake_watch.as_ref().is_some_and(|watch| watch.is_set_on(&path)) {
             return Ok(true);
         }
         // Uses a read, since an exists request would leave a watch behind if the node does not exist.
@@ -335,7 +341,7 @@ impl Store {
             Err(error) if error.is_no_node() => return Ok(false),
             Err(error) => return Err(error),
         };
-        self.arm(stay, place, path, async move {
+        self.arm(attempt, record, path, async move {
             watcher.changed().await;
         });
         Ok(true)
@@ -344,19 +350,20 @@ impl Store {
     /// Wakes the watch of this claim when `change` completes.
     pub(crate) fn arm(
         &self,
-        stay: &mut Stay,
-        place: &Place,
+        attempt: &mut AttemptState,
+        record: &ClaimRecord,
         path: String,
         change: impl Future<Output = ()> + Send + 'static,
     ) {
-        let (subscribers, id, fired) = (self.subscribers.clone(), place.id, Arc::new(AtomicBool::new(false)));
+        let (subscribers, id, fired) =
+            (self.subscribers.clone(), record.id, Arc::new(AtomicBool::new(false)));
         let done = fired.clone();
         let task = tokio::spawn(async move {
             change.await;
             done.store(true, SeqCst);
             subscribers.notify(id);
         });
-        stay.armed = Some(Armed { path, fired, task: task.abort_handle() });
+        attempt.wake_watch = Some(WakeWatch { path, fired, task: task.abort_handle() });
     }
 
     /// A read under the owner's own write lock shares the writer's queue position. `None` when there is no such
@@ -364,22 +371,22 @@ impl Store {
     async fn under_write(
         self: &Arc<Self>,
         session: &Arc<Session>,
-        place: &Place,
+        record: &ClaimRecord,
         claim: &Claim,
         writer: HoldId,
     ) -> Option<RequestResult<Step>> {
-        let writer = self.places.get(writer)?;
+        let writer = self.records.get(writer)?;
         let (fence, name, digits) = {
-            let seen = writer.seen();
-            let hold = seen.hold.as_ref().filter(|h| h.is_good() && Arc::ptr_eq(&h.session, session))?;
+            let status = writer.status();
+            let hold = status.hold.as_ref().filter(|h| h.is_valid() && Arc::ptr_eq(&h.session, session))?;
             let name = hold.paths.first()?.rsplit_once('/')?.1;
             (hold.fence, name.to_owned(), Child::parse(name)?.digits().to_owned())
         };
-        let stem = node::stem(place.id, Marker::Read, &self.process);
-        let path = format!("{}/{stem}{digits}", place.path);
+        let stem = node::stem(record.id, Marker::Read, &self.process);
+        let path = format!("{}/{stem}{digits}", record.path);
         let note = claim.note.as_deref().unwrap_or("").as_bytes();
         let (created, names) =
-            join(session.create(&path, note, Mode::Ephemeral), session.list(&place.path)).await;
+            join(session.create(&path, note, Mode::Ephemeral), session.list(&record.path)).await;
         match (created, names) {
             // Node names are unique per hold, so an existing node is ours. The writer's node must still exist: it may
             // have been expelled, and another writer admitted.
@@ -402,12 +409,12 @@ impl Store {
 
 /// While a node of it may exist, a failed attempt is *unknown*, not *unavailable*: it must be undone if it is given
 /// up.
-fn unknown_if_node_may_exist(stay: &Stay, error: RequestError, stands: bool) -> RequestError {
+fn unknown_if_node_may_exist(attempt: &AttemptState, error: RequestError, stands: bool) -> RequestError {
     match error {
-        RequestError::NotSent(why) | RequestError::SessionEnded(why) if stands || !stay.is_nothing() => {
+        RequestError::NotSent(why) | RequestError::SessionEnded(why) if stands || !attempt.has_no_node() => {
             RequestError::Unknown(why)
         }
-        RequestError::Refused(code) if stands || !stay.is_nothing() => {
+        RequestError::Refused(code) if stands || !attempt.has_no_node() => {
             RequestError::Unknown(code.to_string())
         }
         error => error,

@@ -9,8 +9,8 @@ use tenure_core::{Error, HoldId, Kind};
 
 use crate::error::{RequestError, RequestResult, SCHEME};
 use crate::recipe::Store;
+use crate::recipe::claim_record::{ClaimRecord, node_folders};
 use crate::recipe::node;
-use crate::recipe::place::{Place, folders};
 use crate::session::Session;
 use crate::wire::ErrorCode;
 
@@ -19,30 +19,34 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 impl Store {
     /// Releases a claim of this client. If entries are `left`, only returns whether it is still held.
-    pub(crate) async fn leave(self: &Arc<Self>, place: &Arc<Place>, left: u32) -> RequestResult<Released> {
-        let mut stay = place.stay.lock().await;
+    pub(crate) async fn leave(
+        self: &Arc<Self>,
+        record: &Arc<ClaimRecord>,
+        left: u32,
+    ) -> RequestResult<Released> {
+        let mut attempt = record.attempt.lock().await;
         if left > 0 {
-            let held = place.seen().hold.as_ref().is_some_and(|h| h.is_good());
+            let held = record.status().hold.as_ref().is_some_and(|h| h.is_valid());
             return Ok(if held { Released::Freed } else { Released::Gone });
         }
-        stay.left = true;
-        stay.armed = None;
+        attempt.is_released = true;
+        attempt.wake_watch = None;
         let hold = {
-            let mut seen = place.seen();
-            seen.queued = None;
-            seen.hold.take()
+            let mut status = record.status();
+            status.queue_position = None;
+            status.hold.take()
         };
-        self.places.forget(place.id);
-        let mut paths: Vec<String> = stay.node.take().into_iter().map(|node| node.path).collect();
+        self.records.remove(record.id);
+        let mut paths: Vec<String> = attempt.node.take().into_iter().map(|node| node.path).collect();
         paths.extend(hold.map(|hold| hold.paths.clone()).into_iter().flatten());
         // The held node is usually the queue node itself; delete it once.
         paths.sort_unstable();
         paths.dedup();
-        let Some(session) = stay.session.take().filter(|session| !session.is_over()) else {
+        let Some(session) = attempt.session.take().filter(|session| !session.is_over()) else {
             return Ok(Released::Gone);
         };
-        if stay.hunt {
-            self.hunt(&session, place.path.clone(), place.kind, place.id);
+        if attempt.search_on_release {
+            self.hunt(&session, record.path.clone(), record.kind, record.id);
         }
         self.delete_all(&session, paths).await
     }
@@ -59,10 +63,10 @@ impl Store {
         let paths = self.of_id(&session, path, kind, id).await?;
         let released = self.delete_others(&session, paths).await?;
         // So that later local claims are not refused because of it.
-        if let Some(place) = self.places.get(id) {
-            let mut seen = place.seen();
-            seen.queued = None;
-            seen.hold.iter_mut().for_each(|hold| hold.gone = true);
+        if let Some(record) = self.records.get(id) {
+            let mut status = record.status();
+            status.queue_position = None;
+            status.hold.iter_mut().for_each(|hold| hold.is_deleted = true);
         }
         Ok(released)
     }
@@ -75,7 +79,7 @@ impl Store {
         child: &str,
     ) -> RequestResult<Released> {
         let session = self.link.session().await?;
-        let folder = folders(path, kind).pop().unwrap_or_default();
+        let folder = node_folders(path, kind).pop().unwrap_or_default();
         if child.contains('/') || node::Child::parse(child).is_none() {
             return Ok(Released::Gone);
         }
@@ -105,7 +109,7 @@ impl Store {
     ) -> RequestResult<Vec<String>> {
         let prefix = node::prefix(id);
         let mut found = Vec::new();
-        for folder in folders(path, kind) {
+        for folder in node_folders(path, kind) {
             let names = match session.list(&folder).await {
                 Err(error) if error.is_no_node() => continue,
                 names => names?,

@@ -1,12 +1,12 @@
 //! Curator's recipes: the queue of nodes, and how a claim joins it, holds, is renewed and leaves it.
 
 pub(crate) mod attempt;
+pub(crate) mod claim_record;
 mod leave;
 pub(crate) mod node;
 pub(crate) mod numbers;
 pub(crate) mod path;
 mod permits;
-pub(crate) mod place;
 pub(crate) mod queue;
 pub(crate) mod renew;
 pub(crate) mod revoke;
@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex, Weak};
 use tenure_core::{Clock, Doubt, Drift, Process};
 use tokio::sync::Notify;
 
+use self::claim_record::{ClaimRecord, ClaimRecords};
 use self::path::Paths;
-use self::place::{Place, Places};
 use self::turns::Turns;
 use crate::options::Options;
 use crate::session::link::Link;
@@ -32,12 +32,12 @@ use crate::subscribers::Subscribers;
 pub(crate) struct Store {
     pub(crate) link: Arc<Link>,
     pub(crate) paths: Paths,
-    pub(crate) places: Places,
+    pub(crate) records: ClaimRecords,
     pub(crate) subscribers: Arc<Subscribers>,
     pub(crate) doubt: Doubt,
     pub(crate) process: Arc<Process>,
     /// New holds whose nodes are not watched yet.
-    pub(crate) young: Mutex<Vec<Weak<Place>>>,
+    pub(crate) young: Mutex<Vec<Weak<ClaimRecord>>>,
     pub(crate) grown: Arc<Notify>,
     /// Nodes whose deletion is pending.
     pub(crate) owed: Mutex<HashSet<String>>,
@@ -54,7 +54,7 @@ impl Store {
         Self {
             link,
             paths,
-            places: Places::default(),
+            records: ClaimRecords::default(),
             subscribers,
             doubt,
             process: Process::current().clone(),

@@ -11,8 +11,8 @@ use tenure_core::{Error, Name, OpId, wall_micros};
 
 use crate::error::{RequestError, RequestResult, SCHEME};
 use crate::recipe::Store;
+use crate::recipe::claim_record::ClaimRecord;
 use crate::recipe::path::NUMBERS;
-use crate::recipe::place::Place;
 use crate::session::Session;
 use crate::wire::{ErrorCode, LARGEST, Mode};
 
@@ -46,7 +46,12 @@ impl Store {
     }
 
     /// The size of a semaphore: the stored one, or `limit`, which is then stored.
-    pub(crate) async fn size(&self, session: &Session, place: &Place, limit: u32) -> RequestResult<u64> {
+    pub(crate) async fn size(
+        &self,
+        session: &Session,
+        record: &ClaimRecord,
+        limit: u32,
+    ) -> RequestResult<u64> {
         let set = |ledger: &mut Ledger| {
             let size = *ledger.size.get_or_insert_with(|| {
                 ledger.effects.dirty = true;
@@ -54,7 +59,7 @@ impl Store {
             });
             Ok(u64::from(size))
         };
-        Ok(self.update(session, &place.path, set).await?.0)
+        Ok(self.update(session, &record.path, set).await?.0)
     }
 
     /// Reads the ledger of a name, without changing it.

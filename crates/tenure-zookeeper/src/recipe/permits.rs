@@ -10,9 +10,9 @@ use tenure_core::{Claim, Fence, HoldId, Kind};
 use crate::error::{RequestError, RequestResult};
 use crate::recipe::Store;
 use crate::recipe::attempt::{Step, TRIES, too_quick};
+use crate::recipe::claim_record::{AttemptState, ClaimRecord, QueueNode};
 use crate::recipe::node::{self, Marker};
 use crate::recipe::path::{LEASES, NUMBERS};
-use crate::recipe::place::{Node, Place, Stay};
 use crate::recipe::queue::Queue;
 use crate::session::Session;
 use crate::wire::{Mode, Watcher};
@@ -22,45 +22,45 @@ impl Store {
     #[allow(clippy::too_many_arguments)]
     pub(crate) async fn permits(
         self: &Arc<Self>,
-        stay: &mut Stay,
+        attempt: &mut AttemptState,
         session: &Arc<Session>,
-        place: &Arc<Place>,
+        record: &Arc<ClaimRecord>,
         claim: &Claim,
         n: u32,
         limit: u32,
     ) -> RequestResult<Step> {
-        let leases = format!("{}/{LEASES}", place.path);
-        if stay.unsure {
+        let leases = format!("{}/{LEASES}", record.path);
+        if attempt.create_unanswered {
             // Permits from an unanswered create are returned first.
-            self.give_back(session, place, &leases).await?;
+            self.give_back(session, record, &leases).await?;
         }
         let look = async || {
             loop {
                 let (size, taken) =
-                    join(self.size(session, place, limit), self.taken(session, &leases)).await;
+                    join(self.size(session, record, limit), self.taken(session, &leases)).await;
                 let (size, taken) = (size?, taken?);
                 let wanted = taken.len() as u64 + u64::from(n);
                 let there = if wanted > size { Queue::new(taken).children } else { Vec::new() };
-                if !self.delete_strays(session, &leases, &there, place.id.client).await? {
+                if !self.delete_strays(session, &leases, &there, record.id.client).await? {
                     return RequestResult::Ok((size, wanted));
                 }
             }
         };
         for _ in 0..TRIES {
-            if let Some(behind) = self.become_first(stay, session, place, claim, n).await? {
+            if let Some(behind) = self.become_first(attempt, session, record, claim, n).await? {
                 return Ok(Step::Busy { behind });
             }
             let (mut size, mut wanted) = look().await?;
             if wanted > size && claim.wait.is_some() {
                 // Watch, then look again, so that a permit returned in between is seen.
-                self.wait_for_permits(stay, session, place, &leases).await?;
+                self.wait_for_permits(attempt, session, record, &leases).await?;
                 (size, wanted) = look().await?;
             }
             fits(claim, n, size)?;
             if wanted > size {
                 return Ok(Step::Busy { behind: None });
             }
-            if let Some(step) = self.take(stay, session, place, claim, &leases, n, limit).await? {
+            if let Some(step) = self.take(attempt, session, record, claim, &leases, n, limit).await? {
                 return Ok(step);
             }
         }
@@ -71,21 +71,24 @@ impl Store {
     /// first. A claim for more permits than the size fails at any position.
     async fn become_first(
         self: &Arc<Self>,
-        stay: &mut Stay,
+        attempt: &mut AttemptState,
         session: &Arc<Session>,
-        place: &Arc<Place>,
+        record: &Arc<ClaimRecord>,
         claim: &Claim,
         n: u32,
     ) -> RequestResult<Option<Option<HoldId>>> {
-        let folder = place.folder();
+        let folder = record.queue_folder();
         for _ in 0..TRIES {
-            let (queue, at) = self.stand(stay, session, place, &folder, Marker::Lock, claim).await?;
+            let (queue, at) = self.stand(attempt, session, record, &folder, Marker::Lock, claim).await?;
             let Some(child) = queue.in_the_way(at, &Kind::Lock) else { return Ok(None) };
-            if self.delete_strays(session, &folder, &queue.children[..at], place.id.client).await? {
+            if self.delete_strays(session, &folder, &queue.children[..at], record.id.client).await? {
                 continue;
             }
-            if self.wait_in_line(stay, session, place, &format!("{folder}/{}", child.name), claim, n).await? {
-                return Ok(Some(self.ours_before(&queue, at, place)));
+            if self
+                .wait_in_line(attempt, session, record, &format!("{folder}/{}", child.name), claim, n)
+                .await?
+            {
+                return Ok(Some(self.ours_before(&queue, at, record)));
             }
         }
         Err(too_quick())
@@ -95,9 +98,9 @@ impl Store {
     /// the node is deleted already.
     async fn wait_in_line(
         &self,
-        stay: &mut Stay,
+        attempt: &mut AttemptState,
         session: &Arc<Session>,
-        place: &Place,
+        record: &ClaimRecord,
         ahead: &str,
         claim: &Claim,
         n: u32,
@@ -105,17 +108,17 @@ impl Store {
         let size = |ledger: Option<Ledger>| {
             ledger.and_then(|ledger| ledger.size).map_or(Ok(()), |size| fits(claim, n, size.into()))
         };
-        if claim.wait.is_none() || !self.subscribers.has_subscriber(place.id) {
-            return self.ledger(session, &place.path).await.and_then(size).map(|()| true);
+        if claim.wait.is_none() || !self.subscribers.has_subscriber(record.id) {
+            return self.ledger(session, &record.path).await.and_then(size).map(|()| true);
         }
-        if stay.armed.as_ref().is_some_and(|armed| armed.is_for(ahead)) {
+        if attempt.wake_watch.as_ref().is_some_and(|watch| watch.is_set_on(ahead)) {
             return Ok(true);
         }
-        let numbers = format!("{}/{NUMBERS}", place.path);
+        let numbers = format!("{}/{NUMBERS}", record.path);
         // Watch, then look, so that a change of the size in between is seen.
         let (sizes, ledger, leaves) = join3(
             session.stat_and_watch(&numbers),
-            self.ledger(session, &place.path),
+            self.ledger(session, &record.path),
             session.read_and_watch(ahead),
         )
         .await;
@@ -124,7 +127,7 @@ impl Store {
             (_, Err(error)) if error.is_no_node() => return Ok(false),
             ((_, sizes), leaves) => (sizes, leaves?.2),
         };
-        self.arm(stay, place, ahead.to_owned(), either(leaves, sizes));
+        self.arm(attempt, record, ahead.to_owned(), either(leaves, sizes));
         Ok(true)
     }
 
@@ -140,23 +143,23 @@ impl Store {
     #[allow(clippy::too_many_arguments)]
     async fn take(
         self: &Arc<Self>,
-        stay: &mut Stay,
+        attempt: &mut AttemptState,
         session: &Arc<Session>,
-        place: &Arc<Place>,
+        record: &Arc<ClaimRecord>,
         claim: &Claim,
         leases: &str,
         n: u32,
         limit: u32,
     ) -> RequestResult<Option<Step>> {
-        let stem = format!("{leases}/{}", node::stem(place.id, Marker::Lease, &self.process));
+        let stem = format!("{leases}/{}", node::stem(record.id, Marker::Lease, &self.process));
         let note = claim.note.as_deref().unwrap_or("").as_bytes();
         let creates = join_all((0..n).map(|_| session.create(&stem, note, Mode::EphemeralSequential)));
         // Sent at once, and executed in this order: the next in the queue sees what was taken here.
         let (created, taken, size, ()) = join4(
             creates,
             self.taken(session, leases),
-            self.size(session, place, limit),
-            self.let_next_in(session, stay.node.take()),
+            self.size(session, record, limit),
+            self.let_next_in(session, attempt.node.take()),
         )
         .await;
         let (mut made, mut failed) = (Vec::new(), None);
@@ -179,7 +182,7 @@ impl Store {
             Ok(verdict) => verdict,
             Err(error) => {
                 if error.is_unknown() {
-                    stay.doubt();
+                    attempt.record_unanswered_create();
                 }
                 made.into_iter().for_each(|(_, path)| self.owe(session, path));
                 return Err(error);
@@ -200,15 +203,20 @@ impl Store {
         Ok(Some(Step::Granted { fence: Fence(fence as u64), paths }))
     }
 
-    async fn let_next_in(self: &Arc<Self>, session: &Arc<Session>, first: Option<Node>) {
+    async fn let_next_in(self: &Arc<Self>, session: &Arc<Session>, first: Option<QueueNode>) {
         if let Some(node) = first {
             self.remove(session, node.path).await;
         }
     }
 
-    async fn give_back(&self, session: &Arc<Session>, place: &Place, leases: &str) -> RequestResult<()> {
+    async fn give_back(
+        &self,
+        session: &Arc<Session>,
+        record: &ClaimRecord,
+        leases: &str,
+    ) -> RequestResult<()> {
         session.sync().await?;
-        let prefix = node::prefix(place.id);
+        let prefix = node::prefix(record.id);
         let names = match session.list(leases).await {
             Err(error) if error.is_no_node() => return Ok(()),
             names => names?,
@@ -225,18 +233,18 @@ impl Store {
     /// Watches the permits and the size, to wake the watch of this claim when either changes.
     async fn wait_for_permits(
         &self,
-        stay: &mut Stay,
+        attempt: &mut AttemptState,
         session: &Arc<Session>,
-        place: &Place,
+        record: &ClaimRecord,
         leases: &str,
     ) -> RequestResult<()> {
-        if !self.subscribers.has_subscriber(place.id) {
+        if !self.subscribers.has_subscriber(record.id) {
             return Ok(());
         }
-        if stay.armed.as_ref().is_some_and(|armed| armed.is_for(leases)) {
+        if attempt.wake_watch.as_ref().is_some_and(|watch| watch.is_set_on(leases)) {
             return Ok(());
         }
-        let numbers = format!("{}/{NUMBERS}", place.path);
+        let numbers = format!("{}/{NUMBERS}", record.path);
         let (returns, sizes) = join(session.list_and_watch(leases), session.stat_and_watch(&numbers)).await;
         let returns = match returns {
             Err(error) if error.is_no_node() => {
@@ -246,7 +254,7 @@ impl Store {
             returns => returns?,
         };
         let (returns, sizes) = (returns.1, sizes?.1);
-        self.arm(stay, place, leases.to_owned(), either(returns, sizes));
+        self.arm(attempt, record, leases.to_owned(), either(returns, sizes));
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use tenure_core::backend::Renewal;
 
 use crate::error::{RequestError, RequestResult};
 use crate::recipe::Store;
-use crate::recipe::place::{Place, Watches};
+use crate::recipe::claim_record::{ClaimRecord, WatchTasks};
 use crate::recipe::revoke::REVOKE;
 use crate::session::Session;
 use crate::wire::{Change, ErrorCode, Watcher};
@@ -20,26 +20,28 @@ const SOON: Duration = Duration::from_millis(50);
 
 impl Store {
     pub(crate) async fn renew(self: &Arc<Self>, claims: &[Arc<Claim>]) -> RequestResult<Vec<Renewal>> {
-        let places: Vec<Option<Arc<Place>>> = claims.iter().map(|claim| self.places.get(claim.id)).collect();
-        self.prove(&places).await?;
-        self.look_for_queued(&places).await?;
-        let answers = places.iter().map(async |place| match place {
-            Some(place) => self.look_at(place).await,
+        let records: Vec<Option<Arc<ClaimRecord>>> =
+            claims.iter().map(|claim| self.records.get(claim.id)).collect();
+        self.prove(&records).await?;
+        self.look_for_queued(&records).await?;
+        let answers = records.iter().map(async |record| match record {
+            Some(record) => self.look_at(record).await,
             None => Renewal::Gone,
         });
         Ok(join_all(answers).await)
     }
 
     /// Proves each session once, unless there was a recent proof.
-    async fn prove(&self, places: &[Option<Arc<Place>>]) -> RequestResult<()> {
-        let session_of = |place: &Arc<Place>| {
-            let seen = place.seen();
-            seen.hold
+    async fn prove(&self, records: &[Option<Arc<ClaimRecord>>]) -> RequestResult<()> {
+        let session_of = |record: &Arc<ClaimRecord>| {
+            let status = record.status();
+            status
+                .hold
                 .as_ref()
                 .map(|h| h.session.clone())
-                .or_else(|| Some(seen.queued.as_ref()?.session.clone()))
+                .or_else(|| Some(status.queue_position.as_ref()?.session.clone()))
         };
-        let mut sessions: Vec<Arc<Session>> = places.iter().flatten().filter_map(session_of).collect();
+        let mut sessions: Vec<Arc<Session>> = records.iter().flatten().filter_map(session_of).collect();
         sessions.dedup_by(|a, b| Arc::ptr_eq(a, b));
         for session in sessions.iter().filter(|s| !s.is_over() && s.is_unproved()) {
             session.prove().await?;
@@ -48,15 +50,20 @@ impl Store {
     }
 
     /// Checks queue nodes that were last seen before the latest doubt, with one list per queue.
-    async fn look_for_queued(&self, places: &[Option<Arc<Place>>]) -> RequestResult<()> {
+    async fn look_for_queued(&self, records: &[Option<Arc<ClaimRecord>>]) -> RequestResult<()> {
         let doubts = self.doubt.times();
-        let mut folders: HashMap<String, Vec<&Arc<Place>>> = HashMap::new();
-        for place in places.iter().flatten() {
-            if place.seen().queued.as_ref().is_some_and(|q| q.seen_at != doubts && !q.session.is_over()) {
-                folders.entry(place.folder()).or_default().push(place);
+        let mut folders: HashMap<String, Vec<&Arc<ClaimRecord>>> = HashMap::new();
+        for record in records.iter().flatten() {
+            if record
+                .status()
+                .queue_position
+                .as_ref()
+                .is_some_and(|q| q.doubts_when_seen != doubts && !q.session.is_over())
+            {
+                folders.entry(record.queue_folder()).or_default().push(record);
             }
         }
-        for (folder, places) in folders {
+        for (folder, records) in folders {
             let Some(session) = self.link.standing().await else { return Ok(()) };
             session.sync().await?;
             let names = match session.list(&folder).await {
@@ -64,10 +71,10 @@ impl Store {
                 names => names?,
             };
             let names: HashSet<String> = names.into_iter().map(|name| format!("{folder}/{name}")).collect();
-            for place in places {
-                let mut seen = place.seen();
-                match &mut seen.queued {
-                    Some(queued) if names.contains(&queued.path) => queued.seen_at = doubts,
+            for record in records {
+                let mut status = record.status();
+                match &mut status.queue_position {
+                    Some(queued) if names.contains(&queued.path) => queued.doubts_when_seen = doubts,
                     queued => *queued = None,
                 }
             }
@@ -75,12 +82,12 @@ impl Store {
         Ok(())
     }
 
-    async fn look_at(self: &Arc<Self>, place: &Arc<Place>) -> Renewal {
+    async fn look_at(self: &Arc<Self>, record: &Arc<ClaimRecord>) -> Renewal {
         {
-            let seen = place.seen();
-            match (&seen.hold, &seen.queued) {
-                (Some(hold), _) if !hold.is_good() => return Renewal::Gone,
-                (Some(hold), _) if hold.watched_on == hold.session.link() => {
+            let status = record.status();
+            match (&status.hold, &status.queue_position) {
+                (Some(hold), _) if !hold.is_valid() => return Renewal::Gone,
+                (Some(hold), _) if hold.watched_connection == hold.session.link() => {
                     return Renewal::Held { until: hold.session.until() };
                 }
                 (Some(_), _) => {}
@@ -88,9 +95,9 @@ impl Store {
                 (None, _) => return Renewal::Gone,
             }
         }
-        match self.watch_nodes(place).await {
-            Ok(true) => match &place.seen().hold {
-                Some(hold) if hold.is_good() => Renewal::Held { until: hold.session.until() },
+        match self.watch_nodes(record).await {
+            Ok(true) => match &record.status().hold {
+                Some(hold) if hold.is_valid() => Renewal::Held { until: hold.session.until() },
                 _ => Renewal::Gone,
             },
             Ok(false) => Renewal::Gone,
@@ -100,21 +107,21 @@ impl Store {
     }
 
     /// Reads and watches the nodes of a hold. Returns whether all exist and belong to our session.
-    pub(crate) async fn watch_nodes(self: &Arc<Self>, place: &Arc<Place>) -> RequestResult<bool> {
+    pub(crate) async fn watch_nodes(self: &Arc<Self>, record: &Arc<ClaimRecord>) -> RequestResult<bool> {
         let Some((session, paths)) = ({
-            let seen = place.seen();
-            seen.hold.as_ref().map(|hold| (hold.session.clone(), hold.paths.clone()))
+            let status = record.status();
+            status.hold.as_ref().map(|hold| (hold.session.clone(), hold.paths.clone()))
         }) else {
             return Ok(false);
         };
         let link = session.link();
         let answers = join_all(paths.iter().map(|path| session.read_and_watch(path))).await;
-        let (mut watches, mut there) = (Watches::default(), true);
+        let (mut watches, mut there) = (WatchTasks::default(), true);
         for (path, answer) in paths.iter().zip(answers) {
             match answer {
                 Ok((data, stat, watcher)) if stat.owner == session.id => {
-                    place.hear(&data);
-                    let (store, of) = (Arc::downgrade(self), Arc::downgrade(place));
+                    record.check_revocation(&data);
+                    let (store, of) = (Arc::downgrade(self), Arc::downgrade(record));
                     let minding = mind(store, of, session.clone(), path.clone(), watcher);
                     watches.0.push(tokio::spawn(minding).abort_handle());
                 }
@@ -123,18 +130,18 @@ impl Store {
                 Err(error) => return Err(error),
             }
         }
-        if let Some(hold) = place.seen().hold.as_mut().filter(|hold| hold.paths == paths) {
-            hold.watched_on = link;
-            hold.watches = watches;
-            hold.gone |= !there;
+        if let Some(hold) = record.status().hold.as_mut().filter(|hold| hold.paths == paths) {
+            hold.watched_connection = link;
+            hold.watch_tasks = watches;
+            hold.is_deleted |= !there;
         }
         Ok(there)
     }
 
     /// Schedules watching its nodes, if it is still held then.
-    pub(crate) fn watch_soon(&self, place: &Arc<Place>) {
+    pub(crate) fn watch_soon(&self, record: &Arc<ClaimRecord>) {
         let mut young = self.young.lock().unwrap();
-        young.push(Arc::downgrade(place));
+        young.push(Arc::downgrade(record));
         if young.len() == 1 {
             self.grown.notify_one();
         }
@@ -148,15 +155,16 @@ pub(crate) async fn watch_the_grown(store: Weak<Store>, grown: Arc<tokio::sync::
         tokio::time::sleep(SOON).await;
         let Some(store) = store.upgrade() else { return };
         let young = std::mem::take(&mut *store.young.lock().unwrap());
-        let held: Vec<Arc<Place>> = young
+        let held: Vec<Arc<ClaimRecord>> = young
             .iter()
             .filter_map(Weak::upgrade)
-            .filter(|place| place.seen().hold.as_ref().is_some_and(|hold| hold.watched_on == 0))
+            .filter(|record| record.status().hold.as_ref().is_some_and(|hold| hold.watched_connection == 0))
             .collect();
         for some in held.chunks(100) {
-            let answers = join_all(some.iter().map(|place| store.watch_nodes(place))).await;
-            let gone = |place: &Arc<Place>| place.seen().hold.as_ref().is_some_and(|hold| hold.gone);
-            if answers.iter().zip(some).any(|(answer, place)| matches!(answer, Ok(false)) && gone(place)) {
+            let answers = join_all(some.iter().map(|record| store.watch_nodes(record))).await;
+            let gone =
+                |record: &Arc<ClaimRecord>| record.status().hold.as_ref().is_some_and(|hold| hold.is_deleted);
+            if answers.iter().zip(some).any(|(answer, record)| matches!(answer, Ok(false)) && gone(record)) {
                 store.doubt.raise();
             }
         }
@@ -166,14 +174,14 @@ pub(crate) async fn watch_the_grown(store: Weak<Store>, grown: Arc<tokio::sync::
 /// Reacts to changes of a node of a hold.
 async fn mind(
     store: Weak<Store>,
-    place: Weak<Place>,
+    record: Weak<ClaimRecord>,
     session: Arc<Session>,
     path: String,
     mut watcher: Watcher,
 ) {
     loop {
         let change = watcher.changed().await;
-        let (Some(store), Some(place)) = (store.upgrade(), place.upgrade()) else { return };
+        let (Some(store), Some(record)) = (store.upgrade(), record.upgrade()) else { return };
         let next = match change {
             Change::Deleted => Err(ErrorCode::NO_NODE.into()),
             // The task that follows the session reports its end.
@@ -182,13 +190,13 @@ async fn mind(
         };
         match next {
             Ok((data, _, next)) => {
-                place.hear(&data);
+                record.check_revocation(&data);
                 watcher = next;
             }
             Err(error) => {
-                if let Some(hold) = place.seen().hold.as_mut() {
-                    hold.gone |= error.is_no_node();
-                    hold.watched_on = 0;
+                if let Some(hold) = record.status().hold.as_mut() {
+                    hold.is_deleted |= error.is_no_node();
+                    hold.watched_connection = 0;
                 }
                 store.doubt.raise();
                 return;
@@ -197,11 +205,11 @@ async fn mind(
     }
 }
 
-impl Place {
+impl ClaimRecord {
     /// Handles the data of the hold's node, which may ask the holder to release.
-    fn hear(&self, data: &[u8]) {
+    fn check_revocation(&self, data: &[u8]) {
         if data == REVOKE {
-            self.asked.send_replace(true);
+            self.revocation_requested.send_replace(true);
         }
     }
 }

@@ -53,10 +53,11 @@ impl Store {
     /// Signals once the holder of this claim was asked.
     pub(crate) async fn revoked(self: &Arc<Self>, claim: &Claim) -> RequestResult<Box<dyn Watch>> {
         let nothing = || RequestError::NotSent("it is not held any more".into());
-        let place = self.places.get(claim.id).ok_or_else(nothing)?;
-        let asked = place.asked.subscribe();
-        let unwatched = place.seen().hold.as_ref().is_some_and(|hold| hold.watched_on != hold.session.link());
-        if unwatched && !self.watch_nodes(&place).await? {
+        let record = self.records.get(claim.id).ok_or_else(nothing)?;
+        let asked = record.revocation_requested.subscribe();
+        let unwatched =
+            record.status().hold.as_ref().is_some_and(|hold| hold.watched_connection != hold.session.link());
+        if unwatched && !self.watch_nodes(&record).await? {
             return Err(nothing());
         }
         Ok(Box::new(Asked(asked)))

@@ -23,7 +23,7 @@ impl Store {
         let mut any = false;
         for child in children.iter().filter(|child| child.name.starts_with(&ours)) {
             let path = format!("{folder}/{}", child.name);
-            if child.id().is_none_or(|id| self.places.get(id).is_some()) || self.is_owed(&path) {
+            if child.id().is_none_or(|id| self.records.get(id).is_some()) || self.is_owed(&path) {
                 continue;
             }
             match session.read(&path).await {
