@@ -84,7 +84,7 @@ impl ZooKeeper {
             let session = store.link.session().await?;
             match session.stat("/").await? {
                 Some(_) => Ok(()),
-                None => Err(RequestError::Config(store.no_chroot())),
+                None => Err(RequestError::Config(store.missing_chroot())),
             }
         })
         .await
@@ -167,11 +167,11 @@ impl Backend for ZooKeeper {
         let (store, kind, id) = (self.store.clone(), claim.kind, claim.id);
         let what = format!("release {}", claim.name);
         match self.store.records.get(id) {
-            Some(record) => self.run(what, path, async move { store.leave(&record, left).await }).await,
+            Some(record) => self.run(what, path, async move { store.release(&record, left).await }).await,
             None if left > 0 => Ok(Released::Gone),
             None => {
                 let at = path.clone();
-                self.run(what, path, async move { store.leave_by_id(&at, kind, id).await }).await
+                self.run(what, path, async move { store.release_by_id(&at, kind, id).await }).await
             }
         }
     }

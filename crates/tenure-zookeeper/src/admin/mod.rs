@@ -42,8 +42,8 @@ impl Admin for ZooKeeper {
         let what = format!("take {name} from {holder}");
         self.run(what, path, async move {
             match holder.parse::<HoldId>() {
-                Ok(id) => store.leave_by_id(&at, kind, id).await,
-                Err(_) => store.leave_by_name(&at, kind, &holder).await,
+                Ok(id) => store.release_by_id(&at, kind, id).await,
+                Err(_) => store.release_by_node_name(&at, kind, &holder).await,
             }
         })
         .await

@@ -138,7 +138,7 @@ impl Store {
             Err(error) => !matches!(error, RequestError::Config(_) | RequestError::Refused(_)),
         };
         if !keeps && let Some(node) = attempt.node.take() {
-            self.remove(&session, node.path).await;
+            self.delete_or_retry(&session, node.path).await;
         }
         step
     }
@@ -166,7 +166,7 @@ impl Store {
                 }
                 Some(child) => {
                     let ahead = &queue.children[..at];
-                    if self.delete_strays(session, &folder, ahead, record.id.client).await? {
+                    if self.delete_orphans(session, &folder, ahead, record.id.client).await? {
                         continue;
                     }
                     if claim.wait.is_none() || self.wait_for(attempt, session, record, &folder, child).await?
@@ -234,7 +234,7 @@ impl Store {
             match attempt.node.as_ref().and_then(|node| queue.position(node.name())) {
                 Some(at) if queue.children[at].is_last_number() => {
                     if let Some(node) = attempt.node.take() {
-                        self.remove(session, node.path).await;
+                        self.delete_or_retry(session, node.path).await;
                     }
                     return Err(RequestError::NotSent(format!(
                         "{folder} has given out all its numbers: it is to be deleted when it is empty, which the \
@@ -273,7 +273,7 @@ impl Store {
         let mut found = None;
         for child in mine {
             let path = format!("{folder}/{}", child.name);
-            if self.is_owed(&path) {
+            if self.is_delete_pending(&path) {
                 continue;
             }
             let known = attempt.node.as_ref().is_some_and(|node| node.path == path);
@@ -314,7 +314,7 @@ impl Store {
 
     pub(crate) async fn make_folders(&self, session: &Session, folder: &str) -> RequestResult<()> {
         match session.make_folders(folder).await {
-            Err(error) if error.is_no_node() => Err(RequestError::Config(self.no_chroot())),
+            Err(error) if error.is_no_node() => Err(RequestError::Config(self.missing_chroot())),
             answer => answer,
         }
     }
@@ -396,7 +396,7 @@ impl Store {
                 Some(Ok(Step::Granted { fence, paths: vec![path] }))
             }
             (Ok(_) | Err(RequestError::Refused(ErrorCode::NODE_EXISTS)), Ok(_)) => {
-                self.remove(session, path).await;
+                self.delete_or_retry(session, path).await;
                 None
             }
             (Ok(_) | Err(RequestError::Refused(ErrorCode::NODE_EXISTS)), Err(error)) => {

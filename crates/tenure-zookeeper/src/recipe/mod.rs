@@ -2,15 +2,15 @@
 
 pub(crate) mod attempt;
 pub(crate) mod claim_record;
-mod leave;
 pub(crate) mod node;
 pub(crate) mod numbers;
+mod orphans;
 pub(crate) mod path;
 mod permits;
 pub(crate) mod queue;
+mod release;
 pub(crate) mod renew;
 pub(crate) mod revoke;
-mod strays;
 pub(crate) mod turns;
 pub(crate) mod watch;
 
@@ -40,7 +40,7 @@ pub(crate) struct Store {
     pub(crate) young: Mutex<Vec<Weak<ClaimRecord>>>,
     pub(crate) grown: Arc<Notify>,
     /// Nodes whose deletion is pending.
-    pub(crate) owed: Mutex<HashSet<String>>,
+    pub(crate) pending_deletes: Mutex<HashSet<String>>,
     /// Paths of ledgers that only remember past operations.
     pub(crate) untidy: Mutex<HashSet<String>>,
     pub(crate) turns: Turns,
@@ -60,7 +60,7 @@ impl Store {
             process: Process::current().clone(),
             young: Mutex::default(),
             grown: Arc::new(Notify::new()),
-            owed: Mutex::default(),
+            pending_deletes: Mutex::default(),
             untidy: Mutex::default(),
             turns: Turns::default(),
         }

@@ -79,7 +79,7 @@ impl Store {
         change: impl Fn(&mut Ledger) -> RequestResult<T>,
     ) -> RequestResult<(T, Ledger)> {
         let node = format!("{path}/{NUMBERS}");
-        let mut pause = Duration::from_millis(1);
+        let mut delay = Duration::from_millis(1);
         loop {
             let (mut ledger, version) = match session.read_latest(&node).await {
                 Ok((data, stat)) => (parse(&data, path)?, Some(stat.version)),
@@ -116,8 +116,8 @@ impl Store {
                 Err(RequestError::Refused(
                     ErrorCode::BAD_VERSION | ErrorCode::NODE_EXISTS | ErrorCode::NO_NODE,
                 )) => {
-                    tokio::time::sleep(pause.mul_f64(fastrand::f64())).await;
-                    pause = (pause * 2).min(Duration::from_millis(50));
+                    tokio::time::sleep(delay.mul_f64(fastrand::f64())).await;
+                    delay = (delay * 2).min(Duration::from_millis(50));
                 }
                 // The change may have been made before the session ended, and its node is persistent.
                 Err(RequestError::SessionEnded(why)) => return Err(RequestError::Unknown(why)),

@@ -41,7 +41,7 @@ impl Store {
                 let (size, taken) = (size?, taken?);
                 let wanted = taken.len() as u64 + u64::from(n);
                 let there = if wanted > size { Queue::new(taken).children } else { Vec::new() };
-                if !self.delete_strays(session, &leases, &there, record.id.client).await? {
+                if !self.delete_orphans(session, &leases, &there, record.id.client).await? {
                     return RequestResult::Ok((size, wanted));
                 }
             }
@@ -81,7 +81,7 @@ impl Store {
         for _ in 0..TRIES {
             let (queue, at) = self.stand(attempt, session, record, &folder, Marker::Lock, claim).await?;
             let Some(child) = queue.in_the_way(at, &Kind::Lock) else { return Ok(None) };
-            if self.delete_strays(session, &folder, &queue.children[..at], record.id.client).await? {
+            if self.delete_orphans(session, &folder, &queue.children[..at], record.id.client).await? {
                 continue;
             }
             if self
@@ -184,7 +184,7 @@ impl Store {
                 if error.is_unknown() {
                     attempt.record_unanswered_create();
                 }
-                made.into_iter().for_each(|(_, path)| self.owe(session, path));
+                made.into_iter().for_each(|(_, path)| self.delete_in_background(session, path));
                 return Err(error);
             }
         };
@@ -194,7 +194,7 @@ impl Store {
         // Nobody else takes while we are first, unless our queue node was deleted.
         if used > size {
             for (_, path) in made {
-                self.remove(session, path).await;
+                self.delete_or_retry(session, path).await;
             }
             return Ok(None);
         }
@@ -205,7 +205,7 @@ impl Store {
 
     async fn let_next_in(self: &Arc<Self>, session: &Arc<Session>, first: Option<QueueNode>) {
         if let Some(node) = first {
-            self.remove(session, node.path).await;
+            self.delete_or_retry(session, node.path).await;
         }
     }
 

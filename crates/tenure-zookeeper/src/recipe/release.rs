@@ -19,7 +19,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 impl Store {
     /// Releases a claim of this client. If entries are `left`, only returns whether it is still held.
-    pub(crate) async fn leave(
+    pub(crate) async fn release(
         self: &Arc<Self>,
         record: &Arc<ClaimRecord>,
         left: u32,
@@ -46,13 +46,13 @@ impl Store {
             return Ok(Released::Gone);
         };
         if attempt.search_on_release {
-            self.hunt(&session, record.path.clone(), record.kind, record.id);
+            self.delete_late_nodes(&session, record.path.clone(), record.kind, record.id);
         }
-        self.delete_all(&session, paths).await
+        self.delete_nodes(&session, paths).await
     }
 
     /// Deletes all nodes of this hold id, whichever process created them.
-    pub(crate) async fn leave_by_id(
+    pub(crate) async fn release_by_id(
         self: &Arc<Self>,
         path: &str,
         kind: Kind,
@@ -60,8 +60,8 @@ impl Store {
     ) -> RequestResult<Released> {
         let session = self.link.session().await?;
         session.sync().await?;
-        let paths = self.of_id(&session, path, kind, id).await?;
-        let released = self.delete_others(&session, paths).await?;
+        let paths = self.nodes_of_hold(&session, path, kind, id).await?;
+        let released = self.delete_nodes_of_others(&session, paths).await?;
         // So that later local claims are not refused because of it.
         if let Some(record) = self.records.get(id) {
             let mut status = record.status();
@@ -72,7 +72,7 @@ impl Store {
     }
 
     /// Deletes a node of another library.
-    pub(crate) async fn leave_by_name(
+    pub(crate) async fn release_by_node_name(
         self: &Arc<Self>,
         path: &str,
         kind: Kind,
@@ -83,16 +83,16 @@ impl Store {
         if child.contains('/') || node::Child::parse(child).is_none() {
             return Ok(Released::Gone);
         }
-        self.delete_others(&session, vec![format!("{folder}/{child}")]).await
+        self.delete_nodes_of_others(&session, vec![format!("{folder}/{child}")]).await
     }
 
     /// Nodes of another session do not end with ours, so the end of our session proves nothing.
-    async fn delete_others(
+    async fn delete_nodes_of_others(
         self: &Arc<Self>,
         session: &Arc<Session>,
         paths: Vec<String>,
     ) -> RequestResult<Released> {
-        match self.delete_all(session, paths).await? {
+        match self.delete_nodes(session, paths).await? {
             Released::Gone if session.is_over() => {
                 Err(RequestError::Unknown("the session ended meanwhile".into()))
             }
@@ -100,7 +100,7 @@ impl Store {
         }
     }
 
-    async fn of_id(
+    async fn nodes_of_hold(
         &self,
         session: &Session,
         path: &str,
@@ -120,7 +120,7 @@ impl Store {
         Ok(found)
     }
 
-    async fn delete_all(
+    async fn delete_nodes(
         self: &Arc<Self>,
         session: &Arc<Session>,
         paths: Vec<String>,
@@ -138,7 +138,7 @@ impl Store {
                     ))));
                 }
                 Err(error) => {
-                    self.owe(session, path);
+                    self.delete_in_background(session, path);
                     failed = Some(error);
                 }
             }
@@ -147,57 +147,57 @@ impl Store {
     }
 
     /// Deletes a node, in the background if it fails. Returns whether it is gone.
-    pub(crate) async fn remove(self: &Arc<Self>, session: &Arc<Session>, path: String) -> bool {
+    pub(crate) async fn delete_or_retry(self: &Arc<Self>, session: &Arc<Session>, path: String) -> bool {
         let Err(error) = session.delete(&path, None).await else { return true };
         if should_retry_delete(&error) {
-            self.owe(session, path);
+            self.delete_in_background(session, path);
         }
         error.is_no_node()
     }
 
     /// Deletes a node in the background, retrying while the session lives, since nobody else would. Until then no
     /// claim may use it, even one with its hold id.
-    pub(crate) fn owe(self: &Arc<Self>, session: &Arc<Session>, path: String) {
-        if !self.owed.lock().unwrap().insert(path.clone()) {
+    pub(crate) fn delete_in_background(self: &Arc<Self>, session: &Arc<Session>, path: String) {
+        if !self.pending_deletes.lock().unwrap().insert(path.clone()) {
             return;
         }
         let (store, session) = (self.clone(), session.clone());
         tokio::spawn(async move {
-            let mut pause = Duration::from_millis(20);
+            let mut delay = Duration::from_millis(20);
             while session.delete(&path, None).await.is_err_and(|error| should_retry_delete(&error)) {
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                tokio::time::sleep(delay).await;
+                delay = (delay * 2).min(LONGEST_PAUSE);
             }
-            store.owed.lock().unwrap().remove(&path);
+            store.pending_deletes.lock().unwrap().remove(&path);
         });
     }
 
-    pub(crate) fn is_owed(&self, path: &str) -> bool {
-        self.owed.lock().unwrap().contains(path)
+    pub(crate) fn is_delete_pending(&self, path: &str) -> bool {
+        self.pending_deletes.lock().unwrap().contains(path)
     }
 
     /// Looks for nodes of a hold id whose creation was not answered, and deletes them. Repeated, because a request
     /// sent over a broken connection may be executed late.
-    fn hunt(self: &Arc<Self>, session: &Arc<Session>, path: String, kind: Kind, id: HoldId) {
+    fn delete_late_nodes(self: &Arc<Self>, session: &Arc<Session>, path: String, kind: Kind, id: HoldId) {
         const LOOKS: [u64; 3] = [0, 1, 5];
         let (store, session) = (self.clone(), session.clone());
         tokio::spawn(async move {
             for seconds in LOOKS {
                 tokio::time::sleep(Duration::from_secs(seconds)).await;
-                let mut pause = Duration::from_millis(100);
+                let mut delay = Duration::from_millis(100);
                 loop {
                     let found = async {
                         session.sync().await?;
-                        store.of_id(&session, &path, kind, id).await
+                        store.nodes_of_hold(&session, &path, kind, id).await
                     };
                     match found.await {
                         Ok(found) => {
-                            found.into_iter().for_each(|path| store.owe(&session, path));
+                            found.into_iter().for_each(|path| store.delete_in_background(&session, path));
                             break;
                         }
                         Err(error) if should_retry_delete(&error) => {
-                            tokio::time::sleep(pause).await;
-                            pause = (pause * 2).min(LONGEST_PAUSE);
+                            tokio::time::sleep(delay).await;
+                            delay = (delay * 2).min(LONGEST_PAUSE);
                         }
                         Err(_) => return,
                     }
@@ -206,7 +206,7 @@ impl Store {
         });
     }
 
-    pub(crate) fn no_chroot(&self) -> Error {
+    pub(crate) fn missing_chroot(&self) -> Error {
         let chroot = self.link.options().chroot.as_deref().unwrap_or("/");
         Error::Config(format!("{SCHEME}: the chroot {chroot} does not exist on these servers: make it first"))
     }

@@ -1,4 +1,4 @@
-//! Strays: nodes of this client and its session that belong to no claim. Servers restored from a backup bring back
+//! Orphans: nodes of this client and its session that belong to no claim. Servers restored from a backup bring back
 //! nodes that were released since; if they resume the session, nobody else would ever delete them.
 
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::recipe::node::{self, Child};
 use crate::session::Session;
 
 impl Store {
-    /// Deletes the strays among `children`. Returns whether any is gone now.
-    pub(crate) async fn delete_strays(
+    /// Deletes the orphans among `children`. Returns whether any is gone now.
+    pub(crate) async fn delete_orphans(
         self: &Arc<Self>,
         session: &Arc<Session>,
         folder: &str,
@@ -23,11 +23,11 @@ impl Store {
         let mut any = false;
         for child in children.iter().filter(|child| child.name.starts_with(&ours)) {
             let path = format!("{folder}/{}", child.name);
-            if child.id().is_none_or(|id| self.records.get(id).is_some()) || self.is_owed(&path) {
+            if child.id().is_none_or(|id| self.records.get(id).is_some()) || self.is_delete_pending(&path) {
                 continue;
             }
             match session.read(&path).await {
-                Ok((_, stat)) if stat.owner == session.id => any |= self.remove(session, path).await,
+                Ok((_, stat)) if stat.owner == session.id => any |= self.delete_or_retry(session, path).await,
                 // A node of an earlier session ends with that session.
                 Ok(_) => {}
                 // Deleted since it was listed.
