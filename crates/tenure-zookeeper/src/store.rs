@@ -16,7 +16,7 @@ use crate::error::{RequestError, RequestResult, SCHEME};
 use crate::options::Options;
 use crate::recipe::Store;
 use crate::recipe::claim_record::LocalBlocker;
-use crate::recipe::renew::watch_the_grown;
+use crate::recipe::renew::watch_after_delay;
 use crate::recipe::watch::Subject;
 use crate::thread::{LAST_WORDS, Thread};
 
@@ -56,7 +56,7 @@ impl ZooKeeper {
         let store = Arc::new(Store::new(options, clock.clone(), drift, doubt.clone()));
         let last = store.clone();
         let thread = Thread::start(move || async move { last.link.close().await })?;
-        thread.spawn(watch_the_grown(Arc::downgrade(&store), store.grown.clone()));
+        thread.spawn(watch_after_delay(Arc::downgrade(&store), store.unwatched_added.clone()));
         let info = Info {
             scheme: SCHEME,
             families: Family::ALL,
@@ -145,7 +145,7 @@ impl Backend for ZooKeeper {
             },
         };
         let (store, what, claim) = (self.store.clone(), format!("acquire {}", claim.name), claim.clone());
-        self.run(what, path, async move { store.attempt(&record, &claim).await }).await
+        self.run(what, path, async move { store.try_acquire(&record, &claim).await }).await
     }
 
     async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {

@@ -135,7 +135,7 @@ impl Store {
         };
         let claim = Claim::of(id, name, Kind::Lock);
         let record = self.records.get_or_insert(&claim, &path);
-        let tried = self.attempt(&record, &claim).await;
+        let tried = self.try_acquire(&record, &claim).await;
         let left = self.release(&record, 0).await;
         match (tried, left) {
             (Ok(Attempt::Granted { .. }), Ok(_)) => Finding::ok("trial", "a lock was taken and given back"),

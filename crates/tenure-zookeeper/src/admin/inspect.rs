@@ -64,7 +64,7 @@ impl Store {
         let family = numbers(&mut seen, ledger.as_ref());
         if let Some(first) = queue.children.first() {
             seen.family = first.family();
-            let inside = queue.inside();
+            let inside = queue.holder_count();
             let all = read(session, path, queue).await?;
             seen.holders = all.iter().take(inside).map(|read| read.holder()).collect();
             seen.waiters = all.iter().skip(inside).map(Read::waiter).collect();

@@ -17,20 +17,20 @@ use crate::session::Session;
 use crate::wire::{ErrorCode, Mode};
 
 /// How often one attempt may lose its folder, its own node or its session before it fails.
-pub(crate) const TRIES: usize = 8;
+pub(crate) const MAX_TRIES: usize = 8;
 
 /// How soon a waiter behind another waiter of the same client retries.
-const ON_ITS_WAY: Duration = Duration::from_millis(50);
+const RETRY_BEHIND_OWN_WAITER: Duration = Duration::from_millis(50);
 
 /// The outcome of an attempt.
-pub(crate) enum Step {
+pub(crate) enum Outcome {
     Granted { fence: Fence, paths: Vec<String> },
     Busy { behind: Option<HoldId> },
 }
 
 impl Store {
     /// Makes one attempt for `claim`.
-    pub(crate) async fn attempt(
+    pub(crate) async fn try_acquire(
         self: &Arc<Self>,
         record: &Arc<ClaimRecord>,
         claim: &Claim,
@@ -52,9 +52,9 @@ impl Store {
         let (doubts, mut tries) = (self.doubt.times(), 0);
         let answer = loop {
             tries += 1;
-            match self.try_once(&mut attempt, record, claim).await {
+            match self.try_acquire_once(&mut attempt, record, claim).await {
                 // Its nodes are gone with the session; retry in a new one.
-                Err(RequestError::SessionEnded(_)) if tries < TRIES => attempt.node = None,
+                Err(RequestError::SessionEnded(_)) if tries < MAX_TRIES => attempt.node = None,
                 answer => break answer,
             }
         };
@@ -67,7 +67,7 @@ impl Store {
             _ => None,
         };
         match answer {
-            Ok(Step::Granted { fence, paths }) => {
+            Ok(Outcome::Granted { fence, paths }) => {
                 let Some(session) = attempt.session.clone() else { return Ok(Attempt::Gone) };
                 record.status().queue_position = None;
                 attempt.wake_watch = None;
@@ -79,7 +79,7 @@ impl Store {
                     watch_tasks: Default::default(),
                     is_deleted: false,
                 });
-                self.watch_soon(record);
+                self.watch_later(record);
                 // After a long silence it takes two round trips to prove that the session lives. The lock is held
                 // meanwhile, and a repeated attempt finds it.
                 match session.prove_for_now().await {
@@ -87,13 +87,13 @@ impl Store {
                     Err(error) => Err(unknown_if_node_may_exist(&attempt, error, true)),
                 }
             }
-            Ok(Step::Busy { behind }) => {
+            Ok(Outcome::Busy { behind }) => {
                 if attempt.is_idle() {
                     self.records.remove(record.id);
                 }
                 // The waiter before may not be watching yet, so a short retry makes sure that its turn is not missed.
                 Ok(Attempt::Busy {
-                    retry_after: behind.filter(|id| self.waits(*id)).map(|_| ON_ITS_WAY),
+                    retry_after: behind.filter(|id| self.is_waiting(*id)).map(|_| RETRY_BEHIND_OWN_WAITER),
                     behind,
                     position: attempt.node.as_ref().map(|node| node.czxid as u64),
                 })
@@ -107,20 +107,22 @@ impl Store {
         }
     }
 
-    async fn try_once(
+    async fn try_acquire_once(
         self: &Arc<Self>,
         attempt: &mut AttemptState,
         record: &Arc<ClaimRecord>,
         claim: &Claim,
-    ) -> RequestResult<Step> {
+    ) -> RequestResult<Outcome> {
         let session = self.link.session().await?;
         attempt.use_session(&session);
-        let stood = attempt.node.is_some();
-        let step = match claim.kind {
-            Kind::Permit { n, limit } => self.permits(attempt, &session, record, claim, n, limit).await,
+        let had_node = attempt.node.is_some();
+        let outcome = match claim.kind {
+            Kind::Permit { n, limit } => {
+                self.acquire_permits(attempt, &session, record, claim, n, limit).await
+            }
             Kind::Read { under_write: Some(writer) } => {
-                match self.under_write(&session, record, claim, writer).await {
-                    None => self.queue(attempt, &session, record, claim).await,
+                match self.acquire_read_under_write(&session, record, claim, writer).await {
+                    None => self.acquire_in_queue(attempt, &session, record, claim).await,
                     Some(answer) => {
                         if answer.as_ref().is_err_and(RequestError::is_unknown) {
                             attempt.record_unanswered_read_under_write();
@@ -129,37 +131,37 @@ impl Store {
                     }
                 }
             }
-            _ => self.queue(attempt, &session, record, claim).await,
+            _ => self.acquire_in_queue(attempt, &session, record, claim).await,
         };
-        let keeps = match &step {
-            Ok(Step::Granted { .. }) => true,
-            Ok(Step::Busy { .. }) => claim.wait.is_some() || stood,
+        let keeps_node = match &outcome {
+            Ok(Outcome::Granted { .. }) => true,
+            Ok(Outcome::Busy { .. }) => claim.wait.is_some() || had_node,
             // An uncertain outcome is left to the release that follows, or to the next attempt.
             Err(error) => !matches!(error, RequestError::Config(_) | RequestError::Refused(_)),
         };
-        if !keeps && let Some(node) = attempt.node.take() {
+        if !keeps_node && let Some(node) = attempt.node.take() {
             self.delete_or_retry(&session, node.path).await;
         }
-        step
+        outcome
     }
 
     /// All kinds but permits: granted if no node ahead blocks it.
-    async fn queue(
+    async fn acquire_in_queue(
         self: &Arc<Self>,
         attempt: &mut AttemptState,
         session: &Arc<Session>,
         record: &Arc<ClaimRecord>,
         claim: &Claim,
-    ) -> RequestResult<Step> {
+    ) -> RequestResult<Outcome> {
         let folder = record.queue_folder();
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             let (queue, at) =
-                self.stand(attempt, session, record, &folder, marker(&claim.kind), claim).await?;
-            queue.clash(&claim.name, claim.kind.family()).map_err(RequestError::Config)?;
-            match queue.in_the_way(at, &claim.kind) {
+                self.join_queue(attempt, session, record, &folder, marker(&claim.kind), claim).await?;
+            queue.check_family(&claim.name, claim.kind.family()).map_err(RequestError::Config)?;
+            match queue.blocker(at, &claim.kind) {
                 None => {
                     let Some(node) = &attempt.node else { continue };
-                    return Ok(Step::Granted {
+                    return Ok(Outcome::Granted {
                         fence: Fence(node.czxid as u64),
                         paths: vec![node.path.clone()],
                     });
@@ -169,29 +171,30 @@ impl Store {
                     if self.delete_orphans(session, &folder, ahead, record.id.client).await? {
                         continue;
                     }
-                    if claim.wait.is_none() || self.wait_for(attempt, session, record, &folder, child).await?
+                    if claim.wait.is_none()
+                        || self.watch_predecessor(attempt, session, record, &folder, child).await?
                     {
-                        return Ok(Step::Busy { behind: self.ours_before(&queue, at, record) });
+                        return Ok(Outcome::Busy { behind: self.own_hold_ahead(&queue, at, record) });
                     }
                 }
             }
         }
-        Err(too_quick())
+        Err(queue_changed_too_often())
     }
 
     /// The first hold of this client that waits ahead: it is granted first, whether it has noticed yet or not. If
     /// there is none, one that holds: its caller may not have received the answer yet.
-    pub(crate) fn ours_before(&self, queue: &Queue, at: usize, record: &ClaimRecord) -> Option<HoldId> {
-        let ours = || queue.before(at, record.id.client);
-        ours().find(|id| self.waits(*id)).or_else(|| ours().find(|id| self.records.get(*id).is_some()))
+    pub(crate) fn own_hold_ahead(&self, queue: &Queue, at: usize, record: &ClaimRecord) -> Option<HoldId> {
+        let ours = || queue.holds_ahead(at, record.id.client);
+        ours().find(|id| self.is_waiting(*id)).or_else(|| ours().find(|id| self.records.get(*id).is_some()))
     }
 
-    fn waits(&self, id: HoldId) -> bool {
+    fn is_waiting(&self, id: HoldId) -> bool {
         self.records.get(id).is_some_and(|record| record.status().hold.is_none())
     }
 
     /// Makes sure that the claim has a node in `folder`, and returns the queue and its position.
-    pub(crate) async fn stand(
+    pub(crate) async fn join_queue(
         self: &Arc<Self>,
         attempt: &mut AttemptState,
         session: &Arc<Session>,
@@ -200,9 +203,9 @@ impl Store {
         marker: Marker,
         claim: &Claim,
     ) -> RequestResult<(Queue, usize)> {
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             if attempt.create_unanswered {
-                self.find(attempt, session, record, folder).await?;
+                self.find_unanswered_node(attempt, session, record, folder).await?;
             }
             let names = match &attempt.node {
                 Some(_) => session.list(folder).await?,
@@ -250,7 +253,7 @@ impl Store {
     }
 
     /// Looks for a node whose creation was not answered.
-    async fn find(
+    async fn find_unanswered_node(
         &self,
         attempt: &mut AttemptState,
         session: &Arc<Session>,
@@ -320,7 +323,7 @@ impl Store {
     }
 
     /// Watches `child`, to wake the watch of this claim when it is deleted. Returns `false` if it is deleted already.
-    pub(crate) async fn wait_for(
+    pub(crate) async fn watch_predecessor(
         &self,
         attempt: &mut AttemptState,
         session: &Arc<Session>,
@@ -341,14 +344,14 @@ impl Store {
             Err(error) if error.is_no_node() => return Ok(false),
             Err(error) => return Err(error),
         };
-        self.arm(attempt, record, path, async move {
+        self.wake_on(attempt, record, path, async move {
             watcher.changed().await;
         });
         Ok(true)
     }
 
     /// Wakes the watch of this claim when `change` completes.
-    pub(crate) fn arm(
+    pub(crate) fn wake_on(
         &self,
         attempt: &mut AttemptState,
         record: &ClaimRecord,
@@ -368,13 +371,13 @@ impl Store {
 
     /// A read under the owner's own write lock shares the writer's queue position. `None` when there is no such
     /// writer.
-    async fn under_write(
+    async fn acquire_read_under_write(
         self: &Arc<Self>,
         session: &Arc<Session>,
         record: &ClaimRecord,
         claim: &Claim,
         writer: HoldId,
-    ) -> Option<RequestResult<Step>> {
+    ) -> Option<RequestResult<Outcome>> {
         let writer = self.records.get(writer)?;
         let (fence, name, digits) = {
             let status = writer.status();
@@ -393,7 +396,7 @@ impl Store {
             (Ok(_) | Err(RequestError::Refused(ErrorCode::NODE_EXISTS)), Ok(names))
                 if names.contains(&name) =>
             {
-                Some(Ok(Step::Granted { fence, paths: vec![path] }))
+                Some(Ok(Outcome::Granted { fence, paths: vec![path] }))
             }
             (Ok(_) | Err(RequestError::Refused(ErrorCode::NODE_EXISTS)), Ok(_)) => {
                 self.delete_or_retry(session, path).await;
@@ -421,7 +424,7 @@ fn unknown_if_node_may_exist(attempt: &AttemptState, error: RequestError, stands
     }
 }
 
-pub(crate) fn too_quick() -> RequestError {
+pub(crate) fn queue_changed_too_often() -> RequestError {
     RequestError::NotSent("those ahead came and went too quickly to be watched".into())
 }
 

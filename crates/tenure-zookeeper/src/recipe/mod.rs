@@ -37,8 +37,8 @@ pub(crate) struct Store {
     pub(crate) doubt: Doubt,
     pub(crate) process: Arc<Process>,
     /// New holds whose nodes are not watched yet.
-    pub(crate) young: Mutex<Vec<Weak<ClaimRecord>>>,
-    pub(crate) grown: Arc<Notify>,
+    pub(crate) unwatched: Mutex<Vec<Weak<ClaimRecord>>>,
+    pub(crate) unwatched_added: Arc<Notify>,
     /// Nodes whose deletion is pending.
     pub(crate) pending_deletes: Mutex<HashSet<String>>,
     /// Paths of ledgers that only remember past operations.
@@ -58,8 +58,8 @@ impl Store {
             subscribers,
             doubt,
             process: Process::current().clone(),
-            young: Mutex::default(),
-            grown: Arc::new(Notify::new()),
+            unwatched: Mutex::default(),
+            unwatched_added: Arc::new(Notify::new()),
             pending_deletes: Mutex::default(),
             untidy: Mutex::default(),
             turns: Turns::default(),

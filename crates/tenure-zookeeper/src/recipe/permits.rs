@@ -9,7 +9,7 @@ use tenure_core::{Claim, Fence, HoldId, Kind};
 
 use crate::error::{RequestError, RequestResult};
 use crate::recipe::Store;
-use crate::recipe::attempt::{Step, TRIES, too_quick};
+use crate::recipe::attempt::{MAX_TRIES, Outcome, queue_changed_too_often};
 use crate::recipe::claim_record::{AttemptState, ClaimRecord, QueueNode};
 use crate::recipe::node::{self, Marker};
 use crate::recipe::path::{LEASES, NUMBERS};
@@ -20,7 +20,7 @@ use crate::wire::{Mode, Watcher};
 impl Store {
     /// Takes `n` permits, all or nothing.
     #[allow(clippy::too_many_arguments)]
-    pub(crate) async fn permits(
+    pub(crate) async fn acquire_permits(
         self: &Arc<Self>,
         attempt: &mut AttemptState,
         session: &Arc<Session>,
@@ -28,16 +28,16 @@ impl Store {
         claim: &Claim,
         n: u32,
         limit: u32,
-    ) -> RequestResult<Step> {
+    ) -> RequestResult<Outcome> {
         let leases = format!("{}/{LEASES}", record.path);
         if attempt.create_unanswered {
             // Permits from an unanswered create are returned first.
-            self.give_back(session, record, &leases).await?;
+            self.return_unanswered_permits(session, record, &leases).await?;
         }
-        let look = async || {
+        let count_permits = async || {
             loop {
                 let (size, taken) =
-                    join(self.size(session, record, limit), self.taken(session, &leases)).await;
+                    join(self.size(session, record, limit), self.list_leases(session, &leases)).await;
                 let (size, taken) = (size?, taken?);
                 let wanted = taken.len() as u64 + u64::from(n);
                 let there = if wanted > size { Queue::new(taken).children } else { Vec::new() };
@@ -46,25 +46,27 @@ impl Store {
                 }
             }
         };
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             if let Some(behind) = self.become_first(attempt, session, record, claim, n).await? {
-                return Ok(Step::Busy { behind });
+                return Ok(Outcome::Busy { behind });
             }
-            let (mut size, mut wanted) = look().await?;
+            let (mut size, mut wanted) = count_permits().await?;
             if wanted > size && claim.wait.is_some() {
                 // Watch, then look again, so that a permit returned in between is seen.
-                self.wait_for_permits(attempt, session, record, &leases).await?;
-                (size, wanted) = look().await?;
+                self.watch_leases_and_size(attempt, session, record, &leases).await?;
+                (size, wanted) = count_permits().await?;
             }
-            fits(claim, n, size)?;
+            check_fits(claim, n, size)?;
             if wanted > size {
-                return Ok(Step::Busy { behind: None });
+                return Ok(Outcome::Busy { behind: None });
             }
-            if let Some(step) = self.take(attempt, session, record, claim, &leases, n, limit).await? {
-                return Ok(step);
+            if let Some(outcome) =
+                self.create_leases(attempt, session, record, claim, &leases, n, limit).await?
+            {
+                return Ok(outcome);
             }
         }
-        Err(too_quick())
+        Err(queue_changed_too_often())
     }
 
     /// Queues until the claim is first, which may then take permits. Returns `Some` with the hold ahead if it is not
@@ -78,25 +80,32 @@ impl Store {
         n: u32,
     ) -> RequestResult<Option<Option<HoldId>>> {
         let folder = record.queue_folder();
-        for _ in 0..TRIES {
-            let (queue, at) = self.stand(attempt, session, record, &folder, Marker::Lock, claim).await?;
-            let Some(child) = queue.in_the_way(at, &Kind::Lock) else { return Ok(None) };
+        for _ in 0..MAX_TRIES {
+            let (queue, at) = self.join_queue(attempt, session, record, &folder, Marker::Lock, claim).await?;
+            let Some(child) = queue.blocker(at, &Kind::Lock) else { return Ok(None) };
             if self.delete_orphans(session, &folder, &queue.children[..at], record.id.client).await? {
                 continue;
             }
             if self
-                .wait_in_line(attempt, session, record, &format!("{folder}/{}", child.name), claim, n)
+                .watch_predecessor_and_size(
+                    attempt,
+                    session,
+                    record,
+                    &format!("{folder}/{}", child.name),
+                    claim,
+                    n,
+                )
                 .await?
             {
-                return Ok(Some(self.ours_before(&queue, at, record)));
+                return Ok(Some(self.own_hold_ahead(&queue, at, record)));
             }
         }
-        Err(too_quick())
+        Err(queue_changed_too_often())
     }
 
     /// Watches the node `ahead` and the size, to wake the watch of this claim when either changes. Returns `false` if
     /// the node is deleted already.
-    async fn wait_in_line(
+    async fn watch_predecessor_and_size(
         &self,
         attempt: &mut AttemptState,
         session: &Arc<Session>,
@@ -106,7 +115,7 @@ impl Store {
         n: u32,
     ) -> RequestResult<bool> {
         let size = |ledger: Option<Ledger>| {
-            ledger.and_then(|ledger| ledger.size).map_or(Ok(()), |size| fits(claim, n, size.into()))
+            ledger.and_then(|ledger| ledger.size).map_or(Ok(()), |size| check_fits(claim, n, size.into()))
         };
         if claim.wait.is_none() || !self.subscribers.has_subscriber(record.id) {
             return self.ledger(session, &record.path).await.and_then(size).map(|()| true);
@@ -116,23 +125,23 @@ impl Store {
         }
         let numbers = format!("{}/{NUMBERS}", record.path);
         // Watch, then look, so that a change of the size in between is seen.
-        let (sizes, ledger, leaves) = join3(
+        let (size_watch, ledger, predecessor_watch) = join3(
             session.stat_and_watch(&numbers),
             self.ledger(session, &record.path),
             session.read_and_watch(ahead),
         )
         .await;
         size(ledger?)?;
-        let (sizes, leaves) = match (sizes?, leaves) {
+        let (size_watch, predecessor_watch) = match (size_watch?, predecessor_watch) {
             (_, Err(error)) if error.is_no_node() => return Ok(false),
-            ((_, sizes), leaves) => (sizes, leaves?.2),
+            ((_, size_watch), predecessor_watch) => (size_watch, predecessor_watch?.2),
         };
-        self.arm(attempt, record, ahead.to_owned(), either(leaves, sizes));
+        self.wake_on(attempt, record, ahead.to_owned(), first_change(predecessor_watch, size_watch));
         Ok(true)
     }
 
     /// The permits in use. Creates the folder if it does not exist.
-    async fn taken(&self, session: &Session, leases: &str) -> RequestResult<Vec<String>> {
+    async fn list_leases(&self, session: &Session, leases: &str) -> RequestResult<Vec<String>> {
         match session.list(leases).await {
             Err(error) if error.is_no_node() => self.make_folders(session, leases).await.map(|()| Vec::new()),
             names => names,
@@ -141,7 +150,7 @@ impl Store {
 
     /// Creates the permits. Returns `None` if others took them first.
     #[allow(clippy::too_many_arguments)]
-    async fn take(
+    async fn create_leases(
         self: &Arc<Self>,
         attempt: &mut AttemptState,
         session: &Arc<Session>,
@@ -150,16 +159,16 @@ impl Store {
         leases: &str,
         n: u32,
         limit: u32,
-    ) -> RequestResult<Option<Step>> {
+    ) -> RequestResult<Option<Outcome>> {
         let stem = format!("{leases}/{}", node::stem(record.id, Marker::Lease, &self.process));
         let note = claim.note.as_deref().unwrap_or("").as_bytes();
         let creates = join_all((0..n).map(|_| session.create(&stem, note, Mode::EphemeralSequential)));
         // Sent at once, and executed in this order: the next in the queue sees what was taken here.
         let (created, taken, size, ()) = join4(
             creates,
-            self.taken(session, leases),
+            self.list_leases(session, leases),
             self.size(session, record, limit),
-            self.let_next_in(session, attempt.node.take()),
+            self.leave_queue(session, attempt.node.take()),
         )
         .await;
         let (mut made, mut failed) = (Vec::new(), None);
@@ -200,16 +209,16 @@ impl Store {
         }
         let fence = made.iter().map(|(stat, _)| stat.czxid).max().unwrap_or(0);
         let paths = made.into_iter().map(|(_, path)| path).collect();
-        Ok(Some(Step::Granted { fence: Fence(fence as u64), paths }))
+        Ok(Some(Outcome::Granted { fence: Fence(fence as u64), paths }))
     }
 
-    async fn let_next_in(self: &Arc<Self>, session: &Arc<Session>, first: Option<QueueNode>) {
+    async fn leave_queue(self: &Arc<Self>, session: &Arc<Session>, first: Option<QueueNode>) {
         if let Some(node) = first {
             self.delete_or_retry(session, node.path).await;
         }
     }
 
-    async fn give_back(
+    async fn return_unanswered_permits(
         &self,
         session: &Arc<Session>,
         record: &ClaimRecord,
@@ -231,7 +240,7 @@ impl Store {
     }
 
     /// Watches the permits and the size, to wake the watch of this claim when either changes.
-    async fn wait_for_permits(
+    async fn watch_leases_and_size(
         &self,
         attempt: &mut AttemptState,
         session: &Arc<Session>,
@@ -245,21 +254,22 @@ impl Store {
             return Ok(());
         }
         let numbers = format!("{}/{NUMBERS}", record.path);
-        let (returns, sizes) = join(session.list_and_watch(leases), session.stat_and_watch(&numbers)).await;
-        let returns = match returns {
+        let (leases_watch, size_watch) =
+            join(session.list_and_watch(leases), session.stat_and_watch(&numbers)).await;
+        let leases_watch = match leases_watch {
             Err(error) if error.is_no_node() => {
                 self.make_folders(session, leases).await?;
                 session.list_and_watch(leases).await?
             }
-            returns => returns?,
+            leases_watch => leases_watch?,
         };
-        let (returns, sizes) = (returns.1, sizes?.1);
-        self.arm(attempt, record, leases.to_owned(), either(returns, sizes));
+        let (leases_watch, size_watch) = (leases_watch.1, size_watch?.1);
+        self.wake_on(attempt, record, leases.to_owned(), first_change(leases_watch, size_watch));
         Ok(())
     }
 }
 
-async fn either(one: Watcher, other: Watcher) {
+async fn first_change(one: Watcher, other: Watcher) {
     tokio::select! {
         _ = one.changed() => {}
         _ = other.changed() => {}
@@ -267,7 +277,7 @@ async fn either(one: Watcher, other: Watcher) {
 }
 
 /// A claim for more permits than the size could never be granted.
-fn fits(claim: &Claim, n: u32, size: u64) -> RequestResult<()> {
+fn check_fits(claim: &Claim, n: u32, size: u64) -> RequestResult<()> {
     if u64::from(n) <= size {
         return Ok(());
     }

@@ -30,7 +30,7 @@ impl Queue {
 
     /// The node that blocks the one at `at`: the nearest of those that do, which is to be watched. It is the last of
     /// them to go unless it gives up, so one release wakes one waiter.
-    pub(crate) fn in_the_way(&self, at: usize, kind: &Kind) -> Option<&Child> {
+    pub(crate) fn blocker(&self, at: usize, kind: &Kind) -> Option<&Child> {
         let ahead = &self.children[..at];
         let placed = |i: usize| HoldId { n: i as u64, ..HoldId::NONE };
         let seen: Vec<(HoldId, Kind)> =
@@ -44,12 +44,12 @@ impl Queue {
     }
 
     /// Nodes of the same client ahead of the one at `at`, in order.
-    pub(crate) fn before(&self, at: usize, client: ClientId) -> impl Iterator<Item = HoldId> {
+    pub(crate) fn holds_ahead(&self, at: usize, client: ClientId) -> impl Iterator<Item = HoldId> {
         self.children[..at].iter().filter_map(Child::id).filter(move |id| id.client == client)
     }
 
     /// How many nodes at the front hold the lock.
-    pub(crate) fn inside(&self) -> usize {
+    pub(crate) fn holder_count(&self) -> usize {
         let (mut inside, mut writer) = (0, None);
         for child in &self.children {
             match child.marker {
@@ -64,9 +64,9 @@ impl Queue {
     }
 
     /// Refuses a name that is in use as another kind.
-    pub(crate) fn clash(&self, name: &Name, family: Family) -> Result<()> {
-        let wanted = kin(family);
-        match self.children.iter().map(Child::family).find(|f| kin(*f) != wanted) {
+    pub(crate) fn check_family(&self, name: &Name, family: Family) -> Result<()> {
+        let wanted = merge_fair(family);
+        match self.children.iter().map(Child::family).find(|f| merge_fair(*f) != wanted) {
             None => Ok(()),
             Some(used) => {
                 Err(Error::Config(format!("{name} is in use as a {used} and cannot be a {family} too")))
@@ -76,7 +76,7 @@ impl Queue {
 }
 
 /// Locks and fair locks are the same here.
-fn kin(family: Family) -> Family {
+fn merge_fair(family: Family) -> Family {
     if family == Family::Fair { Family::Lock } else { family }
 }
 
@@ -123,7 +123,7 @@ mod tests {
 
     fn behind(queue: &Queue, name: &str, kind: Kind) -> Option<String> {
         let at = queue.position(name).unwrap();
-        queue.in_the_way(at, &kind).map(|c| c.name.clone())
+        queue.blocker(at, &kind).map(|c| c.name.clone())
     }
 
     const READ: Kind = Kind::Read { under_write: None };
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(behind(&q, "a-lock-0000000001", Kind::Lock), None);
         assert_eq!(behind(&q, "b-lock-0000000002", Kind::Lock).unwrap(), "a-lock-0000000001");
         assert_eq!(behind(&q, "c-lock-0000000010", Kind::FairLock).unwrap(), "b-lock-0000000002");
-        assert_eq!(q.inside(), 1);
+        assert_eq!(q.holder_count(), 1);
     }
 
     #[test]
@@ -151,16 +151,16 @@ mod tests {
         assert_eq!(behind(&q, "c-__WRIT__0000000003", Kind::Write).unwrap(), "b-__READ__0000000002");
         assert_eq!(behind(&q, "d-__READ__0000000004", READ).unwrap(), "c-__WRIT__0000000003");
         assert_eq!(behind(&q, "f-__READ__0000000006", READ).unwrap(), "e-__WRIT__0000000005");
-        assert_eq!(q.inside(), 2);
+        assert_eq!(q.holder_count(), 2);
     }
 
     #[test]
     fn a_writer_reads_in_its_own_place() {
         let q = queue(&["r-__READ__0000000001", "w-__WRIT__0000000001", "x-__READ__0000000002"]);
-        assert_eq!(q.inside(), 2);
+        assert_eq!(q.holder_count(), 2);
         assert_eq!(behind(&q, "x-__READ__0000000002", READ).unwrap(), "w-__WRIT__0000000001");
         let left = queue(&["r-__READ__0000000001", "x-__READ__0000000002", "y-__WRIT__0000000003"]);
-        assert_eq!(left.inside(), 2);
+        assert_eq!(left.holder_count(), 2);
         assert_eq!(behind(&left, "x-__READ__0000000002", READ), None);
     }
 
@@ -175,8 +175,8 @@ mod tests {
     fn two_things_on_one_name_are_told() {
         let name = Name::new("x").unwrap();
         let q = queue(&["a-lock-0000000001"]);
-        q.clash(&name, Family::Fair).unwrap();
-        let error = q.clash(&name, Family::ReadWrite).unwrap_err().to_string();
+        q.check_family(&name, Family::Fair).unwrap();
+        let error = q.check_family(&name, Family::ReadWrite).unwrap_err().to_string();
         assert!(error.contains("x is in use as a lock") && error.contains("read/write lock"), "{error}");
     }
 }

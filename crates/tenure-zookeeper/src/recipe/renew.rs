@@ -16,23 +16,23 @@ use crate::session::Session;
 use crate::wire::{Change, ErrorCode, Watcher};
 
 /// How long a lock is held before its nodes are watched, so that short holds cost no request.
-const SOON: Duration = Duration::from_millis(50);
+const WATCH_DELAY: Duration = Duration::from_millis(50);
 
 impl Store {
     pub(crate) async fn renew(self: &Arc<Self>, claims: &[Arc<Claim>]) -> RequestResult<Vec<Renewal>> {
         let records: Vec<Option<Arc<ClaimRecord>>> =
             claims.iter().map(|claim| self.records.get(claim.id)).collect();
-        self.prove(&records).await?;
-        self.look_for_queued(&records).await?;
+        self.heartbeat_sessions(&records).await?;
+        self.check_queue_positions(&records).await?;
         let answers = records.iter().map(async |record| match record {
-            Some(record) => self.look_at(record).await,
+            Some(record) => self.renew_one(record).await,
             None => Renewal::Gone,
         });
         Ok(join_all(answers).await)
     }
 
     /// Proves each session once, unless there was a recent proof.
-    async fn prove(&self, records: &[Option<Arc<ClaimRecord>>]) -> RequestResult<()> {
+    async fn heartbeat_sessions(&self, records: &[Option<Arc<ClaimRecord>>]) -> RequestResult<()> {
         let session_of = |record: &Arc<ClaimRecord>| {
             let status = record.status();
             status
@@ -50,7 +50,7 @@ impl Store {
     }
 
     /// Checks queue nodes that were last seen before the latest doubt, with one list per queue.
-    async fn look_for_queued(&self, records: &[Option<Arc<ClaimRecord>>]) -> RequestResult<()> {
+    async fn check_queue_positions(&self, records: &[Option<Arc<ClaimRecord>>]) -> RequestResult<()> {
         let doubts = self.doubt.times();
         let mut folders: HashMap<String, Vec<&Arc<ClaimRecord>>> = HashMap::new();
         for record in records.iter().flatten() {
@@ -82,7 +82,7 @@ impl Store {
         Ok(())
     }
 
-    async fn look_at(self: &Arc<Self>, record: &Arc<ClaimRecord>) -> Renewal {
+    async fn renew_one(self: &Arc<Self>, record: &Arc<ClaimRecord>) -> Renewal {
         {
             let status = record.status();
             match (&status.hold, &status.queue_position) {
@@ -122,8 +122,8 @@ impl Store {
                 Ok((data, stat, watcher)) if stat.owner == session.id => {
                     record.check_revocation(&data);
                     let (store, of) = (Arc::downgrade(self), Arc::downgrade(record));
-                    let minding = mind(store, of, session.clone(), path.clone(), watcher);
-                    watches.0.push(tokio::spawn(minding).abort_handle());
+                    let following = follow_node(store, of, session.clone(), path.clone(), watcher);
+                    watches.0.push(tokio::spawn(following).abort_handle());
                 }
                 Ok(_) => there = false,
                 Err(error) if error.is_no_node() => there = false,
@@ -139,23 +139,23 @@ impl Store {
     }
 
     /// Schedules watching its nodes, if it is still held then.
-    pub(crate) fn watch_soon(&self, record: &Arc<ClaimRecord>) {
-        let mut young = self.young.lock().unwrap();
-        young.push(Arc::downgrade(record));
-        if young.len() == 1 {
-            self.grown.notify_one();
+    pub(crate) fn watch_later(&self, record: &Arc<ClaimRecord>) {
+        let mut unwatched = self.unwatched.lock().unwrap();
+        unwatched.push(Arc::downgrade(record));
+        if unwatched.len() == 1 {
+            self.unwatched_added.notify_one();
         }
     }
 }
 
-/// Watches the nodes of holds that have lasted for [`SOON`].
-pub(crate) async fn watch_the_grown(store: Weak<Store>, grown: Arc<tokio::sync::Notify>) {
+/// Watches the nodes of holds that have lasted for [`WATCH_DELAY`].
+pub(crate) async fn watch_after_delay(store: Weak<Store>, unwatched_added: Arc<tokio::sync::Notify>) {
     loop {
-        grown.notified().await;
-        tokio::time::sleep(SOON).await;
+        unwatched_added.notified().await;
+        tokio::time::sleep(WATCH_DELAY).await;
         let Some(store) = store.upgrade() else { return };
-        let young = std::mem::take(&mut *store.young.lock().unwrap());
-        let held: Vec<Arc<ClaimRecord>> = young
+        let unwatched = std::mem::take(&mut *store.unwatched.lock().unwrap());
+        let held: Vec<Arc<ClaimRecord>> = unwatched
             .iter()
             .filter_map(Weak::upgrade)
             .filter(|record| record.status().hold.as_ref().is_some_and(|hold| hold.watched_connection == 0))
@@ -172,7 +172,7 @@ pub(crate) async fn watch_the_grown(store: Weak<Store>, grown: Arc<tokio::sync::
 }
 
 /// Reacts to changes of a node of a hold.
-async fn mind(
+async fn follow_node(
     store: Weak<Store>,
     record: Weak<ClaimRecord>,
     session: Arc<Session>,

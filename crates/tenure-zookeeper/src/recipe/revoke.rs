@@ -37,7 +37,7 @@ impl Store {
             Err(error) if error.is_no_node() => return Ok(false),
             names => Queue::new(names?),
         };
-        let inside = &queue.children[..queue.inside()];
+        let inside = &queue.children[..queue.holder_count()];
         let in_the_way = inside.iter().filter(|child| !child.shares_with(&kind));
         let asked = join_all(in_the_way.map(async |child| {
             match session.write(&format!("{path}/{}", child.name), REVOKE, None).await {
