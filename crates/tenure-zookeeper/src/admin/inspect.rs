@@ -9,9 +9,9 @@ use tenure_core::{Family, Fence, Name};
 
 use crate::error::RequestResult;
 use crate::recipe::Store;
+use crate::recipe::counters::has_only_remembered_ops;
 use crate::recipe::node::{Child, Marker};
-use crate::recipe::numbers::only_remembers;
-use crate::recipe::path::{LEASES, LOCKS, NUMBERS};
+use crate::recipe::path::{COUNTERS, LEASES, LOCKS};
 use crate::recipe::queue::Queue;
 use crate::recipe::revoke::REVOKE;
 use crate::session::Session;
@@ -52,14 +52,14 @@ impl Store {
         children: &[String],
     ) -> RequestResult<Option<Snapshot>> {
         let queue = Queue::new(children.iter().cloned());
-        let ledger = match children.iter().any(|c| c == NUMBERS) {
-            true => self.ledger(session, path).await?,
+        let ledger = match children.iter().any(|c| c == COUNTERS) {
+            true => self.read_ledger(session, path).await?,
             false => None,
         };
         let mut seen = nothing_of(name.clone());
         // The client that opened the latch may be gone, so tidy up here. Best effort: this login may lack the right.
-        if ledger.as_ref().is_some_and(only_remembers) {
-            drop(self.tidy(path).await);
+        if ledger.as_ref().is_some_and(has_only_remembered_ops) {
+            drop(self.prune_ledger(path).await);
         }
         let family = numbers(&mut seen, ledger.as_ref());
         if let Some(first) = queue.children.first() {

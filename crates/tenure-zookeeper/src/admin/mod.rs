@@ -2,7 +2,7 @@
 
 mod doctor;
 mod inspect;
-mod names;
+mod list;
 
 use async_trait::async_trait;
 use tenure_core::backend::{Admin, Query, Released, Snapshot, Watch};

@@ -2,8 +2,9 @@
 
 pub(crate) mod attempt;
 pub(crate) mod claim_record;
+pub(crate) mod counters;
+pub(crate) mod keyed_mutex;
 pub(crate) mod node;
-pub(crate) mod numbers;
 mod orphans;
 pub(crate) mod path;
 mod permits;
@@ -11,7 +12,6 @@ pub(crate) mod queue;
 mod release;
 pub(crate) mod renew;
 pub(crate) mod revoke;
-pub(crate) mod turns;
 pub(crate) mod watch;
 
 use std::collections::HashSet;
@@ -21,8 +21,8 @@ use tenure_core::{Clock, Doubt, Drift, Process};
 use tokio::sync::Notify;
 
 use self::claim_record::{ClaimRecord, ClaimRecords};
+use self::keyed_mutex::KeyedMutex;
 use self::path::Paths;
-use self::turns::Turns;
 use crate::options::Options;
 use crate::session::link::Link;
 use crate::subscribers::Subscribers;
@@ -42,8 +42,8 @@ pub(crate) struct Store {
     /// Nodes whose deletion is pending.
     pub(crate) pending_deletes: Mutex<HashSet<String>>,
     /// Paths of ledgers that only remember past operations.
-    pub(crate) untidy: Mutex<HashSet<String>>,
-    pub(crate) turns: Turns,
+    pub(crate) prune_scheduled: Mutex<HashSet<String>>,
+    pub(crate) counter_mutex: KeyedMutex,
 }
 
 impl Store {
@@ -61,8 +61,8 @@ impl Store {
             unwatched: Mutex::default(),
             unwatched_added: Arc::new(Notify::new()),
             pending_deletes: Mutex::default(),
-            untidy: Mutex::default(),
-            turns: Turns::default(),
+            prune_scheduled: Mutex::default(),
+            counter_mutex: KeyedMutex::default(),
         }
     }
 }

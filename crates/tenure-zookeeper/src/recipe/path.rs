@@ -5,8 +5,8 @@ use tenure_core::{Error, Name, Result};
 
 use crate::recipe::node;
 
-/// The child with the numbers of a name: counts, sizes, and remembered operations. No escaped name equals it.
-pub(crate) const NUMBERS: &str = "~tenure";
+/// The child with the counters of a name: counts, sizes, and remembered operations. No escaped name equals it.
+pub(crate) const COUNTERS: &str = "~tenure";
 
 /// Children of Curator's semaphore.
 pub(crate) const LOCKS: &str = "locks";

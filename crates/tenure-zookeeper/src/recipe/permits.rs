@@ -12,7 +12,7 @@ use crate::recipe::Store;
 use crate::recipe::attempt::{MAX_TRIES, Outcome, queue_changed_too_often};
 use crate::recipe::claim_record::{AttemptState, ClaimRecord, QueueNode};
 use crate::recipe::node::{self, Marker};
-use crate::recipe::path::{LEASES, NUMBERS};
+use crate::recipe::path::{COUNTERS, LEASES};
 use crate::recipe::queue::Queue;
 use crate::session::Session;
 use crate::wire::{Mode, Watcher};
@@ -37,7 +37,8 @@ impl Store {
         let count_permits = async || {
             loop {
                 let (size, taken) =
-                    join(self.size(session, record, limit), self.list_leases(session, &leases)).await;
+                    join(self.semaphore_size(session, record, limit), self.list_leases(session, &leases))
+                        .await;
                 let (size, taken) = (size?, taken?);
                 let wanted = taken.len() as u64 + u64::from(n);
                 let there = if wanted > size { Queue::new(taken).children } else { Vec::new() };
@@ -118,16 +119,16 @@ impl Store {
             ledger.and_then(|ledger| ledger.size).map_or(Ok(()), |size| check_fits(claim, n, size.into()))
         };
         if claim.wait.is_none() || !self.subscribers.has_subscriber(record.id) {
-            return self.ledger(session, &record.path).await.and_then(size).map(|()| true);
+            return self.read_ledger(session, &record.path).await.and_then(size).map(|()| true);
         }
         if attempt.wake_watch.as_ref().is_some_and(|watch| watch.is_set_on(ahead)) {
             return Ok(true);
         }
-        let numbers = format!("{}/{NUMBERS}", record.path);
+        let counters = format!("{}/{COUNTERS}", record.path);
         // Watch, then look, so that a change of the size in between is seen.
         let (size_watch, ledger, predecessor_watch) = join3(
-            session.stat_and_watch(&numbers),
-            self.ledger(session, &record.path),
+            session.stat_and_watch(&counters),
+            self.read_ledger(session, &record.path),
             session.read_and_watch(ahead),
         )
         .await;
@@ -167,7 +168,7 @@ impl Store {
         let (created, taken, size, ()) = join4(
             creates,
             self.list_leases(session, leases),
-            self.size(session, record, limit),
+            self.semaphore_size(session, record, limit),
             self.leave_queue(session, attempt.node.take()),
         )
         .await;
@@ -253,9 +254,9 @@ impl Store {
         if attempt.wake_watch.as_ref().is_some_and(|watch| watch.is_set_on(leases)) {
             return Ok(());
         }
-        let numbers = format!("{}/{NUMBERS}", record.path);
+        let counters = format!("{}/{COUNTERS}", record.path);
         let (leases_watch, size_watch) =
-            join(session.list_and_watch(leases), session.stat_and_watch(&numbers)).await;
+            join(session.list_and_watch(leases), session.stat_and_watch(&counters)).await;
         let leases_watch = match leases_watch {
             Err(error) if error.is_no_node() => {
                 self.make_folders(session, leases).await?;

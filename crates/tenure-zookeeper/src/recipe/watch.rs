@@ -8,21 +8,21 @@ use tokio::sync::oneshot;
 
 use crate::error::RequestResult;
 use crate::recipe::Store;
-use crate::recipe::path::NUMBERS;
+use crate::recipe::path::COUNTERS;
 use crate::session::Session;
 use crate::subscribers::{Subscriber, Subscription};
 use crate::wire::{Change, Watcher};
 
 /// The node that is watched.
 pub(crate) enum Subject {
-    Numbers(String),
+    Counters(String),
     Queue(String),
 }
 
 impl Subject {
     pub(crate) fn of(interest: Interest<'_>, path: &str) -> Self {
         match interest {
-            Interest::Count(..) => Self::Numbers(format!("{path}/{NUMBERS}")),
+            Interest::Count(..) => Self::Counters(format!("{path}/{COUNTERS}")),
             Interest::Claim(_) | Interest::Holder(_) => Self::Queue(path.to_owned()),
         }
     }
@@ -45,7 +45,7 @@ impl Store {
 impl Subject {
     async fn watch(&self, session: &Session) -> RequestResult<Watcher> {
         match self {
-            Self::Numbers(path) => Ok(session.stat_and_watch(path).await?.1),
+            Self::Counters(path) => Ok(session.stat_and_watch(path).await?.1),
             Self::Queue(path) => loop {
                 match session.list_and_watch(path).await {
                     Err(error) if error.is_no_node() => {}

@@ -1,4 +1,4 @@
-//! Numbers: latches, counting semaphores, and the sizes of semaphores. Curator has no layout for them. They are a
+//! Counters: latches, counting semaphores, and the sizes of semaphores. Curator has no layout for them. They are a
 //! ledger in one node, changed by compare-and-set. The ledger remembers recent operations, so that a retry after a
 //! lost answer is recognised.
 
@@ -12,12 +12,12 @@ use tenure_core::{Error, Name, OpId, wall_micros};
 use crate::error::{RequestError, RequestResult, SCHEME};
 use crate::recipe::Store;
 use crate::recipe::claim_record::ClaimRecord;
-use crate::recipe::path::NUMBERS;
+use crate::recipe::path::COUNTERS;
 use crate::session::Session;
 use crate::wire::{ErrorCode, LARGEST, Mode};
 
 /// How long an operation is remembered, plus a margin: then a ledger that only remembers is deleted.
-const REMEMBERED: Duration = Duration::from_secs(602);
+const OPS_REMEMBERED_FOR: Duration = Duration::from_secs(602);
 
 impl Store {
     pub(crate) async fn count(
@@ -28,25 +28,25 @@ impl Store {
         op: CountOp,
         id: OpId,
     ) -> RequestResult<CountReply> {
-        let turn = match op {
+        let guard = match op {
             CountOp::Get => None,
-            _ => Some(self.turns.take(path, self.link.options().timeout).await?),
+            _ => Some(self.counter_mutex.lock(path, self.link.options().timeout).await?),
         };
         let session = self.link.session().await?;
         let change =
             |ledger: &mut Ledger| ledger.count(name, counter, op, id, now()).map_err(RequestError::Config);
-        let (reply, ledger) = self.update(&session, path, change).await?;
-        if let Some(turn) = turn {
-            turn.served();
+        let (reply, ledger) = self.update_ledger(&session, path, change).await?;
+        if let Some(guard) = guard {
+            guard.record_answer();
         }
-        if only_remembers(&ledger) {
-            self.tidy_later(path);
+        if has_only_remembered_ops(&ledger) {
+            self.prune_ledger_later(path);
         }
         Ok(reply)
     }
 
     /// The size of a semaphore: the stored one, or `limit`, which is then stored.
-    pub(crate) async fn size(
+    pub(crate) async fn semaphore_size(
         &self,
         session: &Session,
         record: &ClaimRecord,
@@ -59,12 +59,12 @@ impl Store {
             });
             Ok(u64::from(size))
         };
-        Ok(self.update(session, &record.path, set).await?.0)
+        Ok(self.update_ledger(session, &record.path, set).await?.0)
     }
 
     /// Reads the ledger of a name, without changing it.
-    pub(crate) async fn ledger(&self, session: &Session, path: &str) -> RequestResult<Option<Ledger>> {
-        match session.read_latest(&format!("{path}/{NUMBERS}")).await {
+    pub(crate) async fn read_ledger(&self, session: &Session, path: &str) -> RequestResult<Option<Ledger>> {
+        match session.read_latest(&format!("{path}/{COUNTERS}")).await {
             Ok((data, _)) => parse(&data, path).map(Some),
             Err(error) if error.is_no_node() => Ok(None),
             Err(error) => Err(error),
@@ -72,13 +72,13 @@ impl Store {
     }
 
     /// Changes the ledger of a name atomically. Of several concurrent changes one succeeds, and the others retry.
-    async fn update<T>(
+    async fn update_ledger<T>(
         &self,
         session: &Session,
         path: &str,
         change: impl Fn(&mut Ledger) -> RequestResult<T>,
     ) -> RequestResult<(T, Ledger)> {
-        let node = format!("{path}/{NUMBERS}");
+        let node = format!("{path}/{COUNTERS}");
         let mut delay = Duration::from_millis(1);
         loop {
             let (mut ledger, version) = match session.read_latest(&node).await {
@@ -129,17 +129,18 @@ impl Store {
     /// Deletes the remembered operations of an opened latch after a while, since nobody else would. Not sooner: a
     /// client that has read the node must have written or died before a new node of that name can have the same
     /// version.
-    fn tidy_later(self: &Arc<Self>, path: &str) {
-        if !self.untidy.lock().unwrap().insert(path.to_owned()) {
+    fn prune_ledger_later(self: &Arc<Self>, path: &str) {
+        if !self.prune_scheduled.lock().unwrap().insert(path.to_owned()) {
             return;
         }
         let (store, path) = (Arc::downgrade(self), path.to_owned());
         tokio::spawn(async move {
             loop {
-                tokio::time::sleep(REMEMBERED).await;
+                tokio::time::sleep(OPS_REMEMBERED_FOR).await;
                 let Some(store) = store.upgrade() else { return };
-                if !matches!(store.tidy(&path).await, Ok(ledger) if only_remembers(&ledger)) {
-                    store.untidy.lock().unwrap().remove(&path);
+                if !matches!(store.prune_ledger(&path).await, Ok(ledger) if has_only_remembered_ops(&ledger))
+                {
+                    store.prune_scheduled.lock().unwrap().remove(&path);
                     return;
                 }
             }
@@ -147,24 +148,24 @@ impl Store {
     }
 
     /// Deletes the ledger of a name if it only remembers operations that are not retried any more.
-    pub(crate) async fn tidy(&self, path: &str) -> RequestResult<Ledger> {
+    pub(crate) async fn prune_ledger(&self, path: &str) -> RequestResult<Ledger> {
         let Some(session) = self.link.standing().await else { return Ok(Ledger::default()) };
         let prune = |ledger: &mut Ledger| {
             ledger.prune(now());
             Ok(())
         };
-        Ok(self.update(&session, path, prune).await?.1)
+        Ok(self.update_ledger(&session, path, prune).await?.1)
     }
 }
 
-pub(crate) fn only_remembers(ledger: &Ledger) -> bool {
+pub(crate) fn has_only_remembered_ops(ledger: &Ledger) -> bool {
     ledger.count.is_none() && ledger.size.is_none() && !ledger.ops.is_empty()
 }
 
 fn parse(data: &[u8], path: &str) -> RequestResult<Ledger> {
     serde_json::from_slice(data).map_err(|e| {
         RequestError::Config(Error::Config(format!(
-            "{SCHEME}: {path}/{NUMBERS} was not written by this library: {e}"
+            "{SCHEME}: {path}/{COUNTERS} was not written by this library: {e}"
         )))
     })
 }

@@ -9,7 +9,7 @@ use crate::admin::inspect::{AT_ONCE, nothing_of};
 use crate::error::{RequestError, RequestResult};
 use crate::recipe::Store;
 use crate::recipe::node::Child;
-use crate::recipe::path::{LEASES, LOCKS, NUMBERS};
+use crate::recipe::path::{COUNTERS, LEASES, LOCKS};
 use crate::session::Session;
 use crate::wire::ErrorCode;
 
@@ -115,5 +115,5 @@ impl Store {
 
 /// Whether a child belongs to a recipe, and so is not a name.
 fn is_of_a_recipe(child: &str) -> bool {
-    Child::parse(child).is_some() || [LOCKS, LEASES, NUMBERS].contains(&child)
+    Child::parse(child).is_some() || [LOCKS, LEASES, COUNTERS].contains(&child)
 }

@@ -1,0 +1,124 @@
+//! A mutex per path, for changes of the counters of one name within this process. With concurrent changes, each would
+//! make all others read again.
+
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::timeout;
+
+use crate::error::{RequestError, RequestResult};
+
+/// Mutexes by path, removed when nothing uses them.
+#[derive(Debug, Default)]
+pub(crate) struct KeyedMutex(Mutex<HashMap<String, Entry>>);
+
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    mutex: Arc<tokio::sync::Mutex<()>>,
+    /// How many of its holders were answered by a server.
+    answered: Arc<AtomicU64>,
+    users: usize,
+}
+
+/// A use of an entry; the last one removes it.
+struct Registration<'a> {
+    mutexes: &'a KeyedMutex,
+    path: &'a str,
+}
+
+/// The exclusive right, within this process, to change the counters of a name.
+pub(crate) struct KeyedGuard<'a> {
+    // Dropped in this order: the mutex is released before its entry may be removed.
+    _guard: OwnedMutexGuard<()>,
+    _registration: Registration<'a>,
+    answered: Arc<AtomicU64>,
+}
+
+impl KeyedMutex {
+    /// Waits in FIFO order for as long as those ahead are answered. Fails if none is answered within `limit`:
+    /// otherwise many in a row would wait for that time each.
+    pub(crate) async fn lock<'a>(&'a self, path: &'a str, limit: Duration) -> RequestResult<KeyedGuard<'a>> {
+        let (_registration, entry) = self.register(path);
+        let mut guard = pin!(entry.mutex.lock_owned());
+        let mut answered = entry.answered.load(SeqCst);
+        loop {
+            if let Ok(_guard) = timeout(limit, &mut guard).await {
+                return Ok(KeyedGuard { _guard, _registration, answered: entry.answered });
+            }
+            let before = std::mem::replace(&mut answered, entry.answered.load(SeqCst));
+            if answered == before {
+                return Err(RequestError::NotSent(format!(
+                    "a change before it has had no answer for {limit:?}"
+                )));
+            }
+        }
+    }
+
+    fn register<'a>(&'a self, path: &'a str) -> (Registration<'a>, Entry) {
+        let mut entries = self.0.lock().unwrap();
+        let entry = entries.entry(path.to_owned()).or_default();
+        entry.users += 1;
+        (Registration { mutexes: self, path }, entry.clone())
+    }
+}
+
+impl KeyedGuard<'_> {
+    /// Records that the store has answered.
+    pub(crate) fn record_answer(&self) {
+        self.answered.fetch_add(1, SeqCst);
+    }
+}
+
+impl Drop for Registration<'_> {
+    fn drop(&mut self) {
+        let mut entries = self.mutexes.0.lock().unwrap();
+        if let Some(entry) = entries.get_mut(self.path) {
+            entry.users -= 1;
+            if entry.users == 0 {
+                entries.remove(self.path);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::join_all;
+    use tokio::time::sleep;
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(3);
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_is_unlimited_while_holders_are_answered() {
+        let (mutexes, inside) = (KeyedMutex::default(), AtomicU64::new(0));
+        let changes = (0..20).map(async |_| {
+            let guard = mutexes.lock("/a", LIMIT).await?;
+            assert_eq!(inside.fetch_add(1, SeqCst), 0);
+            sleep(LIMIT * 2 / 3).await;
+            inside.fetch_sub(1, SeqCst);
+            guard.record_answer();
+            RequestResult::Ok(())
+        });
+        assert!(join_all(changes).await.iter().all(Result::is_ok));
+        assert!(mutexes.0.lock().unwrap().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_waiters_behind_an_unanswered_holder_fail_at_once() {
+        let mutexes = KeyedMutex::default();
+        let stuck = mutexes.lock("/a", LIMIT).await;
+        assert!(mutexes.lock("/b", LIMIT).await.is_ok(), "another name");
+        let begin = tokio::time::Instant::now();
+        let answers = join_all((0..20).map(|_| mutexes.lock("/a", LIMIT))).await;
+        assert!(answers.iter().all(|answer| matches!(answer, Err(RequestError::NotSent(_)))));
+        assert!(begin.elapsed() < LIMIT * 2, "{:?}", begin.elapsed());
+        drop((stuck, answers));
+        assert!(mutexes.0.lock().unwrap().is_empty());
+    }
+}
