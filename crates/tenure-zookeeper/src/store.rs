@@ -55,7 +55,7 @@ impl ZooKeeper {
         let (clock, drift, doubt) = (Clock::boot(), Drift::default(), Doubt::new());
         let store = Arc::new(Store::new(options, clock.clone(), drift, doubt.clone()));
         let last = store.clone();
-        let thread = Thread::start(move || async move { last.link.close().await })?;
+        let thread = Thread::start(move || async move { last.sessions.close().await })?;
         thread.spawn(watch_after_delay(Arc::downgrade(&store), store.unwatched_added.clone()));
         let info = Info {
             scheme: SCHEME,
@@ -81,7 +81,7 @@ impl ZooKeeper {
     pub async fn reach(&self) -> Result<()> {
         let store = self.store.clone();
         self.run("connect", String::new(), async move {
-            let session = store.link.session().await?;
+            let session = store.sessions.get_or_connect().await?;
             match session.stat("/").await? {
                 Some(_) => Ok(()),
                 None => Err(RequestError::Config(store.missing_chroot())),
@@ -99,7 +99,7 @@ impl ZooKeeper {
         };
         match self.store.records.local_blocker(claim, path)? {
             LocalBlocker::InFlight(record) => {
-                let limit = self.store.link.options().timeout;
+                let limit = self.store.sessions.options().timeout;
                 // On the store's thread: if the mutex were granted to a task that is not polled, it would block the
                 // others.
                 let settled = async move { drop(tokio::time::timeout(limit, record.attempt.lock()).await) };
@@ -186,7 +186,7 @@ impl Backend for ZooKeeper {
     async fn close(&self, within: Duration) -> Result<()> {
         let store = self.store.clone();
         let ended = self.thread.spawn(async move {
-            let ending = store.link.end_session(|| !store.records.is_empty());
+            let ending = store.sessions.end_session(|| !store.records.is_empty());
             // Some time remains for ending the session, even if the releases took all of it.
             let limit = within.clamp(LAST_WORDS / 10, LAST_WORDS);
             let _ = tokio::time::timeout(limit, ending).await;
@@ -203,7 +203,7 @@ impl Backend for ZooKeeper {
 impl fmt::Debug for ZooKeeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ZooKeeper")
-            .field("servers", &self.store.link.options().servers)
+            .field("servers", &self.store.sessions.options().servers)
             .finish_non_exhaustive()
     }
 }

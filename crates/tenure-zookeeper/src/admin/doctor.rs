@@ -20,7 +20,7 @@ const ASKING: Duration = Duration::from_secs(2);
 
 impl Store {
     pub(crate) async fn diagnose(self: &Arc<Self>) -> RequestResult<Vec<Finding>> {
-        let session = self.link.session().await?;
+        let session = self.sessions.get_or_connect().await?;
         let mut findings = self.servers().await;
         findings.push(self.time(&session));
         findings.push(self.clock(&session).await?);
@@ -29,7 +29,7 @@ impl Store {
     }
 
     async fn servers(&self) -> Vec<Finding> {
-        let options = self.link.options();
+        let options = self.sessions.options();
         // Servers answer four-letter commands on the plain port only.
         if options.tls.is_some() {
             return vec![Finding::unknown(
@@ -95,7 +95,7 @@ impl Store {
     }
 
     fn time(&self, session: &Session) -> Finding {
-        let (asked, granted) = (self.link.options().session, session.granted());
+        let (asked, granted) = (self.sessions.options().session, session.timeout());
         if asked == granted {
             return Finding::ok("session", format!("the timeout is {granted:?}, as asked for"));
         }
@@ -111,12 +111,12 @@ impl Store {
         let begin = std::time::Instant::now();
         session.sync().await?;
         let took = begin.elapsed();
-        if took < session.granted() / 20 {
+        if took < session.timeout() / 20 {
             return Ok(Finding::ok("leader", format!("it answers within {took:.1?}")));
         }
         Ok(Finding::warning(
             "leader",
-            format!("it takes {took:.1?} to answer, while a session of {:?} waits for it", session.granted()),
+            format!("it takes {took:.1?} to answer, while a session of {:?} waits for it", session.timeout()),
             "see whether its disk is slow, or give sessions more time",
         ))
     }

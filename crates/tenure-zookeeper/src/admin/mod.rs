@@ -19,7 +19,7 @@ impl Admin for ZooKeeper {
                 let path = self.store.paths.path(&name)?;
                 let (what, at) = (format!("inspect {name}"), path.clone());
                 self.run(what, path, async move {
-                    let session = store.link.session().await?;
+                    let session = store.sessions.get_or_connect().await?;
                     session.sync().await?;
                     Ok(store.show(&session, &name, &at).await?.into_iter().collect())
                 })
@@ -27,7 +27,7 @@ impl Admin for ZooKeeper {
             }
             Query::Prefix { prefix, limit } => {
                 self.run("list", "/".into(), async move {
-                    let session = store.link.session().await?;
+                    let session = store.sessions.get_or_connect().await?;
                     session.sync().await?;
                     store.names(&session, &prefix, limit).await
                 })

@@ -40,7 +40,7 @@ impl Store {
             record.status().hold.as_ref().filter(|h| h.is_valid()).map(|h| (h.fence, h.session.clone()));
         if let Some((fence, session)) = held {
             let until = session
-                .prove_for_now()
+                .confirm_alive()
                 .await
                 .map_err(|error| unknown_if_node_may_exist(&attempt, error, true))?;
             return Ok(Attempt::Granted { fence: Some(fence), until });
@@ -82,7 +82,7 @@ impl Store {
                 self.watch_later(record);
                 // After a long silence it takes two round trips to prove that the session lives. The lock is held
                 // meanwhile, and a repeated attempt finds it.
-                match session.prove_for_now().await {
+                match session.confirm_alive().await {
                     Ok(until) => Ok(Attempt::Granted { fence: Some(fence), until }),
                     Err(error) => Err(unknown_if_node_may_exist(&attempt, error, true)),
                 }
@@ -113,7 +113,7 @@ impl Store {
         record: &Arc<ClaimRecord>,
         claim: &Claim,
     ) -> RequestResult<Outcome> {
-        let session = self.link.session().await?;
+        let session = self.sessions.get_or_connect().await?;
         attempt.use_session(&session);
         let had_node = attempt.node.is_some();
         let outcome = match claim.kind {

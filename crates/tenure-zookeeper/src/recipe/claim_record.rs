@@ -209,8 +209,9 @@ impl ClaimRecord {
     /// Whether it has a node, by the local clock and without a request.
     fn certainly_has_node(&self) -> bool {
         let status = self.status();
-        let held = status.hold.as_ref().is_some_and(|hold| !hold.is_deleted && hold.session.is_certain());
-        held || status.queue_position.as_ref().is_some_and(|position| position.session.is_certain())
+        let held =
+            status.hold.as_ref().is_some_and(|hold| !hold.is_deleted && hold.session.is_certainly_alive());
+        held || status.queue_position.as_ref().is_some_and(|position| position.session.is_certainly_alive())
     }
 
     pub(crate) fn queue_folder(&self) -> String {

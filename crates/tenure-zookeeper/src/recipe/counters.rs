@@ -30,9 +30,9 @@ impl Store {
     ) -> RequestResult<CountReply> {
         let guard = match op {
             CountOp::Get => None,
-            _ => Some(self.counter_mutex.lock(path, self.link.options().timeout).await?),
+            _ => Some(self.counter_mutex.lock(path, self.sessions.options().timeout).await?),
         };
-        let session = self.link.session().await?;
+        let session = self.sessions.get_or_connect().await?;
         let change =
             |ledger: &mut Ledger| ledger.count(name, counter, op, id, now()).map_err(RequestError::Config);
         let (reply, ledger) = self.update_ledger(&session, path, change).await?;
@@ -149,7 +149,7 @@ impl Store {
 
     /// Deletes the ledger of a name if it only remembers operations that are not retried any more.
     pub(crate) async fn prune_ledger(&self, path: &str) -> RequestResult<Ledger> {
-        let Some(session) = self.link.standing().await else { return Ok(Ledger::default()) };
+        let Some(session) = self.sessions.current().await else { return Ok(Ledger::default()) };
         let prune = |ledger: &mut Ledger| {
             ledger.prune(now());
             Ok(())

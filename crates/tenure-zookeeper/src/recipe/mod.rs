@@ -24,13 +24,13 @@ use self::claim_record::{ClaimRecord, ClaimRecords};
 use self::keyed_mutex::KeyedMutex;
 use self::path::Paths;
 use crate::options::Options;
-use crate::session::link::Link;
+use crate::session::manager::SessionManager;
 use crate::subscribers::Subscribers;
 
 /// State that the tasks share.
 #[derive(Debug)]
 pub(crate) struct Store {
-    pub(crate) link: Arc<Link>,
+    pub(crate) sessions: Arc<SessionManager>,
     pub(crate) paths: Paths,
     pub(crate) records: ClaimRecords,
     pub(crate) subscribers: Arc<Subscribers>,
@@ -50,9 +50,10 @@ impl Store {
     pub(crate) fn new(options: Options, clock: Clock, drift: Drift, doubt: Doubt) -> Self {
         let subscribers = Arc::new(Subscribers::default());
         let paths = Paths::new(options.prefix.clone());
-        let link = Arc::new(Link::new(options, clock, drift, doubt.clone(), subscribers.clone()));
+        let sessions =
+            Arc::new(SessionManager::new(options, clock, drift, doubt.clone(), subscribers.clone()));
         Self {
-            link,
+            sessions,
             paths,
             records: ClaimRecords::default(),
             subscribers,

@@ -58,7 +58,7 @@ impl Store {
         kind: Kind,
         id: HoldId,
     ) -> RequestResult<Released> {
-        let session = self.link.session().await?;
+        let session = self.sessions.get_or_connect().await?;
         session.sync().await?;
         let paths = self.nodes_of_hold(&session, path, kind, id).await?;
         let released = self.delete_nodes_of_others(&session, paths).await?;
@@ -78,7 +78,7 @@ impl Store {
         kind: Kind,
         child: &str,
     ) -> RequestResult<Released> {
-        let session = self.link.session().await?;
+        let session = self.sessions.get_or_connect().await?;
         let folder = node_folders(path, kind).pop().unwrap_or_default();
         if child.contains('/') || node::Child::parse(child).is_none() {
             return Ok(Released::Gone);
@@ -207,7 +207,7 @@ impl Store {
     }
 
     pub(crate) fn missing_chroot(&self) -> Error {
-        let chroot = self.link.options().chroot.as_deref().unwrap_or("/");
+        let chroot = self.sessions.options().chroot.as_deref().unwrap_or("/");
         Error::Config(format!("{SCHEME}: the chroot {chroot} does not exist on these servers: make it first"))
     }
 }

@@ -1,4 +1,4 @@
-//! Renewal: proves that the session lives, once for all holds, and that their nodes were not deleted.
+//! Renewal: confirms that the session lives, once for all holds, and that their nodes were not deleted.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -31,7 +31,7 @@ impl Store {
         Ok(join_all(answers).await)
     }
 
-    /// Proves each session once, unless there was a recent proof.
+    /// Sends a heartbeat for each session, unless its last heartbeat is recent.
     async fn heartbeat_sessions(&self, records: &[Option<Arc<ClaimRecord>>]) -> RequestResult<()> {
         let session_of = |record: &Arc<ClaimRecord>| {
             let status = record.status();
@@ -43,8 +43,8 @@ impl Store {
         };
         let mut sessions: Vec<Arc<Session>> = records.iter().flatten().filter_map(session_of).collect();
         sessions.dedup_by(|a, b| Arc::ptr_eq(a, b));
-        for session in sessions.iter().filter(|s| !s.is_over() && s.is_unproved()) {
-            session.prove().await?;
+        for session in sessions.iter().filter(|s| !s.is_over() && s.is_heartbeat_overdue()) {
+            session.send_heartbeat().await?;
         }
         Ok(())
     }
@@ -64,7 +64,7 @@ impl Store {
             }
         }
         for (folder, records) in folders {
-            let Some(session) = self.link.standing().await else { return Ok(()) };
+            let Some(session) = self.sessions.current().await else { return Ok(()) };
             session.sync().await?;
             let names = match session.list(&folder).await {
                 Err(error) if error.is_no_node() => Vec::new(),
@@ -87,8 +87,8 @@ impl Store {
             let status = record.status();
             match (&status.hold, &status.queue_position) {
                 (Some(hold), _) if !hold.is_valid() => return Renewal::Gone,
-                (Some(hold), _) if hold.watched_connection == hold.session.link() => {
-                    return Renewal::Held { until: hold.session.until() };
+                (Some(hold), _) if hold.watched_connection == hold.session.connection_number() => {
+                    return Renewal::Held { until: hold.session.deadline() };
                 }
                 (Some(_), _) => {}
                 (None, Some(queued)) if !queued.session.is_over() => return Renewal::Queued,
@@ -97,7 +97,7 @@ impl Store {
         }
         match self.watch_nodes(record).await {
             Ok(true) => match &record.status().hold {
-                Some(hold) if hold.is_valid() => Renewal::Held { until: hold.session.until() },
+                Some(hold) if hold.is_valid() => Renewal::Held { until: hold.session.deadline() },
                 _ => Renewal::Gone,
             },
             Ok(false) => Renewal::Gone,
@@ -114,7 +114,7 @@ impl Store {
         }) else {
             return Ok(false);
         };
-        let link = session.link();
+        let connection = session.connection_number();
         let answers = join_all(paths.iter().map(|path| session.read_and_watch(path))).await;
         let (mut watches, mut there) = (WatchTasks::default(), true);
         for (path, answer) in paths.iter().zip(answers) {
@@ -131,7 +131,7 @@ impl Store {
             }
         }
         if let Some(hold) = record.status().hold.as_mut().filter(|hold| hold.paths == paths) {
-            hold.watched_connection = link;
+            hold.watched_connection = connection;
             hold.watch_tasks = watches;
             hold.is_deleted |= !there;
         }

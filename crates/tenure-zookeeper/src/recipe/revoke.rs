@@ -31,7 +31,7 @@ impl Store {
                 reason: why.into(),
             }));
         }
-        let session = self.link.session().await?;
+        let session = self.sessions.get_or_connect().await?;
         session.sync().await?;
         let queue = match session.list(path).await {
             Err(error) if error.is_no_node() => return Ok(false),
@@ -55,8 +55,11 @@ impl Store {
         let nothing = || RequestError::NotSent("it is not held any more".into());
         let record = self.records.get(claim.id).ok_or_else(nothing)?;
         let asked = record.revocation_requested.subscribe();
-        let unwatched =
-            record.status().hold.as_ref().is_some_and(|hold| hold.watched_connection != hold.session.link());
+        let unwatched = record
+            .status()
+            .hold
+            .as_ref()
+            .is_some_and(|hold| hold.watched_connection != hold.session.connection_number());
         if unwatched && !self.watch_nodes(&record).await? {
             return Err(nothing());
         }

@@ -68,7 +68,7 @@ async fn follow(
     armed: oneshot::Sender<RequestResult<()>>,
 ) {
     let first = async {
-        Some(match store.upgrade()?.link.session().await {
+        Some(match store.upgrade()?.sessions.get_or_connect().await {
             Ok(session) => subject.watch(&session).await,
             Err(error) => Err(error),
         })
@@ -97,9 +97,9 @@ async fn follow(
 
 /// Watches it in the current session, or in the next one that begins. `None` when the store is dropped.
 async fn again(store: &Weak<Store>, subject: &Subject) -> Option<Watcher> {
-    let mut sessions = store.upgrade()?.link.sessions();
+    let mut sessions = store.upgrade()?.sessions.subscribe_to_new();
     loop {
-        let standing = store.upgrade()?.link.standing().await;
+        let standing = store.upgrade()?.sessions.current().await;
         match standing {
             None => sessions.changed().await.ok()?,
             Some(session) => match subject.watch(&session).await {

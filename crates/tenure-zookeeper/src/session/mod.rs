@@ -1,7 +1,7 @@
-//! A session with the servers: its requests, and until when it is certain to live.
+//! A session with the servers, its requests and its deadline.
 
-pub(crate) mod link;
-mod proof;
+mod deadline;
+pub(crate) mod manager;
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard};
@@ -11,13 +11,13 @@ use futures_util::future::join;
 use tenure_core::{Clock, Drift, Time};
 use tokio::sync::watch;
 
-use self::proof::Proof;
+use self::deadline::SessionDeadline;
 use crate::error::{RequestError, RequestResult};
 use crate::options::{Access, Options};
-use crate::wire::{Acl, Client, ErrorCode, Linked, Mode, Phase, Stat, Watcher};
+use crate::wire::{Acl, Client, ConnectionState, ErrorCode, Mode, Phase, Stat, Watcher};
 
 /// How often a folder may vanish while its path is created: empty containers are deleted by the server.
-const TRIES: usize = 64;
+const MAX_TRIES: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -26,99 +26,101 @@ pub(crate) struct Session {
     limit: Duration,
     acl: Acl,
     clock: Clock,
-    proof: Mutex<Proof>,
+    deadline: Mutex<SessionDeadline>,
     ended: AtomicBool,
 }
 
 impl Session {
     pub(crate) fn new(client: Client, options: &Options, clock: &Clock, drift: Drift) -> Self {
-        let Linked { timeout, asked, .. } = client.link();
+        let ConnectionState { timeout, requested_at, .. } = client.connection();
         let open = options.access == Access::Open || options.login.is_none();
         Self {
             id: client.id(),
             limit: options.timeout,
             acl: if open { Acl::Anyone } else { Acl::Creator },
             clock: clock.clone(),
-            proof: Mutex::new(Proof::new(timeout, options.tick, drift, asked)),
+            deadline: Mutex::new(SessionDeadline::new(timeout, options.tick, drift, requested_at)),
             ended: AtomicBool::new(false),
             client,
         }
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.ended.load(SeqCst) || self.client.link().phase == Phase::Over
+        self.ended.load(SeqCst) || self.client.connection().phase == Phase::SessionOver
     }
 
-    /// Ends the session, and tells the servers. Returns whether it was alive until now.
+    /// Ends the session, here and on the servers. Returns whether it was alive until now.
     pub(crate) fn end(&self) -> bool {
         self.client.close();
         !self.ended.swap(true, SeqCst)
     }
 
     /// Observes its connection.
-    pub(crate) fn links(&self) -> watch::Receiver<Linked> {
-        self.client.links()
+    pub(crate) fn connection_states(&self) -> watch::Receiver<ConnectionState> {
+        self.client.connection_states()
     }
 
     /// The number of its current connection. Whatever was seen over an earlier one has to be checked again.
-    pub(crate) fn link(&self) -> u64 {
-        self.client.link().times
+    pub(crate) fn connection_number(&self) -> u64 {
+        self.client.connection().number
     }
 
     /// The session timeout that the servers granted.
-    pub(crate) fn granted(&self) -> Duration {
-        self.client.link().timeout
+    pub(crate) fn timeout(&self) -> Duration {
+        self.client.connection().timeout
     }
 
-    /// The proof, updated with the timeout of the current connection.
-    fn proof(&self) -> MutexGuard<'_, Proof> {
-        let Linked { timeout, asked, .. } = self.client.link();
-        let mut proof = self.proof.lock().unwrap();
-        proof.grant(timeout, asked);
-        proof
+    /// The deadline, updated with the timeout of the current connection.
+    fn updated_deadline(&self) -> MutexGuard<'_, SessionDeadline> {
+        let ConnectionState { timeout, requested_at, .. } = self.client.connection();
+        let mut deadline = self.deadline.lock().unwrap();
+        deadline.set_timeout(timeout, requested_at);
+        deadline
     }
 
-    pub(crate) fn until(&self) -> Time {
-        self.proof().until()
+    /// Until when the session is certain to live, by the local clock.
+    pub(crate) fn deadline(&self) -> Time {
+        self.updated_deadline().until()
     }
 
     /// Whether the session is certain to live, by the local clock.
-    pub(crate) fn is_certain(&self) -> bool {
-        !self.is_over() && self.clock.now() < self.until()
+    pub(crate) fn is_certainly_alive(&self) -> bool {
+        !self.is_over() && self.clock.now() < self.deadline()
     }
 
-    pub(crate) fn proves_every(&self) -> Duration {
-        self.proof().every()
+    pub(crate) fn heartbeat_interval(&self) -> Duration {
+        self.updated_deadline().heartbeat_interval()
     }
 
-    /// Whether the last proof is older than it should be.
-    pub(crate) fn is_unproved(&self) -> bool {
-        let proof = self.proof();
-        self.clock.now().since(proof.last()) > proof.every() * 2
+    /// Whether the last heartbeat is older than it should be.
+    pub(crate) fn is_heartbeat_overdue(&self) -> bool {
+        let deadline = self.updated_deadline();
+        self.clock.now().since(deadline.last_answered()) > deadline.heartbeat_interval() * 2
     }
 
-    /// Sends a request to the leader, which proves that the session lives.
-    pub(crate) async fn prove(&self) -> RequestResult<()> {
+    /// Sends a request that the leader answers, which confirms that the session lives.
+    pub(crate) async fn send_heartbeat(&self) -> RequestResult<()> {
         let sent = self.clock.now();
         self.sync().await?;
-        self.proof().answered(sent);
+        self.updated_deadline().record_answer(sent);
         Ok(())
     }
 
-    /// Returns until when the session is certain to live. After a long silence this is in the past, and is proved
-    /// first.
-    pub(crate) async fn prove_for_now(&self) -> RequestResult<Time> {
-        let (every, begin) = (self.proves_every(), self.clock.now());
+    /// Returns the deadline. If it has passed, because there was no request for long, sends heartbeats first.
+    pub(crate) async fn confirm_alive(&self) -> RequestResult<Time> {
+        let (interval, begin) = (self.heartbeat_interval(), self.clock.now());
         loop {
-            let (now, until) = (self.clock.now(), self.until());
+            let (now, until) = (self.clock.now(), self.deadline());
             if until > now {
                 return Ok(until);
             }
-            if now.since(begin) > self.limit + self.granted() {
-                return Err(RequestError::Unknown("the session is not proved".into()));
+            if now.since(begin) > self.limit + self.timeout() {
+                return Err(RequestError::Unknown(
+                    "the servers did not confirm in time that the session lives".into(),
+                ));
             }
-            self.prove().await?;
-            tokio::time::sleep(every).await;
+            self.send_heartbeat().await?;
+            tokio::time::sleep(interval).await;
         }
     }
 
@@ -145,7 +147,7 @@ impl Session {
     pub(crate) async fn make_folders(&self, path: &str) -> RequestResult<()> {
         let mut path = path;
         let mut below = Vec::new();
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             match self.create(path, b"", Mode::Container).await {
                 Ok(_) | Err(RequestError::Refused(ErrorCode::NODE_EXISTS)) => match below.pop() {
                     Some(next) => path = next,
@@ -206,9 +208,9 @@ impl Session {
 }
 
 /// Waits until the session is closed on the servers.
-pub(crate) async fn closed(mut links: watch::Receiver<Linked>) {
+pub(crate) async fn wait_until_closed(mut states: watch::Receiver<ConnectionState>) {
     // An error means that the driver has ended, and the session with it.
-    let _ = links.wait_for(|link| link.phase == Phase::Over).await;
+    let _ = states.wait_for(|state| state.phase == Phase::SessionOver).await;
 }
 
 impl Drop for Session {

@@ -30,27 +30,26 @@ pub(crate) struct Shared {
     pub(crate) id: i64,
     pub(crate) lane: Lane,
     pub(crate) watches: Arc<Watches>,
-    pub(crate) link: watch::Sender<Linked>,
+    pub(crate) connection: watch::Sender<ConnectionState>,
 }
 
 /// The current connection, or the last one.
 #[derive(Clone, Debug)]
-pub(crate) struct Linked {
-    /// How many connections there were.
-    pub(crate) times: u64,
+pub(crate) struct ConnectionState {
+    /// Counts the connections of the session, from 1.
+    pub(crate) number: u64,
     /// The session timeout that the server granted over it.
     pub(crate) timeout: Duration,
     /// When it was requested.
-    pub(crate) asked: Time,
+    pub(crate) requested_at: Time,
     pub(crate) phase: Phase,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
-    Up,
-    Down,
-    /// The session is over.
-    Over,
+    Connected,
+    Disconnected,
+    SessionOver,
 }
 
 impl Client {
@@ -67,15 +66,19 @@ impl Client {
             match dialed {
                 Ok(dialed) => {
                     ticket = dialed.ticket.clone();
-                    let link =
-                        Linked { times: 1, timeout: ticket.timeout, asked: dialed.asked, phase: Phase::Up };
+                    let state = ConnectionState {
+                        number: 1,
+                        timeout: ticket.timeout,
+                        requested_at: dialed.asked,
+                        phase: Phase::Connected,
+                    };
                     let shared = Arc::new(Shared {
                         chroot: options.chroot.as_deref().unwrap_or("").trim_end_matches('/').to_owned(),
                         limit: options.timeout,
                         id: ticket.id,
                         lane: Lane::default(),
                         watches: Arc::default(),
-                        link: watch::Sender::new(link),
+                        connection: watch::Sender::new(state),
                     });
                     tokio::spawn(Driver::new(shared.clone(), servers, options.login.as_ref()).drive(dialed));
                     return Ok(Self(shared));
@@ -98,13 +101,13 @@ impl Client {
         self.0.id
     }
 
-    pub(crate) fn link(&self) -> Linked {
-        self.0.link.borrow().clone()
+    pub(crate) fn connection(&self) -> ConnectionState {
+        self.0.connection.borrow().clone()
     }
 
     /// Observes the connection.
-    pub(crate) fn links(&self) -> watch::Receiver<Linked> {
-        self.0.link.subscribe()
+    pub(crate) fn connection_states(&self) -> watch::Receiver<ConnectionState> {
+        self.0.connection.subscribe()
     }
 
     /// Ends the session after all pending requests have been sent.

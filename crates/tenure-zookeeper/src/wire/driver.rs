@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
-use super::client::{Linked, Phase, Shared};
+use super::client::{ConnectionState, Phase, Shared};
 use super::dial::{Dialed, NoLink, Ticket, next_frame};
 use super::error_code::ErrorCode;
 use super::jute::{In, Out, wrong};
@@ -93,7 +93,7 @@ impl Driver {
                     reply.send(Err(RequestError::Unknown(format!("the connection was lost: {why}"))))
                 });
             }
-            self.shared.link.send_modify(|link| link.phase = Phase::Down);
+            self.shared.connection.send_modify(|state| state.phase = Phase::Disconnected);
             match begun.elapsed() < STEADY {
                 true => self.rest().await,
                 false => self.pause = PAUSE,
@@ -103,15 +103,20 @@ impl Driver {
                 None => break RequestError::SessionEnded("the session has expired".into()),
             };
             let Dialed { asked, ticket: Ticket { timeout, .. }, .. } = dialed;
-            self.shared.link.send_modify(|link| {
-                *link = Linked { times: link.times + 1, timeout, asked, phase: Phase::Up };
+            self.shared.connection.send_modify(|state| {
+                *state = ConnectionState {
+                    number: state.number + 1,
+                    timeout,
+                    requested_at: asked,
+                    phase: Phase::Connected,
+                };
             });
         };
         for (_, reply) in self.sent.drain(..) {
             reply.map(|reply| reply.send(Err(over.clone())));
         }
         self.shared.lane.end(over);
-        self.shared.link.send_modify(|link| link.phase = Phase::Over);
+        self.shared.connection.send_modify(|state| state.phase = Phase::SessionOver);
         self.shared.watches.end();
     }
 

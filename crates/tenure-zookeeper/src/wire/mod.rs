@@ -12,7 +12,7 @@ mod servers;
 mod tls;
 mod watches;
 
-pub(crate) use client::{Client, Linked, Phase};
+pub(crate) use client::{Client, ConnectionState, Phase};
 pub(crate) use dial::Address;
 pub(crate) use error_code::ErrorCode;
 pub(crate) use requests::{Acl, LARGEST, Mode, Stat};

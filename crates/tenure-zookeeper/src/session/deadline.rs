@@ -1,4 +1,4 @@
-//! Until when a session is certain to live.
+//! The deadline of a session: until when it is certain to live.
 //!
 //! The leader ends a session when it has heard nothing of it for the timeout. A request to another server reaches the
 //! leader with that server's next ping, at most half a tick later. And a leader that is partitioned from the others
@@ -11,12 +11,12 @@ use std::time::Duration;
 use tenure_core::{Drift, Time};
 
 #[derive(Debug)]
-pub(crate) struct Proof {
+pub(crate) struct SessionDeadline {
     timeout: Duration,
     /// The timeout granted at first: a new leader uses it, whatever was granted later.
-    first: Duration,
+    initial_timeout: Duration,
     tick: Duration,
-    /// How long it takes at most until the leader has heard of a request.
+    /// How long it takes at most until a request has reached the leader.
     lag: Duration,
     drift: Drift,
     /// When the answered requests were sent, oldest first.
@@ -24,17 +24,17 @@ pub(crate) struct Proof {
     until: Time,
 }
 
-impl Proof {
-    /// The proof of a session that was requested at `sent`: the leader itself created it after that.
+impl SessionDeadline {
+    /// The deadline of a session that was requested at `sent`: the leader itself created it after that.
     pub(crate) fn new(timeout: Duration, tick: Duration, drift: Drift, sent: Time) -> Self {
         let (lag, until) = (lag(tick, timeout), drift.until(sent, timeout));
-        Self { timeout, first: timeout, tick, lag, drift, answered: VecDeque::from([sent]), until }
+        Self { timeout, initial_timeout: timeout, tick, lag, drift, answered: VecDeque::from([sent]), until }
     }
 
     /// Records the timeout of a connection that was requested at `sent`. If it differs from the one before, a server
-    /// was reconfigured: proofs with the old timeout no longer count.
-    pub(crate) fn grant(&mut self, timeout: Duration, sent: Time) {
-        let timeout = timeout.min(self.first);
+    /// was reconfigured: answers under the old timeout no longer count.
+    pub(crate) fn set_timeout(&mut self, timeout: Duration, sent: Time) {
+        let timeout = timeout.min(self.initial_timeout);
         if timeout == self.timeout {
             return;
         }
@@ -48,26 +48,26 @@ impl Proof {
     }
 
     /// When the last answered request was sent.
-    pub(crate) fn last(&self) -> Time {
+    pub(crate) fn last_answered(&self) -> Time {
         self.answered.back().copied().unwrap_or(self.until)
     }
 
     /// How often to send a request to the leader.
-    pub(crate) fn every(&self) -> Duration {
+    pub(crate) fn heartbeat_interval(&self) -> Duration {
         (self.timeout / 16).clamp(Duration::from_millis(50), Duration::from_secs(5))
     }
 
     /// Records that a request sent at `sent` was answered by the leader.
-    pub(crate) fn answered(&mut self, sent: Time) {
+    pub(crate) fn record_answer(&mut self, sent: Time) {
         if self.answered.back().is_some_and(|last| *last >= sent) {
             return;
         }
         self.answered.push_back(sent);
-        let heard = |earlier: &Time| earlier.after(self.lag) <= sent;
-        while self.answered.get(1).is_some_and(heard) {
+        let has_reached_leader = |earlier: &Time| earlier.after(self.lag) <= sent;
+        while self.answered.get(1).is_some_and(has_reached_leader) {
             self.answered.pop_front();
         }
-        if let Some(first) = self.answered.front().filter(|first| heard(first)) {
+        if let Some(first) = self.answered.front().filter(|first| has_reached_leader(first)) {
             self.until = self.until.max(self.drift.until(*first, self.timeout));
         }
     }
@@ -91,38 +91,38 @@ mod tests {
     #[test]
     fn what_the_leader_may_not_have_heard_of_does_not_count() {
         let drift = Drift { factor: 0.0, plus: Duration::ZERO };
-        let mut proof = Proof::new(10 * S, S, drift, at(0));
-        assert_eq!(proof.until(), at(10_000));
-        proof.answered(at(900));
-        assert_eq!(proof.until(), at(10_000), "the first one was sent too late to be heard of");
-        proof.answered(at(1800));
-        assert_eq!(proof.until(), at(10_000), "0.9 s are less than 1.6 ticks");
-        proof.answered(at(2700));
-        assert_eq!(proof.until(), at(10_900), "by now all have heard of what was sent at 0.9 s");
-        proof.answered(at(9000));
-        assert_eq!(proof.until(), at(12_700));
-        proof.answered(at(9000));
-        proof.answered(at(8000));
-        assert_eq!(proof.until(), at(12_700), "what comes late changes nothing");
+        let mut deadline = SessionDeadline::new(10 * S, S, drift, at(0));
+        assert_eq!(deadline.until(), at(10_000));
+        deadline.record_answer(at(900));
+        assert_eq!(deadline.until(), at(10_000), "the first one was sent too late to be heard of");
+        deadline.record_answer(at(1800));
+        assert_eq!(deadline.until(), at(10_000), "0.9 s are less than 1.6 ticks");
+        deadline.record_answer(at(2700));
+        assert_eq!(deadline.until(), at(10_900), "by now all have heard of what was sent at 0.9 s");
+        deadline.record_answer(at(9000));
+        assert_eq!(deadline.until(), at(12_700));
+        deadline.record_answer(at(9000));
+        deadline.record_answer(at(8000));
+        assert_eq!(deadline.until(), at(12_700), "what comes late changes nothing");
     }
 
     #[test]
     fn of_short_sessions_half_is_lag() {
-        let mut proof = Proof::new(4 * S, 2 * S, Drift::default(), at(0));
-        proof.answered(at(500));
-        proof.answered(at(2500));
-        assert_eq!(proof.until(), Drift::default().until(at(500), 4 * S));
+        let mut deadline = SessionDeadline::new(4 * S, 2 * S, Drift::default(), at(0));
+        deadline.record_answer(at(500));
+        deadline.record_answer(at(2500));
+        assert_eq!(deadline.until(), Drift::default().until(at(500), 4 * S));
     }
 
     #[test]
     fn a_shorter_timeout_counts_at_once_and_a_longer_one_never() {
         let drift = Drift { factor: 0.0, plus: Duration::ZERO };
-        let mut proof = Proof::new(10 * S, S, drift, at(0));
-        proof.grant(4 * S, at(1000));
-        assert_eq!(proof.until(), at(5000));
-        proof.grant(20 * S, at(2000));
-        assert_eq!(proof.until(), at(5000), "what was sent before does not count for longer");
-        proof.answered(at(3600));
-        assert_eq!(proof.until(), at(12_000), "no longer than at first");
+        let mut deadline = SessionDeadline::new(10 * S, S, drift, at(0));
+        deadline.set_timeout(4 * S, at(1000));
+        assert_eq!(deadline.until(), at(5000));
+        deadline.set_timeout(20 * S, at(2000));
+        assert_eq!(deadline.until(), at(5000), "what was sent before does not count for longer");
+        deadline.record_answer(at(3600));
+        assert_eq!(deadline.until(), at(12_000), "no longer than at first");
     }
 }

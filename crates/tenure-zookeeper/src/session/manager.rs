@@ -8,12 +8,12 @@ use tokio::time::Instant;
 
 use crate::error::{RequestError, RequestResult};
 use crate::options::Options;
-use crate::session::{Session, closed};
+use crate::session::{Session, wait_until_closed};
 use crate::subscribers::Subscribers;
 use crate::wire::{Client, Phase};
 
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct SessionManager {
     options: Options,
     clock: Clock,
     drift: Drift,
@@ -22,7 +22,7 @@ pub(crate) struct Link {
     subscribers: Arc<Subscribers>,
     current: Mutex<Current>,
     /// How many sessions were begun.
-    begun: watch::Sender<u64>,
+    sessions_begun: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ struct Current {
     closed: bool,
 }
 
-impl Link {
+impl SessionManager {
     pub(crate) fn new(
         options: Options,
         clock: Clock,
@@ -48,7 +48,7 @@ impl Link {
             doubt,
             subscribers,
             current: Mutex::default(),
-            begun: watch::Sender::new(0),
+            sessions_begun: watch::Sender::new(0),
         }
     }
 
@@ -57,8 +57,8 @@ impl Link {
     }
 
     /// Returns the current session, or begins a new one.
-    pub(crate) async fn session(self: &Arc<Self>) -> RequestResult<Arc<Session>> {
-        let asked = Instant::now();
+    pub(crate) async fn get_or_connect(self: &Arc<Self>) -> RequestResult<Arc<Session>> {
+        let called_at = Instant::now();
         let mut current = self.current.lock().await;
         if let Some(session) = current.session.as_ref().filter(|s| !s.is_over()) {
             return Ok(session.clone());
@@ -66,7 +66,7 @@ impl Link {
         if current.closed {
             return Err(RequestError::NotSent("the store is closed".into()));
         }
-        if let Some((_, error)) = current.failed.as_ref().filter(|(at, _)| *at >= asked) {
+        if let Some((_, error)) = current.failed.as_ref().filter(|(at, _)| *at >= called_at) {
             return Err(error.clone());
         }
         let session = match self.connect().await {
@@ -78,20 +78,20 @@ impl Link {
         };
         current.session = Some(session.clone());
         drop(current);
-        self.begun.send_modify(|times| *times += 1);
-        tokio::spawn(pulse(Arc::downgrade(&session)));
-        tokio::spawn(follow(self.clone(), Arc::downgrade(&session)));
+        self.sessions_begun.send_modify(|count| *count += 1);
+        tokio::spawn(send_heartbeats(Arc::downgrade(&session)));
+        tokio::spawn(follow_connection(self.clone(), Arc::downgrade(&session)));
         Ok(session)
     }
 
     /// The current session, if there is one.
-    pub(crate) async fn standing(&self) -> Option<Arc<Session>> {
+    pub(crate) async fn current(&self) -> Option<Arc<Session>> {
         self.current.lock().await.session.clone().filter(|session| !session.is_over())
     }
 
     /// Observes when a session begins.
-    pub(crate) fn sessions(&self) -> watch::Receiver<u64> {
-        self.begun.subscribe()
+    pub(crate) fn subscribe_to_new(&self) -> watch::Receiver<u64> {
+        self.sessions_begun.subscribe()
     }
 
     async fn connect(&self) -> RequestResult<Session> {
@@ -100,7 +100,7 @@ impl Link {
     }
 
     /// Makes all holds and waiters check again, because what was seen so far may be outdated.
-    fn look_again(&self) {
+    fn invalidate(&self) {
         self.doubt.raise();
         self.subscribers.notify_all();
     }
@@ -115,9 +115,9 @@ impl Link {
         let session = current.session.take();
         drop(current);
         if let Some(session) = session {
-            let links = session.links();
+            let states = session.connection_states();
             session.end();
-            closed(links).await;
+            wait_until_closed(states).await;
         }
     }
 
@@ -128,42 +128,43 @@ impl Link {
     }
 }
 
-/// Proves periodically that the session lives.
-async fn pulse(session: Weak<Session>) {
+/// Confirms periodically that the session lives.
+async fn send_heartbeats(session: Weak<Session>) {
     loop {
-        let Some(every) = session.upgrade().filter(|s| !s.is_over()).map(|s| s.proves_every()) else {
+        let Some(interval) = session.upgrade().filter(|s| !s.is_over()).map(|s| s.heartbeat_interval())
+        else {
             return;
         };
-        tokio::time::sleep(every).await;
+        tokio::time::sleep(interval).await;
         let Some(session) = session.upgrade() else { return };
         // Ignored: the next request may be answered.
-        let _ = session.prove().await;
+        let _ = session.send_heartbeat().await;
     }
 }
 
 /// Reacts to reconnects and to the end of the session.
-async fn follow(link: Arc<Link>, session: Weak<Session>) {
-    let Some(mut links) = session.upgrade().map(|session| session.links()) else { return };
-    let mut times = 1;
+async fn follow_connection(sessions: Arc<SessionManager>, session: Weak<Session>) {
+    let Some(mut states) = session.upgrade().map(|session| session.connection_states()) else { return };
+    let mut last_number = 1;
     loop {
-        let (phase, now) = {
-            let link = links.borrow_and_update();
-            (link.phase, link.times)
+        let (phase, number) = {
+            let state = states.borrow_and_update();
+            (state.phase, state.number)
         };
         let Some(session) = session.upgrade() else { return };
-        if phase == Phase::Over {
+        if phase == Phase::SessionOver {
             if session.end() {
                 tracing::warn!(session = session.id, "the session with ZooKeeper is over");
             }
-            link.look_again();
+            sessions.invalidate();
             return;
         }
-        if now != times {
-            times = now;
-            link.look_again();
+        if number != last_number {
+            last_number = number;
+            sessions.invalidate();
         }
         drop(session);
-        if links.changed().await.is_err() {
+        if states.changed().await.is_err() {
             return;
         }
     }
