@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::error::RequestResult;
 use crate::recipe::Store;
 use crate::session::Session;
-use crate::wire::{Address, look_up};
+use crate::wire::{Address, resolve_host};
 
 const ASKING: Duration = Duration::from_secs(2);
 
@@ -41,7 +41,7 @@ impl Store {
         let mut findings = Vec::new();
         let mut alone = 0;
         for server in &options.servers {
-            let addresses = match timeout(ASKING, look_up(server.clone())).await {
+            let addresses = match timeout(ASKING, resolve_host(server.clone())).await {
                 Ok(Ok(addresses)) => addresses,
                 Ok(Err(e)) => {
                     findings.push(

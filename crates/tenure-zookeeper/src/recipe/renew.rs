@@ -185,7 +185,7 @@ async fn follow_node(
         let next = match change {
             Change::Deleted => Err(ErrorCode::NO_NODE.into()),
             // The task that follows the session reports its end.
-            Change::Over => return,
+            Change::SessionOver => return,
             _ => session.read_and_watch(&path).await,
         };
         match next {

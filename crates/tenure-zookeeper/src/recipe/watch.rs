@@ -80,7 +80,7 @@ async fn follow(
     };
     let _ = armed.send(Ok(()));
     loop {
-        if watcher.changed().await == Change::Over {
+        if watcher.changed().await == Change::SessionOver {
             // The subscriber then checks, which begins another session unless the client is closed.
             let Some(subscriber) = subscriber.upgrade() else { return };
             subscriber.notify();

@@ -8,13 +8,13 @@ use bytes::BytesMut;
 use tenure_core::{Clock, Error, Time};
 use tokio::sync::watch;
 
-use super::dial::{NoLink, Ticket};
+use super::connect::{ConnectError, SessionCredentials};
 use super::driver::Driver;
-use super::jute::Out;
-use super::lane::Lane;
+use super::jute::Encoder;
+use super::request_queue::RequestQueue;
 use super::servers::Servers;
 use super::tls;
-use super::watches::{Of, Watcher, Watches};
+use super::watch_registry::{WatchRegistry, WatchTarget, Watcher};
 use crate::error::{RequestError, RequestResult, SCHEME};
 use crate::options::Options;
 
@@ -28,8 +28,8 @@ pub(crate) struct Shared {
     chroot: String,
     limit: Duration,
     pub(crate) id: i64,
-    pub(crate) lane: Lane,
-    pub(crate) watches: Arc<Watches>,
+    pub(crate) requests: RequestQueue,
+    pub(crate) watches: Arc<WatchRegistry>,
     pub(crate) connection: watch::Sender<ConnectionState>,
 }
 
@@ -60,40 +60,42 @@ impl Client {
     }
 
     pub(super) async fn connect_to(mut servers: Servers, options: &Options) -> RequestResult<Self> {
-        let (mut ticket, mut said) = (Ticket::new(options.session), Vec::new());
+        let (mut credentials, mut reasons) = (SessionCredentials::new(options.session), Vec::new());
         servers.begin_round();
-        while let Some(dialed) = servers.dial_next(&ticket).await {
-            match dialed {
-                Ok(dialed) => {
-                    ticket = dialed.ticket.clone();
+        while let Some(connection) = servers.connect_next(&credentials).await {
+            match connection {
+                Ok(connection) => {
+                    credentials = connection.credentials.clone();
                     let state = ConnectionState {
                         number: 1,
-                        timeout: ticket.timeout,
-                        requested_at: dialed.asked,
+                        timeout: credentials.timeout,
+                        requested_at: connection.requested_at,
                         phase: Phase::Connected,
                     };
                     let shared = Arc::new(Shared {
                         chroot: options.chroot.as_deref().unwrap_or("").trim_end_matches('/').to_owned(),
                         limit: options.timeout,
-                        id: ticket.id,
-                        lane: Lane::default(),
+                        id: credentials.id,
+                        requests: RequestQueue::default(),
                         watches: Arc::default(),
                         connection: watch::Sender::new(state),
                     });
-                    tokio::spawn(Driver::new(shared.clone(), servers, options.login.as_ref()).drive(dialed));
+                    tokio::spawn(
+                        Driver::new(shared.clone(), servers, options.login.as_ref()).drive(connection),
+                    );
                     return Ok(Self(shared));
                 }
-                Err(NoLink::Never(wrong)) => return Err(RequestError::Config(wrong)),
-                Err(NoLink::Now(why) | NoLink::Closed(why)) => said.push(why),
-                Err(NoLink::Expired) => {
+                Err(ConnectError::Permanent(error)) => return Err(RequestError::Config(error)),
+                Err(ConnectError::Retryable(why) | ConnectError::ClosedByServer(why)) => reasons.push(why),
+                Err(ConnectError::SessionExpired) => {
                     let why = format!("{SCHEME}: the servers grant no session of {:?}", options.session);
                     return Err(RequestError::Config(Error::Config(why)));
                 }
             }
         }
-        let (named, said) = (options.servers.join(","), said.join("; "));
+        let (named, reasons) = (options.servers.join(","), reasons.join("; "));
         Err(RequestError::NotSent(format!(
-            "no ZooKeeper server answers at {named}: {said}; is that its client port?"
+            "no ZooKeeper server answers at {named}: {reasons}; is that its client port?"
         )))
     }
 
@@ -112,19 +114,23 @@ impl Client {
 
     /// Ends the session after all pending requests have been sent.
     pub(crate) fn close(&self) {
-        self.0.lane.close();
+        self.0.requests.close();
     }
 
-    pub(super) async fn call(&self, op: i32, write: impl FnOnce(Out) -> Out) -> RequestResult<BytesMut> {
-        self.0.lane.call(self.0.limit, op, write).await
+    pub(super) async fn call(
+        &self,
+        op: i32,
+        write: impl FnOnce(Encoder) -> Encoder,
+    ) -> RequestResult<BytesMut> {
+        self.0.requests.send(self.0.limit, op, write).await
     }
 
-    pub(super) fn listen(&self, of: Of, path: &str, lasting: bool) -> Watcher {
-        self.0.watches.listen(of, self.full(path).into_owned(), lasting)
+    pub(super) fn register_watch(&self, of: WatchTarget, path: &str, outlives_watchers: bool) -> Watcher {
+        self.0.watches.register(of, self.full_path(path).into_owned(), outlives_watchers)
     }
 
     /// The path on the server, with the chroot.
-    pub(super) fn full<'a>(&'a self, path: &'a str) -> Cow<'a, str> {
+    pub(super) fn full_path<'a>(&'a self, path: &'a str) -> Cow<'a, str> {
         match (self.0.chroot.as_str(), path) {
             ("", path) => path.into(),
             (chroot, "/") => chroot.into(),
@@ -133,7 +139,7 @@ impl Client {
     }
 
     /// The path below the chroot.
-    pub(super) fn below<'a>(&self, full: &'a str) -> Option<&'a str> {
+    pub(super) fn strip_chroot<'a>(&self, full: &'a str) -> Option<&'a str> {
         full.strip_prefix(&self.0.chroot)
     }
 }

@@ -13,34 +13,34 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::client::{ConnectionState, Phase, Shared};
-use super::dial::{Dialed, NoLink, Ticket, next_frame};
+use super::connect::{ConnectError, Connection, SessionCredentials, next_frame};
 use super::error_code::ErrorCode;
-use super::jute::{In, Out, wrong};
+use super::jute::{Decoder, Encoder, protocol_error};
 use super::servers::Servers;
-use super::watches::{Again, Change, Of};
+use super::watch_registry::{Change, SetWatches, WatchTarget};
 use crate::error::{RequestError, RequestResult, SCHEME};
 use crate::options::Login;
 
 const REMOVE_WATCHES: i32 = 18;
 const PING: i32 = 11;
-const LOGIN: i32 = 100;
+const AUTH: i32 = 100;
 const SET_WATCHES: i32 = 101;
 pub(crate) const CLOSE: i32 = -11;
 
 /// The numbers of frames that are not requests, and of their answers.
-const EVENT: i32 = -1;
-const OF_PING: i32 = -2;
-const OF_LOGIN: i32 = -4;
-const OF_WATCHES: i32 = -8;
+const XID_EVENT: i32 = -1;
+const XID_PING: i32 = -2;
+const XID_AUTH: i32 = -4;
+const XID_SET_WATCHES: i32 = -8;
 
 /// The size limit of one request that sets watches again: servers refuse a megabyte.
-const WATCHES_AT_ONCE: usize = 128 * 1024;
+const MAX_SET_WATCHES_BYTES: usize = 128 * 1024;
 /// How much is written at once, and how much room there is to read into.
 const CHUNK: usize = 64 * 1024;
 const PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A connection that lasts this long resets the backoff.
-const STEADY: Duration = Duration::from_secs(1);
+const STABLE_AFTER: Duration = Duration::from_secs(1);
 
 pub(crate) struct Driver {
     shared: Arc<Shared>,
@@ -49,23 +49,22 @@ pub(crate) struct Driver {
     /// Requests in flight, answered in this order. Some have no caller.
     sent: VecDeque<(i32, Option<oneshot::Sender<RequestResult<BytesMut>>>)>,
     /// The number of the request that closes the session.
-    farewell: Option<i32>,
+    close_xid: Option<i32>,
     /// The backoff before the next connection attempt.
     pause: Duration,
-    /// When a server was last heard from.
-    heard: Time,
+    /// When the last complete frame was received.
+    last_received: Time,
 }
 
 /// Why a connection ended.
-enum Break {
-    Lost(io::Error),
-    /// The session is over.
-    Over(RequestError),
+enum Interruption {
+    ConnectionLost(io::Error),
+    SessionOver(RequestError),
 }
 
-impl From<io::Error> for Break {
+impl From<io::Error> for Interruption {
     fn from(e: io::Error) -> Self {
-        Self::Lost(e)
+        Self::ConnectionLost(e)
     }
 }
 
@@ -73,19 +72,19 @@ impl Driver {
     pub(crate) fn new(shared: Arc<Shared>, servers: Servers, login: Option<&Login>) -> Self {
         let login = login.map(|login| {
             let word = format!("{}:{}", login.user, login.password);
-            Out::new().int(OF_LOGIN).int(LOGIN).int(0).bytes("digest").bytes(word).frame()
+            Encoder::new().int(XID_AUTH).int(AUTH).int(0).bytes("digest").bytes(word).frame()
         });
-        let heard = servers.clock.now();
-        Self { shared, servers, login, sent: VecDeque::new(), farewell: None, pause: PAUSE, heard }
+        let last_received = servers.clock.now();
+        Self { shared, servers, login, sent: VecDeque::new(), close_xid: None, pause: PAUSE, last_received }
     }
 
     /// Runs until the session is over.
-    pub(crate) async fn drive(mut self, mut dialed: Dialed) {
+    pub(crate) async fn drive(mut self, mut connection: Connection) {
         let over = loop {
-            let (mut ticket, begun) = (dialed.ticket.clone(), Instant::now());
-            let why = match self.serve(dialed, &mut ticket).await {
-                Err(Break::Lost(why)) => why,
-                Err(Break::Over(error)) => break error,
+            let (mut credentials, begun) = (connection.credentials.clone(), Instant::now());
+            let why = match self.serve(connection, &mut credentials).await {
+                Err(Interruption::ConnectionLost(why)) => why,
+                Err(Interruption::SessionOver(error)) => break error,
             };
             tracing::debug!(session = self.shared.id, %why, "the connection to ZooKeeper is lost");
             for (_, reply) in self.sent.drain(..) {
@@ -94,20 +93,20 @@ impl Driver {
                 });
             }
             self.shared.connection.send_modify(|state| state.phase = Phase::Disconnected);
-            match begun.elapsed() < STEADY {
-                true => self.rest().await,
+            match begun.elapsed() < STABLE_AFTER {
+                true => self.back_off().await,
                 false => self.pause = PAUSE,
             }
-            dialed = match self.dial_again(&ticket).await {
-                Some(dialed) => dialed,
+            connection = match self.reconnect(&credentials).await {
+                Some(connection) => connection,
                 None => break RequestError::SessionEnded("the session has expired".into()),
             };
-            let Dialed { asked, ticket: Ticket { timeout, .. }, .. } = dialed;
+            let Connection { requested_at, credentials: SessionCredentials { timeout, .. }, .. } = connection;
             self.shared.connection.send_modify(|state| {
                 *state = ConnectionState {
                     number: state.number + 1,
                     timeout,
-                    requested_at: asked,
+                    requested_at,
                     phase: Phase::Connected,
                 };
             });
@@ -115,86 +114,96 @@ impl Driver {
         for (_, reply) in self.sent.drain(..) {
             reply.map(|reply| reply.send(Err(over.clone())));
         }
-        self.shared.lane.end(over);
+        self.shared.requests.fail_all(over);
         self.shared.connection.send_modify(|state| state.phase = Phase::SessionOver);
-        self.shared.watches.end();
+        self.shared.watches.end_session();
     }
 
     /// Reconnects. Returns `None` when the session is over: either the servers do not know it, or it has expired by
     /// our own clock and a server refuses it but begins a new one. Such a server was wiped or restored from an older
     /// backup, has an older state than we have seen, and would refuse this session forever.
-    async fn dial_again(&mut self, ticket: &Ticket) -> Option<Dialed> {
+    async fn reconnect(&mut self, credentials: &SessionCredentials) -> Option<Connection> {
         loop {
             self.servers.begin_round();
-            while let Some(dialed) = self.servers.dial_next(ticket).await {
-                match dialed {
-                    Ok(dialed) => return Some(dialed),
-                    Err(NoLink::Expired) => return None,
-                    Err(NoLink::Closed(why)) => {
-                        tracing::debug!(session = ticket.id, why, "no connection");
-                        if self.is_over_here(ticket) && self.servers.begins_another(ticket).await {
+            while let Some(connection) = self.servers.connect_next(credentials).await {
+                match connection {
+                    Ok(connection) => return Some(connection),
+                    Err(ConnectError::SessionExpired) => return None,
+                    Err(ConnectError::ClosedByServer(why)) => {
+                        tracing::debug!(session = credentials.id, why, "no connection");
+                        if self.is_expired_by_own_clock(credentials)
+                            && self.servers.accepts_new_session(credentials).await
+                        {
                             return None;
                         }
                     }
-                    Err(NoLink::Now(why)) => tracing::debug!(session = ticket.id, why, "no connection"),
+                    Err(ConnectError::Retryable(why)) => {
+                        tracing::debug!(session = credentials.id, why, "no connection")
+                    }
                     // Not fatal: a server that is being reconfigured may refuse like this.
-                    Err(NoLink::Never(why)) => tracing::warn!(session = ticket.id, %why, "no connection"),
+                    Err(ConnectError::Permanent(why)) => {
+                        tracing::warn!(session = credentials.id, %why, "no connection")
+                    }
                 }
             }
-            self.rest().await;
+            self.back_off().await;
         }
     }
 
     /// Whether it has expired by our own clock. Guards are lost earlier: they count from the last send, not the last
     /// answer.
-    fn is_over_here(&self, ticket: &Ticket) -> bool {
-        self.servers.clock.now() > self.heard.after(ticket.timeout)
+    fn is_expired_by_own_clock(&self, credentials: &SessionCredentials) -> bool {
+        self.servers.clock.now() > self.last_received.after(credentials.timeout)
     }
 
-    async fn rest(&mut self) {
+    async fn back_off(&mut self) {
         sleep(self.pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
     /// Serves requests until the connection breaks.
-    async fn serve(&mut self, dialed: Dialed, ticket: &mut Ticket) -> Result<Infallible, Break> {
-        let Dialed { socket, mut input, .. } = dialed;
+    async fn serve(
+        &mut self,
+        connection: Connection,
+        credentials: &mut SessionCredentials,
+    ) -> Result<Infallible, Interruption> {
+        let Connection { socket, mut input, .. } = connection;
         let (mut reader, mut writer) = tokio::io::split(socket);
         let mut out = BytesMut::with_capacity(CHUNK);
-        self.begin(&mut out, ticket.seen);
-        let (mut unflushed, mut heard, mut spoke) = (false, Instant::now(), Instant::now());
-        self.heard = self.servers.clock.now();
-        let mut look = interval((ticket.timeout / 12).max(Duration::from_millis(5)));
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.write_preamble(&mut out, credentials.last_zxid);
+        let (mut unflushed, mut last_received, mut last_sent) = (false, Instant::now(), Instant::now());
+        self.last_received = self.servers.clock.now();
+        let mut idle_check = interval((credentials.timeout / 12).max(Duration::from_millis(5)));
+        idle_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             while let Some(frame) = next_frame(&mut input)? {
-                self.hear(frame, ticket)?;
+                self.handle_frame(frame, credentials)?;
                 // Only complete frames count, so that one that trickles in forever does not.
-                heard = Instant::now();
-                self.heard = self.servers.clock.now();
+                last_received = Instant::now();
+                self.last_received = self.servers.clock.now();
             }
-            self.collect(&mut out);
+            self.collect_requests(&mut out);
             tokio::select! {
                 biased;
-                written = push(&mut writer, &out), if unflushed || !out.is_empty() => {
+                written = write_or_flush(&mut writer, &out), if unflushed || !out.is_empty() => {
                     unflushed = !out.is_empty();
                     out.advance(written?);
-                    spoke = Instant::now();
+                    last_sent = Instant::now();
                 }
                 read = reader.read_buf(&mut input) => {
                     if read? == 0 {
                         return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
                     }
                 }
-                () = self.shared.lane.wake.notified() => {}
-                _ = look.tick() => {
+                () = self.shared.requests.wake.notified() => {}
+                _ = idle_check.tick() => {
                     // The rest of the timeout is for trying another server.
-                    if heard.elapsed() > ticket.timeout / 2 {
-                        let silent = format!("nothing was heard for {:.1?}", heard.elapsed());
+                    if last_received.elapsed() > credentials.timeout / 2 {
+                        let silent = format!("nothing was received for {:.1?}", last_received.elapsed());
                         return Err(io::Error::new(io::ErrorKind::TimedOut, silent).into());
                     }
-                    if spoke.elapsed() > ticket.timeout / 4 && out.is_empty() {
-                        out.extend(Out::new().int(OF_PING).int(PING).frame());
+                    if last_sent.elapsed() > credentials.timeout / 4 && out.is_empty() {
+                        out.extend(Encoder::new().int(XID_PING).int(PING).frame());
                     }
                 }
             }
@@ -205,68 +214,75 @@ impl Driver {
     }
 
     /// Frames that precede all requests: the login, and the watches to set again.
-    fn begin(&mut self, out: &mut BytesMut, seen: i64) {
-        self.farewell = None;
+    fn write_preamble(&mut self, out: &mut BytesMut, last_zxid: i64) {
+        self.close_xid = None;
         out.extend(self.login.iter().flatten());
-        for Again { data, absent, children, .. } in self.shared.watches.again(WATCHES_AT_ONCE) {
-            let set = Out::new().int(OF_WATCHES).int(SET_WATCHES).long(seen);
-            out.extend(set.texts(&data).texts(&absent).texts(&children).frame());
+        for SetWatches { data, absent, children, .. } in self.shared.watches.to_restore(MAX_SET_WATCHES_BYTES)
+        {
+            let set = Encoder::new().int(XID_SET_WATCHES).int(SET_WATCHES).long(last_zxid);
+            out.extend(set.strings(&data).strings(&absent).strings(&children).frame());
         }
     }
 
     /// Collects queued requests, as far as there is room.
-    fn collect(&mut self, out: &mut BytesMut) {
+    fn collect_requests(&mut self, out: &mut BytesMut) {
         while out.len() < CHUNK
-            && let Some(call) = self.shared.lane.take()
+            && let Some(request) = self.shared.requests.pop()
         {
-            out.extend(call.frame);
-            self.sent.push_back((call.xid, Some(call.reply)));
+            out.extend(request.frame);
+            self.sent.push_back((request.xid, Some(request.reply)));
         }
-        for (of, path) in self.shared.watches.unwanted() {
-            let kind = if of == Of::Children { 1 } else { 2 };
-            let xid = self.shared.lane.number();
-            out.extend(Out::new().int(xid).int(REMOVE_WATCHES).bytes(path).int(kind).frame());
+        for (of, path) in self.shared.watches.take_unwanted() {
+            let kind = if of == WatchTarget::Children { 1 } else { 2 };
+            let xid = self.shared.requests.next_xid();
+            out.extend(Encoder::new().int(xid).int(REMOVE_WATCHES).bytes(path).int(kind).frame());
             self.sent.push_back((xid, None));
         }
-        if out.len() < CHUNK && self.farewell.is_none() && self.shared.lane.is_closing() {
-            let xid = self.shared.lane.number();
-            out.extend(Out::new().int(xid).int(CLOSE).frame());
+        if out.len() < CHUNK && self.close_xid.is_none() && self.shared.requests.is_closing() {
+            let xid = self.shared.requests.next_xid();
+            out.extend(Encoder::new().int(xid).int(CLOSE).frame());
             self.sent.push_back((xid, None));
-            self.farewell = Some(xid);
+            self.close_xid = Some(xid);
         }
     }
 
-    fn hear(&mut self, mut frame: BytesMut, ticket: &mut Ticket) -> Result<(), Break> {
-        let mut head = In(&frame);
+    fn handle_frame(
+        &mut self,
+        mut frame: BytesMut,
+        credentials: &mut SessionCredentials,
+    ) -> Result<(), Interruption> {
+        let mut head = Decoder(&frame);
         let (xid, zxid, code) = (head.int()?, head.long()?, head.int()?);
         match xid {
-            EVENT => {
-                let (kind, _state, path) = (head.int()?, head.int()?, head.text()?);
+            XID_EVENT => {
+                let (kind, _state, path) = (head.int()?, head.int()?, head.string()?);
                 if let Some(change) = Change::from_wire(kind) {
-                    self.shared.watches.tell(&path, change);
+                    self.shared.watches.dispatch(&path, change);
                 }
                 return Ok(());
             }
-            OF_PING => return Ok(()),
-            OF_LOGIN if code == 0 => return Ok(()),
-            OF_LOGIN => {
+            XID_PING => return Ok(()),
+            XID_AUTH if code == 0 => return Ok(()),
+            XID_AUTH => {
                 let refused = Error::Config(format!("{SCHEME}: the servers refuse the login"));
-                return Err(Break::Over(RequestError::Config(refused)));
+                return Err(Interruption::SessionOver(RequestError::Config(refused)));
             }
-            OF_WATCHES if code == 0 => return Ok(()),
-            OF_WATCHES => return Err(wrong("watches are not set again").into()),
+            XID_SET_WATCHES if code == 0 => return Ok(()),
+            XID_SET_WATCHES => return Err(protocol_error("watches are not set again").into()),
             _ => {}
         }
-        ticket.seen = ticket.seen.max(zxid);
+        credentials.last_zxid = credentials.last_zxid.max(zxid);
         let Some((sent, reply)) = self.sent.pop_front() else {
-            return Err(wrong("an answer to nothing").into());
+            return Err(protocol_error("an answer to nothing").into());
         };
         if sent != xid {
             reply.map(|reply| reply.send(Err(RequestError::Unknown("another answer came".into()))));
-            return Err(wrong("answers come in another order").into());
+            return Err(protocol_error("answers come in another order").into());
         }
-        if self.farewell == Some(xid) {
-            return Err(Break::Over(RequestError::SessionEnded("the session was closed".into())));
+        if self.close_xid == Some(xid) {
+            return Err(Interruption::SessionOver(RequestError::SessionEnded(
+                "the session was closed".into(),
+            )));
         }
         let answer = match code {
             0 => {
@@ -283,12 +299,12 @@ impl Driver {
             _ => None,
         };
         reply.map(|reply| reply.send(answer));
-        over.map_or(Ok(()), |over| Err(Break::Over(over)))
+        over.map_or(Ok(()), |over| Err(Interruption::SessionOver(over)))
     }
 }
 
 /// Writes part of `out`, or flushes what TLS has buffered if it is empty.
-async fn push(writer: &mut (impl AsyncWrite + Unpin), out: &[u8]) -> io::Result<usize> {
+async fn write_or_flush(writer: &mut (impl AsyncWrite + Unpin), out: &[u8]) -> io::Result<usize> {
     match out.is_empty() {
         true => writer.flush().await.map(|()| 0),
         false => writer.write(out).await,

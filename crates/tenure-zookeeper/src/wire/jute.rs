@@ -4,9 +4,9 @@ use std::io::{Error, ErrorKind, Result};
 
 /// A frame being written: four bytes for its length, then its content.
 #[derive(Debug)]
-pub(crate) struct Out(Vec<u8>);
+pub(crate) struct Encoder(Vec<u8>);
 
-impl Out {
+impl Encoder {
     pub(crate) fn new() -> Self {
         Self(vec![0; 4])
     }
@@ -21,7 +21,7 @@ impl Out {
         self
     }
 
-    pub(crate) fn flag(mut self, yes: bool) -> Self {
+    pub(crate) fn boolean(mut self, yes: bool) -> Self {
         self.0.push(u8::from(yes));
         self
     }
@@ -34,8 +34,8 @@ impl Out {
         out
     }
 
-    pub(crate) fn texts(self, texts: &[String]) -> Self {
-        texts.iter().fold(self.int(length(texts.len())), Self::bytes)
+    pub(crate) fn strings(self, strings: &[String]) -> Self {
+        strings.iter().fold(self.int(length(strings.len())), Self::bytes)
     }
 
     pub(crate) fn frame(mut self) -> Vec<u8> {
@@ -52,21 +52,22 @@ fn length(n: usize) -> i32 {
 
 /// A frame being read.
 #[derive(Debug)]
-pub(crate) struct In<'a>(pub(crate) &'a [u8]);
+pub(crate) struct Decoder<'a>(pub(crate) &'a [u8]);
 
-impl<'a> In<'a> {
+impl<'a> Decoder<'a> {
     fn take(&mut self, n: usize) -> Result<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(n).ok_or_else(|| wrong("a frame ends too early"))?;
+        let (taken, rest) =
+            self.0.split_at_checked(n).ok_or_else(|| protocol_error("a frame ends too early"))?;
         self.0 = rest;
         Ok(taken)
     }
 
     pub(crate) fn int(&mut self) -> Result<i32> {
-        Ok(i32::from_be_bytes(self.take(4)?.try_into().map_err(|_| wrong("no number"))?))
+        Ok(i32::from_be_bytes(self.take(4)?.try_into().map_err(|_| protocol_error("no number"))?))
     }
 
     pub(crate) fn long(&mut self) -> Result<i64> {
-        Ok(i64::from_be_bytes(self.take(8)?.try_into().map_err(|_| wrong("no number"))?))
+        Ok(i64::from_be_bytes(self.take(8)?.try_into().map_err(|_| protocol_error("no number"))?))
     }
 
     /// The length -1 means no bytes.
@@ -75,17 +76,17 @@ impl<'a> In<'a> {
         self.take(n as usize)
     }
 
-    pub(crate) fn text(&mut self) -> Result<String> {
+    pub(crate) fn string(&mut self) -> Result<String> {
         let text = std::str::from_utf8(self.bytes()?);
-        text.map(str::to_owned).map_err(|_| wrong("a text is not UTF-8"))
+        text.map(str::to_owned).map_err(|_| protocol_error("a text is not UTF-8"))
     }
 
-    pub(crate) fn texts(&mut self) -> Result<Vec<String>> {
-        (0..self.int()?.max(0)).map(|_| self.text()).collect()
+    pub(crate) fn strings(&mut self) -> Result<Vec<String>> {
+        (0..self.int()?.max(0)).map(|_| self.string()).collect()
     }
 }
 
-pub(crate) fn wrong(what: &str) -> Error {
+pub(crate) fn protocol_error(what: &str) -> Error {
     Error::new(ErrorKind::InvalidData, format!("that is not ZooKeeper's protocol: {what}"))
 }
 
@@ -96,23 +97,23 @@ mod tests {
     #[test]
     fn what_is_written_can_be_read() {
         let list = ["a".to_owned(), "🔒".to_owned()];
-        let frame = Out::new().int(-7).long(1 << 40).flag(true).bytes("text").texts(&list).frame();
+        let frame = Encoder::new().int(-7).long(1 << 40).boolean(true).bytes("text").strings(&list).frame();
         let (length, content) = frame.split_at(4);
         assert_eq!(length, (content.len() as i32).to_be_bytes());
-        let mut read = In(content);
+        let mut read = Decoder(content);
         assert_eq!((read.int().unwrap(), read.long().unwrap()), (-7, 1 << 40));
         assert_eq!(read.take(1).unwrap(), [1]);
-        assert_eq!(read.text().unwrap(), "text");
-        assert_eq!(read.texts().unwrap(), list);
+        assert_eq!(read.string().unwrap(), "text");
+        assert_eq!(read.strings().unwrap(), list);
         assert!(read.int().is_err());
     }
 
     #[test]
     fn what_is_cut_off_is_no_record() {
-        let frame = Out::new().texts(&["abc".to_owned()]).frame();
+        let frame = Encoder::new().strings(&["abc".to_owned()]).frame();
         for end in 4..frame.len() {
-            assert!(In(&frame[4..end]).texts().is_err(), "{end}");
+            assert!(Decoder(&frame[4..end]).strings().is_err(), "{end}");
         }
-        assert_eq!(In(&(-1_i32).to_be_bytes()).bytes().unwrap(), b"");
+        assert_eq!(Decoder(&(-1_i32).to_be_bytes()).bytes().unwrap(), b"");
     }
 }

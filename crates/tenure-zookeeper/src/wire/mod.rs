@@ -2,19 +2,19 @@
 //! by one to another server if necessary, for as long as a server may know the session.
 
 mod client;
-mod dial;
+mod connect;
 mod driver;
 mod error_code;
 mod jute;
-mod lane;
+mod request_queue;
 mod requests;
 mod servers;
 mod tls;
-mod watches;
+mod watch_registry;
 
 pub(crate) use client::{Client, ConnectionState, Phase};
-pub(crate) use dial::Address;
+pub(crate) use connect::Address;
 pub(crate) use error_code::ErrorCode;
 pub(crate) use requests::{Acl, LARGEST, Mode, Stat};
-pub(crate) use servers::look_up;
-pub(crate) use watches::{Change, Watcher};
+pub(crate) use servers::resolve_host;
+pub(crate) use watch_registry::{Change, Watcher};

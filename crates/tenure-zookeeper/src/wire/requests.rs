@@ -5,8 +5,8 @@ use std::io;
 use tenure_core::Error;
 
 use super::client::Client;
-use super::jute::{In, Out, wrong};
-use super::watches::{Of, Watcher};
+use super::jute::{Decoder, Encoder, protocol_error};
+use super::watch_registry::{WatchTarget, Watcher};
 use crate::error::{RequestError, RequestResult, SCHEME};
 
 const DELETE: i32 = 2;
@@ -59,7 +59,7 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    fn read(from: &mut In<'_>) -> io::Result<Self> {
+    fn read(from: &mut Decoder<'_>) -> io::Result<Self> {
         let (czxid, _mzxid, ctime, _mtime) = (from.long()?, from.long()?, from.long()?, from.long()?);
         let (version, _cversion, _aversion) = (from.int()?, from.int()?, from.int()?);
         let owner = from.long()?;
@@ -83,37 +83,38 @@ impl Client {
             Acl::Anyone => ("world", "anyone"),
             Acl::Creator => ("auth", ""),
         };
-        let full = self.full(path);
-        let write =
-            |out: Out| out.bytes(&*full).bytes(data).int(1).int(ALL).bytes(scheme).bytes(id).int(mode as i32);
+        let full = self.full_path(path);
+        let write = |out: Encoder| {
+            out.bytes(&*full).bytes(data).int(1).int(ALL).bytes(scheme).bytes(id).int(mode as i32)
+        };
         let answer = self.call(op, write).await?;
         read(&answer, |answer| {
-            let full = answer.text()?;
-            let path = self.below(&full).ok_or_else(|| wrong("another path"))?;
+            let full = answer.string()?;
+            let path = self.strip_chroot(&full).ok_or_else(|| protocol_error("another path"))?;
             Ok((Stat::read(answer)?, path.to_owned()))
         })
     }
 
     pub(crate) async fn delete(&self, path: &str, version: Option<i32>) -> RequestResult<()> {
-        let full = self.full(path);
-        let write = |out: Out| out.bytes(&*full).int(version.unwrap_or(ANY_VERSION));
+        let full = self.full_path(path);
+        let write = |out: Encoder| out.bytes(&*full).int(version.unwrap_or(ANY_VERSION));
         self.call(DELETE, write).await.map(drop)
     }
 
     pub(crate) async fn read(&self, path: &str) -> RequestResult<(Vec<u8>, Stat)> {
-        self.get(path, false).await
+        self.get_data(path, false).await
     }
 
     /// Reads and watches a node. Sets no watch if the node does not exist.
     pub(crate) async fn read_and_watch(&self, path: &str) -> RequestResult<(Vec<u8>, Stat, Watcher)> {
-        let watcher = self.listen(Of::Node, path, false);
-        let (data, stat) = self.get(path, true).await?;
-        watcher.stands(false);
+        let watcher = self.register_watch(WatchTarget::Node, path, false);
+        let (data, stat) = self.get_data(path, true).await?;
+        watcher.record_set(false);
         Ok((data, stat, watcher))
     }
 
-    async fn get(&self, path: &str, watch: bool) -> RequestResult<(Vec<u8>, Stat)> {
-        let answer = self.ask(GET_DATA, path, watch).await?;
+    async fn get_data(&self, path: &str, watch: bool) -> RequestResult<(Vec<u8>, Stat)> {
+        let answer = self.call_on_path(GET_DATA, path, watch).await?;
         read(&answer, |answer| Ok((answer.bytes()?.to_vec(), Stat::read(answer)?)))
     }
 
@@ -122,14 +123,14 @@ impl Client {
     }
 
     pub(crate) async fn stat_and_watch(&self, path: &str) -> RequestResult<(Option<Stat>, Watcher)> {
-        let watcher = self.listen(Of::Node, path, true);
+        let watcher = self.register_watch(WatchTarget::Node, path, true);
         let stat = self.exists(path, true).await?;
-        watcher.stands(stat.is_none());
+        watcher.record_set(stat.is_none());
         Ok((stat, watcher))
     }
 
     async fn exists(&self, path: &str, watch: bool) -> RequestResult<Option<Stat>> {
-        match self.ask(EXISTS, path, watch).await {
+        match self.call_on_path(EXISTS, path, watch).await {
             Ok(answer) => read(&answer, |answer| Stat::read(answer).map(Some)),
             Err(error) if error.is_no_node() => Ok(None),
             Err(error) => Err(error),
@@ -137,33 +138,33 @@ impl Client {
     }
 
     pub(crate) async fn list(&self, folder: &str) -> RequestResult<Vec<String>> {
-        let answer = self.ask(GET_CHILDREN, folder, false).await?;
-        read(&answer, |answer| answer.texts())
+        let answer = self.call_on_path(GET_CHILDREN, folder, false).await?;
+        read(&answer, |answer| answer.strings())
     }
 
     pub(crate) async fn list_and_watch(&self, folder: &str) -> RequestResult<(Vec<String>, Watcher)> {
-        let watcher = self.listen(Of::Children, folder, true);
-        let answer = self.ask(GET_CHILDREN, folder, true).await?;
-        watcher.stands(false);
-        Ok((read(&answer, |answer| answer.texts())?, watcher))
+        let watcher = self.register_watch(WatchTarget::Children, folder, true);
+        let answer = self.call_on_path(GET_CHILDREN, folder, true).await?;
+        watcher.record_set(false);
+        Ok((read(&answer, |answer| answer.strings())?, watcher))
     }
 
     pub(crate) async fn write(&self, path: &str, data: &[u8], version: Option<i32>) -> RequestResult<()> {
         check_size(path, data)?;
-        let full = self.full(path);
-        let write = |out: Out| out.bytes(&*full).bytes(data).int(version.unwrap_or(ANY_VERSION));
+        let full = self.full_path(path);
+        let write = |out: Encoder| out.bytes(&*full).bytes(data).int(version.unwrap_or(ANY_VERSION));
         self.call(SET_DATA, write).await.map(drop)
     }
 
     /// Waits for an answer from the leader.
     pub(crate) async fn sync(&self) -> RequestResult<()> {
-        let full = self.full("/");
+        let full = self.full_path("/");
         self.call(SYNC, |out| out.bytes(&*full)).await.map(drop)
     }
 
-    async fn ask(&self, op: i32, path: &str, watch: bool) -> RequestResult<bytes::BytesMut> {
-        let full = self.full(path);
-        self.call(op, |out| out.bytes(&*full).flag(watch)).await
+    async fn call_on_path(&self, op: i32, path: &str, watch: bool) -> RequestResult<bytes::BytesMut> {
+        let full = self.full_path(path);
+        self.call(op, |out| out.bytes(&*full).boolean(watch)).await
     }
 }
 
@@ -178,6 +179,6 @@ fn check_size(path: &str, data: &[u8]) -> RequestResult<()> {
 }
 
 /// Parses an answer. The outcome of an unreadable answer is unknown.
-fn read<T>(answer: &[u8], how: impl FnOnce(&mut In<'_>) -> io::Result<T>) -> RequestResult<T> {
-    how(&mut In(answer)).map_err(|e| RequestError::Unknown(e.to_string()))
+fn read<T>(answer: &[u8], how: impl FnOnce(&mut Decoder<'_>) -> io::Result<T>) -> RequestResult<T> {
+    how(&mut Decoder(answer)).map_err(|e| RequestError::Unknown(e.to_string()))
 }

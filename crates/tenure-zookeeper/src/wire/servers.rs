@@ -12,26 +12,26 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::dial::{Address, Dialed, NoLink, Ticket, dial};
+use super::connect::{Address, ConnectError, Connection, SessionCredentials, connect};
 use super::driver::CLOSE;
-use super::jute::Out;
+use super::jute::Encoder;
 use crate::options::Options;
 
 /// Resolves `host:port` to addresses. Tests replace it.
-type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
+type Resolver = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
 
 pub(crate) struct Servers {
     /// Shuffled, so that clients are spread over the servers.
     names: Vec<String>,
     next: usize,
-    /// How many names are left in this round. `found` has the untried addresses of the last name.
-    left: usize,
-    found: VecDeque<Address>,
-    last: Option<Address>,
+    /// How many names are left in this round. `untried` has the untried addresses of the last name.
+    names_left: usize,
+    untried: VecDeque<Address>,
+    last_tried: Option<Address>,
     limit: Duration,
     tls: Option<TlsConnector>,
     pub(crate) clock: Clock,
-    lookup: Lookup,
+    resolver: Resolver,
 }
 
 impl Servers {
@@ -40,65 +40,75 @@ impl Servers {
         fastrand::shuffle(&mut names);
         // A server that does not answer must leave time for the others.
         let limit = options.timeout.min(options.session * 2 / 5);
-        let (found, last, lookup) = (VecDeque::new(), None, Arc::new(look_up));
-        Self { names, next: 0, left: 0, found, last, limit, tls, clock, lookup }
+        let (untried, last_tried, resolver) = (VecDeque::new(), None, Arc::new(resolve_host));
+        Self { names, next: 0, names_left: 0, untried, last_tried, limit, tls, clock, resolver }
     }
 
     /// Begins a new round over all names, starting after the last one.
     pub(crate) fn begin_round(&mut self) {
-        self.left = self.names.len();
-        self.found.clear();
+        self.names_left = self.names.len();
+        self.untried.clear();
     }
 
     /// Tries the next address. Returns `None` when the round is over.
-    pub(crate) async fn dial_next(&mut self, ticket: &Ticket) -> Option<Result<Dialed, NoLink>> {
-        while self.found.is_empty() {
-            self.left = self.left.checked_sub(1)?;
+    pub(crate) async fn connect_next(
+        &mut self,
+        credentials: &SessionCredentials,
+    ) -> Option<Result<Connection, ConnectError>> {
+        while self.untried.is_empty() {
+            self.names_left = self.names_left.checked_sub(1)?;
             let name = self.names[self.next % self.names.len()].clone();
             self.next += 1;
-            if let Err(why) = self.find(&name).await {
-                return Some(Err(NoLink::Now(format!("{name}: {why}"))));
+            if let Err(why) = self.resolve(&name).await {
+                return Some(Err(ConnectError::Retryable(format!("{name}: {why}"))));
             }
         }
-        let address = self.last.insert(self.found.pop_front()?).clone();
-        Some(self.dial(&address, ticket).await)
+        let address = self.last_tried.insert(self.untried.pop_front()?).clone();
+        Some(self.connect(&address, credentials).await)
     }
 
     /// Whether the server tried last would begin a new session. That session is closed at once.
-    pub(crate) async fn begins_another(&self, ticket: &Ticket) -> bool {
-        let Some(address) = &self.last else { return false };
-        let Ok(Dialed { mut socket, .. }) = self.dial(address, &ticket.anew()).await else { return false };
-        let farewell = Out::new().int(1).int(CLOSE).frame();
-        let said = async {
-            socket.write_all(&farewell).await?;
+    pub(crate) async fn accepts_new_session(&self, credentials: &SessionCredentials) -> bool {
+        let Some(address) = &self.last_tried else { return false };
+        let Ok(Connection { mut socket, .. }) = self.connect(address, &credentials.for_new_session()).await
+        else {
+            return false;
+        };
+        let close = Encoder::new().int(1).int(CLOSE).frame();
+        let sending = async {
+            socket.write_all(&close).await?;
             socket.flush().await
         };
         // If this does not arrive, the unused session expires.
-        let _ = timeout(self.limit, said).await;
+        let _ = timeout(self.limit, sending).await;
         true
     }
 
-    async fn dial(&self, address: &Address, ticket: &Ticket) -> Result<Dialed, NoLink> {
-        dial(address, self.tls.as_ref(), ticket, &self.clock, self.limit).await
+    async fn connect(
+        &self,
+        address: &Address,
+        credentials: &SessionCredentials,
+    ) -> Result<Connection, ConnectError> {
+        connect(address, self.tls.as_ref(), credentials, &self.clock, self.limit).await
     }
 
     /// Resolves a name again in each round, since servers move. The address tried last comes last.
-    async fn find(&mut self, name: &str) -> Result<(), String> {
-        let mut all = match timeout(self.limit, (self.lookup)(name.to_owned())).await {
+    async fn resolve(&mut self, name: &str) -> Result<(), String> {
+        let mut all = match timeout(self.limit, (self.resolver)(name.to_owned())).await {
             Ok(Ok(all)) if all.is_empty() => return Err("it has no address".into()),
             Ok(Ok(all)) => all,
             Ok(Err(e)) => return Err(e.to_string()),
             Err(_) => return Err(format!("its address was not found within {:?}", self.limit)),
         };
         fastrand::shuffle(&mut all);
-        all.sort_by_key(|at| self.last.as_ref().is_some_and(|last| last.at == *at));
-        self.found.extend(all.into_iter().map(|at| Address { name: name.to_owned(), at }));
+        all.sort_by_key(|at| self.last_tried.as_ref().is_some_and(|last| last.at == *at));
+        self.untried.extend(all.into_iter().map(|at| Address { name: name.to_owned(), at }));
         Ok(())
     }
 }
 
 /// Resolves with the system's resolver, without duplicates.
-pub(crate) fn look_up(name: String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> {
+pub(crate) fn resolve_host(name: String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> {
     Box::pin(async move {
         let mut all: Vec<SocketAddr> = tokio::net::lookup_host(name).await?.collect();
         all.sort_unstable();
@@ -128,7 +138,7 @@ mod tests {
     /// One name for all these addresses.
     fn named(all: Vec<SocketAddr>) -> Servers {
         let mut servers = Servers::new(&options(), None, Clock::boot());
-        servers.lookup = Arc::new(move |_| {
+        servers.resolver = Arc::new(move |_| {
             let all = all.clone();
             Box::pin(async move { Ok(all) })
         });
@@ -143,7 +153,7 @@ mod tests {
         let (frozen, real) = (frozen.local_addr().unwrap(), ([127, 0, 0, 1], zk.port()).into());
         let connect = async || {
             let mut servers = named(vec![frozen, real]);
-            servers.last = Some(Address { name: NAME.to_owned(), at: real });
+            servers.last_tried = Some(Address { name: NAME.to_owned(), at: real });
             let client = Client::connect_to(servers, &options()).await?;
             client.stat("/").await?.ok_or_else(|| RequestError::NotSent("no root".into()))?;
             client.close();
@@ -163,9 +173,11 @@ mod tests {
         for _ in 0..5 {
             servers.begin_round();
             let mut tried = Vec::new();
-            while let Some(dialed) = servers.dial_next(&Ticket::new(FAR)).await {
-                assert!(matches!(dialed, Err(NoLink::Now(why)) if why.starts_with(&format!("{NAME} (127."))));
-                tried.push(servers.last.clone().unwrap().at);
+            while let Some(connection) = servers.connect_next(&SessionCredentials::new(FAR)).await {
+                assert!(
+                    matches!(connection, Err(ConnectError::Retryable(why)) if why.starts_with(&format!("{NAME} (127.")))
+                );
+                tried.push(servers.last_tried.clone().unwrap().at);
             }
             assert_ne!(before, Some(tried[0]), "the last one is not tried again at once");
             before = tried.last().copied();

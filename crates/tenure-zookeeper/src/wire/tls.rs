@@ -14,14 +14,14 @@ use crate::error::SCHEME;
 use crate::options::Tls;
 
 pub(crate) fn connector(files: &Tls) -> Result<TlsConnector> {
-    let wrong =
+    let file_error =
         |path: &Path, why: &dyn Display| Error::Config(format!("{SCHEME}: {}: {why}", path.display()));
     let read = |path: &Path| {
         let all =
             CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>);
         match all {
-            Ok(all) if all.is_empty() => Err(wrong(path, &"no certificate in it")),
-            all => all.map_err(|e| wrong(path, &e)),
+            Ok(all) if all.is_empty() => Err(file_error(path, &"no certificate in it")),
+            all => all.map_err(|e| file_error(path, &e)),
         }
     };
     let Some(ca) = &files.ca else {
@@ -31,7 +31,7 @@ pub(crate) fn connector(files: &Tls) -> Result<TlsConnector> {
     };
     let mut roots = RootCertStore::empty();
     for certificate in read(ca)? {
-        roots.add(certificate).map_err(|e| wrong(ca, &e))?;
+        roots.add(certificate).map_err(|e| file_error(ca, &e))?;
     }
     let builder = ClientConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -40,8 +40,8 @@ pub(crate) fn connector(files: &Tls) -> Result<TlsConnector> {
     let config = match &files.identity {
         None => builder.with_no_client_auth(),
         Some((chain, key)) => {
-            let secret = PrivateKeyDer::from_pem_file(key).map_err(|e| wrong(key, &e))?;
-            builder.with_client_auth_cert(read(chain)?, secret).map_err(|e| wrong(chain, &e))?
+            let secret = PrivateKeyDer::from_pem_file(key).map_err(|e| file_error(key, &e))?;
+            builder.with_client_auth_cert(read(chain)?, secret).map_err(|e| file_error(chain, &e))?
         }
     };
     Ok(TlsConnector::from(Arc::new(config)))

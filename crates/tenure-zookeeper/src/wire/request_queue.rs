@@ -8,14 +8,14 @@ use bytes::BytesMut;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
-use super::jute::Out;
+use super::jute::Encoder;
 use crate::error::{RequestError, RequestResult};
 
 /// Lower numbers are reserved for frames that are not requests.
 const FIRST: i32 = 1;
 
 #[derive(Debug, Default)]
-pub(crate) struct Lane {
+pub(crate) struct RequestQueue {
     state: Mutex<State>,
     /// Notified when there is something to send.
     pub(crate) wake: Notify,
@@ -23,7 +23,7 @@ pub(crate) struct Lane {
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: VecDeque<Call>,
+    queued: VecDeque<Request>,
     last: i32,
     /// No more requests are accepted.
     closing: bool,
@@ -32,7 +32,7 @@ struct State {
 
 /// A request in flight.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct Request {
     pub(crate) xid: i32,
     pub(crate) frame: Vec<u8>,
     pub(crate) reply: oneshot::Sender<RequestResult<BytesMut>>,
@@ -45,13 +45,13 @@ impl State {
     }
 }
 
-impl Lane {
+impl RequestQueue {
     /// Sends a request, and waits for its answer for at most `limit`.
-    pub(crate) async fn call(
+    pub(crate) async fn send(
         &self,
         limit: Duration,
         op: i32,
-        write: impl FnOnce(Out) -> Out,
+        write: impl FnOnce(Encoder) -> Encoder,
     ) -> RequestResult<BytesMut> {
         let (reply, mut answer) = oneshot::channel();
         let xid = {
@@ -63,15 +63,15 @@ impl Lane {
                 return Err(RequestError::SessionEnded("the session is over".into()));
             }
             let xid = state.next();
-            let frame = write(Out::new().int(xid).int(op)).frame();
-            state.waiting.push_back(Call { xid, frame, reply });
+            let frame = write(Encoder::new().int(xid).int(op)).frame();
+            state.queued.push_back(Request { xid, frame, reply });
             xid
         };
         self.wake.notify_one();
         match timeout(limit, &mut answer).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(RequestError::Unknown("the store was closed".into())),
-            Err(_) if self.give_up(xid) => {
+            Err(_) if self.withdraw(xid) => {
                 Err(RequestError::NotSent(format!("no connection to a server within {limit:?}")))
             }
             Err(_) => Err(RequestError::Unknown(format!("no answer within {limit:?}"))),
@@ -79,25 +79,25 @@ impl Lane {
     }
 
     /// Removes a request. Returns whether it was not sent, and never will be.
-    fn give_up(&self, xid: i32) -> bool {
+    fn withdraw(&self, xid: i32) -> bool {
         let mut state = self.state.lock().unwrap();
-        let at = state.waiting.iter().position(|call| call.xid == xid);
-        at.and_then(|at| state.waiting.remove(at)).is_some()
+        let at = state.queued.iter().position(|request| request.xid == xid);
+        at.and_then(|at| state.queued.remove(at)).is_some()
     }
 
     /// The next request to send. Skips requests whose caller is gone.
-    pub(crate) fn take(&self) -> Option<Call> {
+    pub(crate) fn pop(&self) -> Option<Request> {
         let mut state = self.state.lock().unwrap();
         loop {
-            match state.waiting.pop_front()? {
-                call if call.reply.is_closed() => {}
-                call => return Some(call),
+            match state.queued.pop_front()? {
+                request if request.reply.is_closed() => {}
+                request => return Some(request),
             }
         }
     }
 
     /// A number for a request without a caller.
-    pub(crate) fn number(&self) -> i32 {
+    pub(crate) fn next_xid(&self) -> i32 {
         self.state.lock().unwrap().next()
     }
 
@@ -112,14 +112,14 @@ impl Lane {
     }
 
     /// Fails all queued and later requests with this error.
-    pub(crate) fn end(&self, over: RequestError) {
-        let waiting = {
+    pub(crate) fn fail_all(&self, over: RequestError) {
+        let queued = {
             let mut state = self.state.lock().unwrap();
             state.over.get_or_insert_with(|| over.clone());
-            std::mem::take(&mut state.waiting)
+            std::mem::take(&mut state.queued)
         };
-        for call in waiting {
-            let _ = call.reply.send(Err(over.clone()));
+        for request in queued {
+            let _ = request.reply.send(Err(over.clone()));
         }
     }
 }
@@ -133,37 +133,37 @@ mod tests {
     const SOON: Duration = Duration::from_millis(20);
 
     #[tokio::test]
-    async fn who_gives_up_before_its_turn_has_sent_nothing() {
-        let lane = Lane::default();
-        let answer = lane.call(SOON, 9, |out| out).await;
+    async fn a_request_withdrawn_from_the_queue_is_not_sent() {
+        let queue = RequestQueue::default();
+        let answer = queue.send(SOON, 9, |out| out).await;
         assert!(matches!(answer, Err(RequestError::NotSent(_))), "{answer:?}");
-        assert!(lane.take().is_none());
-        let asked = lane.call(SOON, 9, |out| out);
-        let (answer, call) = join(asked, async { lane.take() }).await;
+        assert!(queue.pop().is_none());
+        let sent = queue.send(SOON, 9, |out| out);
+        let (answer, request) = join(sent, async { queue.pop() }).await;
         assert!(matches!(answer, Err(RequestError::Unknown(_))), "{answer:?}");
-        drop(call);
+        drop(request);
     }
 
     #[tokio::test]
-    async fn what_was_dropped_is_not_sent() {
-        let lane = Lane::default();
-        drop(Box::pin(timeout(Duration::ZERO, lane.call(SOON, 9, |out| out))).await);
-        assert!(lane.take().is_none());
+    async fn a_dropped_request_is_not_sent() {
+        let queue = RequestQueue::default();
+        drop(Box::pin(timeout(Duration::ZERO, queue.send(SOON, 9, |out| out))).await);
+        assert!(queue.pop().is_none());
     }
 
     #[tokio::test]
-    async fn after_the_end_there_is_no_more() {
-        let lane = Lane::default();
-        lane.close();
-        assert!(matches!(lane.call(SOON, 9, |out| out).await, Err(RequestError::SessionEnded(_))));
-        lane.end(RequestError::SessionEnded("expired".into()));
+    async fn a_closed_queue_accepts_no_request() {
+        let queue = RequestQueue::default();
+        queue.close();
+        assert!(matches!(queue.send(SOON, 9, |out| out).await, Err(RequestError::SessionEnded(_))));
+        queue.fail_all(RequestError::SessionEnded("expired".into()));
         assert!(
-            matches!(lane.call(SOON, 9, |out| out).await, Err(RequestError::SessionEnded(why)) if why == "expired")
+            matches!(queue.send(SOON, 9, |out| out).await, Err(RequestError::SessionEnded(why)) if why == "expired")
         );
     }
 
     #[test]
-    fn numbers_begin_again() {
+    fn xids_wrap_around() {
         let mut state = State { last: i32::MAX - 1, ..State::default() };
         assert_eq!((state.next(), state.next()), (i32::MAX, FIRST));
     }

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::{self, pki_types::ServerName};
 
-use super::jute::{In, Out, wrong};
+use super::jute::{Decoder, Encoder, protocol_error};
 use crate::error::SCHEME;
 
 /// More than any list of children from a server.
@@ -42,68 +42,68 @@ impl fmt::Display for Address {
 
 /// The credentials of a session. The id is 0 if there is no session yet.
 #[derive(Clone, Default)]
-pub(crate) struct Ticket {
+pub(crate) struct SessionCredentials {
     pub(crate) id: i64,
     password: Vec<u8>,
     /// The timeout to request.
-    wanted: Duration,
+    requested_timeout: Duration,
     /// The timeout that was granted.
     pub(crate) timeout: Duration,
     /// The last transaction seen: a server with an older state refuses the session.
-    pub(crate) seen: i64,
+    pub(crate) last_zxid: i64,
 }
 
-impl Ticket {
-    pub(crate) fn new(wanted: Duration) -> Self {
-        Self { wanted, ..Self::default() }
+impl SessionCredentials {
+    pub(crate) fn new(requested_timeout: Duration) -> Self {
+        Self { requested_timeout, ..Self::default() }
     }
 
-    /// A ticket for a new session, which has seen nothing yet.
-    pub(crate) fn anew(&self) -> Self {
-        Self::new(self.wanted)
+    /// Credentials for a new session.
+    pub(crate) fn for_new_session(&self) -> Self {
+        Self::new(self.requested_timeout)
     }
 }
 
 /// A connection, and the server's answer.
-pub(crate) struct Dialed {
+pub(crate) struct Connection {
     pub(crate) socket: Box<dyn Socket>,
     pub(crate) input: BytesMut,
-    pub(crate) ticket: Ticket,
+    pub(crate) credentials: SessionCredentials,
     /// When the session was requested.
-    pub(crate) asked: Time,
+    pub(crate) requested_at: Time,
 }
 
 /// Why there is no connection.
 #[derive(Debug)]
-pub(crate) enum NoLink {
+pub(crate) enum ConnectError {
     /// Another server, or a retry, may succeed.
-    Now(String),
+    Retryable(String),
     /// The server closed the connection instead of answering: it has no leader, or its state is older than this
     /// session has seen.
-    Closed(String),
+    ClosedByServer(String),
     /// The servers do not know the session.
-    Expired,
+    SessionExpired,
     /// It cannot succeed: a certificate is not accepted.
-    Never(Error),
+    Permanent(Error),
 }
 
-/// Connects, resuming the session of `ticket` or beginning a new one.
-pub(crate) async fn dial(
+/// Connects, resuming the session of `credentials` or beginning a new one.
+pub(crate) async fn connect(
     server: &Address,
     tls: Option<&TlsConnector>,
-    ticket: &Ticket,
+    credentials: &SessionCredentials,
     clock: &Clock,
     limit: Duration,
-) -> Result<Dialed, NoLink> {
+) -> Result<Connection, ConnectError> {
     let connecting = async {
         let mut socket = open(server, tls).await?;
-        let asked = clock.now();
-        socket.write_all(&hello(ticket)).await?;
+        let requested_at = clock.now();
+        socket.write_all(&connect_request(credentials)).await?;
         socket.flush().await?;
         let mut input = BytesMut::with_capacity(16 * 1024);
         loop {
             if let Some(frame) = next_frame(&mut input)? {
-                return Ok((socket, asked, welcome(&frame, ticket)?, input));
+                return Ok((socket, requested_at, parse_connect_response(&frame, credentials)?, input));
             }
             if socket.read_buf(&mut input).await? == 0 {
                 let why = "it closed the connection without an answer; has it a leader?";
@@ -112,10 +112,12 @@ pub(crate) async fn dial(
         }
     };
     match timeout(limit, connecting).await {
-        Ok(Ok((socket, asked, Some(ticket), input))) => Ok(Dialed { socket, input, ticket, asked }),
-        Ok(Ok(_)) => Err(NoLink::Expired),
-        Ok(Err(e)) => Err(trouble(server, &e)),
-        Err(_) => Err(NoLink::Now(format!("{server}: no answer within {limit:?}"))),
+        Ok(Ok((socket, requested_at, Some(credentials), input))) => {
+            Ok(Connection { socket, input, credentials, requested_at })
+        }
+        Ok(Ok(_)) => Err(ConnectError::SessionExpired),
+        Ok(Err(e)) => Err(classify_error(server, &e)),
+        Err(_) => Err(ConnectError::Retryable(format!("{server}: no answer within {limit:?}"))),
     }
 }
 
@@ -129,32 +131,41 @@ async fn open(server: &Address, tls: Option<&TlsConnector>) -> io::Result<Box<dy
     Ok(Box::new(tls.connect(name, stream).await?))
 }
 
-fn hello(ticket: &Ticket) -> Vec<u8> {
-    let timeout = i32::try_from(ticket.wanted.as_millis()).unwrap_or(i32::MAX);
+fn connect_request(credentials: &SessionCredentials) -> Vec<u8> {
+    let timeout = i32::try_from(credentials.requested_timeout.as_millis()).unwrap_or(i32::MAX);
     let (version, read_only) = (0, false);
-    let password = if ticket.id == 0 { &[0; 16][..] } else { &ticket.password };
-    let hello = Out::new().int(version).long(ticket.seen).int(timeout).long(ticket.id);
-    hello.bytes(password).flag(read_only).frame()
+    let password = if credentials.id == 0 { &[0; 16][..] } else { &credentials.password };
+    let request = Encoder::new().int(version).long(credentials.last_zxid).int(timeout).long(credentials.id);
+    request.bytes(password).boolean(read_only).frame()
 }
 
 /// Returns `None` when the session is over.
-fn welcome(frame: &[u8], asked: &Ticket) -> io::Result<Option<Ticket>> {
-    let mut said = In(frame);
-    if said.int()? != 0 {
-        return Err(wrong("another version of it"));
+fn parse_connect_response(
+    frame: &[u8],
+    requested: &SessionCredentials,
+) -> io::Result<Option<SessionCredentials>> {
+    let mut response = Decoder(frame);
+    if response.int()? != 0 {
+        return Err(protocol_error("another version of it"));
     }
-    let (timeout, id, password) = (said.int()?, said.long()?, said.bytes()?);
+    let (timeout, id, password) = (response.int()?, response.long()?, response.bytes()?);
     let timeout = Duration::from_millis(timeout.max(0) as u64);
-    let same = asked.id == 0 || asked.id == id;
-    let ticket = Ticket { id, password: password.to_vec(), timeout, wanted: asked.wanted, seen: asked.seen };
-    Ok((same && id != 0 && !timeout.is_zero()).then_some(ticket))
+    let same = requested.id == 0 || requested.id == id;
+    let credentials = SessionCredentials {
+        id,
+        password: password.to_vec(),
+        timeout,
+        requested_timeout: requested.requested_timeout,
+        last_zxid: requested.last_zxid,
+    };
+    Ok((same && id != 0 && !timeout.is_zero()).then_some(credentials))
 }
 
 /// Returns the content of the next frame, once it is complete.
 pub(crate) fn next_frame(input: &mut BytesMut) -> io::Result<Option<BytesMut>> {
     let Some(length) = input.get(..4) else { return Ok(None) };
-    let length = usize::try_from(In(length).int()?).ok().filter(|n| *n <= LARGEST);
-    let length = length.ok_or_else(|| wrong("a frame of that length cannot be"))?;
+    let length = usize::try_from(Decoder(length).int()?).ok().filter(|n| *n <= LARGEST);
+    let length = length.ok_or_else(|| protocol_error("a frame of that length cannot be"))?;
     if input.len() < 4 + length {
         input.reserve(4 + length - input.len());
         return Ok(None);
@@ -164,19 +175,19 @@ pub(crate) fn next_frame(input: &mut BytesMut) -> io::Result<Option<BytesMut>> {
 }
 
 /// Classifies a failed connect. Rejected certificates are permanent; ours may be rejected only after the handshake.
-fn trouble(server: &Address, e: &io::Error) -> NoLink {
+fn classify_error(server: &Address, e: &io::Error) -> ConnectError {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     use rustls::Error::{AlertReceived, InvalidCertificate};
     match e.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>()) {
-        Some(InvalidCertificate(_)) => NoLink::Never(Error::Config(format!(
+        Some(InvalidCertificate(_)) => ConnectError::Permanent(Error::Config(format!(
             "{SCHEME}: {server} is not trusted: {e}; is its certificate signed by the one of ca=FILE, and for this host?"
         ))),
-        Some(AlertReceived(_)) => NoLink::Never(Error::Config(format!(
+        Some(AlertReceived(_)) => ConnectError::Permanent(Error::Config(format!(
             "{SCHEME}: {server} refuses the encryption: {e}; does it want a certificate of ours, cert=FILE and key=FILE?"
         ))),
         _ if [BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof].contains(&e.kind()) => {
-            NoLink::Closed(format!("{server}: {e}"))
+            ConnectError::ClosedByServer(format!("{server}: {e}"))
         }
-        _ => NoLink::Now(format!("{server}: {e}")),
+        _ => ConnectError::Retryable(format!("{server}: {e}")),
     }
 }
