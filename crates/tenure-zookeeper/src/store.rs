@@ -17,7 +17,7 @@ use crate::options::Options;
 use crate::recipe::Store;
 use crate::recipe::claim_record::LocalBlocker;
 use crate::recipe::renew::watch_after_delay;
-use crate::recipe::watch::Subject;
+use crate::recipe::watch::WatchedNode;
 use crate::thread::{LAST_WORDS, Thread};
 
 /// How long a waiter sleeps at most without a wake-up.
@@ -153,7 +153,7 @@ impl Backend for ZooKeeper {
         if let Interest::Claim(claim) = interest {
             return Ok(Box::new(self.store.subscribers.subscribe(claim.id)));
         }
-        let (store, about) = (self.store.clone(), Subject::of(interest, &path));
+        let (store, about) = (self.store.clone(), WatchedNode::of(interest, &path));
         self.run(format!("watch {name}"), path, async move { store.watch(about).await }).await
     }
 

@@ -16,19 +16,19 @@ use crate::recipe::Store;
 use crate::session::Session;
 use crate::wire::{Address, resolve_host};
 
-const ASKING: Duration = Duration::from_secs(2);
+const SERVER_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Store {
     pub(crate) async fn diagnose(self: &Arc<Self>) -> RequestResult<Vec<Finding>> {
         let session = self.sessions.get_or_connect().await?;
-        let mut findings = self.servers().await;
-        findings.push(self.time(&session));
-        findings.push(self.clock(&session).await?);
-        findings.push(self.trial().await);
+        let mut findings = self.check_servers().await;
+        findings.push(self.check_session_timeout(&session));
+        findings.push(self.check_leader(&session).await?);
+        findings.push(self.try_lock().await);
         Ok(findings)
     }
 
-    async fn servers(&self) -> Vec<Finding> {
+    async fn check_servers(&self) -> Vec<Finding> {
         let options = self.sessions.options();
         // Servers answer four-letter commands on the plain port only.
         if options.tls.is_some() {
@@ -41,7 +41,7 @@ impl Store {
         let mut findings = Vec::new();
         let mut alone = 0;
         for server in &options.servers {
-            let addresses = match timeout(ASKING, resolve_host(server.clone())).await {
+            let addresses = match timeout(SERVER_TIMEOUT, resolve_host(server.clone())).await {
                 Ok(Ok(addresses)) => addresses,
                 Ok(Err(e)) => {
                     findings.push(
@@ -50,7 +50,7 @@ impl Store {
                     continue;
                 }
                 Err(_) => {
-                    let why = format!("its address was not found within {ASKING:?}");
+                    let why = format!("its address was not found within {SERVER_TIMEOUT:?}");
                     findings.push(
                         Finding::error("server", why, "see whether the name server answers").at(server),
                     );
@@ -58,15 +58,15 @@ impl Store {
                 }
             };
             for at in addresses {
-                let finding = match timeout(ASKING, srvr(at)).await {
-                    Ok(Ok(said)) => {
-                        alone += usize::from(said.contains("Mode: standalone"));
-                        read(&said)
+                let finding = match timeout(SERVER_TIMEOUT, srvr(at)).await {
+                    Ok(Ok(reply)) => {
+                        alone += usize::from(reply.contains("Mode: standalone"));
+                        parse_srvr(&reply)
                     }
                     Ok(Err(e)) => Finding::error("server", format!("it does not answer: {e}"), "start it"),
                     Err(_) => Finding::error(
                         "server",
-                        format!("it does not answer within {ASKING:?}"),
+                        format!("it does not answer within {SERVER_TIMEOUT:?}"),
                         "look at its log",
                     ),
                 };
@@ -94,7 +94,7 @@ impl Store {
         findings
     }
 
-    fn time(&self, session: &Session) -> Finding {
+    fn check_session_timeout(&self, session: &Session) -> Finding {
         let (asked, granted) = (self.sessions.options().session, session.timeout());
         if asked == granted {
             return Finding::ok("session", format!("the timeout is {granted:?}, as asked for"));
@@ -107,7 +107,7 @@ impl Store {
     }
 
     /// How long the leader takes to answer, which delays each proof by as much.
-    async fn clock(&self, session: &Session) -> RequestResult<Finding> {
+    async fn check_leader(&self, session: &Session) -> RequestResult<Finding> {
         let begin = std::time::Instant::now();
         session.sync().await?;
         let took = begin.elapsed();
@@ -122,7 +122,7 @@ impl Store {
     }
 
     /// Takes and releases a lock, as a program would.
-    async fn trial(self: &Arc<Self>) -> Finding {
+    async fn try_lock(self: &Arc<Self>) -> Finding {
         let id = HoldId { client: ClientId::new(), n: 1 };
         let Ok(name) = Name::new(format!("tenure-doctor-{}", id.client)) else {
             return Finding::unknown("trial", "no name for it", "try again");
@@ -150,20 +150,20 @@ impl Store {
 async fn srvr(at: SocketAddr) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(at).await?;
     stream.write_all(b"srvr").await?;
-    let mut said = String::new();
-    stream.read_to_string(&mut said).await?;
-    Ok(said)
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).await?;
+    Ok(reply)
 }
 
-fn read(said: &str) -> Finding {
-    let value = |key: &str| said.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+fn parse_srvr(reply: &str) -> Finding {
+    let value = |key: &str| reply.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
     let version = value("Zookeeper version:").and_then(|v| v.split([',', '-']).next()).unwrap_or("?");
     match value("Mode:") {
         Some(mode @ ("leader" | "follower" | "standalone" | "observer")) => {
             Finding::ok("server", format!("version {version}, {mode}"))
         }
         Some(mode) => Finding::error("server", format!("it is {mode}"), "see whether it reaches the others"),
-        None if said.contains("not currently serving") => Finding::error(
+        None if reply.contains("not currently serving") => Finding::error(
             "server",
             "it serves nobody: it has no leader",
             "see whether it reaches the others; most of them must be up",

@@ -18,9 +18,9 @@ use crate::session::Session;
 use crate::wire::Stat;
 
 /// How many children of one name are read at most.
-const CHILDREN: usize = 1000;
+const MAX_CHILDREN: usize = 1000;
 /// Requests in flight at once.
-pub(crate) const AT_ONCE: usize = 64;
+pub(crate) const MAX_IN_FLIGHT: usize = 64;
 
 /// A child, with the data and metadata of its node.
 struct Read {
@@ -31,7 +31,7 @@ struct Read {
 
 impl Store {
     /// The state of one name; `None` when it is not in use.
-    pub(crate) async fn show(
+    pub(crate) async fn inspect_name(
         &self,
         session: &Session,
         name: &Name,
@@ -56,20 +56,20 @@ impl Store {
             true => self.read_ledger(session, path).await?,
             false => None,
         };
-        let mut seen = nothing_of(name.clone());
+        let mut snapshot = empty_snapshot(name.clone());
         // The client that opened the latch may be gone, so tidy up here. Best effort: this login may lack the right.
         if ledger.as_ref().is_some_and(has_only_remembered_ops) {
             drop(self.prune_ledger(path).await);
         }
-        let family = numbers(&mut seen, ledger.as_ref());
+        let family = apply_ledger(&mut snapshot, ledger.as_ref());
         if let Some(first) = queue.children.first() {
-            seen.family = first.family();
-            let inside = queue.holder_count();
+            snapshot.family = first.family();
+            let holder_count = queue.holder_count();
             let all = read(session, path, queue).await?;
-            seen.holders = all.iter().take(inside).map(|read| read.holder()).collect();
-            seen.waiters = all.iter().skip(inside).map(Read::waiter).collect();
+            snapshot.holders = all.iter().take(holder_count).map(|read| read.holder()).collect();
+            snapshot.waiters = all.iter().skip(holder_count).map(Read::waiter).collect();
         } else if children.iter().any(|c| c == LEASES || c == LOCKS) {
-            seen.family = Family::Permit;
+            snapshot.family = Family::Permit;
             let (locks, leases) = (format!("{path}/{LOCKS}"), format!("{path}/{LEASES}"));
             let folder = async |folder: &str| match session.list(folder).await {
                 Ok(names) => read(session, folder, Queue::new(names)).await,
@@ -77,22 +77,22 @@ impl Store {
                 Err(error) => Err(error),
             };
             let (waiting, taken) = join(folder(&locks), folder(&leases)).await;
-            seen.waiters = waiting?.iter().map(Read::waiter).collect();
-            seen.holders = permits(&taken?);
+            snapshot.waiters = waiting?.iter().map(Read::waiter).collect();
+            snapshot.holders = permits(&taken?);
         } else {
             match family {
-                Some(family) => seen.family = family,
+                Some(family) => snapshot.family = family,
                 None => return Ok(None),
             }
         }
-        seen.fence = seen.holders.iter().filter_map(|holder| holder.fence).max();
-        let nothing = seen.holders.is_empty() && seen.waiters.is_empty() && family.is_none();
-        Ok((!nothing).then_some(seen))
+        snapshot.fence = snapshot.holders.iter().filter_map(|holder| holder.fence).max();
+        let nothing = snapshot.holders.is_empty() && snapshot.waiters.is_empty() && family.is_none();
+        Ok((!nothing).then_some(snapshot))
     }
 }
 
 /// An empty snapshot.
-pub(crate) fn nothing_of(name: Name) -> Snapshot {
+pub(crate) fn empty_snapshot(name: Name) -> Snapshot {
     Snapshot {
         name,
         family: Family::Lock,
@@ -105,11 +105,11 @@ pub(crate) fn nothing_of(name: Name) -> Snapshot {
     }
 }
 
-/// Copies the numbers of a ledger into the snapshot. Returns the family that they imply.
-fn numbers(seen: &mut Snapshot, ledger: Option<&Ledger>) -> Option<Family> {
+/// Copies the counters of a ledger into the snapshot. Returns the family that they imply.
+fn apply_ledger(snapshot: &mut Snapshot, ledger: Option<&Ledger>) -> Option<Family> {
     let ledger = ledger?;
-    seen.size = ledger.size;
-    seen.count = ledger.count.as_ref().map(|count| count.value);
+    snapshot.size = ledger.size;
+    snapshot.count = ledger.count.as_ref().map(|count| count.value);
     match &ledger.count {
         Some(count) if count.of == Counter::Latch => Some(Family::Latch),
         Some(_) => Some(Family::Count),
@@ -120,9 +120,9 @@ fn numbers(seen: &mut Snapshot, ledger: Option<&Ledger>) -> Option<Family> {
 /// Reads the nodes of a queue, in order. Skips those that are deleted meanwhile.
 async fn read(session: &Session, folder: &str, queue: Queue) -> RequestResult<Vec<Read>> {
     let mut all = Vec::new();
-    let mut rest = queue.children.into_iter().take(CHILDREN).peekable();
+    let mut rest = queue.children.into_iter().take(MAX_CHILDREN).peekable();
     while rest.peek().is_some() {
-        let some: Vec<Child> = rest.by_ref().take(AT_ONCE).collect();
+        let some: Vec<Child> = rest.by_ref().take(MAX_IN_FLIGHT).collect();
         let paths: Vec<String> = some.iter().map(|child| format!("{folder}/{}", child.name)).collect();
         let answers = join_all(paths.iter().map(|path| session.read(path))).await;
         for (child, answer) in some.into_iter().zip(answers) {
@@ -169,8 +169,8 @@ impl Read {
     }
 
     fn note(&self) -> Option<String> {
-        let said = !self.data.is_empty() && self.data != REVOKE;
-        said.then(|| String::from_utf8_lossy(&self.data).into_owned())
+        let has_note = !self.data.is_empty() && self.data != REVOKE;
+        has_note.then(|| String::from_utf8_lossy(&self.data).into_owned())
     }
 
     /// When its node was created, by the servers' clock: the start of its wait, if it had to wait.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures_util::stream::{self, StreamExt};
 use tenure_core::backend::Snapshot;
 
-use crate::admin::inspect::{AT_ONCE, nothing_of};
+use crate::admin::inspect::{MAX_IN_FLIGHT, empty_snapshot};
 use crate::error::{RequestError, RequestResult};
 use crate::recipe::Store;
 use crate::recipe::node::Child;
@@ -51,19 +51,19 @@ impl Store {
     ) -> RequestResult<Vec<Snapshot>> {
         let mut tree = Tree { folders: BTreeMap::from([self.paths.folder_of(prefix)]), ..Tree::default() };
         // Doubles the batch while folders turn out not to be names, which cannot be known without visiting them.
-        let mut fruitless = 1;
+        let mut batch = 1;
         while tree.first.len() < limit && !tree.folders.is_empty() {
-            let wanted = (limit - tree.first.len()).clamp(fruitless, AT_ONCE);
-            let looks =
-                stream::iter(tree.next(wanted)).map(|(whole, path)| self.look(session, prefix, whole, path));
-            let (mut looks, mut any) = (looks.buffered(AT_ONCE), false);
+            let wanted = (limit - tree.first.len()).clamp(batch, MAX_IN_FLIGHT);
+            let looks = stream::iter(tree.next(wanted))
+                .map(|(full_name, path)| self.visit_folder(session, prefix, full_name, path));
+            let (mut looks, mut any) = (looks.buffered(MAX_IN_FLIGHT), false);
             while let Some(seen) = looks.next().await {
-                let (whole, seen, below) = seen?;
+                let (full_name, seen, below) = seen?;
                 any |= seen.is_some();
-                tree.found.extend(seen.map(|seen| (whole, seen)));
+                tree.found.extend(seen.map(|seen| (full_name, seen)));
                 tree.folders.extend(below);
             }
-            fruitless = if any { 1 } else { (fruitless * 2).min(AT_ONCE) };
+            batch = if any { 1 } else { (batch * 2).min(MAX_IN_FLIGHT) };
             tree.settle();
         }
         tree.first.truncate(limit);
@@ -71,11 +71,11 @@ impl Store {
     }
 
     /// Visits a folder: its snapshot if it is a name, and the folders in it that may be names or contain some.
-    async fn look(
+    async fn visit_folder(
         &self,
         session: &Session,
         prefix: &str,
-        whole: String,
+        full_name: String,
         path: String,
     ) -> RequestResult<(String, Option<Snapshot>, Vec<(String, String)>)> {
         let folder = if path.is_empty() { "/" } else { &path };
@@ -99,7 +99,7 @@ impl Store {
                 Some(name),
             ) if !session.is_over() => {
                 let unread = Some(error.into_error("read", &path).to_string());
-                Some(Snapshot { unread, ..nothing_of(name) })
+                Some(Snapshot { unread, ..empty_snapshot(name) })
             }
             (seen, _) => seen?,
         };
@@ -109,7 +109,7 @@ impl Store {
             false => !is_of_a_recipe(child),
         });
         let below = deeper.filter_map(|child| self.paths.in_folder(&path, child, prefix)).collect();
-        Ok((whole, seen, below))
+        Ok((full_name, seen, below))
     }
 }
 

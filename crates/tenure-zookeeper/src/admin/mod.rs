@@ -21,7 +21,7 @@ impl Admin for ZooKeeper {
                 self.run(what, path, async move {
                     let session = store.sessions.get_or_connect().await?;
                     session.sync().await?;
-                    Ok(store.show(&session, &name, &at).await?.into_iter().collect())
+                    Ok(store.inspect_name(&session, &name, &at).await?.into_iter().collect())
                 })
                 .await
             }

@@ -59,17 +59,17 @@ impl Child {
 
     /// The hold, if this library created the node.
     pub(crate) fn id(&self) -> Option<HoldId> {
-        Some(self.ours()?.0)
+        Some(self.parse_own()?.0)
     }
 
     /// The process that created it, if this library did.
     pub(crate) fn process(&self) -> Option<Process> {
-        let (pid, host) = self.ours()?.1.split_once('@')?;
+        let (pid, host) = self.parse_own()?.1.split_once('@')?;
         let host = host.strip_suffix(self.marker.text())?.strip_suffix('-')?;
         Some(Process { host: host.to_owned(), pid: pid.parse().ok()? })
     }
 
-    fn ours(&self) -> Option<(HoldId, &str)> {
+    fn parse_own(&self) -> Option<(HoldId, &str)> {
         let rest = sequence(&self.name)?.0.strip_prefix("_c_")?;
         let (n, process) = rest.get(36..)?.strip_prefix('-')?.split_once('-')?;
         let n = n.parse().ok()?;
@@ -98,7 +98,7 @@ fn is_plain(c: char) -> bool {
 }
 
 /// The text after the last marker, if there is one.
-pub(crate) fn behind_marker(name: &str) -> Option<&str> {
+pub(crate) fn after_marker(name: &str) -> Option<&str> {
     let (marker, at) = last_marker(name)?;
     Some(&name[at + marker.text().len()..])
 }

@@ -28,9 +28,9 @@ impl Paths {
     /// # Errors
     /// `Config` when one of its segments would be taken for a node of a recipe.
     pub(crate) fn path(&self, name: &Name) -> Result<String> {
-        let whole = format!("{}{name}", self.prefix);
-        let mut path = String::with_capacity(whole.len() + 1);
-        for (depth, segment) in whole.split('/').enumerate() {
+        let full_name = format!("{}{name}", self.prefix);
+        let mut path = String::with_capacity(full_name.len() + 1);
+        for (depth, segment) in full_name.split('/').enumerate() {
             if let Some(why) = collision(depth, segment) {
                 let shown: String = segment.chars().take(40).collect();
                 return Err(Error::Config(format!("{name}: its part {shown:?} {why}")));
@@ -43,14 +43,14 @@ impl Paths {
 
     /// The name of a path, if the path is that of a valid name with our prefix.
     pub(crate) fn name(&self, path: &str) -> Option<Name> {
-        let name = Name::new(whole(path)?.strip_prefix(&self.prefix)?).ok()?;
+        let name = Name::new(full_name(path)?.strip_prefix(&self.prefix)?).ok()?;
         (self.path(&name).ok()? == path).then_some(name)
     }
 
     /// The folder that contains all names with this beginning, as name and as path. Both are empty for the root.
     pub(crate) fn folder_of(&self, beginning: &str) -> (String, String) {
-        let whole = format!("{}{beginning}", self.prefix);
-        let Some((folders, _)) = whole.rsplit_once('/') else { return Default::default() };
+        let full_name = format!("{}{beginning}", self.prefix);
+        let Some((folders, _)) = full_name.rsplit_once('/') else { return Default::default() };
         let mut path = String::new();
         for segment in folders.split('/') {
             path.push('/');
@@ -62,25 +62,25 @@ impl Paths {
     /// A child of a folder, as name and as path, if it can lead to names with this beginning.
     pub(crate) fn in_folder(&self, folder: &str, child: &str, beginning: &str) -> Option<(String, String)> {
         let path = format!("{folder}/{child}");
-        let (whole, wanted) = (whole(&path)?, format!("{}{beginning}", self.prefix));
-        let leads_there = wanted.strip_prefix(&whole).is_some_and(|rest| rest.starts_with('/'));
-        (leads_there || whole.starts_with(&wanted)).then_some((whole, path))
+        let (full_name, wanted) = (full_name(&path)?, format!("{}{beginning}", self.prefix));
+        let leads_there = wanted.strip_prefix(&full_name).is_some_and(|rest| rest.starts_with('/'));
+        (leads_there || full_name.starts_with(&wanted)).then_some((full_name, path))
     }
 }
 
 /// The name with its prefix for a path; `None` if the path is not in escaped form.
-fn whole(path: &str) -> Option<String> {
-    let (mut whole, mut same) = (String::with_capacity(path.len()), String::with_capacity(path.len()));
+fn full_name(path: &str) -> Option<String> {
+    let (mut full_name, mut same) = (String::with_capacity(path.len()), String::with_capacity(path.len()));
     for (depth, segment) in path.strip_prefix('/')?.split('/').enumerate() {
         if depth > 0 {
-            whole.push('/');
+            full_name.push('/');
         }
         let plain = unescape(segment)?;
-        whole.push_str(&plain);
+        full_name.push_str(&plain);
         same.push('/');
         escape(&plain, &mut same);
     }
-    (same == path).then_some(whole)
+    (same == path).then_some(full_name)
 }
 
 /// Why a segment cannot be part of a name.
@@ -92,7 +92,7 @@ fn collision(depth: usize, segment: &str) -> Option<&'static str> {
         return Some("is what a semaphore on the name above keeps its queue and its permits in");
     }
     // Curator sorts every child of a lock, even one that is not a queue node, by the text after its marker.
-    let ranked = node::behind_marker(segment);
+    let ranked = node::after_marker(segment);
     match (ranked, segment.as_bytes().first()) {
         (Some(text), _) if text.as_bytes().first().is_none_or(|c| *c <= b'9') => {
             Some("looks like the place of somebody who waits for the name above")

@@ -63,14 +63,14 @@ impl Store {
         if unwatched && !self.watch_nodes(&record).await? {
             return Err(nothing());
         }
-        Ok(Box::new(Asked(asked)))
+        Ok(Box::new(RevocationWatch(asked)))
     }
 }
 
-struct Asked(watch::Receiver<bool>);
+struct RevocationWatch(watch::Receiver<bool>);
 
 #[async_trait]
-impl Watch for Asked {
+impl Watch for RevocationWatch {
     async fn signal(&mut self) -> Signal {
         if self.0.wait_for(|asked| *asked).await.is_err() {
             // The hold is over, so it cannot be asked any more.

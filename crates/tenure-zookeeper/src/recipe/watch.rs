@@ -1,4 +1,4 @@
-//! Watches that are not for a claim: of a count, or of the leader.
+//! Watches that are not for a claim: of a counter, or of the leader.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::subscribers::{Subscriber, Subscription};
 use crate::wire::{Change, Watcher};
 
 /// The node that is watched.
-pub(crate) enum Subject {
+pub(crate) enum WatchedNode {
     Counters(String),
     Queue(String),
 }
 
-impl Subject {
+impl WatchedNode {
     pub(crate) fn of(interest: Interest<'_>, path: &str) -> Self {
         match interest {
             Interest::Count(..) => Self::Counters(format!("{path}/{COUNTERS}")),
@@ -29,20 +29,21 @@ impl Subject {
 }
 
 impl Store {
-    pub(crate) async fn watch(self: &Arc<Self>, subject: Subject) -> RequestResult<Box<dyn Watch>> {
+    pub(crate) async fn watch(self: &Arc<Self>, node: WatchedNode) -> RequestResult<Box<dyn Watch>> {
         let subscriber = self.subscribers.subscribe_to_all();
-        let (armed, begun) = oneshot::channel();
-        let task = tokio::spawn(follow(Arc::downgrade(self), subject, Arc::downgrade(&subscriber), armed));
+        let (ready, is_ready) = oneshot::channel();
+        let task =
+            tokio::spawn(notify_changes(Arc::downgrade(self), node, Arc::downgrade(&subscriber), ready));
         let subscription = Subscription::with_task(subscriber, task.abort_handle());
         // Once the watch is set, no change is missed.
-        match begun.await {
+        match is_ready.await {
             Ok(answer) => answer.map(|()| Box::new(subscription) as Box<dyn Watch>),
             Err(_) => Ok(Box::new(subscription)),
         }
     }
 }
 
-impl Subject {
+impl WatchedNode {
     async fn watch(&self, session: &Session) -> RequestResult<Watcher> {
         match self {
             Self::Counters(path) => Ok(session.stat_and_watch(path).await?.1),
@@ -61,24 +62,24 @@ impl Subject {
 }
 
 /// Notifies a subscriber of each change, until it is dropped.
-async fn follow(
+async fn notify_changes(
     store: Weak<Store>,
-    subject: Subject,
+    node: WatchedNode,
     subscriber: Weak<Subscriber>,
-    armed: oneshot::Sender<RequestResult<()>>,
+    ready: oneshot::Sender<RequestResult<()>>,
 ) {
     let first = async {
         Some(match store.upgrade()?.sessions.get_or_connect().await {
-            Ok(session) => subject.watch(&session).await,
+            Ok(session) => node.watch(&session).await,
             Err(error) => Err(error),
         })
     };
     let mut watcher = match first.await {
         Some(Ok(watcher)) => watcher,
-        Some(Err(error)) => return drop(armed.send(Err(error))),
+        Some(Err(error)) => return drop(ready.send(Err(error))),
         None => return,
     };
-    let _ = armed.send(Ok(()));
+    let _ = ready.send(Ok(()));
     loop {
         if watcher.changed().await == Change::SessionOver {
             // The subscriber then checks, which begins another session unless the client is closed.
@@ -86,7 +87,7 @@ async fn follow(
             subscriber.notify();
         }
         // Watch again before notifying, so that a change in between is seen by the check that follows.
-        match again(&store, &subject).await {
+        match watch_again(&store, &node).await {
             Some(next) => watcher = next,
             None => return,
         }
@@ -96,13 +97,13 @@ async fn follow(
 }
 
 /// Watches it in the current session, or in the next one that begins. `None` when the store is dropped.
-async fn again(store: &Weak<Store>, subject: &Subject) -> Option<Watcher> {
+async fn watch_again(store: &Weak<Store>, node: &WatchedNode) -> Option<Watcher> {
     let mut sessions = store.upgrade()?.sessions.subscribe_to_new();
     loop {
         let standing = store.upgrade()?.sessions.current().await;
         match standing {
             None => sessions.changed().await.ok()?,
-            Some(session) => match subject.watch(&session).await {
+            Some(session) => match node.watch(&session).await {
                 Ok(watcher) => return Some(watcher),
                 Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
             },
