@@ -21,7 +21,6 @@ mod recipe;
 mod session;
 mod store;
 mod subscribers;
-mod thread;
 mod wire;
 
 pub use options::{Access, Login, Options, Tls};

@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use tenure_core::backend::{
     Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Released, Renewal, Watch,
 };
-use tenure_core::{Claim, Clock, Doubt, Drift, Error, Family, HoldId, Name, OpId, Result};
+use tenure_core::{Background, Claim, Clock, Doubt, Drift, Error, Family, HoldId, Name, OpId, Result};
+use tokio::runtime::Handle;
 
 use crate::error::{RequestError, RequestResult, SCHEME};
 use crate::options::Options;
@@ -18,7 +19,9 @@ use crate::recipe::Store;
 use crate::recipe::claim_record::LocalBlocker;
 use crate::recipe::renew::watch_after_delay;
 use crate::recipe::watch::WatchedNode;
-use crate::thread::{LAST_WORDS, Thread};
+
+/// How long closing the session may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long a waiter sleeps at most without a wake-up.
 const POLL: Duration = Duration::from_secs(5);
@@ -27,7 +30,10 @@ const POLL: Duration = Duration::from_secs(5);
 pub struct ZooKeeper {
     info: Info,
     pub(crate) store: Arc<Store>,
-    thread: Thread,
+    /// The runtime of `_background`.
+    runtime: Handle,
+    /// Closes the session when the store is dropped.
+    _background: Background,
 }
 
 impl ZooKeeper {
@@ -54,9 +60,17 @@ impl ZooKeeper {
         }
         let (clock, drift, doubt) = (Clock::boot(), Drift::default(), Doubt::new());
         let store = Arc::new(Store::new(options, clock.clone(), drift, doubt.clone()));
-        let last = store.clone();
-        let thread = Thread::start(move || async move { last.sessions.close().await })?;
-        thread.spawn(watch_after_delay(Arc::downgrade(&store), store.unwatched_added.clone()));
+        let closing = store.clone();
+        let background = Background::with_cleanup("tenure-zookeeper", async move {
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing.sessions.close()).await;
+        });
+        let runtime = background.handle().cloned().map_err(|e| Error::Unavailable {
+            backend: SCHEME,
+            what: "start a thread".into(),
+            reason: e.to_string(),
+            retry_after: None,
+        })?;
+        runtime.spawn(watch_after_delay(Arc::downgrade(&store), store.unwatched_added.clone()));
         let info = Info {
             scheme: SCHEME,
             families: Family::ALL,
@@ -71,7 +85,7 @@ impl ZooKeeper {
             doubt,
             shared_proof: None,
         };
-        Ok(Self { info, store, thread })
+        Ok(Self { info, store, runtime, _background: background })
     }
 
     /// Connects, and checks that the chroot exists.
@@ -103,7 +117,7 @@ impl ZooKeeper {
                 // On the store's thread: if the mutex were granted to a task that is not polled, it would block the
                 // others.
                 let settled = async move { drop(tokio::time::timeout(limit, record.attempt.lock()).await) };
-                let _ = self.thread.spawn(settled).await;
+                let _ = self.runtime.spawn(settled).await;
                 self.store.records.local_blocker(claim, path).and_then(stands)
             }
             there => stands(there),
@@ -117,7 +131,7 @@ impl ZooKeeper {
         path: String,
         work: impl Future<Output = RequestResult<T>> + Send + 'static,
     ) -> Result<T> {
-        let answer = match self.thread.spawn(work).await {
+        let answer = match self.runtime.spawn(work).await {
             Ok(answer) => answer,
             Err(_) => Err(RequestError::Unknown("the store was closed".into())),
         };
@@ -185,10 +199,10 @@ impl Backend for ZooKeeper {
 
     async fn close(&self, within: Duration) -> Result<()> {
         let store = self.store.clone();
-        let ended = self.thread.spawn(async move {
+        let ended = self.runtime.spawn(async move {
             let ending = store.sessions.end_session(|| !store.records.is_empty());
             // Some time remains for ending the session, even if the releases took all of it.
-            let limit = within.clamp(LAST_WORDS / 10, LAST_WORDS);
+            let limit = within.clamp(CLOSE_TIMEOUT / 10, CLOSE_TIMEOUT);
             let _ = tokio::time::timeout(limit, ending).await;
         });
         let _ = ended.await;

@@ -1,8 +1,10 @@
 //! A dedicated thread with its own tokio runtime, for work that must progress no matter whether callers poll, and for
 //! callers whose runtime has no I/O or timers.
 
+use std::fmt;
 use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -10,10 +12,13 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Notify;
 
+type Cleanup = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// A background thread with a tokio runtime, started on first use and stopped on drop.
-#[derive(Debug)]
 pub struct Background {
     name: &'static str,
+    /// Runs on the thread before it ends.
+    cleanup: Arc<Mutex<Option<Cleanup>>>,
     handle: OnceLock<Handle>,
     starting: Mutex<()>,
     stop: Arc<Notify>,
@@ -22,7 +27,22 @@ pub struct Background {
 impl Background {
     /// Creates a background thread with this thread name; it is not started yet.
     pub fn new(name: &'static str) -> Self {
-        Self { name, handle: OnceLock::new(), starting: Mutex::default(), stop: Arc::default() }
+        Self::build(name, None)
+    }
+
+    /// As [`new`](Self::new), but the thread runs `cleanup` before it ends, if it was started.
+    pub fn with_cleanup(name: &'static str, cleanup: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self::build(name, Some(Box::pin(cleanup)))
+    }
+
+    fn build(name: &'static str, cleanup: Option<Cleanup>) -> Self {
+        Self {
+            name,
+            cleanup: Arc::new(Mutex::new(cleanup)),
+            handle: OnceLock::new(),
+            starting: Mutex::default(),
+            stop: Arc::default(),
+        }
     }
 
     /// Returns the handle of its runtime, and starts the thread if necessary.
@@ -39,8 +59,15 @@ impl Background {
         }
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
-        let stop = self.stop.clone();
-        run_on(thread::Builder::new().name(self.name.into()), runtime, async move { stop.notified().await })?;
+        let (stop, cleanup) = (self.stop.clone(), self.cleanup.clone());
+        let work = async move {
+            stop.notified().await;
+            let cleanup = cleanup.lock().unwrap_or_else(|e| e.into_inner()).take();
+            if let Some(cleanup) = cleanup {
+                cleanup.await;
+            }
+        };
+        run_on(thread::Builder::new().name(self.name.into()), runtime, work)?;
         Ok(self.handle.get_or_init(|| handle))
     }
 
@@ -54,6 +81,12 @@ impl Background {
                 Err(_) => thread::sleep(d),
             }
         }
+    }
+}
+
+impl fmt::Debug for Background {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Background").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -98,5 +131,25 @@ mod tests {
         // No machine can allocate a stack of this size.
         let thread = thread::Builder::new().stack_size(1 << 60);
         run_on(thread, runtime, async {}).unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn cleanup_runs_before_the_thread_ends() {
+        let (sender, cleaned) = tokio::sync::oneshot::channel();
+        let cleanup = async move {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            sender.send(()).unwrap();
+        };
+        let background = Background::with_cleanup("test", cleanup);
+        background.handle().unwrap();
+        drop(background);
+        cleaned.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn without_a_thread_there_is_no_cleanup() {
+        let (sender, cleaned) = tokio::sync::oneshot::channel();
+        drop(Background::with_cleanup("test", async move { sender.send(()).unwrap() }));
+        cleaned.await.unwrap_err();
     }
 }
