@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::backend::{CountOp, CountReply, Counter};
+use tenure_core::backend::{Backoff, CountOp, CountReply, Counter};
 use tenure_core::ledger::{Ledger, Now};
 use tenure_core::{Error, Name, OpId, wall_micros};
 
@@ -79,7 +79,7 @@ impl Store {
         change: impl Fn(&mut Ledger) -> RequestResult<T>,
     ) -> RequestResult<(T, Ledger)> {
         let node = format!("{path}/{COUNTERS}");
-        let mut delay = Duration::from_millis(1);
+        let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(50));
         loop {
             let (mut ledger, version) = match session.read_latest(&node).await {
                 Ok((data, stat)) => (parse(&data, path)?, Some(stat.version)),
@@ -116,8 +116,7 @@ impl Store {
                 Err(RequestError::Refused(
                     ErrorCode::BAD_VERSION | ErrorCode::NODE_EXISTS | ErrorCode::NO_NODE,
                 )) => {
-                    tokio::time::sleep(delay.mul_f64(fastrand::f64())).await;
-                    delay = (delay * 2).min(Duration::from_millis(50));
+                    tokio::time::sleep(backoff.failed()).await;
                 }
                 // The change may have been made before the session ended, and its node is persistent.
                 Err(RequestError::SessionEnded(why)) => return Err(RequestError::Unknown(why)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tenure_core::backend::Released;
+use tenure_core::backend::{Backoff, Released};
 use tenure_core::{Error, HoldId, Kind};
 
 use crate::error::{RequestError, RequestResult, SCHEME};
@@ -14,8 +14,8 @@ use crate::recipe::node;
 use crate::session::Session;
 use crate::wire::ErrorCode;
 
-/// The longest backoff between retries.
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// The longest delay between retries.
+const LONGEST_DELAY: Duration = Duration::from_secs(2);
 
 impl Store {
     /// Releases a claim of this client. If entries are `left`, only returns whether it is still held.
@@ -163,10 +163,9 @@ impl Store {
         }
         let (store, session) = (self.clone(), session.clone());
         tokio::spawn(async move {
-            let mut delay = Duration::from_millis(20);
+            let mut backoff = Backoff::new(Duration::from_millis(20), LONGEST_DELAY);
             while session.delete(&path, None).await.is_err_and(|error| should_retry_delete(&error)) {
-                tokio::time::sleep(delay).await;
-                delay = (delay * 2).min(LONGEST_PAUSE);
+                tokio::time::sleep(backoff.failed()).await;
             }
             store.pending_deletes.lock().unwrap().remove(&path);
         });
@@ -184,7 +183,7 @@ impl Store {
         tokio::spawn(async move {
             for seconds in LOOKS {
                 tokio::time::sleep(Duration::from_secs(seconds)).await;
-                let mut delay = Duration::from_millis(100);
+                let mut backoff = Backoff::new(Duration::from_millis(100), LONGEST_DELAY);
                 loop {
                     let found = async {
                         session.sync().await?;
@@ -196,8 +195,7 @@ impl Store {
                             break;
                         }
                         Err(error) if should_retry_delete(&error) => {
-                            tokio::time::sleep(delay).await;
-                            delay = (delay * 2).min(LONGEST_PAUSE);
+                            tokio::time::sleep(backoff.failed()).await;
                         }
                         Err(_) => return,
                     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
+use tenure_core::backend::Backoff;
 use tenure_core::{Error, Time};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::oneshot;
@@ -37,8 +38,8 @@ const XID_SET_WATCHES: i32 = -8;
 const MAX_SET_WATCHES_BYTES: usize = 128 * 1024;
 /// How much is written at once, and how much room there is to read into.
 const CHUNK: usize = 64 * 1024;
-const PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// The delays between connection attempts.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
 /// A connection that lasts this long resets the backoff.
 const STABLE_AFTER: Duration = Duration::from_secs(1);
 
@@ -50,8 +51,7 @@ pub(crate) struct Driver {
     sent: VecDeque<(i32, Option<oneshot::Sender<RequestResult<BytesMut>>>)>,
     /// The number of the request that closes the session.
     close_xid: Option<i32>,
-    /// The backoff before the next connection attempt.
-    pause: Duration,
+    backoff: Backoff,
     /// When the last complete frame was received.
     last_received: Time,
 }
@@ -75,7 +75,15 @@ impl Driver {
             Encoder::new().int(XID_AUTH).int(AUTH).int(0).bytes("digest").bytes(word).frame()
         });
         let last_received = servers.clock.now();
-        Self { shared, servers, login, sent: VecDeque::new(), close_xid: None, pause: PAUSE, last_received }
+        Self {
+            shared,
+            servers,
+            login,
+            sent: VecDeque::new(),
+            close_xid: None,
+            backoff: BACKOFF,
+            last_received,
+        }
     }
 
     /// Runs until the session is over.
@@ -94,8 +102,8 @@ impl Driver {
             }
             self.shared.connection.send_modify(|state| state.phase = Phase::Disconnected);
             match begun.elapsed() < STABLE_AFTER {
-                true => self.back_off().await,
-                false => self.pause = PAUSE,
+                true => sleep(self.backoff.failed()).await,
+                false => self.backoff.worked(),
             }
             connection = match self.reconnect(&credentials).await {
                 Some(connection) => connection,
@@ -146,7 +154,7 @@ impl Driver {
                     }
                 }
             }
-            self.back_off().await;
+            sleep(self.backoff.failed()).await;
         }
     }
 
@@ -154,11 +162,6 @@ impl Driver {
     /// answer.
     fn is_expired_by_own_clock(&self, credentials: &SessionCredentials) -> bool {
         self.servers.clock.now() > self.last_received.after(credentials.timeout)
-    }
-
-    async fn back_off(&mut self) {
-        sleep(self.pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
     /// Serves requests until the connection breaks.
