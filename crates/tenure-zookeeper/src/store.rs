@@ -96,7 +96,7 @@ impl ZooKeeper {
         let store = self.store.clone();
         self.run("connect", String::new(), async move {
             let session = store.sessions.get_or_connect().await?;
-            match session.stat("/").await? {
+            match session.client.stat("/").await? {
                 Some(_) => Ok(()),
                 None => Err(RequestError::Config(store.missing_chroot())),
             }

@@ -109,7 +109,7 @@ impl Store {
     /// How long the leader takes to answer, which delays each proof by as much.
     async fn check_leader(&self, session: &Session) -> RequestResult<Finding> {
         let begin = std::time::Instant::now();
-        session.sync().await?;
+        session.client.sync().await?;
         let took = begin.elapsed();
         if took < session.timeout() / 20 {
             return Ok(Finding::ok("leader", format!("it answers within {took:.1?}")));

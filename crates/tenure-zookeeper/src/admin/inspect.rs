@@ -37,7 +37,7 @@ impl Store {
         name: &Name,
         path: &str,
     ) -> RequestResult<Option<Snapshot>> {
-        match session.list(path).await {
+        match session.client.list(path).await {
             Ok(children) => self.snapshot(session, name, path, &children).await,
             Err(error) if error.is_no_node() => Ok(None),
             Err(error) => Err(error),
@@ -71,7 +71,7 @@ impl Store {
         } else if children.iter().any(|c| c == LEASES || c == LOCKS) {
             snapshot.family = Family::Permit;
             let (locks, leases) = (format!("{path}/{LOCKS}"), format!("{path}/{LEASES}"));
-            let folder = async |folder: &str| match session.list(folder).await {
+            let folder = async |folder: &str| match session.client.list(folder).await {
                 Ok(names) => read(session, folder, Queue::new(names)).await,
                 Err(error) if error.is_no_node() => Ok(Vec::new()),
                 Err(error) => Err(error),
@@ -124,7 +124,7 @@ async fn read(session: &Session, folder: &str, queue: Queue) -> RequestResult<Ve
     while rest.peek().is_some() {
         let some: Vec<Child> = rest.by_ref().take(MAX_IN_FLIGHT).collect();
         let paths: Vec<String> = some.iter().map(|child| format!("{folder}/{}", child.name)).collect();
-        let answers = join_all(paths.iter().map(|path| session.read(path))).await;
+        let answers = join_all(paths.iter().map(|path| session.client.read(path))).await;
         for (child, answer) in some.into_iter().zip(answers) {
             match answer {
                 Ok((data, stat)) => all.push(Read { child, data, stat }),

@@ -79,7 +79,7 @@ impl Store {
         path: String,
     ) -> RequestResult<(String, Option<Snapshot>, Vec<(String, String)>)> {
         let folder = if path.is_empty() { "/" } else { &path };
-        let listed = session.list(folder).await;
+        let listed = session.client.list(folder).await;
         let name = self.paths.name(&path).filter(|name| name.as_str().starts_with(prefix));
         let (children, seen) = match (listed, &name) {
             (Err(error), _) if error.is_no_node() => (Vec::new(), Ok(None)),

@@ -20,7 +20,7 @@ impl Admin for ZooKeeper {
                 let (what, at) = (format!("inspect {name}"), path.clone());
                 self.run(what, path, async move {
                     let session = store.sessions.get_or_connect().await?;
-                    session.sync().await?;
+                    session.client.sync().await?;
                     Ok(store.inspect_name(&session, &name, &at).await?.into_iter().collect())
                 })
                 .await
@@ -28,7 +28,7 @@ impl Admin for ZooKeeper {
             Query::Prefix { prefix, limit } => {
                 self.run("list", "/".into(), async move {
                     let session = store.sessions.get_or_connect().await?;
-                    session.sync().await?;
+                    session.client.sync().await?;
                     store.names(&session, &prefix, limit).await
                 })
                 .await

@@ -208,11 +208,16 @@ impl Store {
                 self.find_unanswered_node(attempt, session, record, folder).await?;
             }
             let names = match &attempt.node {
-                Some(_) => session.list(folder).await?,
+                Some(_) => session.client.list(folder).await?,
                 None => {
                     let stem = format!("{folder}/{}", node::stem(record.id, marker, &self.process));
                     let note = claim.note.as_deref().unwrap_or("").as_bytes();
-                    let (created, names) = session.create_and_list(&stem, note, folder).await;
+                    // Both requests are sent at once, and executed in this order.
+                    let (created, names) = join(
+                        session.client.create(&stem, note, Mode::EphemeralSequential),
+                        session.client.list(folder),
+                    )
+                    .await;
                     match created {
                         Ok((stat, path)) => {
                             self.check_owner(session, stat.owner)?;
@@ -261,8 +266,8 @@ impl Store {
         folder: &str,
     ) -> RequestResult<()> {
         // After a sync, requests sent over an earlier connection have been executed or never will be.
-        session.sync().await?;
-        let names = match session.list(folder).await {
+        session.client.sync().await?;
+        let names = match session.client.list(folder).await {
             Err(error) if error.is_no_node() => Vec::new(),
             names => names?,
         };
@@ -280,7 +285,7 @@ impl Store {
                 continue;
             }
             let known = attempt.node.as_ref().is_some_and(|node| node.path == path);
-            match session.read(&path).await {
+            match session.client.read(&path).await {
                 Ok((_, stat))
                     if stat.owner == session.id
                         && (known || (found.is_none() && !attempt.is_position_invalid)) =>
@@ -289,7 +294,7 @@ impl Store {
                 }
                 // A duplicate, because the answer to an earlier create was lost; or a node without a valid queue
                 // position.
-                Ok((_, stat)) if stat.owner == session.id => match session.delete(&path, None).await {
+                Ok((_, stat)) if stat.owner == session.id => match session.client.delete(&path, None).await {
                     Err(error) if !error.is_no_node() => return Err(error),
                     _ => {}
                 },
@@ -315,13 +320,6 @@ impl Store {
         )))
     }
 
-    pub(crate) async fn make_folders(&self, session: &Session, folder: &str) -> RequestResult<()> {
-        match session.make_folders(folder).await {
-            Err(error) if error.is_no_node() => Err(RequestError::Config(self.missing_chroot())),
-            answer => answer,
-        }
-    }
-
     /// Watches `child`, to wake the watch of this claim when it is deleted. Returns `false` if it is deleted already.
     pub(crate) async fn watch_predecessor(
         &self,
@@ -339,7 +337,7 @@ impl Store {
             return Ok(true);
         }
         // Uses a read, since an exists request would leave a watch behind if the node does not exist.
-        let watcher = match session.read_and_watch(&path).await {
+        let watcher = match session.client.read_and_watch(&path).await {
             Ok((_, _, watcher)) => watcher,
             Err(error) if error.is_no_node() => return Ok(false),
             Err(error) => return Err(error),
@@ -389,7 +387,8 @@ impl Store {
         let path = format!("{}/{stem}{digits}", record.path);
         let note = claim.note.as_deref().unwrap_or("").as_bytes();
         let (created, names) =
-            join(session.create(&path, note, Mode::Ephemeral), session.list(&record.path)).await;
+            join(session.client.create(&path, note, Mode::Ephemeral), session.client.list(&record.path))
+                .await;
         match (created, names) {
             // Node names are unique per hold, so an existing node is ours. The writer's node must still exist: it may
             // have been expelled, and another writer admitted.

@@ -64,7 +64,7 @@ impl Store {
 
     /// Reads the ledger of a name, without changing it.
     pub(crate) async fn read_ledger(&self, session: &Session, path: &str) -> RequestResult<Option<Ledger>> {
-        match session.read_latest(&format!("{path}/{COUNTERS}")).await {
+        match session.client.read_latest(&format!("{path}/{COUNTERS}")).await {
             Ok((data, _)) => parse(&data, path).map(Some),
             Err(error) if error.is_no_node() => Ok(None),
             Err(error) => Err(error),
@@ -81,7 +81,7 @@ impl Store {
         let node = format!("{path}/{COUNTERS}");
         let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(50));
         loop {
-            let (mut ledger, version) = match session.read_latest(&node).await {
+            let (mut ledger, version) = match session.client.read_latest(&node).await {
                 Ok((data, stat)) => (parse(&data, path)?, Some(stat.version)),
                 Err(error) if error.is_no_node() => (Ledger::default(), None),
                 Err(error) => return Err(error),
@@ -100,10 +100,10 @@ impl Store {
                 )));
             }
             let written = match version {
-                Some(version) if ledger.is_idle() => session.delete(&node, Some(version)).await,
-                Some(version) => session.write(&node, &data, Some(version)).await,
+                Some(version) if ledger.is_idle() => session.client.delete(&node, Some(version)).await,
+                Some(version) => session.client.write(&node, &data, Some(version)).await,
                 None if ledger.is_idle() => Ok(()),
-                None => match session.create(&node, &data, Mode::Persistent).await {
+                None => match session.client.create(&node, &data, Mode::Persistent).await {
                     Err(error) if error.is_no_node() => {
                         self.make_folders(session, path).await?;
                         continue;

@@ -3,6 +3,7 @@
 pub(crate) mod attempt;
 pub(crate) mod claim_record;
 pub(crate) mod counters;
+mod folders;
 pub(crate) mod keyed_mutex;
 pub(crate) mod node;
 mod orphans;

@@ -26,7 +26,7 @@ impl Store {
             if child.id().is_none_or(|id| self.records.get(id).is_some()) || self.is_delete_pending(&path) {
                 continue;
             }
-            match session.read(&path).await {
+            match session.client.read(&path).await {
                 Ok((_, stat)) if stat.owner == session.id => any |= self.delete_or_retry(session, path).await,
                 // A node of an earlier session ends with that session.
                 Ok(_) => {}

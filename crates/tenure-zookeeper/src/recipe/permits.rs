@@ -127,9 +127,9 @@ impl Store {
         let counters = format!("{}/{COUNTERS}", record.path);
         // Watch, then look, so that a change of the size in between is seen.
         let (size_watch, ledger, predecessor_watch) = join3(
-            session.stat_and_watch(&counters),
+            session.client.stat_and_watch(&counters),
             self.read_ledger(session, &record.path),
-            session.read_and_watch(ahead),
+            session.client.read_and_watch(ahead),
         )
         .await;
         size(ledger?)?;
@@ -143,7 +143,7 @@ impl Store {
 
     /// The permits in use. Creates the folder if it does not exist.
     async fn list_leases(&self, session: &Session, leases: &str) -> RequestResult<Vec<String>> {
-        match session.list(leases).await {
+        match session.client.list(leases).await {
             Err(error) if error.is_no_node() => self.make_folders(session, leases).await.map(|()| Vec::new()),
             names => names,
         }
@@ -163,7 +163,7 @@ impl Store {
     ) -> RequestResult<Option<Outcome>> {
         let stem = format!("{leases}/{}", node::stem(record.id, Marker::Lease, &self.process));
         let note = claim.note.as_deref().unwrap_or("").as_bytes();
-        let creates = join_all((0..n).map(|_| session.create(&stem, note, Mode::EphemeralSequential)));
+        let creates = join_all((0..n).map(|_| session.client.create(&stem, note, Mode::EphemeralSequential)));
         // Sent at once, and executed in this order: the next in the queue sees what was taken here.
         let (created, taken, size, ()) = join4(
             creates,
@@ -225,14 +225,14 @@ impl Store {
         record: &ClaimRecord,
         leases: &str,
     ) -> RequestResult<()> {
-        session.sync().await?;
+        session.client.sync().await?;
         let prefix = node::prefix(record.id);
-        let names = match session.list(leases).await {
+        let names = match session.client.list(leases).await {
             Err(error) if error.is_no_node() => return Ok(()),
             names => names?,
         };
         for name in names.iter().filter(|name| name.starts_with(&prefix)) {
-            match session.delete(&format!("{leases}/{name}"), None).await {
+            match session.client.delete(&format!("{leases}/{name}"), None).await {
                 Err(error) if !error.is_no_node() => return Err(error),
                 _ => {}
             }
@@ -256,11 +256,11 @@ impl Store {
         }
         let counters = format!("{}/{COUNTERS}", record.path);
         let (leases_watch, size_watch) =
-            join(session.list_and_watch(leases), session.stat_and_watch(&counters)).await;
+            join(session.client.list_and_watch(leases), session.client.stat_and_watch(&counters)).await;
         let leases_watch = match leases_watch {
             Err(error) if error.is_no_node() => {
                 self.make_folders(session, leases).await?;
-                session.list_and_watch(leases).await?
+                session.client.list_and_watch(leases).await?
             }
             leases_watch => leases_watch?,
         };

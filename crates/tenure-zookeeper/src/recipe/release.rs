@@ -59,7 +59,7 @@ impl Store {
         id: HoldId,
     ) -> RequestResult<Released> {
         let session = self.sessions.get_or_connect().await?;
-        session.sync().await?;
+        session.client.sync().await?;
         let paths = self.nodes_of_hold(&session, path, kind, id).await?;
         let released = self.delete_nodes_of_others(&session, paths).await?;
         // So that later local claims are not refused because of it.
@@ -110,7 +110,7 @@ impl Store {
         let prefix = node::prefix(id);
         let mut found = Vec::new();
         for folder in node_folders(path, kind) {
-            let names = match session.list(&folder).await {
+            let names = match session.client.list(&folder).await {
                 Err(error) if error.is_no_node() => continue,
                 names => names?,
             };
@@ -125,7 +125,7 @@ impl Store {
         session: &Arc<Session>,
         paths: Vec<String>,
     ) -> RequestResult<Released> {
-        let answers = join_all(paths.iter().map(|path| session.delete(path, None))).await;
+        let answers = join_all(paths.iter().map(|path| session.client.delete(path, None))).await;
         let (mut released, mut failed) = (Released::Gone, None);
         for (path, answer) in paths.into_iter().zip(answers) {
             match answer {
@@ -148,7 +148,7 @@ impl Store {
 
     /// Deletes a node, in the background if it fails. Returns whether it is gone.
     pub(crate) async fn delete_or_retry(self: &Arc<Self>, session: &Arc<Session>, path: String) -> bool {
-        let Err(error) = session.delete(&path, None).await else { return true };
+        let Err(error) = session.client.delete(&path, None).await else { return true };
         if should_retry_delete(&error) {
             self.delete_in_background(session, path);
         }
@@ -164,7 +164,7 @@ impl Store {
         let (store, session) = (self.clone(), session.clone());
         tokio::spawn(async move {
             let mut backoff = Backoff::new(Duration::from_millis(20), LONGEST_DELAY);
-            while session.delete(&path, None).await.is_err_and(|error| should_retry_delete(&error)) {
+            while session.client.delete(&path, None).await.is_err_and(|error| should_retry_delete(&error)) {
                 tokio::time::sleep(backoff.failed()).await;
             }
             store.pending_deletes.lock().unwrap().remove(&path);
@@ -186,7 +186,7 @@ impl Store {
                 let mut backoff = Backoff::new(Duration::from_millis(100), LONGEST_DELAY);
                 loop {
                     let found = async {
-                        session.sync().await?;
+                        session.client.sync().await?;
                         store.nodes_of_hold(&session, &path, kind, id).await
                     };
                     match found.await {
@@ -202,11 +202,6 @@ impl Store {
                 }
             }
         });
-    }
-
-    pub(crate) fn missing_chroot(&self) -> Error {
-        let chroot = self.sessions.options().chroot.as_deref().unwrap_or("/");
-        Error::Config(format!("{SCHEME}: the chroot {chroot} does not exist on these servers: make it first"))
     }
 }
 

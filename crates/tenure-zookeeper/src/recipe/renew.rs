@@ -65,8 +65,8 @@ impl Store {
         }
         for (folder, records) in folders {
             let Some(session) = self.sessions.current().await else { return Ok(()) };
-            session.sync().await?;
-            let names = match session.list(&folder).await {
+            session.client.sync().await?;
+            let names = match session.client.list(&folder).await {
                 Err(error) if error.is_no_node() => Vec::new(),
                 names => names?,
             };
@@ -115,7 +115,7 @@ impl Store {
             return Ok(false);
         };
         let connection = session.connection_number();
-        let answers = join_all(paths.iter().map(|path| session.read_and_watch(path))).await;
+        let answers = join_all(paths.iter().map(|path| session.client.read_and_watch(path))).await;
         let (mut watches, mut there) = (WatchTasks::default(), true);
         for (path, answer) in paths.iter().zip(answers) {
             match answer {
@@ -186,7 +186,7 @@ async fn follow_node(
             Change::Deleted => Err(ErrorCode::NO_NODE.into()),
             // The task that follows the session reports its end.
             Change::SessionOver => return,
-            _ => session.read_and_watch(&path).await,
+            _ => session.client.read_and_watch(&path).await,
         };
         match next {
             Ok((data, _, next)) => {

@@ -32,15 +32,15 @@ impl Store {
             }));
         }
         let session = self.sessions.get_or_connect().await?;
-        session.sync().await?;
-        let queue = match session.list(path).await {
+        session.client.sync().await?;
+        let queue = match session.client.list(path).await {
             Err(error) if error.is_no_node() => return Ok(false),
             names => Queue::new(names?),
         };
         let inside = &queue.children[..queue.holder_count()];
         let in_the_way = inside.iter().filter(|child| !child.shares_with(&kind));
         let asked = join_all(in_the_way.map(async |child| {
-            match session.write(&format!("{path}/{}", child.name), REVOKE, None).await {
+            match session.client.write(&format!("{path}/{}", child.name), REVOKE, None).await {
                 Ok(_) => Ok(true),
                 Err(error) if error.is_no_node() => Ok(false),
                 Err(error) => Err(error),

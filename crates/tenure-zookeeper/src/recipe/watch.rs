@@ -46,14 +46,14 @@ impl Store {
 impl WatchedNode {
     async fn watch(&self, session: &Session) -> RequestResult<Watcher> {
         match self {
-            Self::Counters(path) => Ok(session.stat_and_watch(path).await?.1),
+            Self::Counters(path) => Ok(session.client.stat_and_watch(path).await?.1),
             Self::Queue(path) => loop {
-                match session.list_and_watch(path).await {
+                match session.client.list_and_watch(path).await {
                     Err(error) if error.is_no_node() => {}
                     watched => break Ok(watched?.1),
                 }
                 // Unless it was created meanwhile: this watch would not report changes of its children.
-                if let (None, watcher) = session.stat_and_watch(path).await? {
+                if let (None, watcher) = session.client.stat_and_watch(path).await? {
                     break Ok(watcher);
                 }
             },

@@ -115,7 +115,7 @@ impl SessionManager {
         let session = current.session.take();
         drop(current);
         if let Some(session) = session {
-            let states = session.connection_states();
+            let states = session.client.connection_states();
             session.end();
             wait_until_closed(states).await;
         }
@@ -144,7 +144,9 @@ async fn send_heartbeats(session: Weak<Session>) {
 
 /// Reacts to reconnects and to the end of the session.
 async fn follow_connection(sessions: Arc<SessionManager>, session: Weak<Session>) {
-    let Some(mut states) = session.upgrade().map(|session| session.connection_states()) else { return };
+    let Some(mut states) = session.upgrade().map(|session| session.client.connection_states()) else {
+        return;
+    };
     let mut last_number = 1;
     loop {
         let (phase, number) = {

@@ -1,4 +1,4 @@
-//! A session with the servers, its requests and its deadline.
+//! A session with the servers: whether it is over, and until when it is certain to live.
 
 mod deadline;
 pub(crate) mod manager;
@@ -7,24 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use futures_util::future::join;
 use tenure_core::{Clock, Drift, Time};
 use tokio::sync::watch;
 
 use self::deadline::SessionDeadline;
 use crate::error::{RequestError, RequestResult};
-use crate::options::{Access, Options};
-use crate::wire::{Acl, Client, ConnectionState, ErrorCode, Mode, Phase, Stat, Watcher};
-
-/// How often a folder may vanish while its path is created: empty containers are deleted by the server.
-const MAX_TRIES: usize = 64;
+use crate::options::Options;
+use crate::wire::{Client, ConnectionState, Phase};
 
 #[derive(Debug)]
 pub(crate) struct Session {
-    client: Client,
+    pub(crate) client: Client,
     pub(crate) id: i64,
     limit: Duration,
-    acl: Acl,
     clock: Clock,
     deadline: Mutex<SessionDeadline>,
     ended: AtomicBool,
@@ -33,11 +28,9 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(client: Client, options: &Options, clock: &Clock, drift: Drift) -> Self {
         let ConnectionState { timeout, requested_at, .. } = client.connection();
-        let open = options.access == Access::Open || options.login.is_none();
         Self {
             id: client.id(),
             limit: options.timeout,
-            acl: if open { Acl::Anyone } else { Acl::Creator },
             clock: clock.clone(),
             deadline: Mutex::new(SessionDeadline::new(timeout, options.tick, drift, requested_at)),
             ended: AtomicBool::new(false),
@@ -53,11 +46,6 @@ impl Session {
     pub(crate) fn end(&self) -> bool {
         self.client.close();
         !self.ended.swap(true, SeqCst)
-    }
-
-    /// Observes its connection.
-    pub(crate) fn connection_states(&self) -> watch::Receiver<ConnectionState> {
-        self.client.connection_states()
     }
 
     /// The number of its current connection. Whatever was seen over an earlier one has to be checked again.
@@ -101,7 +89,7 @@ impl Session {
     /// Sends a request that the leader answers, which confirms that the session lives.
     pub(crate) async fn send_heartbeat(&self) -> RequestResult<()> {
         let sent = self.clock.now();
-        self.sync().await?;
+        self.client.sync().await?;
         self.updated_deadline().record_answer(sent);
         Ok(())
     }
@@ -122,88 +110,6 @@ impl Session {
             self.send_heartbeat().await?;
             tokio::time::sleep(interval).await;
         }
-    }
-
-    /// Syncs with the leader: later reads are not older than this call.
-    pub(crate) async fn sync(&self) -> RequestResult<()> {
-        self.client.sync().await
-    }
-
-    pub(crate) async fn create(&self, path: &str, data: &[u8], mode: Mode) -> RequestResult<(Stat, String)> {
-        self.client.create(path, data, mode, self.acl).await
-    }
-
-    /// Creates an ephemeral sequential node, and lists `folder` right after it: both requests are sent at once.
-    pub(crate) async fn create_and_list(
-        &self,
-        path: &str,
-        data: &[u8],
-        folder: &str,
-    ) -> (RequestResult<(Stat, String)>, RequestResult<Vec<String>>) {
-        join(self.create(path, data, Mode::EphemeralSequential), self.list(folder)).await
-    }
-
-    /// Creates `path` and its parents as containers, which the server deletes when they are empty.
-    pub(crate) async fn make_folders(&self, path: &str) -> RequestResult<()> {
-        let mut path = path;
-        let mut below = Vec::new();
-        for _ in 0..MAX_TRIES {
-            match self.create(path, b"", Mode::Container).await {
-                Ok(_) | Err(RequestError::Refused(ErrorCode::NODE_EXISTS)) => match below.pop() {
-                    Some(next) => path = next,
-                    None => return Ok(()),
-                },
-                Err(error) if error.is_no_node() => match path.rsplit_once('/') {
-                    Some((above, _)) if !above.is_empty() => {
-                        below.push(path);
-                        path = above;
-                    }
-                    _ => return Err(error),
-                },
-                Err(error) => return Err(error),
-            }
-        }
-        Err(RequestError::NotSent(format!("{path} is deleted each time")))
-    }
-
-    pub(crate) async fn list(&self, folder: &str) -> RequestResult<Vec<String>> {
-        self.client.list(folder).await
-    }
-
-    pub(crate) async fn list_and_watch(&self, folder: &str) -> RequestResult<(Vec<String>, Watcher)> {
-        self.client.list_and_watch(folder).await
-    }
-
-    pub(crate) async fn read(&self, path: &str) -> RequestResult<(Vec<u8>, Stat)> {
-        self.client.read(path).await
-    }
-
-    /// Reads data that is not older than this call: our server may lag behind the leader. Sync and read are sent at
-    /// once.
-    pub(crate) async fn read_latest(&self, path: &str) -> RequestResult<(Vec<u8>, Stat)> {
-        let (synced, read) = join(self.sync(), self.read(path)).await;
-        synced?;
-        read
-    }
-
-    pub(crate) async fn read_and_watch(&self, path: &str) -> RequestResult<(Vec<u8>, Stat, Watcher)> {
-        self.client.read_and_watch(path).await
-    }
-
-    pub(crate) async fn stat(&self, path: &str) -> RequestResult<Option<Stat>> {
-        self.client.stat(path).await
-    }
-
-    pub(crate) async fn stat_and_watch(&self, path: &str) -> RequestResult<(Option<Stat>, Watcher)> {
-        self.client.stat_and_watch(path).await
-    }
-
-    pub(crate) async fn write(&self, path: &str, data: &[u8], version: Option<i32>) -> RequestResult<()> {
-        self.client.write(path, data, version).await
-    }
-
-    pub(crate) async fn delete(&self, path: &str, version: Option<i32>) -> RequestResult<()> {
-        self.client.delete(path, version).await
     }
 }
 

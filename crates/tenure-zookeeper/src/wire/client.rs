@@ -4,29 +4,28 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use tenure_core::{Clock, Error, Time};
 use tokio::sync::watch;
 
 use super::connect::{ConnectError, SessionCredentials};
 use super::driver::Driver;
-use super::jute::Encoder;
 use super::request_queue::RequestQueue;
+use super::requests::Acl;
 use super::servers::Servers;
 use super::tls;
 use super::watch_registry::{WatchRegistry, WatchTarget, Watcher};
 use crate::error::{RequestError, RequestResult, SCHEME};
-use crate::options::Options;
+use crate::options::{Access, Options};
 
 #[derive(Clone, Debug)]
-pub(crate) struct Client(Arc<Shared>);
+pub(crate) struct Client(pub(super) Arc<Shared>);
 
 /// State shared between the driver and the callers.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Without a trailing slash.
     chroot: String,
-    limit: Duration,
+    pub(super) acl: Acl,
     pub(crate) id: i64,
     pub(crate) requests: RequestQueue,
     pub(crate) watches: Arc<WatchRegistry>,
@@ -65,6 +64,7 @@ impl Client {
         while let Some(connection) = servers.connect_next(&credentials).await {
             match connection {
                 Ok(connection) => {
+                    let open = options.access == Access::Open || options.login.is_none();
                     credentials = connection.credentials.clone();
                     let state = ConnectionState {
                         number: 1,
@@ -74,9 +74,9 @@ impl Client {
                     };
                     let shared = Arc::new(Shared {
                         chroot: options.chroot.as_deref().unwrap_or("").trim_end_matches('/').to_owned(),
-                        limit: options.timeout,
+                        acl: if open { Acl::Anyone } else { Acl::Creator },
                         id: credentials.id,
-                        requests: RequestQueue::default(),
+                        requests: RequestQueue::new(options.timeout),
                         watches: Arc::default(),
                         connection: watch::Sender::new(state),
                     });
@@ -115,14 +115,6 @@ impl Client {
     /// Ends the session after all pending requests have been sent.
     pub(crate) fn close(&self) {
         self.0.requests.close();
-    }
-
-    pub(super) async fn call(
-        &self,
-        op: i32,
-        write: impl FnOnce(Encoder) -> Encoder,
-    ) -> RequestResult<BytesMut> {
-        self.0.requests.send(self.0.limit, op, write).await
     }
 
     pub(super) fn register_watch(&self, of: WatchTarget, path: &str, outlives_watchers: bool) -> Watcher {

@@ -15,6 +15,6 @@ mod watch_registry;
 pub(crate) use client::{Client, ConnectionState, Phase};
 pub(crate) use connect::Address;
 pub(crate) use error_code::ErrorCode;
-pub(crate) use requests::{Acl, LARGEST, Mode, Stat};
+pub(crate) use requests::{LARGEST, Mode, Stat};
 pub(crate) use servers::resolve_host;
 pub(crate) use watch_registry::{Change, Watcher};

@@ -14,8 +14,10 @@ use crate::error::{RequestError, RequestResult};
 /// Lower numbers are reserved for frames that are not requests.
 const FIRST: i32 = 1;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RequestQueue {
+    /// How long a request waits for its answer.
+    timeout: Duration,
     state: Mutex<State>,
     /// Notified when there is something to send.
     pub(crate) wake: Notify,
@@ -46,10 +48,13 @@ impl State {
 }
 
 impl RequestQueue {
-    /// Sends a request, and waits for its answer for at most `limit`.
+    pub(crate) fn new(timeout: Duration) -> Self {
+        Self { timeout, state: Mutex::default(), wake: Notify::new() }
+    }
+
+    /// Sends a request, and waits for its answer.
     pub(crate) async fn send(
         &self,
-        limit: Duration,
         op: i32,
         write: impl FnOnce(Encoder) -> Encoder,
     ) -> RequestResult<BytesMut> {
@@ -68,13 +73,13 @@ impl RequestQueue {
             xid
         };
         self.wake.notify_one();
-        match timeout(limit, &mut answer).await {
+        match timeout(self.timeout, &mut answer).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(RequestError::Unknown("the store was closed".into())),
             Err(_) if self.withdraw(xid) => {
-                Err(RequestError::NotSent(format!("no connection to a server within {limit:?}")))
+                Err(RequestError::NotSent(format!("no connection to a server within {:?}", self.timeout)))
             }
-            Err(_) => Err(RequestError::Unknown(format!("no answer within {limit:?}"))),
+            Err(_) => Err(RequestError::Unknown(format!("no answer within {:?}", self.timeout))),
         }
     }
 
@@ -134,11 +139,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_withdrawn_from_the_queue_is_not_sent() {
-        let queue = RequestQueue::default();
-        let answer = queue.send(SOON, 9, |out| out).await;
+        let queue = RequestQueue::new(SOON);
+        let answer = queue.send(9, |out| out).await;
         assert!(matches!(answer, Err(RequestError::NotSent(_))), "{answer:?}");
         assert!(queue.pop().is_none());
-        let sent = queue.send(SOON, 9, |out| out);
+        let sent = queue.send(9, |out| out);
         let (answer, request) = join(sent, async { queue.pop() }).await;
         assert!(matches!(answer, Err(RequestError::Unknown(_))), "{answer:?}");
         drop(request);
@@ -146,19 +151,19 @@ mod tests {
 
     #[tokio::test]
     async fn a_dropped_request_is_not_sent() {
-        let queue = RequestQueue::default();
-        drop(Box::pin(timeout(Duration::ZERO, queue.send(SOON, 9, |out| out))).await);
+        let queue = RequestQueue::new(SOON);
+        drop(Box::pin(timeout(Duration::ZERO, queue.send(9, |out| out))).await);
         assert!(queue.pop().is_none());
     }
 
     #[tokio::test]
     async fn a_closed_queue_accepts_no_request() {
-        let queue = RequestQueue::default();
+        let queue = RequestQueue::new(SOON);
         queue.close();
-        assert!(matches!(queue.send(SOON, 9, |out| out).await, Err(RequestError::SessionEnded(_))));
+        assert!(matches!(queue.send(9, |out| out).await, Err(RequestError::SessionEnded(_))));
         queue.fail_all(RequestError::SessionEnded("expired".into()));
         assert!(
-            matches!(queue.send(SOON, 9, |out| out).await, Err(RequestError::SessionEnded(why)) if why == "expired")
+            matches!(queue.send(9, |out| out).await, Err(RequestError::SessionEnded(why)) if why == "expired")
         );
     }
 

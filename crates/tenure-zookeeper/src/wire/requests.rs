@@ -2,6 +2,7 @@
 
 use std::io;
 
+use futures_util::future::join;
 use tenure_core::Error;
 
 use super::client::Client;
@@ -70,16 +71,10 @@ impl Stat {
 
 impl Client {
     /// Creates a node. Returns its metadata and its path.
-    pub(crate) async fn create(
-        &self,
-        path: &str,
-        data: &[u8],
-        mode: Mode,
-        acl: Acl,
-    ) -> RequestResult<(Stat, String)> {
+    pub(crate) async fn create(&self, path: &str, data: &[u8], mode: Mode) -> RequestResult<(Stat, String)> {
         check_size(path, data)?;
         let op = if mode == Mode::Container { CREATE_CONTAINER } else { CREATE };
-        let (scheme, id) = match acl {
+        let (scheme, id) = match self.0.acl {
             Acl::Anyone => ("world", "anyone"),
             Acl::Creator => ("auth", ""),
         };
@@ -87,7 +82,7 @@ impl Client {
         let write = |out: Encoder| {
             out.bytes(&*full).bytes(data).int(1).int(ALL).bytes(scheme).bytes(id).int(mode as i32)
         };
-        let answer = self.call(op, write).await?;
+        let answer = self.0.requests.send(op, write).await?;
         read(&answer, |answer| {
             let full = answer.string()?;
             let path = self.strip_chroot(&full).ok_or_else(|| protocol_error("another path"))?;
@@ -98,11 +93,19 @@ impl Client {
     pub(crate) async fn delete(&self, path: &str, version: Option<i32>) -> RequestResult<()> {
         let full = self.full_path(path);
         let write = |out: Encoder| out.bytes(&*full).int(version.unwrap_or(ANY_VERSION));
-        self.call(DELETE, write).await.map(drop)
+        self.0.requests.send(DELETE, write).await.map(drop)
     }
 
     pub(crate) async fn read(&self, path: &str) -> RequestResult<(Vec<u8>, Stat)> {
         self.get_data(path, false).await
+    }
+
+    /// Reads data that is not older than this call: our server may lag behind the leader. Sync and read are sent at
+    /// once.
+    pub(crate) async fn read_latest(&self, path: &str) -> RequestResult<(Vec<u8>, Stat)> {
+        let (synced, read) = join(self.sync(), self.read(path)).await;
+        synced?;
+        read
     }
 
     /// Reads and watches a node. Sets no watch if the node does not exist.
@@ -153,18 +156,18 @@ impl Client {
         check_size(path, data)?;
         let full = self.full_path(path);
         let write = |out: Encoder| out.bytes(&*full).bytes(data).int(version.unwrap_or(ANY_VERSION));
-        self.call(SET_DATA, write).await.map(drop)
+        self.0.requests.send(SET_DATA, write).await.map(drop)
     }
 
-    /// Waits for an answer from the leader.
+    /// Waits for an answer from the leader: later reads are not older than this call.
     pub(crate) async fn sync(&self) -> RequestResult<()> {
         let full = self.full_path("/");
-        self.call(SYNC, |out| out.bytes(&*full)).await.map(drop)
+        self.0.requests.send(SYNC, |out| out.bytes(&*full)).await.map(drop)
     }
 
     async fn call_on_path(&self, op: i32, path: &str, watch: bool) -> RequestResult<bytes::BytesMut> {
         let full = self.full_path(path);
-        self.call(op, |out| out.bytes(&*full).boolean(watch)).await
+        self.0.requests.send(op, |out| out.bytes(&*full).boolean(watch)).await
     }
 }
 
