@@ -48,19 +48,21 @@ impl RequestError {
             }
             Self::Unknown(reason) => Error::Unknown { backend, what, reason },
             Self::Refused(ErrorCode::NO_AUTH) => Error::Config(format!(
-                "{backend}: {what}: this login has no right to do that at {path}: see its ACL with getAcl, or give \
-                 the user and password that made it"
+                "{backend}: {what}: this login has no right to do that at {path}: check its ACL with getAcl, or \
+                 use the login that created it"
             )),
             Self::Refused(ErrorCode::INVALID_ACL) => Error::Config(format!(
-                "{backend}: {what}: the server does not take the ACL: is a user given, as in user:password@host?"
+                "{backend}: {what}: the server rejects the ACL because the session has no login: give one, as in \
+                 user:password@host"
             )),
             Self::Refused(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS) => Error::Config(format!(
-                "{backend}: {what}: {path} is an ephemeral node of another program, and has no room for a queue"
+                "{backend}: {what}: {path} is an ephemeral node of another program and cannot have children: use \
+                 another name"
             )),
             Self::Refused(code) => Error::Unavailable {
                 backend,
                 what,
-                reason: format!("{path}: the server says: {code}"),
+                reason: format!("{path}: the server answered: {code}"),
                 retry_after: None,
             },
         }
@@ -71,16 +73,16 @@ impl From<ErrorCode> for RequestError {
     fn from(code: ErrorCode) -> Self {
         match code {
             ErrorCode::SESSION_EXPIRED => Self::SessionEnded(code.to_string()),
-            ErrorCode::AUTH_FAILED => {
-                Self::Config(Error::Config(format!("{SCHEME}: the server refuses the login")))
-            }
+            ErrorCode::AUTH_FAILED => Self::Config(Error::Config(format!(
+                "{SCHEME}: the servers reject the login: check user and password"
+            ))),
             ErrorCode::AUTH_REQUIRED => Self::Config(Error::Config(format!(
-                "{SCHEME}: the servers close every session that has not proved who it is by a scheme that they enforce \
+                "{SCHEME}: the servers accept only sessions that authenticate by a scheme that they enforce \
                  (enforce.auth.schemes, sessionRequireClientSASLAuth): for x509 give a certificate, cert=FILE and \
-                 key=FILE with zookeeper+tls://; for digest user:password@host; SASL (Kerberos) is not built in"
+                 key=FILE with zookeeper+tls://; for digest user:password@host; SASL (Kerberos) is not supported"
             ))),
             definite if definite.is_definite() => Self::Refused(definite),
-            other => Self::Unknown(format!("the server says: {other}")),
+            other => Self::Unknown(format!("the server answered: {other}")),
         }
     }
 }

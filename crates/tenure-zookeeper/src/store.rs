@@ -55,7 +55,7 @@ impl ZooKeeper {
     pub fn new(options: Options) -> Result<Self> {
         if options.servers.is_empty() {
             return Err(Error::Config(format!(
-                "{SCHEME}: at least one server must be named, as in {SCHEME}://host"
+                "{SCHEME}: no server is given: name at least one, as in {SCHEME}://host"
             )));
         }
         let (clock, drift, doubt) = (Clock::boot(), Drift::default(), Doubt::new());

@@ -1,5 +1,5 @@
-//! Checks whether the servers are configured such that guarantees hold. A check that a server forbids is reported, and
-//! the others continue.
+//! Checks whether the servers are configured such that the guarantees hold. A check that a server does not allow is
+//! reported as unknown, and the others continue.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ impl Store {
         if options.tls.is_some() {
             return vec![Finding::unknown(
                 "server",
-                "servers behind TLS are not asked one by one",
-                "send srvr to each over its plain port",
+                "servers cannot be checked one by one over TLS",
+                "send srvr to the plain port of each",
             )];
         }
         let mut findings = Vec::new();
@@ -45,15 +45,14 @@ impl Store {
                 Ok(Ok(addresses)) => addresses,
                 Ok(Err(e)) => {
                     findings.push(
-                        Finding::error("server", format!("no such host: {e}"), "see its name").at(server),
+                        Finding::error("server", format!("no such host: {e}"), "check the host name")
+                            .at(server),
                     );
                     continue;
                 }
                 Err(_) => {
-                    let why = format!("its address was not found within {SERVER_TIMEOUT:?}");
-                    findings.push(
-                        Finding::error("server", why, "see whether the name server answers").at(server),
-                    );
+                    let why = format!("its name was not resolved within {SERVER_TIMEOUT:?}");
+                    findings.push(Finding::error("server", why, "check the name server").at(server));
                     continue;
                 }
             };
@@ -76,37 +75,37 @@ impl Store {
         findings.push(match (alone, findings.len()) {
             (0, 1) => Finding::warning(
                 "ensemble",
-                "only one of the servers is named",
-                "name all of them, so that the loss of this one can be borne",
+                "only one server of the ensemble is configured",
+                "configure all of them, so that clients survive the loss of this one",
             ),
             (0, n) => Finding::ok("ensemble", format!("{n} servers")),
             (_, 1) => Finding::warning(
                 "ensemble",
-                "one server by itself: while it is away nobody gets a lock, and holders lose theirs",
+                "one server by itself: while it is down no lock can be acquired, and holders lose theirs",
                 "run three or five",
             ),
             _ => Finding::error(
                 "ensemble",
-                "servers are named that know nothing of each other: each would give the lock to somebody else",
-                "name the servers of one ensemble",
+                "several standalone servers are configured: each would grant the same lock to another client",
+                "configure the servers of one ensemble",
             ),
         });
         findings
     }
 
     fn check_session_timeout(&self, session: &Session) -> Finding {
-        let (asked, granted) = (self.sessions.options().session, session.timeout());
-        if asked == granted {
-            return Finding::ok("session", format!("the timeout is {granted:?}, as asked for"));
+        let (requested, granted) = (self.sessions.options().session, session.timeout());
+        if requested == granted {
+            return Finding::ok("session", format!("the timeout is {granted:?}, as requested"));
         }
         Finding::warning(
             "session",
-            format!("the timeout is {granted:?}, though {asked:?} were asked for"),
-            "set minSessionTimeout and maxSessionTimeout at the servers, or ask for what they grant",
+            format!("the timeout is {granted:?}, but {requested:?} was requested"),
+            "set minSessionTimeout and maxSessionTimeout on the servers, or request a timeout that they grant",
         )
     }
 
-    /// How long the leader takes to answer, which delays each proof by as much.
+    /// How long the leader takes to answer, which delays each heartbeat by as much.
     async fn check_leader(&self, session: &Session) -> RequestResult<Finding> {
         let begin = std::time::Instant::now();
         session.client.sync().await?;
@@ -116,8 +115,11 @@ impl Store {
         }
         Ok(Finding::warning(
             "leader",
-            format!("it takes {took:.1?} to answer, while a session of {:?} waits for it", session.timeout()),
-            "see whether its disk is slow, or give sessions more time",
+            format!(
+                "it takes {took:.1?} to answer, which is long for a session timeout of {:?}",
+                session.timeout()
+            ),
+            "check whether its disk is slow, or use a longer session timeout",
         ))
     }
 
@@ -125,10 +127,11 @@ impl Store {
     async fn try_lock(self: &Arc<Self>) -> Finding {
         let id = HoldId { client: ClientId::new(), n: 1 };
         let Ok(name) = Name::new(format!("tenure-doctor-{}", id.client)) else {
-            return Finding::unknown("trial", "no name for it", "try again");
+            return Finding::unknown("trial", "there is no unique name for it", "try again");
         };
-        let failed =
-            |what: String| Finding::error("trial", what, "see what the message says about rights and paths");
+        let failed = |what: String| {
+            Finding::error("trial", what, "check the rights and the path that the message names")
+        };
         let path = match self.paths.path(&name) {
             Ok(path) => path,
             Err(error) => return failed(error.to_string()),
@@ -139,9 +142,9 @@ impl Store {
         let left = self.release(&record, 0).await;
         match (tried, left) {
             (Ok(Attempt::Granted { .. }), Ok(_)) => Finding::ok("trial", "a lock was taken and given back"),
-            (Ok(other), Ok(_)) => failed(format!("a lock that nobody else knows was not granted: {other:?}")),
+            (Ok(other), Ok(_)) => failed(format!("a lock with a unique name was not granted: {other:?}")),
             (Err(error), _) | (_, Err(error)) => {
-                failed(error.into_error("take and give back a lock", &path).to_string())
+                failed(error.into_error("acquire and release a lock", &path).to_string())
             }
         }
     }
@@ -162,16 +165,18 @@ fn parse_srvr(reply: &str) -> Finding {
         Some(mode @ ("leader" | "follower" | "standalone" | "observer")) => {
             Finding::ok("server", format!("version {version}, {mode}"))
         }
-        Some(mode) => Finding::error("server", format!("it is {mode}"), "see whether it reaches the others"),
+        Some(mode) => {
+            Finding::error("server", format!("its mode is {mode}"), "check whether it reaches the others")
+        }
         None if reply.contains("not currently serving") => Finding::error(
             "server",
-            "it serves nobody: it has no leader",
-            "see whether it reaches the others; most of them must be up",
+            "it does not serve requests: it has no leader",
+            "check whether it reaches the others; a majority must be up",
         ),
         None => Finding::unknown(
             "server",
-            "it does not say how it is",
-            "add srvr to 4lw.commands.whitelist, which has it by default",
+            "it does not allow the command srvr",
+            "add srvr to 4lw.commands.whitelist",
         ),
     }
 }

@@ -39,7 +39,7 @@ impl Admin for ZooKeeper {
     async fn expel(&self, name: &Name, kind: Kind, holder: &str) -> Result<Released> {
         let path = self.store.paths.path(name)?;
         let (store, at, holder) = (self.store.clone(), path.clone(), holder.to_owned());
-        let what = format!("take {name} from {holder}");
+        let what = format!("release {name}, held by {holder}");
         self.run(what, path, async move {
             match holder.parse::<HoldId>() {
                 Ok(id) => store.release_by_id(&at, kind, id).await,

@@ -245,8 +245,8 @@ impl Store {
                         self.delete_or_retry(session, node.path).await;
                     }
                     return Err(RequestError::NotSent(format!(
-                        "{folder} has given out all its numbers: it is to be deleted when it is empty, which the \
-                         server does within a minute if it is a container"
+                        "{folder} has used up its sequence numbers: delete it when it is empty, which the server \
+                         does within a minute if it is a container"
                     )));
                 }
                 Some(at) => return Ok((queue, at)),
@@ -254,7 +254,7 @@ impl Store {
                 None => attempt.node = None,
             }
         }
-        Err(RequestError::NotSent(format!("its nodes in {folder} were deleted each time")))
+        Err(RequestError::NotSent(format!("its nodes in {folder} were deleted by another client each time")))
     }
 
     /// Looks for a node whose creation was not answered.
@@ -315,7 +315,7 @@ impl Store {
         }
         session.end();
         Err(RequestError::SessionEnded(format!(
-            "the server has made it for session {owner:#x}, not for ours, {:#x}",
+            "the server created the node for session {owner:#x}, not for ours, {:#x}",
             session.id
         )))
     }
@@ -424,7 +424,7 @@ fn unknown_if_node_may_exist(attempt: &AttemptState, error: RequestError, stands
 }
 
 pub(crate) fn queue_changed_too_often() -> RequestError {
-    RequestError::NotSent("those ahead came and went too quickly to be watched".into())
+    RequestError::NotSent("the nodes ahead changed too often to be watched".into())
 }
 
 fn marker(kind: &Kind) -> Marker {

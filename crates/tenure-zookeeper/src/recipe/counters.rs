@@ -94,8 +94,8 @@ impl Store {
             if data.len() > LARGEST {
                 // It will shrink: only operations in flight are remembered.
                 return Err(RequestError::NotSent(format!(
-                    "{node} would have {} bytes, and servers take {LARGEST} at most: too many of its changes are under \
-                     way at once",
+                    "{node} would have {} bytes, but servers accept at most {LARGEST}: too many changes of it are in \
+                     flight at once",
                     data.len()
                 )));
             }

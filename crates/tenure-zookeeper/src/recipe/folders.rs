@@ -37,6 +37,8 @@ impl Store {
 
     pub(crate) fn missing_chroot(&self) -> Error {
         let chroot = self.sessions.options().chroot.as_deref().unwrap_or("/");
-        Error::Config(format!("{SCHEME}: the chroot {chroot} does not exist on these servers: make it first"))
+        Error::Config(format!(
+            "{SCHEME}: the chroot {chroot} does not exist on these servers: create it first"
+        ))
     }
 }

@@ -52,7 +52,7 @@ impl KeyedMutex {
             let before = std::mem::replace(&mut answered, entry.answered.load(SeqCst));
             if answered == before {
                 return Err(RequestError::NotSent(format!(
-                    "a change before it has had no answer for {limit:?}"
+                    "an earlier change of this name has had no answer for {limit:?}"
                 )));
             }
         }

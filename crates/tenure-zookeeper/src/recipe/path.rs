@@ -33,7 +33,7 @@ impl Paths {
         for (depth, segment) in full_name.split('/').enumerate() {
             if let Some(why) = collision(depth, segment) {
                 let shown: String = segment.chars().take(40).collect();
-                return Err(Error::Config(format!("{name}: its part {shown:?} {why}")));
+                return Err(Error::Config(format!("{name}: its segment {shown:?} {why}")));
             }
             path.push('/');
             escape(segment, &mut path);
@@ -86,23 +86,23 @@ fn full_name(path: &str) -> Option<String> {
 /// Why a segment cannot be part of a name.
 fn collision(depth: usize, segment: &str) -> Option<&'static str> {
     if depth == 0 {
-        return (segment == "zookeeper").then_some("belongs to ZooKeeper itself");
+        return (segment == "zookeeper").then_some("is reserved for ZooKeeper itself");
     }
     if segment == LOCKS || segment == LEASES {
-        return Some("is what a semaphore on the name above keeps its queue and its permits in");
+        return Some("is where a semaphore on the parent name keeps its queue and its permits");
     }
     // Curator sorts every child of a lock, even one that is not a queue node, by the text after its marker.
     let ranked = node::after_marker(segment);
     match (ranked, segment.as_bytes().first()) {
         (Some(text), _) if text.as_bytes().first().is_none_or(|c| *c <= b'9') => {
-            Some("looks like the place of somebody who waits for the name above")
+            Some("looks like a queue node of the parent name")
         }
         // A segment with an escaped first character begins with `~`, which sorts after all digits.
         (None, Some(first))
             if *first < b'0' && segment != "." && segment != ".." && !is_refused(char::from(*first)) =>
         {
             Some(
-                "sorts before all numbers: whoever shares a lock on the name above with Curator would wait for it",
+                "sorts before all sequence numbers: Curator clients that lock the parent name would wait for it",
             )
         }
         _ => None,
@@ -188,9 +188,9 @@ mod tests {
             ("a/!", "sorts before"),
             ("a/locks", "semaphore"),
             ("a/leases/b", "semaphore"),
-            ("a/lock-0000000001", "waits for the name above"),
-            ("a/_c_x-latch-", "waits for the name above"),
-            ("a/__READ__0000000001", "waits for the name above"),
+            ("a/lock-0000000001", "looks like a queue node"),
+            ("a/_c_x-latch-", "looks like a queue node"),
+            ("a/__READ__0000000001", "looks like a queue node"),
             ("zookeeper/config", "ZooKeeper itself"),
         ] {
             let error = path(name).unwrap_err().to_string();

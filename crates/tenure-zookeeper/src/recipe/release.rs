@@ -94,7 +94,7 @@ impl Store {
     ) -> RequestResult<Released> {
         match self.delete_nodes(session, paths).await? {
             Released::Gone if session.is_over() => {
-                Err(RequestError::Unknown("the session ended meanwhile".into()))
+                Err(RequestError::Unknown("the session ended during the request".into()))
             }
             released => Ok(released),
         }

@@ -20,14 +20,14 @@ impl Store {
     pub(crate) async fn revoke(&self, path: &str, kind: Kind) -> RequestResult<bool> {
         let why = match kind {
             // A waiting LeaderLatch of Curator loses its watch on such a change, and never leads.
-            Kind::Leader => "a leader of Curator's would never be followed",
-            Kind::Permit { .. } => "a permit is one of many",
+            Kind::Leader => "a waiting LeaderLatch of Curator would never lead",
+            Kind::Permit { .. } => "the permits have no single holder",
             _ => "",
         };
         if !why.is_empty() {
             return Err(RequestError::Config(Error::Unsupported {
                 backend: SCHEME,
-                what: format!("asking the holder of {} to give way", kind.family()),
+                what: format!("revoking a {}", kind.family()),
                 reason: why.into(),
             }));
         }
@@ -52,7 +52,7 @@ impl Store {
 
     /// Signals once the holder of this claim was asked.
     pub(crate) async fn revoked(self: &Arc<Self>, claim: &Claim) -> RequestResult<Box<dyn Watch>> {
-        let nothing = || RequestError::NotSent("it is not held any more".into());
+        let nothing = || RequestError::NotSent("it is no longer held".into());
         let record = self.records.get(claim.id).ok_or_else(nothing)?;
         let asked = record.revocation_requested.subscribe();
         let unwatched = record

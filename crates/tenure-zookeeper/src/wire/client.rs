@@ -88,14 +88,15 @@ impl Client {
                 Err(ConnectError::Permanent(error)) => return Err(RequestError::Config(error)),
                 Err(ConnectError::Retryable(why) | ConnectError::ClosedByServer(why)) => reasons.push(why),
                 Err(ConnectError::SessionExpired) => {
-                    let why = format!("{SCHEME}: the servers grant no session of {:?}", options.session);
+                    let why =
+                        format!("{SCHEME}: the servers refuse a session timeout of {:?}", options.session);
                     return Err(RequestError::Config(Error::Config(why)));
                 }
             }
         }
         let (named, reasons) = (options.servers.join(","), reasons.join("; "));
         Err(RequestError::NotSent(format!(
-            "no ZooKeeper server answers at {named}: {reasons}; is that its client port?"
+            "no ZooKeeper server answers at {named}: {reasons}; check that it is the client port"
         )))
     }
 

@@ -106,7 +106,7 @@ pub(crate) async fn connect(
                 return Ok((socket, requested_at, parse_connect_response(&frame, credentials)?, input));
             }
             if socket.read_buf(&mut input).await? == 0 {
-                let why = "it closed the connection without an answer; has it a leader?";
+                let why = "the server closed the connection without an answer; it may have no leader";
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
             }
         }
@@ -146,7 +146,7 @@ fn parse_connect_response(
 ) -> io::Result<Option<SessionCredentials>> {
     let mut response = Decoder(frame);
     if response.int()? != 0 {
-        return Err(protocol_error("another version of it"));
+        return Err(protocol_error("another protocol version"));
     }
     let (timeout, id, password) = (response.int()?, response.long()?, response.bytes()?);
     let timeout = Duration::from_millis(timeout.max(0) as u64);
@@ -165,7 +165,7 @@ fn parse_connect_response(
 pub(crate) fn next_frame(input: &mut BytesMut) -> io::Result<Option<BytesMut>> {
     let Some(length) = input.get(..4) else { return Ok(None) };
     let length = usize::try_from(Decoder(length).int()?).ok().filter(|n| *n <= LARGEST);
-    let length = length.ok_or_else(|| protocol_error("a frame of that length cannot be"))?;
+    let length = length.ok_or_else(|| protocol_error("the length of a frame is invalid"))?;
     if input.len() < 4 + length {
         input.reserve(4 + length - input.len());
         return Ok(None);
@@ -180,10 +180,12 @@ fn classify_error(server: &Address, e: &io::Error) -> ConnectError {
     use rustls::Error::{AlertReceived, InvalidCertificate};
     match e.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>()) {
         Some(InvalidCertificate(_)) => ConnectError::Permanent(Error::Config(format!(
-            "{SCHEME}: {server} is not trusted: {e}; is its certificate signed by the one of ca=FILE, and for this host?"
+            "{SCHEME}: the certificate of {server} is not trusted: {e}; check that it is signed by the CA of ca=FILE, and \
+             issued for this host"
         ))),
         Some(AlertReceived(_)) => ConnectError::Permanent(Error::Config(format!(
-            "{SCHEME}: {server} refuses the encryption: {e}; does it want a certificate of ours, cert=FILE and key=FILE?"
+            "{SCHEME}: {server} rejects the TLS connection: {e}; if it requires a client certificate, give cert=FILE and \
+             key=FILE"
         ))),
         _ if [BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof].contains(&e.kind()) => {
             ConnectError::ClosedByServer(format!("{server}: {e}"))

@@ -267,20 +267,23 @@ impl Driver {
             XID_PING => return Ok(()),
             XID_AUTH if code == 0 => return Ok(()),
             XID_AUTH => {
-                let refused = Error::Config(format!("{SCHEME}: the servers refuse the login"));
+                let refused =
+                    Error::Config(format!("{SCHEME}: the servers reject the login: check user and password"));
                 return Err(Interruption::SessionOver(RequestError::Config(refused)));
             }
             XID_SET_WATCHES if code == 0 => return Ok(()),
-            XID_SET_WATCHES => return Err(protocol_error("watches are not set again").into()),
+            XID_SET_WATCHES => return Err(protocol_error("the watches could not be restored").into()),
             _ => {}
         }
         credentials.last_zxid = credentials.last_zxid.max(zxid);
         let Some((sent, reply)) = self.sent.pop_front() else {
-            return Err(protocol_error("an answer to nothing").into());
+            return Err(protocol_error("an answer without a request").into());
         };
         if sent != xid {
-            reply.map(|reply| reply.send(Err(RequestError::Unknown("another answer came".into()))));
-            return Err(protocol_error("answers come in another order").into());
+            reply.map(|reply| {
+                reply.send(Err(RequestError::Unknown("the server answered another request instead".into())))
+            });
+            return Err(protocol_error("answers are out of order").into());
         }
         if self.close_xid == Some(xid) {
             return Err(Interruption::SessionOver(RequestError::SessionEnded(

@@ -26,22 +26,22 @@ impl ErrorCode {
 
     fn name(self) -> Option<&'static str> {
         Some(match self {
-            Self(-6) => "it does not know this request",
+            Self(-6) => "the request is not supported",
             Self(-8) => "bad arguments",
             Self::NO_NODE => "no such node",
             Self::NO_AUTH => "no right to do that",
-            Self::BAD_VERSION => "another version",
+            Self::BAD_VERSION => "the version does not match",
             Self::NO_CHILDREN_FOR_EPHEMERALS => "ephemeral nodes have no children",
             Self::NODE_EXISTS => "the node exists",
             Self(-111) => "the node has children",
             Self::SESSION_EXPIRED => "the session has expired",
             Self::INVALID_ACL => "invalid ACL",
-            Self::AUTH_FAILED => "the login is refused",
-            Self::AUTH_REQUIRED => "it takes sessions only with a login that it enforces",
-            Self(-119) => "it serves reads only",
+            Self::AUTH_FAILED => "authentication failed",
+            Self::AUTH_REQUIRED => "authentication is required",
+            Self(-119) => "the server is read-only",
             Self(-121) => "no such watch",
-            Self(-125) => "the quota is used up",
-            Self(-127) => "it is too busy",
+            Self(-125) => "the quota is exceeded",
+            Self(-127) => "the server is overloaded",
             _ => return None,
         })
     }

@@ -63,11 +63,11 @@ impl<'a> Decoder<'a> {
     }
 
     pub(crate) fn int(&mut self) -> Result<i32> {
-        Ok(i32::from_be_bytes(self.take(4)?.try_into().map_err(|_| protocol_error("no number"))?))
+        Ok(i32::from_be_bytes(self.take(4)?.try_into().map_err(|_| protocol_error("a number is cut off"))?))
     }
 
     pub(crate) fn long(&mut self) -> Result<i64> {
-        Ok(i64::from_be_bytes(self.take(8)?.try_into().map_err(|_| protocol_error("no number"))?))
+        Ok(i64::from_be_bytes(self.take(8)?.try_into().map_err(|_| protocol_error("a number is cut off"))?))
     }
 
     /// The length -1 means no bytes.
@@ -78,7 +78,7 @@ impl<'a> Decoder<'a> {
 
     pub(crate) fn string(&mut self) -> Result<String> {
         let text = std::str::from_utf8(self.bytes()?);
-        text.map(str::to_owned).map_err(|_| protocol_error("a text is not UTF-8"))
+        text.map(str::to_owned).map_err(|_| protocol_error("a string is not UTF-8"))
     }
 
     pub(crate) fn strings(&mut self) -> Result<Vec<String>> {
@@ -87,7 +87,7 @@ impl<'a> Decoder<'a> {
 }
 
 pub(crate) fn protocol_error(what: &str) -> Error {
-    Error::new(ErrorKind::InvalidData, format!("that is not ZooKeeper's protocol: {what}"))
+    Error::new(ErrorKind::InvalidData, format!("not the ZooKeeper protocol: {what}"))
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ impl Client {
         let answer = self.0.requests.send(op, write).await?;
         read(&answer, |answer| {
             let full = answer.string()?;
-            let path = self.strip_chroot(&full).ok_or_else(|| protocol_error("another path"))?;
+            let path = self.strip_chroot(&full).ok_or_else(|| protocol_error("a path outside the chroot"))?;
             Ok((Stat::read(answer)?, path.to_owned()))
         })
     }
@@ -176,7 +176,7 @@ fn check_size(path: &str, data: &[u8]) -> RequestResult<()> {
         return Ok(());
     }
     Err(RequestError::Config(Error::Config(format!(
-        "{SCHEME}: {path}: {} bytes are more than the {LARGEST} that servers take; is it a long note?",
+        "{SCHEME}: {path}: {} bytes of data exceed the {LARGEST} that servers accept; is there a long note?",
         data.len()
     ))))
 }

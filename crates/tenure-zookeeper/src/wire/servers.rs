@@ -95,10 +95,10 @@ impl Servers {
     /// Resolves a name again in each round, since servers move. The address tried last comes last.
     async fn resolve(&mut self, name: &str) -> Result<(), String> {
         let mut all = match timeout(self.limit, (self.resolver)(name.to_owned())).await {
-            Ok(Ok(all)) if all.is_empty() => return Err("it has no address".into()),
+            Ok(Ok(all)) if all.is_empty() => return Err("the name has no address".into()),
             Ok(Ok(all)) => all,
             Ok(Err(e)) => return Err(e.to_string()),
-            Err(_) => return Err(format!("its address was not found within {:?}", self.limit)),
+            Err(_) => return Err(format!("the name was not resolved within {:?}", self.limit)),
         };
         fastrand::shuffle(&mut all);
         all.sort_by_key(|at| self.last_tried.as_ref().is_some_and(|last| last.at == *at));

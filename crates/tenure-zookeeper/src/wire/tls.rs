@@ -20,13 +20,13 @@ pub(crate) fn connector(files: &Tls) -> Result<TlsConnector> {
         let all =
             CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>);
         match all {
-            Ok(all) if all.is_empty() => Err(file_error(path, &"no certificate in it")),
+            Ok(all) if all.is_empty() => Err(file_error(path, &"the file contains no certificate")),
             all => all.map_err(|e| file_error(path, &e)),
         }
     };
     let Some(ca) = &files.ca else {
         return Err(Error::Config(format!(
-            "{SCHEME}: who signs the servers' certificates must be said, as in ?ca=FILE"
+            "{SCHEME}: the CA of the servers' certificates is missing: give its file, as in ?ca=FILE"
         )));
     };
     let mut roots = RootCertStore::empty();

@@ -80,7 +80,7 @@ async fn a_folder_without_numbers_lets_nobody_in() {
     let third = Client::with(open(options(bench.zk.port(), LONG)).await, settings);
     for lock in [third.lock("x"), third.lock("x").fair()] {
         let error = within("an answer", lock.try_acquire()).await.unwrap_err();
-        let why = "/x has given out all its numbers";
+        let why = "/x has used up its sequence numbers";
         assert!(matches!(&error, Error::Unavailable { reason, .. } if reason.contains(why)), "{error}");
     }
     assert!(held.is_held() && !next.is_finished(), "two holders");

@@ -74,7 +74,7 @@ async fn a_number_with_too_much_to_remember_is_not_sent() {
     };
     let error = within("it is refused", refused()).await;
     println!("{error}");
-    let why = "too many of its changes are under way";
+    let why = "too many changes of it are in flight";
     assert!(matches!(&error, Error::Unavailable { reason, .. } if reason.contains(why)), "{error}");
     change(mine, last + 1, last + 1).await.unwrap();
     change(others, 100, 1).await.unwrap();
