@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenure_core::{Client, Guard, Settings};
 use testbed::{Ensemble, FAR, PATIENCE, Proxy, Rule, ZooKeeper, ZooKeeperOptions, done, until, within};
 
-use super::bench::{LONG, SESSION, client, end_of, now, open, options, wait_for, waiting};
+use super::harness::{LONG, SESSION, client, end_of, now, open, options, wait_for, waiting};
 
 async fn at(server: &ZooKeeper) -> Client {
     client(options(server.port(), LONG)).await

@@ -3,7 +3,7 @@
 use tenure_zookeeper::Login;
 use testbed::{FAR, ZkMode};
 
-use super::bench::{Bench, LONG, client, options};
+use super::harness::{Harness, LONG, client, options};
 
 /// How many signs of life may have gone the same way meanwhile.
 const SIGNS: u64 = 20;
@@ -12,10 +12,10 @@ const SIGNS: u64 = 20;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_costs_what_was_asked_for() {
     const N: usize = 250;
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let client = network.client(FAR).await;
-    let mut raw = bench.raw();
+    let mut raw = harness.raw();
     let mut held = |names: std::ops::Range<usize>| {
         for n in names {
             let path = format!("/name-{n:04}");
@@ -46,8 +46,8 @@ async fn a_list_costs_what_was_asked_for() {
 /// E11. In the order of the names, whatever the limit: folders are no part of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_is_in_order_however_short() {
-    let bench = Bench::start();
-    let client = bench.client().await;
+    let harness = Harness::start();
+    let client = harness.client().await;
     let mut names = ["b", "a/x/y", "a", "a-b/z", "a b", "a/x", "a.", "a/", "c/1/2/3", "~a", "鍵/a"];
     let mut held = Vec::new();
     for name in names {
@@ -67,18 +67,18 @@ async fn a_list_is_in_order_however_short() {
 /// E11. A name that is not for us is named, with the reason, and all others are shown.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_cannot_be_read_does_not_hide_the_others() {
-    let bench = Bench::start();
-    let mut as_anna = options(bench.zk.port(), LONG);
+    let harness = Harness::start();
+    let mut as_anna = options(harness.zk.port(), LONG);
     as_anna.login = Some(Login { user: "anna".into(), password: "secret".into() });
-    let (anna, everybody) = (client(as_anna).await, bench.client().await);
+    let (anna, everybody) = (client(as_anna).await, harness.client().await);
     let _held = (
         everybody.lock("a").acquire().await.unwrap(),
         anna.lock("b").acquire().await.unwrap(),
         everybody.lock("c").acquire().await.unwrap(),
     );
     // One that another program has written to.
-    bench.raw().create("/d", b"", ZkMode::Persistent).unwrap();
-    bench.raw().create("/d/~tenure", b"not ours", ZkMode::Persistent).unwrap();
+    harness.raw().create("/d", b"", ZkMode::Persistent).unwrap();
+    harness.raw().create("/d/~tenure", b"not ours", ZkMode::Persistent).unwrap();
     let found = everybody.list("", 10).await.unwrap();
     let seen: Vec<_> = found.iter().map(|seen| (seen.name.as_str(), seen.holders.len())).collect();
     assert_eq!(seen, [("a", 1), ("b", 0), ("c", 1), ("d", 0)]);

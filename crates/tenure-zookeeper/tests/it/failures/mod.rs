@@ -1,22 +1,22 @@
 //! What goes wrong around a lock on ZooKeeper, made to happen on real servers. Each test names the row of
 //! `docs/failure-modes.md` or the scenario of `docs/scenarios.md` that it shows.
 
-mod answers;
-mod bench;
-mod busy;
-mod counter;
-mod crowd;
+mod counters;
 mod documents;
-mod encryption;
 mod ensemble;
-mod leaving;
+mod harness;
 mod listing;
+mod lost_answers;
+mod many_waiters;
 mod naming;
-mod numbers;
+mod overloaded_server;
+mod permissions;
 mod reconnect;
 mod restored;
 mod revocation;
-mod rights;
+mod semaphore_size;
+mod sequence_overflow;
 mod session;
-mod sizes;
+mod shutdown;
+mod tls;
 mod worker;

@@ -3,14 +3,14 @@
 use tenure_core::{Error, Owner};
 use testbed::{ZkMode, done, until, within};
 
-use super::bench::{Bench, wait_for, waiting};
+use super::harness::{Harness, wait_for, waiting};
 
 /// S11. A read under one's own write has the writer's fence, also when the write is released first and another reader
 /// has come meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_under_ones_own_write_has_the_fence_of_the_write() {
-    let bench = Bench::start();
-    let (mine, near) = (bench.client().await, bench.client().await);
+    let harness = Harness::start();
+    let (mine, near) = (harness.client().await, harness.client().await);
     let me = Owner::new();
     let write = mine.rwlock("x").write().owner(&me).acquire().await.unwrap();
     let next = wait_for(near.rwlock("x").read());
@@ -28,15 +28,15 @@ async fn a_read_under_ones_own_write_has_the_fence_of_the_write() {
     let writer = done("the other writer", writer).await.unwrap();
     assert!(writer.fence() > fence);
     writer.release().await.unwrap();
-    bench.is_empty("x").await;
+    harness.is_empty("x").await;
 }
 
 /// L10. Names nest as paths do: those that would be taken for places of a queue above them are refused, and all others
 /// are held side by side.
 #[tokio::test(flavor = "multi_thread")]
 async fn names_that_would_stand_in_a_queue_are_refused() {
-    let bench = Bench::start();
-    let mine = bench.client().await;
+    let harness = Harness::start();
+    let mine = harness.client().await;
     let refused = [
         "a/-x",
         "a/locks",
@@ -65,17 +65,19 @@ async fn names_that_would_stand_in_a_queue_are_refused() {
 /// L10. A name that is in use as one thing is not another, whoever made it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_in_use_as_something_else_is_refused() {
-    let bench = Bench::start();
-    let (mine, near) = (bench.client().await, bench.client().await);
+    let harness = Harness::start();
+    let (mine, near) = (harness.client().await, harness.client().await);
     let _held = near.lock("x").acquire().await.unwrap();
     let error = mine.rwlock("x").write().acquire().await.unwrap_err();
     assert!(matches!(&error, Error::Config(why) if why.contains("in use as a lock")), "{error}");
-    let mut raw = bench.raw();
+    let mut raw = harness.raw();
     raw.create("/y", b"", ZkMode::Persistent).unwrap();
     raw.create("/y/_c_00000000-0000-4000-8000-000000000000-latch-", b"", ZkMode::EphemeralSequential)
         .unwrap();
     let error = mine.lock("y").acquire().await.unwrap_err();
     assert!(matches!(error, Error::Config(_)), "{error}");
-    until("nothing of them stays", || async { bench.children("/x").len() + bench.children("/y").len() == 2 })
-        .await;
+    until("nothing of them stays", || async {
+        harness.children("/x").len() + harness.children("/y").len() == 2
+    })
+    .await;
 }

@@ -6,20 +6,20 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use testbed::{FAR, until, within};
 
-use super::bench::Bench;
+use super::harness::Harness;
 
 /// A server that was set up anew grants less time. From then on that is what counts, for what is held already too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_grants_less_than_before_is_believed() {
     const LESS: Duration = Duration::from_secs(15);
-    let bench = Bench::start();
-    let client = bench.lasting().await;
+    let harness = Harness::start();
+    let client = harness.lasting().await;
     let guard = client.lock("x").acquire().await.unwrap();
     assert!(guard.remaining() > LESS, "{:?}", guard.remaining());
-    let config = bench.zk.place().folder().join("zoo.cfg");
+    let config = harness.zk.place().folder().join("zoo.cfg");
     let mut config = std::fs::OpenOptions::new().append(true).open(config).unwrap();
     writeln!(config, "maxSessionTimeout={}", LESS.as_millis()).unwrap();
-    bench.zk.restart().unwrap();
+    harness.zk.restart().unwrap();
     until("less is left", || async { guard.remaining() <= LESS }).await;
     assert!(guard.is_held());
     // It is renewed by that.
@@ -37,24 +37,24 @@ async fn a_server_that_grants_less_than_before_is_believed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn all_that_was_watched_is_watched_again() {
     const MANY: u64 = 1500;
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     // No renewal finds out for as long as a test lasts.
     let client = network.client(FAR).await;
     let name = |i: u64| format!("{i:04}-{}", "x".repeat(200));
     let guards = try_join_all((0..MANY).map(async |i| client.lock(name(i)).acquire().await)).await.unwrap();
-    until("all are watched", || async { bench.zk.watches().unwrap() >= MANY }).await;
+    until("all are watched", || async { harness.zk.watches().unwrap() >= MANY }).await;
     network.down();
     network.up();
     // The old connection's go with it.
     until("all are watched again", || async {
-        bench.zk.sessions().unwrap().len() == 1 && bench.zk.watches().unwrap() >= MANY
+        harness.zk.sessions().unwrap().len() == 1 && harness.zk.watches().unwrap() >= MANY
     })
     .await;
     assert!(guards.iter().all(tenure_core::Guard::is_held));
     for lost in [0, 777, 1499] {
         let path = format!("/{}", name(lost));
-        let mut raw = bench.raw();
+        let mut raw = harness.raw();
         let node = raw.children(&path).unwrap().remove(0);
         raw.delete(&format!("{path}/{node}"), None).unwrap();
         raw.close().unwrap();

@@ -7,11 +7,11 @@ use std::time::Duration;
 use tenure_core::{Client, Settings};
 use testbed::{Ensemble, FAR, ZooKeeper, ZooKeeperOptions, within};
 
-use super::bench::{Bench, SESSION, end_of, heirs, now, open, options, templates};
+use super::harness::{Harness, SESSION, end_of, heirs, now, open, options, templates};
 
 /// What nobody answers is asked again soon, for as long as a test goes on.
-async fn patient(bench: &Bench) -> Client {
-    let mut options = options(bench.zk.port(), SESSION);
+async fn patient(harness: &Harness) -> Client {
+    let mut options = options(harness.zk.port(), SESSION);
     options.timeout = Duration::from_secs(3);
     let mut settings = Settings::default();
     (settings.call_timeout, settings.outage) = (FAR, FAR);
@@ -46,19 +46,19 @@ async fn goes_on(client: &Client, forget: impl FnOnce()) {
 /// E10. All that the servers had is gone. They refuse whoever has seen more than they know, without a word.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_was_wiped_is_worked_with_again() {
-    let bench = Bench::start();
-    let client = patient(&bench).await;
-    goes_on(&client, || bench.zk.restart_empty().unwrap()).await;
-    bench.is_empty("x").await;
+    let harness = Harness::start();
+    let client = patient(&harness).await;
+    goes_on(&client, || harness.zk.restart_empty().unwrap()).await;
+    harness.is_empty("x").await;
 }
 
 /// E10. The same with a backup, in which our session is, and what it held then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_was_restored_is_worked_with_again() {
-    let bench = Bench::start();
-    let client = patient(&bench).await;
+    let harness = Harness::start();
+    let client = patient(&harness).await;
     let held = client.lock("y").acquire().await.unwrap();
-    let (zk, backup): (&ZooKeeper, _) = (&bench.zk, tempfile::tempdir().unwrap());
+    let (zk, backup): (&ZooKeeper, _) = (&harness.zk, tempfile::tempdir().unwrap());
     let (data, backup) = (zk.place().data(), backup.path().join("data"));
     zk.kill().unwrap();
     copy(&data, &backup);
@@ -72,8 +72,8 @@ async fn a_server_that_was_restored_is_worked_with_again() {
     assert!(!held.is_held());
     // Its node was in the backup, and goes with the session that was.
     within("what was held then", client.lock("y").acquire()).await.unwrap().release().await.unwrap();
-    bench.is_empty("x").await;
-    bench.is_empty("y").await;
+    harness.is_empty("x").await;
+    harness.is_empty("y").await;
 }
 
 /// E10. Where a leader is elected after that, the old session is taken up again, and with it comes back what it held then

@@ -3,14 +3,14 @@
 use tenure_core::{Client, Error, Kind, Memory, Name};
 use testbed::{done, within};
 
-use super::bench::{A_WHILE, Bench, LONG, templates, wait_for, waiting};
+use super::harness::{A_WHILE, Harness, LONG, templates, wait_for, waiting};
 
 /// A holder hears that it is asked to give way, whether it listens before or after; nothing is taken from it. The one
 /// that waits is not disturbed, and gets in when it is released.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_hears_that_it_is_asked() {
-    let bench = Bench::start();
-    let (mine, near) = (bench.client().await, bench.client().await);
+    let harness = Harness::start();
+    let (mine, near) = (harness.client().await, harness.client().await);
     for (name, lock) in templates(&mine, "asked") {
         if name.starts_with("permits") {
             continue;
@@ -47,9 +47,9 @@ async fn a_holder_hears_that_it_is_asked() {
 /// What was asked while the holder had no connection is heard when it has one.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_asked_during_a_cut_is_heard_after_it() {
-    let bench = Bench::start();
-    let network = bench.network();
-    let (away, near) = (network.client(LONG).await, bench.client().await);
+    let harness = Harness::start();
+    let network = harness.network();
+    let (away, near) = (network.client(LONG).await, harness.client().await);
     let guard = away.lock("x").acquire().await.unwrap();
     // It listens, and then the connection goes.
     assert!(tokio::time::timeout(A_WHILE, guard.revoked()).await.is_err());
@@ -64,8 +64,8 @@ async fn what_was_asked_during_a_cut_is_heard_after_it() {
 /// Leaders and holders of permits are not asked, and other stores have no such request; all of them say so.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_cannot_be_asked_says_so() {
-    let bench = Bench::start();
-    let mine = bench.client().await;
+    let harness = Harness::start();
+    let mine = harness.client().await;
     let name = Name::new("x").unwrap();
     for kind in [Kind::Leader, Kind::Permit { n: 1, limit: 2 }] {
         let error = mine.backend().require_admin().unwrap().revoke(&name, kind).await.unwrap_err();

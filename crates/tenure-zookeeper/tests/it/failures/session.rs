@@ -4,8 +4,8 @@ use futures_util::future::join_all;
 use tenure_core::{Kind, LostReason};
 use testbed::{FAR, Rule, ZkClient, done, until, within};
 
-use super::bench::{
-    Bench, LONG, SESSION, claim, end_of, fence, heirs, now, open, options, templates, wait_for, waiting,
+use super::harness::{
+    Harness, LONG, SESSION, claim, end_of, fence, heirs, now, open, options, templates, wait_for, waiting,
     without_poll,
 };
 
@@ -13,22 +13,22 @@ use super::bench::{
 /// at either end get in, and all in the same session.
 #[tokio::test(flavor = "multi_thread")]
 async fn silence_within_a_session_shortens_a_hold_and_no_more() {
-    let bench = Bench::start();
-    let network = bench.network();
-    let (away, near) = (network.client(LONG).await, bench.client().await);
+    let harness = Harness::start();
+    let network = harness.network();
+    let (away, near) = (network.client(LONG).await, harness.client().await);
     let guard = away.lock("x").acquire().await.unwrap();
     let of_near = near.lock("y").acquire().await.unwrap();
     let (to_x, to_y) = (wait_for(near.lock("x")), wait_for(away.lock("y")));
     waiting(&near, "x", 1).await;
     waiting(&near, "y", 1).await;
-    let session = bench.owners("/x")[0];
+    let session = harness.owners("/x")[0];
     network.proxy.set_both(Rule::Stall);
     // It is renewed every third, and this is less than is left before that.
     until("it shrinks", || async { guard.remaining() < LONG * 5 / 8 }).await;
     assert!(guard.is_held() && !to_x.is_finished());
     network.proxy.heal();
     until("it is proved again", || async { guard.remaining() > LONG * 13 / 16 }).await;
-    assert_eq!((bench.owners("/x")[0], bench.owners("/y")[1]), (session, session));
+    assert_eq!((harness.owners("/x")[0], harness.owners("/y")[1]), (session, session));
     guard.release().await.unwrap();
     done("the next of x", to_x).await.unwrap().release().await.unwrap();
     of_near.release().await.unwrap();
@@ -39,9 +39,9 @@ async fn silence_within_a_session_shortens_a_hold_and_no_more() {
 /// network is back the same client works in a new session, and what waited waits anew.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_session_loses_its_holds_before_others_enter() {
-    let bench = Bench::start();
-    let network = bench.network();
-    let (away, near) = (network.client(SESSION).await, bench.client().await);
+    let harness = Harness::start();
+    let network = harness.network();
+    let (away, near) = (network.client(SESSION).await, harness.client().await);
     let of_near = near.lock("y").acquire().await.unwrap();
     let mut held = Vec::new();
     for (name, lock) in templates(&away, "silent") {
@@ -49,7 +49,7 @@ async fn a_silent_session_loses_its_holds_before_others_enter() {
     }
     let to_y = wait_for(away.lock("y"));
     waiting(&near, "y", 1).await;
-    let old = bench.owners("/y")[1];
+    let old = harness.owners("/y")[1];
     let next: Vec<_> = heirs(&near, "silent")
         .into_iter()
         .map(|(_, lock)| {
@@ -75,33 +75,33 @@ async fn a_silent_session_loses_its_holds_before_others_enter() {
         new.release().await.unwrap();
     }
     network.proxy.heal();
-    until("it waits in a new session", || async { bench.owners("/y").iter().skip(1).any(|s| *s != old) })
+    until("it waits in a new session", || async { harness.owners("/y").iter().skip(1).any(|s| *s != old) })
         .await;
     for (name, lock) in templates(&away, "silent") {
         within(&name, lock.acquire()).await.unwrap().release().await.unwrap();
     }
     of_near.release().await.unwrap();
     done("the one that waited anew", to_y).await.unwrap().release().await.unwrap();
-    bench.is_empty("y").await;
+    harness.is_empty("y").await;
 }
 
 /// E2. A session that a server ends, for whatever reason: the holder is told at once, long before its own clock, what
 /// waited waits anew, and the same client goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_the_server_ends_is_noticed_at_once() {
-    let bench = Bench::start();
-    let (mine, other) = (bench.lasting().await, bench.client().await);
+    let harness = Harness::start();
+    let (mine, other) = (harness.lasting().await, harness.client().await);
     let guard = mine.lock("x").acquire().await.unwrap();
     let of_other = other.lock("y").acquire().await.unwrap();
     let (to_x, to_y) = (wait_for(other.lock("x")), wait_for(mine.lock("y")));
     waiting(&other, "x", 1).await;
     waiting(&other, "y", 1).await;
-    let session = bench.owners("/x")[0];
-    bench.zk.expire(session).unwrap();
+    let session = harness.owners("/x")[0];
+    harness.zk.expire(session).unwrap();
     within("it is told", guard.lost()).await;
     let next = done("the next of x", to_x).await.unwrap();
     assert!(next.fence() > guard.fence());
-    until("it waits anew", || async { bench.owners("/y").get(1).is_some_and(|s| *s != session) }).await;
+    until("it waits anew", || async { harness.owners("/y").get(1).is_some_and(|s| *s != session) }).await;
     of_other.release().await.unwrap();
     let again = done("the next of y", to_y).await.unwrap();
     next.release().await.unwrap();
@@ -112,15 +112,15 @@ async fn a_session_that_the_server_ends_is_noticed_at_once() {
 /// E2. Whoever watches who leads hears of it also after the end of its session, without a poll.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_watched_is_watched_in_the_next_session_too() {
-    let bench = Bench::start();
-    let mine = tenure_core::Client::with(open(options(bench.zk.port(), FAR)).await, without_poll());
-    let session = bench.zk.sessions().unwrap()[0];
+    let harness = Harness::start();
+    let mine = tenure_core::Client::with(open(options(harness.zk.port(), FAR)).await, without_poll());
+    let session = harness.zk.sessions().unwrap()[0];
     let mut observer = mine.election("x").observe().unwrap();
     assert!(within("nobody leads", observer.next()).await.unwrap().is_none());
     let next = tokio::spawn(async move { observer.next().await });
-    bench.zk.expire(session).unwrap();
-    let other = bench.client().await;
-    until("it watches in another session", || async { bench.zk.watches().unwrap() == 1 }).await;
+    harness.zk.expire(session).unwrap();
+    let other = harness.client().await;
+    until("it watches in another session", || async { harness.zk.watches().unwrap() == 1 }).await;
     let leader = other.election("x").campaign().await.unwrap();
     let seen = done("it hears who leads", next).await.unwrap();
     assert_eq!(seen.unwrap().term, leader.fence().unwrap());
@@ -131,26 +131,26 @@ async fn what_is_watched_is_watched_in_the_next_session_too() {
 /// was lost by then and is given back, and where it waited it goes on waiting. Here somebody else keeps it alive.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_outlived_the_silence_is_taken_up_again() {
-    let bench = Bench::start();
-    let network = bench.network();
-    let (away, near) = (network.client(SESSION).await, bench.client().await);
+    let harness = Harness::start();
+    let network = harness.network();
+    let (away, near) = (network.client(SESSION).await, harness.client().await);
     let guard = away.lock("x").acquire().await.unwrap();
     let of_near = near.lock("y").acquire().await.unwrap();
     let to_y = wait_for(away.lock("y"));
     waiting(&near, "y", 1).await;
-    let old = bench.owners("/x")[0];
+    let old = harness.owners("/x")[0];
     network.down();
     // Whoever has its number has the session.
-    let kept = ZkClient::attach(bench.zk.port(), old, FAR).unwrap();
+    let kept = ZkClient::attach(harness.zk.port(), old, FAR).unwrap();
     let begin = now(&near);
     within("it ends by its own clock", guard.lost()).await;
     until("more than a session passes", || async { now(&near).since(begin) > SESSION * 5 / 4 }).await;
-    assert_eq!(bench.owners("/x"), [old], "it lives");
+    assert_eq!(harness.owners("/x"), [old], "it lives");
     network.up();
     // A server closes the connection from which a session has moved away.
     done("what was lost is free", wait_for(near.lock("x"))).await.unwrap().release().await.unwrap();
     drop(kept);
-    assert_eq!(bench.owners("/y")[1..], [old]);
+    assert_eq!(harness.owners("/y")[1..], [old]);
     of_near.release().await.unwrap();
     done("the next", to_y).await.unwrap().release().await.unwrap();
 }
@@ -159,16 +159,16 @@ async fn a_session_that_outlived_the_silence_is_taken_up_again() {
 /// for that one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_repeated_in_a_new_session_has_a_new_node() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let store = open(options(network.proxy.port(), LONG)).await;
     let claim = claim("x", Kind::Lock);
     let first = fence(&*store, &claim).await.unwrap();
-    let old = bench.owners("/x")[0];
-    bench.zk.expire(old).unwrap();
+    let old = harness.owners("/x")[0];
+    harness.zk.expire(old).unwrap();
     until("another grant", || async { fence(&*store, &claim).await.is_some_and(|second| second > first) })
         .await;
-    let owners = bench.owners("/x");
+    let owners = harness.owners("/x");
     assert!(owners.len() == 1 && owners[0] != old, "{owners:?}");
 }
 
@@ -176,21 +176,21 @@ async fn a_claim_repeated_in_a_new_session_has_a_new_node() {
 /// the next one enters.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_that_has_ended_is_freed_although_its_session_goes_on() {
-    let bench = Bench::start();
-    let network = bench.network();
-    let (away, near) = (network.client(SESSION).await, bench.client().await);
+    let harness = Harness::start();
+    let network = harness.network();
+    let (away, near) = (network.client(SESSION).await, harness.client().await);
     let guard = away.lock("x").acquire().await.unwrap();
     let to_x = wait_for(near.lock("x"));
     waiting(&near, "x", 1).await;
-    let session = bench.owners("/x")[0];
+    let session = harness.owners("/x")[0];
     network.down();
-    let kept = ZkClient::attach(bench.zk.port(), session, FAR).unwrap();
+    let kept = ZkClient::attach(harness.zk.port(), session, FAR).unwrap();
     let lost = within("it ends by its own clock", guard.lost()).await;
     assert_eq!(lost.reason, LostReason::Expired);
     network.up();
     let next = done("the next one", to_x).await.unwrap();
     assert!(!guard.is_held());
     next.release().await.unwrap();
-    bench.is_empty("x").await;
+    harness.is_empty("x").await;
     drop(kept);
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use testbed::PATIENCE;
 use tokio::sync::oneshot;
 
-use super::bench::{self, SESSION};
+use super::harness::{self, SESSION};
 
 const PORT: &str = "TENURE_FAILURES_PORT";
 /// What the test harness prints is not ours.
@@ -88,14 +88,14 @@ fn run() {
     let Some(port) = std::env::var(PORT).ok().and_then(|port| port.parse().ok()) else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let client = bench::client(bench::options(port, SESSION)).await;
+        let client = harness::client(harness::options(port, SESSION)).await;
         let mut guards = Vec::new();
         say("ready");
         for line in std::io::stdin().lines() {
             let line = line.unwrap();
             match line.split_once(' ') {
                 Some(("acquire", name)) => guards.push(client.lock(name).acquire().await.unwrap()),
-                Some(("wait", name)) => drop(bench::wait_for(client.lock(name))),
+                Some(("wait", name)) => drop(harness::wait_for(client.lock(name))),
                 _ => {
                     let (client, guard) = (client.clone(), guards.remove(0));
                     let (begun, begins) = oneshot::channel();
@@ -132,13 +132,13 @@ async fn mind(client: &tenure_core::Client, guard: tenure_core::Guard, begun: on
         }
     });
     looking.await.unwrap();
-    let (mut last, mut went_on) = (bench::now(client), false);
+    let (mut last, mut went_on) = (harness::now(client), false);
     let work = async {
         begun.send(()).unwrap();
         loop {
             tokio::time::sleep(STEP).await;
-            went_on |= bench::now(client).since(last) > STANDS_STILL;
-            last = bench::now(client);
+            went_on |= harness::now(client).since(last) > STANDS_STILL;
+            last = harness::now(client);
         }
     };
     let ended: tenure_core::Result<()> = guard.while_held(work).await;

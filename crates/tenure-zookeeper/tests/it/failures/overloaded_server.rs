@@ -10,7 +10,7 @@ use testbed::{Cut, FAR, ZkRequest};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::bench::{Bench, claim, fence, open, options};
+use super::harness::{Harness, claim, fence, open, options};
 
 const LIST: i32 = 8;
 const TOO_BUSY: i32 = -127;
@@ -83,8 +83,8 @@ fn int(frame: &[u8], at: usize) -> i32 {
 /// E3. What was made without an answer and is given up is looked for until the server has time for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_given_up_is_looked_for_until_the_server_has_time() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let busy = Busy::start(network.proxy.port()).await;
     let store = open(options(busy.port, FAR)).await;
     let once = claim("x", Kind::Lock);
@@ -94,9 +94,9 @@ async fn what_was_given_up_is_looked_for_until_the_server_has_time() {
     network.proxy.cut_once_at(ZkRequest::Create, "/x/", Cut::AfterRequest);
     let error = store.try_acquire(&given_up).await.unwrap_err();
     assert!(error.is_unknown(), "{error}");
-    assert_eq!(bench.children("/x").len(), 1);
+    assert_eq!(harness.children("/x").len(), 1);
     busy.left.store(3, SeqCst);
     store.release(&given_up, 0).await.unwrap();
-    bench.is_empty("x").await;
+    harness.is_empty("x").await;
     assert_eq!(busy.left.load(SeqCst), 0);
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tenure_core::{Client, Lock, Settings};
 use testbed::{FAR, PATIENCE, done, until, within};
 
-use super::bench::{
-    A_WHILE, Bench, LONG, SESSION, heirs, now, open, options, templates, wait_for, waiting, without_poll,
+use super::harness::{
+    A_WHILE, Harness, LONG, SESSION, heirs, now, open, options, templates, wait_for, waiting, without_poll,
 };
 use super::worker::Worker;
 
@@ -17,9 +17,9 @@ use super::worker::Worker;
 /// before anybody sees it held.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_stood_still_wakes_without_its_hold() {
-    let bench = Bench::start();
-    let near = bench.client().await;
-    let mut worker = Worker::start(bench.zk.port());
+    let harness = Harness::start();
+    let near = harness.client().await;
+    let mut worker = Worker::start(harness.zk.port());
     assert_eq!(worker.ask("acquire x"), "ok");
     let next = wait_for(near.lock("x"));
     waiting(&near, "x", 1).await;
@@ -39,10 +39,10 @@ async fn a_process_that_stood_still_wakes_without_its_hold() {
 /// E2, A2. A process that is killed: whatever it held is free one session later, and nothing stays of what it waited for.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_killed_process_held_is_free_after_its_session() {
-    let bench = Bench::start();
+    let harness = Harness::start();
     // No poll finds out, only what the server says when the session is over.
-    let near = Client::with(open(options(bench.zk.port(), LONG)).await, without_poll());
-    let mut worker = Worker::start(bench.zk.port());
+    let near = Client::with(open(options(harness.zk.port(), LONG)).await, without_poll());
+    let mut worker = Worker::start(harness.zk.port());
     let of_near = near.lock("y").acquire().await.unwrap();
     assert_eq!(worker.ask("acquire x"), "ok");
     assert_eq!(worker.ask("wait y"), "ok");
@@ -51,8 +51,8 @@ async fn what_a_killed_process_held_is_free_after_its_session() {
     waiting(&near, "y", 1).await;
     let last = wait_for(near.lock("y").fair());
     waiting(&near, "y", 2).await;
-    let (session, granted) = (bench.owners("/x")[0], format!(",to={},", SESSION.as_millis()));
-    let connections = bench.zk.word("cons").unwrap();
+    let (session, granted) = (harness.owners("/x")[0], format!(",to={},", SESSION.as_millis()));
+    let connections = harness.zk.word("cons").unwrap();
     let mut of_worker = connections.lines().filter(|line| line.contains(&format!("sid=0x{session:x},")));
     assert!(of_worker.next().is_some_and(|line| line.contains(&granted)), "{granted} in {connections}");
     worker.signal("KILL");
@@ -63,19 +63,19 @@ async fn what_a_killed_process_held_is_free_after_its_session() {
     of_near.release().await.unwrap();
     done("the one behind it", last).await.unwrap().release().await.unwrap();
     next.release().await.unwrap();
-    bench.is_empty("x").await;
-    bench.is_empty("y").await;
+    harness.is_empty("x").await;
+    harness.is_empty("y").await;
 }
 
 /// A3. A store that is closed or dropped ends its session: what stood there is free at once, held, waited for and
 /// detached.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_store_held_is_free_when_it_is_closed_or_dropped() {
-    let bench = Bench::start();
-    let near = bench.client().await;
+    let harness = Harness::start();
+    let near = harness.client().await;
     for close in [true, false] {
         // The end of its session would come much too late.
-        let mine = bench.lasting().await;
+        let mine = harness.lasting().await;
         let of_near = near.lock("y").acquire().await.unwrap();
         let held: Vec<_> = templates(&mine, "closed");
         for (_, lock) in &held {
@@ -92,10 +92,10 @@ async fn what_a_store_held_is_free_when_it_is_closed_or_dropped() {
         drop(mine);
         for (name, lock) in heirs(&near, "closed") {
             within(&name, lock.acquire()).await.unwrap().release().await.unwrap();
-            bench.is_empty(&name).await;
+            harness.is_empty(&name).await;
         }
         of_near.release().await.unwrap();
-        bench.is_empty("y").await;
+        harness.is_empty("y").await;
     }
 }
 
@@ -103,22 +103,22 @@ async fn what_a_store_held_is_free_when_it_is_closed_or_dropped() {
 /// servers until a timeout.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_client_has_no_session() {
-    let bench = Bench::start();
-    let mine = bench.lasting().await;
+    let harness = Harness::start();
+    let mine = harness.lasting().await;
     let guard = mine.lock("x").acquire().await.unwrap();
-    assert_eq!(bench.zk.sessions().unwrap().len(), 1);
+    assert_eq!(harness.zk.sessions().unwrap().len(), 1);
     mine.close().await.unwrap();
     assert!(!guard.is_held());
-    until("its session is over", || async { bench.zk.sessions().unwrap().is_empty() }).await;
+    until("its session is over", || async { harness.zk.sessions().unwrap().is_empty() }).await;
     assert!(mine.show("x").await.is_err(), "it is closed");
-    bench.is_empty("x").await;
+    harness.is_empty("x").await;
 }
 
 /// E13. The same while somebody has a watch that nobody asks: it does not begin another session.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_client_has_no_session_though_somebody_watches() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let mine = network.client(FAR).await;
     let mut observer = mine.election("x").observe().unwrap();
     assert!(within("nobody leads", observer.next()).await.unwrap().is_none());
@@ -127,27 +127,27 @@ async fn a_closed_client_has_no_session_though_somebody_watches() {
     until("its session is over", || async { network.proxy.counts().iter().all(|c| !c.is_open) }).await;
     tokio::time::sleep(A_WHILE).await;
     assert_eq!(network.proxy.accepted(), connections, "it is there again");
-    until("no session is left", || async { bench.zk.sessions().unwrap().is_empty() }).await;
+    until("no session is left", || async { harness.zk.sessions().unwrap().is_empty() }).await;
     assert!(observer.next().await.is_err(), "it is closed");
 }
 
 /// E13. Of two clients on one store the session ends with the last that uses it, and what the other holds stays held.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_lasts_as_long_as_somebody_holds_by_it() {
-    let bench = Bench::start();
-    let store = open(options(bench.zk.port(), FAR)).await;
+    let harness = Harness::start();
+    let store = open(options(harness.zk.port(), FAR)).await;
     let [one, other] = [(); 2].map(|()| Client::with(store.clone(), Settings::default()));
     let guard = other.lock("x").acquire().await.unwrap();
     one.lock("y").acquire().await.unwrap().release().await.unwrap();
-    let session = bench.owners("/x")[0];
+    let session = harness.owners("/x")[0];
     one.close().await.unwrap();
     tokio::time::sleep(A_WHILE).await;
     assert!(guard.is_held());
-    assert_eq!(bench.owners("/x"), [session]);
+    assert_eq!(harness.owners("/x"), [session]);
     guard.release().await.unwrap();
     other.lock("x").acquire().await.unwrap().release().await.unwrap();
     other.close().await.unwrap();
-    until("its session is over", || async { bench.zk.sessions().unwrap().is_empty() }).await;
+    until("its session is over", || async { harness.zk.sessions().unwrap().is_empty() }).await;
     // Whoever comes later begins another.
     let later = Client::with(store, Settings::default());
     within("a third", later.lock("x").acquire()).await.unwrap().release().await.unwrap();
@@ -177,15 +177,15 @@ async fn polled(times: usize, lock: &Lock, patience: Duration) -> bool {
 /// A5. Dropped after any number of polls, an acquire leaves nothing, neither where the name is free nor where it waits.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_dropped_after_any_poll_leaves_nothing() {
-    let bench = Bench::start();
-    let (mine, near) = (bench.client().await, bench.client().await);
+    let harness = Harness::start();
+    let (mine, near) = (harness.client().await, harness.client().await);
     for (name, lock) in templates(&mine, "polled") {
         let mut times = 1;
         while !polled(times, &lock, PATIENCE).await {
             times += 1;
             assert!(times < 50, "{name} is never granted");
         }
-        bench.is_empty(&name).await;
+        harness.is_empty(&name).await;
         let heir = heirs(&near, "polled").into_iter().find(|(n, _)| *n == name).unwrap().1;
         let held = heir.acquire().await.unwrap();
         for times in 1..8 {
@@ -197,8 +197,8 @@ async fn an_acquire_dropped_after_any_poll_leaves_nothing() {
         })
         .await;
         held.release().await.unwrap();
-        bench.is_empty(&name).await;
+        harness.is_empty(&name).await;
     }
     // In the same session, which is still there.
-    until("and no watch", || async { bench.zk.watches().unwrap() == 0 }).await;
+    until("and no watch", || async { harness.zk.watches().unwrap() == 0 }).await;
 }

@@ -7,7 +7,7 @@ use tenure_core::backend::Interest;
 use tenure_core::{Backend, HoldId, Kind};
 use testbed::{FAR, ZkMode, ZooKeeper, done, until, within};
 
-use super::bench::{Bench, LONG, claim, fence, open, options, wait_for};
+use super::harness::{Harness, LONG, claim, fence, open, options, wait_for};
 
 const MANY: usize = 1000;
 
@@ -28,15 +28,15 @@ fn fired(zk: &ZooKeeper) -> u64 {
 /// E6. A thousand wait, in fifty sessions: one release fires one watch, and all get in, each by one.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_release_fires_one_watch() {
-    let bench = Bench::start();
+    let harness = Harness::start();
     // A holder of another library: ours watches its own node too, which is one more that fires, for itself.
-    let mut raw = bench.raw();
+    let mut raw = harness.raw();
     raw.create("/x", b"", ZkMode::Container).unwrap();
     let stem = "/x/_c_00000000-0000-4000-8000-000000000000-lock-";
     let held = raw.create(stem, b"", ZkMode::EphemeralSequential).unwrap();
     let mut clients = Vec::new();
     for _ in 0..50 {
-        clients.push(bench.lasting().await);
+        clients.push(harness.lasting().await);
     }
     let (entered, mut entries) = tokio::sync::mpsc::unbounded_channel();
     let waiters: Vec<_> = (0..MANY)
@@ -51,17 +51,17 @@ async fn one_release_fires_one_watch() {
             })
         })
         .collect();
-    until("all of them wait", || async { bench.children("/x").len() == MANY + 1 }).await;
+    until("all of them wait", || async { harness.children("/x").len() == MANY + 1 }).await;
     // One of each session, and the first of all watches who holds it.
     until("they have armed their watches", || async {
-        let (armed, watched) = (bench.zk.watches().unwrap(), bench.zk.word("wchp").unwrap());
+        let (armed, watched) = (harness.zk.watches().unwrap(), harness.zk.word("wchp").unwrap());
         armed >= clients.len() as u64 && watched.lines().any(|path| path == held)
     })
     .await;
-    let before = fired(&bench.zk);
+    let before = fired(&harness.zk);
     raw.delete(&held, None).unwrap();
     let first = within("the first enters", entries.recv()).await.unwrap();
-    let woken = fired(&bench.zk) - before;
+    let woken = fired(&harness.zk) - before;
     println!("one release with {MANY} waiting: {woken} watch fired");
     assert_eq!(woken, 1);
     drop(first);
@@ -71,18 +71,18 @@ async fn one_release_fires_one_watch() {
     for waiter in waiters {
         done("all leave", waiter).await;
     }
-    let all = fired(&bench.zk) - before;
+    let all = fired(&harness.zk) - before;
     println!("{MANY} releases: {all} watches fired");
     // A holder watches its own node once it has held it for a while.
     assert!(all <= 2 * MANY as u64, "{all}");
-    bench.is_empty("x").await;
+    harness.is_empty("x").await;
 }
 
 /// E6. The same one step below, in one session: a thousand claims that wait, and one of them hears of the release.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_release_tells_one_claim() {
-    let bench = Bench::start();
-    let store = open(options(bench.zk.port(), FAR)).await;
+    let harness = Harness::start();
+    let store = open(options(harness.zk.port(), FAR)).await;
     let holder = claim("x", Kind::Lock);
     assert!(fence(&*store, &holder).await.is_some());
     let client = tenure_core::ClientId::new();
@@ -94,13 +94,13 @@ async fn one_release_tells_one_claim() {
         assert!(fence(&*store, &waits).await.is_none());
         ears.push((waits, watch));
     }
-    assert_eq!(bench.children("/x").len(), MANY + 1);
-    let before = fired(&bench.zk);
+    assert_eq!(harness.children("/x").len(), MANY + 1);
+    let before = fired(&harness.zk);
     store.release(&holder, 0).await.unwrap();
     let (first, mut watch) = ears.remove(0);
     within("the first is told", watch.signal()).await;
     assert!(fence(&*store, &first).await.is_some(), "and granted");
-    let told = fired(&bench.zk) - before;
+    let told = fired(&harness.zk) - before;
     println!("one release with {MANY} claims in one session: {told} watch fired");
     assert_eq!(told, 1);
     for (_, watch) in &mut ears {
@@ -113,18 +113,18 @@ async fn one_release_tells_one_claim() {
 #[tokio::test(flavor = "multi_thread")]
 async fn five_thousand_ahead_are_waited_for_one_by_one() {
     const AHEAD: usize = 5000;
-    let bench = Bench::start();
-    let mine = bench.client().await;
+    let harness = Harness::start();
+    let mine = harness.client().await;
     mine.lock("x").acquire().await.unwrap().release().await.unwrap();
-    let mut raw = bench.raw();
+    let mut raw = harness.raw();
     let stem = "/x/_c_00000000-0000-4000-8000-000000000000-lock-";
     for _ in 0..AHEAD {
         raw.create(stem, b"", ZkMode::EphemeralSequential).unwrap();
     }
-    let watches = bench.zk.watches().unwrap();
+    let watches = harness.zk.watches().unwrap();
     let next = wait_for(mine.lock("x"));
-    until("it stands", || async { bench.children("/x").len() == AHEAD + 1 }).await;
-    until("it watches one", || async { bench.zk.watches().unwrap() == watches + 1 }).await;
+    until("it stands", || async { harness.children("/x").len() == AHEAD + 1 }).await;
+    until("it watches one", || async { harness.zk.watches().unwrap() == watches + 1 }).await;
     let show = within("an answer for people", mine.show("x")).await.unwrap().unwrap();
     assert!(show.holders.len() == 1 && show.holders[0].foreign);
     assert!(!next.is_finished());
@@ -135,10 +135,10 @@ async fn five_thousand_ahead_are_waited_for_one_by_one() {
 /// E8. Where the counter of a folder has gone round, the one with the larger number came first.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_order_is_kept_where_the_counter_goes_round() {
-    let bench = Bench::start();
-    let mine: Arc<_> = open(options(bench.zk.port(), LONG)).await;
+    let harness = Harness::start();
+    let mine: Arc<_> = open(options(harness.zk.port(), LONG)).await;
     let look = tenure_core::Client::with(mine, tenure_core::Settings::default());
-    let mut raw = bench.raw();
+    let mut raw = harness.raw();
     raw.create("/x", b"", ZkMode::Persistent).unwrap();
     for sequence in ["-lock--2147483647", "-lock--2147483648", "-lock-2147483647"] {
         raw.create(&format!("/x/_c_00000000-0000-4000-8000-000000000000{sequence}"), b"", ZkMode::Ephemeral)

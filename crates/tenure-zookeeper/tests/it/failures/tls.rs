@@ -4,11 +4,11 @@ use tenure_core::Error;
 use tenure_zookeeper::{Options, Tls};
 use testbed::{Certificates, ZooKeeperOptions, done};
 
-use super::bench::{Bench, LONG, client, options, wait_for, waiting};
-use super::rights::{NOBODY, is_config, refused};
+use super::harness::{Harness, LONG, client, options, wait_for, waiting};
+use super::permissions::{NOBODY, is_config, refused};
 
-fn secure(bench: &Bench, tls: Tls) -> Options {
-    let mut options = options(bench.zk.secure_port(), LONG);
+fn secure(harness: &Harness, tls: Tls) -> Options {
+    let mut options = options(harness.zk.secure_port(), LONG);
     options.tls = Some(tls);
     options
 }
@@ -19,34 +19,34 @@ async fn a_certificate_that_nobody_vouches_for_is_refused() {
     let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let files = Certificates::generate(folder.path()).unwrap();
     let other = Certificates::generate(elsewhere.path()).unwrap();
-    let bench = Bench::with(ZooKeeperOptions { tls: Some(files.clone()), ..ZooKeeperOptions::default() });
+    let harness = Harness::with(ZooKeeperOptions { tls: Some(files.clone()), ..ZooKeeperOptions::default() });
     let known = |ca: &std::path::Path| {
         let mut tls = Tls::default();
         tls.ca = Some(ca.to_owned());
         tls
     };
-    let mine = client(secure(&bench, known(&files.ca))).await;
+    let mine = client(secure(&harness, known(&files.ca))).await;
     let guard = mine.lock("x").acquire().await.unwrap();
-    let next = wait_for(bench.client().await.lock("x"));
+    let next = wait_for(harness.client().await.lock("x"));
     waiting(&mine, "x", 1).await;
     guard.release().await.unwrap();
     done("the other", next).await.unwrap().release().await.unwrap();
-    let error = refused(secure(&bench, known(&other.ca)), LONG).await;
+    let error = refused(secure(&harness, known(&other.ca)), LONG).await;
     println!("{error}");
     is_config(&error, &["certificate"]);
     // TLS spoken to a port that does not.
-    let mut plain = options(bench.zk.port(), LONG);
+    let mut plain = options(harness.zk.port(), LONG);
     plain.tls = Some(known(&files.ca));
     let error = refused(plain, NOBODY).await;
     println!("{error}");
     assert!(matches!(error, Error::Config(_) | Error::Unavailable { .. }), "{error}");
     // And no TLS to one that does.
-    let error = refused(options(bench.zk.secure_port(), LONG), NOBODY).await;
+    let error = refused(options(harness.zk.secure_port(), LONG), NOBODY).await;
     println!("{error}");
     assert!(matches!(error, Error::Config(_) | Error::Unavailable { .. }), "{error}");
-    let none = refused(secure(&bench, Tls::default()), LONG).await;
+    let none = refused(secure(&harness, Tls::default()), LONG).await;
     is_config(&none, &["ca=FILE"]);
-    let missing = refused(secure(&bench, known(&folder.path().join("missing.pem"))), LONG).await;
+    let missing = refused(secure(&harness, known(&folder.path().join("missing.pem"))), LONG).await;
     is_config(&missing, &["missing.pem"]);
 }
 
@@ -55,7 +55,7 @@ async fn a_certificate_that_nobody_vouches_for_is_refused() {
 async fn a_client_without_a_certificate_is_refused_where_one_is_needed() {
     let folder = tempfile::tempdir().unwrap();
     let files = Certificates::generate(folder.path()).unwrap();
-    let bench = Bench::with(ZooKeeperOptions {
+    let harness = Harness::with(ZooKeeperOptions {
         tls: Some(files.clone()),
         client_certificates: true,
         ..ZooKeeperOptions::default()
@@ -64,9 +64,9 @@ async fn a_client_without_a_certificate_is_refused_where_one_is_needed() {
     with.ca = Some(files.ca.clone());
     let without = with.clone();
     with.identity = Some((files.certificate.clone(), files.key.clone()));
-    let mine = client(secure(&bench, with)).await;
+    let mine = client(secure(&harness, with)).await;
     mine.lock("x").acquire().await.unwrap().release().await.unwrap();
-    let error = refused(secure(&bench, without), LONG).await;
+    let error = refused(secure(&harness, without), LONG).await;
     println!("{error}");
     is_config(&error, &["certificate"]);
 }
@@ -77,7 +77,7 @@ async fn a_certificate_that_is_enforced_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let files = Certificates::generate(folder.path()).unwrap();
     let lines = ["enforce.auth.enabled=true", "enforce.auth.schemes=x509"].map(str::to_owned);
-    let bench = Bench::with(ZooKeeperOptions {
+    let harness = Harness::with(ZooKeeperOptions {
         tls: Some(files.clone()),
         lines: [
             &lines[..],
@@ -88,7 +88,7 @@ async fn a_certificate_that_is_enforced_is_named() {
     });
     let mut without = Tls::default();
     without.ca = Some(files.ca.clone());
-    let error = refused(secure(&bench, without), LONG).await;
+    let error = refused(secure(&harness, without), LONG).await;
     println!("{error}");
     is_config(&error, &["enforce.auth.schemes", "x509", "cert=FILE"]);
 }

@@ -6,29 +6,29 @@ use std::time::Duration;
 use tenure_core::{Client, Error, Settings};
 use testbed::{ZkMode, done, within};
 
-use super::bench::{Bench, LONG, open, options, wait_for, waiting};
+use super::harness::{Harness, LONG, open, options, wait_for, waiting};
 
 /// A server with a folder `/x` that has made so many children.
-fn with_counter(count: i32) -> Bench {
-    let bench = Bench::with(testbed::ZooKeeperOptions {
+fn with_counter(count: i32) -> Harness {
+    let harness = Harness::with(testbed::ZooKeeperOptions {
         // It is not told of what was changed behind its back.
         jvm: vec!["-Dzookeeper.digest.enabled=false".into()],
         ..testbed::ZooKeeperOptions::default()
     });
-    bench.raw().create("/x", b"", ZkMode::Persistent).unwrap();
+    harness.raw().create("/x", b"", ZkMode::Persistent).unwrap();
     // At its start it stores all that it knows.
     for edit in [false, true] {
-        bench.zk.kill().unwrap();
+        harness.zk.kill().unwrap();
         if edit {
-            let folder = bench.zk.place().data().join("version-2");
+            let folder = harness.zk.place().data().join("version-2");
             let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
             let edited =
                 files.filter(|path| is_snapshot(path)).filter(|path| set_counter(path, count)).count();
             assert!(edited > 0, "no snapshot has /x");
         }
-        bench.zk.restart().unwrap();
+        harness.zk.restart().unwrap();
     }
-    bench
+    harness
 }
 
 fn is_snapshot(path: &Path) -> bool {
@@ -66,9 +66,9 @@ fn adler(bytes: &[u8]) -> u64 {
 /// has been made anew.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_folder_without_numbers_lets_nobody_in() {
-    let bench = with_counter(i32::MAX - 9);
-    let mut raw = bench.raw();
-    let (mine, other) = (bench.client().await, bench.client().await);
+    let harness = with_counter(i32::MAX - 9);
+    let mut raw = harness.raw();
+    let (mine, other) = (harness.client().await, harness.client().await);
     let held = mine.lock("x").acquire().await.unwrap();
     let next = wait_for(other.lock("x"));
     waiting(&mine, "x", 1).await;
@@ -77,7 +77,7 @@ async fn a_folder_without_numbers_lets_nobody_in() {
     // One that has no node there: the others need no server to know that it is busy.
     let mut settings = Settings::default();
     settings.call_timeout = Duration::from_secs(1);
-    let third = Client::with(open(options(bench.zk.port(), LONG)).await, settings);
+    let third = Client::with(open(options(harness.zk.port(), LONG)).await, settings);
     for lock in [third.lock("x"), third.lock("x").fair()] {
         let error = within("an answer", lock.try_acquire()).await.unwrap_err();
         let why = "/x has used up its sequence numbers";
@@ -87,7 +87,7 @@ async fn a_folder_without_numbers_lets_nobody_in() {
     held.release().await.unwrap();
     done("the one with a number", next).await.unwrap().release().await.unwrap();
     raw.close().unwrap();
-    bench.is_empty("x").await;
-    bench.raw().delete("/x", None).unwrap();
+    harness.is_empty("x").await;
+    harness.raw().delete("/x", None).unwrap();
     mine.lock("x").acquire().await.unwrap().release().await.unwrap();
 }

@@ -7,8 +7,9 @@ use tenure_core::backend::{Attempt, Renewal};
 use tenure_core::{Backend, HoldId, Kind};
 use testbed::{Cut, FAR, Rule, Way, ZkRequest, done, until, within};
 
-use super::bench::{
-    Bench, LONG, claim, client, fence, heirs, now, open, options, templates, wait_for, waiting, without_poll,
+use super::harness::{
+    Harness, LONG, claim, client, fence, heirs, now, open, options, templates, wait_for, waiting,
+    without_poll,
 };
 
 /// Where claims of a kind make nodes.
@@ -23,9 +24,9 @@ fn folders(name: &str) -> Vec<String> {
 /// three for three permits. Those who wait behind it get in.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_without_an_answer_is_found_again() {
-    let bench = Bench::start();
-    let network = bench.network();
-    let (away, near) = (network.client(LONG).await, bench.client().await);
+    let harness = Harness::start();
+    let network = harness.network();
+    let (away, near) = (network.client(LONG).await, harness.client().await);
     for (name, lock) in templates(&away, "made") {
         // The folders are there, and what is cut is the node.
         lock.acquire().await.unwrap().release().await.unwrap();
@@ -49,7 +50,7 @@ async fn a_create_without_an_answer_is_found_again() {
             );
             guard.release().await.unwrap();
             done(&name, next).await.unwrap().release().await.unwrap();
-            bench.is_empty(&name).await;
+            harness.is_empty(&name).await;
         }
     }
 }
@@ -58,9 +59,9 @@ async fn a_create_without_an_answer_is_found_again() {
 /// is inside by then. It does not enter from there, but waits like any other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_under_a_lost_write_does_not_enter_in_its_place() {
-    let bench = Bench::start();
-    let network = bench.network();
-    let (store, near) = (open(options(network.proxy.port(), FAR)).await, bench.client().await);
+    let harness = Harness::start();
+    let network = harness.network();
+    let (store, near) = (open(options(network.proxy.port(), FAR)).await, harness.client().await);
     let write = claim("x", Kind::Write);
     assert!(fence(&*store, &write).await.is_some());
     let next = wait_for(near.rwlock("x").write());
@@ -76,7 +77,7 @@ async fn a_read_under_a_lost_write_does_not_enter_in_its_place() {
         let (store, read) = (store.clone(), read.clone());
         async move { store.try_acquire(&read).await }
     });
-    let reads = || bench.children("/x").iter().filter(|name| name.contains("__READ__")).count();
+    let reads = || harness.children("/x").iter().filter(|name| name.contains("__READ__")).count();
     until("its create is executed", || async { reads() == 1 }).await;
     network.proxy.close(connection);
     let error = done("it has no answer", asked).await.unwrap_err();
@@ -93,16 +94,16 @@ async fn a_read_under_a_lost_write_does_not_enter_in_its_place() {
     next.release().await.unwrap();
     assert!(fence(&*store, &read).await.is_some(), "it is free");
     store.release(&read, 0).await.unwrap();
-    bench.is_empty("x").await;
+    harness.is_empty("x").await;
 }
 
 /// E3. One that is given up in that state leaves nothing: its node is looked for when there is a connection again, long
 /// before the session ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_without_an_answer_given_up_leaves_nothing() {
-    let bench = Bench::start();
-    let network = bench.network();
-    let (away, near) = (network.client(LONG).await, bench.client().await);
+    let harness = Harness::start();
+    let network = harness.network();
+    let (away, near) = (network.client(LONG).await, harness.client().await);
     let kept = away.lock("kept").acquire().await.unwrap();
     for (name, lock) in templates(&away, "given-up") {
         lock.acquire().await.unwrap().release().await.unwrap();
@@ -113,7 +114,7 @@ async fn a_create_without_an_answer_given_up_leaves_nothing() {
             network.down();
             given_up.abort();
             network.up();
-            bench.is_empty(&name).await;
+            harness.is_empty(&name).await;
         }
         let heir = heirs(&near, "given-up").into_iter().find(|(n, _)| *n == name).unwrap().1;
         within(&name, heir.acquire()).await.unwrap().release().await.unwrap();
@@ -127,9 +128,9 @@ async fn a_create_without_an_answer_given_up_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_could_not_be_deleted_during_an_outage_is_deleted_after_it() {
     const LIMIT: Duration = Duration::from_millis(500);
-    let bench = Bench::start();
-    let network = bench.network();
-    let near = bench.client().await;
+    let harness = Harness::start();
+    let network = harness.network();
+    let near = harness.client().await;
     let mut short = options(network.proxy.port(), LONG);
     short.timeout = LIMIT;
     let away = client(short).await;
@@ -149,11 +150,11 @@ async fn what_could_not_be_deleted_during_an_outage_is_deleted_after_it() {
     };
     let held = near.lock("x").acquire().await.unwrap();
     outage(ZkRequest::Delete, Cut::BeforeRequest).await;
-    until("only the holder stands there", || async { bench.children("/x").len() == 1 }).await;
+    until("only the holder stands there", || async { harness.children("/x").len() == 1 }).await;
     outage(ZkRequest::Create, Cut::AfterRequest).await;
-    until("only the holder stands there", || async { bench.children("/x").len() == 1 }).await;
+    until("only the holder stands there", || async { harness.children("/x").len() == 1 }).await;
     held.release().await.unwrap();
-    bench.is_empty("x").await;
+    harness.is_empty("x").await;
     away.lock("x").acquire().await.unwrap().release().await.unwrap();
 }
 
@@ -161,9 +162,9 @@ async fn what_could_not_be_deleted_during_an_outage_is_deleted_after_it() {
 /// enters.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_without_an_answer_is_brought_to_its_end() {
-    let bench = Bench::start();
-    let network = bench.network();
-    let (away, near) = (network.client(LONG).await, bench.client().await);
+    let harness = Harness::start();
+    let network = harness.network();
+    let (away, near) = (network.client(LONG).await, harness.client().await);
     for (name, lock) in templates(&away, "released") {
         for cut in [Cut::BeforeRequest, Cut::AfterRequest] {
             let guard = lock.acquire().await.unwrap();
@@ -175,7 +176,7 @@ async fn a_release_without_an_answer_is_brought_to_its_end() {
             assert!(released.is_ok(), "{name}: {cut:?}: {released:?}");
             assert_eq!(network.proxy.cuts_left(), 0, "{name}");
             done(&name, next).await.unwrap().release().await.unwrap();
-            bench.is_empty(&name).await;
+            harness.is_empty(&name).await;
         }
     }
 }
@@ -183,31 +184,31 @@ async fn a_release_without_an_answer_is_brought_to_its_end() {
 /// E5. A guard that is dropped while nobody is there to hear of it is released when somebody is again.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_dropped_without_a_connection_is_released_later() {
-    let bench = Bench::start();
-    let network = bench.network();
-    let (away, near) = (network.client(LONG).await, bench.client().await);
+    let harness = Harness::start();
+    let network = harness.network();
+    let (away, near) = (network.client(LONG).await, harness.client().await);
     let held = templates(&away, "dropped");
     let mut guards = Vec::new();
     for (_, lock) in &held {
         guards.push(lock.acquire().await.unwrap());
     }
-    let session = bench.owners("/lock-dropped")[0];
+    let session = harness.owners("/lock-dropped")[0];
     network.down();
     drop(guards);
     network.up();
     for (name, lock) in heirs(&near, "dropped") {
         within(&name, lock.acquire()).await.unwrap().release().await.unwrap();
-        bench.is_empty(&name).await;
+        harness.is_empty(&name).await;
     }
-    assert!(bench.zk.sessions().unwrap().contains(&session), "it was not the end of the session");
+    assert!(harness.zk.sessions().unwrap().contains(&session), "it was not the end of the session");
 }
 
 /// E7. A release while the waiter has no connection: it looks again as soon as it has one, and needs no poll for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_during_a_cut_is_seen_after_it() {
-    let bench = Bench::start();
-    let network = bench.network();
-    let (away, near) = (network.client_with(LONG, without_poll()).await, bench.client().await);
+    let harness = Harness::start();
+    let network = harness.network();
+    let (away, near) = (network.client_with(LONG, without_poll()).await, harness.client().await);
     let mut waiters = Vec::new();
     let held = heirs(&near, "unseen");
     for ((name, mine), (_, theirs)) in held.into_iter().zip(templates(&away, "unseen")) {
@@ -220,9 +221,9 @@ async fn a_release_during_a_cut_is_seen_after_it() {
     let latch = near.latch("unseen");
     assert!(latch.try_set_count(1).await.unwrap());
     let theirs = away.latch("unseen");
-    let watches = bench.zk.watches().unwrap();
+    let watches = harness.zk.watches().unwrap();
     let opened = tokio::spawn(async move { theirs.wait().await });
-    until("it watches the number", || async { bench.zk.watches().unwrap() > watches }).await;
+    until("it watches the number", || async { harness.zk.watches().unwrap() > watches }).await;
     network.down();
     latch.count_down().await.unwrap();
     let mut rest = Vec::new();

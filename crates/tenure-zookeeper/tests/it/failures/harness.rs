@@ -21,11 +21,11 @@ pub(crate) const A_WHILE: Duration = Duration::from_millis(150);
 pub(crate) const TICK: Duration = Duration::from_millis(500);
 
 /// A server of its own.
-pub(crate) struct Bench {
+pub(crate) struct Harness {
     pub(crate) zk: ZooKeeper,
 }
 
-impl Bench {
+impl Harness {
     /// It grants sessions of any length.
     pub(crate) fn start() -> Self {
         let lines = vec![format!("maxSessionTimeout={}", 2 * FAR.as_millis())];

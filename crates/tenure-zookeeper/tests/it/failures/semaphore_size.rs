@@ -3,11 +3,11 @@
 use tenure_core::{Client, Error, Guard, Result};
 use testbed::{done, within};
 
-use super::bench::{Bench, LONG, open, options, wait_for, waiting, without_poll};
+use super::harness::{Harness, LONG, open, options, wait_for, waiting, without_poll};
 
 /// No poll finds out, only what the servers say.
-async fn told(bench: &Bench) -> Client {
-    Client::with(open(options(bench.zk.port(), LONG)).await, without_poll())
+async fn told(harness: &Harness) -> Client {
+    Client::with(open(options(harness.zk.port(), LONG)).await, without_poll())
 }
 
 fn is_refused(answer: Result<Option<Guard>>, n: u32, size: u32) {
@@ -19,8 +19,8 @@ fn is_refused(answer: Result<Option<Guard>>, n: u32, size: u32) {
 /// E14. What the stored size can never meet is refused at once, whoever holds or waits, and nobody waits behind it.
 #[tokio::test(flavor = "multi_thread")]
 async fn more_than_the_size_is_refused_at_once() {
-    let bench = Bench::start();
-    let (mine, other) = (told(&bench).await, told(&bench).await);
+    let harness = Harness::start();
+    let (mine, other) = (told(&harness).await, told(&harness).await);
     mine.semaphore("x", 10).resize(2).await.unwrap();
     let semaphore = mine.semaphore("x", 10);
     let refused = async || {
@@ -35,15 +35,20 @@ async fn more_than_the_size_is_refused_at_once() {
     refused().await;
     both.release().await.unwrap();
     done("the next one", next).await.unwrap().release().await.unwrap();
-    bench.is_empty("x").await;
+    harness.is_empty("x").await;
 }
 
 /// E14. A smaller size is told to all who wait for more than that, whether they are first or not; the others wait on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_smaller_size_is_told_to_those_who_wait() {
-    let bench = Bench::start();
-    let clients =
-        [told(&bench).await, told(&bench).await, told(&bench).await, told(&bench).await, told(&bench).await];
+    let harness = Harness::start();
+    let clients = [
+        told(&harness).await,
+        told(&harness).await,
+        told(&harness).await,
+        told(&harness).await,
+        told(&harness).await,
+    ];
     let of = |at: usize| clients[at].semaphore("x", 6);
     let all = of(0).acquire_many(6).await.unwrap();
     let mut waiters = Vec::new();
@@ -61,5 +66,5 @@ async fn a_smaller_size_is_told_to_those_who_wait() {
     for (n, waiter) in small {
         done(&format!("one that wants {n}"), waiter).await.unwrap().release().await.unwrap();
     }
-    bench.is_empty("x").await;
+    harness.is_empty("x").await;
 }

@@ -8,13 +8,13 @@ use tenure_core::{Client, Error, Kind, Settings};
 use tenure_zookeeper::{Login, Options, ZooKeeper};
 use testbed::{FAR, ZkAcl, ZkMode, done, within};
 
-use super::bench::{Bench, LONG, claim, client, open, options, wait_for, waiting};
+use super::harness::{Harness, LONG, claim, client, open, options, wait_for, waiting};
 
 /// How long somebody is waited for who does not answer.
 pub(crate) const NOBODY: Duration = Duration::from_secs(1);
 
-fn as_user(bench: &Bench, user: &str) -> Options {
-    let mut options = options(bench.zk.port(), LONG);
+fn as_user(harness: &Harness, user: &str) -> Options {
+    let mut options = options(harness.zk.port(), LONG);
     options.login = Some(Login { user: user.into(), password: "secret".into() });
     options
 }
@@ -34,11 +34,11 @@ pub(crate) fn is_config(error: &Error, words: &[&str]) {
 /// B9. With a login the same user shares locks, and no other user sees, takes or frees them.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_user_neither_sees_nor_frees_a_lock() {
-    let bench = Bench::start();
+    let harness = Harness::start();
     let (anna, same, otto) = (
-        client(as_user(&bench, "anna")).await,
-        client(as_user(&bench, "anna")).await,
-        client(as_user(&bench, "otto")).await,
+        client(as_user(&harness, "anna")).await,
+        client(as_user(&harness, "anna")).await,
+        client(as_user(&harness, "otto")).await,
     );
     let guard = anna.lock("x").acquire().await.unwrap();
     let next = wait_for(same.lock("x"));
@@ -57,15 +57,15 @@ async fn another_user_neither_sees_nor_frees_a_lock() {
 /// B9. Who may look but not delete is told who does not own it.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_may_not_delete_is_told_so() {
-    let bench = Bench::start();
-    let anna = client(as_user(&bench, "anna")).await;
-    let mut raw = bench.raw();
+    let harness = Harness::start();
+    let anna = client(as_user(&harness, "anna")).await;
+    let mut raw = harness.raw();
     raw.add_auth("digest", "anna:secret").unwrap();
     let everything = ZkAcl { rights: 31, scheme: "auth".into(), id: String::new() };
     let look = ZkAcl { rights: 1, scheme: "world".into(), id: "anyone".into() };
     raw.create_with("/x", b"", ZkMode::Persistent, &[everything, look]).unwrap();
     let guard = anna.lock("x").acquire().await.unwrap();
-    let otto = open(as_user(&bench, "otto")).await;
+    let otto = open(as_user(&harness, "otto")).await;
     let theirs = tenure_core::Claim { id: guard.id(), ..claim("x", Kind::Lock) };
     let error = tenure_core::Backend::release(&*otto, &theirs, 0).await.unwrap_err();
     is_config(&error, &["not the owner of /x/_c_", "no right to delete"]);
@@ -76,13 +76,13 @@ async fn who_may_not_delete_is_told_so() {
 /// B9. A folder in which nobody may create: the message names it.
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_rights_are_named() {
-    let bench = Bench::start();
+    let harness = Harness::start();
     // What may pass would be tried again for much longer than a test waits.
     let mut settings = Settings::default();
     (settings.call_timeout, settings.outage) = (FAR, FAR);
-    let mine = Client::with(open(options(bench.zk.port(), LONG)).await, settings);
+    let mine = Client::with(open(options(harness.zk.port(), LONG)).await, settings);
     let look = ZkAcl { rights: 1, scheme: "world".into(), id: "anyone".into() };
-    bench.raw().create_with("/shut", b"", ZkMode::Persistent, std::slice::from_ref(&look)).unwrap();
+    harness.raw().create_with("/shut", b"", ZkMode::Persistent, std::slice::from_ref(&look)).unwrap();
     for name in ["shut", "shut/below"] {
         let error = within(name, mine.lock(name).acquire()).await.unwrap_err();
         is_config(&error, &[&format!("acquire {name}"), &format!("/{name}"), "no right"]);
@@ -96,13 +96,13 @@ async fn missing_rights_are_named() {
 /// B9. A chroot that does not exist is named, and not made.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chroot_that_is_not_there_is_named() {
-    let bench = Bench::start();
-    let mut wrong = options(bench.zk.port(), LONG);
+    let harness = Harness::start();
+    let mut wrong = options(harness.zk.port(), LONG);
     wrong.chroot = Some("/no/such".into());
     is_config(&refused(wrong.clone(), LONG).await, &["/no/such", "does not exist"]);
     let late = Client::new(ZooKeeper::new(wrong).unwrap());
     is_config(&late.lock("x").acquire().await.unwrap_err(), &["/no/such", "does not exist"]);
-    assert!(!bench.children("/").contains(&"no".to_owned()));
+    assert!(!harness.children("/").contains(&"no".to_owned()));
 }
 
 /// B9. Servers that enforce a scheme: who has not proved who it is by it is told what they want.
@@ -115,18 +115,18 @@ async fn a_scheme_that_is_enforced_is_named() {
             format!("enforce.auth.schemes={scheme}"),
             "authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider".into(),
         ];
-        let bench = Bench::with(testbed::ZooKeeperOptions { lines, ..Default::default() });
-        let error = refused(options(bench.zk.port(), LONG), LONG).await;
+        let harness = Harness::with(testbed::ZooKeeperOptions { lines, ..Default::default() });
+        let error = refused(options(harness.zk.port(), LONG), LONG).await;
         println!("{error}");
         is_config(&error, &["enforce.auth.schemes", "cert=FILE", "user:password@host", "SASL"]);
         // A client that was made before is told so, too.
-        let late = Client::new(ZooKeeper::new(options(bench.zk.port(), LONG)).unwrap());
+        let late = Client::new(ZooKeeper::new(options(harness.zk.port(), LONG)).unwrap());
         is_config(
             &within("an answer", late.lock("x").acquire()).await.unwrap_err(),
             &["enforce.auth.schemes"],
         );
         if scheme == "digest" {
-            let anna = client(as_user(&bench, "anna")).await;
+            let anna = client(as_user(&harness, "anna")).await;
             anna.lock("x").acquire().await.unwrap().release().await.unwrap();
         }
     }

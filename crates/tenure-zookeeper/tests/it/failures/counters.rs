@@ -5,7 +5,7 @@ use tenure_core::backend::{CountOp, Counter};
 use tenure_core::{Backend, ClientId, Error, Name, OpId};
 use testbed::{FAR, within};
 
-use super::bench::{Bench, open, options};
+use super::harness::{Harness, open, options};
 
 /// How many signs of life may have gone the same way meanwhile.
 const SIGNS: u64 = 20;
@@ -14,8 +14,8 @@ const SIGNS: u64 = 20;
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_at_once_cost_as_many_requests_as_one_by_one() {
     const N: u32 = 50;
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let client = network.client(FAR).await;
     let requests = || network.proxy.counts().iter().map(|counts| counts.commands).sum::<u64>();
     let cost = async |name: &str, n: u32| {
@@ -42,8 +42,8 @@ async fn changes_at_once_cost_as_many_requests_as_one_by_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_number_with_too_much_to_remember_is_not_sent() {
     const NODE: &str = "/seats/~tenure";
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let store = open(options(network.proxy.port(), FAR)).await;
     let name = Name::new("seats").unwrap();
     let (mine, others) = (ClientId::new(), ClientId::new());
@@ -51,7 +51,7 @@ async fn a_number_with_too_much_to_remember_is_not_sent() {
         store.count(&name, Counter::Semaphore, CountOp::Add(1), OpId { client, n, settled }).await
     };
     change(mine, 1, 1).await.unwrap();
-    let mut raw = bench.raw();
+    let mut raw = harness.raw();
     let stored = raw.get(NODE).unwrap().0;
     let mut ledger: serde_json::Value = serde_json::from_slice(&stored).unwrap();
     let done = ledger["ops"][0]["done"].as_array_mut().unwrap();
@@ -84,8 +84,8 @@ async fn a_number_with_too_much_to_remember_is_not_sent() {
 /// E15. The same of a note.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_note_that_no_server_takes_is_refused_before_it_is_sent() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let client = network.client(FAR).await;
     let held = client.lock("held").acquire().await.unwrap();
     let connections = network.proxy.accepted();
