@@ -180,12 +180,12 @@ fn classify_error(server: &Address, e: &io::Error) -> ConnectError {
     use rustls::Error::{AlertReceived, InvalidCertificate};
     match e.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>()) {
         Some(InvalidCertificate(_)) => ConnectError::Permanent(Error::Config(format!(
-            "{SCHEME}: the certificate of {server} is not trusted: {e}; check that it is signed by the CA of ca=FILE, and \
-             issued for this host"
+            "{SCHEME}: the certificate of {server} is not trusted: {e}; check that it is signed by the CA of ca=FILE, \
+             and issued for this host"
         ))),
         Some(AlertReceived(_)) => ConnectError::Permanent(Error::Config(format!(
-            "{SCHEME}: {server} rejects the TLS connection: {e}; if it requires a client certificate, give cert=FILE and \
-             key=FILE"
+            "{SCHEME}: {server} rejects the TLS connection: {e}; if it requires a client certificate, give cert=FILE \
+             and key=FILE"
         ))),
         _ if [BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof].contains(&e.kind()) => {
             ConnectError::ClosedByServer(format!("{server}: {e}"))

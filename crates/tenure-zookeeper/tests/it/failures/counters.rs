@@ -1,4 +1,4 @@
-//! Numbers that many change at once, and more of them than a server takes.
+//! Counters that many clients change at once, and data that is too large for a server.
 
 use futures_util::future::try_join_all;
 use tenure_core::backend::{CountOp, Counter};
@@ -7,10 +7,10 @@ use testbed::{FAR, within};
 
 use super::harness::{Harness, open, options};
 
-/// How many signs of life may have gone the same way meanwhile.
+/// How many heartbeats may have been sent meanwhile.
 const SIGNS: u64 = 20;
 
-/// E15. What changes of one process cost grows as their number does: they do not make each other try again.
+/// E15. The cost of the changes of one process is linear in their number: they do not make each other retry.
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_at_once_cost_as_many_requests_as_one_by_one() {
     const N: u32 = 50;
@@ -37,8 +37,8 @@ async fn changes_at_once_cost_as_many_requests_as_one_by_one() {
     assert!(many <= 4 * few + SIGNS);
 }
 
-/// E15. More than a server takes is not sent: it would close the connection of all holds. What is under way is
-/// remembered, and so a change is refused until less is.
+/// E15. Data that is too large for a server is not sent: the server would close the connection of all holds. Operations
+/// in flight are remembered in the node, so a change is refused until there are fewer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_number_with_too_much_to_remember_is_not_sent() {
     const NODE: &str = "/seats/~tenure";
@@ -81,7 +81,7 @@ async fn a_number_with_too_much_to_remember_is_not_sent() {
     assert_eq!(network.proxy.accepted(), connections, "the connection was closed");
 }
 
-/// E15. The same of a note.
+/// E15. A note that is too large is refused before it is sent.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_note_that_no_server_takes_is_refused_before_it_is_sent() {
     let harness = Harness::start();

@@ -1,4 +1,4 @@
-//! Several servers: one that is behind, one that is cut off, one that dies.
+//! Several servers: one lags, one is partitioned, one dies.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ async fn at(server: &ZooKeeper) -> Client {
     client(options(server.port(), LONG)).await
 }
 
-/// At all servers. Requests that nobody can answer are repeated soon, for as long as a test goes on.
+/// A client of all servers. Requests without an answer are soon repeated, for as long as a test lasts.
 async fn at_all(ensemble: &Ensemble, session: Duration) -> Client {
     let mut settings = Settings::default();
     settings.outage = FAR;
@@ -26,13 +26,13 @@ async fn at_all_with(ensemble: &Ensemble, session: Duration, settings: Settings)
     Client::with(open(options).await, settings)
 }
 
-/// E9. A server that was stopped has not yet heard of what was written meanwhile: what is read and decided there is not
-/// older than the call.
+/// E9. A server that was stopped lags behind what was written meanwhile: what is read from it is still not older than
+/// the call.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_behind_decides_nothing_by_what_it_has() {
     let ensemble = Ensemble::start().unwrap();
     let behind = ensemble.followers()[0];
-    // On its way it is seen what was asked.
+    // The proxy shows which requests were sent.
     let way = Proxy::start_zookeeper(behind.port()).unwrap();
     let (slow, quick) = (client(options(way.port(), LONG)).await, at(ensemble.leader().unwrap()).await);
     let asked_for = || way.counts().iter().map(|counts| counts.commands).sum::<u64>();
@@ -44,7 +44,7 @@ async fn a_server_that_is_behind_decides_nothing_by_what_it_has() {
         let held = quick.lock("x").acquire().await.unwrap();
         assert!(latch.try_set_count(round).await.unwrap());
         seats.release(1).await.unwrap();
-        // Asked for when all of that is written, and answered once the server goes on.
+        // Sent after all of that was written, and answered once the server continues.
         let before = asked_for();
         let asked = tokio::spawn(async move { theirs.count().await.unwrap() });
         let free = tokio::spawn(async move { their_seats.available().await.unwrap() });
@@ -67,7 +67,7 @@ async fn a_server_that_is_behind_decides_nothing_by_what_it_has() {
     }
 }
 
-/// What one section after another sees: the one before has left, or knows that it has lost.
+/// Checks that in each critical section the one before has ended, or its guard is lost.
 #[derive(Default)]
 struct Sections {
     inside: Mutex<Option<Arc<Guard>>>,
@@ -79,7 +79,7 @@ struct Sections {
 impl Sections {
     async fn run(self: Arc<Self>, client: Client) {
         while !self.over.load(SeqCst) {
-            // Without a leader nobody gets in, and some are told.
+            // Without a leader an acquire may fail.
             let Ok(guard) = client.lock("sections").acquire().await else { continue };
             let guard = Arc::new(guard);
             let before = self.inside.lock().unwrap().replace(guard.clone());
@@ -90,21 +90,21 @@ impl Sections {
             tokio::time::sleep(Duration::from_millis(5)).await;
             self.inside.lock().unwrap().take_if(|inside| Arc::ptr_eq(inside, &guard));
             if let Some(guard) = Arc::into_inner(guard) {
-                // Lost, perhaps.
+                // The guard may be lost.
                 drop(guard.release().await);
             }
         }
     }
 
-    /// Until there were some more.
+    /// Waits until there were some more sections.
     async fn go_on(&self, what: &str) {
         let before = self.entered.load(SeqCst);
         until(what, || async { self.entered.load(SeqCst) > before + 10 }).await;
     }
 }
 
-/// E9, E1. Servers die and come back, one that follows and then the one that leads, while locks are held and waited
-/// for: never two who hold, those who hold keep it in their session or are told, and those who wait get in.
+/// E9, E1. A follower and then the leader die and come back while locks are held and waited for: there are never two
+/// holders, guards stay held or are lost, and waiters are granted.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_death_of_a_server_is_borne() {
     let ensemble = Ensemble::start().unwrap();
@@ -140,11 +140,11 @@ async fn the_death_of_a_server_is_borne() {
     }
 }
 
-/// E9. Without a majority nobody gets in, not even where a server is left that only reads. Holders have ended by their
-/// own clocks before a majority is back that might give their locks away, and then all goes on.
+/// E9. Without a majority no lock is granted, even if the remaining server is read-only. Holds end by their own clocks
+/// before a majority is back that might grant their locks to others.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_majority_nobody_gets_in() {
-    // The one that is left lets people read.
+    // The remaining server allows reads.
     let jvm = vec!["-Dreadonlymode.enabled=true".to_owned()];
     let ensemble = Ensemble::start_with(ZooKeeperOptions { jvm, ..ZooKeeperOptions::default() }).unwrap();
     let (mine, other) = (at_all(&ensemble, SESSION).await, at_all(&ensemble, LONG).await);
@@ -175,11 +175,11 @@ async fn without_a_majority_nobody_gets_in() {
     within("the same client", mine.lock("x").acquire()).await.unwrap().release().await.unwrap();
 }
 
-/// E9. A server that has lost its leader still speaks to its clients for a while, though the leader hears nothing of them
-/// any more: their holds end by their own clocks before the leader gives them away.
+/// E9. A server that is partitioned from its leader still answers its clients for a while, though the leader does not
+/// receive their heartbeats: their holds end by their own clocks before the leader expires their sessions.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_cut_off_from_its_leader_proves_nothing() {
-    // It bears more silence of its leader than a session has.
+    // It tolerates a longer silence of its leader than a session timeout.
     let lines = vec!["syncLimit=40".to_owned()];
     let ensemble = Ensemble::start_linked(ZooKeeperOptions { lines, ..ZooKeeperOptions::default() }).unwrap();
     let (leader, follower) = (ensemble.leader().unwrap(), ensemble.followers()[0]);
@@ -193,7 +193,7 @@ async fn a_server_cut_off_from_its_leader_proves_nothing() {
         }
     });
     waiting(&near, "x", 1).await;
-    // Long enough for a rhythm of signs of life.
+    // Long enough for several heartbeats.
     let begin = now(&near);
     until("it is proved", || async { now(&near).since(begin) > SESSION / 2 }).await;
     ensemble.link(follower, leader).set_both(Rule::Stall);

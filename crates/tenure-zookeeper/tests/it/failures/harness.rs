@@ -1,4 +1,4 @@
-//! What a test works with: a server of its own, and clients of it, straight or through a network that fails.
+//! The harness of a test: its own server, and clients that are connected directly or through a proxy.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,25 +8,25 @@ use tenure_core::{Backend, Claim, Client, ClientId, Fence, Guard, HoldId, Kind, 
 use tenure_zookeeper::Options;
 use testbed::{FAR, PATIENCE, Proxy, ZkClient, ZooKeeper, ZooKeeperOptions, until};
 
-/// The session of clients whose session ends in a test.
+/// The session timeout of clients whose session expires in a test.
 pub(crate) const SESSION: Duration = Duration::from_secs(4);
 
-/// The session of all others: a busy machine does not end it.
+/// The session timeout of all others: long enough for a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
-/// For how long something is watched that shall not happen.
+/// For how long a test checks that something does not happen.
 pub(crate) const A_WHILE: Duration = Duration::from_millis(150);
 
-/// What the servers of the testbed have.
+/// The `tickTime` of the testbed's servers.
 pub(crate) const TICK: Duration = Duration::from_millis(500);
 
-/// A server of its own.
+/// A server for one test.
 pub(crate) struct Harness {
     pub(crate) zk: ZooKeeper,
 }
 
 impl Harness {
-    /// It grants sessions of any length.
+    /// Starts a server that grants session timeouts of any length.
     pub(crate) fn start() -> Self {
         let lines = vec![format!("maxSessionTimeout={}", 2 * FAR.as_millis())];
         Self::with(ZooKeeperOptions { lines, ..ZooKeeperOptions::default() })
@@ -36,27 +36,27 @@ impl Harness {
         Self { zk: ZooKeeper::start(options).expect("a server") }
     }
 
-    /// A client of its own.
+    /// A new client.
     pub(crate) async fn client(&self) -> Client {
         client(options(self.zk.port(), LONG)).await
     }
 
-    /// One whose session does not end by itself while a test goes on.
+    /// A client whose session does not expire during a test.
     pub(crate) async fn lasting(&self) -> Client {
         client(options(self.zk.port(), FAR)).await
     }
 
-    /// A way to the server that can fail.
+    /// A proxy to the server, which can fail.
     pub(crate) fn network(&self) -> Network {
         Network { proxy: Proxy::start_zookeeper(self.zk.port()).expect("a proxy") }
     }
 
-    /// Somebody with all rights, and a session of half a minute.
+    /// A plain client with all rights, and a session timeout of half a minute.
     pub(crate) fn raw(&self) -> ZkClient {
         self.zk.client().expect("an answer")
     }
 
-    /// The children of a node; none if it is not there.
+    /// The children of a node; none if it does not exist.
     pub(crate) fn children(&self, path: &str) -> Vec<String> {
         let mut raw = self.raw();
         let names = match raw.children(path) {
@@ -67,7 +67,7 @@ impl Harness {
         names
     }
 
-    /// The sessions that the children of a node belong to, in the order of their numbers.
+    /// The sessions that the children of a node belong to, by sequence number.
     pub(crate) fn owners(&self, path: &str) -> Vec<i64> {
         let mut names = self.children(path);
         names.sort_by_key(|name| name[name.len() - 10..].to_owned());
@@ -78,11 +78,11 @@ impl Harness {
         owners
     }
 
-    /// Nothing of any claim stands there any more.
+    /// Waits until no claim has a node under this name.
     pub(crate) async fn is_empty(&self, name: &str) {
         for path in [format!("/{name}"), format!("/{name}/locks"), format!("/{name}/leases")] {
             until(&format!("nothing stands in {path}"), || async {
-                // Folders and numbers are no places.
+                // Folders and counters are not nodes of claims.
                 self.children(&path)
                     .iter()
                     .all(|child| ["locks", "leases", "~tenure"].contains(&child.as_str()))
@@ -92,7 +92,7 @@ impl Harness {
     }
 }
 
-/// A way to the server that can fail.
+/// A proxy to the server, which can fail.
 pub(crate) struct Network {
     pub(crate) proxy: Proxy,
 }
@@ -106,7 +106,7 @@ impl Network {
         Client::with(open(options(self.proxy.port(), session)).await, settings)
     }
 
-    /// Whoever connects is refused, and whoever is connected is cut off.
+    /// Refuses new connections, and closes existing ones.
     pub(crate) fn down(&self) {
         self.proxy.refuse();
         self.proxy.close_all();
@@ -138,14 +138,14 @@ pub(crate) async fn client(options: Options) -> Client {
     Client::with(open(options).await, Settings::default())
 }
 
-/// Waiters that hear nothing do not look for themselves while a test goes on.
+/// Waiters are woken by watches only, not by polls.
 pub(crate) fn without_poll() -> Settings {
     let mut settings = Settings::default();
     settings.poll = Some(FAR);
     settings
 }
 
-/// Every kind that is held, each on a name of its own.
+/// A lock of every kind, each with its own name.
 pub(crate) fn templates(client: &Client, suffix: &str) -> Vec<(String, Lock)> {
     let name = |kind: &str| format!("{kind}-{suffix}");
     vec![
@@ -157,7 +157,7 @@ pub(crate) fn templates(client: &Client, suffix: &str) -> Vec<(String, Lock)> {
     ]
 }
 
-/// Those that the ones of [`templates`] keep out.
+/// The locks that those of [`templates`] exclude.
 pub(crate) fn heirs(client: &Client, suffix: &str) -> Vec<(String, Lock)> {
     let mut all = templates(client, suffix);
     for (name, lock) in &mut all {
@@ -168,13 +168,13 @@ pub(crate) fn heirs(client: &Client, suffix: &str) -> Vec<(String, Lock)> {
     all
 }
 
-/// A moment that all clients of this process share.
+/// The time, by the clock that all clients of this process share.
 pub(crate) fn now(client: &Client) -> Time {
     client.backend().info().clock.now()
 }
 
-/// Waits until a hold has ended by its own clock. When that was, as it said itself when it was last looked at before:
-/// one that has ended says no more.
+/// Waits until a hold has ended by its own clock. Returns when that was, computed from the last time that was left of
+/// it.
 pub(crate) async fn end_of(client: &Client, guard: &Guard) -> Time {
     let mut end = Time::from_nanos(0);
     until("it ends by its own clock", || {
@@ -189,8 +189,8 @@ pub(crate) async fn end_of(client: &Client, guard: &Guard) -> Time {
     end
 }
 
-/// Until so many wait for it, as the store says: the same ones at two looks, as a first attempt stands there for a
-/// moment, too.
+/// Waits until `n` claims wait, by the store's own account. They must be the same ones twice in a row, since a first
+/// attempt also has a node for a moment.
 pub(crate) async fn waiting(look: &Client, name: &str, n: usize) {
     let waiters = async || {
         let seen = look.show(name).await.expect("an answer");
@@ -207,12 +207,12 @@ pub(crate) async fn waiting(look: &Client, name: &str, n: usize) {
     .await;
 }
 
-/// Waits for it in a task of its own.
+/// Acquires it in a new task.
 pub(crate) fn wait_for(lock: Lock) -> tokio::task::JoinHandle<tenure_core::Result<Guard>> {
     tokio::spawn(async move { lock.acquire().await })
 }
 
-/// A claim as a client makes it, without one.
+/// A claim, without a client.
 pub(crate) fn claim(name: &str, kind: Kind) -> Claim {
     let id = HoldId { client: ClientId::new(), n: 1 };
     Claim::of(id, Name::new(name).expect("a name"), kind)

@@ -1,14 +1,14 @@
-//! Lists of names: in order, for no more than was asked for, and whole although a part is not for us.
+//! Lists of names: in order, at a cost that depends on the limit, and complete even if some names cannot be read.
 
 use tenure_zookeeper::Login;
 use testbed::{FAR, ZkMode};
 
 use super::harness::{Harness, LONG, client, options};
 
-/// How many signs of life may have gone the same way meanwhile.
+/// How many heartbeats may have been sent meanwhile.
 const SIGNS: u64 = 20;
 
-/// E11. What a list costs depends on what is asked for, not on what is there.
+/// E11. The cost of a list depends on its limit, not on the number of names.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_costs_what_was_asked_for() {
     const N: usize = 250;
@@ -43,7 +43,7 @@ async fn a_list_costs_what_was_asked_for() {
     assert!(more <= 4 * some + SIGNS);
 }
 
-/// E11. In the order of the names, whatever the limit: folders are no part of it.
+/// E11. A list is in the order of the names, whatever the limit; folders are not names.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_is_in_order_however_short() {
     let harness = Harness::start();
@@ -64,7 +64,7 @@ async fn a_list_is_in_order_however_short() {
     }
 }
 
-/// E11. A name that is not for us is named, with the reason, and all others are shown.
+/// E11. A name that cannot be read is listed with the reason, and all others are shown.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_cannot_be_read_does_not_hide_the_others() {
     let harness = Harness::start();
@@ -76,7 +76,7 @@ async fn a_name_that_cannot_be_read_does_not_hide_the_others() {
         anna.lock("b").acquire().await.unwrap(),
         everybody.lock("c").acquire().await.unwrap(),
     );
-    // One that another program has written to.
+    // Written by another program.
     harness.raw().create("/d", b"", ZkMode::Persistent).unwrap();
     harness.raw().create("/d/~tenure", b"not ours", ZkMode::Persistent).unwrap();
     let found = everybody.list("", 10).await.unwrap();

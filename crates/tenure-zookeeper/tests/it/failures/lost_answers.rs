@@ -1,4 +1,4 @@
-//! Answers that are lost on the way: to creates, to deletes, and the watches that fire meanwhile.
+//! Lost answers to creates and deletes, and watches that fire meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::harness::{
     without_poll,
 };
 
-/// Where claims of a kind make nodes.
+/// The folders where claims have nodes.
 fn folders(name: &str) -> Vec<String> {
     match name.starts_with("permits") {
         true => vec![format!("/{name}/locks/"), format!("/{name}/leases/")],
@@ -20,15 +20,15 @@ fn folders(name: &str) -> Vec<String> {
     }
 }
 
-/// E3. A create whose answer is lost is found again, and so is one that never came: there is one node for a lock, and
-/// three for three permits. Those who wait behind it get in.
+/// E3. The node of a create is found again, whether the request or only its answer was lost: there is one node for a
+/// lock, and three for three permits. The waiters behind it are granted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_without_an_answer_is_found_again() {
     let harness = Harness::start();
     let network = harness.network();
     let (away, near) = (network.client(LONG).await, harness.client().await);
     for (name, lock) in templates(&away, "made") {
-        // The folders are there, and what is cut is the node.
+        // The folders exist, so that the lost request is the create of the node.
         lock.acquire().await.unwrap().release().await.unwrap();
         for (folder, cut) in folders(&name)
             .iter()
@@ -55,8 +55,8 @@ async fn a_create_without_an_answer_is_found_again() {
     }
 }
 
-/// E3. A read under a write that was taken away meanwhile, whose create has no answer: it stands before the writer that
-/// is inside by then. It does not enter from there, but waits like any other.
+/// E3. An unanswered create of a read under the owner's own write, which is expelled meanwhile: the read node is ahead
+/// of the writer that holds by then. It is not granted there, but queues like any other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_under_a_lost_write_does_not_enter_in_its_place() {
     let harness = Harness::start();
@@ -67,7 +67,7 @@ async fn a_read_under_a_lost_write_does_not_enter_in_its_place() {
     let next = wait_for(near.rwlock("x").write());
     waiting(&near, "x", 1).await;
     let connection = network.proxy.accepted() - 1;
-    // It hears neither of the end of its write nor an answer.
+    // It receives neither the loss of its write nor the answer.
     network.proxy.set_for(connection, Way::ToClient, Rule::Swallow);
     assert!(near.rwlock("x").force_release().await.unwrap());
     let next = done("the next writer", next).await.unwrap();
@@ -97,8 +97,8 @@ async fn a_read_under_a_lost_write_does_not_enter_in_its_place() {
     harness.is_empty("x").await;
 }
 
-/// E3. One that is given up in that state leaves nothing: its node is looked for when there is a connection again, long
-/// before the session ends.
+/// E3. An unanswered create that is given up leaves nothing: its node is searched for after the reconnect, long before
+/// the session ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_without_an_answer_given_up_leaves_nothing() {
     let harness = Harness::start();
@@ -119,12 +119,12 @@ async fn a_create_without_an_answer_given_up_leaves_nothing() {
         let heir = heirs(&near, "given-up").into_iter().find(|(n, _)| *n == name).unwrap().1;
         within(&name, heir.acquire()).await.unwrap().release().await.unwrap();
     }
-    // The session did not change, so its end cannot have freed them.
+    // The session is the same, so its end cannot have deleted them.
     kept.release().await.unwrap();
 }
 
-/// E3, E5. The same while there is no connection for longer than a request is waited for: what only asked and what was given
-/// up are deleted all the same, though the session goes on.
+/// E3, E5. While there is no connection for longer than the timeout of a request, the nodes of tries and of waiters
+/// that were given up are still deleted later, though the session lives on.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_could_not_be_deleted_during_an_outage_is_deleted_after_it() {
     const LIMIT: Duration = Duration::from_millis(500);
@@ -135,7 +135,7 @@ async fn what_could_not_be_deleted_during_an_outage_is_deleted_after_it() {
     short.timeout = LIMIT;
     let away = client(short).await;
     let outage = async |request, cut| {
-        // Whoever is connected stays so until the cut.
+        // Existing connections stay until they are closed.
         network.proxy.refuse();
         network.proxy.cut_once_at(request, "/x/", cut);
         let asked = tokio::spawn({
@@ -158,8 +158,8 @@ async fn what_could_not_be_deleted_during_an_outage_is_deleted_after_it() {
     away.lock("x").acquire().await.unwrap().release().await.unwrap();
 }
 
-/// E5. A delete that does not come, or whose answer does not: the release is a release, nothing stays, and the next one
-/// enters.
+/// E5. A delete that is lost, or whose answer is lost: the release takes effect, no node stays, and the next claim is
+/// granted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_without_an_answer_is_brought_to_its_end() {
     let harness = Harness::start();
@@ -181,7 +181,7 @@ async fn a_release_without_an_answer_is_brought_to_its_end() {
     }
 }
 
-/// E5. A guard that is dropped while nobody is there to hear of it is released when somebody is again.
+/// E5. A guard that is dropped without a connection is released after the reconnect.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_dropped_without_a_connection_is_released_later() {
     let harness = Harness::start();
@@ -203,7 +203,7 @@ async fn what_is_dropped_without_a_connection_is_released_later() {
     assert!(harness.zk.sessions().unwrap().contains(&session), "it was not the end of the session");
 }
 
-/// E7. A release while the waiter has no connection: it looks again as soon as it has one, and needs no poll for it.
+/// E7. A release while the waiter has no connection: the waiter checks again after the reconnect, without a poll.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_during_a_cut_is_seen_after_it() {
     let harness = Harness::start();
@@ -217,7 +217,7 @@ async fn a_release_during_a_cut_is_seen_after_it() {
         waiting(&near, &name, 1).await;
         waiters.push((name, guard, waiter));
     }
-    // Also one that waits for a number.
+    // Also a waiter on a counter.
     let latch = near.latch("unseen");
     assert!(latch.try_set_count(1).await.unwrap());
     let theirs = away.latch("unseen");

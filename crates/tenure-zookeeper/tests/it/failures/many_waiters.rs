@@ -1,4 +1,4 @@
-//! Many who wait, and numbers that come to their end.
+//! Thousands of waiters, and sequence numbers that wrap around.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::harness::{Harness, LONG, claim, fence, open, options, wait_for};
 
 const MANY: usize = 1000;
 
-/// How many watches have fired so far, by the server's own account.
+/// How many watches have fired so far, by the server's metrics.
 fn fired(zk: &ZooKeeper) -> u64 {
     let measures = zk.measures().unwrap();
     let kinds = ["created", "deleted", "changed", "children"];
@@ -25,11 +25,11 @@ fn fired(zk: &ZooKeeper) -> u64 {
     kinds.iter().map(count).sum::<f64>() as u64
 }
 
-/// E6. A thousand wait, in fifty sessions: one release fires one watch, and all get in, each by one.
+/// E6. A thousand claims wait, in fifty sessions: each release fires one watch, and all are granted in turn.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_release_fires_one_watch() {
     let harness = Harness::start();
-    // A holder of another library: ours watches its own node too, which is one more that fires, for itself.
+    // A holder of another library: ours would also watch its own node, and that watch would fire too.
     let mut raw = harness.raw();
     raw.create("/x", b"", ZkMode::Container).unwrap();
     let stem = "/x/_c_00000000-0000-4000-8000-000000000000-lock-";
@@ -52,7 +52,7 @@ async fn one_release_fires_one_watch() {
         })
         .collect();
     until("all of them wait", || async { harness.children("/x").len() == MANY + 1 }).await;
-    // One of each session, and the first of all watches who holds it.
+    // Claims of one session wait behind each other; the first of all watches the holder.
     until("they have armed their watches", || async {
         let (armed, watched) = (harness.zk.watches().unwrap(), harness.zk.word("wchp").unwrap());
         armed >= clients.len() as u64 && watched.lines().any(|path| path == held)
@@ -78,7 +78,7 @@ async fn one_release_fires_one_watch() {
     harness.is_empty("x").await;
 }
 
-/// E6. The same one step below, in one session: a thousand claims that wait, and one of them hears of the release.
+/// E6. A thousand claims wait on the backend, in one session: a release wakes one of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_release_tells_one_claim() {
     let harness = Harness::start();
@@ -109,7 +109,7 @@ async fn one_release_tells_one_claim() {
     }
 }
 
-/// E8. Five thousand nodes of others ahead: it waits for one of them, and enters when they are gone.
+/// E8. With five thousand nodes ahead, a claim watches one of them, and is granted when all are gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn five_thousand_ahead_are_waited_for_one_by_one() {
     const AHEAD: usize = 5000;
@@ -132,7 +132,7 @@ async fn five_thousand_ahead_are_waited_for_one_by_one() {
     done("they are gone", next).await.unwrap().release().await.unwrap();
 }
 
-/// E8. Where the counter of a folder has gone round, the one with the larger number came first.
+/// E8. After the counter of a folder has wrapped around, the node with the larger number came first.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_order_is_kept_where_the_counter_goes_round() {
     let harness = Harness::start();

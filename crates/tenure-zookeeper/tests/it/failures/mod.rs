@@ -1,5 +1,5 @@
-//! What goes wrong around a lock on ZooKeeper, made to happen on real servers. Each test names the row of
-//! `docs/failure-modes.md` or the scenario of `docs/scenarios.md` that it shows.
+//! Failures around a lock on ZooKeeper, caused on real servers. Each test names the row of `docs/failure-modes.md` or
+//! the scenario of `docs/scenarios.md` that it shows.
 
 mod counters;
 mod documents;

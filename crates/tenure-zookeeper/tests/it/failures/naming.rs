@@ -1,12 +1,12 @@
-//! What the layout says about names: which collide, and which fence a reader has in a writer's place.
+//! Names that collide with the layout, and the fence of a read under the owner's own write.
 
 use tenure_core::{Error, Owner};
 use testbed::{ZkMode, done, until, within};
 
 use super::harness::{Harness, wait_for, waiting};
 
-/// S11. A read under one's own write has the writer's fence, also when the write is released first and another reader
-/// has come meanwhile.
+/// S11. A read under the owner's own write has the writer's fence, also when the write is released first and another
+/// reader has entered.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_under_ones_own_write_has_the_fence_of_the_write() {
     let harness = Harness::start();
@@ -31,8 +31,8 @@ async fn a_read_under_ones_own_write_has_the_fence_of_the_write() {
     harness.is_empty("x").await;
 }
 
-/// L10. Names nest as paths do: those that would be taken for places of a queue above them are refused, and all others
-/// are held side by side.
+/// L10. Names nest as paths do: those that look like queue nodes of their parent are refused, and all others can be
+/// held at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn names_that_would_stand_in_a_queue_are_refused() {
     let harness = Harness::start();
@@ -62,7 +62,7 @@ async fn names_that_would_stand_in_a_queue_are_refused() {
     }
 }
 
-/// L10. A name that is in use as one thing is not another, whoever made it.
+/// L10. A name in use as one kind cannot be used as another, whichever library uses it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_in_use_as_something_else_is_refused() {
     let harness = Harness::start();

@@ -1,4 +1,4 @@
-//! A server that is too busy for a while, and refuses what it would do at another time.
+//! A server that is overloaded for a while, and refuses requests.
 
 use std::collections::HashSet;
 use std::io;
@@ -15,7 +15,7 @@ use super::harness::{Harness, claim, fence, open, options};
 const LIST: i32 = 8;
 const TOO_BUSY: i32 = -127;
 
-/// On the way to a server: answers to lists become refusals, for as long as some are left.
+/// A proxy that turns a number of answers to lists into errors.
 struct Busy {
     port: u16,
     left: Arc<AtomicUsize>,
@@ -67,7 +67,7 @@ async fn serve(client: TcpStream, target: u16, left: Arc<AtomicUsize>) -> io::Re
     }
 }
 
-/// With its length in front.
+/// Reads a frame, with its length prefix.
 async fn frame(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
     let length = from.read_u32().await?;
     let mut frame = length.to_be_bytes().to_vec();
@@ -80,7 +80,7 @@ fn int(frame: &[u8], at: usize) -> i32 {
     i32::from_be_bytes(frame[at..at + 4].try_into().unwrap())
 }
 
-/// E3. What was made without an answer and is given up is looked for until the server has time for it.
+/// E3. The node of an unanswered create that is given up is searched for until the server answers.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_given_up_is_looked_for_until_the_server_has_time() {
     let harness = Harness::start();

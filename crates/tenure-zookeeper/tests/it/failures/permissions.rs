@@ -1,4 +1,4 @@
-//! Doors that are closed: logins, rights, paths and ports that are wrong. Each is told in words, soon.
+//! Wrong logins, rights, paths and ports. Each fails soon, with a message that names the cause.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use testbed::{FAR, ZkAcl, ZkMode, done, within};
 
 use super::harness::{Harness, LONG, claim, client, open, options, wait_for, waiting};
 
-/// How long somebody is waited for who does not answer.
+/// The timeout for a server that does not answer.
 pub(crate) const NOBODY: Duration = Duration::from_secs(1);
 
 fn as_user(harness: &Harness, user: &str) -> Options {
@@ -19,7 +19,7 @@ fn as_user(harness: &Harness, user: &str) -> Options {
     options
 }
 
-/// Tries to open it, and says why not: by its limit, as a session would be waited for much longer.
+/// Tries to open a store, and returns the error. The limit is short, since a session is waited for much longer.
 pub(crate) async fn refused(mut options: Options, limit: Duration) -> Error {
     (options.timeout, options.session) = (limit, FAR);
     within("an answer", ZooKeeper::open(options)).await.expect_err("it is not to be opened")
@@ -31,7 +31,7 @@ pub(crate) fn is_config(error: &Error, words: &[&str]) {
     assert!(words.iter().all(|word| text.contains(word)), "{words:?} in: {text}");
 }
 
-/// B9. With a login the same user shares locks, and no other user sees, takes or frees them.
+/// B9. With a login, clients of the same user share locks, and other users can neither see, acquire nor release them.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_user_neither_sees_nor_frees_a_lock() {
     let harness = Harness::start();
@@ -50,11 +50,11 @@ async fn another_user_neither_sees_nor_frees_a_lock() {
     assert!(guard.is_held());
     guard.release().await.unwrap();
     done("the same user", next).await.unwrap().release().await.unwrap();
-    // What nobody has taken yet is anybody's.
+    // A name that is not in use is available to everyone.
     otto.lock("y").acquire().await.unwrap().release().await.unwrap();
 }
 
-/// B9. Who may look but not delete is told who does not own it.
+/// B9. A release without the right to delete fails with the reason.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_may_not_delete_is_told_so() {
     let harness = Harness::start();
@@ -73,11 +73,11 @@ async fn who_may_not_delete_is_told_so() {
     guard.release().await.unwrap();
 }
 
-/// B9. A folder in which nobody may create: the message names it.
+/// B9. A folder without the right to create: the message names it.
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_rights_are_named() {
     let harness = Harness::start();
-    // What may pass would be tried again for much longer than a test waits.
+    // A transient error would be retried for much longer than a test waits.
     let mut settings = Settings::default();
     (settings.call_timeout, settings.outage) = (FAR, FAR);
     let mine = Client::with(open(options(harness.zk.port(), LONG)).await, settings);
@@ -93,7 +93,7 @@ async fn missing_rights_are_named() {
     is_config(&error, &["/shut", "no right"]);
 }
 
-/// B9. A chroot that does not exist is named, and not made.
+/// B9. A chroot that does not exist is named, and not created.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chroot_that_is_not_there_is_named() {
     let harness = Harness::start();
@@ -105,7 +105,7 @@ async fn a_chroot_that_is_not_there_is_named() {
     assert!(!harness.children("/").contains(&"no".to_owned()));
 }
 
-/// B9. Servers that enforce a scheme: who has not proved who it is by it is told what they want.
+/// B9. Servers that enforce an authentication scheme: the error of a client without it names what to configure.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scheme_that_is_enforced_is_named() {
     for scheme in ["sasl", "digest"] {
@@ -119,7 +119,7 @@ async fn a_scheme_that_is_enforced_is_named() {
         let error = refused(options(harness.zk.port(), LONG), LONG).await;
         println!("{error}");
         is_config(&error, &["enforce.auth.schemes", "cert=FILE", "user:password@host", "SASL"]);
-        // A client that was made before is told so, too.
+        // A client that was created without connecting gets the error later.
         let late = Client::new(ZooKeeper::new(options(harness.zk.port(), LONG)).unwrap());
         is_config(
             &within("an answer", late.lock("x").acquire()).await.unwrap_err(),
@@ -132,7 +132,7 @@ async fn a_scheme_that_is_enforced_is_named() {
     }
 }
 
-/// B9. Ports where nobody listens, where somebody says nothing, and where somebody speaks of other things.
+/// B9. Ports without a server, with a server that does not answer, and with a server of another protocol.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_port_without_a_server_is_told_soon() {
     let nobody = testbed::free_port().unwrap();

@@ -1,4 +1,4 @@
-//! What a new connection finds otherwise than the one before left it.
+//! New connections that differ from the one before.
 
 use std::io::Write;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use testbed::{FAR, until, within};
 
 use super::harness::Harness;
 
-/// A server that was set up anew grants less time. From then on that is what counts, for what is held already too.
+/// A reconfigured server grants a shorter session timeout, which from then on also applies to existing holds.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_grants_less_than_before_is_believed() {
     const LESS: Duration = Duration::from_secs(15);
@@ -22,7 +22,7 @@ async fn a_server_that_grants_less_than_before_is_believed() {
     harness.zk.restart().unwrap();
     until("less is left", || async { guard.remaining() <= LESS }).await;
     assert!(guard.is_held());
-    // It is renewed by that.
+    // The next renewal applies it.
     let mut left = guard.remaining();
     until("it is renewed", || {
         let before = std::mem::replace(&mut left, guard.remaining());
@@ -33,20 +33,20 @@ async fn a_server_that_grants_less_than_before_is_believed() {
     guard.release().await.unwrap();
 }
 
-/// More is watched than fits into one request. A new connection watches all of it again.
+/// There are more watches than fit into one request. A new connection restores all of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_that_was_watched_is_watched_again() {
     const MANY: u64 = 1500;
     let harness = Harness::start();
     let network = harness.network();
-    // No renewal finds out for as long as a test lasts.
+    // No renewal finds out during the test.
     let client = network.client(FAR).await;
     let name = |i: u64| format!("{i:04}-{}", "x".repeat(200));
     let guards = try_join_all((0..MANY).map(async |i| client.lock(name(i)).acquire().await)).await.unwrap();
     until("all are watched", || async { harness.zk.watches().unwrap() >= MANY }).await;
     network.down();
     network.up();
-    // The old connection's go with it.
+    // The watches of the old connection end with it.
     until("all are watched again", || async {
         harness.zk.sessions().unwrap().len() == 1 && harness.zk.watches().unwrap() >= MANY
     })

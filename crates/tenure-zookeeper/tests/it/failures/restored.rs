@@ -1,4 +1,4 @@
-//! Servers that come back with less than their clients have seen.
+//! Servers that come back with older data than their clients have seen.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use testbed::{Ensemble, FAR, ZooKeeper, ZooKeeperOptions, within};
 
 use super::harness::{Harness, SESSION, end_of, heirs, now, open, options, templates};
 
-/// What nobody answers is asked again soon, for as long as a test goes on.
+/// A client that soon repeats requests without an answer, for as long as a test lasts.
 async fn patient(harness: &Harness) -> Client {
     let mut options = options(harness.zk.port(), SESSION);
     options.timeout = Duration::from_secs(3);
@@ -18,7 +18,7 @@ async fn patient(harness: &Harness) -> Client {
     Client::with(open(options).await, settings)
 }
 
-/// Changes that the servers will not know of.
+/// Makes changes that the servers will lose.
 async fn changes(client: &Client) {
     for _ in 0..50 {
         client.lock("changes").acquire().await.unwrap().release().await.unwrap();
@@ -31,7 +31,7 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.success());
 }
 
-/// What is held is lost by its own clock; then the same client works in a session of its own.
+/// Checks that the hold is lost by its own clock, and that the client then works in a new session.
 async fn goes_on(client: &Client, forget: impl FnOnce()) {
     let guard = client.lock("x").acquire().await.unwrap();
     changes(client).await;
@@ -43,7 +43,7 @@ async fn goes_on(client: &Client, forget: impl FnOnce()) {
     changes(client).await;
 }
 
-/// E10. All that the servers had is gone. They refuse whoever has seen more than they know, without a word.
+/// E10. The servers were wiped. They close the connections of clients that have seen newer data, without an answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_was_wiped_is_worked_with_again() {
     let harness = Harness::start();
@@ -52,7 +52,7 @@ async fn a_server_that_was_wiped_is_worked_with_again() {
     harness.is_empty("x").await;
 }
 
-/// E10. The same with a backup, in which our session is, and what it held then.
+/// E10. The servers were restored from a backup that contains our session, and what it held then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_was_restored_is_worked_with_again() {
     let harness = Harness::start();
@@ -70,14 +70,14 @@ async fn a_server_that_was_restored_is_worked_with_again() {
     })
     .await;
     assert!(!held.is_held());
-    // Its node was in the backup, and goes with the session that was.
+    // Its node was in the backup, and ends with the old session.
     within("what was held then", client.lock("y").acquire()).await.unwrap().release().await.unwrap();
     harness.is_empty("x").await;
     harness.is_empty("y").await;
 }
 
-/// E10. Where a leader is elected after that, the old session is taken up again, and with it comes back what it held then
-/// and has released since. Nobody holds by it, and it is in nobody's way.
+/// E10. If a leader is elected after that, the old session is resumed, and nodes that were released since the backup
+/// come back. They are not holds, and they do not block others.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_released_since_the_backup_is_in_nobodys_way() {
     let lines = vec![format!("maxSessionTimeout={}", 2 * FAR.as_millis())];

@@ -1,12 +1,12 @@
-//! Requests to give way.
+//! Revocation: requests to release a lock.
 
 use tenure_core::{Client, Error, Kind, Memory, Name};
 use testbed::{done, within};
 
 use super::harness::{A_WHILE, Harness, LONG, templates, wait_for, waiting};
 
-/// A holder hears that it is asked to give way, whether it listens before or after; nothing is taken from it. The one
-/// that waits is not disturbed, and gets in when it is released.
+/// A holder is notified of a revocation, whether it subscribes before or after, and keeps its hold. The waiter is not
+/// disturbed, and is granted after the release.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_hears_that_it_is_asked() {
     let harness = Harness::start();
@@ -26,7 +26,7 @@ async fn a_holder_hears_that_it_is_asked() {
             waiting(&near, &name, 1).await;
             if listens_first {
                 let asked = async {
-                    // It listens at once where its node is watched already, so that nothing shows it.
+                    // Subscribing sends no request if the node is watched already, so nothing shows when it is done.
                     tokio::time::sleep(A_WHILE).await;
                     asks.revoke().await
                 };
@@ -44,14 +44,14 @@ async fn a_holder_hears_that_it_is_asked() {
     }
 }
 
-/// What was asked while the holder had no connection is heard when it has one.
+/// A revocation while the holder has no connection is delivered after the reconnect.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_asked_during_a_cut_is_heard_after_it() {
     let harness = Harness::start();
     let network = harness.network();
     let (away, near) = (network.client(LONG).await, harness.client().await);
     let guard = away.lock("x").acquire().await.unwrap();
-    // It listens, and then the connection goes.
+    // It subscribes, and then the connection is lost.
     assert!(tokio::time::timeout(A_WHILE, guard.revoked()).await.is_err());
     network.down();
     assert!(near.lock("x").revoke().await.unwrap());
@@ -61,7 +61,7 @@ async fn what_was_asked_during_a_cut_is_heard_after_it() {
     guard.release().await.unwrap();
 }
 
-/// Leaders and holders of permits are not asked, and other stores have no such request; all of them say so.
+/// Leaders and holders of permits cannot be revoked, nor can holders on other stores: each is an error.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_cannot_be_asked_says_so() {
     let harness = Harness::start();

@@ -1,11 +1,11 @@
-//! Requests for more permits than there are.
+//! Requests for more permits than the size.
 
 use tenure_core::{Client, Error, Guard, Result};
 use testbed::{done, within};
 
 use super::harness::{Harness, LONG, open, options, wait_for, waiting, without_poll};
 
-/// No poll finds out, only what the servers say.
+/// A client whose waiters are woken by watches only, not by polls.
 async fn told(harness: &Harness) -> Client {
     Client::with(open(options(harness.zk.port(), LONG)).await, without_poll())
 }
@@ -16,7 +16,7 @@ fn is_refused(answer: Result<Option<Guard>>, n: u32, size: u32) {
     assert!(why.contains(&format!("{n} permits")) && why.contains(&format!("has {size}")), "{why}");
 }
 
-/// E14. What the stored size can never meet is refused at once, whoever holds or waits, and nobody waits behind it.
+/// E14. A request for more permits than the stored size fails at once, whoever holds or waits, and blocks nobody.
 #[tokio::test(flavor = "multi_thread")]
 async fn more_than_the_size_is_refused_at_once() {
     let harness = Harness::start();
@@ -38,7 +38,7 @@ async fn more_than_the_size_is_refused_at_once() {
     harness.is_empty("x").await;
 }
 
-/// E14. A smaller size is told to all who wait for more than that, whether they are first or not; the others wait on.
+/// E14. After a resize, all waiters for more permits than the new size fail, at any position; the others keep waiting.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_smaller_size_is_told_to_those_who_wait() {
     let harness = Harness::start();

@@ -1,4 +1,4 @@
-//! A folder whose counter has come to its end. No client can set it, so it is set in what the server has stored.
+//! A folder whose sequence counter is at its end. No client can set it, so it is changed in the server's files.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use testbed::{ZkMode, done, within};
 
 use super::harness::{Harness, LONG, open, options, wait_for, waiting};
 
-/// A server with a folder `/x` that has made so many children.
+/// Starts a server with a folder `/x` that has had so many children.
 fn with_counter(count: i32) -> Harness {
     let harness = Harness::with(testbed::ZooKeeperOptions {
-        // It is not told of what was changed behind its back.
+        // The server does not notice what is changed in its files.
         jvm: vec!["-Dzookeeper.digest.enabled=false".into()],
         ..testbed::ZooKeeperOptions::default()
     });
     harness.raw().create("/x", b"", ZkMode::Persistent).unwrap();
-    // At its start it stores all that it knows.
+    // At its start it writes a snapshot.
     for edit in [false, true] {
         harness.zk.kill().unwrap();
         if edit {
@@ -35,16 +35,16 @@ fn is_snapshot(path: &Path) -> bool {
     path.file_name().unwrap().to_str().unwrap().starts_with("snapshot.")
 }
 
-/// Sets the counter of `/x` in a snapshot, if that has it, and the checksum anew.
+/// Sets the counter of `/x` in a snapshot, if it is there, and updates the checksum.
 fn set_counter(path: &Path, count: i32) -> bool {
     const NAME: &[u8] = b"\0\0\0\x02/x";
     let old = std::fs::read(path).unwrap();
     let Some(at) = old.windows(NAME.len()).position(|bytes| bytes == NAME) else { return false };
-    // Its data, which is empty, with a length; its ACL; four numbers and a version; and then the counter.
+    // The length of its data, which is empty; its ACL; four numbers and a version; then the counter.
     let at = at + NAME.len() + 4 + 8 + 4 * 8 + 4;
     let mut new = old.clone();
     new[at..at + 4].copy_from_slice(&count.to_be_bytes());
-    // The last thirteen bytes are the checksum of all before, and a slash.
+    // The last thirteen bytes are the checksum of all bytes before, and a slash.
     let seal = old.len() - 13;
     assert_eq!(old[seal..seal + 8], adler(&old[..seal]).to_be_bytes());
     let sum = adler(&new[..seal]);
@@ -61,9 +61,9 @@ fn adler(bytes: &[u8]) -> u64 {
     b << 16 | a
 }
 
-/// E8. From its last number on a server gives out that one again and again, so that nobody can tell who came first: it
-/// is not used. Those with numbers before it keep their order, all others are told and leave nothing, until the folder
-/// has been made anew.
+/// E8. After the last sequence number a server assigns it again and again, so that it does not define an order: it is
+/// not used. Claims with earlier numbers keep their order; all others fail and leave no node, until the folder has been
+/// created again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_folder_without_numbers_lets_nobody_in() {
     let harness = with_counter(i32::MAX - 9);
@@ -74,7 +74,7 @@ async fn a_folder_without_numbers_lets_nobody_in() {
     waiting(&mine, "x", 1).await;
     let mut use_up = || raw.create("/x/other-", b"", ZkMode::EphemeralSequential).unwrap();
     while !use_up().ends_with("-2147483647") {}
-    // One that has no node there: the others need no server to know that it is busy.
+    // A client without a node there: the others find it busy without a request.
     let mut settings = Settings::default();
     settings.call_timeout = Duration::from_secs(1);
     let third = Client::with(open(options(harness.zk.port(), LONG)).await, settings);

@@ -1,4 +1,4 @@
-//! The connection, and the session that it carries: lost for a while, lost for good, ended by the server.
+//! A connection that is lost for a while or for good, and a session that the server ends.
 
 use futures_util::future::join_all;
 use tenure_core::{Kind, LostReason};
@@ -9,8 +9,8 @@ use super::harness::{
     without_poll,
 };
 
-/// E1. Silence for a part of a session: what is held is held for a shorter time, and then proved again; those who waited
-/// at either end get in, and all in the same session.
+/// E1. Silence for a part of the session timeout: the remaining time of a hold shrinks, and is then renewed; waiters on
+/// both sides are granted, all in the same session.
 #[tokio::test(flavor = "multi_thread")]
 async fn silence_within_a_session_shortens_a_hold_and_no_more() {
     let harness = Harness::start();
@@ -23,7 +23,7 @@ async fn silence_within_a_session_shortens_a_hold_and_no_more() {
     waiting(&near, "y", 1).await;
     let session = harness.owners("/x")[0];
     network.proxy.set_both(Rule::Stall);
-    // It is renewed every third, and this is less than is left before that.
+    // It is renewed every third of the timeout, and this is less than what is left before that.
     until("it shrinks", || async { guard.remaining() < LONG * 5 / 8 }).await;
     assert!(guard.is_held() && !to_x.is_finished());
     network.proxy.heal();
@@ -35,8 +35,8 @@ async fn silence_within_a_session_shortens_a_hold_and_no_more() {
     done("the next of y", to_y).await.unwrap().release().await.unwrap();
 }
 
-/// E2. Silence for good: each hold has ended by its own clock before the next one enters, on the same clock. When the
-/// network is back the same client works in a new session, and what waited waits anew.
+/// E2. Silence for longer than the session: each hold ends by its own clock before the next one is granted, on the same
+/// clock. When the network is back, the client works in a new session, and its waiters queue again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_session_loses_its_holds_before_others_enter() {
     let harness = Harness::start();
@@ -85,8 +85,8 @@ async fn a_silent_session_loses_its_holds_before_others_enter() {
     harness.is_empty("y").await;
 }
 
-/// E2. A session that a server ends, for whatever reason: the holder is told at once, long before its own clock, what
-/// waited waits anew, and the same client goes on.
+/// E2. A session that the server ends: the hold is lost at once, long before its deadline, the waiters queue again, and
+/// the client continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_the_server_ends_is_noticed_at_once() {
     let harness = Harness::start();
@@ -109,7 +109,7 @@ async fn a_session_that_the_server_ends_is_noticed_at_once() {
     again.release().await.unwrap();
 }
 
-/// E2. Whoever watches who leads hears of it also after the end of its session, without a poll.
+/// E2. A watch of the leader survives the end of its session, without a poll.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_watched_is_watched_in_the_next_session_too() {
     let harness = Harness::start();
@@ -127,8 +127,8 @@ async fn what_is_watched_is_watched_in_the_next_session_too() {
     leader.release().await.unwrap();
 }
 
-/// E4. Only the servers can say that a session is over. One that outlived a long silence is taken up again: what it held
-/// was lost by then and is given back, and where it waited it goes on waiting. Here somebody else keeps it alive.
+/// E4. Only the servers decide that a session is over. One that outlived a long silence is resumed: what it held is
+/// lost by then and is released, and its waiters keep their positions. Here another connection keeps it alive.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_outlived_the_silence_is_taken_up_again() {
     let harness = Harness::start();
@@ -140,14 +140,14 @@ async fn a_session_that_outlived_the_silence_is_taken_up_again() {
     waiting(&near, "y", 1).await;
     let old = harness.owners("/x")[0];
     network.down();
-    // Whoever has its number has the session.
+    // Anyone with its id and password can resume the session.
     let kept = ZkClient::attach(harness.zk.port(), old, FAR).unwrap();
     let begin = now(&near);
     within("it ends by its own clock", guard.lost()).await;
     until("more than a session passes", || async { now(&near).since(begin) > SESSION * 5 / 4 }).await;
     assert_eq!(harness.owners("/x"), [old], "it lives");
     network.up();
-    // A server closes the connection from which a session has moved away.
+    // The server closes the old connection of a session that has moved.
     done("what was lost is free", wait_for(near.lock("x"))).await.unwrap().release().await.unwrap();
     drop(kept);
     assert_eq!(harness.owners("/y")[1..], [old]);
@@ -155,8 +155,8 @@ async fn a_session_that_outlived_the_silence_is_taken_up_again() {
     done("the next", to_y).await.unwrap().release().await.unwrap();
 }
 
-/// E4, L10. The same one step below: a claim that is repeated in a new session makes a node there, and the answer is
-/// for that one.
+/// E4, L10. A claim that is repeated on the backend in a new session creates a node there, and the answer is about that
+/// node.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_repeated_in_a_new_session_has_a_new_node() {
     let harness = Harness::start();
@@ -172,8 +172,8 @@ async fn a_claim_repeated_in_a_new_session_has_a_new_node() {
     assert!(owners.len() == 1 && owners[0] != old, "{owners:?}");
 }
 
-/// E1, E4. A hold that has ended by its own clock does not come back when its session has not: its node is deleted, and
-/// the next one enters.
+/// E1, E4. A hold that has ended by its own clock stays lost even if its session lives: its node is deleted, and the
+/// next claim is granted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_that_has_ended_is_freed_although_its_session_goes_on() {
     let harness = Harness::start();

@@ -1,4 +1,4 @@
-//! Holders and waiters that go: stopped, killed, closed, dropped at any moment.
+//! Holders and waiters that are stopped, killed, closed or dropped.
 
 use std::future::Future;
 use std::pin::pin;
@@ -13,8 +13,8 @@ use super::harness::{
 };
 use super::worker::Worker;
 
-/// E2, A1. A process that stands still for longer than its session: the next one enters meanwhile, and on waking the guard is lost
-/// before anybody sees it held.
+/// E2, A1. A process is stopped for longer than its session: the next one acquires the lock, and when the process
+/// continues, its guard is never seen as held.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_stood_still_wakes_without_its_hold() {
     let harness = Harness::start();
@@ -32,15 +32,15 @@ async fn a_process_that_stood_still_wakes_without_its_hold() {
     assert_eq!(worker.answer(), "woke held=false went_on=false told=true");
     assert!(next.is_held());
     next.release().await.unwrap();
-    // It works on in a session of its own.
+    // It continues in a new session.
     assert_eq!(worker.ask("acquire x"), "ok");
 }
 
-/// E2, A2. A process that is killed: whatever it held is free one session later, and nothing stays of what it waited for.
+/// E2, A2. A process is killed: what it held is free one session timeout later, and its queue nodes are gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_killed_process_held_is_free_after_its_session() {
     let harness = Harness::start();
-    // No poll finds out, only what the server says when the session is over.
+    // Only a watch can wake the waiter, not a poll.
     let near = Client::with(open(options(harness.zk.port(), LONG)).await, without_poll());
     let mut worker = Worker::start(harness.zk.port());
     let of_near = near.lock("y").acquire().await.unwrap();
@@ -67,14 +67,14 @@ async fn what_a_killed_process_held_is_free_after_its_session() {
     harness.is_empty("y").await;
 }
 
-/// A3. A store that is closed or dropped ends its session: what stood there is free at once, held, waited for and
-/// detached.
+/// A3. A store that is closed or dropped ends its session: all its nodes are deleted at once, of holds, of waiters and
+/// of detached guards.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_store_held_is_free_when_it_is_closed_or_dropped() {
     let harness = Harness::start();
     let near = harness.client().await;
     for close in [true, false] {
-        // The end of its session would come much too late.
+        // The session would expire much later than the test waits.
         let mine = harness.lasting().await;
         let of_near = near.lock("y").acquire().await.unwrap();
         let held: Vec<_> = templates(&mine, "closed");
@@ -99,8 +99,7 @@ async fn what_a_store_held_is_free_when_it_is_closed_or_dropped() {
     }
 }
 
-/// E13. A client that is closed has no session any more, though it is still there itself: nothing of it stays with the
-/// servers until a timeout.
+/// E13. A closed client has no session, even though it is not dropped: nothing stays on the servers until a timeout.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_client_has_no_session() {
     let harness = Harness::start();
@@ -114,7 +113,7 @@ async fn a_closed_client_has_no_session() {
     harness.is_empty("x").await;
 }
 
-/// E13. The same while somebody has a watch that nobody asks: it does not begin another session.
+/// E13. An unpolled watch does not begin another session after the close.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_client_has_no_session_though_somebody_watches() {
     let harness = Harness::start();
@@ -131,7 +130,8 @@ async fn a_closed_client_has_no_session_though_somebody_watches() {
     assert!(observer.next().await.is_err(), "it is closed");
 }
 
-/// E13. Of two clients on one store the session ends with the last that uses it, and what the other holds stays held.
+/// E13. The session of two clients on one store ends with the last one that uses it: closing one keeps the holds of the
+/// other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_lasts_as_long_as_somebody_holds_by_it() {
     let harness = Harness::start();
@@ -148,12 +148,12 @@ async fn a_session_lasts_as_long_as_somebody_holds_by_it() {
     other.lock("x").acquire().await.unwrap().release().await.unwrap();
     other.close().await.unwrap();
     until("its session is over", || async { harness.zk.sessions().unwrap().is_empty() }).await;
-    // Whoever comes later begins another.
+    // A later acquire begins another session.
     let later = Client::with(store, Settings::default());
     within("a third", later.lock("x").acquire()).await.unwrap().release().await.unwrap();
 }
 
-/// Polls as often as it may, each time when it was woken, and drops it then. Whether it was ready before.
+/// Polls an acquire at most `times` times, whenever it is woken, and drops it. Returns whether it was ready before.
 async fn polled(times: usize, lock: &Lock, patience: Duration) -> bool {
     let mut acquire = pin!(lock.acquire());
     let mut left = times;
@@ -174,7 +174,7 @@ async fn polled(times: usize, lock: &Lock, patience: Duration) -> bool {
     tokio::time::timeout(patience, polls).await.unwrap_or(false)
 }
 
-/// A5. Dropped after any number of polls, an acquire leaves nothing, neither where the name is free nor where it waits.
+/// A5. An acquire that is dropped after any number of polls leaves no node, whether the name is free or it waits.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_dropped_after_any_poll_leaves_nothing() {
     let harness = Harness::start();
@@ -189,7 +189,7 @@ async fn an_acquire_dropped_after_any_poll_leaves_nothing() {
         let heir = heirs(&near, "polled").into_iter().find(|(n, _)| *n == name).unwrap().1;
         let held = heir.acquire().await.unwrap();
         for times in 1..8 {
-            // One that waits is not woken any more.
+            // A waiting acquire is not woken any more.
             assert!(!polled(times, &lock, A_WHILE / 3).await, "{name}");
         }
         until("nobody waits", || async {
@@ -199,6 +199,6 @@ async fn an_acquire_dropped_after_any_poll_leaves_nothing() {
         held.release().await.unwrap();
         harness.is_empty(&name).await;
     }
-    // In the same session, which is still there.
+    // All in one session, which has not ended.
     until("and no watch", || async { harness.zk.watches().unwrap() == 0 }).await;
 }

@@ -1,4 +1,4 @@
-//! Encrypted connections, and certificates that are wrong or not there. Each is told in words, soon.
+//! TLS connections, and certificates that are wrong or missing. Each fails soon, with a message that names the cause.
 
 use tenure_core::Error;
 use tenure_zookeeper::{Options, Tls};
@@ -13,7 +13,7 @@ fn secure(harness: &Harness, tls: Tls) -> Options {
     options
 }
 
-/// B9. A certificate by an unknown authority is refused in words, and nothing is sent to such a server.
+/// B9. A certificate of an unknown CA is refused with the reason, and nothing is sent to such a server.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_nobody_vouches_for_is_refused() {
     let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -34,13 +34,13 @@ async fn a_certificate_that_nobody_vouches_for_is_refused() {
     let error = refused(secure(&harness, known(&other.ca)), LONG).await;
     println!("{error}");
     is_config(&error, &["certificate"]);
-    // TLS spoken to a port that does not.
+    // TLS to a plain port.
     let mut plain = options(harness.zk.port(), LONG);
     plain.tls = Some(known(&files.ca));
     let error = refused(plain, NOBODY).await;
     println!("{error}");
     assert!(matches!(error, Error::Config(_) | Error::Unavailable { .. }), "{error}");
-    // And no TLS to one that does.
+    // Plain text to a TLS port.
     let error = refused(options(harness.zk.secure_port(), LONG), NOBODY).await;
     println!("{error}");
     assert!(matches!(error, Error::Config(_) | Error::Unavailable { .. }), "{error}");
@@ -50,7 +50,7 @@ async fn a_certificate_that_nobody_vouches_for_is_refused() {
     is_config(&missing, &["missing.pem"]);
 }
 
-/// B9. Where the servers want a certificate of clients, one without is refused in words.
+/// B9. Servers that require a client certificate refuse a client without one, with the reason.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_without_a_certificate_is_refused_where_one_is_needed() {
     let folder = tempfile::tempdir().unwrap();
@@ -71,7 +71,7 @@ async fn a_client_without_a_certificate_is_refused_where_one_is_needed() {
     is_config(&error, &["certificate"]);
 }
 
-/// B9. Where the servers enforce x509 and do not ask for a certificate in the handshake, they say so afterwards.
+/// B9. Servers that enforce x509 without requesting a certificate in the handshake refuse the session afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_is_enforced_is_named() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! Another process: this test binary once more, steered line by line.
+//! Another process: this test binary, started again and controlled line by line.
 //!
-//! `acquire NAME` and `wait NAME` (in the background) → `ok`; `mind` → `ok`, and then, when the process has stood still
-//! for a while, what the first guard said on waking, and whether work under it went on.
+//! `acquire NAME` and `wait NAME` (in the background) → `ok`; `mind` → `ok`, and then, after the process was
+//! stopped for a while, whether the first guard was held on continuing, and whether work under it went on.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -14,9 +14,9 @@ use tokio::sync::oneshot;
 use super::harness::{self, SESSION};
 
 const PORT: &str = "TENURE_FAILURES_PORT";
-/// What the test harness prints is not ours.
+/// Marks our lines among those of the test harness.
 const OURS: &str = "> ";
-/// Who stood still for so long has no session any more.
+/// A process that was stopped for this long has no session any more.
 const STANDS_STILL: Duration = SESSION;
 const STEP: Duration = Duration::from_millis(1);
 
@@ -26,7 +26,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Its session is [`SESSION`] long.
+    /// Its session timeout is [`SESSION`].
     pub(crate) fn start(port: u16) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("this binary"))
             .args(["--exact", "failures::worker::run", "--ignored", "--nocapture", "--test-threads=1"])
@@ -79,9 +79,9 @@ impl Drop for Worker {
     }
 }
 
-/// The other process itself: no test, but this very program started again with only this in it. A test of a library crate
-/// has no other program to start, and this one needs what the tests use. Left out of a run, since alone it would do nothing
-/// and show nothing; that it works is shown by the tests in `leaving.rs`, which fail without it.
+/// The other process: not a test, but this program started again with only this function selected. A library crate has
+/// no other program to start, and this one needs the helpers of the tests. It is ignored in a normal run, where it
+/// would do nothing; the tests in `shutdown.rs` fail without it.
 #[test]
 #[ignore = "run by other tests, as a process of its own"]
 fn run() {
@@ -114,7 +114,7 @@ fn say(what: &str) {
     out.flush().unwrap();
 }
 
-/// Says what is seen right after the process has stood still, by a thread and by work under the guard.
+/// Reports what a thread and work under the guard see right after the process continues.
 async fn mind(client: &tenure_core::Client, guard: tenure_core::Guard, begun: oneshot::Sender<()>) {
     let guard = Arc::new(guard);
     let (clock, looked) = (client.backend().info().clock.clone(), guard.clone());
