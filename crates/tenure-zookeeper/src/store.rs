@@ -107,7 +107,7 @@ impl ZooKeeper {
     /// The hold of this client that blocks a non-waiting claim, if there is one. If that hold's own attempt is in
     /// flight, waits for it once: usually it gets a node, and three requests are saved.
     async fn busy(&self, claim: &Claim, path: &str) -> Option<HoldId> {
-        let stands = |there| match there {
+        let has_node = |blocker| match blocker {
             LocalBlocker::HasNode(id) => Some(id),
             LocalBlocker::InFlight(_) => None,
         };
@@ -118,9 +118,9 @@ impl ZooKeeper {
                 // others.
                 let settled = async move { drop(tokio::time::timeout(limit, record.attempt.lock()).await) };
                 let _ = self.runtime.spawn(settled).await;
-                self.store.records.local_blocker(claim, path).and_then(stands)
+                self.store.records.local_blocker(claim, path).and_then(has_node)
             }
-            there => stands(there),
+            blocker => has_node(blocker),
         }
     }
 

@@ -80,7 +80,7 @@ impl Store {
                     is_deleted: false,
                 });
                 self.watch_later(record);
-                // After a long silence it takes two round trips to prove that the session lives. The lock is held
+                // After a long silence it takes two round trips to confirm that the session lives. The lock is held
                 // meanwhile, and a repeated attempt finds it.
                 match session.confirm_alive().await {
                     Ok(until) => Ok(Attempt::Granted { fence: Some(fence), until }),
@@ -411,12 +411,12 @@ impl Store {
 
 /// While a node of it may exist, a failed attempt is *unknown*, not *unavailable*: it must be undone if it is given
 /// up.
-fn unknown_if_node_may_exist(attempt: &AttemptState, error: RequestError, stands: bool) -> RequestError {
+fn unknown_if_node_may_exist(attempt: &AttemptState, error: RequestError, is_held: bool) -> RequestError {
     match error {
-        RequestError::NotSent(why) | RequestError::SessionEnded(why) if stands || !attempt.has_no_node() => {
+        RequestError::NotSent(why) | RequestError::SessionEnded(why) if is_held || !attempt.has_no_node() => {
             RequestError::Unknown(why)
         }
-        RequestError::Refused(code) if stands || !attempt.has_no_node() => {
+        RequestError::Refused(code) if is_held || !attempt.has_no_node() => {
             RequestError::Unknown(code.to_string())
         }
         error => error,

@@ -28,7 +28,7 @@ use crate::options::Options;
 use crate::session::manager::SessionManager;
 use crate::subscribers::Subscribers;
 
-/// State that the tasks share.
+/// The state that all tasks of a store share.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) sessions: Arc<SessionManager>,

@@ -46,8 +46,7 @@ impl Child {
         Some(Self { marker, sequence, name })
     }
 
-    /// Whether its number does not tell who came first: after the largest number, the server assigns it again and
-    /// again.
+    /// Whether its number does not define an order: after the largest number, the server assigns it again and again.
     pub(crate) fn is_last_number(&self) -> bool {
         self.sequence == i32::MAX || self.sequence < 0
     }
@@ -128,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_of_ours_tells_hold_and_process() {
+    fn own_node_names_contain_hold_and_process() {
         let id: HoldId = "4f3c2b1a-0000-4000-8000-000000000001:42".parse().unwrap();
         let process = Process { host: "web-1.lock-x".into(), pid: 77 };
         let name = format!("{}0000000003", stem(id, Marker::Lock, &process));
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_curator_is_known_and_a_stray_is_not() {
+    fn curator_nodes_are_parsed_and_foreign_ones_are_not() {
         let child = Child::parse("_c_4f3c2b1a-0000-4000-8000-000000000001-__WRIT__0000000012").unwrap();
         assert_eq!((child.marker, child.sequence, child.id()), (Marker::Write, 12, None));
         assert_eq!(child.digits(), "0000000012");

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_stand_among_the_children_of_a_recipe_is_refused() {
+    fn names_that_collide_with_a_recipe_are_refused() {
         for (name, says) in [
             ("a/-x", "sorts before"),
             ("a/!", "sorts before"),
@@ -203,7 +203,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_name_comes_back(prefix in "[a-z:/~]{0,4}", name in "\\PC{1,20}|[a~/.%\u{1}-\u{1f}🔒]{1,8}") {
+        fn paths_map_back_to_names(prefix in "[a-z:/~]{0,4}", name in "\\PC{1,20}|[a~/.%\u{1}-\u{1f}🔒]{1,8}") {
             let paths = Paths::new(prefix);
             if let Ok(name) = Name::new(name)
                 && let Ok(path) = paths.path(&name)

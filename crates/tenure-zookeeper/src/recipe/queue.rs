@@ -129,7 +129,7 @@ mod tests {
     const READ: Kind = Kind::Read { under_write: None };
 
     #[test]
-    fn each_waits_for_the_one_before() {
+    fn each_node_waits_for_its_predecessor() {
         let q = queue(&["b-lock-0000000002", "foo", "-x", "c-lock-0000000010", "a-lock-0000000001"]);
         assert_eq!(behind(&q, "a-lock-0000000001", Kind::Lock), None);
         assert_eq!(behind(&q, "b-lock-0000000002", Kind::Lock).unwrap(), "a-lock-0000000001");
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_reads_in_its_own_place() {
+    fn a_read_under_write_shares_the_position_of_the_writer() {
         let q = queue(&["r-__READ__0000000001", "w-__WRIT__0000000001", "x-__READ__0000000002"]);
         assert_eq!(q.holder_count(), 2);
         assert_eq!(behind(&q, "x-__READ__0000000002", READ).unwrap(), "w-__WRIT__0000000001");
@@ -165,14 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn the_counter_may_go_round() {
+    fn the_order_survives_a_counter_overflow() {
         let q = queue(&["b-lock--2147483648", "a-lock-2147483647", "c-lock--2147483647"]);
         assert_eq!(q.children.iter().map(|c| &c.name[..1]).collect::<String>(), "abc");
         assert_eq!(behind(&q, "b-lock--2147483648", Kind::Lock).unwrap(), "a-lock-2147483647");
     }
 
     #[test]
-    fn two_things_on_one_name_are_told() {
+    fn a_name_in_use_as_another_family_is_refused() {
         let name = Name::new("x").unwrap();
         let q = queue(&["a-lock-0000000001"]);
         q.check_family(&name, Family::Fair).unwrap();

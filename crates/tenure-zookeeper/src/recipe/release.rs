@@ -86,7 +86,8 @@ impl Store {
         self.delete_nodes_of_others(&session, vec![format!("{folder}/{child}")]).await
     }
 
-    /// Nodes of another session do not end with ours, so the end of our session proves nothing.
+    /// Deletes nodes of other sessions. They do not end with ours, so the end of our session does not mean that they are
+    /// gone.
     async fn delete_nodes_of_others(
         self: &Arc<Self>,
         session: &Arc<Session>,

@@ -100,8 +100,8 @@ async fn notify_changes(
 async fn watch_again(store: &Weak<Store>, node: &WatchedNode) -> Option<Watcher> {
     let mut sessions = store.upgrade()?.sessions.subscribe_to_new();
     loop {
-        let standing = store.upgrade()?.sessions.current().await;
-        match standing {
+        let current = store.upgrade()?.sessions.current().await;
+        match current {
             None => sessions.changed().await.ok()?,
             Some(session) => match node.watch(&session).await {
                 Ok(watcher) => return Some(watcher),

@@ -89,25 +89,25 @@ mod tests {
     }
 
     #[test]
-    fn what_the_leader_may_not_have_heard_of_does_not_count() {
+    fn requests_that_may_not_have_reached_the_leader_do_not_count() {
         let drift = Drift { factor: 0.0, plus: Duration::ZERO };
         let mut deadline = SessionDeadline::new(10 * S, S, drift, at(0));
         assert_eq!(deadline.until(), at(10_000));
         deadline.record_answer(at(900));
-        assert_eq!(deadline.until(), at(10_000), "the first one was sent too late to be heard of");
+        assert_eq!(deadline.until(), at(10_000), "the first one may not have reached the leader");
         deadline.record_answer(at(1800));
         assert_eq!(deadline.until(), at(10_000), "0.9 s are less than 1.6 ticks");
         deadline.record_answer(at(2700));
-        assert_eq!(deadline.until(), at(10_900), "by now all have heard of what was sent at 0.9 s");
+        assert_eq!(deadline.until(), at(10_900), "the request of 0.9 s has reached the leader");
         deadline.record_answer(at(9000));
         assert_eq!(deadline.until(), at(12_700));
         deadline.record_answer(at(9000));
         deadline.record_answer(at(8000));
-        assert_eq!(deadline.until(), at(12_700), "what comes late changes nothing");
+        assert_eq!(deadline.until(), at(12_700), "late answers change nothing");
     }
 
     #[test]
-    fn of_short_sessions_half_is_lag() {
+    fn the_lag_is_at_most_half_the_timeout() {
         let mut deadline = SessionDeadline::new(4 * S, 2 * S, Drift::default(), at(0));
         deadline.record_answer(at(500));
         deadline.record_answer(at(2500));
@@ -115,13 +115,13 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_timeout_counts_at_once_and_a_longer_one_never() {
+    fn a_shorter_timeout_applies_at_once_and_a_longer_one_never() {
         let drift = Drift { factor: 0.0, plus: Duration::ZERO };
         let mut deadline = SessionDeadline::new(10 * S, S, drift, at(0));
         deadline.set_timeout(4 * S, at(1000));
         assert_eq!(deadline.until(), at(5000));
         deadline.set_timeout(20 * S, at(2000));
-        assert_eq!(deadline.until(), at(5000), "what was sent before does not count for longer");
+        assert_eq!(deadline.until(), at(5000), "earlier requests do not count for longer");
         deadline.record_answer(at(3600));
         assert_eq!(deadline.until(), at(12_000), "no longer than at first");
     }

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_no_record() {
+    fn a_truncated_record_is_an_error() {
         let frame = Encoder::new().strings(&["abc".to_owned()]).frame();
         for end in 4..frame.len() {
             assert!(Decoder(&frame[4..end]).strings().is_err(), "{end}");
