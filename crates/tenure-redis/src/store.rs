@@ -31,7 +31,7 @@ const PLAIN_REFUSALS: &[(Family, &str)] = &[
 
 /// Locks on Redis, in Redisson's layout or the plain one.
 pub struct Redis {
-    pub(crate) transport: Transport,
+    pub(crate) transport: Arc<Transport>,
     pub(crate) info: Info,
     pub(crate) prefix: String,
     pub(crate) layout: Layout,
@@ -63,7 +63,7 @@ impl Redis {
         let (scheme, watchdog) = (options.scheme(), options.redisson_watchdog);
         let layout = options.layout;
         let plain = layout == Layout::Plain;
-        let transport = Transport::new(options)?;
+        let transport = Transport::new(&options)?;
         let info = Info {
             scheme,
             families: if plain { &[Family::Lock] } else { Family::ALL },
@@ -74,7 +74,7 @@ impl Redis {
             poll: POLL,
             clock: Clock::boot(),
             drift: Drift::default(),
-            doubt: transport.told(),
+            doubt: transport.doubt.clone(),
             durable: true,
             // A JVM reader shortens the TTL of the whole lock to its own lease.
             shared_proof: (!plain).then_some(watchdog / 3),

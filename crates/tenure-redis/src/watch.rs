@@ -1,5 +1,6 @@
 //! Wake-ups through pub/sub, on the channels that Redisson uses.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use tenure_core::{Kind, Name, Result};
 
 use crate::options::Layout;
 use crate::store::Redis;
-use crate::transport::{Backoff, Failure, Heard, Subscription, Transport};
+use crate::transport::{Failure, Heard, Subscription, Transport, reconnect_backoff};
 
 /// The poll interval of users who may not subscribe.
 const LOOK: Duration = Duration::from_millis(250);
@@ -33,7 +34,7 @@ impl Redis {
             Interest::Count(..) => keys.permit_channel(),
             Interest::Holder(_) => keys.leader_channel(),
         };
-        let (began, mut backoff) = (Instant::now(), Backoff::default());
+        let (began, mut backoff) = (Instant::now(), reconnect_backoff());
         let subscribed = loop {
             match self.transport.subscribe(channel.as_bytes(), keys.name().as_bytes()).await {
                 // The connection broke while the subscription was being confirmed. Retry, or the waiter would sleep
@@ -41,8 +42,7 @@ impl Redis {
                 Err(Failure::NotExecuted(_) | Failure::Unknown(_)) if began.elapsed() < LOOK => {}
                 subscribed => break subscribed,
             }
-            backoff.failed();
-            self.transport.sleep(backoff.delay()).await;
+            self.transport.sleep(backoff.failed()).await;
         };
         match subscribed {
             Ok(subscription) => Ok(Box::new(Listening { subscription, latch })),
@@ -73,7 +73,7 @@ impl Watch for Listening {
     }
 }
 
-struct Polling(Transport);
+struct Polling(Arc<Transport>);
 
 #[async_trait]
 impl Watch for Polling {

@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 
+use super::Transport;
 use super::connections::Connections;
 use super::failure::Failure;
-use super::shared::Shared;
 
 type Answer = Option<Result<(), Failure>>;
 
@@ -18,11 +18,11 @@ pub(crate) struct Asking(Arc<Mutex<Option<watch::Receiver<Answer>>>>);
 
 impl Asking {
     /// Starts the query, unless it is in progress.
-    fn begin<F>(&self, shared: &Shared, question: F) -> Result<watch::Receiver<Answer>, Failure>
+    fn begin<F>(&self, transport: &Transport, question: F) -> Result<watch::Receiver<Answer>, Failure>
     where
         F: Future<Output = Result<(), Failure>> + Send + 'static,
     {
-        let thread = shared.background.handle();
+        let thread = transport.background.handle();
         let thread = thread.map_err(|e| Failure::NotExecuted(format!("no thread for connections: {e}")))?;
         let mut current = self.0.lock().unwrap_or_else(|e| e.into_inner());
         // If the sender is gone, no answer will come.
@@ -41,25 +41,25 @@ impl Asking {
     }
 
     /// Starts or joins the query, and waits without a deadline.
-    pub(crate) async fn learn<F>(&self, shared: &Shared, question: F) -> Result<(), Failure>
+    pub(crate) async fn learn<F>(&self, transport: &Transport, question: F) -> Result<(), Failure>
     where
         F: Future<Output = Result<(), Failure>> + Send + 'static,
     {
-        heard(self.begin(shared, question)?).await
+        heard(self.begin(transport, question)?).await
     }
 
     /// Starts the query without waiting for the answer.
-    pub(crate) fn hint<F>(&self, shared: &Shared, question: F)
+    pub(crate) fn hint<F>(&self, transport: &Transport, question: F)
     where
         F: Future<Output = Result<(), Failure>> + Send + 'static,
     {
-        let _ = self.begin(shared, question);
+        let _ = self.begin(transport, question);
     }
 
     /// Starts or joins the query, and waits until the deadline.
     pub(crate) async fn ask<F>(
         &self,
-        shared: &Shared,
+        transport: &Transport,
         connections: &Connections,
         deadline: Instant,
         question: F,
@@ -67,7 +67,7 @@ impl Asking {
     where
         F: Future<Output = Result<(), Failure>> + Send + 'static,
     {
-        match connections.until(deadline, heard(self.begin(shared, question)?)).await {
+        match connections.until(deadline, heard(self.begin(transport, question)?)).await {
             Some(outcome) => outcome,
             None => Err(Failure::NotExecuted("nobody said in time where the server is".to_owned())),
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tenure_core::HoldId;
 
-use super::backoff::bounded;
+use super::bounded;
 use super::connection::Connection;
 
 #[derive(Debug, Default)]

@@ -11,15 +11,13 @@ use super::failure::{Failure, Verdict, judge};
 use super::join::join;
 use super::resp::Value;
 use super::script::{By, Order, OwnedCall};
-use super::shared::{GONE, Shared};
+use super::{GONE, Transport};
 use crate::Address;
 
-impl Shared {
-    pub(super) async fn calls(
-        self: &Arc<Self>,
-        calls: Vec<OwnedCall>,
-        deadline: Instant,
-    ) -> Vec<Result<Placed, Failure>> {
+impl Transport {
+    /// Runs many scripts: one pipeline per node, and a failing node fails only its own. Returns the answers in order.
+    pub(crate) async fn calls(self: &Arc<Self>, calls: Vec<OwnedCall>) -> Vec<Result<Placed, Failure>> {
+        let deadline = Instant::now() + self.timeout;
         let connections = match self.connections() {
             Ok(connections) => connections,
             Err(failure) => return calls.iter().map(|_| Err(failure.clone())).collect(),
@@ -75,7 +73,7 @@ impl Shared {
             Ok(connection) => connection,
             // Fails at once, so that the others need not wait: next time it may be another node.
             Err(failure) => {
-                self.doubt_node(node);
+                self.map.doubt(node);
                 return calls.iter().map(|_| Batched::Done(Err(failure.clone()))).collect();
             }
         };

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::HoldId;
+use tenure_core::backend::Backoff;
 
 use super::To;
 use super::attempts::Known;
-use super::backoff::{Backoff, bounded};
 use super::connection::{Connection, Terms};
 use super::connections::Connections;
 use super::failure::{Failure, Verdict, judge};
 use super::resp::{Value, request};
 use super::script::{By, Call, Order};
-use super::shared::{GONE, HOPS, Shared};
+use super::{GONE, HOPS, Transport, bounded, reconnect_backoff};
 use crate::Address;
 
 /// An answer, and whether it is conclusive.
@@ -71,39 +71,38 @@ impl<'a> Run<'a> {
     }
 }
 
-impl Shared {
-    pub(super) async fn command(
-        self: &Arc<Self>,
-        to: To<'_>,
-        words: &[&[u8]],
-        deadline: Instant,
-    ) -> Result<Value, Failure> {
-        self.ordered(to, words, Order::Free, deadline).await.map(|placed| placed.value)
+impl Transport {
+    /// Sends any command.
+    pub(crate) async fn command(self: &Arc<Self>, to: To<'_>, words: &[&[u8]]) -> Result<Value, Failure> {
+        self.ordered(to, words, Order::Free).await.map(|placed| placed.value)
     }
 
-    pub(super) async fn ordered(
+    /// Sends a command in its order with others of the same hold.
+    pub(crate) async fn ordered(
         self: &Arc<Self>,
         to: To<'_>,
         words: &[&[u8]],
         order: Order,
-        deadline: Instant,
     ) -> Result<Placed, Failure> {
         let (key, node) = match to {
             To::Key(key) => (key, None),
             To::Node(node) => (&[][..], Some(node)),
         };
-        let run = Run { node, ..Run::call(key, deadline) };
+        let run = Run { node, ..Run::call(key, Instant::now() + self.timeout) };
         let (values, certain) = self.place(run, order, &|out, _| request(out, words)).await?;
         Ok(Placed { value: first(values), certain })
     }
 
-    pub(super) async fn call(self: &Arc<Self>, call: Call<'_>, deadline: Instant) -> Result<Placed, Failure> {
-        let run = Run::script(call.key(), call.order, deadline);
+    /// Runs a script.
+    pub(crate) async fn call(self: &Arc<Self>, call: Call<'_>) -> Result<Placed, Failure> {
+        let run = Run::script(call.key(), call.order, Instant::now() + self.timeout);
         let (values, certain) = self.place(run, call.order, &|out, by| call.encode(out, by)).await?;
         Ok(Placed { value: first(values), certain })
     }
 
-    pub(super) async fn durable(
+    /// Runs a script, then waits until this many replicas have it or `within` is over. Returns how many have it. The
+    /// usual timeout comes on top of `within`.
+    pub(crate) async fn durable(
         self: &Arc<Self>,
         call: Call<'_>,
         replicas: u32,
@@ -211,7 +210,7 @@ impl Shared {
         if run.attempt.is_some() {
             self.map.watch(self);
         }
-        let (mut tries, mut hops, mut backoff) = (0, 0, Backoff::default());
+        let (mut tries, mut hops, mut backoff) = (0, 0, reconnect_backoff());
         let mut redirect = None;
         loop {
             let (node, asking) = match (redirect.take(), run.node) {
@@ -229,7 +228,7 @@ impl Shared {
             let (values, connection) = match answer {
                 Ok(answer) => answer,
                 Err(Missed::NoLink(failure)) if run.node.is_none() => {
-                    self.doubt_node(&node);
+                    self.map.doubt(&node);
                     self.rest(&connections, &mut backoff, run.deadline, failure).await?;
                     continue;
                 }
@@ -238,7 +237,7 @@ impl Shared {
                     continue;
                 }
                 Err(Missed::NoLink(failure) | Missed::NotSent(failure) | Missed::Unknown(failure)) => {
-                    self.doubt_node(&node);
+                    self.map.doubt(&node);
                     return Err(failure);
                 }
             };
@@ -254,7 +253,7 @@ impl Shared {
                 }
                 Verdict::Ask(to) if hops <= HOPS => redirect = Some((to, true)),
                 Verdict::Moved(..) | Verdict::Ask(_) => {
-                    self.doubt_node(&node);
+                    self.map.doubt(&node);
                     return Err(Failure::NotExecuted(format!(
                         "{node}: {}: sent on too often",
                         reply.message
@@ -324,8 +323,7 @@ impl Shared {
         deadline: Instant,
         failure: Failure,
     ) -> Result<(), Failure> {
-        backoff.failed();
-        let next = Instant::now() + backoff.delay();
+        let next = Instant::now() + backoff.failed();
         if !self.map.has_others()
             || next >= deadline
             || matches!(failure, Failure::Refused(_) | Failure::RecentlyRestarted(..))

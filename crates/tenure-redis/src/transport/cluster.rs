@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, Weak};
 use std::time::{Duration, Instant};
 
+use tenure_core::backend::random;
 use tokio::task::JoinSet;
 
+use super::Transport;
 use super::asking::Asking;
-use super::backoff::random;
 use super::connections::Connections;
 use super::failure::{Failure, Verdict, announced, judge};
 use super::map::Map;
 use super::resp::{Value, request};
-use super::shared::Shared;
 use super::slots::SLOTS;
 use crate::Address;
 
@@ -165,7 +165,7 @@ impl Cluster {
     }
 
     /// Records a `MOVED` reply. The rest of the layout is refreshed in the background.
-    pub(crate) fn moved(&self, shared: &Arc<Shared>, slot: u16, to: &Address) {
+    pub(crate) fn moved(&self, transport: &Arc<Transport>, slot: u16, to: &Address) {
         self.recently_moved().insert(slot, (to.clone(), Instant::now()));
         let mut layout = self.layout.write().unwrap_or_else(|e| e.into_inner());
         if layout.owner(slot) != Some(to) {
@@ -176,20 +176,20 @@ impl Cluster {
         if asked.is_none_or(|asked| asked.elapsed() >= SPACING) {
             *asked = Some(Instant::now());
             drop(asked);
-            self.asking.hint(shared, refresh(Arc::downgrade(shared)));
+            self.asking.hint(transport, refresh(Arc::downgrade(transport)));
         }
     }
 
     /// The owner of the slot; any master if `None`.
     pub(crate) async fn find(
         &self,
-        shared: &Arc<Shared>,
+        transport: &Arc<Transport>,
         connections: &Connections,
         slot: Option<u16>,
         deadline: Instant,
     ) -> Result<Address, Failure> {
         if self.doubts.load(Relaxed) != self.answered.load(Relaxed) {
-            self.asking.ask(shared, connections, deadline, refresh(Arc::downgrade(shared))).await?;
+            self.asking.ask(transport, connections, deadline, refresh(Arc::downgrade(transport))).await?;
         }
         let layout = self.layout();
         let node = match slot {
@@ -215,7 +215,7 @@ impl Cluster {
         all.into_iter().map(|(_, address)| address).collect()
     }
 
-    fn learn(&self, shared: &Shared, mut new: Layout) {
+    fn learn(&self, transport: &Transport, mut new: Layout) {
         let mut moved = self.recently_moved();
         moved.retain(|_, (_, said)| said.elapsed() < GOSSIP);
         moved.iter().for_each(|(slot, (to, _))| new.assign(*slot, to));
@@ -228,27 +228,27 @@ impl Cluster {
         let lost = (0..SLOTS as u16).any(|s| old.owner(s).is_some_and(|o| demoted.contains(&o)));
         for node in demoted {
             // A node that is not listed at all may just be unknown yet to the node that was asked.
-            shared.forget(node, new.others.contains(node), "it is not a master any more");
+            transport.forget(node, new.others.contains(node), "it is not a master any more");
         }
         if lost {
-            shared.raise_doubt();
+            transport.doubt.raise();
         }
     }
 }
 
-async fn refresh(shared: Weak<Shared>) -> Result<(), Failure> {
-    let Some(shared) = shared.upgrade() else { return Err(Failure::NotExecuted("closed".to_owned())) };
-    let Map::Cluster(cluster) = &shared.map else { unreachable!("only the map of a cluster asks for it") };
+async fn refresh(transport: Weak<Transport>) -> Result<(), Failure> {
+    let Some(transport) = transport.upgrade() else { return Err(Failure::NotExecuted("closed".to_owned())) };
+    let Map::Cluster(cluster) = &transport.map else { unreachable!("only the map of a cluster asks for it") };
     // Doubts raised from now on are not covered by this refresh.
     let doubts = cluster.doubts.load(Relaxed);
     let mut waiting = cluster.askable().into_iter();
     let mut asked = JoinSet::new();
     let latest = cluster.layout().age.epoch;
-    let ask = |address| ask(shared.clone(), address, shared.timeout / 3, latest);
+    let ask = |address| ask(transport.clone(), address, transport.timeout / 3, latest);
     waiting.by_ref().take(AT_ONCE).for_each(|address| drop(asked.spawn(ask(address))));
     let mut last = Failure::NotExecuted("no node of the cluster is known".to_owned());
     let mut best: Option<Layout> = None;
-    let until = tokio::time::Instant::now() + shared.timeout * 2 / 3;
+    let until = tokio::time::Instant::now() + transport.timeout * 2 / 3;
     while let Ok(Some(answer)) = tokio::time::timeout_at(until, asked.join_next()).await {
         match answer {
             Ok(Ok(layout)) => {
@@ -267,18 +267,23 @@ async fn refresh(shared: Weak<Shared>) -> Result<(), Failure> {
     }
     // If no node has a recent layout, the best one is used: the cluster may have been created anew.
     let layout = best.ok_or(last)?;
-    cluster.learn(&shared, layout);
+    cluster.learn(&transport, layout);
     cluster.answered.store(doubts, Relaxed);
     Ok(())
 }
 
-async fn ask(shared: Arc<Shared>, at: Address, limit: Duration, latest: u64) -> Result<Layout, Failure> {
+async fn ask(
+    transport: Arc<Transport>,
+    at: Address,
+    limit: Duration,
+    latest: u64,
+) -> Result<Layout, Failure> {
     let trouble = |why: &dyn std::fmt::Display| Failure::NotExecuted(format!("{at}: {why}"));
     let mut out = Vec::new();
     request(&mut out, &[b"CLUSTER", b"INFO"]);
     request(&mut out, &[b"CLUSTER", b"SLOTS"]);
     let asked = async {
-        let (mut wire, _) = shared.connector.connect(&at, limit).await?;
+        let (mut wire, _) = transport.connector.connect(&at, limit).await?;
         wire.ask(&out, 2).await.map_err(|e| trouble(&e))
     };
     let mut replies = match tokio::time::timeout(limit, asked).await {

@@ -13,14 +13,14 @@ use std::time::Instant;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::watch;
 
+use super::Transport;
 use super::lane::Lane;
 use super::pool::Pool;
-use super::shared::Shared;
 use super::subscriber::Subscribers;
 use crate::Address;
 
 pub(crate) struct Connections {
-    shared: Weak<Shared>,
+    transport: Weak<Transport>,
     handle: Handle,
     lanes: Mutex<HashMap<Address, Arc<Lane>>>,
     pools: Mutex<HashMap<Address, Arc<Pool>>>,
@@ -40,8 +40,8 @@ impl Connections {
         &self.handle
     }
 
-    pub(crate) fn shared(&self) -> Option<Arc<Shared>> {
-        self.shared.upgrade()
+    pub(crate) fn transport(&self) -> Option<Arc<Transport>> {
+        self.transport.upgrade()
     }
 
     fn lanes(&self) -> MutexGuard<'_, HashMap<Address, Arc<Lane>>> {
@@ -92,7 +92,7 @@ impl Connections {
 
     /// Removes these connections when that runtime ends.
     fn leave_with(&self, runtime: &Handle, id: Option<Id>) {
-        let leaves = Leaves { shared: self.shared.clone(), id };
+        let leaves = Leaves { transport: self.transport.clone(), id };
         let mut left = self.left.subscribe();
         runtime.spawn(async move {
             let _leaves = leaves;
@@ -116,7 +116,7 @@ impl Runtimes {
     }
 
     /// The connections of the current runtime.
-    pub(crate) fn current(&self, shared: &Arc<Shared>) -> std::io::Result<Arc<Connections>> {
+    pub(crate) fn current(&self, transport: &Arc<Transport>) -> std::io::Result<Arc<Connections>> {
         let handle = Handle::try_current().ok();
         let id = handle.as_ref().map(Handle::id);
         if let Some(connections) = self.lock().get(&id) {
@@ -124,16 +124,16 @@ impl Runtimes {
         }
         // A runtime without I/O or time driver, or one that has ended, shares those of callers without a runtime.
         if let Some(handle) = handle.filter(|_| has_drivers()) {
-            let connections = self.settle(id, shared, handle);
+            let connections = self.settle(id, transport, handle);
             // A runtime that has ended drops spawned tasks at once, which has removed them again.
             if self.lock().contains_key(&id) {
                 return Ok(connections);
             }
         }
-        let own = shared.background.handle()?.clone();
+        let own = transport.background.handle()?.clone();
         let connections = {
             let known = self.lock().get(&None).cloned();
-            known.unwrap_or_else(|| self.settle(None, shared, own))
+            known.unwrap_or_else(|| self.settle(None, transport, own))
         };
         if id.is_some() {
             self.lock().insert(id, connections.clone());
@@ -151,13 +151,13 @@ impl Runtimes {
         self.lock().retain(|_, each| !Arc::ptr_eq(each, connections));
     }
 
-    fn settle(&self, id: Option<Id>, shared: &Arc<Shared>, handle: Handle) -> Arc<Connections> {
+    fn settle(&self, id: Option<Id>, transport: &Arc<Transport>, handle: Handle) -> Arc<Connections> {
         let mut runtimes = self.lock();
         if let Some(connections) = runtimes.get(&id) {
             return connections.clone();
         }
         let connections = Arc::new(Connections {
-            shared: Arc::downgrade(shared),
+            transport: Arc::downgrade(transport),
             handle: handle.clone(),
             lanes: Mutex::default(),
             pools: Mutex::default(),
@@ -173,14 +173,14 @@ impl Runtimes {
 
 /// Removes the connections when the runtime ends, since its id may be reused.
 struct Leaves {
-    shared: Weak<Shared>,
+    transport: Weak<Transport>,
     id: Option<Id>,
 }
 
 impl Drop for Leaves {
     fn drop(&mut self) {
-        let Some(shared) = self.shared.upgrade() else { return };
-        let connections = shared.runtimes.lock().remove(&self.id);
+        let Some(transport) = self.transport.upgrade() else { return };
+        let connections = transport.runtimes.lock().remove(&self.id);
         drop(connections);
     }
 }

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use tenure_core::{Error, Result};
 
-use super::backoff::bounded;
 use super::connect::{Connector, Hello};
 use super::failure::{Failure, Reply};
 use super::join::first;
 use super::resp::{Value, request};
-use super::{SCHEME, unavailable};
+use super::{SCHEME, bounded, unavailable};
 use crate::{Address, Options, Topology};
 
 /// The kind of deployment that a server belongs to.

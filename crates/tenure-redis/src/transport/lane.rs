@@ -3,13 +3,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
+use tenure_core::backend::Backoff;
 use tokio::sync::watch;
 
-use super::backoff::Backoff;
 use super::connection::Connection;
 use super::connections::Connections;
 use super::driver::drive;
 use super::failure::Failure;
+use super::reconnect_backoff;
 use crate::Address;
 
 /// How long to try to reconnect after a connection has ended, even if nobody calls.
@@ -26,7 +27,7 @@ pub(crate) struct Lane {
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     connection: Option<Arc<Connection>>,
     /// The connect in progress.
@@ -41,13 +42,18 @@ impl State {
     fn part(&mut self) {
         let Some(connection) = self.connection.take() else { return };
         // Back off if the server accepts connections and closes them again, or is the wrong server.
-        if connection.has_worked() { self.backoff.worked() } else { self.backoff.failed() }
+        if connection.has_worked() {
+            self.backoff.worked();
+        } else {
+            self.backoff.failed();
+        }
     }
 }
 
 impl Lane {
     pub(crate) fn new(to: Address, connections: Weak<Connections>, reopens: bool) -> Arc<Self> {
-        Arc::new(Self { to, connections, reopens, state: Mutex::default() })
+        let state = State { connection: None, opening: None, backoff: reconnect_backoff(), ended: None };
+        Arc::new(Self { to, connections, reopens, state: Mutex::new(state) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -108,7 +114,7 @@ impl Lane {
             };
             match &opened {
                 Ok(connection) => state.connection = Some(connection.clone()),
-                Err(_) => state.backoff.failed(),
+                Err(_) => drop(state.backoff.failed()),
             }
             drop(state);
             if let Some(connection) = late {
@@ -121,30 +127,31 @@ impl Lane {
 
     async fn connect(self: &Arc<Self>, delay: Duration) -> Opened {
         let gone = || Failure::NotExecuted(format!("{}: the connections were closed", self.to));
-        let (shared, limit) = {
+        let (transport, limit) = {
             let connections = self.connections.upgrade().ok_or_else(gone)?;
-            let shared = connections.shared().ok_or_else(gone)?;
-            let limit = shared.timeout;
-            (shared, limit)
+            let transport = connections.transport().ok_or_else(gone)?;
+            let limit = transport.timeout;
+            (transport, limit)
         };
         let began = Instant::now();
         tokio::time::sleep(delay.min(limit / 2)).await;
         let left = limit.saturating_sub(began.elapsed());
-        let connected = shared.connector.connect(&self.to, left).await;
-        let met = connected
-            .and_then(|(wire, mut hello)| shared.on_connect(&self.to, &mut hello).map(|()| (wire, hello.up)));
-        let (wire, up) = met.inspect_err(|_| shared.doubt_node(&self.to))?;
-        let connection = Connection::new(self.to.clone(), wire, up, shared.attempts.clone());
+        let connected = transport.connector.connect(&self.to, left).await;
+        let met = connected.and_then(|(wire, mut hello)| {
+            transport.on_connect(&self.to, &mut hello).map(|()| (wire, hello.up))
+        });
+        let (wire, up) = met.inspect_err(|_| transport.map.doubt(&self.to))?;
+        let connection = Connection::new(self.to.clone(), wire, up, transport.attempts.clone());
         let (driving, driven, lane) =
             (drive(connection.clone(), limit), connection.clone(), Arc::downgrade(self));
         tokio::spawn(async move {
             driving.await;
-            if let Some(shared) = lane
+            if let Some(transport) = lane
                 .upgrade()
                 .and_then(|lane| lane.connections.upgrade())
-                .and_then(|connections| connections.shared())
+                .and_then(|connections| connections.transport())
             {
-                shared.on_disconnect(&driven.to);
+                transport.on_disconnect(&driven.to);
             }
             let ended = lane.upgrade().is_some_and(|lane| lane.ended(&driven));
             drop(driven);
@@ -188,7 +195,7 @@ async fn reopen(lane: &Weak<Lane>) {
     while began.elapsed() < REOPENS {
         let Some(lane) = lane.upgrade() else { return };
         let Some(connections) =
-            lane.connections.upgrade().filter(|connections| connections.shared().is_some())
+            lane.connections.upgrade().filter(|connections| connections.transport().is_some())
         else {
             return;
         };

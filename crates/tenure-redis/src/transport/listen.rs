@@ -5,40 +5,40 @@ use std::sync::{Arc, Mutex, Weak};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use tenure_core::backend::Backoff;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Timing;
-use super::backoff::Backoff;
+use super::Transport;
 use super::failure::Failure;
 use super::resp::{Value, request};
-use super::shared::Shared;
 use super::stream::Wire;
 use super::subscriber::{Ask, Subscriber};
 
 /// Runs the connection. If this future is dropped, even unpolled, the connection ends.
 pub(super) fn listen(
-    shared: Weak<Shared>,
+    transport: Weak<Transport>,
     subscriber: Arc<Subscriber>,
     asked: UnboundedReceiver<Ask>,
     backoff: Arc<Mutex<Backoff>>,
 ) -> impl Future<Output = ()> {
     let dies = DiesWithRuntime(subscriber);
-    async move { attend(shared, &dies.0, asked, &backoff).await }
+    async move { attend(transport, &dies.0, asked, &backoff).await }
 }
 
 async fn attend(
-    shared: Weak<Shared>,
+    transport: Weak<Transport>,
     subscriber: &Subscriber,
     asked: UnboundedReceiver<Ask>,
     backoff: &Mutex<Backoff>,
 ) {
     let delay = backoff.lock().unwrap_or_else(|e| e.into_inner()).delay();
-    let (ended, served) = match connect(&shared, subscriber, delay).await {
+    let (ended, served) = match connect(&transport, subscriber, delay).await {
         Err(failure) => (failure, false),
         Ok((wire, limit, timing)) => {
             let (sent, heard) = (VecDeque::new(), Instant::now());
             let mut task =
-                Task { subscriber, wire, limit, timing, sent, heard, served: false, shared: &shared };
+                Task { subscriber, wire, limit, timing, sent, heard, served: false, transport: &transport };
             let Err(why) = task.run(asked).await else { return };
             (Failure::NotExecuted(format!("{}: {why}", subscriber.to)), task.served)
         }
@@ -46,27 +46,27 @@ async fn attend(
     // Before anybody can reconnect. Backs off if the server accepts connections but confirms no subscription.
     let mut backoff = backoff.lock().unwrap_or_else(|e| e.into_inner());
     if served {
-        backoff.worked()
+        backoff.worked();
     } else {
-        backoff.failed()
+        backoff.failed();
     }
     drop(backoff);
     subscriber.die(ended);
 }
 
 async fn connect(
-    shared: &Weak<Shared>,
+    transport: &Weak<Transport>,
     subscriber: &Subscriber,
     delay: Duration,
 ) -> Result<(Wire, Duration, Timing), Failure> {
-    let shared =
-        shared.upgrade().ok_or_else(|| Failure::NotExecuted(format!("{}: closed", subscriber.to)))?;
-    let limit = shared.timeout;
+    let transport =
+        transport.upgrade().ok_or_else(|| Failure::NotExecuted(format!("{}: closed", subscriber.to)))?;
+    let limit = transport.timeout;
     let delay = delay.min(limit / 2);
     tokio::time::sleep(delay).await;
-    let (wire, mut hello) = shared.connector.connect(&subscriber.to, limit - delay).await?;
-    shared.on_connect(&subscriber.to, &mut hello)?;
-    Ok((wire, limit, shared.timing))
+    let (wire, mut hello) = transport.connector.connect(&subscriber.to, limit - delay).await?;
+    transport.on_connect(&subscriber.to, &mut hello)?;
+    Ok((wire, limit, transport.timing))
 }
 
 struct DiesWithRuntime(Arc<Subscriber>);
@@ -79,7 +79,7 @@ impl Drop for DiesWithRuntime {
 
 struct Task<'a> {
     subscriber: &'a Subscriber,
-    shared: &'a Weak<Shared>,
+    transport: &'a Weak<Transport>,
     wire: Wire,
     limit: Duration,
     timing: Timing,
@@ -183,8 +183,9 @@ impl Task<'_> {
                     return Err(reply.message);
                 };
                 let Some(entry) = self.subscriber.lock().channels.remove(&channel) else { return Ok(()) };
-                let shared = self.shared.upgrade();
-                let failure = shared.map(|shared| shared.judge_for_channel(&reply, &self.subscriber.to));
+                let transport = self.transport.upgrade();
+                let failure =
+                    transport.map(|transport| transport.judge_for_channel(&reply, &self.subscriber.to));
                 let failure = failure.unwrap_or(Failure::Refused(reply));
                 entry.waiting.into_iter().for_each(|told| drop(told.send(Err(failure.clone()))));
                 entry.mailboxes.iter().for_each(|m| m.close());
@@ -226,8 +227,8 @@ impl Task<'_> {
                 }
                 // The slot has migrated, and the server unsubscribed us.
                 let entry = self.subscriber.lock().channels.remove(channel);
-                if let Some(shared) = self.shared.upgrade() {
-                    shared.doubt_node(&self.subscriber.to);
+                if let Some(transport) = self.transport.upgrade() {
+                    transport.map.doubt(&self.subscriber.to);
                 }
                 entry.into_iter().flat_map(|e| e.mailboxes).for_each(|m| m.close());
             }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::Transport;
 use super::cluster::Cluster;
 use super::connections::Connections;
 use super::failure::Failure;
 use super::sentinel::Sentinel;
-use super::shared::Shared;
 use super::slots::slot;
 use crate::{Address, Options, Topology};
 
@@ -33,22 +33,22 @@ impl Map {
     /// The node that serves `key`.
     pub(crate) async fn node(
         &self,
-        shared: &Arc<Shared>,
+        transport: &Arc<Transport>,
         connections: &Connections,
         key: &[u8],
         deadline: Instant,
     ) -> Result<Address, Failure> {
         match self {
             Self::One(address) => Ok(address.clone()),
-            Self::Sentinel(sentinel) => sentinel.find(shared, connections, deadline).await,
-            Self::Cluster(cluster) => cluster.find(shared, connections, Some(slot(key)), deadline).await,
+            Self::Sentinel(sentinel) => sentinel.find(transport, connections, deadline).await,
+            Self::Cluster(cluster) => cluster.find(transport, connections, Some(slot(key)), deadline).await,
         }
     }
 
     /// The node on which to subscribe to `channel`.
     pub(crate) async fn node_of_channel(
         &self,
-        shared: &Arc<Shared>,
+        transport: &Arc<Transport>,
         connections: &Connections,
         channel: &[u8],
         deadline: Instant,
@@ -56,9 +56,9 @@ impl Map {
         match self {
             // Without sharded pub/sub every node receives all messages: one node is enough for all channels.
             Self::Cluster(cluster) if !cluster.sharded() => {
-                cluster.find(shared, connections, None, deadline).await
+                cluster.find(transport, connections, None, deadline).await
             }
-            _ => self.node(shared, connections, channel, deadline).await,
+            _ => self.node(transport, connections, channel, deadline).await,
         }
     }
 
@@ -93,16 +93,16 @@ impl Map {
         !matches!(self, Self::One(_))
     }
 
-    pub(crate) fn moved(&self, shared: &Arc<Shared>, slot: u16, to: &Address) {
+    pub(crate) fn moved(&self, transport: &Arc<Transport>, slot: u16, to: &Address) {
         if let Self::Cluster(cluster) = self {
-            cluster.moved(shared, slot, to);
+            cluster.moved(transport, slot, to);
         }
     }
 
     /// Starts to watch for failovers, where they are announced. Called when something is held or waited for.
-    pub(crate) fn watch(&self, shared: &Arc<Shared>) {
+    pub(crate) fn watch(&self, transport: &Arc<Transport>) {
         if let Self::Sentinel(sentinel) = self {
-            sentinel.watch(shared);
+            sentinel.watch(transport);
         }
     }
 

@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 use super::asking::Asking;
-use super::backoff::{Backoff, bounded};
 use super::connect::Connector;
 use super::connections::Connections;
 use super::failure::{Failure, announced};
 use super::map::Map;
 use super::resp::{Value, request};
-use super::shared::{GONE, Shared};
 use super::stream::Wire;
+use super::{GONE, Transport, bounded, reconnect_backoff};
 use crate::{Address, Options, Sentinels};
 
 /// A sentinel that is silent for this long is pinged. At the same interval all sentinels are asked for the master: the
@@ -73,7 +72,7 @@ impl Sentinel {
 
     pub(crate) async fn find(
         &self,
-        shared: &Arc<Shared>,
+        transport: &Arc<Transport>,
         connections: &Connections,
         deadline: Instant,
     ) -> Result<Address, Failure> {
@@ -81,7 +80,7 @@ impl Sentinel {
             if let Some(master) = self.master() {
                 return Ok(master);
             }
-            self.asking.ask(shared, connections, deadline, discover(Arc::downgrade(shared))).await?;
+            self.asking.ask(transport, connections, deadline, discover(Arc::downgrade(transport))).await?;
         }
     }
 
@@ -130,44 +129,44 @@ impl Sentinel {
     }
 
     /// Stores the master's address, and closes the connections to the previous one.
-    pub(crate) fn learn(&self, shared: &Shared, address: Address) {
+    pub(crate) fn learn(&self, transport: &Transport, address: Address) {
         let mut master = self.lock();
         let before = master.last.replace(address.clone()).filter(|last| *last != address);
         master.at = Some(address);
         // Before anybody can call the new one.
         if before.is_some() {
-            shared.raise_doubt();
+            transport.doubt.raise();
         }
         drop(master);
         if let Some(before) = before {
-            shared.forget(&before, true, GONE);
+            transport.forget(&before, true, GONE);
         }
     }
 
     /// Starts to watch for a change of the master.
-    pub(crate) fn watch(&self, shared: &Arc<Shared>) {
+    pub(crate) fn watch(&self, transport: &Arc<Transport>) {
         if self.watched.load(Relaxed) || self.watched.swap(true, Relaxed) {
             return;
         }
         // On a thread of its own: the caller's runtime may end, or not be running.
-        match shared.background.handle() {
-            Ok(handle) => drop(handle.spawn(watch(Arc::downgrade(shared)))),
+        match transport.background.handle() {
+            Ok(handle) => drop(handle.spawn(watch(Arc::downgrade(transport)))),
             Err(_) => self.watched.store(false, Relaxed),
         }
     }
 }
 
-fn sentinel(shared: &Shared) -> &Sentinel {
-    match &shared.map {
+fn sentinel(transport: &Transport) -> &Sentinel {
+    match &transport.map {
         Map::Sentinel(sentinel) => sentinel,
         _ => unreachable!("only a map of sentinels asks them"),
     }
 }
 
-async fn discover(shared: Weak<Shared>) -> Result<(), Failure> {
-    let Some(shared) = shared.upgrade() else { return Err(Failure::NotExecuted("closed".to_owned())) };
-    let address = sentinel(&shared).ask_all().await?;
-    sentinel(&shared).learn(&shared, address);
+async fn discover(transport: Weak<Transport>) -> Result<(), Failure> {
+    let Some(transport) = transport.upgrade() else { return Err(Failure::NotExecuted("closed".to_owned())) };
+    let address = sentinel(&transport).ask_all().await?;
+    sentinel(&transport).learn(&transport, address);
     Ok(())
 }
 
@@ -197,29 +196,28 @@ async fn ask_one(by: Connector, at: Address, name: String, limit: Duration) -> R
 }
 
 /// Subscribes to one sentinel after another.
-async fn watch(shared: Weak<Shared>) {
-    let mut backoff = Backoff::default();
+async fn watch(transport: Weak<Transport>) {
+    let mut backoff = reconnect_backoff();
     for turn in 0_usize.. {
-        let Some(strong) = shared.upgrade() else { return };
+        let Some(strong) = transport.upgrade() else { return };
         let (connector, known) = (sentinel(&strong).connector.clone(), sentinel(&strong).known.clone());
         let limit = strong.timeout;
         drop(strong);
         let at = &known.addresses[turn % known.addresses.len()];
         let began = Instant::now();
         if let Ok((wire, _)) = connector.connect(at, limit).await {
-            let _ = attend(&shared, wire, at, &known.master, limit).await;
+            let _ = attend(&transport, wire, at, &known.master, limit).await;
         }
         if began.elapsed() > SILENCE {
             backoff.worked();
         }
-        backoff.failed();
-        tokio::time::sleep(backoff.delay()).await;
+        tokio::time::sleep(backoff.failed()).await;
     }
 }
 
 /// Handles messages until the connection ends.
 async fn attend(
-    shared: &Weak<Shared>,
+    transport: &Weak<Transport>,
     mut wire: Wire,
     at: &Address,
     name: &str,
@@ -233,9 +231,9 @@ async fn attend(
     let mut asked = Instant::now();
     loop {
         if asked.elapsed() >= SILENCE {
-            let Some(shared) = shared.upgrade() else { return Ok(()) };
+            let Some(transport) = transport.upgrade() else { return Ok(()) };
             // If they do not agree, they are asked again next time.
-            let _ = sentinel(&shared).asking.learn(&shared, discover(Arc::downgrade(&shared))).await;
+            let _ = sentinel(&transport).asking.learn(&transport, discover(Arc::downgrade(&transport))).await;
             asked = Instant::now();
         }
         let left = due.min(asked + SILENCE).saturating_duration_since(Instant::now());
@@ -255,7 +253,7 @@ async fn attend(
         let words = heard.array().unwrap_or_default();
         match words.first().and_then(Value::bytes) {
             // Messages published before this moment were not received.
-            Some(b"subscribe") => confirm(shared, None).await,
+            Some(b"subscribe") => confirm(transport, None).await,
             Some(b"message") => {
                 // Name, old host and port, new host and port.
                 let text = words.get(2).and_then(Value::text).unwrap_or_default();
@@ -265,7 +263,7 @@ async fn attend(
                     && of == name
                     && let (Some(old), Some(new)) = (place(host, port), place(new_host, new_port))
                 {
-                    confirm(shared, Some((old, new))).await;
+                    confirm(transport, Some((old, new))).await;
                 }
             }
             _ => {}
@@ -275,23 +273,22 @@ async fn attend(
 
 /// Asks all sentinels; if one has announced a new master, until the majority says the same. Not forever, because it may
 /// have changed again meanwhile.
-async fn confirm(shared: &Weak<Shared>, switched: Option<(Address, Address)>) {
-    let mut backoff = Backoff::default();
+async fn confirm(transport: &Weak<Transport>, switched: Option<(Address, Address)>) {
+    let mut backoff = reconnect_backoff();
     for _ in 0..10 {
-        let Some(shared) = shared.upgrade() else { return };
-        let sentinel = sentinel(&shared);
+        let Some(transport) = transport.upgrade() else { return };
+        let sentinel = sentinel(&transport);
         if let Some((old, _)) = &switched {
             sentinel.doubt(old);
         }
         // One query at a time: an older answer must not overwrite a newer one.
-        let asked = sentinel.asking.learn(&shared, discover(Arc::downgrade(&shared))).await;
+        let asked = sentinel.asking.learn(&transport, discover(Arc::downgrade(&transport))).await;
         if asked.is_ok()
             && switched.as_ref().is_none_or(|(_, new)| sentinel.lock().last.as_ref() == Some(new))
         {
             return;
         }
-        drop(shared);
-        backoff.failed();
-        tokio::time::sleep(backoff.delay()).await;
+        drop(transport);
+        tokio::time::sleep(backoff.failed()).await;
     }
 }

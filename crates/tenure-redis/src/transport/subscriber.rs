@@ -5,14 +5,15 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use tenure_core::backend::Backoff;
 use tokio::sync::{mpsc, oneshot};
 
-use super::backoff::Backoff;
+use super::Transport;
 use super::connections::Connections;
 use super::failure::Failure;
 use super::listen::listen;
 use super::mailbox::Mailbox;
-use super::shared::Shared;
+use super::reconnect_backoff;
 use crate::Address;
 
 pub(super) type Told = oneshot::Sender<Result<(), Failure>>;
@@ -185,18 +186,18 @@ impl Subscribers {
     /// Subscribes to a channel on that node. Returns once the server has confirmed it.
     pub(crate) async fn subscribe(
         &self,
-        shared: &Arc<Shared>,
+        transport: &Arc<Transport>,
         connections: &Arc<Connections>,
         node: &Address,
         channel: &[u8],
         sharded: bool,
         deadline: Instant,
     ) -> Result<Seat, Failure> {
-        let join = || self.subscriber(shared, connections, node).join(channel, sharded);
+        let join = || self.subscriber(transport, connections, node).join(channel, sharded);
         // The existing connection may just have ended. If a new one has ended too, its runtime does not run tasks any
         // more.
         let Some((seat, word)) = join().or_else(join) else {
-            shared.runtimes.ended(connections);
+            transport.runtimes.ended(connections);
             return Err(Failure::NotExecuted(format!("{node}: the runtime of this connection has ended")));
         };
         let Some(word) = word else { return Ok(seat) };
@@ -209,7 +210,7 @@ impl Subscribers {
 
     fn subscriber(
         &self,
-        shared: &Arc<Shared>,
+        transport: &Arc<Transport>,
         connections: &Arc<Connections>,
         node: &Address,
     ) -> Arc<Subscriber> {
@@ -217,12 +218,13 @@ impl Subscribers {
         if let Some((subscriber, _)) = subscribers.get(node).filter(|(subscriber, _)| !subscriber.is_dead()) {
             return subscriber.clone();
         }
-        let backoff = subscribers.get(node).map(|(_, backoff)| backoff.clone()).unwrap_or_default();
+        let backoff = subscribers.get(node).map(|(_, backoff)| backoff.clone());
+        let backoff = backoff.unwrap_or_else(|| Arc::new(Mutex::new(reconnect_backoff())));
         let (asks, asked) = mpsc::unbounded_channel();
         let subscriber = Arc::new(Subscriber { to: node.clone(), table: Mutex::default(), asks });
         subscribers.insert(node.clone(), (subscriber.clone(), backoff.clone()));
         drop(subscribers);
-        connections.handle().spawn(listen(Arc::downgrade(shared), subscriber.clone(), asked, backoff));
+        connections.handle().spawn(listen(Arc::downgrade(transport), subscriber.clone(), asked, backoff));
         subscriber
     }
 

@@ -1,5 +1,7 @@
 //! Every error reply that a real server can be made to send, and how it is classified.
 
+use std::sync::Arc;
+
 use testbed::{PATIENCE, done, until};
 
 use super::server::{Server, command};
@@ -7,12 +9,12 @@ use super::{COUNT, count};
 use crate::Options;
 use crate::transport::{Call, Failure, Order, Placed, Script, To, Transport, Value};
 
-async fn write(transport: &Transport) -> Result<Placed, Failure> {
+async fn write(transport: &Arc<Transport>) -> Result<Placed, Failure> {
     transport.call(count(&[b"k"], &[b"1"])).await
 }
 
 /// A script that writes, and a plain command, both fail with that code and count as not executed.
-async fn not_executed(transport: &Transport, code: &str) {
+async fn not_executed(transport: &Arc<Transport>, code: &str) {
     let plain = transport.command(To::Key(b"k"), &[b"SET", b"plain", b"x"]).await.map(|_| ());
     let script = write(transport).await.map(|_| ());
     for outcome in [plain, script] {
@@ -23,7 +25,7 @@ async fn not_executed(transport: &Transport, code: &str) {
     }
 }
 
-async fn config(transport: &Transport, name: &str, value: &str) {
+async fn config(transport: &Arc<Transport>, name: &str, value: &str) {
     command(transport, &["CONFIG", "SET", name, value]).await;
 }
 

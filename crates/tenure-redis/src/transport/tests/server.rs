@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use testbed::{PATIENCE, within};
@@ -69,7 +70,7 @@ impl Server {
         patient(Options::new(Topology::Standalone(self.address())))
     }
 
-    pub(super) async fn open(&self) -> Transport {
+    pub(super) async fn open(&self) -> Arc<Transport> {
         Transport::open(self.options()).await.unwrap()
     }
 
@@ -149,7 +150,7 @@ pub(super) fn free_port() -> u16 {
 }
 
 /// Sends a command that must be answered.
-pub(super) async fn command(transport: &Transport, words: &[&str]) -> Value {
+pub(super) async fn command(transport: &Arc<Transport>, words: &[&str]) -> Value {
     let words: Vec<&[u8]> = words.iter().map(|w| w.as_bytes()).collect();
     transport.command(To::Key(b""), &words).await.unwrap()
 }
@@ -168,7 +169,7 @@ pub(super) fn hasty(options: Options) -> Options {
 }
 
 /// Retries, because a short timeout may expire on a busy machine.
-pub(super) async fn open(options: Options) -> Transport {
+pub(super) async fn open(options: Options) -> Arc<Transport> {
     let opening = async {
         loop {
             match Transport::open(options.clone()).await {
