@@ -1,18 +1,18 @@
 //! Many calls at once, in one pipeline per node.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::Instant;
-
-use super::calls::{Placed, Run, first};
+use super::calls::{By, Order, OwnedCall, Placed, Run, first};
 use super::connection::{Connection, Terms};
 use super::connections::Connections;
 use super::failure::{Failure, Verdict, judge};
-use super::join::join;
-use super::resp::Value;
-use super::script::{By, Order, OwnedCall};
+use super::wire::Value;
 use super::{GONE, Transport};
 use crate::Address;
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
 
 impl Transport {
     /// Runs many scripts: one pipeline per node, and a failing node fails only its own. Returns the answers in order.
@@ -132,4 +132,35 @@ async fn exchange(
 enum Batched {
     Done(Result<Value, Failure>),
     Astray,
+}
+
+enum Part<F: Future> {
+    Running(Pin<Box<F>>),
+    Done(Option<F::Output>),
+}
+
+/// All outputs, in order.
+pub(crate) async fn join<F: Future>(work: Vec<F>) -> Vec<F::Output>
+where
+    F::Output: Unpin,
+{
+    let mut parts: Vec<Part<F>> = work.into_iter().map(|f| Part::Running(Box::pin(f))).collect();
+    poll_fn(|cx| {
+        let mut all = true;
+        for part in &mut parts {
+            if let Part::Running(future) = part {
+                match future.as_mut().poll(cx) {
+                    Poll::Ready(done) => *part = Part::Done(Some(done)),
+                    Poll::Pending => all = false,
+                }
+            }
+        }
+        if all { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    let done = |part| match part {
+        Part::Done(outcome) => outcome.expect("taken once"),
+        Part::Running(_) => unreachable!("all are done"),
+    };
+    parts.into_iter().map(done).collect()
 }

@@ -4,25 +4,23 @@
 //! A name may resolve to several servers, of which one may be down or hang: it accepts connections and never answers.
 //! So each address is tried up to the handshake, and the next one is started while it is pending.
 
+use super::failure::{Failure, Reply, Verdict, judge};
+use super::wire::{Stream, Value, Wire, request};
+use crate::credentials::{Logins, NoLogin};
+use crate::{Address, Options, Sentinels, Tls, Topology};
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
-
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
-
-use super::failure::{Failure, Reply, Verdict, judge};
-use super::join::staggered;
-use super::resolve::Resolver;
-use super::resp::{Value, request};
-use super::stream::{Stream, Wire};
-use crate::credentials::{Logins, NoLogin};
-use crate::{Address, Options, Sentinels, Tls, Topology};
 
 /// How long an address is tried before the next one is started as well.
 const HEAD_START: Duration = Duration::from_millis(250);
@@ -283,4 +281,106 @@ fn tls(options: &Tls) -> tenure_core::Result<TlsConnector> {
         }
     };
     Ok(TlsConnector::from(Arc::new(client)))
+}
+
+type Lookup = dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync;
+
+/// The system's resolver, unless another one is given.
+#[derive(Clone, Default)]
+pub(crate) struct Resolver(pub(crate) Option<Arc<Lookup>>);
+
+impl Resolver {
+    /// All addresses, in random order: this spreads the load, and a server that is down is not always tried first.
+    pub(super) async fn addresses(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        if let Ok(ip) = host.parse() {
+            return Ok(vec![SocketAddr::new(ip, port)]);
+        }
+        let mut all = match &self.0 {
+            Some(lookup) => lookup(host, port)?,
+            None => tokio::net::lookup_host((host, port)).await?.collect(),
+        };
+        if all.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the name stands for no address"));
+        }
+        fastrand::shuffle(&mut all);
+        Ok(all)
+    }
+}
+
+impl fmt::Debug for Resolver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "given" } else { "of the system" })
+    }
+}
+
+/// The first success; all failures if there is none. A future starts when an earlier one has failed, or `head_start`
+/// after the last start; those started keep running. The other futures are dropped.
+pub(crate) async fn staggered<F, T, E>(work: Vec<F>, head_start: Duration) -> Result<T, Vec<E>>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    let mut waiting = work.into_iter();
+    let mut running: Vec<Pin<Box<F>>> = Vec::new();
+    let mut failures = Vec::new();
+    let mut timer = pin!(tokio::time::sleep(head_start));
+    let mut begin = true;
+    poll_fn(|cx| {
+        loop {
+            if std::mem::take(&mut begin)
+                && let Some(next) = waiting.next()
+            {
+                running.push(Box::pin(next));
+                timer.as_mut().reset(tokio::time::Instant::now() + head_start);
+            }
+            let mut i = 0;
+            while i < running.len() {
+                match running[i].as_mut().poll(cx) {
+                    Poll::Ready(Ok(first)) => return Poll::Ready(Ok(first)),
+                    Poll::Ready(Err(failure)) => {
+                        failures.push(failure);
+                        drop(running.swap_remove(i));
+                        begin = true;
+                    }
+                    Poll::Pending => i += 1,
+                }
+            }
+            if waiting.len() == 0 {
+                let over = running.is_empty();
+                return if over { Poll::Ready(Err(std::mem::take(&mut failures))) } else { Poll::Pending };
+            }
+            begin |= timer.as_mut().poll(cx).is_ready();
+            if !begin {
+                return Poll::Pending;
+            }
+        }
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn answer(n: u32) -> Result<u32, u32> {
+        match n {
+            0 => std::future::pending().await,
+            n if n < 10 => Err(n),
+            n => Ok(n),
+        }
+    }
+
+    /// With a head start longer than the test, only failures start the next one.
+    #[tokio::test]
+    async fn the_next_begins_when_one_fails_or_takes_its_time() {
+        let (never, soon) = (Duration::from_secs(1800), Duration::from_millis(1));
+        let tried = |work: &[u32], head_start| {
+            let work = work.iter().map(|n| answer(*n)).collect();
+            async move { staggered(work, head_start).await }
+        };
+        assert_eq!(tried(&[1, 2, 11], never).await, Ok(11));
+        assert_eq!(tried(&[1, 2], never).await, Err(vec![1, 2]));
+        assert_eq!(tried(&[], never).await, Err(vec![]));
+        assert_eq!(tried(&[0, 0, 1, 12, 13], soon).await, Ok(12));
+        assert_eq!(tried(&[11, 12], never).await, Ok(11));
+    }
 }

@@ -16,9 +16,7 @@ use tenure_core::HoldId;
 
 use super::attempts::Attempts;
 use super::failure::Failure;
-use super::input::Input;
-use super::resp::Value;
-use super::stream::{Stream, Wire};
+use super::wire::{Input, Stream, Value, Wire};
 use crate::Address;
 
 static NUMBERS: AtomicU64 = AtomicU64::new(1);

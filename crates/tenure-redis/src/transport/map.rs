@@ -1,14 +1,21 @@
-//! The topology: which node serves a key.
+//! Which node serves a key: a fixed one, a master that sentinels name, or the owner of a slot in a cluster. Queries for it
+//! run once for all callers. [`deployment`] tells which of the three a server belongs to.
 
-use std::sync::Arc;
-use std::time::Instant;
+use std::future::{Future, poll_fn};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
-use super::Transport;
-use super::cluster::Cluster;
+use tenure_core::{Error, Result};
+use tokio::sync::watch;
+
+use super::cluster::{Cluster, slot};
+use super::connect::{Connector, Hello};
 use super::connections::Connections;
-use super::failure::Failure;
+use super::failure::{Failure, Reply};
 use super::sentinel::Sentinel;
-use super::slots::slot;
+use super::wire::{Value, request};
+use super::{SCHEME, Transport, bounded, unavailable};
 use crate::{Address, Options, Topology};
 
 #[derive(Debug)]
@@ -117,4 +124,179 @@ impl Map {
             _ => self.masters().pop(),
         }
     }
+}
+
+type Answer = Option<Result<(), Failure>>;
+
+#[derive(Debug, Default)]
+pub(crate) struct Asking(Arc<Mutex<Option<watch::Receiver<Answer>>>>);
+
+impl Asking {
+    /// Starts the query, unless it is in progress.
+    fn begin<F>(&self, transport: &Transport, question: F) -> Result<watch::Receiver<Answer>, Failure>
+    where
+        F: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        let thread = transport.background.handle();
+        let thread = thread.map_err(|e| Failure::NotExecuted(format!("no thread for connections: {e}")))?;
+        let mut current = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        // If the sender is gone, no answer will come.
+        if let Some(answer) = current.as_ref().filter(|a| a.has_changed().is_ok()) {
+            return Ok(answer.clone());
+        }
+        let (told, answer) = watch::channel(None);
+        *current = Some(answer.clone());
+        let slot = self.0.clone();
+        thread.spawn(async move {
+            let outcome = question.await;
+            *slot.lock().unwrap_or_else(|e| e.into_inner()) = None;
+            told.send_replace(Some(outcome));
+        });
+        Ok(answer)
+    }
+
+    /// Starts or joins the query, and waits without a deadline.
+    pub(crate) async fn learn<F>(&self, transport: &Transport, question: F) -> Result<(), Failure>
+    where
+        F: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        heard(self.begin(transport, question)?).await
+    }
+
+    /// Starts the query without waiting for the answer.
+    pub(crate) fn hint<F>(&self, transport: &Transport, question: F)
+    where
+        F: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        let _ = self.begin(transport, question);
+    }
+
+    /// Starts or joins the query, and waits until the deadline.
+    pub(crate) async fn ask<F>(
+        &self,
+        transport: &Transport,
+        connections: &Connections,
+        deadline: Instant,
+        question: F,
+    ) -> Result<(), Failure>
+    where
+        F: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        match connections.until(deadline, heard(self.begin(transport, question)?)).await {
+            Some(outcome) => outcome,
+            None => Err(Failure::NotExecuted("nobody said in time where the server is".to_owned())),
+        }
+    }
+}
+
+async fn heard(mut answer: watch::Receiver<Answer>) -> Result<(), Failure> {
+    match answer.wait_for(Option::is_some).await {
+        Ok(outcome) => outcome.clone().expect("it was waited for"),
+        Err(_) => Err(Failure::NotExecuted("nobody says any more where the server is".to_owned())),
+    }
+}
+
+/// The kind of deployment that a server belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Deployment {
+    /// A single server, which may have replicas or be one.
+    Standalone,
+    /// A sentinel, which knows masters.
+    Sentinel,
+    /// A cluster.
+    Cluster,
+}
+
+/// Asks the servers of `options` for their kind of deployment, all in parallel. Of those that answer, the one listed
+/// first counts.
+///
+/// # Errors
+/// `Config` when the server rejects the password, or this user may not ask; `Unavailable` when no server answers within
+/// the timeout.
+pub async fn deployment(options: &Options) -> Result<(Address, Deployment)> {
+    let addresses = match &options.topology {
+        Topology::Standalone(address) => std::slice::from_ref(address),
+        Topology::Sentinel(sentinels) => &sentinels.addresses,
+        Topology::Cluster(addresses) => addresses,
+    };
+    let connector = &Connector::new(options)?;
+    let limit = bounded(options.timeout);
+    let asked = addresses.iter().map(|at| async move {
+        let answer = tokio::time::timeout(limit, ask(connector, at, limit)).await;
+        answer.unwrap_or_else(|_| Err(Failure::NotExecuted(format!("{at}: no answer within {limit:?}"))))
+    });
+    match first(asked.collect()).await {
+        Ok((at, Ok(deployment))) => Ok((at.clone(), deployment)),
+        Ok((at, Err(reply))) => Err(Error::Config(format!("{SCHEME}: {at}: {}", reply.message))),
+        Err(failures) => {
+            let why: Vec<String> = failures.iter().map(ToString::to_string).collect();
+            Err(unavailable(&Failure::NotExecuted(why.join("; "))))
+        }
+    }
+}
+
+/// A server's answer, which may be a refusal.
+type Deployed<'a> = (&'a Address, Result<Deployment, Reply>);
+
+async fn ask<'a>(by: &Connector, at: &'a Address, limit: Duration) -> Result<Deployed<'a>, Failure> {
+    let (mut wire, hello) = match by.connect(at, limit).await {
+        Ok(connected) => connected,
+        Err(Failure::Refused(reply)) => {
+            // The password is for the Redis servers: a sentinel has another one, or none.
+            let anonymous = by.anonymous().connect(at, limit).await;
+            let sentinel = anonymous.is_ok_and(|(_, hello)| read(&hello) == Some(Deployment::Sentinel));
+            return Ok((at, if sentinel { Ok(Deployment::Sentinel) } else { Err(reply) }));
+        }
+        Err(failure) => return Err(failure),
+    };
+    if let Some(deployment) = read(&hello) {
+        return Ok((at, Ok(deployment)));
+    }
+    // This user may not run `INFO`. Every cluster client needs `CLUSTER SLOTS`, so that may be allowed.
+    let mut out = Vec::new();
+    request(&mut out, &[b"CLUSTER", b"SLOTS"]);
+    let replies = wire.ask(&out, 1).await.map_err(|e| Failure::NotExecuted(format!("{at}: {e}")))?;
+    let answer = match replies[..] {
+        [Value::Array(_)] => Ok(Deployment::Cluster),
+        _ => Err(Reply::new("this user may not ask what the server is: name the deployment")),
+    };
+    Ok((at, answer))
+}
+
+fn read(hello: &Hello) -> Option<Deployment> {
+    match hello.mode.as_deref()? {
+        "standalone" => Some(Deployment::Standalone),
+        "sentinel" => Some(Deployment::Sentinel),
+        "cluster" => Some(Deployment::Cluster),
+        _ => None,
+    }
+}
+
+/// The first success in order, as soon as it is known; all failures if there is none. The other futures are dropped.
+pub(crate) async fn first<F, T, E>(work: Vec<F>) -> Result<T, Vec<E>>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    let mut running: Vec<_> = work.into_iter().map(|f| Some(Box::pin(f))).collect();
+    let mut done: Vec<Option<Result<T, E>>> = running.iter().map(|_| None).collect();
+    poll_fn(|cx| {
+        for (future, done) in running.iter_mut().zip(&mut done) {
+            if let Some(running) = future
+                && let Poll::Ready(outcome) = running.as_mut().poll(cx)
+            {
+                (*future, *done) = (None, Some(outcome));
+            }
+        }
+        let known = done.iter().find(|outcome| !matches!(outcome, Some(Err(_))));
+        if matches!(known, Some(None)) { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+    let mut failures = Vec::new();
+    for outcome in done.into_iter().flatten() {
+        match outcome {
+            Ok(found) => return Ok(found),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    Err(failures)
 }

@@ -3,7 +3,6 @@
 //! Each calling runtime has its own `connections`: per node one `lane` for calls and one `subscriber` for pub/sub. A
 //! lane has a `connection`, reconnected when it ends, which a lone call reads and writes by itself.
 
-mod asking;
 mod attempts;
 mod batch;
 mod calls;
@@ -11,26 +10,15 @@ mod cluster;
 mod connect;
 mod connection;
 mod connections;
-mod deployment;
 mod driver;
 mod failure;
-mod input;
-mod join;
-mod lane;
-mod listen;
-mod mailbox;
 mod map;
-mod pool;
-mod resolve;
-mod resp;
-mod script;
 mod sentinel;
-mod slots;
-mod stream;
 mod subscriber;
 mod subscription;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -41,15 +29,13 @@ use std::time::{Duration, Instant};
 use tenure_core::backend::Backoff;
 use tenure_core::{Background, Doubt};
 
-pub(crate) use calls::Placed;
-pub use deployment::{Deployment, deployment};
+pub(crate) use batch::join;
+pub(crate) use calls::{Call, Order, OwnedCall, Placed, Script};
+pub(crate) use connect::Resolver;
 pub(crate) use failure::{Failure, Reply};
-pub(crate) use join::join;
-pub(crate) use mailbox::Heard;
-pub(crate) use resolve::Resolver;
-pub(crate) use resp::Value;
-pub(crate) use script::{Call, Order, OwnedCall, Script};
-pub(crate) use subscription::Subscription;
+pub use map::{Deployment, deployment};
+pub(crate) use subscription::{Heard, Subscription};
+pub(crate) use wire::Value;
 
 use attempts::Attempts;
 use connect::{Connector, Hello};
@@ -202,7 +188,7 @@ impl Transport {
 
     /// The slot of a key; 0 without a cluster.
     pub(crate) fn slot(&self, key: &[u8]) -> u16 {
-        if self.is_cluster() { slots::slot(key) } else { 0 }
+        if self.is_cluster() { cluster::slot(key) } else { 0 }
     }
 
     /// An opaque number of the node that owns a key, as far as is known.

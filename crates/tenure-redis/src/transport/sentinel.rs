@@ -7,13 +7,11 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use super::asking::Asking;
 use super::connect::Connector;
 use super::connections::Connections;
 use super::failure::{Failure, announced};
-use super::map::Map;
-use super::resp::{Value, request};
-use super::stream::Wire;
+use super::map::{Asking, Map};
+use super::wire::{Value, Wire, request};
 use super::{GONE, Transport, bounded, reconnect_backoff};
 use crate::{Address, Options, Sentinels};
 

@@ -8,7 +8,7 @@ use super::count;
 use testbed::{done as ended, until, within};
 
 use super::server::{Server, command, free_port, patient};
-use crate::transport::slots::slot;
+use crate::transport::cluster::slot;
 use crate::transport::{Call, Failure, Heard, Order, Script, To, Transport, Value};
 use crate::{Address, Options, Topology};
 

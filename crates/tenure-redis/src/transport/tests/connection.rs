@@ -15,8 +15,7 @@ use super::{COUNT, count};
 use crate::Address;
 use crate::transport::attempts::Attempts;
 use crate::transport::connection::{Connection, Terms};
-use crate::transport::resp::request;
-use crate::transport::stream::{Stream, Wire};
+use crate::transport::wire::{Stream, Wire, request};
 use crate::transport::{Heard, Order, OwnedCall, Value};
 
 #[tokio::test]

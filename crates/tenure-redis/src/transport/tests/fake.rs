@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 use tenure_core::backend::{Backend, Interest};
 
 use crate::transport::connection::{Connection, Terms};
-use crate::transport::input::{Input, LARGEST};
-use crate::transport::resp::request;
-use crate::transport::stream::{Stream, Wire};
+use crate::transport::wire::{Input, LARGEST, Stream, Wire, request};
 use crate::transport::{Failure, To, Transport, Value};
 use crate::{Address, Options, Topology};
 

@@ -1,11 +1,97 @@
-//! Buffers received bytes and parses replies. A reply may arrive in any number of pieces; each part is parsed once,
-//! when it is complete.
+//! The wire: RESP2 requests and replies, and the socket (TCP, Unix or TLS) that carries them.
 //!
-//! Announced lengths allocate nothing: memory grows with the bytes received, up to a limit. A faulty server, or a value
-//! stored by another program, must not exhaust the memory of the process.
+//! A reply may arrive in any number of pieces; each part is parsed once, when it is complete. Announced lengths allocate
+//! nothing: memory grows with the bytes received, up to a limit. A faulty server, or a value stored by another program,
+//! must not exhaust the memory of the process.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+#[cfg(unix)]
+use tokio::net::UnixStream;
+use tokio_rustls::client::TlsStream;
 
 use super::failure::Reply;
-use super::resp::Value;
+
+/// A reply, or a part of one.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Value {
+    Nil,
+    Int(i64),
+    Bulk(Vec<u8>),
+    Simple(String),
+    Array(Vec<Value>),
+    Error(Reply),
+}
+
+impl Value {
+    /// The bytes of a bulk or simple string.
+    pub(crate) fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Bulk(bytes) => Some(bytes),
+            Self::Simple(text) => Some(text.as_bytes()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn text(&self) -> Option<&str> {
+        self.bytes().and_then(|bytes| std::str::from_utf8(bytes).ok())
+    }
+
+    pub(crate) fn int(&self) -> Option<i64> {
+        match self {
+            Self::Int(n) => Some(*n),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn array(&self) -> Option<&[Value]> {
+        match self {
+            Self::Array(items) => Some(items),
+            _ => None,
+        }
+    }
+}
+
+/// Starts a request of `words` words; write each with [`word`].
+pub(crate) fn head(out: &mut Vec<u8>, words: usize) {
+    number(out, b'*', words);
+}
+
+pub(crate) fn word(out: &mut Vec<u8>, word: &[u8]) {
+    number(out, b'$', word.len());
+    out.extend_from_slice(word);
+    out.extend_from_slice(b"\r\n");
+}
+
+pub(crate) fn request(out: &mut Vec<u8>, words: &[&[u8]]) {
+    head(out, words.len());
+    words.iter().for_each(|w| word(out, w));
+}
+
+fn number(out: &mut Vec<u8>, mark: u8, n: usize) {
+    out.push(mark);
+    decimal(out, n);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn decimal(out: &mut Vec<u8>, mut n: usize) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (n % 10) as u8;
+        n /= 10;
+        if n == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
 
 /// The input is not RESP, or exceeds a limit: the connection cannot be used any more.
 #[derive(PartialEq, Debug)]
@@ -182,11 +268,96 @@ fn announced(line: &[u8]) -> Result<Option<usize>, Garbled> {
     }
 }
 
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    #[cfg(unix)]
+    Unix(UnixStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Stream {
+    /// Reads into `input`; returns 0 at the end of the stream.
+    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, input: &mut Input) -> Poll<io::Result<usize>> {
+        let mut room = ReadBuf::new(input.room());
+        let read = match self {
+            Self::Tcp(s) => Pin::new(s).poll_read(cx, &mut room),
+            #[cfg(unix)]
+            Self::Unix(s) => Pin::new(s).poll_read(cx, &mut room),
+            Self::Tls(s) => Pin::new(s.as_mut()).poll_read(cx, &mut room),
+        };
+        let n = room.filled().len();
+        ready!(read)?;
+        input.filled(n);
+        Poll::Ready(Ok(n))
+    }
+
+    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Tcp(s) => Pin::new(s).poll_write(cx, bytes),
+            #[cfg(unix)]
+            Self::Unix(s) => Pin::new(s).poll_write(cx, bytes),
+            Self::Tls(s) => Pin::new(s.as_mut()).poll_write(cx, bytes),
+        }
+    }
+
+    /// Only TLS buffers written bytes.
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tls(s) => Pin::new(s.as_mut()).poll_flush(cx),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+/// A socket and its input buffer, used by one task alone.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    pub(crate) stream: Stream,
+    pub(crate) input: Input,
+}
+
+impl Wire {
+    pub(crate) fn new(stream: Stream) -> Self {
+        Self { stream, input: Input::new() }
+    }
+
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut at = 0;
+        while at < bytes.len() {
+            at += poll_fn(|cx| self.stream.poll_write(cx, &bytes[at..])).await?;
+        }
+        poll_fn(|cx| self.stream.poll_flush(cx)).await
+    }
+
+    /// The next value. Cancel safe.
+    pub(crate) async fn read(&mut self) -> io::Result<Value> {
+        loop {
+            let parsed = self.input.next();
+            if let Some(value) = parsed.map_err(|g| io::Error::new(io::ErrorKind::InvalidData, g.0))? {
+                return Ok(value);
+            }
+            if poll_fn(|cx| self.stream.poll_read(cx, &mut self.input)).await? == 0 {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"));
+            }
+        }
+    }
+
+    /// Sends `requests` and reads `n` replies.
+    pub(crate) async fn ask(&mut self, requests: &[u8], n: usize) -> io::Result<Vec<Value>> {
+        self.write(requests).await?;
+        let mut replies = Vec::with_capacity(n);
+        for _ in 0..n {
+            replies.push(self.read().await?);
+        }
+        Ok(replies)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::resp::{head, word};
     use super::*;
 
     fn encode(value: &Value, out: &mut Vec<u8>) {
