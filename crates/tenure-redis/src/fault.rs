@@ -3,7 +3,7 @@
 use tenure_core::{Error, Name};
 
 use crate::options::Layout;
-use crate::transport::{Failure, Reply};
+use crate::transport::{ErrorReply, Failure};
 
 /// The failed call, for error messages.
 pub(crate) struct What<'a> {
@@ -14,7 +14,7 @@ pub(crate) struct What<'a> {
 }
 
 /// The error code. Servers before 7.0 wrap errors raised inside scripts.
-pub(crate) fn code(reply: &Reply) -> &str {
+pub(crate) fn code(reply: &ErrorReply) -> &str {
     let inner = reply.message.rsplit_once("@user_script:").and_then(|(_, rest)| rest.split_once(": "));
     let text = inner.map_or(&*reply.code, |(_, text)| text);
     text.split(' ').next().unwrap_or_default()
@@ -48,7 +48,7 @@ impl What<'_> {
     }
 
     /// The key has the type of a lock in the other layout: somebody may hold it.
-    pub(crate) fn other_layout(&self, layout: Layout, reply: &Reply) -> Error {
+    pub(crate) fn other_layout(&self, layout: Layout, reply: &ErrorReply) -> Error {
         let (is, shared) = match layout {
             Layout::Redisson => (
                 "a string, as SET NX PX makes it: a lock of the plain layout",
@@ -83,8 +83,8 @@ mod tests {
         for (message, word) in
             [(wrapped, "WRONGTYPE"), ("WRONGTYPE x script: f, on @user_script:1.", "WRONGTYPE")]
         {
-            assert_eq!(code(&Reply::new(message)), word);
+            assert_eq!(code(&ErrorReply::new(message)), word);
         }
-        assert_eq!(code(&Reply::new("NOPERM this user")), "NOPERM");
+        assert_eq!(code(&ErrorReply::new("NOPERM this user")), "NOPERM");
     }
 }

@@ -3,9 +3,9 @@
 use super::calls::{By, Order, OwnedCall, Placed, Run, first};
 use super::connection::{Connection, Terms};
 use super::connections::Connections;
-use super::failure::{Failure, Verdict, judge};
+use super::failure::{ErrorClass, Failure, classify};
 use super::wire::Value;
-use super::{GONE, Transport};
+use super::{NOT_MASTER, Transport};
 use crate::Address;
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -78,7 +78,7 @@ impl Transport {
             }
         };
         if !self.map.is_current(node) {
-            connections.forget(node, GONE);
+            connections.forget(node, NOT_MASTER);
             return calls.iter().map(|_| Batched::Astray).collect();
         }
         if calls.iter().any(|c| c.order == Order::Proof)
@@ -89,7 +89,7 @@ impl Transport {
         let mut outcomes: Vec<Batched> = Vec::new();
         let mut unknown = Vec::new();
         for (i, answer) in exchange(&connection, calls, By::Hash, deadline).await.into_iter().enumerate() {
-            if matches!(&answer, Ok(Value::Error(reply)) if judge(reply, node) == Verdict::NoScript) {
+            if matches!(&answer, Ok(Value::Error(reply)) if classify(reply, node) == ErrorClass::NoScript) {
                 unknown.push(i);
             }
             outcomes.push(self.batched(answer, &connection));
@@ -106,9 +106,9 @@ impl Transport {
 
     fn batched(&self, answer: Result<Value, Failure>, connection: &Connection) -> Batched {
         match answer {
-            Ok(Value::Error(reply)) => match judge(&reply, &connection.to) {
-                Verdict::Moved(..) | Verdict::Ask(_) => Batched::Astray,
-                _ => Batched::Done(Err(self.judge_for_call(&reply, connection))),
+            Ok(Value::Error(reply)) => match classify(&reply, &connection.to) {
+                ErrorClass::Moved(..) | ErrorClass::Ask(_) => Batched::Astray,
+                _ => Batched::Done(Err(self.call_failure(&reply, connection))),
             },
             Err(Failure::NotExecuted(_)) => Batched::Astray,
             other => Batched::Done(other),

@@ -5,9 +5,9 @@ use super::To;
 use super::attempts::Known;
 use super::connection::{Connection, Terms};
 use super::connections::Connections;
-use super::failure::{Failure, Verdict, judge};
+use super::failure::{ErrorClass, Failure, classify};
 use super::wire::{Value, head, request, word};
-use super::{GONE, HOPS, Transport, bounded, reconnect_backoff};
+use super::{MAX_REDIRECTS, NOT_MASTER, Transport, bounded, reconnect_backoff};
 use crate::Address;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -306,11 +306,11 @@ impl Transport {
                 Err(_) => return Ok(Behind::MaybeSent),
             };
             let Value::Error(reply) = &values[0] else { return Ok(Behind::Answered(values)) };
-            match judge(reply, &connection.to) {
-                Verdict::NoScript if by == By::Hash => by = By::Text,
+            match classify(reply, &connection.to) {
+                ErrorClass::NoScript if by == By::Hash => by = By::Text,
                 // The attempt before it got the same reply: nothing is in flight there any more.
-                Verdict::Moved(..) | Verdict::Ask(_) => return Ok(Behind::NotSent),
-                _ => return Err(self.judge_for_call(reply, &connection)),
+                ErrorClass::Moved(..) | ErrorClass::Ask(_) => return Ok(Behind::NotSent),
+                _ => return Err(self.call_failure(reply, &connection)),
             }
         }
     }
@@ -354,23 +354,23 @@ impl Transport {
             };
             let Value::Error(reply) = &values[0] else { return Ok(values) };
             hops += 1;
-            match judge(reply, &node) {
-                Verdict::Moved(slot, to) if hops <= HOPS => {
+            match classify(reply, &node) {
+                ErrorClass::Moved(slot, to) if hops <= MAX_REDIRECTS => {
                     self.map.moved(self, slot, &to);
                     redirect = Some((to, false));
                 }
-                Verdict::Ask(_) if !run.follows => {
+                ErrorClass::Ask(_) if !run.follows => {
                     return Err(Failure::NotExecuted(format!("{node}: {}: its slot moves", reply.message)));
                 }
-                Verdict::Ask(to) if hops <= HOPS => redirect = Some((to, true)),
-                Verdict::Moved(..) | Verdict::Ask(_) => {
+                ErrorClass::Ask(to) if hops <= MAX_REDIRECTS => redirect = Some((to, true)),
+                ErrorClass::Moved(..) | ErrorClass::Ask(_) => {
                     self.map.doubt(&node);
                     return Err(Failure::NotExecuted(format!(
                         "{node}: {}: sent on too often",
                         reply.message
                     )));
                 }
-                _ => return Err(self.judge_for_call(reply, &connection)),
+                _ => return Err(self.call_failure(reply, &connection)),
             }
         }
     }
@@ -396,8 +396,8 @@ impl Transport {
         let connection = lane.connection(connections, run.deadline).await.map_err(Missed::NoLink)?;
         // The master may have changed since it was looked up. A change after this check finds the lane and closes it.
         if !self.map.is_current(node) {
-            connections.forget(node, GONE);
-            return Err(Missed::NotSent(Failure::NotExecuted(format!("{node}: {GONE}"))));
+            connections.forget(node, NOT_MASTER);
+            return Err(Missed::NotSent(Failure::NotExecuted(format!("{node}: {NOT_MASTER}"))));
         }
         if run.needs_age {
             self.past_restart_delay(&connection).map_err(Missed::NoLink)?;
@@ -418,7 +418,7 @@ impl Transport {
             })?;
             values.drain(..extra);
             match &values[0] {
-                Value::Error(reply) if by == By::Hash && judge(reply, node) == Verdict::NoScript => {
+                Value::Error(reply) if by == By::Hash && classify(reply, node) == ErrorClass::NoScript => {
                     by = By::Text
                 }
                 _ => return Ok((values, connection)),

@@ -3,7 +3,7 @@
 
 use super::Transport;
 use super::connections::Connections;
-use super::failure::{Failure, Verdict, announced, judge};
+use super::failure::{ErrorClass, Failure, announced_address, classify};
 use super::map::{Asking, Map};
 use super::wire::{Value, request};
 use crate::Address;
@@ -103,7 +103,7 @@ impl Layout {
             let mut nodes = range.iter().skip(2).map(|node| {
                 let node = node.array()?;
                 let host = node.first()?.text().unwrap_or_default();
-                Some(announced(host, u16::try_from(node.get(1)?.int()?).ok()?, from))
+                Some(announced_address(host, u16::try_from(node.get(1)?.int()?).ok()?, from))
             });
             let master = layout.place(nodes.next()??);
             let range = usize::try_from(first).ok()?..=usize::try_from(last).ok()?;
@@ -289,8 +289,8 @@ async fn ask(
     };
     let slots = replies.remove(1);
     if let Value::Error(reply) = &slots {
-        return Err(match judge(reply, &at) {
-            Verdict::NotExecuted(_) => trouble(&reply.message),
+        return Err(match classify(reply, &at) {
+            ErrorClass::NotExecuted(_) => trouble(&reply.message),
             _ => Failure::Refused(reply.clone()),
         });
     }
@@ -348,7 +348,7 @@ mod tests {
         assert!(age("ok", 7).is_newer_or_same(7) && age("ok", 8).is_newer_or_same(7));
         assert!(!age("ok", 6).is_newer_or_same(7) && !age("fail", 9).is_newer_or_same(7));
         assert!(age("ok", 6) > age("fail", 9) && age("ok", 6) > age("ok", 5));
-        let denied = Value::Error(crate::transport::failure::Reply::new("NOPERM no"));
+        let denied = Value::Error(crate::transport::failure::ErrorReply::new("NOPERM no"));
         assert!(Age::read(&denied, 7).is_newer_or_same(7));
     }
 

@@ -4,7 +4,7 @@
 //! A name may resolve to several servers, of which one may be down or hang: it accepts connections and never answers.
 //! So each address is tried up to the handshake, and the next one is started while it is pending.
 
-use super::failure::{Failure, Reply, Verdict, judge};
+use super::failure::{ErrorClass, ErrorReply, Failure, classify};
 use super::wire::{Stream, Value, Wire, request};
 use crate::credentials::{Logins, NoLogin};
 use crate::{Address, Options, Sentinels, Tls, Topology};
@@ -110,7 +110,7 @@ impl Connector {
     /// The first to answer of all addresses that the name resolves to.
     async fn try_all(&self, to: &Address, limit: Duration) -> Result<(Wire, Hello), Failure> {
         let login = self.logins.now().await.map_err(|no| match no {
-            NoLogin::Wrong(why) => Failure::Refused(Reply::new(&format!("LOGIN {to}: {why}"))),
+            NoLogin::Wrong(why) => Failure::Refused(ErrorReply::new(&format!("LOGIN {to}: {why}"))),
             NoLogin::Now(why) => Failure::NotExecuted(format!("{to}: no login: {why}")),
         })?;
         let (host, port) = match to {
@@ -138,7 +138,7 @@ impl Connector {
         let stream = dial(at).await.map_err(|e| trouble(to, &e))?;
         let Some(tls) = &self.tls else { return Ok(Stream::Tcp(stream)) };
         let name = ServerName::try_from(host.to_owned())
-            .map_err(|e| Failure::Refused(Reply::new(&format!("TLS {to}: {e}"))))?;
+            .map_err(|e| Failure::Refused(ErrorReply::new(&format!("TLS {to}: {e}"))))?;
         let encrypted = tls.connect(name, stream).await;
         encrypted.map(|stream| Stream::Tls(Box::new(stream))).map_err(|e| trouble(to, &e))
     }
@@ -172,8 +172,8 @@ impl Connector {
             let reply = wire.read().await.map_err(|e| trouble(to, &e))?;
             match (what, &reply) {
                 (_, Value::Error(reply)) => {
-                    let verdict = judge(reply, to);
-                    if matches!(verdict, Verdict::NotExecuted(_)) {
+                    let class = classify(reply, to);
+                    if matches!(class, ErrorClass::NotExecuted(_)) {
                         return Err(Failure::NotExecuted(format!("{to}: {}", reply.message)));
                     }
                     // A user may lack the permission to name the connection or to run `INFO`.
@@ -227,7 +227,7 @@ fn trouble(to: &Address, e: &io::Error) -> Failure {
         tls,
         Some(InvalidCertificate(_) | NoCertificatesPresented | UnsupportedNameType | AlertReceived(_))
     ) {
-        return Failure::Refused(Reply::new(&format!("TLS {to}: {e}")));
+        return Failure::Refused(ErrorReply::new(&format!("TLS {to}: {e}")));
     }
     Failure::NotExecuted(format!("{to}: {e}"))
 }

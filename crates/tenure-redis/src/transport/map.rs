@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::cluster::{Cluster, slot};
 use super::connect::{Connector, Hello};
 use super::connections::Connections;
-use super::failure::{Failure, Reply};
+use super::failure::{ErrorReply, Failure};
 use super::sentinel::Sentinel;
 use super::wire::{Value, request};
 use super::{SCHEME, Transport, bounded, unavailable};
@@ -236,7 +236,7 @@ pub async fn deployment(options: &Options) -> Result<(Address, Deployment)> {
 }
 
 /// A server's answer, which may be a refusal.
-type Deployed<'a> = (&'a Address, Result<Deployment, Reply>);
+type Deployed<'a> = (&'a Address, Result<Deployment, ErrorReply>);
 
 async fn ask<'a>(by: &Connector, at: &'a Address, limit: Duration) -> Result<Deployed<'a>, Failure> {
     let (mut wire, hello) = match by.connect(at, limit).await {
@@ -258,7 +258,7 @@ async fn ask<'a>(by: &Connector, at: &'a Address, limit: Duration) -> Result<Dep
     let replies = wire.ask(&out, 1).await.map_err(|e| Failure::NotExecuted(format!("{at}: {e}")))?;
     let answer = match replies[..] {
         [Value::Array(_)] => Ok(Deployment::Cluster),
-        _ => Err(Reply::new("this user may not ask what the server is: name the deployment")),
+        _ => Err(ErrorReply::new("this user may not ask what the server is: name the deployment")),
     };
     Ok((at, answer))
 }

@@ -32,7 +32,7 @@ use tenure_core::{Background, Doubt};
 pub(crate) use batch::join;
 pub(crate) use calls::{Call, Order, OwnedCall, Placed, Script};
 pub(crate) use connect::Resolver;
-pub(crate) use failure::{Failure, Reply};
+pub(crate) use failure::{ErrorReply, Failure};
 pub use map::{Deployment, deployment};
 pub(crate) use subscription::{Heard, Subscription};
 pub(crate) use wire::Value;
@@ -41,7 +41,7 @@ use attempts::Attempts;
 use connect::{Connector, Hello};
 use connection::Connection;
 use connections::{Connections, Runtimes};
-use failure::{Cause, Verdict, judge};
+use failure::{Cause, ErrorClass, classify};
 use map::Map;
 
 use crate::{Address, Options, Siblings};
@@ -50,10 +50,10 @@ use crate::{Address, Options, Siblings};
 pub(crate) const SCHEME: &str = "redis";
 
 /// How many redirects a call follows.
-const HOPS: u32 = 5;
+const MAX_REDIRECTS: u32 = 5;
 
 /// Why connections to a former master are closed.
-const GONE: &str = "it is not the master any more";
+const NOT_MASTER: &str = "it is not the master any more";
 
 /// Times that are not part of a call.
 #[derive(Clone, Copy, Debug)]
@@ -222,7 +222,7 @@ impl Transport {
         }
         let Some(run_id) = &hello.run_id else { return Ok(()) };
         if let Some(other) = self.siblings.as_ref().and_then(|s| s.meet(node, run_id)) {
-            return Err(Failure::Refused(Reply::new(&format!(
+            return Err(Failure::Refused(ErrorReply::new(&format!(
                 "SAME {node} and {other} are the same server: each node must be a server of its own"
             ))));
         }
@@ -261,7 +261,7 @@ impl Transport {
     fn past_restart_delay(&self, connection: &Connection) -> Result<(), Failure> {
         let Some(delay) = self.restart_delay else { return Ok(()) };
         let Some((up, asked)) = connection.up else {
-            return Err(Failure::Refused(Reply::new(
+            return Err(Failure::Refused(ErrorReply::new(
                 "NOPERM INFO tells when a server was started, and this user may not ask: allow it, or set \
                  restart_delay=off",
             )));
@@ -285,28 +285,28 @@ impl Transport {
     }
 
     /// Maps an error reply to the failure of a call on this connection, and acts on what it says about the server.
-    fn judge_for_call(&self, reply: &Reply, connection: &Connection) -> Failure {
-        let stale = match judge(reply, &connection.to) {
-            Verdict::NotExecuted(Cause::Replica) => true,
+    fn call_failure(&self, reply: &ErrorReply, connection: &Connection) -> Failure {
+        let stale = match classify(reply, &connection.to) {
+            ErrorClass::NotExecuted(Cause::Replica) => true,
             // The connection was logged in when it was opened: it is replaced.
-            Verdict::LoggedOut => {
+            ErrorClass::LoggedOut => {
                 connection.retire(&reply.message);
                 return Failure::NotExecuted(format!("{}: {}", connection.to, reply.message));
             }
             _ => false,
         };
         // Subscribers of that server receive only what is published there.
-        if stale && connection.retire(GONE) {
-            self.forget(&connection.to, false, GONE);
+        if stale && connection.retire(NOT_MASTER) {
+            self.forget(&connection.to, false, NOT_MASTER);
         }
-        self.judge_for_channel(reply, &connection.to)
+        self.subscription_failure(reply, &connection.to)
     }
 
     /// Maps an error reply to the failure of a subscription, and acts on what it says about the node.
-    fn judge_for_channel(&self, reply: &Reply, from: &Address) -> Failure {
-        match judge(reply, from) {
-            Verdict::NotExecuted(cause) => {
-                if cause != Cause::Passing {
+    fn subscription_failure(&self, reply: &ErrorReply, from: &Address) -> Failure {
+        match classify(reply, from) {
+            ErrorClass::NotExecuted(cause) => {
+                if cause != Cause::Temporary {
                     self.map.doubt(from);
                 }
                 Failure::NotExecuted(format!("{from}: {}", reply.message))

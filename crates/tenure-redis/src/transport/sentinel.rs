@@ -9,10 +9,10 @@ use tokio::task::JoinSet;
 
 use super::connect::Connector;
 use super::connections::Connections;
-use super::failure::{Failure, announced};
+use super::failure::{Failure, announced_address};
 use super::map::{Asking, Map};
 use super::wire::{Value, Wire, request};
-use super::{GONE, Transport, bounded, reconnect_backoff};
+use super::{NOT_MASTER, Transport, bounded, reconnect_backoff};
 use crate::{Address, Options, Sentinels};
 
 /// A sentinel that is silent for this long is pinged. At the same interval all sentinels are asked for the master: the
@@ -137,7 +137,7 @@ impl Sentinel {
         }
         drop(master);
         if let Some(before) = before {
-            transport.forget(&before, true, GONE);
+            transport.forget(&before, true, NOT_MASTER);
         }
     }
 
@@ -188,7 +188,7 @@ async fn ask_one(by: Connector, at: Address, name: String, limit: Duration) -> R
     let host = words.first().and_then(Value::text);
     let port = words.get(1).and_then(Value::text).and_then(|p| p.parse().ok());
     match (host, port) {
-        (Some(host), Some(port)) => Ok(announced(host, port, &at)),
+        (Some(host), Some(port)) => Ok(announced_address(host, port, &at)),
         _ => Err(trouble(&format!("does not know {name:?}"))),
     }
 }
@@ -256,7 +256,7 @@ async fn attend(
                 // Name, old host and port, new host and port.
                 let text = words.get(2).and_then(Value::text).unwrap_or_default();
                 let said: Vec<&str> = text.split(' ').collect();
-                let place = |host: &str, port: &str| Some(announced(host, port.parse().ok()?, at));
+                let place = |host: &str, port: &str| Some(announced_address(host, port.parse().ok()?, at));
                 if let [of, host, port, new_host, new_port] = said[..]
                     && of == name
                     && let (Some(old), Some(new)) = (place(host, port), place(new_host, new_port))

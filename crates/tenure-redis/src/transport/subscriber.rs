@@ -416,7 +416,7 @@ impl Task<'_> {
                 let Some(entry) = self.subscriber.lock().channels.remove(&channel) else { return Ok(()) };
                 let transport = self.transport.upgrade();
                 let failure =
-                    transport.map(|transport| transport.judge_for_channel(&reply, &self.subscriber.to));
+                    transport.map(|transport| transport.subscription_failure(&reply, &self.subscriber.to));
                 let failure = failure.unwrap_or(Failure::Refused(reply));
                 entry.waiting.into_iter().for_each(|told| drop(told.send(Err(failure.clone()))));
                 entry.mailboxes.iter().for_each(|m| m.close());

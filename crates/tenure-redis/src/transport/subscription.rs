@@ -8,9 +8,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use super::cluster::slot;
-use super::failure::{Failure, Verdict, judge};
+use super::failure::{ErrorClass, Failure, classify};
 use super::subscriber::Seat;
-use super::{HOPS, Transport, reconnect_backoff};
+use super::{MAX_REDIRECTS, Transport, reconnect_backoff};
 
 #[derive(Debug)]
 pub(crate) struct Subscription {
@@ -71,8 +71,8 @@ impl Transport {
                 Err(failure) => failure,
             };
             match &failure {
-                Failure::Refused(reply) => match judge(reply, &node) {
-                    Verdict::Moved(slot, to) if hops < HOPS => self.map.moved(self, slot, &to),
+                Failure::Refused(reply) => match classify(reply, &node) {
+                    ErrorClass::Moved(slot, to) if hops < MAX_REDIRECTS => self.map.moved(self, slot, &to),
                     _ => return Err(failure),
                 },
                 _ => {

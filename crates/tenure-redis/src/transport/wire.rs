@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::net::UnixStream;
 use tokio_rustls::client::TlsStream;
 
-use super::failure::Reply;
+use super::failure::ErrorReply;
 
 /// A reply, or a part of one.
 #[derive(Clone, PartialEq, Debug)]
@@ -25,7 +25,7 @@ pub(crate) enum Value {
     Bulk(Vec<u8>),
     Simple(String),
     Array(Vec<Value>),
-    Error(Reply),
+    Error(ErrorReply),
 }
 
 impl Value {
@@ -219,7 +219,7 @@ fn part(bytes: &[u8], most: usize) -> Result<Option<(Part, usize)>, Garbled> {
     let Some((mark, line)) = line.split_first() else { return Err(Garbled("an empty line")) };
     let part = match mark {
         b'+' => Part::Whole(Value::Simple(String::from_utf8_lossy(line).into_owned())),
-        b'-' => Part::Whole(Value::Error(Reply::new(&String::from_utf8_lossy(line)))),
+        b'-' => Part::Whole(Value::Error(ErrorReply::new(&String::from_utf8_lossy(line)))),
         b':' => Part::Whole(Value::Int(integer(line)?)),
         b'$' => match announced(line)? {
             None => Part::Whole(Value::Nil),
@@ -380,7 +380,7 @@ mod tests {
             any::<i64>().prop_map(Value::Int),
             prop::collection::vec(any::<u8>(), 0..40).prop_map(Value::Bulk),
             "[a-z \\-:$*]{0,12}".prop_map(Value::Simple),
-            "[A-Z]{2,8} [a-z ]{0,12}".prop_map(|line| Value::Error(Reply::new(&line))),
+            "[A-Z]{2,8} [a-z ]{0,12}".prop_map(|line| Value::Error(ErrorReply::new(&line))),
         ];
         leaf.prop_recursive(4, 24, 5, |inner| prop::collection::vec(inner, 0..5).prop_map(Value::Array))
     }
@@ -448,7 +448,7 @@ mod tests {
         let value = Value::Array(vec![
             Value::Nil,
             Value::Bulk(b"a\r\nb".to_vec()),
-            Value::Array(vec![Value::Int(-7), Value::Error(Reply::new("ERR no"))]),
+            Value::Array(vec![Value::Int(-7), Value::Error(ErrorReply::new("ERR no"))]),
             Value::Array(vec![]),
         ]);
         let mut bytes = Vec::new();
