@@ -1,7 +1,7 @@
 //! Many calls at once, in one pipeline per node.
 
 use super::calls::{By, Order, OwnedCall, Placed, Run, first};
-use super::connection::{Connection, Terms};
+use super::connection::{Connection, SendOptions};
 use super::connections::Connections;
 use super::failure::{ErrorClass, Failure, classify};
 use super::wire::Value;
@@ -122,11 +122,11 @@ async fn exchange(
     by: By,
     deadline: Instant,
 ) -> Vec<Result<Value, Failure>> {
-    let terms = Terms::new(calls.len(), deadline);
-    let answer = connection.send(terms, |out| calls.iter().for_each(|c| c.encode(out, by))).await;
+    let options = SendOptions::new(calls.len(), deadline);
+    let answer = connection.send(options, |out| calls.iter().for_each(|c| c.encode(out, by))).await;
     let missing = calls.len() - answer.values.len();
-    let rest = answer.rest.map(Err);
-    answer.values.into_iter().map(Ok).chain(rest.into_iter().cycle().take(missing)).collect()
+    let failure = answer.failure.map(Err);
+    answer.values.into_iter().map(Ok).chain(failure.into_iter().cycle().take(missing)).collect()
 }
 
 enum Batched {

@@ -2,8 +2,8 @@
 //! and retries if nothing was sent.
 
 use super::To;
-use super::attempts::Known;
-use super::connection::{Connection, Terms};
+use super::attempts::AttemptState;
+use super::connection::{Connection, SendOptions};
 use super::connections::Connections;
 use super::failure::{ErrorClass, Failure, classify};
 use super::wire::{Value, head, request, word};
@@ -151,7 +151,7 @@ pub(super) struct Run<'a> {
     /// Whether it gets a connection of its own.
     apart: bool,
     /// The number of expected replies. The first one decides about redirects and errors.
-    want: usize,
+    expected: usize,
     attempt: Option<(HoldId, Duration)>,
     /// Whether a server that may have lost data in a restart must not execute it.
     needs_age: bool,
@@ -166,7 +166,7 @@ impl<'a> Run<'a> {
             key,
             node: None,
             apart: false,
-            want: 1,
+            expected: 1,
             attempt: None,
             needs_age: false,
             follows: true,
@@ -228,7 +228,7 @@ impl Transport {
             call.encode(out, by);
             request(out, &[b"WAIT", replicas.as_bytes(), within.as_bytes()]);
         };
-        let run = Run { apart: true, want: 2, ..Run::script(call.key(), call.order, deadline) };
+        let run = Run { apart: true, expected: 2, ..Run::script(call.key(), call.order, deadline) };
         let (mut values, certain) = self.place(run, call.order, &encode).await?;
         let reached = match values.pop() {
             Some(Value::Int(n)) => u32::try_from(n).unwrap_or(0),
@@ -277,7 +277,7 @@ impl Transport {
     }
 
     fn is_settled(&self, id: HoldId) -> bool {
-        matches!(self.attempts.of(id), Known::Settled)
+        matches!(self.attempts.state(id), AttemptState::Answered)
     }
 
     /// Sends on the connection of an unanswered attempt, if there is one; otherwise the caller uses its own connection.
@@ -287,14 +287,14 @@ impl Transport {
         run: &Run<'_>,
         encode: Encode<'_>,
     ) -> Result<Behind, Failure> {
-        let Known::Unanswered(connection) = self.attempts.of(id) else { return Ok(Behind::NotSent) };
+        let AttemptState::InFlight(connection) = self.attempts.state(id) else { return Ok(Behind::NotSent) };
         let connections = self.connections()?;
         // That connection may belong to a runtime that is not running at the moment: leave time for our own connection.
         let limit = run.deadline - run.deadline.saturating_duration_since(Instant::now()) / 2;
-        let terms = Terms::new(run.want, run.deadline);
+        let options = SendOptions::new(run.expected, run.deadline);
         let mut by = By::Hash;
         loop {
-            let reply = connection.send(terms, |out| encode(out, by)).pushing();
+            let reply = connection.send(options, |out| encode(out, by)).written_by_caller();
             let Some(answer) = connections.until(limit, reply).await else {
                 connection.close("an attempt on it was not answered in time");
                 return Ok(Behind::MaybeSent);
@@ -403,10 +403,11 @@ impl Transport {
             self.past_restart_delay(&connection).map_err(Missed::NoLink)?;
         }
         let extra = usize::from(asking);
-        let terms = Terms { want: run.want + extra, deadline: run.deadline, attempt: run.attempt };
+        let options =
+            SendOptions { expected: run.expected + extra, deadline: run.deadline, attempt: run.attempt };
         let mut by = By::Hash;
         loop {
-            let answer = connection.send(terms, |out| {
+            let answer = connection.send(options, |out| {
                 if asking {
                     request(out, &[b"ASKING"]);
                 }

@@ -143,7 +143,7 @@ impl Cluster {
         self.layout().owner(slot).cloned()
     }
 
-    /// Whether pub/sub is sharded. Known once the first connection is established.
+    /// Whether pub/sub is sharded. AttemptState once the first connection is established.
     pub(crate) fn sharded(&self) -> bool {
         self.sharded.get().copied().unwrap_or(false)
     }

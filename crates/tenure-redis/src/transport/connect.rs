@@ -57,7 +57,7 @@ pub(crate) struct Hello {
     /// The server's mode: standalone, sentinel or cluster.
     pub(crate) mode: Option<String>,
     /// The server's uptime, and when it was asked for.
-    pub(crate) up: Option<(Duration, Instant)>,
+    pub(crate) uptime: Option<(Duration, Instant)>,
 }
 
 impl Connector {
@@ -195,8 +195,8 @@ impl Connector {
                     hello.mode = line("redis_mode:").or_else(|| line("server_mode:")).map(str::to_owned);
                     // Negative if the server's clock was set back.
                     let seconds = line("uptime_in_seconds:").and_then(|s| s.parse::<i64>().ok());
-                    let up = seconds.map(|s| Duration::from_secs(s.max(0).unsigned_abs()));
-                    hello.up = up.map(|up| (up, Instant::now()));
+                    let uptime = seconds.map(|s| Duration::from_secs(s.max(0).unsigned_abs()));
+                    hello.uptime = uptime.map(|uptime| (uptime, Instant::now()));
                 }
                 _ => {}
             }

@@ -357,10 +357,10 @@ impl Lane {
         let left = limit.saturating_sub(began.elapsed());
         let connected = transport.connector.connect(&self.to, left).await;
         let met = connected.and_then(|(wire, mut hello)| {
-            transport.on_connect(&self.to, &mut hello).map(|()| (wire, hello.up))
+            transport.on_connect(&self.to, &mut hello).map(|()| (wire, hello.uptime))
         });
-        let (wire, up) = met.inspect_err(|_| transport.map.doubt(&self.to))?;
-        let connection = Connection::new(self.to.clone(), wire, up, transport.attempts.clone());
+        let (wire, uptime) = met.inspect_err(|_| transport.map.doubt(&self.to))?;
+        let connection = Connection::new(self.to.clone(), wire, uptime, transport.attempts.clone());
         let (driving, driven, lane) =
             (drive(connection.clone(), limit), connection.clone(), Arc::downgrade(self));
         tokio::spawn(async move {

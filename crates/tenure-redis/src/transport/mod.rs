@@ -239,8 +239,8 @@ impl Transport {
         let identity = NodeIdentity { run_id: run_id.clone(), seen: Instant::now(), earliest_start };
         identities.insert(key, identity);
         drop(identities);
-        if let (Some(start), Some((up, asked))) = (earliest_start, &mut hello.up) {
-            *up = (*up).min(asked.saturating_duration_since(start));
+        if let (Some(start), Some((uptime, asked))) = (earliest_start, &mut hello.uptime) {
+            *uptime = (*uptime).min(asked.saturating_duration_since(start));
         }
         if before.is_some_and(|identity| identity.run_id != *run_id) {
             self.doubt.raise();
@@ -260,13 +260,13 @@ impl Transport {
     /// Fails if the server behind this connection has not been up for long enough to grant and renew.
     fn past_restart_delay(&self, connection: &Connection) -> Result<(), Failure> {
         let Some(delay) = self.restart_delay else { return Ok(()) };
-        let Some((up, asked)) = connection.up else {
+        let Some((uptime, asked)) = connection.uptime else {
             return Err(Failure::Refused(ErrorReply::new(
                 "NOPERM INFO tells when a server was started, and this user may not ask: allow it, or set \
                  restart_delay=off",
             )));
         };
-        let age = up + asked.elapsed();
+        let age = uptime + asked.elapsed();
         let Some(left) = delay.checked_sub(age).filter(|left| !left.is_zero()) else { return Ok(()) };
         let why =
             format!("restarted {} s ago, votes in {} s", age.as_secs(), left.as_secs().saturating_add(1));

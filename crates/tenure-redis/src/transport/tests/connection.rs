@@ -14,7 +14,7 @@ use super::server::{Server, command};
 use super::{COUNT, count};
 use crate::Address;
 use crate::transport::attempts::Attempts;
-use crate::transport::connection::{Connection, Terms};
+use crate::transport::connection::{Connection, SendOptions};
 use crate::transport::wire::{Stream, Wire, request};
 use crate::transport::{Heard, Order, OwnedCall, Value};
 
@@ -110,16 +110,16 @@ async fn cost_of_a_cut(n: u64, lease: Duration) -> u64 {
     let mut replies = Vec::new();
     for n in 0..n {
         let attempt = Some((HoldId { client, n }, lease));
-        let terms = Terms { attempt, ..Terms::new(1, Instant::now() + FAR) };
-        replies.push(connection.send(terms, |out| request(out, &[b"PING"])));
+        let options = SendOptions { attempt, ..SendOptions::new(1, Instant::now() + FAR) };
+        replies.push(connection.send(options, |out| request(out, &[b"PING"])));
     }
     // One call writes for all of them.
-    let mut last = pin!(replies.pop().unwrap().pushing());
+    let mut last = pin!(replies.pop().unwrap().written_by_caller());
     assert!(last.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    let before = attempts.looked();
+    let before = attempts.visited();
     connection.close("cut");
     assert_eq!(attempts.len() as u64, if lease.is_zero() { 0 } else { n }, "each may still come");
-    attempts.looked() - before
+    attempts.visited() - before
 }
 
 /// More than that would block all calls for as long: many calls in flight are on one runtime.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tenure_core::backend::{Backend, Interest};
 
-use crate::transport::connection::{Connection, Terms};
+use crate::transport::connection::{Connection, SendOptions};
 use crate::transport::wire::{Input, LARGEST, Stream, Wire, request};
 use crate::transport::{Failure, To, Transport, Value};
 use crate::{Address, Options, Topology};
@@ -76,8 +76,8 @@ async fn a_reply_that_nobody_asked_for_is_nobodys_answer() {
     stream.readable().await.unwrap();
     // No driver yet: the call must come first.
     let connection = Connection::new(address, Wire::new(Stream::Tcp(stream)), None, Arc::default());
-    let terms = Terms::new(1, Instant::now() + testbed::PATIENCE);
-    let answer = connection.send(terms, |out| request(out, &[b"PING"])).await.all();
+    let options = SendOptions::new(1, Instant::now() + testbed::PATIENCE);
+    let answer = connection.send(options, |out| request(out, &[b"PING"])).await.all();
     assert!(matches!(answer, Err(Failure::NotExecuted(_))), "{answer:?}");
     assert!(connection.is_dead());
 }

@@ -143,7 +143,7 @@ async fn a_left_call_ends_by_the_clock() {
     let mut left = pin!(transport.call(Call { order, ..count(&[b"k"], &[b"1"]) }));
     assert!(left.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     until("given up by the driver", || async {
-        !matches!(transport.attempts.of(id), super::Known::Unanswered(_))
+        !matches!(transport.attempts.state(id), super::AttemptState::InFlight(_))
     })
     .await;
 }

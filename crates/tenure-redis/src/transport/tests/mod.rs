@@ -12,7 +12,7 @@ mod replies;
 mod sentinel;
 mod server;
 
-use super::attempts::Known;
+use super::attempts::AttemptState;
 use super::{Call, Order, Script};
 
 /// Adds to a counter at the key.
