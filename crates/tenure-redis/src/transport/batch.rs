@@ -69,7 +69,7 @@ impl Transport {
         calls: &[&OwnedCall],
         deadline: Instant,
     ) -> Vec<Batched> {
-        let connection = match connections.lane(node).connection(connections, deadline).await {
+        let connection = match connections.manager(node).connection(connections, deadline).await {
             Ok(connection) => connection,
             // Fails at once, so that the others need not wait: next time it may be another node.
             Err(failure) => {

@@ -386,15 +386,16 @@ impl Transport {
         encode: Encode<'_>,
     ) -> Result<(Vec<Value>, Arc<Connection>), Missed> {
         let pool = run.apart.then(|| connections.pool(node));
-        let turn = match &pool {
+        let pooled = match &pool {
             Some(pool) => Some(connections.until(run.deadline, pool.take()).await.ok_or_else(|| {
                 Missed::NotSent(Failure::NotExecuted(format!("{node}: all connections are in use")))
             })?),
             None => None,
         };
-        let lane = turn.as_ref().map_or_else(|| connections.lane(node), |turn| turn.lane.clone());
-        let connection = lane.connection(connections, run.deadline).await.map_err(Missed::NoLink)?;
-        // The master may have changed since it was looked up. A change after this check finds the lane and closes it.
+        let manager =
+            pooled.as_ref().map_or_else(|| connections.manager(node), |pooled| pooled.manager.clone());
+        let connection = manager.connection(connections, run.deadline).await.map_err(Missed::NoLink)?;
+        // The master may have changed since it was looked up. A change after this check finds the manager and closes it.
         if !self.map.is_current(node) {
             connections.forget(node, NOT_MASTER);
             return Err(Missed::NotSent(Failure::NotExecuted(format!("{node}: {NOT_MASTER}"))));

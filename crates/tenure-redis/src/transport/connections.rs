@@ -25,11 +25,11 @@ use crate::Address;
 pub(crate) struct Connections {
     transport: Weak<Transport>,
     handle: Handle,
-    lanes: Mutex<HashMap<Address, Arc<Lane>>>,
+    managers: Mutex<HashMap<Address, Arc<ConnectionManager>>>,
     pools: Mutex<HashMap<Address, Arc<Pool>>>,
     pub(crate) subscribers: Subscribers,
     /// Dropped with it, which ends the tasks that wait for the end of a runtime.
-    left: watch::Sender<()>,
+    dropped: watch::Sender<()>,
 }
 
 impl fmt::Debug for Connections {
@@ -47,18 +47,18 @@ impl Connections {
         self.transport.upgrade()
     }
 
-    fn lanes(&self) -> MutexGuard<'_, HashMap<Address, Arc<Lane>>> {
-        self.lanes.lock().unwrap_or_else(|e| e.into_inner())
+    fn managers(&self) -> MutexGuard<'_, HashMap<Address, Arc<ConnectionManager>>> {
+        self.managers.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    pub(crate) fn lane(self: &Arc<Self>, to: &Address) -> Arc<Lane> {
-        let mut lanes = self.lanes();
-        if let Some(lane) = lanes.get(to) {
-            return lane.clone();
+    pub(crate) fn manager(self: &Arc<Self>, to: &Address) -> Arc<ConnectionManager> {
+        let mut managers = self.managers();
+        if let Some(manager) = managers.get(to) {
+            return manager.clone();
         }
-        let lane = Lane::new(to.clone(), Arc::downgrade(self), true);
-        lanes.insert(to.clone(), lane.clone());
-        lane
+        let manager = ConnectionManager::new(to.clone(), Arc::downgrade(self), true);
+        managers.insert(to.clone(), manager.clone());
+        manager
     }
 
     fn pools(&self) -> MutexGuard<'_, HashMap<Address, Arc<Pool>>> {
@@ -72,9 +72,9 @@ impl Connections {
 
     /// Closes the connections for calls to this node.
     pub(crate) fn forget(&self, node: &Address, why: &str) {
-        let lane = self.lanes().remove(node);
-        if let Some(lane) = lane {
-            lane.close(why);
+        let manager = self.managers().remove(node);
+        if let Some(manager) = manager {
+            manager.close(why);
         }
         let pool = self.pools().remove(node);
         if let Some(pool) = pool {
@@ -94,12 +94,12 @@ impl Connections {
     }
 
     /// Removes these connections when that runtime ends.
-    fn leave_with(&self, runtime: &Handle, id: Option<Id>) {
-        let leaves = Leaves { transport: self.transport.clone(), id };
-        let mut left = self.left.subscribe();
+    fn remove_at_end_of(&self, runtime: &Handle, id: Option<Id>) {
+        let removal = RemoveOnDrop { transport: self.transport.clone(), id };
+        let mut dropped = self.dropped.subscribe();
         runtime.spawn(async move {
-            let _leaves = leaves;
-            let _ = left.changed().await;
+            let _removal = removal;
+            let _ = dropped.changed().await;
         });
     }
 
@@ -127,7 +127,7 @@ impl Runtimes {
         }
         // A runtime without I/O or time driver, or one that has ended, shares those of callers without a runtime.
         if let Some(handle) = handle.filter(|_| has_drivers()) {
-            let connections = self.settle(id, transport, handle);
+            let connections = self.insert(id, transport, handle);
             // A runtime that has ended drops spawned tasks at once, which has removed them again.
             if self.lock().contains_key(&id) {
                 return Ok(connections);
@@ -136,11 +136,11 @@ impl Runtimes {
         let own = transport.background.handle()?.clone();
         let connections = {
             let known = self.lock().get(&None).cloned();
-            known.unwrap_or_else(|| self.settle(None, transport, own))
+            known.unwrap_or_else(|| self.insert(None, transport, own))
         };
         if id.is_some() {
             self.lock().insert(id, connections.clone());
-            connections.leave_with(&Handle::current(), id);
+            connections.remove_at_end_of(&Handle::current(), id);
         }
         Ok(connections)
     }
@@ -150,11 +150,11 @@ impl Runtimes {
     }
 
     /// Removes connections whose runtime has ended unnoticed.
-    pub(crate) fn ended(&self, connections: &Arc<Connections>) {
+    pub(crate) fn remove(&self, connections: &Arc<Connections>) {
         self.lock().retain(|_, each| !Arc::ptr_eq(each, connections));
     }
 
-    fn settle(&self, id: Option<Id>, transport: &Arc<Transport>, handle: Handle) -> Arc<Connections> {
+    fn insert(&self, id: Option<Id>, transport: &Arc<Transport>, handle: Handle) -> Arc<Connections> {
         let mut runtimes = self.lock();
         if let Some(connections) = runtimes.get(&id) {
             return connections.clone();
@@ -162,25 +162,25 @@ impl Runtimes {
         let connections = Arc::new(Connections {
             transport: Arc::downgrade(transport),
             handle: handle.clone(),
-            lanes: Mutex::default(),
+            managers: Mutex::default(),
             pools: Mutex::default(),
             subscribers: Subscribers::default(),
-            left: watch::Sender::new(()),
+            dropped: watch::Sender::new(()),
         });
         runtimes.insert(id, connections.clone());
         drop(runtimes);
-        connections.leave_with(&handle, id);
+        connections.remove_at_end_of(&handle, id);
         connections
     }
 }
 
 /// Removes the connections when the runtime ends, since its id may be reused.
-struct Leaves {
+struct RemoveOnDrop {
     transport: Weak<Transport>,
     id: Option<Id>,
 }
 
-impl Drop for Leaves {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         let Some(transport) = self.transport.upgrade() else { return };
         let connections = transport.runtimes.lock().remove(&self.id);
@@ -190,7 +190,7 @@ impl Drop for Leaves {
 
 /// Whether the current runtime has I/O and time drivers. There is no other way to find out than to try.
 fn has_drivers() -> bool {
-    quietly(|| {
+    runs_without_panic(|| {
         drop(tokio::time::sleep(std::time::Duration::ZERO));
         let socket =
             std::net::UdpSocket::bind("127.0.0.1:0").and_then(|s| s.set_nonblocking(true).map(|()| s));
@@ -206,12 +206,12 @@ thread_local! {
 
 /// Whether `work` finishes without a panic; a panic is not printed. Meanwhile the program's panic hook is wrapped by
 /// one that ignores this thread.
-fn quietly(work: impl FnOnce()) -> bool {
+fn runs_without_panic(work: impl FnOnce()) -> bool {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     if std::thread::panicking() {
         return catch_unwind(AssertUnwindSafe(work)).is_ok();
     }
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
     let theirs = Arc::new(panic::take_hook());
     let behind = theirs.clone();
     panic::set_hook(Box::new(move |info| {
@@ -233,16 +233,18 @@ fn quietly(work: impl FnOnce()) -> bool {
 }
 
 /// How long to try to reconnect after a connection has ended, even if nobody calls.
-const REOPENS: Duration = Duration::from_secs(30);
+const RECONNECT_FOR: Duration = Duration::from_secs(30);
 
-type Opened = Result<Arc<Connection>, Failure>;
+type Connected = Result<Arc<Connection>, Failure>;
 
+/// The connection to one node, opened by the first caller that needs it while others wait for that, and opened again
+/// after it has ended.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct ConnectionManager {
     to: Address,
     connections: Weak<Connections>,
     /// Whether it reconnects by itself after its connection has ended.
-    reopens: bool,
+    reconnects: bool,
     state: Mutex<State>,
 }
 
@@ -250,15 +252,15 @@ pub(crate) struct Lane {
 struct State {
     connection: Option<Arc<Connection>>,
     /// The connect in progress.
-    opening: Option<watch::Receiver<Option<Opened>>>,
+    opening: Option<watch::Receiver<Option<Connected>>>,
     backoff: Backoff,
     /// Why it was closed: a connect in progress is discarded then.
-    ended: Option<String>,
+    closed: Option<String>,
 }
 
 impl State {
     /// Drops a dead connection.
-    fn part(&mut self) {
+    fn drop_connection(&mut self) {
         let Some(connection) = self.connection.take() else { return };
         // Back off if the server accepts connections and closes them again, or is the wrong server.
         if connection.has_worked() {
@@ -269,10 +271,10 @@ impl State {
     }
 }
 
-impl Lane {
-    pub(crate) fn new(to: Address, connections: Weak<Connections>, reopens: bool) -> Arc<Self> {
-        let state = State { connection: None, opening: None, backoff: reconnect_backoff(), ended: None };
-        Arc::new(Self { to, connections, reopens, state: Mutex::new(state) })
+impl ConnectionManager {
+    pub(crate) fn new(to: Address, connections: Weak<Connections>, reconnects: bool) -> Arc<Self> {
+        let state = State { connection: None, opening: None, backoff: reconnect_backoff(), closed: None };
+        Arc::new(Self { to, connections, reconnects, state: Mutex::new(state) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -285,7 +287,11 @@ impl Lane {
     }
 
     /// The connection, opened if there is none.
-    pub(crate) async fn connection(self: &Arc<Self>, connections: &Connections, deadline: Instant) -> Opened {
+    pub(crate) async fn connection(
+        self: &Arc<Self>,
+        connections: &Connections,
+        deadline: Instant,
+    ) -> Connected {
         if let Some(connection) = self.ready() {
             return Ok(connection);
         }
@@ -305,30 +311,30 @@ impl Lane {
     }
 
     /// Starts to connect, unless that is in progress.
-    fn open(self: &Arc<Self>, connections: &Connections) -> watch::Receiver<Option<Opened>> {
+    fn open(self: &Arc<Self>, connections: &Connections) -> watch::Receiver<Option<Connected>> {
         let mut state = self.lock();
         if let Some(connection) = state.connection.as_ref().filter(|connection| !connection.is_dead()) {
             return watch::channel(Some(Ok(connection.clone()))).1;
         }
-        state.part();
-        if let Some(why) = &state.ended {
-            return watch::channel(Some(Err(self.over(why)))).1;
+        state.drop_connection();
+        if let Some(why) = &state.closed {
+            return watch::channel(Some(Err(self.closed(why)))).1;
         }
         // If the sender is gone, its runtime has ended.
         if let Some(opening) = state.opening.as_ref().filter(|o| o.has_changed().is_ok()) {
             return opening.clone();
         }
-        let (told, opening) = watch::channel(None);
+        let (result, opening) = watch::channel(None);
         state.opening = Some(opening.clone());
         let delay = state.backoff.delay();
         drop(state);
-        let lane = self.clone();
+        let manager = self.clone();
         connections.handle().spawn(async move {
-            let mut opened = lane.connect(delay).await;
-            let mut state = lane.lock();
+            let mut opened = manager.connect(delay).await;
+            let mut state = manager.lock();
             state.opening = None;
-            let late = match &state.ended {
-                Some(why) => std::mem::replace(&mut opened, Err(lane.over(why))).ok(),
+            let unneeded = match &state.closed {
+                Some(why) => std::mem::replace(&mut opened, Err(manager.closed(why))).ok(),
                 None => None,
             };
             match &opened {
@@ -336,15 +342,15 @@ impl Lane {
                 Err(_) => drop(state.backoff.failed()),
             }
             drop(state);
-            if let Some(connection) = late {
+            if let Some(connection) = unneeded {
                 connection.close("it is not needed any more");
             }
-            told.send_replace(Some(opened));
+            result.send_replace(Some(opened));
         });
         opening
     }
 
-    async fn connect(self: &Arc<Self>, delay: Duration) -> Opened {
+    async fn connect(self: &Arc<Self>, delay: Duration) -> Connected {
         let gone = || Failure::NotExecuted(format!("{}: the connections were closed", self.to));
         let (transport, limit) = {
             let connections = self.connections.upgrade().ok_or_else(gone)?;
@@ -361,44 +367,44 @@ impl Lane {
         });
         let (wire, uptime) = met.inspect_err(|_| transport.map.doubt(&self.to))?;
         let connection = Connection::new(self.to.clone(), wire, uptime, transport.attempts.clone());
-        let (driving, driven, lane) =
+        let (driving, driven, manager) =
             (drive(connection.clone(), limit), connection.clone(), Arc::downgrade(self));
         tokio::spawn(async move {
             driving.await;
-            if let Some(transport) = lane
+            if let Some(transport) = manager
                 .upgrade()
-                .and_then(|lane| lane.connections.upgrade())
+                .and_then(|manager| manager.connections.upgrade())
                 .and_then(|connections| connections.transport())
             {
                 transport.on_disconnect(&driven.to);
             }
-            let ended = lane.upgrade().is_some_and(|lane| lane.ended(&driven));
+            let reconnects = manager.upgrade().is_some_and(|manager| manager.on_end(&driven));
             drop(driven);
-            if ended {
-                reopen(&lane).await;
+            if reconnects {
+                reconnect(&manager).await;
             }
         });
         Ok(connection)
     }
 
     /// Handles the end of the connection. Returns whether to reconnect although nobody calls.
-    fn ended(&self, connection: &Arc<Connection>) -> bool {
+    fn on_end(&self, connection: &Arc<Connection>) -> bool {
         let mut state = self.lock();
         if !state.connection.as_ref().is_some_and(|l| Arc::ptr_eq(l, connection)) {
             return false;
         }
-        state.part();
-        self.reopens && state.ended.is_none()
+        state.drop_connection();
+        self.reconnects && state.closed.is_none()
     }
 
-    fn over(&self, why: &str) -> Failure {
+    fn closed(&self, why: &str) -> Failure {
         Failure::NotExecuted(format!("{}: {why}", self.to))
     }
 
-    /// Closes the connection for good. Later calls need another lane.
+    /// Closes the connection for good. Later calls need another manager.
     pub(crate) fn close(&self, why: &str) {
         let mut state = self.lock();
-        state.ended.get_or_insert_with(|| why.to_owned());
+        state.closed.get_or_insert_with(|| why.to_owned());
         let connection = state.connection.take();
         drop(state);
         if let Some(connection) = connection {
@@ -409,20 +415,20 @@ impl Lane {
 
 /// Reconnects to find out which server is there now: it may be another one, or have lost its data. It may take time to
 /// start.
-async fn reopen(lane: &Weak<Lane>) {
+async fn reconnect(manager: &Weak<ConnectionManager>) {
     let began = Instant::now();
-    while began.elapsed() < REOPENS {
-        let Some(lane) = lane.upgrade() else { return };
+    while began.elapsed() < RECONNECT_FOR {
+        let Some(manager) = manager.upgrade() else { return };
         let Some(connections) =
-            lane.connections.upgrade().filter(|connections| connections.transport().is_some())
+            manager.connections.upgrade().filter(|connections| connections.transport().is_some())
         else {
             return;
         };
-        if lane.lock().ended.is_some() {
+        if manager.lock().closed.is_some() {
             return;
         }
-        let mut opening = lane.open(&connections);
-        drop((lane, connections));
+        let mut opening = manager.open(&connections);
+        drop((manager, connections));
         let opened = opening.wait_for(Option::is_some).await;
         if !matches!(opened.as_deref(), Ok(Some(Err(Failure::NotExecuted(_))))) {
             return;
@@ -430,86 +436,91 @@ async fn reopen(lane: &Weak<Lane>) {
     }
 }
 
-impl Drop for Lane {
+impl Drop for ConnectionManager {
     fn drop(&mut self) {
         self.close("the connections were closed");
     }
 }
 
-const MOST: usize = 16;
+const MAX_POOLED: usize = 16;
 
+/// Connections for calls that wait for replicas: such a call has a connection of its own, because `WAIT` blocks all
+/// other calls on it.
 #[derive(Debug)]
 pub(crate) struct Pool {
     to: Address,
     connections: Weak<Connections>,
-    turns: Semaphore,
-    lanes: Mutex<Lanes>,
+    permits: Semaphore,
+    managers: Mutex<Managers>,
 }
 
 #[derive(Debug, Default)]
-struct Lanes {
-    free: Vec<Arc<Lane>>,
-    used: Vec<Arc<Lane>>,
+struct Managers {
+    free: Vec<Arc<ConnectionManager>>,
+    used: Vec<Arc<ConnectionManager>>,
     /// Why it was closed.
-    ended: Option<String>,
+    closed: Option<String>,
 }
 
 impl Pool {
     pub(crate) fn new(to: Address, connections: Weak<Connections>) -> Arc<Self> {
-        Arc::new(Self { to, connections, turns: Semaphore::new(MOST), lanes: Mutex::default() })
+        Arc::new(Self { to, connections, permits: Semaphore::new(MAX_POOLED), managers: Mutex::default() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Lanes> {
-        self.lanes.lock().unwrap_or_else(|e| e.into_inner())
+    fn lock(&self) -> MutexGuard<'_, Managers> {
+        self.managers.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// A lane with nothing in flight.
-    pub(crate) async fn take(&self) -> Turn<'_> {
-        let permit = self.turns.acquire().await.expect("never closed");
-        let mut lanes = self.lock();
+    /// A manager with nothing in flight.
+    pub(crate) async fn take(&self) -> Pooled<'_> {
+        let permit = self.permits.acquire().await.expect("never closed");
+        let mut managers = self.lock();
         // If it is not idle, its call was dropped: the answer is still to come, and a release of it is sent there.
-        let idle =
-            lanes.free.iter().rposition(|lane| lane.ready().is_none_or(|connection| connection.is_idle()));
-        let lane = idle.map(|i| lanes.free.remove(i));
-        let lane = lane.unwrap_or_else(|| Lane::new(self.to.clone(), self.connections.clone(), false));
-        lanes.used.push(lane.clone());
-        // Limits the number of such lanes: the oldest one has had the most time to be answered.
-        let left = (lanes.free.len() >= MOST).then(|| lanes.free.remove(0));
-        let ended = lanes.ended.clone();
-        drop(lanes);
-        if let Some(left) = left {
-            left.close("too many calls were left unanswered");
+        let idle = managers
+            .free
+            .iter()
+            .rposition(|manager| manager.ready().is_none_or(|connection| connection.is_idle()));
+        let manager = idle.map(|i| managers.free.remove(i));
+        let manager = manager
+            .unwrap_or_else(|| ConnectionManager::new(self.to.clone(), self.connections.clone(), false));
+        managers.used.push(manager.clone());
+        // Limits the number of such managers: the oldest one has had the most time to be answered.
+        let oldest = (managers.free.len() >= MAX_POOLED).then(|| managers.free.remove(0));
+        let closed = managers.closed.clone();
+        drop(managers);
+        if let Some(oldest) = oldest {
+            oldest.close("too many calls were left unanswered");
         }
-        if let Some(why) = ended {
-            lane.close(&why);
+        if let Some(why) = closed {
+            manager.close(&why);
         }
-        Turn { pool: self, lane, _permit: permit }
+        Pooled { pool: self, manager, _permit: permit }
     }
 
-    /// Closes all lanes for good, including those in use.
+    /// Closes all managers for good, including those in use.
     pub(crate) fn close(&self, why: &str) {
-        let mut lanes = self.lock();
-        lanes.ended.get_or_insert_with(|| why.to_owned());
-        let all: Vec<_> = lanes.free.drain(..).collect();
-        let all = all.into_iter().chain(lanes.used.iter().cloned()).collect::<Vec<_>>();
-        drop(lanes);
-        all.iter().for_each(|lane| lane.close(why));
+        let mut managers = self.lock();
+        managers.closed.get_or_insert_with(|| why.to_owned());
+        let all: Vec<_> = managers.free.drain(..).collect();
+        let all = all.into_iter().chain(managers.used.iter().cloned()).collect::<Vec<_>>();
+        drop(managers);
+        all.iter().for_each(|manager| manager.close(why));
     }
 }
 
-/// The exclusive use of a lane by one call.
-pub(crate) struct Turn<'a> {
+/// A connection that one call uses alone.
+pub(crate) struct Pooled<'a> {
     pool: &'a Pool,
-    pub(crate) lane: Arc<Lane>,
+    pub(crate) manager: Arc<ConnectionManager>,
     _permit: SemaphorePermit<'a>,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Pooled<'_> {
     fn drop(&mut self) {
-        let mut lanes = self.pool.lock();
-        lanes.used.retain(|lane| !Arc::ptr_eq(lane, &self.lane));
-        if lanes.ended.is_none() {
-            lanes.free.push(self.lane.clone());
+        let mut managers = self.pool.lock();
+        managers.used.retain(|manager| !Arc::ptr_eq(manager, &self.manager));
+        if managers.closed.is_none() {
+            managers.free.push(self.manager.clone());
         }
     }
 }
@@ -531,8 +542,8 @@ mod tests {
                 before(info);
             }
         }));
-        assert!(quietly(|| {}));
-        assert!(!quietly(|| panic!("nobody hears this")));
+        assert!(runs_without_panic(|| {}));
+        assert!(!runs_without_panic(|| panic!("nobody hears this")));
         assert_eq!(SEEN.load(SeqCst), 0);
         assert!(catch_unwind(|| panic!("this one is heard")).is_err());
         assert_eq!(SEEN.load(SeqCst), 1);

@@ -1,7 +1,7 @@
 //! Connections, topology, pub/sub and timeouts. Independent of locks.
 //!
-//! Each calling runtime has its own `connections`: per node one `lane` for calls and one `subscriber` for pub/sub. A
-//! lane has a `connection`, reconnected when it ends, which a lone call reads and writes by itself.
+//! Each calling runtime has its own `connections`: per node one `manager` for calls and one `subscriber` for pub/sub. A
+//! manager has a `connection`, reconnected when it ends, which a lone call reads and writes by itself.
 
 mod attempts;
 mod batch;

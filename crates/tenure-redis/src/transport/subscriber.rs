@@ -199,7 +199,7 @@ impl Subscribers {
         // The existing connection may just have ended. If a new one has ended too, its runtime does not run tasks any
         // more.
         let Some((seat, word)) = join().or_else(join) else {
-            transport.runtimes.ended(connections);
+            transport.runtimes.remove(connections);
             return Err(Failure::NotExecuted(format!("{node}: the runtime of this connection has ended")));
         };
         let Some(word) = word else { return Ok(seat) };

@@ -193,12 +193,12 @@ async fn killed_connections_are_opened_anew_unseen() {
     let options = Options { timeout: Duration::from_secs(4), ..server.options() };
     let transport = Transport::open(options).await.unwrap();
     let other = Transport::open(Options { client_name: "other".into(), ..server.options() }).await.unwrap();
-    let lane = transport.connections().unwrap().lane(&server.address());
+    let manager = transport.connections().unwrap().manager(&server.address());
     for i in 1..=10 {
         // Just after a call nobody is registered to read; the next call detects the closed connection before it writes.
         let placed = transport.call(count(&[b"k"], &[b"1"])).await;
         assert_eq!(placed.unwrap().value, Value::Int(i));
-        let before = lane.ready().unwrap();
+        let before = manager.ready().unwrap();
         command(&other, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
         if i % 2 == 0 {
             until("noticed though idle", || async { before.is_dead() }).await;
@@ -213,7 +213,7 @@ async fn the_end_of_an_idle_connection_is_noticed_however_long_calls_may_take() 
     let transport = Transport::open(Options { timeout: FAR, ..server.options() }).await.unwrap();
     let other = Transport::open(Options { client_name: "other".into(), ..server.options() }).await.unwrap();
     transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
-    let connection = transport.connections().unwrap().lane(&server.address()).ready().unwrap();
+    let connection = transport.connections().unwrap().manager(&server.address()).ready().unwrap();
     command(&other, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
     until("noticed though idle", || async { connection.is_dead() }).await;
 }
@@ -227,18 +227,18 @@ async fn a_connect_under_way_to_a_node_that_is_forgotten_brings_no_link() {
     connections.forget(&proxy.address, "once");
     proxy.hold_requests.store(true, SeqCst);
     let before = proxy.connections.load(SeqCst);
-    let lane = connections.lane(&proxy.address);
+    let manager = connections.manager(&proxy.address);
     let opening = {
-        let (lane, connections) = (lane.clone(), connections.clone());
-        tokio::spawn(async move { lane.connection(&connections, Instant::now() + PATIENCE).await })
+        let (manager, connections) = (manager.clone(), connections.clone());
+        tokio::spawn(async move { manager.connection(&connections, Instant::now() + PATIENCE).await })
     };
     until("it connects", || async { proxy.connections.load(SeqCst) > before }).await;
     connections.forget(&proxy.address, "twice");
     proxy.hold_requests.store(false, SeqCst);
     let opened = ended("it is told", opening).await;
     assert!(matches!(opened, Err(Failure::NotExecuted(_))), "{opened:?}");
-    assert!(lane.ready().is_none());
-    transport.call(count(&[b"k"], &[b"1"])).await.expect("by another lane");
+    assert!(manager.ready().is_none());
+    transport.call(count(&[b"k"], &[b"1"])).await.expect("by another manager");
 }
 
 #[tokio::test]
@@ -246,9 +246,9 @@ async fn a_server_that_takes_its_time_to_start_is_met_though_nobody_calls() {
     let mut server = Server::start();
     let transport = open(hasty(server.options())).await;
     let doubts = transport.doubt.times();
-    let lane = transport.connections().unwrap().lane(&server.address());
+    let manager = transport.connections().unwrap().manager(&server.address());
     server.kill();
-    until("it has gone", || async { lane.ready().is_none() }).await;
+    until("it has gone", || async { manager.ready().is_none() }).await;
     // The first reconnect has failed by then.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(transport.doubt.times() == doubts);
@@ -261,7 +261,7 @@ async fn a_server_that_takes_its_time_to_start_is_met_though_nobody_calls() {
 async fn a_link_ends_with_its_driver_though_that_never_ran() {
     let server = Server::start();
     let transport = server.open().await;
-    let connection = transport.connections().unwrap().lane(&server.address()).ready().unwrap();
+    let connection = transport.connections().unwrap().manager(&server.address()).ready().unwrap();
     drop(crate::transport::driver::drive(connection.clone(), Duration::from_secs(1)));
     assert!(connection.is_dead());
 }
@@ -508,7 +508,7 @@ fn a_runtime_that_stood_still_finds_its_answers() {
         })
         .collect();
     let sent = async {
-        while transport.connections().unwrap().lane(&server.address()).ready().unwrap().is_idle() {
+        while transport.connections().unwrap().manager(&server.address()).ready().unwrap().is_idle() {
             tokio::task::yield_now().await;
         }
         // All requests are written, and then something blocks the thread.

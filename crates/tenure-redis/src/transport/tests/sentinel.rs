@@ -132,7 +132,7 @@ async fn a_way_to_the_former_master_is_not_opened_again() {
     // Like a call that looked up the master just before that.
     let late = transport.command(To::Node(&old.address()), &[b"PING"]).await;
     assert!(matches!(late, Err(Failure::NotExecuted(_))), "{late:?}");
-    assert!(transport.connections().unwrap().lane(&old.address()).ready().is_none());
+    assert!(transport.connections().unwrap().manager(&old.address()).ready().is_none());
     transport.command(To::Key(b""), &[b"PING"]).await.unwrap();
 }
 
