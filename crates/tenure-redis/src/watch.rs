@@ -10,7 +10,7 @@ use tenure_core::{Kind, Name, Result};
 
 use crate::options::Layout;
 use crate::store::Redis;
-use crate::transport::{Failure, Heard, Subscription, Transport, reconnect_backoff};
+use crate::transport::{Event, Failure, Subscription, Transport, reconnect_backoff};
 
 /// The poll interval of users who may not subscribe.
 const LOOK: Duration = Duration::from_millis(250);
@@ -67,7 +67,7 @@ impl Watch for Listening {
     async fn signal(&mut self) -> Signal {
         match self.subscription.next().await {
             // The latch reached zero, even if it was set again since.
-            Heard::Message(text) if self.latch && text == b"0" => Signal::Open,
+            Event::Message(text) if self.latch && text == b"0" => Signal::Open,
             _ => Signal::Changed,
         }
     }

@@ -34,7 +34,7 @@ pub(crate) use calls::{Call, Order, OwnedCall, Placed, Script};
 pub(crate) use connect::Resolver;
 pub(crate) use failure::{ErrorReply, Failure};
 pub use map::{Deployment, deployment};
-pub(crate) use subscription::{Heard, Subscription};
+pub(crate) use subscription::{Event, Subscription};
 pub(crate) use wire::Value;
 
 use attempts::Attempts;
@@ -59,15 +59,15 @@ const NOT_MASTER: &str = "it is not the master any more";
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
     /// A subscriber connection that is silent for this long is pinged, to detect half-open connections.
-    pub(crate) silence: Duration,
+    pub(crate) ping_after: Duration,
     /// How long a channel stays subscribed after its last subscriber left: short contended locks would otherwise
     /// resubscribe all the time.
-    pub(crate) linger: Duration,
+    pub(crate) unsubscribe_after: Duration,
 }
 
 impl Default for Timing {
     fn default() -> Self {
-        Self { silence: Duration::from_secs(10), linger: Duration::from_secs(5) }
+        Self { ping_after: Duration::from_secs(10), unsubscribe_after: Duration::from_secs(5) }
     }
 }
 

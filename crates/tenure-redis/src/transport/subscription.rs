@@ -9,28 +9,28 @@ use std::time::Instant;
 
 use super::cluster::slot;
 use super::failure::{ErrorClass, Failure, classify};
-use super::subscriber::Seat;
+use super::subscriber::Registration;
 use super::{MAX_REDIRECTS, Transport, reconnect_backoff};
 
 #[derive(Debug)]
 pub(crate) struct Subscription {
     transport: Weak<Transport>,
     channel: Vec<u8>,
-    seat: Seat,
+    registration: Registration,
 }
 
 impl Subscription {
     /// The next event. Cancel safe.
-    pub(crate) async fn next(&mut self) -> Heard {
-        if let Some(heard) = poll_fn(|cx| self.seat.mailbox.poll(cx)).await {
-            return heard;
+    pub(crate) async fn next(&mut self) -> Event {
+        if let Some(event) = poll_fn(|cx| self.registration.mailbox.poll(cx)).await {
+            return event;
         }
         let mut backoff = reconnect_backoff();
         loop {
             let Some(transport) = self.transport.upgrade() else { return std::future::pending().await };
-            if let Ok(seat) = transport.seat(&self.channel).await {
-                self.seat = seat;
-                return Heard::Again;
+            if let Ok(registration) = transport.register(&self.channel).await {
+                self.registration = registration;
+                return Event::MaybeMissed;
             }
             transport.sleep(backoff.failed()).await;
         }
@@ -49,12 +49,12 @@ impl Transport {
             !self.map.sharded() || slot(channel) == slot(route),
             "the channel and its key must be in one slot"
         );
-        let seat = self.seat(channel).await?;
-        Ok(Subscription { transport: Arc::downgrade(self), channel: channel.to_vec(), seat })
+        let registration = self.register(channel).await?;
+        Ok(Subscription { transport: Arc::downgrade(self), channel: channel.to_vec(), registration })
     }
 
     /// Subscribes to a channel on the node that serves it.
-    async fn seat(self: &Arc<Self>, channel: &[u8]) -> Result<Seat, Failure> {
+    async fn register(self: &Arc<Self>, channel: &[u8]) -> Result<Registration, Failure> {
         let deadline = Instant::now() + self.timeout;
         let connections = self.connections()?;
         self.map.watch(self);
@@ -67,7 +67,7 @@ impl Transport {
                 .subscribe(self, &connections, &node, channel, sharded, deadline)
                 .await;
             let failure = match subscribed {
-                Ok(seat) => return Ok(seat),
+                Ok(registration) => return Ok(registration),
                 Err(failure) => failure,
             };
             match &failure {
@@ -86,21 +86,21 @@ impl Transport {
 }
 
 /// The most messages kept. If there are more, the reader checks the state instead.
-const MOST: usize = 64;
+const CAPACITY: usize = 64;
 
 /// An event of a subscription.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Heard {
+pub(crate) enum Event {
     Message(Vec<u8>),
     /// Messages may have been missed: check the state again.
-    Again,
+    MaybeMissed,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Mailbox(Mutex<Inside>);
+pub(crate) struct Mailbox(Mutex<MailboxState>);
 
 #[derive(Debug, Default)]
-struct Inside {
+struct MailboxState {
     messages: VecDeque<Vec<u8>>,
     missed: bool,
     closed: bool,
@@ -108,50 +108,50 @@ struct Inside {
 }
 
 impl Mailbox {
-    fn lock(&self) -> MutexGuard<'_, Inside> {
+    fn lock(&self) -> MutexGuard<'_, MailboxState> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Returns the waker, to be woken once no lock is held.
     #[must_use]
-    pub(crate) fn put(&self, message: &[u8]) -> Option<Waker> {
-        let mut inside = self.lock();
-        if inside.messages.len() == MOST {
-            inside.missed = true;
-            inside.messages.clear();
+    pub(crate) fn push(&self, message: &[u8]) -> Option<Waker> {
+        let mut state = self.lock();
+        if state.messages.len() == CAPACITY {
+            state.missed = true;
+            state.messages.clear();
         }
-        if !inside.missed {
-            inside.messages.push_back(message.to_vec());
+        if !state.missed {
+            state.messages.push_back(message.to_vec());
         }
-        inside.waker.take()
+        state.waker.take()
     }
 
     /// Closes the mailbox: no more messages will come.
     pub(crate) fn close(&self) {
-        let mut inside = self.lock();
-        inside.closed = true;
-        let waker = inside.waker.take();
-        drop(inside);
+        let mut state = self.lock();
+        state.closed = true;
+        let waker = state.waker.take();
+        drop(state);
         waker.into_iter().for_each(Waker::wake);
     }
 
     /// The next event, or `None` once it is closed.
-    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Heard>> {
-        let mut inside = self.lock();
-        if inside.closed {
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        let mut state = self.lock();
+        if state.closed {
             return Poll::Ready(None);
         }
-        if std::mem::take(&mut inside.missed) {
-            return Poll::Ready(Some(Heard::Again));
+        if std::mem::take(&mut state.missed) {
+            return Poll::Ready(Some(Event::MaybeMissed));
         }
-        if let Some(message) = inside.messages.pop_front() {
-            return Poll::Ready(Some(Heard::Message(message)));
+        if let Some(message) = state.messages.pop_front() {
+            return Poll::Ready(Some(Event::Message(message)));
         }
         let mut old = None;
-        if !inside.waker.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
-            old = inside.waker.replace(cx.waker().clone());
+        if !state.waker.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
+            old = state.waker.replace(cx.waker().clone());
         }
-        drop(inside);
+        drop(state);
         drop(old);
         Poll::Pending
     }
@@ -164,13 +164,13 @@ mod tests {
     #[test]
     fn overflow_is_told_once_and_then_messages_come_again() {
         let (mailbox, mut cx) = (Mailbox::default(), Context::from_waker(Waker::noop()));
-        for _ in 0..MOST + 10 {
-            assert!(mailbox.put(b"old").is_none());
+        for _ in 0..CAPACITY + 10 {
+            assert!(mailbox.push(b"old").is_none());
         }
-        assert_eq!(mailbox.poll(&mut cx), Poll::Ready(Some(Heard::Again)));
+        assert_eq!(mailbox.poll(&mut cx), Poll::Ready(Some(Event::MaybeMissed)));
         assert!(mailbox.poll(&mut cx).is_pending());
-        assert!(mailbox.put(b"new").is_some());
-        assert_eq!(mailbox.poll(&mut cx), Poll::Ready(Some(Heard::Message(b"new".to_vec()))));
+        assert!(mailbox.push(b"new").is_some());
+        assert_eq!(mailbox.poll(&mut cx), Poll::Ready(Some(Event::Message(b"new".to_vec()))));
         mailbox.close();
         assert_eq!(mailbox.poll(&mut cx), Poll::Ready(None));
     }

@@ -9,7 +9,7 @@ use testbed::{done as ended, until, within};
 
 use super::server::{Server, command, free_port, patient};
 use crate::transport::cluster::slot;
-use crate::transport::{Call, Failure, Heard, Order, Script, To, Transport, Value};
+use crate::transport::{Call, Event, Failure, Order, Script, To, Transport, Value};
 use crate::{Address, Options, Topology};
 
 struct Bed {
@@ -196,13 +196,13 @@ async fn channels_move_with_their_slots() {
         transport.call(call).await.unwrap().value
     };
     assert_eq!(publish(b"one").await, Value::Int(1));
-    assert_eq!(heard.next().await, Heard::Message(b"one".to_vec()));
+    assert_eq!(heard.next().await, Event::Message(b"one".to_vec()));
     for round in 0..4 {
         let from = bed.owner(&transport, channel);
         bed.move_slot(slot(channel), from, 1 - from).await;
-        assert_eq!(within("told", heard.next()).await, Heard::Again, "{round}");
+        assert_eq!(within("told", heard.next()).await, Event::MaybeMissed, "{round}");
         assert_eq!(publish(b"more").await, Value::Int(1), "subscribed where it is now");
-        assert_eq!(within("a message", heard.next()).await, Heard::Message(b"more".to_vec()));
+        assert_eq!(within("a message", heard.next()).await, Event::Message(b"more".to_vec()));
     }
 }
 
@@ -270,7 +270,7 @@ async fn the_loss_of_a_node_is_survived() {
     .await;
     assert_eq!(bed.owner(&transport, key.as_bytes()), 3);
     assert!(transport.doubt.times() > doubts);
-    assert_eq!(within("told", heard.next()).await, Heard::Again);
+    assert_eq!(within("told", heard.next()).await, Event::MaybeMissed);
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use crate::Address;
 use crate::transport::attempts::Attempts;
 use crate::transport::connection::{Connection, SendOptions};
 use crate::transport::wire::{Stream, Wire, request};
-use crate::transport::{Heard, Order, OwnedCall, Value};
+use crate::transport::{Event, Order, OwnedCall, Value};
 
 #[tokio::test]
 async fn a_lone_call_and_many() {
@@ -77,20 +77,20 @@ async fn messages_are_heard() {
     );
     for subscription in [&mut first, &mut second] {
         let heard = within("a message", subscription.next()).await;
-        assert_eq!(heard, Heard::Message(b"hi".to_vec()));
+        assert_eq!(heard, Event::Message(b"hi".to_vec()));
     }
     command(&transport, &["CLIENT", "KILL", "TYPE", "pubsub"]).await;
-    assert_eq!(within("a cut", first.next()).await, Heard::Again);
-    assert_eq!(within("a cut", second.next()).await, Heard::Again);
+    assert_eq!(within("a cut", first.next()).await, Event::MaybeMissed);
+    assert_eq!(within("a cut", second.next()).await, Event::MaybeMissed);
     command(&transport, &["PUBLISH", "news", "again"]).await;
-    assert_eq!(within("a message", first.next()).await, Heard::Message(b"again".to_vec()));
+    assert_eq!(within("a message", first.next()).await, Event::Message(b"again".to_vec()));
     let left = Instant::now();
     drop((first, second));
     until("it is left in the end", || async {
         command(&transport, &["PUBSUB", "NUMSUB", "news"]).await.array().unwrap()[1] == Value::Int(0)
     })
     .await;
-    assert!(left.elapsed() >= server.options().timing.linger, "it stays for a while");
+    assert!(left.elapsed() >= server.options().timing.unsubscribe_after, "it stays for a while");
     // Now the connection has no subscriber.
     until("it ends", || async {
         command(&transport, &["CLIENT", "LIST"]).await.text().unwrap().matches("name=tenure").count() == 1

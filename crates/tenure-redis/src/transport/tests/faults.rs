@@ -13,7 +13,7 @@ use testbed::{FAR, PATIENCE, Resp, done as ended, until, wait_until, within};
 use super::count;
 use super::proxy::{Proxy, Replies};
 use super::server::{Server, command, hasty, open, patient};
-use crate::transport::{Call, Failure, Heard, Order, Placed, Transport, Value};
+use crate::transport::{Call, Event, Failure, Order, Placed, Transport, Value};
 use crate::{Address, Options};
 
 async fn value(transport: &Arc<Transport>, key: &str) -> u64 {
@@ -460,7 +460,7 @@ fn a_subscription_outlives_its_runtime() {
         told.send(again).unwrap();
     });
     runtime.shutdown_background();
-    assert_eq!(ended.recv_timeout(PATIENCE), Ok(Heard::Again));
+    assert_eq!(ended.recv_timeout(PATIENCE), Ok(Event::MaybeMissed));
     thread.join().unwrap();
 }
 
@@ -476,11 +476,14 @@ async fn nobody_listens_on_a_runtime_that_has_ended() {
     });
     let connections = connections.join().unwrap();
     let deadline = Instant::now() + PATIENCE;
-    let seat = connections
+    let registered = connections
         .subscribers
         .subscribe(&transport, &connections, &server.address(), b"c", false, deadline)
         .await;
-    assert!(matches!(&seat, Err(Failure::NotExecuted(why)) if why.contains("has ended")), "{seat:?}");
+    assert!(
+        matches!(&registered, Err(Failure::NotExecuted(why)) if why.contains("has ended")),
+        "{registered:?}"
+    );
 }
 
 struct Unparks(std::thread::Thread);
@@ -563,7 +566,7 @@ async fn found_out(spoiled: Replies) {
         () = until("found out", || std::future::ready(proxy.connections.load(SeqCst) > before)) => {}
         heard = next.as_mut() => panic!("{heard:?}"),
     }
-    assert!(began.elapsed() >= proxy.options().timing.silence, "it is left alone for a while");
+    assert!(began.elapsed() >= proxy.options().timing.ping_after, "it is left alone for a while");
     proxy.set(Replies::Pass);
-    assert_eq!(within("told", next).await, crate::transport::Heard::Again);
+    assert_eq!(within("told", next).await, crate::transport::Event::MaybeMissed);
 }

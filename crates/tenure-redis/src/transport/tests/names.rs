@@ -9,7 +9,7 @@ use testbed::{FAR, within};
 use super::count;
 use super::replicas::signal;
 use super::server::{Server, command, free_port, patient};
-use crate::transport::{Failure, Heard, Resolver, Transport, Value, join};
+use crate::transport::{Event, Failure, Resolver, Transport, Value, join};
 use crate::{Address, Options, Sentinels, Topology};
 
 fn local(port: u16) -> SocketAddr {
@@ -96,9 +96,9 @@ async fn a_server_that_became_a_replica_is_left_for_the_one_its_name_stands_for(
     };
     assert_eq!((refused, placed.value), (1, Value::Int(1)));
     assert!(transport.doubt.times() > doubts, "another server may have forgotten");
-    assert_eq!(within("it listens anew", heard.next()).await, Heard::Again);
+    assert_eq!(within("it listens anew", heard.next()).await, Event::MaybeMissed);
     assert_eq!(command(&new.open().await, &["PUBLISH", "c", "x"]).await, Value::Int(1));
-    assert_eq!(within("a message", heard.next()).await, Heard::Message(b"x".to_vec()));
+    assert_eq!(within("a message", heard.next()).await, Event::Message(b"x".to_vec()));
 }
 
 /// Each gets the error that nothing was executed: none is cut off from its answer.

@@ -12,7 +12,7 @@ use testbed::{PATIENCE, until, within};
 use super::count;
 use super::server::{Server, command, patient};
 use crate::transport::map::Map;
-use crate::transport::{Failure, Heard, To, Transport, Value};
+use crate::transport::{Event, Failure, To, Transport, Value};
 use crate::{Address, Options, Sentinels, Topology};
 
 fn options(addresses: Vec<Address>) -> Options {
@@ -45,10 +45,10 @@ async fn a_change_of_master_is_followed() {
     // Nobody calls meanwhile: the change is noticed through pub/sub.
     until("the new one is known", || async { transport.nodes() == [new.clone()] }).await;
     assert!(transport.doubt.times() > doubts);
-    assert_eq!(within("told", heard.next()).await, Heard::Again);
+    assert_eq!(within("told", heard.next()).await, Event::MaybeMissed);
     transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
     assert_eq!(command(&transport, &["PUBLISH", "c", "x"]).await, Value::Int(1));
-    assert_eq!(within("a message", heard.next()).await, Heard::Message(b"x".to_vec()));
+    assert_eq!(within("a message", heard.next()).await, Event::Message(b"x".to_vec()));
     // One sentinel of three is not needed.
     bed.sentinels()[0].kill().unwrap();
     let another = Transport::open(behind(&bed)).await.unwrap();

@@ -156,7 +156,8 @@ pub(super) async fn command(transport: &Arc<Transport>, words: &[&str]) -> Value
 }
 
 /// Shorter than the defaults, for tests that wait for these times.
-const TIMING: Timing = Timing { silence: Duration::from_secs(2), linger: Duration::from_secs(1) };
+const TIMING: Timing =
+    Timing { ping_after: Duration::from_secs(2), unsubscribe_after: Duration::from_secs(1) };
 
 /// A timeout that is reached only if a call hangs.
 pub(super) fn patient(options: Options) -> Options {
