@@ -29,7 +29,7 @@ impl Transport {
                 alone.push(i);
                 continue;
             }
-            match self.map.node(self, &connections, call.key(), deadline).await {
+            match self.discovery.node(self, &connections, call.key(), deadline).await {
                 Ok(node) => groups.entry(node).or_default().push(i),
                 Err(_) => alone.push(i),
             }
@@ -73,11 +73,11 @@ impl Transport {
             Ok(connection) => connection,
             // Fails at once, so that the others need not wait: next time it may be another node.
             Err(failure) => {
-                self.map.doubt(node);
+                self.discovery.invalidate(node);
                 return calls.iter().map(|_| Batched::Done(Err(failure.clone()))).collect();
             }
         };
-        if !self.map.is_current(node) {
+        if !self.discovery.is_current(node) {
             connections.forget(node, NOT_MASTER);
             return calls.iter().map(|_| Batched::Astray).collect();
         }

@@ -319,7 +319,7 @@ impl Transport {
     async fn run(self: &Arc<Self>, run: Run<'_>, encode: Encode<'_>) -> Result<Vec<Value>, Failure> {
         let connections = self.connections()?;
         if run.attempt.is_some() {
-            self.map.watch(self);
+            self.discovery.watch(self);
         }
         let (mut tries, mut hops, mut backoff) = (0, 0, reconnect_backoff());
         let mut redirect = None;
@@ -327,7 +327,7 @@ impl Transport {
             let (node, asking) = match (redirect.take(), run.node) {
                 (Some(to), _) => to,
                 (None, Some(node)) => (node.clone(), false),
-                (None, None) => match self.map.node(self, &connections, run.key, run.deadline).await {
+                (None, None) => match self.discovery.node(self, &connections, run.key, run.deadline).await {
                     Ok(node) => (node, false),
                     Err(failure) => {
                         self.rest(&connections, &mut backoff, run.deadline, failure).await?;
@@ -339,7 +339,7 @@ impl Transport {
             let (values, connection) = match answer {
                 Ok(answer) => answer,
                 Err(Missed::NoLink(failure)) if run.node.is_none() => {
-                    self.map.doubt(&node);
+                    self.discovery.invalidate(&node);
                     self.rest(&connections, &mut backoff, run.deadline, failure).await?;
                     continue;
                 }
@@ -348,7 +348,7 @@ impl Transport {
                     continue;
                 }
                 Err(Missed::NoLink(failure) | Missed::NotSent(failure) | Missed::Unknown(failure)) => {
-                    self.map.doubt(&node);
+                    self.discovery.invalidate(&node);
                     return Err(failure);
                 }
             };
@@ -356,7 +356,7 @@ impl Transport {
             hops += 1;
             match classify(reply, &node) {
                 ErrorClass::Moved(slot, to) if hops <= MAX_REDIRECTS => {
-                    self.map.moved(self, slot, &to);
+                    self.discovery.moved(self, slot, &to);
                     redirect = Some((to, false));
                 }
                 ErrorClass::Ask(_) if !run.follows => {
@@ -364,7 +364,7 @@ impl Transport {
                 }
                 ErrorClass::Ask(to) if hops <= MAX_REDIRECTS => redirect = Some((to, true)),
                 ErrorClass::Moved(..) | ErrorClass::Ask(_) => {
-                    self.map.doubt(&node);
+                    self.discovery.invalidate(&node);
                     return Err(Failure::NotExecuted(format!(
                         "{node}: {}: sent on too often",
                         reply.message
@@ -396,7 +396,7 @@ impl Transport {
             pooled.as_ref().map_or_else(|| connections.manager(node), |pooled| pooled.manager.clone());
         let connection = manager.connection(connections, run.deadline).await.map_err(Missed::NoLink)?;
         // The master may have changed since it was looked up. A change after this check finds the manager and closes it.
-        if !self.map.is_current(node) {
+        if !self.discovery.is_current(node) {
             connections.forget(node, NOT_MASTER);
             return Err(Missed::NotSent(Failure::NotExecuted(format!("{node}: {NOT_MASTER}"))));
         }
@@ -437,7 +437,7 @@ impl Transport {
         failure: Failure,
     ) -> Result<(), Failure> {
         let next = Instant::now() + backoff.failed();
-        if !self.map.has_others()
+        if !self.discovery.has_failover()
             || next >= deadline
             || matches!(failure, Failure::Refused(_) | Failure::RecentlyRestarted(..))
         {

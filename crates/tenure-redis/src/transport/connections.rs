@@ -365,7 +365,7 @@ impl ConnectionManager {
         let met = connected.and_then(|(wire, mut hello)| {
             transport.on_connect(&self.to, &mut hello).map(|()| (wire, hello.uptime))
         });
-        let (wire, uptime) = met.inspect_err(|_| transport.map.doubt(&self.to))?;
+        let (wire, uptime) = met.inspect_err(|_| transport.discovery.invalidate(&self.to))?;
         let connection = Connection::new(self.to.clone(), wire, uptime, transport.attempts.clone());
         let (driving, driven, manager) =
             (drive(connection.clone(), limit), connection.clone(), Arc::downgrade(self));

@@ -10,9 +10,9 @@ mod cluster;
 mod connect;
 mod connection;
 mod connections;
+mod discovery;
 mod driver;
 mod failure;
-mod map;
 mod sentinel;
 mod subscriber;
 mod subscription;
@@ -32,8 +32,8 @@ use tenure_core::{Background, Doubt};
 pub(crate) use batch::join;
 pub(crate) use calls::{Call, Order, OwnedCall, Placed, Script};
 pub(crate) use connect::Resolver;
+pub use discovery::{Deployment, deployment};
 pub(crate) use failure::{ErrorReply, Failure};
-pub use map::{Deployment, deployment};
 pub(crate) use subscription::{Event, Subscription};
 pub(crate) use wire::Value;
 
@@ -41,8 +41,8 @@ use attempts::Attempts;
 use connect::{Connector, Hello};
 use connection::Connection;
 use connections::{Connections, Runtimes};
+use discovery::Discovery;
 use failure::{Cause, ErrorClass, classify};
-use map::Map;
 
 use crate::{Address, Options, Siblings};
 
@@ -80,7 +80,7 @@ pub(crate) struct Transport {
     attempts: Arc<Attempts>,
     runtimes: Runtimes,
     background: Background,
-    map: Map,
+    discovery: Discovery,
     /// The last known identity of each node; with sentinels only that of the master, under `None`.
     identities: Mutex<HashMap<Option<Address>, NodeIdentity>>,
     /// Raised when another server may have taken over, or a server may have lost what it held.
@@ -109,7 +109,7 @@ pub(crate) enum To<'a> {
 
 impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transport").field("map", &self.map).finish_non_exhaustive()
+        f.debug_struct("Transport").field("discovery", &self.discovery).finish_non_exhaustive()
     }
 }
 
@@ -122,7 +122,7 @@ impl Transport {
             attempts: Arc::default(),
             runtimes: Runtimes::default(),
             background: Background::new("tenure-redis"),
-            map: Map::new(options)?,
+            discovery: Discovery::new(options)?,
             identities: Mutex::default(),
             doubt: Doubt::new(),
             siblings: options.siblings.clone(),
@@ -154,7 +154,7 @@ impl Transport {
     /// Detects sharded pub/sub by trying it, not by the server's version. The result is kept for the lifetime of this
     /// transport, so a missing answer must not count as a no.
     async fn probe_sharded_pubsub(self: &Arc<Self>) -> Result<(), Failure> {
-        let Map::Cluster(cluster) = &self.map else { return Ok(()) };
+        let Discovery::Cluster(cluster) = &self.discovery else { return Ok(()) };
         let sharded = match self.command(To::Key(b""), &[b"PUBSUB", b"SHARDNUMSUB"]).await {
             Ok(_) => true,
             Err(Failure::Refused(reply)) if reply.code == "ERR" => false,
@@ -174,16 +174,16 @@ impl Transport {
 
     /// The known masters.
     pub(crate) fn nodes(&self) -> Vec<Address> {
-        self.map.masters()
+        self.discovery.masters()
     }
 
     /// The command by which scripts must publish for our subscribers.
     pub(crate) fn publish_command(&self) -> &'static str {
-        if self.map.sharded() { "SPUBLISH" } else { "PUBLISH" }
+        if self.discovery.sharded() { "SPUBLISH" } else { "PUBLISH" }
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
-        matches!(self.map, Map::Cluster(_))
+        matches!(self.discovery, Discovery::Cluster(_))
     }
 
     /// The slot of a key; 0 without a cluster.
@@ -197,7 +197,7 @@ impl Transport {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
-        self.map.owner(key).hash(&mut hasher);
+        self.discovery.owner(key).hash(&mut hasher);
         hasher.finish() as usize
     }
 
@@ -216,7 +216,7 @@ impl Transport {
     /// Records the server that a connection reached. If its run id has changed, it has lost what it held, or is another
     /// server.
     fn on_connect(&self, node: &Address, hello: &mut Hello) -> Result<(), Failure> {
-        let by_sentinel = matches!(self.map, Map::Sentinel(_));
+        let by_sentinel = matches!(self.discovery, Discovery::Sentinel(_));
         if by_sentinel && hello.role.as_deref() != Some("master") {
             return Err(Failure::NotExecuted(format!("{node} is not a master")));
         }
@@ -250,7 +250,7 @@ impl Transport {
 
     /// Records that a connection to this node ended, and that the node was up until then.
     fn on_disconnect(&self, node: &Address) {
-        let by_sentinel = matches!(self.map, Map::Sentinel(_));
+        let by_sentinel = matches!(self.discovery, Discovery::Sentinel(_));
         let mut identities = self.identities.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(identity) = identities.get_mut(&(!by_sentinel).then(|| node.clone())) {
             identity.seen = Instant::now();
@@ -307,7 +307,7 @@ impl Transport {
         match classify(reply, from) {
             ErrorClass::NotExecuted(cause) => {
                 if cause != Cause::Temporary {
-                    self.map.doubt(from);
+                    self.discovery.invalidate(from);
                 }
                 Failure::NotExecuted(format!("{from}: {}", reply.message))
             }

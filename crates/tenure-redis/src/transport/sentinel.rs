@@ -9,23 +9,23 @@ use tokio::task::JoinSet;
 
 use super::connect::Connector;
 use super::connections::Connections;
+use super::discovery::{Discovery, SingleFlight};
 use super::failure::{Failure, announced_address};
-use super::map::{Asking, Map};
 use super::wire::{Value, Wire, request};
 use super::{NOT_MASTER, Transport, bounded, reconnect_backoff};
 use crate::{Address, Options, Sentinels};
 
 /// A sentinel that is silent for this long is pinged. At the same interval all sentinels are asked for the master: the
 /// one we are subscribed to may be partitioned together with the old master, and have nothing to report.
-const SILENCE: Duration = Duration::from_secs(5);
+const PING_INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Sentinel {
     known: Sentinels,
     connector: Connector,
     limit: Duration,
-    asking: Asking,
-    /// The master, until it is doubted.
+    querying: SingleFlight,
+    /// The master, until it is invalidated.
     master: Mutex<Master>,
     watched: AtomicBool,
 }
@@ -45,7 +45,7 @@ impl Sentinel {
             known: sentinels.clone(),
             connector: Connector::to_sentinels(sentinels, options)?,
             limit: bounded(options.timeout),
-            asking: Asking::default(),
+            querying: SingleFlight::default(),
             master: Mutex::default(),
             watched: AtomicBool::new(false),
         })
@@ -64,7 +64,7 @@ impl Sentinel {
         self.lock().last.as_ref().is_none_or(|last| last == node)
     }
 
-    pub(crate) fn doubt(&self, node: &Address) {
+    pub(crate) fn invalidate(&self, node: &Address) {
         self.lock().at.take_if(|at| at == node);
     }
 
@@ -78,16 +78,18 @@ impl Sentinel {
             if let Some(master) = self.master() {
                 return Ok(master);
             }
-            self.asking.ask(transport, connections, deadline, discover(Arc::downgrade(transport))).await?;
+            self.querying
+                .run_until(transport, connections, deadline, discover(Arc::downgrade(transport)))
+                .await?;
         }
     }
 
     /// Asks all sentinels and returns what the majority says.
-    async fn ask_all(&self) -> Result<Address, Failure> {
+    async fn query_all(&self) -> Result<Address, Failure> {
         let mut asked = JoinSet::new();
         for address in &self.known.addresses {
             let question =
-                ask_one(self.connector.clone(), address.clone(), self.known.master.clone(), self.limit);
+                query_one(self.connector.clone(), address.clone(), self.known.master.clone(), self.limit);
             asked.spawn(question);
         }
         let needed = self.known.addresses.len() / 2 + 1;
@@ -127,7 +129,7 @@ impl Sentinel {
     }
 
     /// Stores the master's address, and closes the connections to the previous one.
-    pub(crate) fn learn(&self, transport: &Transport, address: Address) {
+    pub(crate) fn set_master(&self, transport: &Transport, address: Address) {
         let mut master = self.lock();
         let before = master.last.replace(address.clone()).filter(|last| *last != address);
         master.at = Some(address);
@@ -155,31 +157,31 @@ impl Sentinel {
 }
 
 fn sentinel(transport: &Transport) -> &Sentinel {
-    match &transport.map {
-        Map::Sentinel(sentinel) => sentinel,
-        _ => unreachable!("only a map of sentinels asks them"),
+    match &transport.discovery {
+        Discovery::Sentinel(sentinel) => sentinel,
+        _ => unreachable!("only a discovery through sentinels asks them"),
     }
 }
 
 async fn discover(transport: Weak<Transport>) -> Result<(), Failure> {
     let Some(transport) = transport.upgrade() else { return Err(Failure::NotExecuted("closed".to_owned())) };
-    let address = sentinel(&transport).ask_all().await?;
-    sentinel(&transport).learn(&transport, address);
+    let address = sentinel(&transport).query_all().await?;
+    sentinel(&transport).set_master(&transport, address);
     Ok(())
 }
 
-async fn ask_one(by: Connector, at: Address, name: String, limit: Duration) -> Result<Address, Failure> {
-    let trouble = |why: &dyn std::fmt::Display| Failure::NotExecuted(format!("sentinel {at}: {why}"));
+async fn query_one(by: Connector, at: Address, name: String, limit: Duration) -> Result<Address, Failure> {
+    let failed = |why: &dyn std::fmt::Display| Failure::NotExecuted(format!("sentinel {at}: {why}"));
     let mut out = Vec::new();
     request(&mut out, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name.as_bytes()]);
     let limit = limit / 2;
     let asked = async {
         let (mut wire, _) = by.connect(&at, limit).await?;
-        wire.ask(&out, 1).await.map_err(|e| trouble(&e))
+        wire.ask(&out, 1).await.map_err(|e| failed(&e))
     };
     let reply = match tokio::time::timeout(limit, asked).await {
         Ok(replies) => replies?.remove(0),
-        Err(_) => return Err(trouble(&"no answer in time")),
+        Err(_) => return Err(failed(&"no answer in time")),
     };
     if let Value::Error(reply) = reply {
         return Err(Failure::Refused(reply));
@@ -189,7 +191,7 @@ async fn ask_one(by: Connector, at: Address, name: String, limit: Duration) -> R
     let port = words.get(1).and_then(Value::text).and_then(|p| p.parse().ok());
     match (host, port) {
         (Some(host), Some(port)) => Ok(announced_address(host, port, &at)),
-        _ => Err(trouble(&format!("does not know {name:?}"))),
+        _ => Err(failed(&format!("does not know {name:?}"))),
     }
 }
 
@@ -204,9 +206,9 @@ async fn watch(transport: Weak<Transport>) {
         let at = &known.addresses[turn % known.addresses.len()];
         let began = Instant::now();
         if let Ok((wire, _)) = connector.connect(at, limit).await {
-            let _ = attend(&transport, wire, at, &known.master, limit).await;
+            let _ = handle_messages(&transport, wire, at, &known.master, limit).await;
         }
-        if began.elapsed() > SILENCE {
+        if began.elapsed() > PING_INTERVAL {
             backoff.worked();
         }
         tokio::time::sleep(backoff.failed()).await;
@@ -214,7 +216,7 @@ async fn watch(transport: Weak<Transport>) {
 }
 
 /// Handles messages until the connection ends.
-async fn attend(
+async fn handle_messages(
     transport: &Weak<Transport>,
     mut wire: Wire,
     at: &Address,
@@ -228,15 +230,15 @@ async fn attend(
     let (mut silent, mut due) = (false, Instant::now() + limit);
     let mut asked = Instant::now();
     loop {
-        if asked.elapsed() >= SILENCE {
+        if asked.elapsed() >= PING_INTERVAL {
             let Some(transport) = transport.upgrade() else { return Ok(()) };
             // If they do not agree, they are asked again next time.
-            let _ = sentinel(&transport).asking.learn(&transport, discover(Arc::downgrade(&transport))).await;
+            let _ = sentinel(&transport).querying.run(&transport, discover(Arc::downgrade(&transport))).await;
             asked = Instant::now();
         }
-        let left = due.min(asked + SILENCE).saturating_duration_since(Instant::now());
-        let heard = match tokio::time::timeout(left, wire.read()).await {
-            Ok(heard) => heard?,
+        let left = due.min(asked + PING_INTERVAL).saturating_duration_since(Instant::now());
+        let value = match tokio::time::timeout(left, wire.read()).await {
+            Ok(value) => value?,
             Err(_) if Instant::now() < due => continue,
             Err(_) if silent => return Err(std::io::ErrorKind::TimedOut.into()),
             Err(_) => {
@@ -247,8 +249,8 @@ async fn attend(
                 continue;
             }
         };
-        (silent, due) = (false, Instant::now() + SILENCE);
-        let words = heard.array().unwrap_or_default();
+        (silent, due) = (false, Instant::now() + PING_INTERVAL);
+        let words = value.array().unwrap_or_default();
         match words.first().and_then(Value::bytes) {
             // Messages published before this moment were not received.
             Some(b"subscribe") => confirm(transport, None).await,
@@ -256,10 +258,10 @@ async fn attend(
                 // Name, old host and port, new host and port.
                 let text = words.get(2).and_then(Value::text).unwrap_or_default();
                 let said: Vec<&str> = text.split(' ').collect();
-                let place = |host: &str, port: &str| Some(announced_address(host, port.parse().ok()?, at));
+                let address = |host: &str, port: &str| Some(announced_address(host, port.parse().ok()?, at));
                 if let [of, host, port, new_host, new_port] = said[..]
                     && of == name
-                    && let (Some(old), Some(new)) = (place(host, port), place(new_host, new_port))
+                    && let (Some(old), Some(new)) = (address(host, port), address(new_host, new_port))
                 {
                     confirm(transport, Some((old, new))).await;
                 }
@@ -277,10 +279,10 @@ async fn confirm(transport: &Weak<Transport>, switched: Option<(Address, Address
         let Some(transport) = transport.upgrade() else { return };
         let sentinel = sentinel(&transport);
         if let Some((old, _)) = &switched {
-            sentinel.doubt(old);
+            sentinel.invalidate(old);
         }
         // One query at a time: an older answer must not overwrite a newer one.
-        let asked = sentinel.asking.learn(&transport, discover(Arc::downgrade(&transport))).await;
+        let asked = sentinel.querying.run(&transport, discover(Arc::downgrade(&transport))).await;
         if asked.is_ok()
             && switched.as_ref().is_none_or(|(_, new)| sentinel.lock().last.as_ref() == Some(new))
         {

@@ -477,7 +477,7 @@ impl Task<'_> {
                 // The slot has migrated, and the server unsubscribed us.
                 let entry = self.subscriber.lock().channels.remove(channel);
                 if let Some(transport) = self.transport.upgrade() {
-                    transport.map.doubt(&self.subscriber.to);
+                    transport.discovery.invalidate(&self.subscriber.to);
                 }
                 entry.into_iter().flat_map(|e| e.mailboxes).for_each(|m| m.close());
             }

@@ -46,7 +46,7 @@ impl Transport {
         route: &[u8],
     ) -> Result<Subscription, Failure> {
         debug_assert!(
-            !self.map.sharded() || slot(channel) == slot(route),
+            !self.discovery.sharded() || slot(channel) == slot(route),
             "the channel and its key must be in one slot"
         );
         let registration = self.register(channel).await?;
@@ -57,11 +57,11 @@ impl Transport {
     async fn register(self: &Arc<Self>, channel: &[u8]) -> Result<Registration, Failure> {
         let deadline = Instant::now() + self.timeout;
         let connections = self.connections()?;
-        self.map.watch(self);
+        self.discovery.watch(self);
         let mut hops = 0;
         loop {
-            let node = self.map.node_of_channel(self, &connections, channel, deadline).await?;
-            let sharded = self.map.sharded();
+            let node = self.discovery.node_of_channel(self, &connections, channel, deadline).await?;
+            let sharded = self.discovery.sharded();
             let subscribed = connections
                 .subscribers
                 .subscribe(self, &connections, &node, channel, sharded, deadline)
@@ -72,11 +72,13 @@ impl Transport {
             };
             match &failure {
                 Failure::Refused(reply) => match classify(reply, &node) {
-                    ErrorClass::Moved(slot, to) if hops < MAX_REDIRECTS => self.map.moved(self, slot, &to),
+                    ErrorClass::Moved(slot, to) if hops < MAX_REDIRECTS => {
+                        self.discovery.moved(self, slot, &to)
+                    }
                     _ => return Err(failure),
                 },
                 _ => {
-                    self.map.doubt(&node);
+                    self.discovery.invalidate(&node);
                     return Err(failure);
                 }
             }

@@ -120,7 +120,9 @@ impl Bed {
     }
 
     fn owner(&self, transport: &Arc<Transport>, key: &[u8]) -> usize {
-        let Address::Tcp { port, .. } = transport.map.owner(key).expect("known") else { unreachable!() };
+        let Address::Tcp { port, .. } = transport.discovery.owner(key).expect("known") else {
+            unreachable!()
+        };
         self.servers.iter().position(|s| s.port == port).unwrap()
     }
 }

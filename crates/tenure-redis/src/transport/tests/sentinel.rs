@@ -11,7 +11,7 @@ use testbed::{PATIENCE, until, within};
 
 use super::count;
 use super::server::{Server, command, patient};
-use crate::transport::map::Map;
+use crate::transport::discovery::Discovery;
 use crate::transport::{Event, Failure, To, Transport, Value};
 use crate::{Address, Options, Sentinels, Topology};
 
@@ -113,7 +113,7 @@ fn a_question_outlives_the_runtime_that_asked_it() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (still, other) = (runtime(), runtime());
     let transport = other.block_on(Transport::open(options(vec![sentinel.address()]))).unwrap();
-    transport.map.doubt(&master.address());
+    transport.discovery.invalidate(&master.address());
     still.block_on(async {
         let mut call = pin!(transport.call(count(&[b"k"], &[b"1"])));
         assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -127,8 +127,8 @@ async fn a_way_to_the_former_master_is_not_opened_again() {
     let (old, new) = (Server::start(), Server::start());
     let sentinel = Server::sentinel(old.port);
     let transport = Transport::open(options(vec![sentinel.address()])).await.unwrap();
-    let Map::Sentinel(known) = &transport.map else { unreachable!() };
-    known.learn(&transport, new.address());
+    let Discovery::Sentinel(known) = &transport.discovery else { unreachable!() };
+    known.set_master(&transport, new.address());
     // Like a call that looked up the master just before that.
     let late = transport.command(To::Node(&old.address()), &[b"PING"]).await;
     assert!(matches!(late, Err(Failure::NotExecuted(_))), "{late:?}");

@@ -19,16 +19,16 @@ use super::{SCHEME, Transport, bounded, unavailable};
 use crate::{Address, Options, Topology};
 
 #[derive(Debug)]
-pub(crate) enum Map {
-    One(Address),
+pub(crate) enum Discovery {
+    Fixed(Address),
     Sentinel(Box<Sentinel>),
     Cluster(Cluster),
 }
 
-impl Map {
+impl Discovery {
     pub(crate) fn new(options: &Options) -> tenure_core::Result<Self> {
         Ok(match &options.topology {
-            Topology::Standalone(address) => Self::One(address.clone()),
+            Topology::Standalone(address) => Self::Fixed(address.clone()),
             Topology::Sentinel(sentinels) => Self::Sentinel(Box::new(Sentinel::new(sentinels, options)?)),
             Topology::Cluster(_) if options.db != 0 => {
                 return Err(tenure_core::Error::Config("a cluster has only the database 0".to_owned()));
@@ -46,7 +46,7 @@ impl Map {
         deadline: Instant,
     ) -> Result<Address, Failure> {
         match self {
-            Self::One(address) => Ok(address.clone()),
+            Self::Fixed(address) => Ok(address.clone()),
             Self::Sentinel(sentinel) => sentinel.find(transport, connections, deadline).await,
             Self::Cluster(cluster) => cluster.find(transport, connections, Some(slot(key)), deadline).await,
         }
@@ -72,7 +72,7 @@ impl Map {
     /// The known masters.
     pub(crate) fn masters(&self) -> Vec<Address> {
         match self {
-            Self::One(address) => vec![address.clone()],
+            Self::Fixed(address) => vec![address.clone()],
             Self::Sentinel(sentinel) => sentinel.master().into_iter().collect(),
             Self::Cluster(cluster) => cluster.masters(),
         }
@@ -87,17 +87,17 @@ impl Map {
     }
 
     /// Marks a node as unreachable, or as no longer the right one: the topology is refreshed before the next call.
-    pub(crate) fn doubt(&self, node: &Address) {
+    pub(crate) fn invalidate(&self, node: &Address) {
         match self {
-            Self::One(_) => {}
-            Self::Sentinel(sentinel) => sentinel.doubt(node),
-            Self::Cluster(cluster) => cluster.doubt(),
+            Self::Fixed(_) => {}
+            Self::Sentinel(sentinel) => sentinel.invalidate(node),
+            Self::Cluster(cluster) => cluster.invalidate(),
         }
     }
 
     /// Whether another node may take over from one that does not answer.
-    pub(crate) fn has_others(&self) -> bool {
-        !matches!(self, Self::One(_))
+    pub(crate) fn has_failover(&self) -> bool {
+        !matches!(self, Self::Fixed(_))
     }
 
     pub(crate) fn moved(&self, transport: &Arc<Transport>, slot: u16, to: &Address) {
@@ -126,73 +126,71 @@ impl Map {
     }
 }
 
-type Answer = Option<Result<(), Failure>>;
+type Outcome = Option<Result<(), Failure>>;
 
+/// A query that one caller starts and others wait for. It runs on the transport's own thread: the first caller's runtime
+/// may end or hang, and the others still need the outcome.
 #[derive(Debug, Default)]
-pub(crate) struct Asking(Arc<Mutex<Option<watch::Receiver<Answer>>>>);
+pub(crate) struct SingleFlight(Arc<Mutex<Option<watch::Receiver<Outcome>>>>);
 
-impl Asking {
+impl SingleFlight {
     /// Starts the query, unless it is in progress.
-    fn begin<F>(&self, transport: &Transport, question: F) -> Result<watch::Receiver<Answer>, Failure>
+    pub(crate) fn start<F>(
+        &self,
+        transport: &Transport,
+        query: F,
+    ) -> Result<watch::Receiver<Outcome>, Failure>
     where
         F: Future<Output = Result<(), Failure>> + Send + 'static,
     {
         let thread = transport.background.handle();
-        let thread = thread.map_err(|e| Failure::NotExecuted(format!("no thread for connections: {e}")))?;
+        let thread = thread
+            .map_err(|e| Failure::NotExecuted(format!("cannot start the thread for connections: {e}")))?;
         let mut current = self.0.lock().unwrap_or_else(|e| e.into_inner());
-        // If the sender is gone, no answer will come.
-        if let Some(answer) = current.as_ref().filter(|a| a.has_changed().is_ok()) {
-            return Ok(answer.clone());
+        // If the sender is gone, there will be no outcome.
+        if let Some(outcome) = current.as_ref().filter(|o| o.has_changed().is_ok()) {
+            return Ok(outcome.clone());
         }
-        let (told, answer) = watch::channel(None);
-        *current = Some(answer.clone());
-        let slot = self.0.clone();
+        let (sender, outcome) = watch::channel(None);
+        *current = Some(outcome.clone());
+        let current = self.0.clone();
         thread.spawn(async move {
-            let outcome = question.await;
-            *slot.lock().unwrap_or_else(|e| e.into_inner()) = None;
-            told.send_replace(Some(outcome));
+            let outcome = query.await;
+            *current.lock().unwrap_or_else(|e| e.into_inner()) = None;
+            sender.send_replace(Some(outcome));
         });
-        Ok(answer)
+        Ok(outcome)
     }
 
     /// Starts or joins the query, and waits without a deadline.
-    pub(crate) async fn learn<F>(&self, transport: &Transport, question: F) -> Result<(), Failure>
+    pub(crate) async fn run<F>(&self, transport: &Transport, query: F) -> Result<(), Failure>
     where
         F: Future<Output = Result<(), Failure>> + Send + 'static,
     {
-        heard(self.begin(transport, question)?).await
-    }
-
-    /// Starts the query without waiting for the answer.
-    pub(crate) fn hint<F>(&self, transport: &Transport, question: F)
-    where
-        F: Future<Output = Result<(), Failure>> + Send + 'static,
-    {
-        let _ = self.begin(transport, question);
+        let mut outcome = self.start(transport, query)?;
+        match outcome.wait_for(Option::is_some).await {
+            Ok(outcome) => outcome.clone().expect("it was waited for"),
+            Err(_) => {
+                Err(Failure::NotExecuted("the query for the server ended without an answer".to_owned()))
+            }
+        }
     }
 
     /// Starts or joins the query, and waits until the deadline.
-    pub(crate) async fn ask<F>(
+    pub(crate) async fn run_until<F>(
         &self,
         transport: &Transport,
         connections: &Connections,
         deadline: Instant,
-        question: F,
+        query: F,
     ) -> Result<(), Failure>
     where
         F: Future<Output = Result<(), Failure>> + Send + 'static,
     {
-        match connections.until(deadline, heard(self.begin(transport, question)?)).await {
+        match connections.until(deadline, self.run(transport, query)).await {
             Some(outcome) => outcome,
-            None => Err(Failure::NotExecuted("nobody said in time where the server is".to_owned())),
+            None => Err(Failure::NotExecuted("no answer in time about which server to call".to_owned())),
         }
-    }
-}
-
-async fn heard(mut answer: watch::Receiver<Answer>) -> Result<(), Failure> {
-    match answer.wait_for(Option::is_some).await {
-        Ok(outcome) => outcome.clone().expect("it was waited for"),
-        Err(_) => Err(Failure::NotExecuted("nobody says any more where the server is".to_owned())),
     }
 }
 
@@ -225,7 +223,7 @@ pub async fn deployment(options: &Options) -> Result<(Address, Deployment)> {
         let answer = tokio::time::timeout(limit, ask(connector, at, limit)).await;
         answer.unwrap_or_else(|_| Err(Failure::NotExecuted(format!("{at}: no answer within {limit:?}"))))
     });
-    match first(asked.collect()).await {
+    match first_in_order(asked.collect()).await {
         Ok((at, Ok(deployment))) => Ok((at.clone(), deployment)),
         Ok((at, Err(reply))) => Err(Error::Config(format!("{SCHEME}: {at}: {}", reply.message))),
         Err(failures) => {
@@ -273,7 +271,7 @@ fn read(hello: &Hello) -> Option<Deployment> {
 }
 
 /// The first success in order, as soon as it is known; all failures if there is none. The other futures are dropped.
-pub(crate) async fn first<F, T, E>(work: Vec<F>) -> Result<T, Vec<E>>
+pub(crate) async fn first_in_order<F, T, E>(work: Vec<F>) -> Result<T, Vec<E>>
 where
     F: Future<Output = Result<T, E>>,
 {
