@@ -1,5 +1,12 @@
 //! Many calls at once, in one pipeline per node.
 
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
 use super::calls::{By, Order, OwnedCall, Placed, Run, first};
 use super::connection::{Connection, SendOptions};
 use super::connections::Connections;
@@ -7,12 +14,6 @@ use super::failure::{ErrorClass, Failure, classify};
 use super::wire::Value;
 use super::{NOT_MASTER, Transport};
 use crate::Address;
-use std::collections::HashMap;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::Poll;
-use std::time::Instant;
 
 impl Transport {
     /// Runs many scripts: one pipeline per node, and a failing node fails only its own. Returns the answers in order.

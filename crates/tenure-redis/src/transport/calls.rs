@@ -1,18 +1,20 @@
 //! Sends a call and returns its answer: picks the connection, sends the script's text if the server does not have it,
 //! and retries if nothing was sent.
 
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use tenure_core::HoldId;
+use tenure_core::backend::Backoff;
+
 use super::To;
 use super::attempts::AttemptState;
 use super::connection::{Connection, SendOptions};
 use super::connections::Connections;
 use super::failure::{ErrorClass, Failure, classify};
-use super::wire::{Value, head, request, word};
+use super::wire::{Value, write_array_header, write_bulk, write_command};
 use super::{MAX_REDIRECTS, NOT_MASTER, Transport, bounded, reconnect_backoff};
 use crate::Address;
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
-use tenure_core::HoldId;
-use tenure_core::backend::Backoff;
 
 #[derive(Debug)]
 pub(crate) struct Script {
@@ -113,19 +115,19 @@ fn encode<'a>(
     keys: impl ExactSizeIterator<Item = &'a [u8]>,
     args: impl ExactSizeIterator<Item = &'a [u8]>,
 ) {
-    head(out, 3 + keys.len() + args.len());
+    write_array_header(out, 3 + keys.len() + args.len());
     match by {
         By::Hash => {
-            word(out, b"EVALSHA");
-            word(out, script.sha().as_bytes());
+            write_bulk(out, b"EVALSHA");
+            write_bulk(out, script.sha().as_bytes());
         }
         By::Text => {
-            word(out, b"EVAL");
-            word(out, script.text.as_bytes());
+            write_bulk(out, b"EVAL");
+            write_bulk(out, script.text.as_bytes());
         }
     }
-    word(out, keys.len().to_string().as_bytes());
-    keys.chain(args).for_each(|w| word(out, w));
+    write_bulk(out, keys.len().to_string().as_bytes());
+    keys.chain(args).for_each(|w| write_bulk(out, w));
 }
 
 /// An answer, and whether it is conclusive.
@@ -200,7 +202,7 @@ impl Transport {
             To::Node(node) => (&[][..], Some(node)),
         };
         let run = Run { node, ..Run::call(key, Instant::now() + self.timeout) };
-        let (values, certain) = self.place(run, order, &|out, _| request(out, words)).await?;
+        let (values, certain) = self.place(run, order, &|out, _| write_command(out, words)).await?;
         Ok(Placed { value: first(values), certain })
     }
 
@@ -226,7 +228,7 @@ impl Transport {
         let within = within.as_millis().max(1).to_string();
         let encode = |out: &mut Vec<u8>, by| {
             call.encode(out, by);
-            request(out, &[b"WAIT", replicas.as_bytes(), within.as_bytes()]);
+            write_command(out, &[b"WAIT", replicas.as_bytes(), within.as_bytes()]);
         };
         let run = Run { apart: true, expected: 2, ..Run::script(call.key(), call.order, deadline) };
         let (mut values, certain) = self.place(run, call.order, &encode).await?;
@@ -410,7 +412,7 @@ impl Transport {
         loop {
             let answer = connection.send(options, |out| {
                 if asking {
-                    request(out, &[b"ASKING"]);
+                    write_command(out, &[b"ASKING"]);
                 }
                 encode(out, by);
             });

@@ -1,18 +1,20 @@
 //! Cluster topology: the slot of a key, and which master serves a slot. Learned from any node that answers, corrected by
 //! `MOVED` replies.
 
-use super::Transport;
-use super::connections::Connections;
-use super::discovery::{Discovery, SingleFlight};
-use super::failure::{ErrorClass, Failure, announced_address, classify};
-use super::wire::{Value, request};
-use crate::Address;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, Weak};
 use std::time::{Duration, Instant};
+
 use tenure_core::backend::random;
 use tokio::task::JoinSet;
+
+use super::Transport;
+use super::connections::Connections;
+use super::discovery::{Discovery, SingleFlight};
+use super::failure::{ErrorClass, Failure, announced_address, classify};
+use super::wire::{Value, write_command};
+use crate::Address;
 
 /// How many nodes are asked in parallel: one may be down, another partitioned.
 const PARALLEL_QUERIES: usize = 3;
@@ -281,11 +283,11 @@ async fn query_node(
 ) -> Result<SlotMap, Failure> {
     let failed = |why: &dyn std::fmt::Display| Failure::NotExecuted(format!("{at}: {why}"));
     let mut out = Vec::new();
-    request(&mut out, &[b"CLUSTER", b"INFO"]);
-    request(&mut out, &[b"CLUSTER", b"SLOTS"]);
+    write_command(&mut out, &[b"CLUSTER", b"INFO"]);
+    write_command(&mut out, &[b"CLUSTER", b"SLOTS"]);
     let asked = async {
-        let (mut wire, _) = transport.connector.connect(&at, limit).await?;
-        wire.ask(&out, 2).await.map_err(|e| failed(&e))
+        let (mut framed, _) = transport.connector.connect(&at, limit).await?;
+        framed.round_trip(&out, 2).await.map_err(|e| failed(&e))
     };
     let mut replies = match tokio::time::timeout(limit, asked).await {
         Ok(replies) => replies?,

@@ -4,10 +4,6 @@
 //! A name may resolve to several servers, of which one may be down or hang: it accepts connections and never answers.
 //! So each address is tried up to the handshake, and the next one is started while it is pending.
 
-use super::failure::{ErrorClass, ErrorReply, Failure, classify};
-use super::wire::{Stream, Value, Wire, request};
-use crate::credentials::{Logins, NoLogin};
-use crate::{Address, Options, Sentinels, Tls, Topology};
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -16,11 +12,17 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
+
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
+
+use super::failure::{ErrorClass, ErrorReply, Failure, classify};
+use super::wire::{Framed, Stream, Value, write_command};
+use crate::credentials::{Logins, NoLogin};
+use crate::{Address, Options, Sentinels, Tls, Topology};
 
 /// How long an address is tried before the next one is started as well.
 const HEAD_START: Duration = Duration::from_millis(250);
@@ -37,7 +39,7 @@ pub(crate) struct Connector {
     db: u32,
     name: String,
     /// Whether to ask the server for its role.
-    ask_role: bool,
+    asks_role: bool,
     /// Whether any connect has succeeded.
     worked: Arc<AtomicBool>,
 }
@@ -50,7 +52,7 @@ impl fmt::Debug for Connector {
 
 /// What the server says about itself.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Hello {
+pub(crate) struct ServerInfo {
     /// Changes with each start of the server. `None` if the user may not ask for it.
     pub(crate) run_id: Option<String>,
     pub(crate) role: Option<String>,
@@ -69,7 +71,7 @@ impl Connector {
             resolver: options.resolver.clone(),
             db: options.db,
             name: options.client_name.clone(),
-            ask_role: matches!(options.topology, Topology::Sentinel(_)),
+            asks_role: matches!(options.topology, Topology::Sentinel(_)),
             worked: Arc::default(),
         })
     }
@@ -78,7 +80,7 @@ impl Connector {
         Ok(Self {
             logins: Logins::said(&sentinels.user, &sentinels.password),
             db: 0,
-            ask_role: false,
+            asks_role: false,
             ..Self::new(options)?
         })
     }
@@ -89,7 +91,11 @@ impl Connector {
     }
 
     /// Connects and logs in. If this fails, nothing was executed.
-    pub(crate) async fn connect(&self, to: &Address, limit: Duration) -> Result<(Wire, Hello), Failure> {
+    pub(crate) async fn connect(
+        &self,
+        to: &Address,
+        limit: Duration,
+    ) -> Result<(Framed, ServerInfo), Failure> {
         let connected = match tokio::time::timeout(limit, self.try_all(to, limit)).await {
             Ok(connected) => connected,
             Err(_) => Err(Failure::NotExecuted(format!("{to}: no connection within {limit:?}"))),
@@ -108,7 +114,7 @@ impl Connector {
     }
 
     /// The first to answer of all addresses that the name resolves to.
-    async fn try_all(&self, to: &Address, limit: Duration) -> Result<(Wire, Hello), Failure> {
+    async fn try_all(&self, to: &Address, limit: Duration) -> Result<(Framed, ServerInfo), Failure> {
         let login = self.logins.now().await.map_err(|no| match no {
             NoLogin::Wrong(why) => Failure::Refused(ErrorReply::new(&format!("LOGIN {to}: {why}"))),
             NoLogin::Now(why) => Failure::NotExecuted(format!("{to}: no login: {why}")),
@@ -116,42 +122,47 @@ impl Connector {
         let (host, port) = match to {
             #[cfg(unix)]
             Address::Unix(path) => {
-                let stream = tokio::net::UnixStream::connect(path).await.map_err(|e| trouble(to, &e))?;
-                return self.greet(Stream::Unix(stream), to, &login).await;
+                let stream = tokio::net::UnixStream::connect(path).await.map_err(|e| io_failure(to, &e))?;
+                return self.handshake(Stream::Unix(stream), to, &login).await;
             }
             #[cfg(not(unix))]
-            Address::Unix(_) => return Err(trouble(to, &io::ErrorKind::Unsupported.into())),
+            Address::Unix(_) => return Err(io_failure(to, &io::ErrorKind::Unsupported.into())),
             Address::Tcp { host, port } => (host, *port),
         };
-        let all = self.resolver.addresses(host, port).await.map_err(|e| trouble(to, &e))?;
+        let all = self.resolver.addresses(host, port).await.map_err(|e| io_failure(to, &e))?;
         let several = all.len() > 1;
         let head_start = HEAD_START.min(limit / (all.len() as u32 + 1));
         let login = &login;
         let tries = all.into_iter().map(|at| async move {
-            let tried = async { self.greet(self.open(to, host, at).await?, to, login).await };
+            let tried = async { self.handshake(self.open(to, host, at).await?, to, login).await };
             tried.await.map_err(|failure| (several.then_some(at), failure))
         });
-        staggered(tries.collect(), head_start).await.map_err(|failures| no_address(&failures))
+        staggered(tries.collect(), head_start).await.map_err(|failures| all_failed(&failures))
     }
 
     async fn open(&self, to: &Address, host: &str, at: SocketAddr) -> Result<Stream, Failure> {
-        let stream = dial(at).await.map_err(|e| trouble(to, &e))?;
+        let stream = open_tcp(at).await.map_err(|e| io_failure(to, &e))?;
         let Some(tls) = &self.tls else { return Ok(Stream::Tcp(stream)) };
         let name = ServerName::try_from(host.to_owned())
             .map_err(|e| Failure::Refused(ErrorReply::new(&format!("TLS {to}: {e}"))))?;
         let encrypted = tls.connect(name, stream).await;
-        encrypted.map(|stream| Stream::Tls(Box::new(stream))).map_err(|e| trouble(to, &e))
+        encrypted.map(|stream| Stream::Tls(Box::new(stream))).map_err(|e| io_failure(to, &e))
     }
 
     /// Sends the whole handshake in one round trip: if the login fails, the rest fails too.
-    async fn greet(&self, stream: Stream, to: &Address, login: &Login) -> Result<(Wire, Hello), Failure> {
-        let mut wire = Wire::new(stream);
+    async fn handshake(
+        &self,
+        stream: Stream,
+        to: &Address,
+        login: &Login,
+    ) -> Result<(Framed, ServerInfo), Failure> {
+        let mut framed = Framed::new(stream);
         let mut out = Vec::new();
         let mut asked: Vec<&str> = Vec::new();
         let db = self.db.to_string();
         let mut ask = |what, words: &[&[u8]]| {
             asked.push(what);
-            request(&mut out, words);
+            write_command(&mut out, words);
         };
         match login {
             Some((Some(user), password)) => ask("auth", &[b"AUTH", user.as_bytes(), password.as_bytes()]),
@@ -162,14 +173,14 @@ impl Connector {
         if self.db != 0 {
             ask("select", &[b"SELECT", db.as_bytes()]);
         }
-        if self.ask_role {
+        if self.asks_role {
             ask("role", &[b"ROLE"]);
         }
         ask("info", &[b"INFO", b"server"]);
-        let mut hello = Hello::default();
-        wire.write(&out).await.map_err(|e| trouble(to, &e))?;
+        let mut info = ServerInfo::default();
+        framed.write(&out).await.map_err(|e| io_failure(to, &e))?;
         for what in asked {
-            let reply = wire.read().await.map_err(|e| trouble(to, &e))?;
+            let reply = framed.read().await.map_err(|e| io_failure(to, &e))?;
             match (what, &reply) {
                 (_, Value::Error(reply)) => {
                     let class = classify(reply, to);
@@ -185,28 +196,28 @@ impl Connector {
                 }
                 ("role", value) => {
                     let role = value.array().and_then(|a| a.first()).and_then(Value::text);
-                    hello.role = role.map(str::to_owned);
+                    info.role = role.map(str::to_owned);
                 }
                 ("info", value) => {
                     let text = value.text().unwrap_or_default();
                     let line = |name: &str| text.lines().find_map(|l| l.strip_prefix(name));
-                    hello.run_id = line("run_id:").map(str::to_owned);
+                    info.run_id = line("run_id:").map(str::to_owned);
                     // Valkey has another name for it.
-                    hello.mode = line("redis_mode:").or_else(|| line("server_mode:")).map(str::to_owned);
+                    info.mode = line("redis_mode:").or_else(|| line("server_mode:")).map(str::to_owned);
                     // Negative if the server's clock was set back.
                     let seconds = line("uptime_in_seconds:").and_then(|s| s.parse::<i64>().ok());
                     let uptime = seconds.map(|s| Duration::from_secs(s.max(0).unsigned_abs()));
-                    hello.uptime = uptime.map(|uptime| (uptime, Instant::now()));
+                    info.uptime = uptime.map(|uptime| (uptime, Instant::now()));
                 }
                 _ => {}
             }
         }
-        Ok((wire, hello))
+        Ok((framed, info))
     }
 }
 
 /// The error if all addresses failed. A server that refuses says more than those that do not answer.
-fn no_address(failures: &[(Option<SocketAddr>, Failure)]) -> Failure {
+fn all_failed(failures: &[(Option<SocketAddr>, Failure)]) -> Failure {
     let refused = failures.iter().find(|(_, failure)| matches!(failure, Failure::Refused(_)));
     if let Some((_, failure)) = refused {
         return failure.clone();
@@ -220,7 +231,7 @@ fn no_address(failures: &[(Option<SocketAddr>, Failure)]) -> Failure {
 
 /// Maps an I/O error. Certificates and names that one side rejects are permanent errors; a client certificate may be
 /// rejected only after the handshake. Anything else may be a server that is starting or stopping.
-fn trouble(to: &Address, e: &io::Error) -> Failure {
+fn io_failure(to: &Address, e: &io::Error) -> Failure {
     use rustls::Error::*;
     let tls = e.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>());
     if matches!(
@@ -232,7 +243,7 @@ fn trouble(to: &Address, e: &io::Error) -> Failure {
     Failure::NotExecuted(format!("{to}: {e}"))
 }
 
-async fn dial(at: SocketAddr) -> io::Result<TcpStream> {
+async fn open_tcp(at: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(at).await?;
     stream.set_nodelay(true)?;
     let alive =

@@ -16,7 +16,7 @@ use tenure_core::HoldId;
 
 use super::attempts::Attempts;
 use super::failure::Failure;
-use super::wire::{Input, Stream, Value, Wire};
+use super::wire::{Framed, ReplyBuffer, Stream, Value};
 use crate::Address;
 
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
@@ -36,7 +36,7 @@ pub(crate) struct Connection {
 pub(super) struct State {
     /// `None` once the connection is dead.
     pub(super) stream: Option<Stream>,
-    input: Input,
+    input: ReplyBuffer,
     /// Requests to write; those before `written` are written.
     output: Vec<u8>,
     written: usize,
@@ -144,13 +144,13 @@ impl SendOptions {
 impl Connection {
     pub(crate) fn new(
         to: Address,
-        wire: Wire,
+        framed: Framed,
         uptime: Option<(Duration, Instant)>,
         attempts: Arc<Attempts>,
     ) -> Arc<Self> {
         let state = State {
-            stream: Some(wire.stream),
-            input: wire.input,
+            stream: Some(framed.stream),
+            input: framed.input,
             output: Vec::new(),
             written: 0,
             written_before: 0,
@@ -308,7 +308,7 @@ impl Connection {
             let value = match state.input.next() {
                 Ok(Some(value)) => value,
                 Ok(None) => return,
-                Err(garbled) => return self.fail(state, garbled.0, wake),
+                Err(error) => return self.fail(state, error.0, wake),
             };
             let Some(call) = state.in_flight.front_mut() else {
                 return self.fail(state, "a reply that nobody asked for", wake);

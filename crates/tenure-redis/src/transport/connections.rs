@@ -362,11 +362,11 @@ impl ConnectionManager {
         tokio::time::sleep(delay.min(limit / 2)).await;
         let left = limit.saturating_sub(began.elapsed());
         let connected = transport.connector.connect(&self.to, left).await;
-        let met = connected.and_then(|(wire, mut hello)| {
-            transport.on_connect(&self.to, &mut hello).map(|()| (wire, hello.uptime))
+        let accepted = connected.and_then(|(framed, mut info)| {
+            transport.on_connect(&self.to, &mut info).map(|()| (framed, info.uptime))
         });
-        let (wire, uptime) = met.inspect_err(|_| transport.discovery.invalidate(&self.to))?;
-        let connection = Connection::new(self.to.clone(), wire, uptime, transport.attempts.clone());
+        let (framed, uptime) = accepted.inspect_err(|_| transport.discovery.invalidate(&self.to))?;
+        let connection = Connection::new(self.to.clone(), framed, uptime, transport.attempts.clone());
         let (driving, driven, manager) =
             (drive(connection.clone(), limit), connection.clone(), Arc::downgrade(self));
         tokio::spawn(async move {

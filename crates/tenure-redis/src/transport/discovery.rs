@@ -10,11 +10,11 @@ use tenure_core::{Error, Result};
 use tokio::sync::watch;
 
 use super::cluster::{Cluster, slot};
-use super::connect::{Connector, Hello};
+use super::connect::{Connector, ServerInfo};
 use super::connections::Connections;
 use super::failure::{ErrorReply, Failure};
 use super::sentinel::Sentinel;
-use super::wire::{Value, request};
+use super::wire::{Value, write_command};
 use super::{SCHEME, Transport, bounded, unavailable};
 use crate::{Address, Options, Topology};
 
@@ -237,23 +237,23 @@ pub async fn deployment(options: &Options) -> Result<(Address, Deployment)> {
 type Deployed<'a> = (&'a Address, Result<Deployment, ErrorReply>);
 
 async fn ask<'a>(by: &Connector, at: &'a Address, limit: Duration) -> Result<Deployed<'a>, Failure> {
-    let (mut wire, hello) = match by.connect(at, limit).await {
+    let (mut framed, info) = match by.connect(at, limit).await {
         Ok(connected) => connected,
         Err(Failure::Refused(reply)) => {
             // The password is for the Redis servers: a sentinel has another one, or none.
             let anonymous = by.anonymous().connect(at, limit).await;
-            let sentinel = anonymous.is_ok_and(|(_, hello)| read(&hello) == Some(Deployment::Sentinel));
+            let sentinel = anonymous.is_ok_and(|(_, info)| read(&info) == Some(Deployment::Sentinel));
             return Ok((at, if sentinel { Ok(Deployment::Sentinel) } else { Err(reply) }));
         }
         Err(failure) => return Err(failure),
     };
-    if let Some(deployment) = read(&hello) {
+    if let Some(deployment) = read(&info) {
         return Ok((at, Ok(deployment)));
     }
     // This user may not run `INFO`. Every cluster client needs `CLUSTER SLOTS`, so that may be allowed.
     let mut out = Vec::new();
-    request(&mut out, &[b"CLUSTER", b"SLOTS"]);
-    let replies = wire.ask(&out, 1).await.map_err(|e| Failure::NotExecuted(format!("{at}: {e}")))?;
+    write_command(&mut out, &[b"CLUSTER", b"SLOTS"]);
+    let replies = framed.round_trip(&out, 1).await.map_err(|e| Failure::NotExecuted(format!("{at}: {e}")))?;
     let answer = match replies[..] {
         [Value::Array(_)] => Ok(Deployment::Cluster),
         _ => Err(ErrorReply::new("this user may not ask what the server is: name the deployment")),
@@ -261,8 +261,8 @@ async fn ask<'a>(by: &Connector, at: &'a Address, limit: Duration) -> Result<Dep
     Ok((at, answer))
 }
 
-fn read(hello: &Hello) -> Option<Deployment> {
-    match hello.mode.as_deref()? {
+fn read(info: &ServerInfo) -> Option<Deployment> {
+    match info.mode.as_deref()? {
         "standalone" => Some(Deployment::Standalone),
         "sentinel" => Some(Deployment::Sentinel),
         "cluster" => Some(Deployment::Cluster),

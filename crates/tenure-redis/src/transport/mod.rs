@@ -38,7 +38,7 @@ pub(crate) use subscription::{Event, Subscription};
 pub(crate) use wire::Value;
 
 use attempts::Attempts;
-use connect::{Connector, Hello};
+use connect::{Connector, ServerInfo};
 use connection::Connection;
 use connections::{Connections, Runtimes};
 use discovery::Discovery;
@@ -215,12 +215,12 @@ impl Transport {
 
     /// Records the server that a connection reached. If its run id has changed, it has lost what it held, or is another
     /// server.
-    fn on_connect(&self, node: &Address, hello: &mut Hello) -> Result<(), Failure> {
+    fn on_connect(&self, node: &Address, info: &mut ServerInfo) -> Result<(), Failure> {
         let by_sentinel = matches!(self.discovery, Discovery::Sentinel(_));
-        if by_sentinel && hello.role.as_deref() != Some("master") {
+        if by_sentinel && info.role.as_deref() != Some("master") {
             return Err(Failure::NotExecuted(format!("{node} is not a master")));
         }
-        let Some(run_id) = &hello.run_id else { return Ok(()) };
+        let Some(run_id) = &info.run_id else { return Ok(()) };
         if let Some(other) = self.siblings.as_ref().and_then(|s| s.meet(node, run_id)) {
             return Err(Failure::Refused(ErrorReply::new(&format!(
                 "SAME {node} and {other} are the same server: each node must be a server of its own"
@@ -239,7 +239,7 @@ impl Transport {
         let identity = NodeIdentity { run_id: run_id.clone(), seen: Instant::now(), earliest_start };
         identities.insert(key, identity);
         drop(identities);
-        if let (Some(start), Some((uptime, asked))) = (earliest_start, &mut hello.uptime) {
+        if let (Some(start), Some((uptime, asked))) = (earliest_start, &mut info.uptime) {
             *uptime = (*uptime).min(asked.saturating_duration_since(start));
         }
         if before.is_some_and(|identity| identity.run_id != *run_id) {

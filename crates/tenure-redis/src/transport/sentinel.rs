@@ -11,7 +11,7 @@ use super::connect::Connector;
 use super::connections::Connections;
 use super::discovery::{Discovery, SingleFlight};
 use super::failure::{Failure, announced_address};
-use super::wire::{Value, Wire, request};
+use super::wire::{Framed, Value, write_command};
 use super::{NOT_MASTER, Transport, bounded, reconnect_backoff};
 use crate::{Address, Options, Sentinels};
 
@@ -173,11 +173,11 @@ async fn discover(transport: Weak<Transport>) -> Result<(), Failure> {
 async fn query_one(by: Connector, at: Address, name: String, limit: Duration) -> Result<Address, Failure> {
     let failed = |why: &dyn std::fmt::Display| Failure::NotExecuted(format!("sentinel {at}: {why}"));
     let mut out = Vec::new();
-    request(&mut out, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name.as_bytes()]);
+    write_command(&mut out, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name.as_bytes()]);
     let limit = limit / 2;
     let asked = async {
-        let (mut wire, _) = by.connect(&at, limit).await?;
-        wire.ask(&out, 1).await.map_err(|e| failed(&e))
+        let (mut framed, _) = by.connect(&at, limit).await?;
+        framed.round_trip(&out, 1).await.map_err(|e| failed(&e))
     };
     let reply = match tokio::time::timeout(limit, asked).await {
         Ok(replies) => replies?.remove(0),
@@ -205,8 +205,8 @@ async fn watch(transport: Weak<Transport>) {
         drop(strong);
         let at = &known.addresses[turn % known.addresses.len()];
         let began = Instant::now();
-        if let Ok((wire, _)) = connector.connect(at, limit).await {
-            let _ = handle_messages(&transport, wire, at, &known.master, limit).await;
+        if let Ok((framed, _)) = connector.connect(at, limit).await {
+            let _ = handle_messages(&transport, framed, at, &known.master, limit).await;
         }
         if began.elapsed() > PING_INTERVAL {
             backoff.worked();
@@ -218,14 +218,14 @@ async fn watch(transport: Weak<Transport>) {
 /// Handles messages until the connection ends.
 async fn handle_messages(
     transport: &Weak<Transport>,
-    mut wire: Wire,
+    mut framed: Framed,
     at: &Address,
     name: &str,
     limit: Duration,
 ) -> std::io::Result<()> {
     let mut out = Vec::new();
-    request(&mut out, &[b"SUBSCRIBE", b"+switch-master"]);
-    wire.write(&out).await?;
+    write_command(&mut out, &[b"SUBSCRIBE", b"+switch-master"]);
+    framed.write(&out).await?;
     // If it is silent until `due`, it is pinged; if it was pinged already, the connection is dead.
     let (mut silent, mut due) = (false, Instant::now() + limit);
     let mut asked = Instant::now();
@@ -237,14 +237,14 @@ async fn handle_messages(
             asked = Instant::now();
         }
         let left = due.min(asked + PING_INTERVAL).saturating_duration_since(Instant::now());
-        let value = match tokio::time::timeout(left, wire.read()).await {
+        let value = match tokio::time::timeout(left, framed.read()).await {
             Ok(value) => value?,
             Err(_) if Instant::now() < due => continue,
             Err(_) if silent => return Err(std::io::ErrorKind::TimedOut.into()),
             Err(_) => {
                 let mut out = Vec::new();
-                request(&mut out, &[b"PING"]);
-                wire.write(&out).await?;
+                write_command(&mut out, &[b"PING"]);
+                framed.write(&out).await?;
                 (silent, due) = (true, Instant::now() + limit);
                 continue;
             }

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::connections::Connections;
 use super::failure::Failure;
 use super::subscription::Mailbox;
-use super::wire::{Value, Wire, request};
+use super::wire::{Framed, Value, write_command};
 use super::{Timing, Transport, reconnect_backoff};
 use crate::Address;
 
@@ -271,11 +271,11 @@ async fn run_connection(
     let delay = backoff.lock().unwrap_or_else(|e| e.into_inner()).delay();
     let (failure, confirmed_any) = match connect(&transport, subscriber, delay).await {
         Err(failure) => (failure, false),
-        Ok((wire, limit, timing)) => {
+        Ok((framed, limit, timing)) => {
             let (unanswered, last_received) = (VecDeque::new(), Instant::now());
             let mut task = Task {
                 subscriber,
-                wire,
+                framed,
                 limit,
                 timing,
                 unanswered,
@@ -302,15 +302,15 @@ async fn connect(
     transport: &Weak<Transport>,
     subscriber: &Subscriber,
     delay: Duration,
-) -> Result<(Wire, Duration, Timing), Failure> {
+) -> Result<(Framed, Duration, Timing), Failure> {
     let transport =
         transport.upgrade().ok_or_else(|| Failure::NotExecuted(format!("{}: closed", subscriber.to)))?;
     let limit = transport.timeout;
     let delay = delay.min(limit / 2);
     tokio::time::sleep(delay).await;
-    let (wire, mut hello) = transport.connector.connect(&subscriber.to, limit - delay).await?;
-    transport.on_connect(&subscriber.to, &mut hello)?;
-    Ok((wire, limit, transport.timing))
+    let (framed, mut info) = transport.connector.connect(&subscriber.to, limit - delay).await?;
+    transport.on_connect(&subscriber.to, &mut info)?;
+    Ok((framed, limit, transport.timing))
 }
 
 struct CloseOnDrop(Arc<Subscriber>);
@@ -325,7 +325,7 @@ impl Drop for CloseOnDrop {
 struct Task<'a> {
     subscriber: &'a Subscriber,
     transport: &'a Weak<Transport>,
-    wire: Wire,
+    framed: Framed,
     limit: Duration,
     timing: Timing,
     /// Unanswered requests: an error reply does not say which one it answers.
@@ -348,7 +348,7 @@ impl Task<'_> {
         loop {
             let next = self.next_check();
             tokio::select! {
-                value = self.wire.read() => {
+                value = self.framed.read() => {
                     self.last_received = Instant::now();
                     self.handle_reply(value.map_err(|e| e.to_string())?)?;
                 }
@@ -378,7 +378,7 @@ impl Task<'_> {
     }
 
     async fn write(&mut self, out: &[u8]) -> Result<(), String> {
-        match tokio::time::timeout(self.limit, self.wire.write(out)).await {
+        match tokio::time::timeout(self.limit, self.framed.write(out)).await {
             Ok(written) => written.map_err(|e| e.to_string()),
             Err(_) => Err(format!("nothing could be sent within {:?}", self.limit)),
         }
@@ -386,7 +386,7 @@ impl Task<'_> {
 
     fn subscribe(&mut self, out: &mut Vec<u8>, channel: Vec<u8>, sharded: bool) {
         let verb: &[u8] = if sharded { b"SSUBSCRIBE" } else { b"SUBSCRIBE" };
-        request(out, &[verb, &channel]);
+        write_command(out, &[verb, &channel]);
         self.unanswered.push_back((Request::Subscribe(channel), Instant::now()));
     }
 
@@ -409,7 +409,7 @@ impl Task<'_> {
         let mut table = self.subscriber.lock();
         for (channel, entry) in table.take_expired(now, self.timing.unsubscribe_after) {
             let verb: &[u8] = if entry.sharded { b"SUNSUBSCRIBE" } else { b"UNSUBSCRIBE" };
-            request(out, &[verb, &channel]);
+            write_command(out, &[verb, &channel]);
             self.unanswered.push_back((Request::Unsubscribe(channel), now));
         }
         // Without channels the connection ends, and need not be pinged.
@@ -417,7 +417,7 @@ impl Task<'_> {
             && self.unanswered.is_empty()
             && !table.channels.is_empty()
         {
-            request(out, &[b"PING"]);
+            write_command(out, &[b"PING"]);
             self.unanswered.push_back((Request::Ping, now));
         }
         Ok(())

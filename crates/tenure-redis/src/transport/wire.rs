@@ -57,20 +57,20 @@ impl Value {
     }
 }
 
-/// Starts a request of `words` words; write each with [`word`].
-pub(crate) fn head(out: &mut Vec<u8>, words: usize) {
+/// Starts a request of `words` words; write each with [`write_bulk`].
+pub(crate) fn write_array_header(out: &mut Vec<u8>, words: usize) {
     number(out, b'*', words);
 }
 
-pub(crate) fn word(out: &mut Vec<u8>, word: &[u8]) {
+pub(crate) fn write_bulk(out: &mut Vec<u8>, word: &[u8]) {
     number(out, b'$', word.len());
     out.extend_from_slice(word);
     out.extend_from_slice(b"\r\n");
 }
 
-pub(crate) fn request(out: &mut Vec<u8>, words: &[&[u8]]) {
-    head(out, words.len());
-    words.iter().for_each(|w| word(out, w));
+pub(crate) fn write_command(out: &mut Vec<u8>, words: &[&[u8]]) {
+    write_array_header(out, words.len());
+    words.iter().for_each(|w| write_bulk(out, w));
 }
 
 fn number(out: &mut Vec<u8>, mark: u8, n: usize) {
@@ -95,96 +95,96 @@ fn decimal(out: &mut Vec<u8>, mut n: usize) {
 
 /// The input is not RESP, or exceeds a limit: the connection cannot be used any more.
 #[derive(PartialEq, Debug)]
-pub(crate) struct Garbled(pub(crate) &'static str);
+pub(crate) struct ProtocolError(pub(crate) &'static str);
 
 /// The most bytes of one reply.
-pub(super) const LARGEST: usize = 64 << 20;
+pub(super) const MAX_REPLY: usize = 64 << 20;
 /// The most values in one reply, including nested ones: a value takes more memory than its bytes on the wire.
-const MOST: usize = 1 << 20;
+const MAX_VALUES: usize = 1 << 20;
 /// How deep arrays may be nested.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 /// The longest line: a status, an error, a number or a length.
-const LONGEST_LINE: usize = 64 << 10;
+const MAX_LINE: usize = 64 << 10;
 
-const TOO_LARGE: Garbled = Garbled("a reply of more than 64 MiB");
-const TOO_MANY: Garbled = Garbled("a reply of more than 1048576 values");
-const TOO_DEEP: Garbled = Garbled("a reply with arrays nested more than 32 deep");
-const TOO_LONG: Garbled = Garbled("a reply with a line of more than 64 KiB");
+const TOO_LARGE: ProtocolError = ProtocolError("a reply of more than 64 MiB");
+const TOO_MANY: ProtocolError = ProtocolError("a reply of more than 1048576 values");
+const TOO_DEEP: ProtocolError = ProtocolError("a reply with arrays nested more than 32 deep");
+const TOO_LONG: ProtocolError = ProtocolError("a reply with a line of more than 64 KiB");
 
 #[derive(Debug)]
-pub(crate) struct Input {
+pub(crate) struct ReplyBuffer {
     /// Fully initialised; `start..end` is in use.
     bytes: Vec<u8>,
     start: usize,
     end: usize,
     /// Arrays that are incomplete, each inside the one before.
-    open: Vec<Open>,
+    open: Vec<OpenArray>,
     /// The number of parsed bytes of the current reply.
-    taken: usize,
+    parsed: usize,
     /// The number of values in its arrays, including those only announced.
     values: usize,
 }
 
 /// An array with items still to come.
 #[derive(Debug)]
-struct Open {
+struct OpenArray {
     items: Vec<Value>,
     left: usize,
 }
 
-const SMALL: usize = 4 << 10;
+const INITIAL_CAPACITY: usize = 4 << 10;
 /// The buffer size that is kept after a longer reply.
-const KEPT: usize = 64 << 10;
+const KEPT_CAPACITY: usize = 64 << 10;
 
-impl Input {
+impl ReplyBuffer {
     pub(crate) fn new() -> Self {
-        Self { bytes: vec![0; SMALL], start: 0, end: 0, open: Vec::new(), taken: 0, values: 0 }
+        Self { bytes: vec![0; INITIAL_CAPACITY], start: 0, end: 0, open: Vec::new(), parsed: 0, values: 0 }
     }
 
-    /// Space to read into; [`Input::filled`] records how much was read.
-    pub(crate) fn room(&mut self) -> &mut [u8] {
+    /// Space to read into; [`ReplyBuffer::advance`] records how much was read.
+    pub(crate) fn spare(&mut self) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
-            self.bytes.truncate(KEPT);
-            self.bytes.shrink_to(KEPT);
+            self.bytes.truncate(KEPT_CAPACITY);
+            self.bytes.shrink_to(KEPT_CAPACITY);
         }
         if self.end == self.bytes.len() {
             if self.start > 0 {
                 self.bytes.copy_within(self.start..self.end, 0);
                 (self.start, self.end) = (0, self.end - self.start);
             } else {
-                self.bytes.resize((self.bytes.len() * 2).min(LARGEST), 0);
+                self.bytes.resize((self.bytes.len() * 2).min(MAX_REPLY), 0);
             }
         }
         &mut self.bytes[self.end..]
     }
 
-    pub(crate) fn filled(&mut self, n: usize) {
+    pub(crate) fn advance(&mut self, n: usize) {
         self.end += n;
     }
 
     /// The next reply, once it is complete.
-    pub(crate) fn next(&mut self) -> Result<Option<Value>, Garbled> {
+    pub(crate) fn next(&mut self) -> Result<Option<Value>, ProtocolError> {
         loop {
-            let left = LARGEST - self.taken;
+            let left = MAX_REPLY - self.parsed;
             let Some((part, length)) = part(&self.bytes[self.start..self.end], left)? else {
                 return Ok(None);
             };
             self.start += length;
-            self.taken += length;
+            self.parsed += length;
             let value = match part {
                 Part::Whole(value) => value,
                 Part::Array(0) => Value::Array(Vec::new()),
-                Part::Array(left) if left > MOST - self.values => return Err(TOO_MANY),
-                Part::Array(_) if self.open.len() == DEEPEST => return Err(TOO_DEEP),
+                Part::Array(left) if left > MAX_VALUES - self.values => return Err(TOO_MANY),
+                Part::Array(_) if self.open.len() == MAX_DEPTH => return Err(TOO_DEEP),
                 Part::Array(left) => {
                     self.values += left;
-                    self.open.push(Open { items: Vec::new(), left });
+                    self.open.push(OpenArray { items: Vec::new(), left });
                     continue;
                 }
             };
             if let Some(reply) = self.complete(value) {
-                (self.taken, self.values) = (0, 0);
+                (self.parsed, self.values) = (0, 0);
                 return Ok(Some(reply));
             }
         }
@@ -211,17 +211,17 @@ enum Part {
 }
 
 /// Parses the first part of `bytes`, of at most `most` bytes. Returns it and its length, or `None` if it is incomplete.
-fn part(bytes: &[u8], most: usize) -> Result<Option<(Part, usize)>, Garbled> {
+fn part(bytes: &[u8], most: usize) -> Result<Option<(Part, usize)>, ProtocolError> {
     let Some(line) = line(bytes)? else {
         return if bytes.len() < most { Ok(None) } else { Err(TOO_LARGE) };
     };
     let mut length = line.len() + 2;
-    let Some((mark, line)) = line.split_first() else { return Err(Garbled("an empty line")) };
+    let Some((mark, line)) = line.split_first() else { return Err(ProtocolError("an empty line")) };
     let part = match mark {
         b'+' => Part::Whole(Value::Simple(String::from_utf8_lossy(line).into_owned())),
         b'-' => Part::Whole(Value::Error(ErrorReply::new(&String::from_utf8_lossy(line)))),
         b':' => Part::Whole(Value::Int(integer(line)?)),
-        b'$' => match announced(line)? {
+        b'$' => match parse_length(line)? {
             None => Part::Whole(Value::Nil),
             Some(size) => {
                 if size > most.saturating_sub(length + 2) {
@@ -229,14 +229,14 @@ fn part(bytes: &[u8], most: usize) -> Result<Option<(Part, usize)>, Garbled> {
                 }
                 let Some(bulk) = bytes.get(length..length + size + 2) else { return Ok(None) };
                 let Some(bulk) = bulk.strip_suffix(b"\r\n") else {
-                    return Err(Garbled("a string does not end where it should"));
+                    return Err(ProtocolError("a string does not end where it should"));
                 };
                 length += size + 2;
                 Part::Whole(Value::Bulk(bulk.to_vec()))
             }
         },
-        b'*' => announced(line)?.map_or(Part::Whole(Value::Nil), Part::Array),
-        _ => return Err(Garbled("not a reply of a Redis server")),
+        b'*' => parse_length(line)?.map_or(Part::Whole(Value::Nil), Part::Array),
+        _ => return Err(ProtocolError("not a reply of a Redis server")),
     };
     if length > most {
         return Err(TOO_LARGE);
@@ -245,26 +245,26 @@ fn part(bytes: &[u8], most: usize) -> Result<Option<(Part, usize)>, Garbled> {
 }
 
 /// The first line, without its CRLF.
-fn line(bytes: &[u8]) -> Result<Option<&[u8]>, Garbled> {
-    let Some(end) = bytes.iter().take(LONGEST_LINE).position(|b| *b == b'\r') else {
-        return if bytes.len() < LONGEST_LINE { Ok(None) } else { Err(TOO_LONG) };
+fn line(bytes: &[u8]) -> Result<Option<&[u8]>, ProtocolError> {
+    let Some(end) = bytes.iter().take(MAX_LINE).position(|b| *b == b'\r') else {
+        return if bytes.len() < MAX_LINE { Ok(None) } else { Err(TOO_LONG) };
     };
     match bytes.get(end + 1) {
         None => Ok(None),
         Some(b'\n') => Ok(Some(&bytes[..end])),
-        Some(_) => Err(Garbled("a line does not end as it should")),
+        Some(_) => Err(ProtocolError("a line does not end as it should")),
     }
 }
 
-fn integer(line: &[u8]) -> Result<i64, Garbled> {
-    std::str::from_utf8(line).ok().and_then(|l| l.parse().ok()).ok_or(Garbled("not a number"))
+fn integer(line: &[u8]) -> Result<i64, ProtocolError> {
+    std::str::from_utf8(line).ok().and_then(|l| l.parse().ok()).ok_or(ProtocolError("not a number"))
 }
 
 /// A length; `None` for nil.
-fn announced(line: &[u8]) -> Result<Option<usize>, Garbled> {
+fn parse_length(line: &[u8]) -> Result<Option<usize>, ProtocolError> {
     match integer(line)? {
         -1 => Ok(None),
-        length => usize::try_from(length).map(Some).map_err(|_| Garbled("a negative length")),
+        length => usize::try_from(length).map(Some).map_err(|_| ProtocolError("a negative length")),
     }
 }
 
@@ -278,17 +278,21 @@ pub(crate) enum Stream {
 
 impl Stream {
     /// Reads into `input`; returns 0 at the end of the stream.
-    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, input: &mut Input) -> Poll<io::Result<usize>> {
-        let mut room = ReadBuf::new(input.room());
+    pub(crate) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        input: &mut ReplyBuffer,
+    ) -> Poll<io::Result<usize>> {
+        let mut spare = ReadBuf::new(input.spare());
         let read = match self {
-            Self::Tcp(s) => Pin::new(s).poll_read(cx, &mut room),
+            Self::Tcp(s) => Pin::new(s).poll_read(cx, &mut spare),
             #[cfg(unix)]
-            Self::Unix(s) => Pin::new(s).poll_read(cx, &mut room),
-            Self::Tls(s) => Pin::new(s.as_mut()).poll_read(cx, &mut room),
+            Self::Unix(s) => Pin::new(s).poll_read(cx, &mut spare),
+            Self::Tls(s) => Pin::new(s.as_mut()).poll_read(cx, &mut spare),
         };
-        let n = room.filled().len();
+        let n = spare.filled().len();
         ready!(read)?;
-        input.filled(n);
+        input.advance(n);
         Poll::Ready(Ok(n))
     }
 
@@ -312,14 +316,14 @@ impl Stream {
 
 /// A socket and its input buffer, used by one task alone.
 #[derive(Debug)]
-pub(crate) struct Wire {
+pub(crate) struct Framed {
     pub(crate) stream: Stream,
-    pub(crate) input: Input,
+    pub(crate) input: ReplyBuffer,
 }
 
-impl Wire {
+impl Framed {
     pub(crate) fn new(stream: Stream) -> Self {
-        Self { stream, input: Input::new() }
+        Self { stream, input: ReplyBuffer::new() }
     }
 
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -344,7 +348,7 @@ impl Wire {
     }
 
     /// Sends `requests` and reads `n` replies.
-    pub(crate) async fn ask(&mut self, requests: &[u8], n: usize) -> io::Result<Vec<Value>> {
+    pub(crate) async fn round_trip(&mut self, requests: &[u8], n: usize) -> io::Result<Vec<Value>> {
         self.write(requests).await?;
         let mut replies = Vec::with_capacity(n);
         for _ in 0..n {
@@ -364,11 +368,11 @@ mod tests {
         match value {
             Value::Nil => out.extend_from_slice(b"$-1\r\n"),
             Value::Int(n) => out.extend_from_slice(format!(":{n}\r\n").as_bytes()),
-            Value::Bulk(bytes) => word(out, bytes),
+            Value::Bulk(bytes) => write_bulk(out, bytes),
             Value::Simple(text) => out.extend_from_slice(format!("+{text}\r\n").as_bytes()),
             Value::Error(reply) => out.extend_from_slice(format!("-{}\r\n", reply.message).as_bytes()),
             Value::Array(items) => {
-                head(out, items.len());
+                write_array_header(out, items.len());
                 items.iter().for_each(|item| encode(item, out));
             }
         }
@@ -385,36 +389,36 @@ mod tests {
         leaf.prop_recursive(4, 24, 5, |inner| prop::collection::vec(inner, 0..5).prop_map(Value::Array))
     }
 
-    fn put(input: &mut Input, mut bytes: &[u8]) {
+    fn put(input: &mut ReplyBuffer, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let room = input.room();
-            let n = room.len().min(bytes.len());
-            room[..n].copy_from_slice(&bytes[..n]);
-            input.filled(n);
+            let spare = input.spare();
+            let n = spare.len().min(bytes.len());
+            spare[..n].copy_from_slice(&bytes[..n]);
+            input.advance(n);
             bytes = &bytes[n..];
         }
     }
 
     /// The first reply in `bytes`.
-    fn parse(bytes: &[u8]) -> Result<Option<Value>, Garbled> {
-        let mut input = Input::new();
+    fn parse(bytes: &[u8]) -> Result<Option<Value>, ProtocolError> {
+        let mut input = ReplyBuffer::new();
         put(&mut input, bytes);
         input.next()
     }
 
     /// The error for a reply that begins like this and repeats the same bytes forever, and how many bytes were read by
     /// then.
-    fn endless(head: &[u8], again: &[u8]) -> (Garbled, usize) {
-        let (mut input, mut sent) = (Input::new(), head.len());
+    fn endless(head: &[u8], again: &[u8]) -> (ProtocolError, usize) {
+        let (mut input, mut sent) = (ReplyBuffer::new(), head.len());
         put(&mut input, head);
-        let again = again.repeat(SMALL / again.len());
+        let again = again.repeat(INITIAL_CAPACITY / again.len());
         loop {
             match input.next() {
                 Ok(None) => {}
                 Ok(Some(value)) => panic!("{value:?}"),
-                Err(garbled) => return (garbled, sent),
+                Err(error) => return (error, sent),
             }
-            assert!(sent < 2 * LARGEST, "it takes whatever comes");
+            assert!(sent < 2 * MAX_REPLY, "it takes whatever comes");
             put(&mut input, &again);
             sent += again.len();
         }
@@ -425,7 +429,7 @@ mod tests {
         fn values_come_in_any_pieces(sent in prop::collection::vec(values(), 1..6), cuts in prop::collection::vec(1..50_usize, 1..40)) {
             let mut bytes = Vec::new();
             sent.iter().for_each(|v| encode(v, &mut bytes));
-            let (mut input, mut got, mut at, mut cuts) = (Input::new(), Vec::new(), 0, cuts.iter().cycle());
+            let (mut input, mut got, mut at, mut cuts) = (ReplyBuffer::new(), Vec::new(), 0, cuts.iter().cycle());
             while at < bytes.len() {
                 let n = (*cuts.next().unwrap()).min(bytes.len() - at);
                 put(&mut input, &bytes[at..at + n]);
@@ -475,22 +479,22 @@ mod tests {
         assert_eq!(parse(b"$536870912\r\n"), Err(TOO_LARGE));
         assert_eq!(parse(b"$9223372036854775807\r\n"), Err(TOO_LARGE));
         assert_eq!(parse("*1\r\n".repeat(40).as_bytes()), Err(TOO_DEEP));
-        let mut input = Input::new();
+        let mut input = ReplyBuffer::new();
         put(&mut input, b"*1000000\r\n$60000000\r\nx");
         assert_eq!(input.next(), Ok(None));
-        assert!(input.bytes.len() <= SMALL && input.open[0].items.capacity() == 0);
+        assert!(input.bytes.len() <= INITIAL_CAPACITY && input.open[0].items.capacity() == 0);
     }
 
     #[test]
     fn a_reply_without_end_is_given_up() {
-        let most = LARGEST + 2 * SMALL;
+        let most = MAX_REPLY + 2 * INITIAL_CAPACITY;
         for (head, again, why) in [
             (&b"*1000000\r\n"[..], format!("$1000\r\n{}\r\n", "x".repeat(1000)), TOO_LARGE),
             (b"", "*9\r\n:1\r\n:1\r\n".repeat(10), TOO_DEEP),
             (b"+", "x".into(), TOO_LONG),
         ] {
-            let (garbled, sent) = endless(head, again.as_bytes());
-            assert_eq!(garbled, why);
+            let (error, sent) = endless(head, again.as_bytes());
+            assert_eq!(error, why);
             assert!(sent <= most, "{sent} bytes");
         }
     }
@@ -498,10 +502,10 @@ mod tests {
     #[test]
     fn a_long_reply_fits_and_its_room_is_given_back() {
         let mut bytes = Vec::new();
-        word(&mut bytes, &[b'x'; 1_000_000]);
-        let mut input = Input::new();
+        write_bulk(&mut bytes, &[b'x'; 1_000_000]);
+        let mut input = ReplyBuffer::new();
         put(&mut input, &bytes);
         assert_eq!(input.next(), Ok(Some(Value::Bulk(vec![b'x'; 1_000_000]))));
-        assert!(input.room().len() <= KEPT && input.bytes.capacity() <= KEPT);
+        assert!(input.spare().len() <= KEPT_CAPACITY && input.bytes.capacity() <= KEPT_CAPACITY);
     }
 }

@@ -15,7 +15,7 @@ use super::{COUNT, count};
 use crate::Address;
 use crate::transport::attempts::Attempts;
 use crate::transport::connection::{Connection, SendOptions};
-use crate::transport::wire::{Stream, Wire, request};
+use crate::transport::wire::{Framed, Stream, write_command};
 use crate::transport::{Event, Order, OwnedCall, Value};
 
 #[tokio::test]
@@ -105,13 +105,13 @@ async fn cost_of_a_cut(n: u64, lease: Duration) -> u64 {
     let _server = listener.accept().unwrap();
     let attempts = Arc::new(Attempts::default());
     let to = Address::tcp("127.0.0.1", listener.local_addr().unwrap().port());
-    let connection = Connection::new(to, Wire::new(Stream::Tcp(stream)), None, attempts.clone());
+    let connection = Connection::new(to, Framed::new(Stream::Tcp(stream)), None, attempts.clone());
     let client = ClientId::new();
     let mut replies = Vec::new();
     for n in 0..n {
         let attempt = Some((HoldId { client, n }, lease));
         let options = SendOptions { attempt, ..SendOptions::new(1, Instant::now() + FAR) };
-        replies.push(connection.send(options, |out| request(out, &[b"PING"])));
+        replies.push(connection.send(options, |out| write_command(out, &[b"PING"])));
     }
     // One call writes for all of them.
     let mut last = pin!(replies.pop().unwrap().written_by_caller());
