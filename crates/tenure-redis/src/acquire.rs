@@ -151,15 +151,15 @@ impl Redis {
         let call = Call { script, keys: on, args, order };
         let Durability::Replicas(n) = claim.durability else {
             return match self.transport.call(call).await {
-                Ok(placed) => Ok(placed.value),
+                Ok(answer) => Ok(answer.value),
                 Err(failure) => Err(self.attempt_failed(claim, keys, failure).await),
             };
         };
-        let (placed, have) = match self.transport.durable(call, n, SYNC).await {
+        let (answer, have) = match self.transport.call_and_wait(call, n, SYNC).await {
             Ok(answer) => answer,
             Err(failure) => return Err(self.attempt_failed(claim, keys, failure).await),
         };
-        let granted = placed.value.array().and_then(|parts| parts.first()).and_then(Value::int) == Some(1);
+        let granted = answer.value.array().and_then(|parts| parts.first()).and_then(Value::int) == Some(1);
         if granted && have < n {
             // The master has it, but it is not granted yet: repeating the attempt with the same id writes and waits
             // again, and a caller that gives up releases it.
@@ -169,7 +169,7 @@ impl Redis {
                 reason: format!("only {have} of {n} replicas have it within {SYNC:?}"),
             });
         }
-        Ok(placed.value)
+        Ok(answer.value)
     }
 }
 

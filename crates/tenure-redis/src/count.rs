@@ -38,7 +38,7 @@ impl Redis {
         let (at, settled) = (id.n.to_string(), id.settled.to_string());
         let done = keys.operations(id.client);
         let publish = self.transport.publish_command();
-        let order = Order::Free;
+        let order = Order::Unordered;
         let sent = match counter {
             Counter::Size => {
                 let (ends, ours, channel) = (keys.ends(), keys.permits(), keys.permit_channel());

@@ -52,7 +52,7 @@ impl Redis {
     ) -> Result<Released> {
         let keys = self.keys(name)?;
         let what = self.what("release", name, &keys);
-        let sent = self.transport.call(Call { script, keys: on, args, order: Order::Free }).await;
+        let sent = self.transport.call(Call { script, keys: on, args, order: Order::Unordered }).await;
         match sent.map_err(|failure| what.failed(failure))?.value {
             Value::Int(1) => Ok(Released::Freed),
             Value::Int(0) => Ok(Released::Gone),

@@ -28,7 +28,7 @@ impl Redis {
         let keys = self.keys(name)?;
         let (on, args) = questions(&keys);
         let on: Vec<&[u8]> = on.iter().map(Vec::as_slice).collect();
-        let call = Call { script: &scripts::INSPECT, keys: &on, args: &[&args], order: Order::Free };
+        let call = Call { script: &scripts::INSPECT, keys: &on, args: &[&args], order: Order::Unordered };
         let what = self.what("inspect", name, &keys);
         let reply = self.transport.call(call).await.map_err(|failure| what.failed(failure))?.value;
         let Value::Array(parts) = reply else { return Err(what.nonsense(reply)) };
@@ -84,13 +84,13 @@ impl Redis {
             names.iter().filter_map(|n| self.keys(n).ok().map(|keys| (n, keys))).collect();
         let calls = names.iter().map(|(_, keys)| {
             let (keys, args) = questions(keys);
-            OwnedCall { script: &scripts::INSPECT, keys, args: vec![args], order: Order::Free }
+            OwnedCall { script: &scripts::INSPECT, keys, args: vec![args], order: Order::Unordered }
         });
-        let replies = self.transport.calls(calls.collect()).await;
+        let replies = self.transport.call_all(calls.collect()).await;
         let mut found = Vec::new();
         for ((name, keys), reply) in names.iter().zip(replies) {
             let what = self.what("inspect", name, keys);
-            match reply.map(|placed| placed.value) {
+            match reply.map(|answer| answer.value) {
                 Ok(Value::Array(parts)) => {
                     found.extend(Seen { parts, plain: self.layout == Layout::Plain }.listed(name))
                 }

@@ -6,7 +6,7 @@ use tenure_core::{Claim, Error, Kind, Result};
 use crate::keys::Keys;
 use crate::scripts;
 use crate::store::{Redis, millis, words};
-use crate::transport::{Call, Failure, Order, Placed, Script, Value};
+use crate::transport::{Answer, Call, Failure, Order, Script, Value};
 
 impl Redis {
     pub(crate) async fn leave(&self, claim: &Claim, left: u32) -> Result<Released> {
@@ -57,7 +57,7 @@ impl Redis {
         on: &[&[u8]],
         args: &[&[u8]],
     ) -> Result<Released> {
-        let order = Order::Behind(claim.id);
+        let order = Order::AfterAttempt(claim.id);
         let sent = self.transport.call(Call { script, keys: on, args, order }).await;
         self.left(claim, keys, sent)
     }
@@ -67,14 +67,14 @@ impl Redis {
         &self,
         claim: &Claim,
         keys: &Keys,
-        sent: std::result::Result<Placed, Failure>,
+        sent: std::result::Result<Answer, Failure>,
     ) -> Result<Released> {
         let what = self.what("release", &claim.name, keys);
-        let placed = sent.map_err(|failure| what.failed(failure))?;
-        match placed.value {
+        let answer = sent.map_err(|failure| what.failed(failure))?;
+        match answer.value {
             Value::Int(1) => Ok(Released::Freed),
             // The attempt was sent on a connection that broke: it may still arrive after this release.
-            Value::Int(0) if !placed.certain => Err(Error::Unknown {
+            Value::Int(0) if !answer.certain => Err(Error::Unknown {
                 backend: self.info.scheme,
                 what: format!("release {}", claim.name),
                 reason: "its attempt was sent on a connection that broke, and may still arrive".into(),

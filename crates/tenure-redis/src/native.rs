@@ -47,13 +47,13 @@ impl Redis {
         let what = self.what("connect", &name, &keys);
         // Without a key, because this user may not be allowed to use that key.
         let none = "0".repeat(40);
-        match self.words(&keys, &["EVALSHA", &none, "0"], Order::Free).await {
+        match self.words(&keys, &["EVALSHA", &none, "0"], Order::Unordered).await {
             Err(Failure::Refused(reply)) if reply.code == "NOPERM" => {}
             Ok(_) | Err(Failure::Refused(_)) => return Ok(None),
             Err(failure) => return Err(what.failed(failure)),
         }
         for native in [Native::Delifeq, Native::Delex] {
-            match self.words(&keys, &native.delete(keys.name(), "x"), Order::Free).await {
+            match self.words(&keys, &native.delete(keys.name(), "x"), Order::Unordered).await {
                 Ok(Value::Int(_)) => {
                     tracing::info!(?native, "this user may not run scripts: done without");
                     return Ok(Some(native));
@@ -72,7 +72,7 @@ impl Redis {
 
     async fn words(&self, keys: &Keys, all: &[&str], order: Order) -> std::result::Result<Value, Failure> {
         let all: Vec<&[u8]> = all.iter().map(|w| w.as_bytes()).collect();
-        Ok(self.transport.ordered(To::Key(keys.name().as_bytes()), &all, order).await?.value)
+        Ok(self.transport.ordered_command(To::Key(keys.name().as_bytes()), &all, order).await?.value)
     }
 
     pub(crate) async fn native_attempt(&self, claim: &Claim) -> Result<Attempt> {
@@ -102,7 +102,7 @@ impl Redis {
         if claim.holds > 1 {
             return Ok(Attempt::Gone);
         }
-        let left = self.words(&keys, &["PTTL", keys.name()], Order::Free).await.map_err(failed)?;
+        let left = self.words(&keys, &["PTTL", keys.name()], Order::Unordered).await.map_err(failed)?;
         let left = left.int().and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
         Ok(Attempt::Busy { retry_after: Some(look_again(left)), behind: None, position: None })
     }
@@ -111,17 +111,17 @@ impl Redis {
     async fn extend(&self, claim: &Claim, keys: &Keys) -> std::result::Result<bool, Failure> {
         let (token, _) = words_of(claim);
         let lease = if claim.lease.is_zero() { 0 } else { millis(claim.lease) };
-        let left = self.words(keys, &["PTTL", keys.name()], Order::Proof).await?.int().unwrap_or(-2);
+        let left = self.words(keys, &["PTTL", keys.name()], Order::Renewal).await?.int().unwrap_or(-2);
         if left == -2 {
             return Ok(false);
         }
         if left == -1 || lease == 0 || u64::try_from(left).is_ok_and(|left| left >= lease) {
-            let held = self.words(keys, &["GET", keys.name()], Order::Proof).await?;
+            let held = self.words(keys, &["GET", keys.name()], Order::Renewal).await?;
             return Ok(held.text() == Some(&token));
         }
         let lease = lease.to_string();
         let set = ["SET", keys.name(), &token, "IFEQ", &token, "PX", &lease];
-        Ok(!matches!(self.words(keys, &set, Order::Proof).await?, Value::Nil))
+        Ok(!matches!(self.words(keys, &set, Order::Renewal).await?, Value::Nil))
     }
 
     pub(crate) async fn native_proof(&self, claim: &Claim) -> Result<Renewal> {
@@ -145,6 +145,10 @@ impl Redis {
         }
         let delete: Vec<&[u8]> = native.delete(keys.name(), &token).into_iter().map(str::as_bytes).collect();
         let to = To::Key(keys.name().as_bytes());
-        self.left(claim, &keys, self.transport.ordered(to, &delete, Order::Behind(claim.id)).await)
+        self.left(
+            claim,
+            &keys,
+            self.transport.ordered_command(to, &delete, Order::AfterAttempt(claim.id)).await,
+        )
     }
 }

@@ -11,7 +11,7 @@ use crate::keys::Keys;
 use crate::options::Layout;
 use crate::scripts;
 use crate::store::{Redis, millis};
-use crate::transport::{Call, Failure, Order, OwnedCall, Script, Value, join};
+use crate::transport::{Call, Failure, Order, OwnedCall, Script, Value, join_all};
 
 /// The most claims in one script call.
 const BATCH: usize = 100;
@@ -123,9 +123,11 @@ impl Redis {
             .iter()
             .zip(&calls)
             .map(|(at, call)| async move { (*at, self.send_durable(call, batches[*at].replicas).await) });
-        let (replies, confirmed) =
-            tokio::join!(self.transport.calls(plain.iter().map(call).collect()), join(durable.collect()));
-        let replies = replies.into_iter().map(|reply| reply.map(|placed| placed.value));
+        let (replies, confirmed) = tokio::join!(
+            self.transport.call_all(plain.iter().map(call).collect()),
+            join_all(durable.collect())
+        );
+        let replies = replies.into_iter().map(|reply| reply.map(|answer| answer.value));
         let mut outcomes: BTreeMap<usize, std::result::Result<Value, Failure>> =
             plain.into_iter().zip(replies).collect();
         outcomes.extend(confirmed);
@@ -140,13 +142,13 @@ impl Redis {
         let on: Vec<&[u8]> = call.keys.iter().map(Vec::as_slice).collect();
         let args: Vec<&[u8]> = call.args.iter().map(Vec::as_slice).collect();
         let call = Call { script: call.script, keys: &on, args: &args, order: call.order };
-        let (placed, have) = self.transport.durable(call, replicas, SYNC).await?;
+        let (answer, have) = self.transport.call_and_wait(call, replicas, SYNC).await?;
         if have < replicas {
             return Err(Failure::Unknown(format!(
                 "only {have} of {replicas} replicas have it within {SYNC:?}"
             )));
         }
-        Ok(placed.value)
+        Ok(answer.value)
     }
 
     fn renewal(&self, batch: &Batch, claims: &[Arc<Claim>], keys: &[Keys]) -> OwnedCall {
@@ -217,5 +219,5 @@ pub(crate) fn proof(
     }
     args.insert(0, apart.to_string());
     let bytes = |all: Vec<String>| all.into_iter().map(String::into_bytes).collect();
-    OwnedCall { script, keys: bytes(on), args: bytes(args), order: Order::Proof }
+    OwnedCall { script, keys: bytes(on), args: bytes(args), order: Order::Renewal }
 }

@@ -17,7 +17,7 @@ use crate::fault::What;
 use crate::keys::Keys;
 use crate::native::Native;
 use crate::options::{Fences, Layout, Options};
-use crate::transport::{Failure, Transport, join};
+use crate::transport::{Failure, Transport, join_all};
 
 /// The poll interval of a waiter that receives no signal.
 const POLL: Duration = Duration::from_secs(5);
@@ -161,7 +161,7 @@ impl Backend for Redis {
 
     async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
         if self.native().await?.is_some() {
-            let proofs = join(claims.iter().map(|claim| self.native_proof(claim)).collect()).await;
+            let proofs = join_all(claims.iter().map(|claim| self.native_proof(claim)).collect()).await;
             let unanswered = |e: Error| if claims.len() > 1 { Ok(Renewal::Unanswered) } else { Err(e) };
             return proofs.into_iter().map(|proof| proof.or_else(unanswered)).collect();
         }

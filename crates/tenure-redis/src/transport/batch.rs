@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
-use super::calls::{By, Order, OwnedCall, Placed, Run, first};
+use super::calls::{Answer, By, Order, OwnedCall, Request, first};
 use super::connection::{Connection, SendOptions};
 use super::connections::Connections;
 use super::failure::{ErrorClass, Failure, classify};
@@ -17,16 +17,16 @@ use crate::Address;
 
 impl Transport {
     /// Runs many scripts: one pipeline per node, and a failing node fails only its own. Returns the answers in order.
-    pub(crate) async fn calls(self: &Arc<Self>, calls: Vec<OwnedCall>) -> Vec<Result<Placed, Failure>> {
+    pub(crate) async fn call_all(self: &Arc<Self>, calls: Vec<OwnedCall>) -> Vec<Result<Answer, Failure>> {
         let deadline = Instant::now() + self.timeout;
         let connections = match self.connections() {
             Ok(connections) => connections,
             Err(failure) => return calls.iter().map(|_| Err(failure.clone())).collect(),
         };
-        let mut outcomes: Vec<Option<Result<Placed, Failure>>> = calls.iter().map(|_| None).collect();
+        let mut outcomes: Vec<Option<Result<Answer, Failure>>> = calls.iter().map(|_| None).collect();
         let (mut groups, mut alone): (HashMap<Address, Vec<usize>>, Vec<usize>) = Default::default();
         for (i, call) in calls.iter().enumerate() {
-            if !matches!(call.order, Order::Free | Order::Proof) {
+            if !matches!(call.order, Order::Unordered | Order::Renewal) {
                 alone.push(i);
                 continue;
             }
@@ -41,22 +41,22 @@ impl Transport {
             let answers = self.batch(connections, &node, &asked, deadline).await;
             of.into_iter().zip(answers).collect::<Vec<_>>()
         });
-        for (i, outcome) in join(batches.collect()).await.into_iter().flatten() {
+        for (i, outcome) in join_all(batches.collect()).await.into_iter().flatten() {
             match outcome {
                 // Not executed on this node: each is sent on its own.
-                Batched::Astray => alone.push(i),
+                Batched::WrongNode => alone.push(i),
                 Batched::Done(outcome) => {
-                    outcomes[i] = Some(outcome.map(|value| Placed { value, certain: true }))
+                    outcomes[i] = Some(outcome.map(|value| Answer { value, certain: true }))
                 }
             }
         }
         let singles = alone.into_iter().map(|i| async move {
             let call = &all[i];
-            let run = Run::script(call.key(), call.order, deadline);
-            let placed = self.place(run, call.order, &|out, by| call.encode(out, by)).await;
-            (i, placed.map(|(values, certain)| Placed { value: first(values), certain }))
+            let request = Request::script(call.key(), call.order, deadline);
+            let answer = self.execute(request, call.order, &|out, by| call.encode(out, by)).await;
+            (i, answer.map(|(values, certain)| Answer { value: first(values), certain }))
         });
-        for (i, outcome) in join(singles.collect()).await {
+        for (i, outcome) in join_all(singles.collect()).await {
             outcomes[i] = Some(outcome);
         }
         outcomes.into_iter().map(|o| o.expect("each has its outcome")).collect()
@@ -80,9 +80,9 @@ impl Transport {
         };
         if !self.discovery.is_current(node) {
             connections.forget(node, NOT_MASTER);
-            return calls.iter().map(|_| Batched::Astray).collect();
+            return calls.iter().map(|_| Batched::WrongNode).collect();
         }
-        if calls.iter().any(|c| c.order == Order::Proof)
+        if calls.iter().any(|c| c.order == Order::Renewal)
             && let Err(failure) = self.past_restart_delay(&connection)
         {
             return calls.iter().map(|_| Batched::Done(Err(failure.clone()))).collect();
@@ -108,10 +108,10 @@ impl Transport {
     fn batched(&self, answer: Result<Value, Failure>, connection: &Connection) -> Batched {
         match answer {
             Ok(Value::Error(reply)) => match classify(&reply, &connection.to) {
-                ErrorClass::Moved(..) | ErrorClass::Ask(_) => Batched::Astray,
+                ErrorClass::Moved(..) | ErrorClass::Ask(_) => Batched::WrongNode,
                 _ => Batched::Done(Err(self.call_failure(&reply, connection))),
             },
-            Err(Failure::NotExecuted(_)) => Batched::Astray,
+            Err(Failure::NotExecuted(_)) => Batched::WrongNode,
             other => Batched::Done(other),
         }
     }
@@ -132,7 +132,7 @@ async fn exchange(
 
 enum Batched {
     Done(Result<Value, Failure>),
-    Astray,
+    WrongNode,
 }
 
 enum Part<F: Future> {
@@ -141,7 +141,7 @@ enum Part<F: Future> {
 }
 
 /// All outputs, in order.
-pub(crate) async fn join<F: Future>(work: Vec<F>) -> Vec<F::Output>
+pub(crate) async fn join_all<F: Future>(work: Vec<F>) -> Vec<F::Output>
 where
     F::Output: Unpin,
 {

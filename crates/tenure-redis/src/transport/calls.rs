@@ -44,16 +44,16 @@ pub(crate) struct Call<'a> {
 /// How a call is ordered with others of the same hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
-    Free,
+    Unordered,
     /// Checks that holds still exist.
-    Proof,
+    Renewal,
     /// May create the hold, which then lasts for at least `lease`.
     Attempt {
         id: HoldId,
         lease: Duration,
     },
     /// Releases the hold: sent after its attempt, if that is unanswered.
-    Behind(HoldId),
+    AfterAttempt(HoldId),
 }
 
 impl Call<'_> {
@@ -132,7 +132,7 @@ fn encode<'a>(
 
 /// An answer, and whether it is conclusive.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Placed {
+pub(crate) struct Answer {
     pub(crate) value: Value,
     /// Whether all attempts of that hold were sent before it. If not, one may still arrive, and "not found" proves
     /// nothing.
@@ -140,38 +140,38 @@ pub(crate) struct Placed {
 }
 
 /// How often a call is retried on a new connection because the old one was dead before anything was sent.
-const TRIES: u32 = 3;
+const MAX_RESENDS: u32 = 3;
 
 /// Writes the requests of a call.
 pub(super) type Encode<'a> = &'a (dyn Fn(&mut Vec<u8>, By) + Sync);
 
 /// Destination and deadline of the requests of one call.
-pub(super) struct Run<'a> {
+pub(super) struct Request<'a> {
     key: &'a [u8],
     /// Sent to this node, regardless of the key's slot.
     node: Option<&'a Address>,
     /// Whether it gets a connection of its own.
-    apart: bool,
+    own_connection: bool,
     /// The number of expected replies. The first one decides about redirects and errors.
     expected: usize,
     attempt: Option<(HoldId, Duration)>,
     /// Whether a server that may have lost data in a restart must not execute it.
-    needs_age: bool,
+    needs_uptime: bool,
     /// Whether it follows `ASK` to the node that its slot is migrating to.
-    follows: bool,
+    follows_ask: bool,
     deadline: Instant,
 }
 
-impl<'a> Run<'a> {
+impl<'a> Request<'a> {
     pub(super) fn call(key: &'a [u8], deadline: Instant) -> Self {
         Self {
             key,
             node: None,
-            apart: false,
+            own_connection: false,
             expected: 1,
             attempt: None,
-            needs_age: false,
-            follows: true,
+            needs_uptime: false,
+            follows_ask: true,
             deadline,
         }
     }
@@ -180,47 +180,47 @@ impl<'a> Run<'a> {
     /// for missing; and what it publishes there is not received, since channels stay with the source until the end.
     /// Only scripts that check holds follow: they do neither.
     pub(super) fn script(key: &'a [u8], order: Order, deadline: Instant) -> Self {
-        Self { follows: order == Order::Proof, ..Self::call(key, deadline) }
+        Self { follows_ask: order == Order::Renewal, ..Self::call(key, deadline) }
     }
 }
 
 impl Transport {
     /// Sends any command.
     pub(crate) async fn command(self: &Arc<Self>, to: To<'_>, words: &[&[u8]]) -> Result<Value, Failure> {
-        self.ordered(to, words, Order::Free).await.map(|placed| placed.value)
+        self.ordered_command(to, words, Order::Unordered).await.map(|answer| answer.value)
     }
 
     /// Sends a command in its order with others of the same hold.
-    pub(crate) async fn ordered(
+    pub(crate) async fn ordered_command(
         self: &Arc<Self>,
         to: To<'_>,
         words: &[&[u8]],
         order: Order,
-    ) -> Result<Placed, Failure> {
+    ) -> Result<Answer, Failure> {
         let (key, node) = match to {
             To::Key(key) => (key, None),
             To::Node(node) => (&[][..], Some(node)),
         };
-        let run = Run { node, ..Run::call(key, Instant::now() + self.timeout) };
-        let (values, certain) = self.place(run, order, &|out, _| write_command(out, words)).await?;
-        Ok(Placed { value: first(values), certain })
+        let request = Request { node, ..Request::call(key, Instant::now() + self.timeout) };
+        let (values, certain) = self.execute(request, order, &|out, _| write_command(out, words)).await?;
+        Ok(Answer { value: first(values), certain })
     }
 
     /// Runs a script.
-    pub(crate) async fn call(self: &Arc<Self>, call: Call<'_>) -> Result<Placed, Failure> {
-        let run = Run::script(call.key(), call.order, Instant::now() + self.timeout);
-        let (values, certain) = self.place(run, call.order, &|out, by| call.encode(out, by)).await?;
-        Ok(Placed { value: first(values), certain })
+    pub(crate) async fn call(self: &Arc<Self>, call: Call<'_>) -> Result<Answer, Failure> {
+        let request = Request::script(call.key(), call.order, Instant::now() + self.timeout);
+        let (values, certain) = self.execute(request, call.order, &|out, by| call.encode(out, by)).await?;
+        Ok(Answer { value: first(values), certain })
     }
 
     /// Runs a script, then waits until this many replicas have it or `within` is over. Returns how many have it. The
     /// usual timeout comes on top of `within`.
-    pub(crate) async fn durable(
+    pub(crate) async fn call_and_wait(
         self: &Arc<Self>,
         call: Call<'_>,
         replicas: u32,
         within: Duration,
-    ) -> Result<(Placed, u32), Failure> {
+    ) -> Result<(Answer, u32), Failure> {
         let within = bounded(within);
         let deadline = Instant::now() + within + self.timeout;
         let replicas = replicas.to_string();
@@ -230,8 +230,12 @@ impl Transport {
             call.encode(out, by);
             write_command(out, &[b"WAIT", replicas.as_bytes(), within.as_bytes()]);
         };
-        let run = Run { apart: true, expected: 2, ..Run::script(call.key(), call.order, deadline) };
-        let (mut values, certain) = self.place(run, call.order, &encode).await?;
+        let request = Request {
+            own_connection: true,
+            expected: 2,
+            ..Request::script(call.key(), call.order, deadline)
+        };
+        let (mut values, certain) = self.execute(request, call.order, &encode).await?;
         let reached = match values.pop() {
             Some(Value::Int(n)) => u32::try_from(n).unwrap_or(0),
             // The script was executed, but it is unknown which replicas have it.
@@ -240,131 +244,143 @@ impl Transport {
                 0
             }
         };
-        Ok((Placed { value: first(values), certain }, reached))
+        Ok((Answer { value: first(values), certain }, reached))
     }
 
     /// Sends in order with other calls of the same hold. Returns the replies, and whether all attempts were sent before
     /// it.
-    pub(super) async fn place(
+    pub(super) async fn execute(
         self: &Arc<Self>,
-        mut run: Run<'_>,
+        mut request: Request<'_>,
         order: Order,
         encode: Encode<'_>,
     ) -> Result<(Vec<Value>, bool), Failure> {
         let mut executed = false;
         match order {
-            Order::Free => {}
-            Order::Proof => run.needs_age = true,
+            Order::Unordered => {}
+            Order::Renewal => request.needs_uptime = true,
             Order::Attempt { id, lease } => {
-                run.attempt = Some((id, lease));
-                run.needs_age = true;
+                request.attempt = Some((id, lease));
+                request.needs_uptime = true;
             }
-            Order::Behind(id) => match self.behind(id, &run, encode).await? {
-                Behind::Answered(values) => return Ok((values, self.is_settled(id))),
-                Behind::NotSent => {}
-                Behind::MaybeSent => executed = true,
+            Order::AfterAttempt(id) => match self.send_after_attempt(id, &request, encode).await? {
+                AfterAttempt::Answered(values) => return Ok((values, self.is_every_attempt_answered(id))),
+                AfterAttempt::NotSent => {}
+                AfterAttempt::MaybeSent => executed = true,
             },
         }
-        let values = match self.run(run, encode).await {
+        let values = match self.route(request, encode).await {
             // Not executed this time, but perhaps the first time.
             Err(Failure::NotExecuted(why)) if executed => return Err(Failure::Unknown(why)),
             outcome => outcome?,
         };
         let certain = match order {
             // What is not found now may have been released by the first one.
-            Order::Behind(id) => !executed && self.is_settled(id),
+            Order::AfterAttempt(id) => !executed && self.is_every_attempt_answered(id),
             _ => true,
         };
         Ok((values, certain))
     }
 
-    fn is_settled(&self, id: HoldId) -> bool {
+    fn is_every_attempt_answered(&self, id: HoldId) -> bool {
         matches!(self.attempts.state(id), AttemptState::Answered)
     }
 
     /// Sends on the connection of an unanswered attempt, if there is one; otherwise the caller uses its own connection.
-    async fn behind(
+    async fn send_after_attempt(
         self: &Arc<Self>,
         id: HoldId,
-        run: &Run<'_>,
+        request: &Request<'_>,
         encode: Encode<'_>,
-    ) -> Result<Behind, Failure> {
-        let AttemptState::InFlight(connection) = self.attempts.state(id) else { return Ok(Behind::NotSent) };
+    ) -> Result<AfterAttempt, Failure> {
+        let AttemptState::InFlight(connection) = self.attempts.state(id) else {
+            return Ok(AfterAttempt::NotSent);
+        };
         let connections = self.connections()?;
         // That connection may belong to a runtime that is not running at the moment: leave time for our own connection.
-        let limit = run.deadline - run.deadline.saturating_duration_since(Instant::now()) / 2;
-        let options = SendOptions::new(run.expected, run.deadline);
+        let limit = request.deadline - request.deadline.saturating_duration_since(Instant::now()) / 2;
+        let options = SendOptions::new(request.expected, request.deadline);
         let mut by = By::Hash;
         loop {
             let reply = connection.send(options, |out| encode(out, by)).written_by_caller();
             let Some(answer) = connections.until(limit, reply).await else {
                 connection.close("an attempt on it was not answered in time");
-                return Ok(Behind::MaybeSent);
+                return Ok(AfterAttempt::MaybeSent);
             };
             let values = match answer.all() {
                 Ok(values) => values,
-                Err(Failure::NotExecuted(_)) => return Ok(Behind::NotSent),
+                Err(Failure::NotExecuted(_)) => return Ok(AfterAttempt::NotSent),
                 // Releasing twice is harmless.
-                Err(_) => return Ok(Behind::MaybeSent),
+                Err(_) => return Ok(AfterAttempt::MaybeSent),
             };
-            let Value::Error(reply) = &values[0] else { return Ok(Behind::Answered(values)) };
+            let Value::Error(reply) = &values[0] else { return Ok(AfterAttempt::Answered(values)) };
             match classify(reply, &connection.to) {
                 ErrorClass::NoScript if by == By::Hash => by = By::Text,
                 // The attempt before it got the same reply: nothing is in flight there any more.
-                ErrorClass::Moved(..) | ErrorClass::Ask(_) => return Ok(Behind::NotSent),
+                ErrorClass::Moved(..) | ErrorClass::Ask(_) => return Ok(AfterAttempt::NotSent),
                 _ => return Err(self.call_failure(reply, &connection)),
             }
         }
     }
 
     /// Sends to the right node, following redirects, and returns its replies.
-    async fn run(self: &Arc<Self>, run: Run<'_>, encode: Encode<'_>) -> Result<Vec<Value>, Failure> {
+    async fn route(
+        self: &Arc<Self>,
+        request: Request<'_>,
+        encode: Encode<'_>,
+    ) -> Result<Vec<Value>, Failure> {
         let connections = self.connections()?;
-        if run.attempt.is_some() {
+        if request.attempt.is_some() {
             self.discovery.watch(self);
         }
-        let (mut tries, mut hops, mut backoff) = (0, 0, reconnect_backoff());
+        let (mut resends, mut redirects, mut backoff) = (0, 0, reconnect_backoff());
         let mut redirect = None;
         loop {
-            let (node, asking) = match (redirect.take(), run.node) {
+            let (node, asking) = match (redirect.take(), request.node) {
                 (Some(to), _) => to,
                 (None, Some(node)) => (node.clone(), false),
-                (None, None) => match self.discovery.node(self, &connections, run.key, run.deadline).await {
-                    Ok(node) => (node, false),
-                    Err(failure) => {
-                        self.rest(&connections, &mut backoff, run.deadline, failure).await?;
-                        continue;
+                (None, None) => {
+                    match self.discovery.node(self, &connections, request.key, request.deadline).await {
+                        Ok(node) => (node, false),
+                        Err(failure) => {
+                            self.back_off(&connections, &mut backoff, request.deadline, failure).await?;
+                            continue;
+                        }
                     }
-                },
+                }
             };
-            let answer = self.attempt(&connections, &node, asking, &run, encode).await;
+            let answer = self.send_to_node(&connections, &node, asking, &request, encode).await;
             let (values, connection) = match answer {
                 Ok(answer) => answer,
-                Err(Missed::NoLink(failure)) if run.node.is_none() => {
+                Err(SendError::NoConnection(failure)) if request.node.is_none() => {
                     self.discovery.invalidate(&node);
-                    self.rest(&connections, &mut backoff, run.deadline, failure).await?;
+                    self.back_off(&connections, &mut backoff, request.deadline, failure).await?;
                     continue;
                 }
-                Err(Missed::NotSent(_)) if tries < TRIES && Instant::now() < run.deadline => {
-                    tries += 1;
+                Err(SendError::NotSent(_)) if resends < MAX_RESENDS && Instant::now() < request.deadline => {
+                    resends += 1;
                     continue;
                 }
-                Err(Missed::NoLink(failure) | Missed::NotSent(failure) | Missed::Unknown(failure)) => {
+                Err(
+                    SendError::NoConnection(failure)
+                    | SendError::NotSent(failure)
+                    | SendError::Unknown(failure),
+                ) => {
                     self.discovery.invalidate(&node);
                     return Err(failure);
                 }
             };
             let Value::Error(reply) = &values[0] else { return Ok(values) };
-            hops += 1;
+            redirects += 1;
             match classify(reply, &node) {
-                ErrorClass::Moved(slot, to) if hops <= MAX_REDIRECTS => {
+                ErrorClass::Moved(slot, to) if redirects <= MAX_REDIRECTS => {
                     self.discovery.moved(self, slot, &to);
                     redirect = Some((to, false));
                 }
-                ErrorClass::Ask(_) if !run.follows => {
+                ErrorClass::Ask(_) if !request.follows_ask => {
                     return Err(Failure::NotExecuted(format!("{node}: {}: its slot moves", reply.message)));
                 }
-                ErrorClass::Ask(to) if hops <= MAX_REDIRECTS => redirect = Some((to, true)),
+                ErrorClass::Ask(to) if redirects <= MAX_REDIRECTS => redirect = Some((to, true)),
                 ErrorClass::Moved(..) | ErrorClass::Ask(_) => {
                     self.discovery.invalidate(&node);
                     return Err(Failure::NotExecuted(format!(
@@ -379,35 +395,39 @@ impl Transport {
 
     /// Sends to one node, with the script's text if that node does not have the script. Also returns the connection
     /// used.
-    async fn attempt(
+    async fn send_to_node(
         self: &Arc<Self>,
         connections: &Arc<Connections>,
         node: &Address,
         asking: bool,
-        run: &Run<'_>,
+        request: &Request<'_>,
         encode: Encode<'_>,
-    ) -> Result<(Vec<Value>, Arc<Connection>), Missed> {
-        let pool = run.apart.then(|| connections.pool(node));
+    ) -> Result<(Vec<Value>, Arc<Connection>), SendError> {
+        let pool = request.own_connection.then(|| connections.pool(node));
         let pooled = match &pool {
-            Some(pool) => Some(connections.until(run.deadline, pool.take()).await.ok_or_else(|| {
-                Missed::NotSent(Failure::NotExecuted(format!("{node}: all connections are in use")))
+            Some(pool) => Some(connections.until(request.deadline, pool.take()).await.ok_or_else(|| {
+                SendError::NotSent(Failure::NotExecuted(format!("{node}: all connections are in use")))
             })?),
             None => None,
         };
         let manager =
             pooled.as_ref().map_or_else(|| connections.manager(node), |pooled| pooled.manager.clone());
-        let connection = manager.connection(connections, run.deadline).await.map_err(Missed::NoLink)?;
+        let connection =
+            manager.connection(connections, request.deadline).await.map_err(SendError::NoConnection)?;
         // The master may have changed since it was looked up. A change after this check finds the manager and closes it.
         if !self.discovery.is_current(node) {
             connections.forget(node, NOT_MASTER);
-            return Err(Missed::NotSent(Failure::NotExecuted(format!("{node}: {NOT_MASTER}"))));
+            return Err(SendError::NotSent(Failure::NotExecuted(format!("{node}: {NOT_MASTER}"))));
         }
-        if run.needs_age {
-            self.past_restart_delay(&connection).map_err(Missed::NoLink)?;
+        if request.needs_uptime {
+            self.past_restart_delay(&connection).map_err(SendError::NoConnection)?;
         }
         let extra = usize::from(asking);
-        let options =
-            SendOptions { expected: run.expected + extra, deadline: run.deadline, attempt: run.attempt };
+        let options = SendOptions {
+            expected: request.expected + extra,
+            deadline: request.deadline,
+            attempt: request.attempt,
+        };
         let mut by = By::Hash;
         loop {
             let answer = connection.send(options, |out| {
@@ -417,8 +437,8 @@ impl Transport {
                 encode(out, by);
             });
             let mut values = answer.await.all().map_err(|failure| match failure {
-                Failure::NotExecuted(_) => Missed::NotSent(failure),
-                _ => Missed::Unknown(failure),
+                Failure::NotExecuted(_) => SendError::NotSent(failure),
+                _ => SendError::Unknown(failure),
             })?;
             values.drain(..extra);
             match &values[0] {
@@ -431,7 +451,7 @@ impl Transport {
     }
 
     /// Backs off before the next try, since another node may take over. Fails if none can, or if no time is left.
-    async fn rest(
+    async fn back_off(
         &self,
         connections: &Connections,
         backoff: &mut Backoff,
@@ -451,7 +471,7 @@ impl Transport {
 }
 
 /// The outcome of a call sent after an unanswered attempt.
-enum Behind {
+enum AfterAttempt {
     Answered(Vec<Value>),
     NotSent,
     /// Not answered, but it may have been executed.
@@ -459,8 +479,8 @@ enum Behind {
 }
 
 /// Why a call has no replies.
-enum Missed {
-    NoLink(Failure),
+enum SendError {
+    NoConnection(Failure),
     NotSent(Failure),
     Unknown(Failure),
 }

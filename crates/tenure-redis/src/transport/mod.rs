@@ -29,8 +29,8 @@ use std::time::{Duration, Instant};
 use tenure_core::backend::Backoff;
 use tenure_core::{Background, Doubt};
 
-pub(crate) use batch::join;
-pub(crate) use calls::{Call, Order, OwnedCall, Placed, Script};
+pub(crate) use batch::join_all;
+pub(crate) use calls::{Answer, Call, Order, OwnedCall, Script};
 pub(crate) use connect::Resolver;
 pub use discovery::{Deployment, deployment};
 pub(crate) use failure::{ErrorReply, Failure};

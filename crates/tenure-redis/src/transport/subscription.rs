@@ -58,7 +58,7 @@ impl Transport {
         let deadline = Instant::now() + self.timeout;
         let connections = self.connections()?;
         self.discovery.watch(self);
-        let mut hops = 0;
+        let mut redirects = 0;
         loop {
             let node = self.discovery.node_of_channel(self, &connections, channel, deadline).await?;
             let sharded = self.discovery.sharded();
@@ -72,7 +72,7 @@ impl Transport {
             };
             match &failure {
                 Failure::Refused(reply) => match classify(reply, &node) {
-                    ErrorClass::Moved(slot, to) if hops < MAX_REDIRECTS => {
+                    ErrorClass::Moved(slot, to) if redirects < MAX_REDIRECTS => {
                         self.discovery.moved(self, slot, &to)
                     }
                     _ => return Err(failure),
@@ -82,7 +82,7 @@ impl Transport {
                     return Err(failure);
                 }
             }
-            hops += 1;
+            redirects += 1;
         }
     }
 }

@@ -23,8 +23,8 @@ async fn a_lone_call_and_many() {
     let server = Server::start();
     let transport = server.open().await;
     for i in 1..=100 {
-        let placed = transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
-        assert_eq!((placed.value, placed.certain), (Value::Int(i), true));
+        let answer = transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
+        assert_eq!((answer.value, answer.certain), (Value::Int(i), true));
     }
     let tasks: Vec<_> = (0..64)
         .map(|_| {
@@ -52,11 +52,11 @@ async fn a_batch_is_answered_in_order() {
         script: &COUNT,
         keys: vec![key.as_bytes().to_vec()],
         args: vec![b"1".to_vec()],
-        order: Order::Free,
+        order: Order::Unordered,
     };
     command(&transport, &["SET", "word", "x"]).await;
     for round in 1..=3 {
-        let outcomes = transport.calls(vec![call("a"), call("word"), call("b")]).await;
+        let outcomes = transport.call_all(vec![call("a"), call("word"), call("b")]).await;
         assert_eq!(outcomes[0].as_ref().unwrap().value, Value::Int(round));
         assert!(outcomes[1].is_err(), "one that fails fails alone");
         assert_eq!(outcomes[2].as_ref().unwrap().value, Value::Int(round));

@@ -13,7 +13,7 @@ use testbed::{FAR, PATIENCE, Resp, done as ended, until, wait_until, within};
 use super::count;
 use super::proxy::{Proxy, Replies};
 use super::server::{Server, command, hasty, open, patient};
-use crate::transport::{Call, Event, Failure, Order, Placed, Transport, Value};
+use crate::transport::{Answer, Call, Event, Failure, Order, Transport, Value};
 use crate::{Address, Options};
 
 async fn value(transport: &Arc<Transport>, key: &str) -> u64 {
@@ -31,8 +31,8 @@ async fn a_call_polled_once_and_left_holds_up_nobody() {
     assert!(left.as_mut().poll(&mut cx).is_pending());
     for i in 1..=20 {
         let call = transport.call(count(&[b"k"], &[b"1"]));
-        let placed = within("not held up", call).await.unwrap();
-        assert_eq!(placed.value, Value::Int(i));
+        let answer = within("not held up", call).await.unwrap();
+        assert_eq!(answer.value, Value::Int(i));
     }
     assert_eq!(left.await.unwrap().value, Value::Int(1), "it has its answer all the same");
 }
@@ -58,8 +58,8 @@ async fn a_call_dropped_at_every_poll_disturbs_nobody() {
                 }
             }
             let before = value(&transport, "k").await;
-            let placed = transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
-            assert_eq!(placed.value, Value::Int(before as i64 + 1), "no answer is taken for another's");
+            let answer = transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
+            assert_eq!(answer.value, Value::Int(before as i64 + 1), "no answer is taken for another's");
             if let Some(other) = other {
                 other.await.unwrap();
             }
@@ -79,8 +79,8 @@ async fn a_cut_inside_a_reply_is_unknown_and_the_next_call_works() {
         let failed = transport.call(count(&[b"k"], &[b"1"])).await;
         proxy.set(Replies::Pass);
         assert!(matches!(failed, Err(Failure::Unknown(_))), "{cut}: {failed:?}");
-        let placed = transport.call(count(&[b"k"], &[b"1"])).await;
-        assert_eq!(placed.unwrap().value, Value::Int(2 * (cut as i64 + 1)), "both were executed");
+        let answer = transport.call(count(&[b"k"], &[b"1"])).await;
+        assert_eq!(answer.unwrap().value, Value::Int(2 * (cut as i64 + 1)), "both were executed");
     }
 }
 
@@ -169,7 +169,7 @@ async fn scripts_are_forgotten_all_the_time() {
             tokio::spawn(async move {
                 for _ in 0..100 {
                     let calls = vec![count(&[b"k"], &[b"1"]).to_owned(); 3];
-                    for outcome in transport.calls(calls).await {
+                    for outcome in transport.call_all(calls).await {
                         outcome.unwrap();
                     }
                     transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
@@ -196,8 +196,8 @@ async fn killed_connections_are_opened_anew_unseen() {
     let manager = transport.connections().unwrap().manager(&server.address());
     for i in 1..=10 {
         // Just after a call nobody is registered to read; the next call detects the closed connection before it writes.
-        let placed = transport.call(count(&[b"k"], &[b"1"])).await;
-        assert_eq!(placed.unwrap().value, Value::Int(i));
+        let answer = transport.call(count(&[b"k"], &[b"1"])).await;
+        assert_eq!(answer.unwrap().value, Value::Int(i));
         let before = manager.ready().unwrap();
         command(&other, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
         if i % 2 == 0 {
@@ -283,7 +283,7 @@ async fn nothing_is_too_long() {
     let transport = Transport::open(Options { timeout: Duration::MAX, ..server.options() }).await.unwrap();
     let order = Order::Attempt { id: HoldId { client: ClientId::new(), n: 1 }, lease: Duration::MAX };
     transport.call(Call { order, ..count(&[b"k"], &[b"1"]) }).await.unwrap();
-    transport.durable(count(&[b"k"], &[b"1"]), 0, Duration::MAX).await.unwrap();
+    transport.call_and_wait(count(&[b"k"], &[b"1"]), 0, Duration::MAX).await.unwrap();
     assert!(transport.subscribe(b"c", b"").await.is_ok());
 }
 
@@ -306,20 +306,21 @@ async fn an_undo_goes_behind_its_attempt() {
         let transport = transport.clone();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(transport.call(Call { order: Order::Behind(id), ..count(&[b"k"], &[b"-7"]) }))
+            runtime
+                .block_on(transport.call(Call { order: Order::AfterAttempt(id), ..count(&[b"k"], &[b"-7"]) }))
         })
     };
     // Time for an undo that wrongly overtakes the attempt.
     tokio::time::sleep(Duration::from_millis(50)).await;
     proxy.hold_requests.store(false, SeqCst);
-    let placed = tokio::task::spawn_blocking(|| undone.join().unwrap()).await.unwrap().unwrap();
-    assert_eq!(placed, Placed { value: Value::Int(0), certain: true });
+    let answer = tokio::task::spawn_blocking(|| undone.join().unwrap()).await.unwrap().unwrap();
+    assert_eq!(answer, Answer { value: Value::Int(0), certain: true });
     assert_eq!(proxy.connections.load(SeqCst), before, "on the same connection");
     assert_eq!(transport.attempts.len(), 0);
 }
 
 /// An attempt whose reply is delayed, followed by an undo. Both are executed; then `then` controls the proxy.
-async fn undone_behind(then: impl FnOnce(&testbed::Proxy)) -> Result<Placed, Failure> {
+async fn undone_behind(then: impl FnOnce(&testbed::Proxy)) -> Result<Answer, Failure> {
     let server = Server::start();
     let proxy = testbed::Proxy::start(server.port).unwrap();
     let options = patient(Options::new(crate::Topology::Standalone(Address::tcp("127.0.0.1", proxy.port()))));
@@ -331,7 +332,7 @@ async fn undone_behind(then: impl FnOnce(&testbed::Proxy)) -> Result<Placed, Fai
     let mut attempt = pin!(transport.call(Call { order, ..count(&[b"k"], &[b"7"]) }));
     assert!(attempt.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     proxy.cut_once("-5", testbed::Cut::AfterRequest);
-    let mut undo = pin!(transport.call(Call { order: Order::Behind(id), ..count(&[b"k"], &[b"-5"]) }));
+    let mut undo = pin!(transport.call(Call { order: Order::AfterAttempt(id), ..count(&[b"k"], &[b"-5"]) }));
     assert!(undo.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let other = server.open().await;
     until("both were executed", || async { value(&other, "k").await == 2 }).await;
@@ -341,8 +342,8 @@ async fn undone_behind(then: impl FnOnce(&testbed::Proxy)) -> Result<Placed, Fai
 
 #[tokio::test]
 async fn an_undo_cut_off_from_its_answer_finds_nothing_and_is_not_certain() {
-    let placed = undone_behind(testbed::Proxy::heal).await.unwrap();
-    assert!(!placed.certain, "the first one may have done it: {placed:?}");
+    let answer = undone_behind(testbed::Proxy::heal).await.unwrap();
+    assert!(!answer.certain, "the first one may have done it: {answer:?}");
 }
 
 #[tokio::test]
@@ -369,8 +370,9 @@ async fn an_undo_after_a_cut_is_not_certain_until_the_lease_is_over() {
         transport.call(Call { order: Order::Attempt { id, lease }, ..count(&[b"k"], &[b"1"]) }).await;
     assert!(matches!(attempt, Err(Failure::Unknown(_))), "{attempt:?}");
     proxy.set(Replies::Pass);
-    let undo =
-        async || transport.call(Call { order: Order::Behind(id), ..count(&[b"k"], &[b"0"]) }).await.unwrap();
+    let undo = async || {
+        transport.call(Call { order: Order::AfterAttempt(id), ..count(&[b"k"], &[b"0"]) }).await.unwrap()
+    };
     until("certain in the end", || async { undo().await.certain }).await;
     assert!(sent.elapsed() >= lease, "not before the lease was over");
     assert_eq!(transport.attempts.len(), 0);
@@ -397,9 +399,9 @@ async fn an_undo_behind_a_runtime_that_stands_still() {
         });
         attempt.join().unwrap()
     });
-    let undo = Call { order: Order::Behind(id), ..count(&[b"k"], &[b"-1"]) };
-    let placed = transport.call(undo).await.expect("in what time is left to it");
-    assert!(!placed.certain, "its answer was never read");
+    let undo = Call { order: Order::AfterAttempt(id), ..count(&[b"k"], &[b"-1"]) };
+    let answer = transport.call(undo).await.expect("in what time is left to it");
+    assert!(!answer.certain, "its answer was never read");
     transport.call(count(&[b"k"], &[b"1"])).await.expect("others are not hurt");
     std::thread::spawn(move || drop(still)).join().unwrap();
 }

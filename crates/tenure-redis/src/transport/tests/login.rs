@@ -289,7 +289,7 @@ async fn what_left_before_a_cut_is_not_called_unsent() {
     for _ in 0..5 {
         let before = direct.call(count(&[b"k"], &[b"1"])).await.unwrap().value.int().unwrap();
         let calls = vec![count(&[b"k"], &[b"1"]).to_owned(), count(&[b"long"], &[b"1", &long]).to_owned()];
-        let outcomes = transport.calls(calls).await;
+        let outcomes = transport.call_all(calls).await;
         let after = direct.call(count(&[b"k"], &[b"0"])).await.unwrap().value.int().unwrap();
         assert!(after <= before + 1, "executed twice: {before}, {after}");
         match &outcomes[0] {

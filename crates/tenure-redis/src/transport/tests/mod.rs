@@ -19,5 +19,5 @@ use super::{Call, Order, Script};
 static COUNT: Script = Script::new("return redis.call('incrby', KEYS[1], ARGV[1])");
 
 fn count<'a>(keys: &'a [&'a [u8]], args: &'a [&'a [u8]]) -> Call<'a> {
-    Call { script: &COUNT, keys, args, order: Order::Free }
+    Call { script: &COUNT, keys, args, order: Order::Unordered }
 }

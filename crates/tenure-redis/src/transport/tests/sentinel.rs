@@ -65,14 +65,14 @@ async fn the_death_of_a_master_is_survived() {
     let calling = async {
         loop {
             match transport.call(count(&[b"k"], &[b"1"])).await {
-                Ok(placed) => break placed,
+                Ok(answer) => break answer,
                 Err(Failure::Refused(reply)) => panic!("{reply:?}"),
                 Err(_) => {}
             }
         }
     };
-    let placed = within("another takes over", calling).await;
-    assert!(matches!(placed.value, Value::Int(1 | 2)));
+    let answer = within("another takes over", calling).await;
+    assert!(matches!(answer.value, Value::Int(1 | 2)));
     let new = bed.wait_for_new_master(old.port(), PATIENCE).unwrap().port();
     assert_eq!(transport.nodes(), [local(new)]);
     assert!(transport.doubt.times() > 0);
@@ -118,8 +118,8 @@ fn a_question_outlives_the_runtime_that_asked_it() {
         let mut call = pin!(transport.call(count(&[b"k"], &[b"1"])));
         assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     });
-    let placed = other.block_on(transport.call(count(&[b"k"], &[b"1"])));
-    assert_eq!(placed.unwrap().value, Value::Int(1));
+    let answer = other.block_on(transport.call(count(&[b"k"], &[b"1"])));
+    assert_eq!(answer.unwrap().value, Value::Int(1));
 }
 
 #[tokio::test]
