@@ -52,8 +52,9 @@ impl Transport {
         }
         let singles = alone.into_iter().map(|i| async move {
             let call = &all[i];
-            let request = Request::script(call.key(), call.order, deadline);
-            let answer = self.execute(request, call.order, &|out, by| call.encode(out, by)).await;
+            let encode = |out: &mut Vec<u8>, by| call.encode(out, by);
+            let request = Request::script(call.key(), call.order, &encode, deadline);
+            let answer = self.execute(&request).await;
             (i, answer.map(|(values, certain)| Answer { value: first(values), certain }))
         });
         for (i, outcome) in join_all(singles.collect()).await {

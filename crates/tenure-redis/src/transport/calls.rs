@@ -142,45 +142,36 @@ pub(crate) struct Answer {
 /// How often a call is retried on a new connection because the old one was dead before anything was sent.
 const MAX_RESENDS: u32 = 3;
 
-/// Writes the requests of a call.
-pub(super) type Encode<'a> = &'a (dyn Fn(&mut Vec<u8>, By) + Sync);
+/// Writes the commands of a request.
+type Encode<'a> = &'a (dyn Fn(&mut Vec<u8>, By) + Sync);
 
-/// Destination and deadline of the requests of one call.
+/// Commands that are sent together: what they are, where they go, and until when.
 pub(super) struct Request<'a> {
+    encode: Encode<'a>,
     key: &'a [u8],
     /// Sent to this node, regardless of the key's slot.
     node: Option<&'a Address>,
+    order: Order,
     /// Whether it gets a connection of its own.
     own_connection: bool,
     /// The number of expected replies. The first one decides about redirects and errors.
     expected: usize,
-    attempt: Option<(HoldId, Duration)>,
-    /// Whether a server that may have lost data in a restart must not execute it.
-    needs_uptime: bool,
     /// Whether it follows `ASK` to the node that its slot is migrating to.
     follows_ask: bool,
     deadline: Instant,
 }
 
 impl<'a> Request<'a> {
-    pub(super) fn call(key: &'a [u8], deadline: Instant) -> Self {
-        Self {
-            key,
-            node: None,
-            own_connection: false,
-            expected: 1,
-            attempt: None,
-            needs_uptime: false,
-            follows_ask: true,
-            deadline,
-        }
+    fn command(key: &'a [u8], order: Order, encode: Encode<'a>, deadline: Instant) -> Self {
+        let (node, own_connection, expected, follows_ask) = (None, false, 1, true);
+        Self { encode, key, node, order, own_connection, expected, follows_ask, deadline }
     }
 
     /// For a script. A script may read keys that are not declared, which the target node of a migrating slot would take
     /// for missing; and what it publishes there is not received, since channels stay with the source until the end.
     /// Only scripts that check holds follow: they do neither.
-    pub(super) fn script(key: &'a [u8], order: Order, deadline: Instant) -> Self {
-        Self { follows_ask: order == Order::Renewal, ..Self::call(key, deadline) }
+    pub(super) fn script(key: &'a [u8], order: Order, encode: Encode<'a>, deadline: Instant) -> Self {
+        Self { follows_ask: order == Order::Renewal, ..Self::command(key, order, encode, deadline) }
     }
 }
 
@@ -201,15 +192,18 @@ impl Transport {
             To::Key(key) => (key, None),
             To::Node(node) => (&[][..], Some(node)),
         };
-        let request = Request { node, ..Request::call(key, Instant::now() + self.timeout) };
-        let (values, certain) = self.execute(request, order, &|out, _| write_command(out, words)).await?;
+        let encode = |out: &mut Vec<u8>, _| write_command(out, words);
+        let request =
+            Request { node, ..Request::command(key, order, &encode, Instant::now() + self.timeout) };
+        let (values, certain) = self.execute(&request).await?;
         Ok(Answer { value: first(values), certain })
     }
 
     /// Runs a script.
     pub(crate) async fn call(self: &Arc<Self>, call: Call<'_>) -> Result<Answer, Failure> {
-        let request = Request::script(call.key(), call.order, Instant::now() + self.timeout);
-        let (values, certain) = self.execute(request, call.order, &|out, by| call.encode(out, by)).await?;
+        let encode = |out: &mut Vec<u8>, by| call.encode(out, by);
+        let request = Request::script(call.key(), call.order, &encode, Instant::now() + self.timeout);
+        let (values, certain) = self.execute(&request).await?;
         Ok(Answer { value: first(values), certain })
     }
 
@@ -233,9 +227,9 @@ impl Transport {
         let request = Request {
             own_connection: true,
             expected: 2,
-            ..Request::script(call.key(), call.order, deadline)
+            ..Request::script(call.key(), call.order, &encode, deadline)
         };
-        let (mut values, certain) = self.execute(request, call.order, &encode).await?;
+        let (mut values, certain) = self.execute(&request).await?;
         let reached = match values.pop() {
             Some(Value::Int(n)) => u32::try_from(n).unwrap_or(0),
             // The script was executed, but it is unknown which replicas have it.
@@ -251,30 +245,22 @@ impl Transport {
     /// it.
     pub(super) async fn execute(
         self: &Arc<Self>,
-        mut request: Request<'_>,
-        order: Order,
-        encode: Encode<'_>,
+        request: &Request<'_>,
     ) -> Result<(Vec<Value>, bool), Failure> {
         let mut executed = false;
-        match order {
-            Order::Unordered => {}
-            Order::Renewal => request.needs_uptime = true,
-            Order::Attempt { id, lease } => {
-                request.attempt = Some((id, lease));
-                request.needs_uptime = true;
-            }
-            Order::AfterAttempt(id) => match self.send_after_attempt(id, &request, encode).await? {
+        if let Order::AfterAttempt(id) = request.order {
+            match self.send_after_attempt(id, request).await? {
                 AfterAttempt::Answered(values) => return Ok((values, self.is_every_attempt_answered(id))),
                 AfterAttempt::NotSent => {}
                 AfterAttempt::MaybeSent => executed = true,
-            },
+            }
         }
-        let values = match self.route(request, encode).await {
+        let values = match self.route(request).await {
             // Not executed this time, but perhaps the first time.
             Err(Failure::NotExecuted(why)) if executed => return Err(Failure::Unknown(why)),
             outcome => outcome?,
         };
-        let certain = match order {
+        let certain = match request.order {
             // What is not found now may have been released by the first one.
             Order::AfterAttempt(id) => !executed && self.is_every_attempt_answered(id),
             _ => true,
@@ -291,7 +277,6 @@ impl Transport {
         self: &Arc<Self>,
         id: HoldId,
         request: &Request<'_>,
-        encode: Encode<'_>,
     ) -> Result<AfterAttempt, Failure> {
         let AttemptState::InFlight(connection) = self.attempts.state(id) else {
             return Ok(AfterAttempt::NotSent);
@@ -302,7 +287,7 @@ impl Transport {
         let options = SendOptions::new(request.expected, request.deadline);
         let mut by = By::Hash;
         loop {
-            let reply = connection.send(options, |out| encode(out, by)).written_by_caller();
+            let reply = connection.send(options, |out| (request.encode)(out, by)).written_by_caller();
             let Some(answer) = connections.until(limit, reply).await else {
                 connection.close("an attempt on it was not answered in time");
                 return Ok(AfterAttempt::MaybeSent);
@@ -324,13 +309,9 @@ impl Transport {
     }
 
     /// Sends to the right node, following redirects, and returns its replies.
-    async fn route(
-        self: &Arc<Self>,
-        request: Request<'_>,
-        encode: Encode<'_>,
-    ) -> Result<Vec<Value>, Failure> {
+    async fn route(self: &Arc<Self>, request: &Request<'_>) -> Result<Vec<Value>, Failure> {
         let connections = self.connections()?;
-        if request.attempt.is_some() {
+        if matches!(request.order, Order::Attempt { .. }) {
             self.discovery.watch(self);
         }
         let (mut resends, mut redirects, mut backoff) = (0, 0, reconnect_backoff());
@@ -349,7 +330,7 @@ impl Transport {
                     }
                 }
             };
-            let answer = self.send_to_node(&connections, &node, asking, &request, encode).await;
+            let answer = self.send_to_node(&connections, &node, asking, request).await;
             let (values, connection) = match answer {
                 Ok(answer) => answer,
                 Err(SendError::NoConnection(failure)) if request.node.is_none() => {
@@ -378,13 +359,16 @@ impl Transport {
                     redirect = Some((to, false));
                 }
                 ErrorClass::Ask(_) if !request.follows_ask => {
-                    return Err(Failure::NotExecuted(format!("{node}: {}: its slot moves", reply.message)));
+                    return Err(Failure::NotExecuted(format!(
+                        "{node}: {}: the slot is migrating",
+                        reply.message
+                    )));
                 }
                 ErrorClass::Ask(to) if redirects <= MAX_REDIRECTS => redirect = Some((to, true)),
                 ErrorClass::Moved(..) | ErrorClass::Ask(_) => {
                     self.discovery.invalidate(&node);
                     return Err(Failure::NotExecuted(format!(
-                        "{node}: {}: sent on too often",
+                        "{node}: {}: redirected too often",
                         reply.message
                     )));
                 }
@@ -401,7 +385,6 @@ impl Transport {
         node: &Address,
         asking: bool,
         request: &Request<'_>,
-        encode: Encode<'_>,
     ) -> Result<(Vec<Value>, Arc<Connection>), SendError> {
         let pool = request.own_connection.then(|| connections.pool(node));
         let pooled = match &pool {
@@ -419,22 +402,23 @@ impl Transport {
             connections.forget(node, NOT_MASTER);
             return Err(SendError::NotSent(Failure::NotExecuted(format!("{node}: {NOT_MASTER}"))));
         }
-        if request.needs_uptime {
+        let attempt = match request.order {
+            Order::Attempt { id, lease } => Some((id, lease)),
+            _ => None,
+        };
+        // A server that may have lost data in a restart must neither grant nor renew.
+        if attempt.is_some() || request.order == Order::Renewal {
             self.past_restart_delay(&connection).map_err(SendError::NoConnection)?;
         }
         let extra = usize::from(asking);
-        let options = SendOptions {
-            expected: request.expected + extra,
-            deadline: request.deadline,
-            attempt: request.attempt,
-        };
+        let options = SendOptions { expected: request.expected + extra, deadline: request.deadline, attempt };
         let mut by = By::Hash;
         loop {
             let answer = connection.send(options, |out| {
                 if asking {
                     write_command(out, &[b"ASKING"]);
                 }
-                encode(out, by);
+                (request.encode)(out, by);
             });
             let mut values = answer.await.all().map_err(|failure| match failure {
                 Failure::NotExecuted(_) => SendError::NotSent(failure),
