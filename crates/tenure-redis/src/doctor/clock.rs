@@ -52,7 +52,7 @@ pub(super) fn clock(first: Result<Reading, Stuck>, last: Result<Reading, Stuck>)
         return Ok(Finding::warning(
             "clock",
             format!("the server's clock is {} {word} this machine's", seconds(apart)),
-            "run NTP on both: after a fail-over fences may not grow, and permits shared with JVMs end at other times",
+            "run NTP on both: after a failover fences may not grow, and permits shared with JVMs expire too early or too late",
         ));
     }
     Ok(Finding::ok("clock", "the server's clock and this machine's agree to a second"))

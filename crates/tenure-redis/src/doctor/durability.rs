@@ -1,4 +1,4 @@
-//! What is lost in a restart or a failover.
+//! ErrorContext is lost in a restart or a failover.
 
 use tenure_core::Finding;
 

@@ -20,13 +20,13 @@ use crate::transport::{Failure, To, Value};
 
 impl Redis {
     /// Checks every master, and tries a lock once.
-    pub(crate) async fn examine(&self) -> Result<Vec<Finding>> {
+    pub(crate) async fn run_checks(&self) -> Result<Vec<Finding>> {
         let mut findings = Vec::new();
         let mut silent = Vec::new();
         let nodes = self.transport.nodes();
         for at in &nodes {
             match Node::meet(self, at).await {
-                Ok(node) => findings.extend(node.examine().await.into_iter().map(|f| f.at(at))),
+                Ok(node) => findings.extend(node.run_checks().await.into_iter().map(|f| f.at(at))),
                 Err(failure) => {
                     let what = format!("it does not answer: {failure}");
                     let advice = "start it, or let another take its place";
@@ -79,7 +79,7 @@ impl<'a> Node<'a> {
         Ok(node)
     }
 
-    async fn examine(&self) -> Vec<Finding> {
+    async fn run_checks(&self) -> Vec<Finding> {
         let before = clock::read(self).await;
         let mut found =
             vec![concluded("server", server::version(self)), concluded("role", server::role(self))];

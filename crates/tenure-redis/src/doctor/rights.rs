@@ -1,4 +1,4 @@
-//! What this user may do. A script asks the server about each command on each key and channel of a lock, so that the
+//! ErrorContext this user may do. A script asks the server about each command on each key and channel of a lock, so that the
 //! missing permission can be named. It changes nothing, and needs no admin permission.
 
 use tenure_core::{ClientId, Finding, HoldId, Name};

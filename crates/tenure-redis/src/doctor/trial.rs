@@ -55,7 +55,7 @@ impl Redis {
         {
             Ok(subscriber) => Some(subscriber),
             Err(Failure::Refused(_)) => None,
-            Err(failure) => return Err(self.failed("listen to", &name, &keys, failure)),
+            Err(failure) => return Err(self.call_error("listen to", &name, &keys, failure)),
         };
         let begun = Instant::now();
         let attempt = self.try_acquire(&claim).await?;

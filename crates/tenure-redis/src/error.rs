@@ -6,7 +6,7 @@ use crate::options::Layout;
 use crate::transport::{ErrorReply, Failure};
 
 /// The failed call, for error messages.
-pub(crate) struct What<'a> {
+pub(crate) struct ErrorContext<'a> {
     pub(crate) backend: &'static str,
     pub(crate) verb: &'static str,
     pub(crate) name: Option<&'a Name>,
@@ -20,8 +20,8 @@ pub(crate) fn code(reply: &ErrorReply) -> &str {
     text.split(' ').next().unwrap_or_default()
 }
 
-impl What<'_> {
-    pub(crate) fn failed(&self, failure: Failure) -> Error {
+impl ErrorContext<'_> {
+    pub(crate) fn to_error(&self, failure: Failure) -> Error {
         let what = match self.name {
             Some(name) => format!("{} {name}", self.verb),
             None => self.verb.to_owned(),
@@ -67,7 +67,7 @@ impl What<'_> {
     }
 
     /// A reply that none of our scripts returns.
-    pub(crate) fn nonsense(&self, value: impl std::fmt::Debug) -> Error {
+    pub(crate) fn unexpected_reply(&self, value: impl std::fmt::Debug) -> Error {
         Error::Config(format!("{}: {}: the server answered {value:?}", self.backend, self.verb))
     }
 }
