@@ -21,7 +21,7 @@ use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
 use super::failure::{ErrorClass, ErrorReply, Failure, classify};
 use super::wire::{Framed, Stream, Value, write_command};
-use crate::credentials::{Logins, NoLogin};
+use crate::credentials::{LoginError, Logins};
 use crate::{Address, Options, Sentinels, Tls, Topology};
 
 /// How long an address is tried before the next one is started as well.
@@ -78,7 +78,7 @@ impl Connector {
 
     pub(crate) fn to_sentinels(sentinels: &Sentinels, options: &Options) -> tenure_core::Result<Self> {
         Ok(Self {
-            logins: Logins::said(&sentinels.user, &sentinels.password),
+            logins: Logins::fixed(&sentinels.user, &sentinels.password),
             db: 0,
             asks_role: false,
             ..Self::new(options)?
@@ -115,9 +115,9 @@ impl Connector {
 
     /// The first to answer of all addresses that the name resolves to.
     async fn try_all(&self, to: &Address, limit: Duration) -> Result<(Framed, ServerInfo), Failure> {
-        let login = self.logins.now().await.map_err(|no| match no {
-            NoLogin::Wrong(why) => Failure::Refused(ErrorReply::new(&format!("LOGIN {to}: {why}"))),
-            NoLogin::Now(why) => Failure::NotExecuted(format!("{to}: no login: {why}")),
+        let login = self.logins.current().await.map_err(|error| match error {
+            LoginError::Permanent(why) => Failure::Refused(ErrorReply::new(&format!("LOGIN {to}: {why}"))),
+            LoginError::Temporary(why) => Failure::NotExecuted(format!("{to}: no login: {why}")),
         })?;
         let (host, port) = match to {
             #[cfg(unix)]

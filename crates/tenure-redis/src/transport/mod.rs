@@ -221,7 +221,7 @@ impl Transport {
             return Err(Failure::NotExecuted(format!("{node} is not a master")));
         }
         let Some(run_id) = &info.run_id else { return Ok(()) };
-        if let Some(other) = self.siblings.as_ref().and_then(|s| s.meet(node, run_id)) {
+        if let Some(other) = self.siblings.as_ref().and_then(|s| s.record_run_id(node, run_id)) {
             return Err(Failure::Refused(ErrorReply::new(&format!(
                 "SAME {node} and {other} are the same server: each node must be a server of its own"
             ))));
