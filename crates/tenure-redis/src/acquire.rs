@@ -68,7 +68,8 @@ impl Redis {
                 self.send_acquire(claim, keys, &scripts::WRITE_ACQUIRE, &words(&on), &words(&args)).await
             }
             Kind::Permit { n, .. } if n > MAX_PERMITS => Err(Error::Config(format!(
-                "{}: {n} permits of {} at once: {MAX_PERMITS} at most, since the server keeps each by itself",
+                "{}: {n} permits of {} requested at once: at most {MAX_PERMITS} are possible, because the server stores each \
+                 one separately",
                 self.info.scheme, claim.name
             ))),
             Kind::Permit { n, limit } => {
@@ -100,8 +101,8 @@ impl Redis {
             (Some(2), _) => Ok(Attempt::Gone),
             (Some(3), _) => Err(kind_conflict(claim, text(1))),
             (Some(5), Some(left)) => Err(Error::Config(format!(
-                "{}: {} was given a TTL as a whole and ends in {} ms, before a lease of {:?}: use a shorter lease, or a \
-                 semaphore without a TTL",
+                "{}: the semaphore {} has a TTL and expires in {} ms, before a lease of {:?} would end: use a shorter lease, \
+                 or a semaphore without a TTL",
                 self.info.scheme,
                 claim.name,
                 left.int().unwrap_or(0),
@@ -109,8 +110,8 @@ impl Redis {
             ))),
             (Some(6), Some(size)) => Err(too_many(claim, size.int().unwrap_or(0))),
             (Some(4), _) => Err(Error::Config(format!(
-                "{}: {} is held by a key without a TTL: {:?} was written by something else, and would be waited for \
-                 for ever; give it a TTL, or use another name",
+                "{}: {} is held by a key without a TTL: {:?} was written by another program and would never expire; set a \
+                 TTL on it, or use another name",
                 self.info.scheme,
                 claim.name,
                 keys.name()
@@ -166,7 +167,7 @@ impl Redis {
             return Err(Error::Unknown {
                 backend: self.info.scheme,
                 what: format!("acquire {}", claim.name),
-                reason: format!("only {have} of {n} replicas have it within {REPLICA_TIMEOUT:?}"),
+                reason: format!("only {have} of {n} replicas confirmed the write within {REPLICA_TIMEOUT:?}"),
             });
         }
         Ok(answer.value)

@@ -96,7 +96,7 @@ const MOST: u64 = 1 << 53;
 
 fn checked_number(n: u64) -> Result<String> {
     if n > MOST {
-        return Err(Error::Config(format!("{n} is more than can be counted here: {MOST} at most")));
+        return Err(Error::Config(format!("{n} is too large: a counter on Redis holds at most {MOST}")));
     }
     Ok(n.to_string())
 }

@@ -35,7 +35,7 @@ impl ErrorContext<'_> {
             Failure::Unknown(reason) => Error::Unknown { backend, what, reason },
             Failure::Refused(reply) => Error::Config(match code(&reply) {
                 "WRONGTYPE" => format!(
-                    "{backend}: {what}: the key {:?}, or one beside it, holds something else than a lock of this kind \
+                    "{backend}: {what}: the key {:?}, or one beside it, is not a lock of this kind \
                      ({}); use another name",
                     self.key, reply.message
                 ),
@@ -51,17 +51,17 @@ impl ErrorContext<'_> {
     pub(crate) fn other_layout(&self, layout: Layout, reply: &ErrorReply) -> Error {
         let (is, shared) = match layout {
             Layout::Redisson => (
-                "a string, as SET NX PX makes it: a lock of the plain layout",
+                "a string, as created by SET NX PX: a lock of the plain layout",
                 "open the store with layout=plain to share such locks",
             ),
             Layout::Plain => (
-                "a hash, as Redisson makes it: a lock of Redisson's layout",
+                "a hash, as created by Redisson: a lock of Redisson's layout",
                 "open the store without layout=plain to share such locks",
             ),
         };
         let name = self.name.map_or_else(String::new, |name| format!(" {name}"));
         Error::Config(format!(
-            "{}: {}{name}: the key {:?} is {is}, or something else than a lock ({}); {shared}, or use another name",
+            "{}: {}{name}: the key {:?} is {is}, or not a lock at all ({}); {shared}, or use another name",
             self.backend, self.verb, self.key, reply.message
         ))
     }

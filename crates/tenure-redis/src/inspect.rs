@@ -20,8 +20,10 @@ const LONGEST: Duration = Duration::from_secs(3);
 const NEVER: f64 = 922_337_203_685_477.0;
 
 /// Notes on a lock of the other layout.
-const OF_PLAIN: &str = "a string, as SET NX PX makes it: layout=plain shares such locks";
-const OF_REDISSON: &str = "a hash, as Redisson makes it: shared without layout=plain";
+const OF_PLAIN: &str =
+    "a string, as created by SET NX PX: open the store with layout=plain to share such locks";
+const OF_REDISSON: &str =
+    "a hash, as created by Redisson: open the store without layout=plain to share such locks";
 
 impl Redis {
     pub(crate) async fn inspect_name(&self, name: &Name) -> Result<Option<Snapshot>> {
@@ -61,7 +63,7 @@ impl Redis {
                     break;
                 }
                 if seen >= MOST || start.elapsed() > LONGEST {
-                    tracing::warn!(keys = seen, "too many keys to look at: the listing is not complete");
+                    tracing::warn!(keys = seen, "too many keys: the listing is incomplete");
                     break;
                 }
             }

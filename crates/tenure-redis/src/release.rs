@@ -77,7 +77,7 @@ impl Redis {
             Value::Int(0) if !answer.certain => Err(Error::Unknown {
                 backend: self.info.scheme,
                 what: format!("release {}", claim.name),
-                reason: "its attempt was sent on a connection that broke, and may still arrive".into(),
+                reason: "the acquire was sent on a connection that broke, and may still be executed".into(),
             }),
             Value::Int(0) => Ok(Released::Gone),
             other => Err(context.unexpected_reply(other)),

@@ -55,7 +55,9 @@ impl Redis {
                                 Value::Int(1) => Renewal::Held { until },
                                 Value::Int(2) => Renewal::Queued,
                                 Value::Int(3) => {
-                                    let why = Failure::NotExecuted("its keys lie on two nodes".to_owned());
+                                    let why = Failure::NotExecuted(
+                                        "its keys are on two nodes while their slot migrates".to_owned(),
+                                    );
                                     failed =
                                         Some(self.call_error("renew", &claims[*at].name, &keys[*at], why));
                                     Renewal::Unanswered
@@ -80,7 +82,7 @@ impl Redis {
         match failed {
             Some(error) if answers.iter().all(|a| *a == Renewal::Unanswered) => Err(error),
             Some(error) => {
-                tracing::warn!(%error, "some could not be renewed");
+                tracing::warn!(%error, "some holds could not be renewed");
                 Ok(answers)
             }
             None => Ok(answers),
@@ -152,7 +154,7 @@ impl Redis {
         let (answer, have) = self.transport.call_and_wait(call, replicas, REPLICA_TIMEOUT).await?;
         if have < replicas {
             return Err(Failure::Unknown(format!(
-                "only {have} of {replicas} replicas have it within {REPLICA_TIMEOUT:?}"
+                "only {have} of {replicas} replicas confirmed the write within {REPLICA_TIMEOUT:?}"
             )));
         }
         Ok(answer.value)

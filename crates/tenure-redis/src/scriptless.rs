@@ -67,7 +67,7 @@ impl Redis {
             }
         }
         Err(Error::Config(format!(
-            "{}: this user may not run scripts, and has no command that compares and deletes (DELIFEQ of Valkey 9.0, \
+            "{}: this user may not run scripts, and the server has no compare-and-delete command that it may run instead (DELIFEQ of Valkey 9.0, \
              DELEX of Redis 8.4): allow EVAL and EVALSHA",
             self.info.scheme
         )))
@@ -88,7 +88,7 @@ impl Redis {
             return Err(Error::Unsupported {
                 backend: self.info.scheme,
                 what: "a token of the caller's own".to_owned(),
-                reason: "this user may not run scripts, and without them one hold of a token is not told from the next"
+                reason: "this user may not run scripts, and without them two holds with the same token cannot be told apart"
                     .to_owned(),
             });
         }

@@ -24,7 +24,7 @@ const POLL: Duration = Duration::from_secs(5);
 
 const PLAIN_REFUSALS: &[(Family, &str)] = &[
     (Family::Fair, "a string has no queue"),
-    (Family::Leader, "a string hands out no fence, and elections need one"),
+    (Family::Leader, "a string provides no fence, and elections need one"),
     (Family::ReadWrite, "a string has one holder"),
     (Family::Permit, "a string has one holder"),
 ];

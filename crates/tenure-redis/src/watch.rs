@@ -48,7 +48,7 @@ impl Redis {
             Ok(subscription) => Ok(Box::new(ChannelWatch { subscription, latch })),
             Err(Failure::Refused(reply)) if reply.code == "NOPERM" => {
                 if !self.warned_polling.swap(true, Relaxed) {
-                    tracing::warn!(%name, %channel, reply = %reply.message, "this user may not listen to channels: polling instead");
+                    tracing::warn!(%name, %channel, reply = %reply.message, "this user may not subscribe to channels: polling instead");
                 }
                 Ok(Box::new(PollingWatch(self.transport.clone())))
             }

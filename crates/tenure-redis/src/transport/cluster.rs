@@ -119,7 +119,7 @@ impl SlotMap {
 impl Cluster {
     pub(crate) fn new(seeds: &[Address]) -> tenure_core::Result<Self> {
         if seeds.is_empty() {
-            return Err(tenure_core::Error::Config("no node of the cluster is named".to_owned()));
+            return Err(tenure_core::Error::Config("the address names no node of the cluster".to_owned()));
         }
         Ok(Self {
             seeds: seeds.to_vec(),
@@ -229,7 +229,7 @@ impl Cluster {
         let lost = (0..SLOTS as u16).any(|s| old.owner(s).is_some_and(|o| demoted.contains(&o)));
         for node in demoted {
             // A node that is not listed at all may just be unknown yet to the node that was asked.
-            transport.forget(node, new.others.contains(node), "it is not a master any more");
+            transport.forget(node, new.others.contains(node), "the server is no longer a master");
         }
         if lost {
             transport.doubt.raise();
@@ -300,7 +300,7 @@ async fn query_node(
             _ => Failure::Refused(reply.clone()),
         });
     }
-    let slot_map = SlotMap::read(&slots, &at).ok_or_else(|| failed(&"it knows no slots"))?;
+    let slot_map = SlotMap::read(&slots, &at).ok_or_else(|| failed(&"the node reports no slots"))?;
     Ok(SlotMap { freshness: Freshness::read(&replies[0], latest), ..slot_map })
 }
 

@@ -262,14 +262,14 @@ fn tls(options: &Tls) -> tenure_core::Result<TlsConnector> {
                 roots.add(certificate.map_err(|e| wrong(&e))?).map_err(|e| wrong(&e))?;
             }
             if roots.is_empty() {
-                return Err(wrong(&"no certificate in it"));
+                return Err(wrong(&"the file contains no certificate"));
             }
         }
         None => {
             let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             if added == 0 {
                 return Err(config(
-                    "the system has no certificates to trust: name a file of them".to_owned(),
+                    "the system has no trusted CA certificates: specify a file with them".to_owned(),
                 ));
             }
         }
@@ -311,7 +311,7 @@ impl Resolver {
             None => tokio::net::lookup_host((host, port)).await?.collect(),
         };
         if all.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "the name stands for no address"));
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the name resolves to no address"));
         }
         fastrand::shuffle(&mut all);
         Ok(all)
@@ -320,7 +320,7 @@ impl Resolver {
 
 impl fmt::Debug for Resolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "given" } else { "of the system" })
+        f.write_str(if self.0.is_some() { "custom" } else { "system" })
     }
 }
 

@@ -311,12 +311,12 @@ impl Connection {
                 Err(error) => return self.fail(state, error.0, wake),
             };
             let Some(call) = state.in_flight.front_mut() else {
-                return self.fail(state, "a reply that nobody asked for", wake);
+                return self.fail(state, "the server sent a reply to no request", wake);
             };
             // Nothing of the request was written yet. If this counted as its reply, all later replies would be off by
             // one.
             if call.start >= state.written_before + state.written as u64 {
-                return self.fail(state, "a reply that nobody asked for", wake);
+                return self.fail(state, "the server sent a reply to no request", wake);
             }
             call.got.push(value);
             state.last_reply = *now.get_or_insert_with(Instant::now);
@@ -341,7 +341,7 @@ impl Connection {
             let Some(stream) = &mut state.stream else { return false };
             match stream.poll_write(cx, &state.output[state.written..]) {
                 Poll::Pending => return false,
-                Poll::Ready(Ok(0)) => self.fail(state, "the connection takes no more", wake),
+                Poll::Ready(Ok(0)) => self.fail(state, "the connection accepts no more data", wake),
                 Poll::Ready(Ok(n)) => (state.written, state.needs_flush) = (state.written + n, true),
                 Poll::Ready(Err(e)) => {
                     // A part of it may have been sent, encrypted, before the part that failed.

@@ -343,7 +343,7 @@ impl ConnectionManager {
             }
             drop(state);
             if let Some(connection) = unneeded {
-                connection.close("it is not needed any more");
+                connection.close("the connection is no longer needed");
             }
             result.send_replace(Some(opened));
         });
@@ -489,7 +489,7 @@ impl Pool {
         let closed = managers.closed.clone();
         drop(managers);
         if let Some(oldest) = oldest {
-            oldest.close("too many calls were left unanswered");
+            oldest.close("too many calls on such connections are unanswered");
         }
         if let Some(why) = closed {
             manager.close(&why);

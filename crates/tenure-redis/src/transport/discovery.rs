@@ -256,7 +256,9 @@ async fn ask<'a>(by: &Connector, at: &'a Address, limit: Duration) -> Result<Dep
     let replies = framed.round_trip(&out, 1).await.map_err(|e| Failure::NotExecuted(format!("{at}: {e}")))?;
     let answer = match replies[..] {
         [Value::Array(_)] => Ok(Deployment::Cluster),
-        _ => Err(ErrorReply::new("this user may not ask what the server is: name the deployment")),
+        _ => Err(ErrorReply::new(
+            "this user may not run INFO, which tells the kind of deployment: specify it in the address",
+        )),
     };
     Ok((at, answer))
 }

@@ -53,7 +53,7 @@ pub(crate) const SCHEME: &str = "redis";
 const MAX_REDIRECTS: u32 = 5;
 
 /// Why connections to a former master are closed.
-const NOT_MASTER: &str = "it is not the master any more";
+const NOT_MASTER: &str = "the server is no longer the master";
 
 /// Times that are not part of a call.
 #[derive(Clone, Copy, Debug)]
@@ -262,7 +262,7 @@ impl Transport {
         let Some(delay) = self.restart_delay else { return Ok(()) };
         let Some((uptime, asked)) = connection.uptime else {
             return Err(Failure::Refused(ErrorReply::new(
-                "NOPERM INFO tells when a server was started, and this user may not ask: allow it, or set \
+                "NOPERM the server's uptime must be known, and this user may not run INFO: allow it, or set \
                  restart_delay=off",
             )));
         };

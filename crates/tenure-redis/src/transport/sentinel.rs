@@ -39,7 +39,7 @@ struct Master {
 impl Sentinel {
     pub(crate) fn new(sentinels: &Sentinels, options: &Options) -> tenure_core::Result<Self> {
         if sentinels.addresses.is_empty() {
-            return Err(tenure_core::Error::Config("no sentinel is named".to_owned()));
+            return Err(tenure_core::Error::Config("the address names no sentinel".to_owned()));
         }
         Ok(Self {
             known: sentinels.clone(),

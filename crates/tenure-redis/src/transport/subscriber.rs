@@ -444,7 +444,7 @@ impl Task<'_> {
                 self.unanswered.pop_front();
                 return Ok(());
             }
-            _ => return Err("a reply that nobody asked for".to_owned()),
+            _ => return Err("the server sent a reply to no request".to_owned()),
         };
         let kind = words.first().and_then(Value::bytes).unwrap_or_default();
         let channel = words.get(1).and_then(Value::bytes).unwrap_or_default();
@@ -484,7 +484,7 @@ impl Task<'_> {
             b"pong" => {
                 self.unanswered.pop_front();
             }
-            _ => return Err("a push of an unknown kind".to_owned()),
+            _ => return Err("the server sent a push message of an unknown kind".to_owned()),
         }
         Ok(())
     }

@@ -229,7 +229,7 @@ fn part(bytes: &[u8], most: usize) -> Result<Option<(Part, usize)>, ProtocolErro
                 }
                 let Some(bulk) = bytes.get(length..length + size + 2) else { return Ok(None) };
                 let Some(bulk) = bulk.strip_suffix(b"\r\n") else {
-                    return Err(ProtocolError("a string does not end where it should"));
+                    return Err(ProtocolError("a bulk string is not terminated by CRLF"));
                 };
                 length += size + 2;
                 Part::Whole(Value::Bulk(bulk.to_vec()))
@@ -252,7 +252,7 @@ fn line(bytes: &[u8]) -> Result<Option<&[u8]>, ProtocolError> {
     match bytes.get(end + 1) {
         None => Ok(None),
         Some(b'\n') => Ok(Some(&bytes[..end])),
-        Some(_) => Err(ProtocolError("a line does not end as it should")),
+        Some(_) => Err(ProtocolError("a line is not terminated by CRLF")),
     }
 }
 
