@@ -234,8 +234,9 @@ impl InspectReply {
                     return None;
                 }
                 let reads = self.pairs(2).any(|(field, _)| field.text() == Some("mode"));
-                let told = snapshot.holders.iter().find_map(|h| about.get(h.id.as_str())?.who.as_ref());
-                snapshot.family = match told {
+                let described =
+                    snapshot.holders.iter().find_map(|h| about.get(h.id.as_str())?.description.as_ref());
+                snapshot.family = match described {
                     _ if reads => Family::ReadWrite,
                     Some(who) => who.family,
                     None if !self.list(5).is_empty() => Family::Fair,
@@ -245,8 +246,11 @@ impl InspectReply {
             "string" => {
                 let value: i64 = self.text(2)?.parse().ok()?;
                 let permits = self.permit_holders(&about);
-                let told = about.values().find_map(|a| a.who.as_ref()).map(|w| w.family);
-                if !permits.is_empty() || told == Some(Family::Permit) || self.text(10) == Some("permits") {
+                let described = about.values().find_map(|a| a.description.as_ref()).map(|w| w.family);
+                if !permits.is_empty()
+                    || described == Some(Family::Permit)
+                    || self.text(10) == Some("permits")
+                {
                     let used = self.parts.get(15).and_then(Value::int).unwrap_or(0);
                     snapshot.size = u32::try_from(value + used).ok();
                     snapshot.family = Family::Permit;
@@ -258,8 +262,8 @@ impl InspectReply {
                 }
             }
             "none" if !snapshot.waiters.is_empty() => {
-                let told = about.values().find_map(|a| a.who.as_ref());
-                snapshot.family = told.map_or(Family::Fair, |who| who.family);
+                let described = about.values().find_map(|a| a.description.as_ref());
+                snapshot.family = described.map_or(Family::Fair, |who| who.family);
             }
             _ => return None,
         }
@@ -339,7 +343,7 @@ fn time_left(ms: i64) -> Option<Duration> {
 }
 
 fn holder(id: &str, mode: Mode, holds: u32, left: Option<Duration>, about: Option<&Record>) -> Holder {
-    let who = about.and_then(|a| a.who.as_ref());
+    let who = about.and_then(|a| a.description.as_ref());
     Holder {
         id: id.to_owned(),
         mode,
@@ -355,7 +359,7 @@ fn holder(id: &str, mode: Mode, holds: u32, left: Option<Duration>, about: Optio
 }
 
 fn waiter(id: &str, about: Option<&Record>) -> Waiter {
-    let who = about.and_then(|a| a.who.as_ref());
+    let who = about.and_then(|a| a.description.as_ref());
     let mode = match who {
         Some(who) if who.family == Family::Permit => Mode::Permits,
         Some(who) if who.reads => Mode::Shared,

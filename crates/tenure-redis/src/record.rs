@@ -49,14 +49,14 @@ pub(crate) fn describe(claim: &Claim) -> Cow<'static, str> {
     }
 }
 
-/// A parsed record: the JSON, and what the scripts put before it: `<fence> <since> <number> <who>`.
+/// A parsed record: the JSON, and what the scripts put before it: `<fence> <since> <number> <description>`.
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) fence: Option<Fence>,
     pub(crate) since: Option<u64>,
     /// The number of permits; for a plain lock its hold count; for a waiter in a fair queue its patience in ms.
     pub(crate) number: Option<u32>,
-    pub(crate) who: Option<Description<'static>>,
+    pub(crate) description: Option<Description<'static>>,
 }
 
 impl Record {
@@ -67,7 +67,7 @@ impl Record {
             fence: word().parse().ok().map(Fence),
             since: word().parse().ok(),
             number: word().parse().ok(),
-            who: serde_json::from_str(word()).ok(),
+            description: serde_json::from_str(word()).ok(),
         }
     }
 }

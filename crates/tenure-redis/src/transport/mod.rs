@@ -1,7 +1,8 @@
 //! Connections, topology, pub/sub and timeouts. Independent of locks.
 //!
-//! Each calling runtime has its own `connections`: per node one `manager` for calls and one `subscriber` for pub/sub. A
-//! manager has a `connection`, reconnected when it ends, which a lone call reads and writes by itself.
+//! A call goes from `calls` to `discovery`, which names the node that serves its key, and to `connections`, which has the
+//! calling runtime's own `connection` to that node; a lone call writes and reads it by itself. Subscriptions share one
+//! `subscriber` connection per runtime and node.
 
 mod attempts;
 mod batch;
