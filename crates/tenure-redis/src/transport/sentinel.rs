@@ -1,23 +1,27 @@
 //! A master that is found through sentinels. Its address is what the majority of all sentinels says, not a single one.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use super::connect::Connector;
 use super::connections::Connections;
 use super::discovery::{Discovery, SingleFlight};
 use super::failure::{Failure, announced_address};
-use super::wire::{Framed, Value, write_command};
+use super::subscriber::Subscriber;
+use super::subscription::Event;
+use super::wire::{Value, write_command};
 use super::{NOT_MASTER, Transport, bounded, reconnect_backoff};
 use crate::{Address, Options, Sentinels};
 
-/// A sentinel that is silent for this long is pinged. At the same interval all sentinels are asked for the master: the
-/// one we are subscribed to may be partitioned together with the old master, and have nothing to report.
-const PING_INTERVAL: Duration = Duration::from_secs(5);
+/// At this interval all sentinels are asked for the master: the one we are subscribed to may be partitioned together with
+/// the old master, and have nothing to report.
+const QUERY_INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Sentinel {
@@ -200,75 +204,62 @@ async fn watch(transport: Weak<Transport>) {
     let mut backoff = reconnect_backoff();
     for turn in 0_usize.. {
         let Some(strong) = transport.upgrade() else { return };
-        let (connector, known) = (sentinel(&strong).connector.clone(), sentinel(&strong).known.clone());
-        let limit = strong.timeout;
+        let Sentinel { known, connector, .. } = sentinel(&strong);
+        let (at, name) = (&known.addresses[turn % known.addresses.len()], known.master.clone());
+        let own_backoff = Arc::new(Mutex::new(reconnect_backoff()));
+        let subscriber =
+            Subscriber::start(&strong, &Handle::current(), at, Some(connector.clone()), own_backoff);
         drop(strong);
-        let at = &known.addresses[turn % known.addresses.len()];
         let began = Instant::now();
-        if let Ok((framed, _)) = connector.connect(at, limit).await {
-            let _ = handle_messages(&transport, framed, at, &known.master, limit).await;
-        }
-        if began.elapsed() > PING_INTERVAL {
+        handle_messages(&transport, &subscriber, &name).await;
+        if began.elapsed() > QUERY_INTERVAL {
             backoff.worked();
         }
         tokio::time::sleep(backoff.failed()).await;
     }
 }
 
-/// Handles messages until the connection ends.
-async fn handle_messages(
-    transport: &Weak<Transport>,
-    mut framed: Framed,
-    at: &Address,
-    name: &str,
-    limit: Duration,
-) -> std::io::Result<()> {
-    let mut out = Vec::new();
-    write_command(&mut out, &[b"SUBSCRIBE", b"+switch-master"]);
-    framed.write(&out).await?;
-    // If it is silent until `due`, it is pinged; if it was pinged already, the connection is dead.
-    let (mut silent, mut due) = (false, Instant::now() + limit);
-    let mut asked = Instant::now();
+/// Handles the messages of one sentinel until the connection to it ends.
+async fn handle_messages(transport: &Weak<Transport>, subscriber: &Arc<Subscriber>, name: &str) {
+    let Some((registration, Some(mut confirmation))) = subscriber.register(b"+switch-master", false) else {
+        return;
+    };
+    let (mut is_confirmed, mut queried) = (false, tokio::time::Instant::now());
     loop {
-        if asked.elapsed() >= PING_INTERVAL {
-            let Some(transport) = transport.upgrade() else { return Ok(()) };
-            // If they do not agree, they are asked again next time.
-            let _ = sentinel(&transport).querying.run(&transport, discover(Arc::downgrade(&transport))).await;
-            asked = Instant::now();
-        }
-        let left = due.min(asked + PING_INTERVAL).saturating_duration_since(Instant::now());
-        let value = match tokio::time::timeout(left, framed.read()).await {
-            Ok(value) => value?,
-            Err(_) if Instant::now() < due => continue,
-            Err(_) if silent => return Err(std::io::ErrorKind::TimedOut.into()),
-            Err(_) => {
-                let mut out = Vec::new();
-                write_command(&mut out, &[b"PING"]);
-                framed.write(&out).await?;
-                (silent, due) = (true, Instant::now() + limit);
-                continue;
-            }
-        };
-        (silent, due) = (false, Instant::now() + PING_INTERVAL);
-        let words = value.array().unwrap_or_default();
-        match words.first().and_then(Value::bytes) {
-            // Messages published before this moment were not received.
-            Some(b"subscribe") => confirm(transport, None).await,
-            Some(b"message") => {
-                // Name, old host and port, new host and port.
-                let text = words.get(2).and_then(Value::text).unwrap_or_default();
-                let said: Vec<&str> = text.split(' ').collect();
-                let address = |host: &str, port: &str| Some(announced_address(host, port.parse().ok()?, at));
-                if let [of, host, port, new_host, new_port] = said[..]
-                    && of == name
-                    && let (Some(old), Some(new)) = (address(host, port), address(new_host, new_port))
-                {
-                    confirm(transport, Some((old, new))).await;
+        tokio::select! {
+            confirmed = &mut confirmation, if !is_confirmed => {
+                if !matches!(confirmed, Ok(Ok(()))) {
+                    return;
                 }
+                is_confirmed = true;
+                // Messages published before this moment were not received.
+                confirm(transport, None).await;
             }
-            _ => {}
+            event = poll_fn(|cx| registration.mailbox.poll(cx)) => match event {
+                Some(Event::Message(text)) => {
+                    if let Some(switched) = read_switch(&text, name, &subscriber.to) {
+                        confirm(transport, Some(switched)).await;
+                    }
+                }
+                Some(Event::MaybeMissed) => confirm(transport, None).await,
+                None => return,
+            },
+            () = tokio::time::sleep_until(queried + QUERY_INTERVAL) => {
+                let Some(transport) = transport.upgrade() else { return };
+                // If they do not agree, they are asked again next time.
+                let _ = sentinel(&transport).querying.run(&transport, discover(Arc::downgrade(&transport))).await;
+                queried = tokio::time::Instant::now();
+            }
         }
     }
+}
+
+/// Reads the former and the new master from a message: name, old host and port, new host and port.
+fn read_switch(text: &[u8], name: &str, from: &Address) -> Option<(Address, Address)> {
+    let words: Vec<&str> = std::str::from_utf8(text).ok()?.split(' ').collect();
+    let [of, host, port, new_host, new_port] = words[..] else { return None };
+    let address = |host: &str, port: &str| Some(announced_address(host, port.parse().ok()?, from));
+    if of == name { Some((address(host, port)?, address(new_host, new_port)?)) } else { None }
 }
 
 /// Asks all sentinels; if one has announced a new master, until the majority says the same. Not forever, because it may

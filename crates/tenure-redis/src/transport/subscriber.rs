@@ -9,8 +9,10 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use tenure_core::backend::Backoff;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
+use super::connect::Connector;
 use super::connections::Connections;
 use super::failure::Failure;
 use super::subscription::Mailbox;
@@ -19,12 +21,14 @@ use super::{Timing, Transport, reconnect_backoff};
 use crate::Address;
 
 type ConfirmationSender = oneshot::Sender<Result<(), Failure>>;
-type Confirmation = oneshot::Receiver<Result<(), Failure>>;
+pub(super) type Confirmation = oneshot::Receiver<Result<(), Failure>>;
 type ByNode = HashMap<Address, (Arc<Subscriber>, Arc<Mutex<Backoff>>)>;
 
 #[derive(Debug)]
 pub(crate) struct Subscriber {
     pub(crate) to: Address,
+    /// How to connect to a sentinel; `None` for a Redis server.
+    sentinel: Option<Connector>,
     table: Mutex<Table>,
     commands: mpsc::UnboundedSender<Command>,
 }
@@ -100,13 +104,27 @@ enum Command {
 }
 
 impl Subscriber {
+    /// Starts a connection on that runtime, with which it ends.
+    pub(super) fn start(
+        transport: &Arc<Transport>,
+        runtime: &Handle,
+        to: &Address,
+        sentinel: Option<Connector>,
+        backoff: Arc<Mutex<Backoff>>,
+    ) -> Arc<Self> {
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let subscriber = Arc::new(Self { to: to.clone(), sentinel, table: Mutex::default(), commands });
+        runtime.spawn(run(Arc::downgrade(transport), subscriber.clone(), receiver, backoff));
+        subscriber
+    }
+
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Adds a subscriber. Also returns the server's confirmation to wait for, if it is pending. `None` once the
     /// connection has ended.
-    fn register(
+    pub(super) fn register(
         self: &Arc<Self>,
         channel: &[u8],
         sharded: bool,
@@ -227,11 +245,8 @@ impl Subscribers {
         }
         let backoff = subscribers.get(node).map(|(_, backoff)| backoff.clone());
         let backoff = backoff.unwrap_or_else(|| Arc::new(Mutex::new(reconnect_backoff())));
-        let (commands, receiver) = mpsc::unbounded_channel();
-        let subscriber = Arc::new(Subscriber { to: node.clone(), table: Mutex::default(), commands });
-        subscribers.insert(node.clone(), (subscriber.clone(), backoff.clone()));
-        drop(subscribers);
-        connections.handle().spawn(run(Arc::downgrade(transport), subscriber.clone(), receiver, backoff));
+        let subscriber = Subscriber::start(transport, connections.handle(), node, None, backoff.clone());
+        subscribers.insert(node.clone(), (subscriber.clone(), backoff));
         subscriber
     }
 
@@ -308,8 +323,11 @@ async fn connect(
     let limit = transport.timeout;
     let delay = delay.min(limit / 2);
     tokio::time::sleep(delay).await;
-    let (framed, mut info) = transport.connector.connect(&subscriber.to, limit - delay).await?;
-    transport.on_connect(&subscriber.to, &mut info)?;
+    let connector = subscriber.sentinel.as_ref().unwrap_or(&transport.connector);
+    let (framed, mut info) = connector.connect(&subscriber.to, limit - delay).await?;
+    if subscriber.sentinel.is_none() {
+        transport.on_connect(&subscriber.to, &mut info)?;
+    }
     Ok((framed, limit, transport.timing))
 }
 
