@@ -1,8 +1,11 @@
 -- Reads or changes the number of a latch or a counting semaphore.
--- Keys:      name, operations of this client, mark, ends of permits
--- Arguments: counter (latch | semaphore), operation, its number, client's operation, settled, publish command, channel,
---            retention of the mark in ms
--- Reply:     {applied, before, after, when a latch was made}, '-' for no number; {3, what it is} another kind of number
+-- Keys:      name, operations of this client, mark, ends (permits with their expiry)
+-- Arguments: counter (latch | semaphore), operation (get | init | set | add | take | undo | drain | delete), its
+--            operand (undo: the number of that operation; '' for get, drain and delete), number of this operation,
+--            number below which all operations were answered, publish command, channel, retention of the mark in ms
+-- Reply:     {1 if it was applied, else 0, number before, number after ('-': none), when the latch was created in
+--            microseconds (0: not a latch of ours; missing in the reply to a repeated operation)}; {3, kind} it is in
+--            use as this kind
 local name, done, mark, ends = unpack(KEYS)
 local counter, op, n = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local latch = counter == 'latch'

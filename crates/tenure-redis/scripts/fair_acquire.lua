@@ -2,8 +2,8 @@
 -- Keys:      name, fence, about, queue, scores, stamps
 -- Arguments: id, lease ms, holds, fence retention ms (0: Redisson's counter), who, stamp ms ('' if it does not wait),
 --            patience ms
--- Reply:     {1, fence} held; {0, ms left, first of the queue or holder, when it queued} busy; {2} a re-entry found nothing;
---            {3} a read/write lock; {4} no TTL
+-- Reply:     {1, fence} held; {0, ms left, head of the queue or holder, when it queued in microseconds} busy; {2} a
+--            re-entry found no hold; {3} it is a read/write lock; {4} the key has no TTL
 local name, fences, about, queue, scores, stamps = unpack(KEYS)
 local id, lease, holds = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 

@@ -1,7 +1,7 @@
--- Releases a fair lock, or leaves its queue; or writes the hold count of a hold that stays.
+-- Releases a fair lock, or cancels a wait for it; or writes the hold count of a hold that stays.
 -- Keys:      name, about, queue, scores, stamps
--- Arguments: id, holds left, lease ms, publish command, channel up to the owner
--- Reply:     1 it was there; 0 there was nothing of this id
+-- Arguments: id, holds left, lease ms, publish command, prefix of a waiter's channel, to which its id is appended
+-- Reply:     1 the hold or waiter existed; 0 it did not
 local name, about, queue, scores, stamps = unpack(KEYS)
 local id = ARGV[1]
 

@@ -1,9 +1,9 @@
--- Reads all that is known of a name, within limits: a key of another program may have any size and content, and this
--- script blocks the server.
--- Keys:      name, about, waiters, stamps, queue, ends, our ends, fence, token, mark
--- Arguments: what the keys of readers begin with
--- Reply:     {type, ms left, content, records, waiters, queue, ends, our ends, fence, token, mark, readers' times, now ms,
---            stamps, permits of each hold of ours, permits in use}
+-- Reads the state of a name, within limits: a key of another program may have any size and content, and this script
+-- blocks the server.
+-- Keys:      name, about, waiters, stamps, queue, ends (Redisson's permits), our ends, fence, token, mark
+-- Arguments: prefix of readers' timeout keys
+-- Reply:     {type, ms left, content, records, waiters, queue, ends, our ends, fence, token, mark, ms left of each
+--            reader, now in ms, stamps, permits of each of our holds, number of permits in use}
 local name, about, waiters, stamps, queue, ends, ours, fence, token, mark = unpack(KEYS)
 -- Limit for each of holders, waiters, times and permits.
 local MOST = 1000

@@ -1,8 +1,9 @@
 -- One attempt on a lock or an election.
 -- Keys:      name, fence, about, waiters, stamps
 -- Arguments: id, lease ms, holds, fence retention ms (0: Redisson's counter), who, stamp ms ('' if it does not wait),
---            publish command, channel of observers ('' if there are none)
--- Reply:     {1, fence} held; {0, ms left, holder} busy; {2} a re-entry found nothing; {3} a read/write lock; {4} no TTL
+--            publish command, channel of observers ('' for a lock)
+-- Reply:     {1, fence} held; {0, ms left, holder} busy; {2} a re-entry found no hold; {3} it is a read/write lock;
+--            {4} the key has no TTL
 local name, fences, about, waiters, stamps = unpack(KEYS)
 local id, lease, holds = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 

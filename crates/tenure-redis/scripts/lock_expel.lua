@@ -1,7 +1,8 @@
 -- Forces the release of a lock, fair or not, held through another library, and wakes everybody who may wait for it.
 -- Keys:      name, about, queue, scores, stamps
--- Arguments: holder, publish command, channel, channel of one waiter up to its owner, channel of observers
--- Reply:     1 it held; 0 it did not
+-- Arguments: holder, publish command, channel, prefix of a fair waiter's channel, to which its id is appended,
+--            channel of observers
+-- Reply:     1 the holder held it; 0 it did not
 local name, about, queue, scores, stamps = unpack(KEYS)
 local holder, publish = ARGV[1], ARGV[2]
 

@@ -1,7 +1,7 @@
 -- Releases a lock or an election, or cancels a wait for it; or writes the hold count of a hold that stays.
 -- Keys:      name, about, waiters, stamps
--- Arguments: id, holds left, lease ms, publish command, channel, channel of observers ('' if there are none)
--- Reply:     1 it was there; 0 there was nothing of this id
+-- Arguments: id, holds left, lease ms, publish command, channel, channel of observers ('' for a lock)
+-- Reply:     1 the hold or waiter existed; 0 it did not
 local name, about, waiters, stamps = unpack(KEYS)
 local id = ARGV[1]
 

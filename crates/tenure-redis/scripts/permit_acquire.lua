@@ -1,9 +1,10 @@
 -- One attempt on permits of a semaphore.
--- Keys:      name (free permits), ends, our ends, fence, about, waiters, stamps, mark
--- Arguments: id, lease ms, how many, size if there is none, slack ms, fence retention ms (0: Redisson's counter), who,
---            stamp ms ('' if it does not wait), publish command, channel
--- Reply:     {1, fence} held; {0, ms left (-1: nobody has any), hold of ours that ends first} busy; {3, what it is} another
---            kind of number; {5, ms} the semaphore ends before the lease would; {6, size} it has fewer permits than that
+-- Keys:      name (number of free permits), ends, our ends, fence, about, waiters, stamps, mark
+-- Arguments: id, lease ms, number of permits, size of the semaphore if it does not exist yet, slack ms, fence
+--            retention ms (0: Redisson's counter), who, stamp ms ('' if it does not wait), publish command, channel
+-- Reply:     {1, fence} held; {0, ms left (-1: no permit is in use), our hold that ends first} busy; {3, kind} it is
+--            in use as this kind; {5, ms left} the semaphore ends before the lease would; {6, size} it has fewer
+--            permits; error WRONGTYPE: the key is not a number
 local name, ends, ours, fences, about, waiters, stamps, mark = unpack(KEYS)
 local id, lease, n, slack = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5])
 local raw = redis.call('GET', name)

@@ -1,7 +1,7 @@
 -- Forces the release of a permit held through another library.
--- Keys:      name (free permits), ends, our ends
+-- Keys:      name (number of free permits), ends, our ends
 -- Arguments: permit, publish command, channel
--- Reply:     1 it was in use; 0 it was not
+-- Reply:     1 the permit was in use; 0 it was not
 local name, ends, ours = unpack(KEYS)
 
 redis.call('ZREM', ours, ARGV[1])

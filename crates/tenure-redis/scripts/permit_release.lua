@@ -1,7 +1,7 @@
--- Gives permits back, or cancels a wait for them.
--- Keys:      name (free permits), ends, our ends, about, waiters, stamps
--- Arguments: id, how many (if nothing else is known), publish command, channel, slack ms
--- Reply:     1 they were there; 0 there was nothing of this id
+-- Releases permits, or cancels a wait for them.
+-- Keys:      name (number of free permits), ends, our ends, about, waiters, stamps
+-- Arguments: id, number of permits if there is no record of it, publish command, channel, slack ms
+-- Reply:     1 the hold or waiter existed; 0 it did not
 local name, ends, ours, about, waiters, stamps = unpack(KEYS)
 local id = ARGV[1]
 local now = clock()

@@ -1,8 +1,8 @@
 -- One attempt on a lock that is a string, as in `SET key token NX PX ms`.
 -- Keys:      name, about, waiters, stamps
 -- Arguments: token, id, lease ms, holds, who, stamp ms ('' if it does not wait)
--- Reply:     {1} held; {0, ms left, the hold if it is one of ours, whose release will be told} busy; {2} a re-entry found
---            nothing
+-- Reply:     {1} held; {0, ms left, id of the hold if it is one of ours, which publishes its release, else ''} busy;
+--            {2} a re-entry found no hold
 local name, about, waiters, stamps = unpack(KEYS)
 local token, id, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
 

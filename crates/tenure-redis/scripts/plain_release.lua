@@ -1,7 +1,7 @@
--- Releases a lock that is a string, or cancels a wait for it; or extends a hold that stays.
+-- Releases a lock that is a string, or cancels a wait for it; or extends a hold that stays and writes its hold count.
 -- Keys:      name, about, waiters, stamps
 -- Arguments: token, id, holds left, lease ms, publish command, channel
--- Reply:     1 it was there; 0 there was nothing of this holder
+-- Reply:     1 the hold or waiter existed; 0 it did not
 local name, about, waiters, stamps = unpack(KEYS)
 local token, id = ARGV[1], ARGV[2]
 

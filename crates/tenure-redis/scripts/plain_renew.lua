@@ -1,9 +1,9 @@
 -- Checks and extends many locks that are strings, and refreshes the stamps of their waiters, all in one slot. Creates
 -- and shortens nothing; with a lease of 0 it only checks.
--- Keys:      of each claim: name, about, waiters, stamps. While a slot moves, of one claim only those that its hold cannot
---            be without, and all of them at the end of the arguments
--- Arguments: how many keys are at the end of the arguments, then of each claim: token, id, lease ms, stamp ms
--- Reply:     of each claim: 1 held; 2 waiting; 0 neither; 3 what could tell is not on this node
+-- Keys:      for each claim: name, about, waiters, stamps. While a slot migrates: for one claim, only the first of
+--            these, which its hold cannot exist without; all of them are at the end of the arguments
+-- Arguments: number of keys at the end of the arguments, then for each claim: token, id, lease ms, stamp ms
+-- Reply:     for each claim: 1 held; 2 waiting; 0 neither; 3 unknown, because a key is on another node
 local apart, now, reply = tonumber(ARGV[1]), clock(), {}
 local keys = apart == 0 and KEYS or {unpack(ARGV, #ARGV - apart + 1)}
 for at = 2, #ARGV - apart, 4 do

@@ -1,9 +1,9 @@
 -- One attempt on the read half of a read/write lock.
--- Keys:      name, fence, about, waiters, writers, stamps, this reader's timeout
+-- Keys:      name, fence, about, waiters, writers, stamps, timeout of this reader
 -- Arguments: id, lease ms, holds, fence retention ms (0: Redisson's counter), who, stamp ms ('' if it does not wait),
---            field of the own write hold ('' if there is none), its id
--- Reply:     {1, fence} held; {0, ms left, first waiter in the way or writer, when it queued} busy; {2} a re-entry found
---            nothing; {3} another kind of lock; {4} no TTL
+--            field of the caller's own write hold ('' if there is none), its id
+-- Reply:     {1, fence} held; {0, ms left, first waiter in the way or writer, when it queued in microseconds} busy;
+--            {2} a re-entry found no hold; {3} it is another kind of lock; {4} the key has no TTL
 local name, fences, about, waiters, writers, stamps, timeout = unpack(KEYS)
 local id, lease, holds = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 

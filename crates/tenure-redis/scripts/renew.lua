@@ -1,15 +1,15 @@
 -- Checks and extends many holds, and refreshes the stamps of many waiters, all in one slot. Creates nothing, writes no
--- counts, shortens nothing; with a lease of 0 it only checks. Similar claims on one name come as one group, so that a
+-- counts, shortens nothing; with a lease of 0 it only checks. Similar claims on one name form one group, so that a
 -- hundred waiters cost as many commands as one.
--- Keys:      of each group, by its kind, and first of all those that a hold cannot be without:
---            l (lock, election) name, about; q (the same, perhaps waiting) name, about, waiters, stamps;
+-- Keys:      for each group, by its kind, with those first that a hold cannot exist without:
+--            l (lock, election) name, about; q (lock or election that may be waiting) name, about, waiters, stamps;
 --            f (fair lock) name, about, scores, stamps; w (write) name, about, waiters, stamps, writers;
 --            r (read) name, timeout of each claim, about, waiters, stamps;
 --            p (permits) our ends, ends, about, waiters, stamps, name.
---            While a slot moves, of one claim only the first of these, and all of them at the end of the arguments
--- Arguments: how many keys are at the end of the arguments, slack ms of permits, then of each group: kind, lease ms,
---            stamp ms, how many permits, how many claims, their ids
--- Reply:     of each claim: 1 held; 2 waiting; 0 neither; 3 what could tell is not on this node
+--            While a slot migrates: for one claim, only the first of these; all of them are at the end of the arguments
+-- Arguments: number of keys at the end of the arguments, slack ms of permits, then for each group: kind, lease ms,
+--            stamp ms, number of permits, number of claims, their ids
+-- Reply:     for each claim: 1 held; 2 waiting; 0 neither; 3 unknown, because a key is on another node
 local apart, slack, now = tonumber(ARGV[1]), tonumber(ARGV[2]), clock()
 local keys = apart == 0 and KEYS or {unpack(ARGV, #ARGV - apart + 1)}
 local reply = {}

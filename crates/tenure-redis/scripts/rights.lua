@@ -1,6 +1,8 @@
 -- Checks which commands this user may run on which keys or channels. Servers before Redis 7 cannot tell.
--- Arguments: how many commands, these, and then the keys or channels
--- Reply:     for each command a text with a digit for each key: 1 allowed, 0 not; nil if the server cannot say
+-- Keys:      none
+-- Arguments: number of commands, the commands, the keys or channels
+-- Reply:     for each command a text with one digit for each key or channel: 1 allowed, 0 not; nil if the server
+--            cannot tell
 local n = tonumber(ARGV[1])
 if not redis.acl_check_cmd then
   return false

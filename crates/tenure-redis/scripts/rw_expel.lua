@@ -1,7 +1,7 @@
 -- Forces the release of either half of a read/write lock held through another library.
 -- Keys:      name, about
--- Arguments: holder, its field, publish command, channel, what the keys of readers begin with
--- Reply:     1 it held; 0 it did not
+-- Arguments: holder, its field, publish command, channel, prefix of readers' timeout keys
+-- Reply:     1 the holder held it; 0 it did not; error TRYAGAIN: the timeout key of a reader is on another node
 local name, about = unpack(KEYS)
 local holder, field = ARGV[1], ARGV[2]
 local reads = holder == field

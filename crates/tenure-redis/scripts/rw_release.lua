@@ -1,7 +1,8 @@
 -- Releases either half of a read/write lock, or cancels a wait for it; or writes the hold count of a hold that stays.
--- Keys:      name, about, waiters, writers, stamps, timeout of a reader ('' of a writer: the name again)
--- Arguments: id, field, holds left, lease ms, publish command, channel, what the keys of readers begin with
--- Reply:     1 it was there; 0 there was nothing of this id
+-- Keys:      name, about, waiters, writers, stamps, timeout of this reader (of a writer: the name again)
+-- Arguments: id, field, holds left, lease ms, publish command, channel, prefix of readers' timeout keys
+-- Reply:     1 the hold or waiter existed; 0 it did not; error TRYAGAIN: the timeout key of a reader is on another
+--            node
 local name, about, waiters, writers, stamps, timeout = unpack(KEYS)
 local id, field = ARGV[1], ARGV[2]
 local reads = id == field

@@ -1,7 +1,8 @@
 -- Reads or changes the size of a semaphore with recorded permits.
--- Keys:      name (free permits), ends, our ends, operations of this client, mark, about
--- Arguments: operation, its number, client's operation, settled, publish command, channel, slack ms
--- Reply:     {applied, before, after}, '-' for no size; {3, what it is} another kind of number
+-- Keys:      name (number of free permits), ends, our ends, operations of this client, mark, about
+-- Arguments: operation (get | init | set | delete), its operand ('' for get and delete), number of this operation,
+--            number below which all operations were answered, publish command, channel, slack ms
+-- Reply:     {1 if it was applied, else 0, size before, size after ('-': none)}; {3, kind} it is in use as this kind
 local name, ends, ours, done, mark, about = unpack(KEYS)
 local op = ARGV[1]
 local is = redis.call('EXISTS', name) == 1 and kind_of(mark)

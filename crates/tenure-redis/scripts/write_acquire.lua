@@ -1,9 +1,10 @@
 -- One attempt on the write half of a read/write lock.
 -- Keys:      name, fence, about, waiters, writers, stamps
 -- Arguments: id, lease ms, holds, fence retention ms (0: Redisson's counter), who, stamp ms ('' if it does not wait),
---            what the keys of readers begin with
--- Reply:     {1, fence} held; {0, ms left, first waiter in the way or writer, when it queued} busy; {2} a re-entry found
---            nothing; {3} another kind of lock; {4} no TTL
+--            prefix of readers' timeout keys
+-- Reply:     {1, fence} held; {0, ms left, first waiter in the way or writer, when it queued in microseconds} busy;
+--            {2} a re-entry found no hold; {3} it is another kind of lock; {4} the key has no TTL; error TRYAGAIN:
+--            the timeout key of a reader is on another node
 local name, fences, about, waiters, writers, stamps = unpack(KEYS)
 local id, lease, holds = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local field = id .. ':write'

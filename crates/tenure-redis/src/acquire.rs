@@ -2,33 +2,91 @@
 
 use std::time::Duration;
 
-use tenure_core::backend::Attempt;
+use tenure_core::backend::{Attempt, Time};
 use tenure_core::{Claim, Durability, Error, Fence, Kind, Result};
 
-use crate::fault::code;
+use crate::error::code;
 use crate::keys::Keys;
 use crate::options::Layout;
+use crate::record::describe;
 use crate::scripts;
 use crate::store::{Redis, millis, words};
 use crate::transport::{Call, Failure, Order, Script, To, Value};
-use crate::who::describe;
 
 /// The timeout of `WAIT` for replicas to confirm a grant.
-pub(crate) const SYNC: Duration = Duration::from_secs(1);
+pub(crate) const REPLICA_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a waiter for a fair lock without a timeout keeps its queue position; Redisson's default.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The most permits of one hold. Each permit is a member of a sorted set, and a script that iterates over them blocks
 /// the server.
-const MOST_PERMITS: u32 = 1000;
+const MAX_PERMITS: u32 = 1000;
 
 impl Redis {
-    pub(crate) async fn attempt(&self, claim: &Claim) -> Result<Attempt> {
-        let keys = self.keys(&claim.name)?;
+    pub(crate) async fn acquire_redisson(&self, claim: &Claim) -> Result<Attempt> {
+        let keys = &self.keys(&claim.name)?;
+        let (fence, keep) = self.fence(keys);
+        let (id, lease) = (claim.id.to_string(), millis(claim.lease).to_string());
+        let (holds, who) = (claim.holds.to_string(), describe(claim));
+        let stamp = claim.wait.map_or_else(String::new, |_| millis(claim.stamp).to_string());
+        let publish = self.transport.publish_command();
+        let name = keys.name();
+        let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
+        let common = [&*id, &lease, &holds, &keep, &who, &stamp];
         let sent = self.info.clock.now();
-        let reply = self.call_attempt(claim, &keys).await?;
-        let what = || self.what("acquire", &claim.name, &keys);
-        let Value::Array(parts) = &reply else { return Err(what().nonsense(reply)) };
+        let reply = match claim.kind {
+            Kind::Lock | Kind::Leader => {
+                let leader = if claim.kind == Kind::Leader { keys.leader_channel() } else { String::new() };
+                let [id, lease, holds, keep, who, stamp] = common;
+                let args = [id, lease, holds, keep, who, stamp, publish, &leader];
+                let on = [name, &fence, &about, &waiters, &stamps];
+                self.send_acquire(claim, keys, &scripts::LOCK_ACQUIRE, &words(&on), &words(&args)).await
+            }
+            Kind::FairLock => {
+                let patience = claim.wait.map_or(PATIENCE, |wait| wait.min(PATIENCE));
+                let patience = millis(patience).to_string();
+                let [id, lease, holds, keep, who, stamp] = common;
+                let args = [id, lease, holds, keep, who, stamp, &patience];
+                let (queue, scores) = (keys.queue(), keys.scores());
+                let on = [name, &fence, &about, &queue, &scores, &stamps];
+                self.send_acquire(claim, keys, &scripts::FAIR_ACQUIRE, &words(&on), &words(&args)).await
+            }
+            Kind::Read { under_write } => {
+                let (writers, timeout) = (keys.writers(), keys.reader(claim.id));
+                let writer = under_write.map_or_else(String::new, |w| w.to_string());
+                let field = under_write.map_or_else(String::new, |w| format!("{w}:write"));
+                let [id, lease, holds, keep, who, stamp] = common;
+                let args = [id, lease, holds, keep, who, stamp, &field, &writer];
+                let on = [name, &fence, &about, &waiters, &writers, &stamps, &timeout];
+                self.send_acquire(claim, keys, &scripts::READ_ACQUIRE, &words(&on), &words(&args)).await
+            }
+            Kind::Write => {
+                let (writers, base) = (keys.writers(), keys.base());
+                let [id, lease, holds, keep, who, stamp] = common;
+                let args = [id, lease, holds, keep, who, stamp, &base];
+                let on = [name, &fence, &about, &waiters, &writers, &stamps];
+                self.send_acquire(claim, keys, &scripts::WRITE_ACQUIRE, &words(&on), &words(&args)).await
+            }
+            Kind::Permit { n, .. } if n > MAX_PERMITS => Err(Error::Config(format!(
+                "{}: {n} permits of {} requested at once: at most {MAX_PERMITS} are possible, because the server stores each \
+                 one separately",
+                self.info.scheme, claim.name
+            ))),
+            Kind::Permit { n, limit } => {
+                let (n, limit, slack) = (n.to_string(), limit.to_string(), millis(self.slack).to_string());
+                let (ends, ours, channel) = (keys.ends(), keys.permits(), keys.permit_channel());
+                let args = [&*id, &lease, &n, &limit, &slack, &keep, &who, &stamp, publish, &channel];
+                let mark = keys.mark();
+                let on = [name, &ends, &ours, &fence, &about, &waiters, &stamps, &mark];
+                self.send_acquire(claim, keys, &scripts::PERMIT_ACQUIRE, &words(&on), &words(&args)).await
+            }
+        };
+        self.read_acquire_reply(claim, keys, reply?, sent)
+    }
+
+    fn read_acquire_reply(&self, claim: &Claim, keys: &Keys, reply: Value, sent: Time) -> Result<Attempt> {
+        let context = || self.context("acquire", &claim.name, keys);
+        let Value::Array(parts) = &reply else { return Err(context().unexpected_reply(reply)) };
         let text = |at: usize| parts.get(at).and_then(Value::text).filter(|t| !t.is_empty());
         match (parts.first().and_then(Value::int), parts.get(1)) {
             (Some(1), _) => Ok(Attempt::Granted {
@@ -41,10 +99,10 @@ impl Redis {
                 position: text(3).and_then(|micros| micros.parse().ok()),
             }),
             (Some(2), _) => Ok(Attempt::Gone),
-            (Some(3), _) => Err(clash(claim, text(1))),
+            (Some(3), _) => Err(kind_conflict(claim, text(1))),
             (Some(5), Some(left)) => Err(Error::Config(format!(
-                "{}: {} was given a TTL as a whole and ends in {} ms, before a lease of {:?}: use a shorter lease, or a \
-                 semaphore without a TTL",
+                "{}: the semaphore {} has a TTL and expires in {} ms, before a lease of {:?} would end: use a shorter lease, \
+                 or a semaphore without a TTL",
                 self.info.scheme,
                 claim.name,
                 left.int().unwrap_or(0),
@@ -52,94 +110,37 @@ impl Redis {
             ))),
             (Some(6), Some(size)) => Err(too_many(claim, size.int().unwrap_or(0))),
             (Some(4), _) => Err(Error::Config(format!(
-                "{}: {} is held by a key without a TTL: {:?} was written by something else, and would be waited for \
-                 for ever; give it a TTL, or use another name",
+                "{}: {} is held by a key without a TTL: {:?} was written by another program and would never expire; set a \
+                 TTL on it, or use another name",
                 self.info.scheme,
                 claim.name,
                 keys.name()
             ))),
-            _ => Err(what().nonsense(reply)),
-        }
-    }
-
-    async fn call_attempt(&self, claim: &Claim, keys: &Keys) -> Result<Value> {
-        let (fence, keep) = self.fence(keys);
-        let (id, lease) = (claim.id.to_string(), millis(claim.lease).to_string());
-        let (holds, who) = (claim.holds.to_string(), describe(claim));
-        let stamp = claim.wait.map_or_else(String::new, |_| millis(claim.stamp).to_string());
-        let publish = self.transport.publish_command();
-        let name = keys.name();
-        let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
-        let common = [&*id, &lease, &holds, &keep, &who, &stamp];
-        match claim.kind {
-            Kind::Lock | Kind::Leader => {
-                let leader = if claim.kind == Kind::Leader { keys.leader_channel() } else { String::new() };
-                let [id, lease, holds, keep, who, stamp] = common;
-                let args = [id, lease, holds, keep, who, stamp, publish, &leader];
-                let on = [name, &fence, &about, &waiters, &stamps];
-                self.send_attempt(claim, keys, &scripts::LOCK_ACQUIRE, &words(&on), &words(&args)).await
-            }
-            Kind::FairLock => {
-                let patience = claim.wait.map_or(PATIENCE, |wait| wait.min(PATIENCE));
-                let patience = millis(patience).to_string();
-                let [id, lease, holds, keep, who, stamp] = common;
-                let args = [id, lease, holds, keep, who, stamp, &patience];
-                let (queue, scores) = (keys.queue(), keys.scores());
-                let on = [name, &fence, &about, &queue, &scores, &stamps];
-                self.send_attempt(claim, keys, &scripts::FAIR_ACQUIRE, &words(&on), &words(&args)).await
-            }
-            Kind::Read { under_write } => {
-                let (writers, timeout) = (keys.writers(), keys.reader(claim.id));
-                let writer = under_write.map_or_else(String::new, |w| w.to_string());
-                let field = under_write.map_or_else(String::new, |w| format!("{w}:write"));
-                let [id, lease, holds, keep, who, stamp] = common;
-                let args = [id, lease, holds, keep, who, stamp, &field, &writer];
-                let on = [name, &fence, &about, &waiters, &writers, &stamps, &timeout];
-                self.send_attempt(claim, keys, &scripts::READ_ACQUIRE, &words(&on), &words(&args)).await
-            }
-            Kind::Write => {
-                let (writers, base) = (keys.writers(), keys.base());
-                let [id, lease, holds, keep, who, stamp] = common;
-                let args = [id, lease, holds, keep, who, stamp, &base];
-                let on = [name, &fence, &about, &waiters, &writers, &stamps];
-                self.send_attempt(claim, keys, &scripts::WRITE_ACQUIRE, &words(&on), &words(&args)).await
-            }
-            Kind::Permit { n, .. } if n > MOST_PERMITS => Err(Error::Config(format!(
-                "{}: {n} permits of {} at once: {MOST_PERMITS} at most, since the server keeps each by itself",
-                self.info.scheme, claim.name
-            ))),
-            Kind::Permit { n, limit } => {
-                let (n, limit, slack) = (n.to_string(), limit.to_string(), millis(self.slack).to_string());
-                let (ends, ours, channel) = (keys.ends(), keys.permits(), keys.permit_channel());
-                let args = [&*id, &lease, &n, &limit, &slack, &keep, &who, &stamp, publish, &channel];
-                let mark = keys.mark();
-                let on = [name, &ends, &ours, &fence, &about, &waiters, &stamps, &mark];
-                self.send_attempt(claim, keys, &scripts::PERMIT_ACQUIRE, &words(&on), &words(&args)).await
-            }
+            _ => Err(context().unexpected_reply(reply)),
         }
     }
 
     /// Maps a failed attempt to an error. If the key has another type, its type is read first: it may be a held lock of
     /// the other layout.
-    async fn attempt_failed(&self, claim: &Claim, keys: &Keys, failure: Failure) -> Error {
-        let what = self.what("acquire", &claim.name, keys);
-        let Failure::Refused(reply) = &failure else { return what.failed(failure) };
+    async fn acquire_error(&self, claim: &Claim, keys: &Keys, failure: Failure) -> Error {
+        let context = self.context("acquire", &claim.name, keys);
+        let Failure::Refused(reply) = &failure else { return context.to_error(failure) };
         let others = match (claim.kind, self.layout) {
             (Kind::Permit { .. }, _) => None,
             (_, Layout::Redisson) => Some("string"),
             (_, Layout::Plain) => Some("hash"),
         };
         if code(reply) != "WRONGTYPE" || others.is_none() {
-            return what.failed(failure);
+            return context.to_error(failure);
         }
         let to = To::Key(keys.name().as_bytes());
         match self.transport.command(to, &words(&["TYPE", keys.name()])).await {
-            Ok(kind) if kind.text() == others => what.other_layout(self.layout, reply),
-            _ => what.failed(failure),
+            Ok(kind) if kind.text() == others => context.other_layout(self.layout, reply),
+            _ => context.to_error(failure),
         }
     }
 
-    pub(crate) async fn send_attempt(
+    pub(crate) async fn send_acquire(
         &self,
         claim: &Claim,
         keys: &Keys,
@@ -151,25 +152,25 @@ impl Redis {
         let call = Call { script, keys: on, args, order };
         let Durability::Replicas(n) = claim.durability else {
             return match self.transport.call(call).await {
-                Ok(placed) => Ok(placed.value),
-                Err(failure) => Err(self.attempt_failed(claim, keys, failure).await),
+                Ok(answer) => Ok(answer.value),
+                Err(failure) => Err(self.acquire_error(claim, keys, failure).await),
             };
         };
-        let (placed, have) = match self.transport.durable(call, n, SYNC).await {
+        let (answer, have) = match self.transport.call_and_wait(call, n, REPLICA_TIMEOUT).await {
             Ok(answer) => answer,
-            Err(failure) => return Err(self.attempt_failed(claim, keys, failure).await),
+            Err(failure) => return Err(self.acquire_error(claim, keys, failure).await),
         };
-        let granted = placed.value.array().and_then(|parts| parts.first()).and_then(Value::int) == Some(1);
+        let granted = answer.value.array().and_then(|parts| parts.first()).and_then(Value::int) == Some(1);
         if granted && have < n {
             // The master has it, but it is not granted yet: repeating the attempt with the same id writes and waits
             // again, and a caller that gives up releases it.
             return Err(Error::Unknown {
                 backend: self.info.scheme,
                 what: format!("acquire {}", claim.name),
-                reason: format!("only {have} of {n} replicas have it within {SYNC:?}"),
+                reason: format!("only {have} of {n} replicas confirmed the write within {REPLICA_TIMEOUT:?}"),
             });
         }
-        Ok(placed.value)
+        Ok(answer.value)
     }
 }
 
@@ -178,7 +179,7 @@ fn too_many(claim: &Claim, size: i64) -> Error {
     tenure_core::ledger::too_many(&claim.name, n, size.max(0) as u64)
 }
 
-fn clash(claim: &Claim, is: Option<&str>) -> Error {
+fn kind_conflict(claim: &Claim, is: Option<&str>) -> Error {
     let (name, wanted) = (&claim.name, claim.kind.family());
     let used = match (claim.kind, is) {
         (_, Some("latch")) => "latch",

@@ -11,7 +11,7 @@ use crate::transport::{Call, Order, Value};
 const MARK: &str = "86400000";
 
 impl Redis {
-    pub(crate) async fn number(
+    pub(crate) async fn run_count(
         &self,
         name: &Name,
         counter: Counter,
@@ -24,21 +24,21 @@ impl Redis {
         }
         let (op, n) = match op {
             CountOp::Get => ("get", String::new()),
-            CountOp::Init(n) => ("init", number(n)?),
-            CountOp::Set(n) => ("set", number(n)?),
+            CountOp::Init(n) => ("init", checked_number(n)?),
+            CountOp::Set(n) => ("set", checked_number(n)?),
             CountOp::Add(n) => {
-                number(n.unsigned_abs())?;
+                checked_number(n.unsigned_abs())?;
                 ("add", n.to_string())
             }
-            CountOp::TakeIfAtLeast(n) => ("take", number(n)?),
-            CountOp::Undo(n) => ("undo", number(n)?),
+            CountOp::TakeIfAtLeast(n) => ("take", checked_number(n)?),
+            CountOp::Undo(n) => ("undo", checked_number(n)?),
             CountOp::Drain => ("drain", String::new()),
             CountOp::Delete => ("delete", String::new()),
         };
         let (at, settled) = (id.n.to_string(), id.settled.to_string());
         let done = keys.operations(id.client);
         let publish = self.transport.publish_command();
-        let order = Order::Free;
+        let order = Order::Unordered;
         let sent = match counter {
             Counter::Size => {
                 let (ends, ours, channel) = (keys.ends(), keys.permits(), keys.permit_channel());
@@ -64,9 +64,9 @@ impl Redis {
                     .await
             }
         };
-        let what = self.what("count", name, &keys);
-        let reply = sent.map_err(|failure| what.failed(failure))?.value;
-        let Value::Array(parts) = &reply else { return Err(what.nonsense(reply)) };
+        let context = self.context("count", name, &keys);
+        let reply = sent.map_err(|failure| context.to_error(failure))?.value;
+        let Value::Array(parts) = &reply else { return Err(context.unexpected_reply(reply)) };
         let value = |at: usize| parts.get(at).and_then(Value::text).and_then(|t| t.parse::<i64>().ok());
         match parts.first().and_then(Value::int) {
             Some(applied @ 0..=1) => {
@@ -86,7 +86,7 @@ impl Redis {
                 };
                 Err(Error::Config(format!("{name} is in use as a {is} and cannot be a {wanted} too")))
             }
-            _ => Err(what.nonsense(reply)),
+            _ => Err(context.unexpected_reply(reply)),
         }
     }
 }
@@ -94,9 +94,9 @@ impl Redis {
 /// Lua numbers are exact up to here.
 const MOST: u64 = 1 << 53;
 
-fn number(n: u64) -> Result<String> {
+fn checked_number(n: u64) -> Result<String> {
     if n > MOST {
-        return Err(Error::Config(format!("{n} is more than can be counted here: {MOST} at most")));
+        return Err(Error::Config(format!("{n} is too large: a counter on Redis holds at most {MOST}")));
     }
     Ok(n.to_string())
 }

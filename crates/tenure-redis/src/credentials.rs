@@ -13,7 +13,7 @@ pub struct Secret(Source);
 
 #[derive(Clone, PartialEq, Eq)]
 enum Source {
-    Word(String),
+    Literal(String),
     File(PathBuf),
 }
 
@@ -23,9 +23,9 @@ impl Secret {
         Self(Source::File(path.into()))
     }
 
-    async fn reveal(&self) -> Result<String, String> {
+    async fn read(&self) -> Result<String, String> {
         let path = match &self.0 {
-            Source::Word(word) => return Ok(word.clone()),
+            Source::Literal(word) => return Ok(word.clone()),
             Source::File(path) => path.clone(),
         };
         let wrong = |why: &dyn fmt::Display| format!("{}: {why}", path.display());
@@ -43,14 +43,14 @@ impl Secret {
 
 impl<S: Into<String>> From<S> for Secret {
     fn from(word: S) -> Self {
-        Self(Source::Word(word.into()))
+        Self(Source::Literal(word.into()))
     }
 }
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Source::Word(_) => f.write_str("***"),
+            Source::Literal(_) => f.write_str("***"),
             Source::File(path) => write!(f, "*** in {}", path.display()),
         }
     }
@@ -77,11 +77,11 @@ impl Login {
     }
 }
 
-type Asked = Pin<Box<dyn Future<Output = Result<Login, Box<dyn Error + Send + Sync>>> + Send>>;
+type LoginFuture = Pin<Box<dyn Future<Output = Result<Login, Box<dyn Error + Send + Sync>>> + Send>>;
 
 /// Provides a login at each connect.
 #[derive(Clone)]
-pub(crate) struct Callback(Arc<dyn Fn() -> Asked + Send + Sync>);
+pub(crate) struct Callback(Arc<dyn Fn() -> LoginFuture + Send + Sync>);
 
 impl Callback {
     pub(crate) fn new<F, A, E>(ask: F) -> Self
@@ -91,15 +91,15 @@ impl Callback {
         E: Into<Box<dyn Error + Send + Sync>>,
     {
         Self(Arc::new(move || {
-            let asked = ask();
-            Box::pin(async move { asked.await.map_err(Into::into) })
+            let login = ask();
+            Box::pin(async move { login.await.map_err(Into::into) })
         }))
     }
 }
 
 impl fmt::Debug for Callback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("asked at each connect")
+        f.write_str("called at each connect")
     }
 }
 
@@ -108,34 +108,36 @@ impl fmt::Debug for Callback {
 pub(crate) enum Logins {
     #[default]
     None,
-    Said(Login),
-    Asked(Callback),
+    Fixed(Login),
+    Callback(Callback),
 }
 
 /// Why there is no login.
-pub(crate) enum NoLogin {
+pub(crate) enum LoginError {
     /// The password file cannot be read or is empty.
-    Wrong(String),
+    Permanent(String),
     /// The callback failed; it may succeed later.
-    Now(String),
+    Temporary(String),
 }
 
 impl Logins {
-    pub(crate) fn said(user: &Option<String>, password: &Option<Secret>) -> Self {
+    pub(crate) fn fixed(user: &Option<String>, password: &Option<Secret>) -> Self {
         match password {
             None => Self::None,
-            Some(password) => Self::Said(Login { user: user.clone(), password: password.clone() }),
+            Some(password) => Self::Fixed(Login { user: user.clone(), password: password.clone() }),
         }
     }
 
     /// The user and password for a connect now.
-    pub(crate) async fn now(&self) -> Result<Option<(Option<String>, String)>, NoLogin> {
+    pub(crate) async fn current(&self) -> Result<Option<(Option<String>, String)>, LoginError> {
         let login = match self {
             Self::None => return Ok(None),
-            Self::Said(login) => login.clone(),
-            Self::Asked(callback) => (callback.0)().await.map_err(|e| NoLogin::Now(e.to_string()))?,
+            Self::Fixed(login) => login.clone(),
+            Self::Callback(callback) => {
+                (callback.0)().await.map_err(|e| LoginError::Temporary(e.to_string()))?
+            }
         };
-        let password = login.password.reveal().await.map_err(NoLogin::Wrong)?;
+        let password = login.password.read().await.map_err(LoginError::Permanent)?;
         Ok(Some((login.user, password)))
     }
 }
@@ -149,14 +151,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("password");
         let secret = Secret::file(&path);
-        let told = secret.reveal().await.unwrap_err();
+        let told = secret.read().await.unwrap_err();
         assert!(told.starts_with(&format!("{}: ", path.display())), "{told}");
         for (text, word) in [("a", "a"), ("b\n", "b"), ("c\r\n", "c"), (" d \n\n", " d \n")] {
             std::fs::write(&path, text).unwrap();
-            assert_eq!(secret.reveal().await.as_deref(), Ok(word));
+            assert_eq!(secret.read().await.as_deref(), Ok(word));
         }
         std::fs::write(&path, "\n").unwrap();
-        assert!(secret.reveal().await.unwrap_err().ends_with("the file is empty"));
+        assert!(secret.read().await.unwrap_err().ends_with("the file is empty"));
     }
 
     #[test]

@@ -9,9 +9,9 @@ use crate::store::{Redis, words};
 use crate::transport::{Call, Order, Script, Value};
 
 impl Redis {
-    pub(crate) async fn drive_out(&self, name: &Name, kind: Kind, holder: &str) -> Result<Released> {
+    pub(crate) async fn force_release(&self, name: &Name, kind: Kind, holder: &str) -> Result<Released> {
         if self.layout == Layout::Plain {
-            return self.plain_leave(&Claim::of_token(holder, name.clone(), kind), 0).await;
+            return self.release_plain(&Claim::of_token(holder, name.clone(), kind), 0).await;
         }
         let keys = self.keys(name)?;
         let publish = self.transport.publish_command();
@@ -51,12 +51,12 @@ impl Redis {
         args: &[&[u8]],
     ) -> Result<Released> {
         let keys = self.keys(name)?;
-        let what = self.what("release", name, &keys);
-        let sent = self.transport.call(Call { script, keys: on, args, order: Order::Free }).await;
-        match sent.map_err(|failure| what.failed(failure))?.value {
+        let context = self.context("release", name, &keys);
+        let sent = self.transport.call(Call { script, keys: on, args, order: Order::Unordered }).await;
+        match sent.map_err(|failure| context.to_error(failure))?.value {
             Value::Int(1) => Ok(Released::Freed),
             Value::Int(0) => Ok(Released::Gone),
-            other => Err(what.nonsense(other)),
+            other => Err(context.unexpected_reply(other)),
         }
     }
 }

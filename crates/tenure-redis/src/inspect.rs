@@ -8,10 +8,10 @@ use tenure_core::{Family, Fence, Holder, Name, Result, Snapshot, Waiter};
 
 use crate::keys::{Keys, is_record, name_of};
 use crate::options::Layout;
+use crate::record::Record;
 use crate::scripts;
 use crate::store::{Redis, words};
 use crate::transport::{Call, Failure, Order, OwnedCall, To, Value};
-use crate::who::About;
 
 /// Limits of a listing: keys per server, and total time.
 const MOST: usize = 1_000_000;
@@ -20,23 +20,25 @@ const LONGEST: Duration = Duration::from_secs(3);
 const NEVER: f64 = 922_337_203_685_477.0;
 
 /// Notes on a lock of the other layout.
-const OF_PLAIN: &str = "a string, as SET NX PX makes it: layout=plain shares such locks";
-const OF_REDISSON: &str = "a hash, as Redisson makes it: shared without layout=plain";
+const OF_PLAIN: &str =
+    "a string, as created by SET NX PX: open the store with layout=plain to share such locks";
+const OF_REDISSON: &str =
+    "a hash, as created by Redisson: open the store without layout=plain to share such locks";
 
 impl Redis {
-    pub(crate) async fn look(&self, name: &Name) -> Result<Option<Snapshot>> {
+    pub(crate) async fn inspect_name(&self, name: &Name) -> Result<Option<Snapshot>> {
         let keys = self.keys(name)?;
-        let (on, args) = questions(&keys);
+        let (on, args) = inspect_call(&keys);
         let on: Vec<&[u8]> = on.iter().map(Vec::as_slice).collect();
-        let call = Call { script: &scripts::INSPECT, keys: &on, args: &[&args], order: Order::Free };
-        let what = self.what("inspect", name, &keys);
-        let reply = self.transport.call(call).await.map_err(|failure| what.failed(failure))?.value;
-        let Value::Array(parts) = reply else { return Err(what.nonsense(reply)) };
-        Ok(Seen { parts, plain: self.layout == Layout::Plain }.snapshot(name))
+        let call = Call { script: &scripts::INSPECT, keys: &on, args: &[&args], order: Order::Unordered };
+        let context = self.context("inspect", name, &keys);
+        let reply = self.transport.call(call).await.map_err(|failure| context.to_error(failure))?.value;
+        let Value::Array(parts) = reply else { return Err(context.unexpected_reply(reply)) };
+        Ok(InspectReply { parts, plain: self.layout == Layout::Plain }.snapshot(name))
     }
 
     /// Scans the keys of all masters, within limits, and inspects each name that may be in use.
-    pub(crate) async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<Snapshot>> {
+    pub(crate) async fn inspect_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<Snapshot>> {
         let start = Instant::now();
         let full = format!("{}{prefix}", self.prefix);
         let pattern = format!("*{}*", escape(&full));
@@ -47,7 +49,7 @@ impl Redis {
             loop {
                 let scan = words(&["SCAN", &cursor, "MATCH", &pattern, "COUNT", "1000"]);
                 let reply = self.transport.command(To::Node(&node), &scan).await;
-                let reply = reply.map_err(|failure| self.scan_failed(failure))?;
+                let reply = reply.map_err(|failure| self.scan_error(failure))?;
                 let Value::Array(mut parts) = reply else { break };
                 let (Some(Value::Array(keys)), Some(next)) = (parts.pop(), parts.pop()) else { break };
                 for key in &keys {
@@ -61,7 +63,7 @@ impl Redis {
                     break;
                 }
                 if seen >= MOST || start.elapsed() > LONGEST {
-                    tracing::warn!(keys = seen, "too many keys to look at: the listing is not complete");
+                    tracing::warn!(keys = seen, "too many keys: the listing is incomplete");
                     break;
                 }
             }
@@ -69,7 +71,7 @@ impl Redis {
         let names: Vec<Name> = names.into_iter().collect();
         let mut found = Vec::new();
         for some in names.chunks(200) {
-            found.extend(self.look_at(some).await?);
+            found.extend(self.inspect_all(some).await?);
             if found.len() >= limit {
                 break;
             }
@@ -78,37 +80,38 @@ impl Redis {
         Ok(found)
     }
 
-    async fn look_at(&self, names: &[Name]) -> Result<Vec<Snapshot>> {
+    async fn inspect_all(&self, names: &[Name]) -> Result<Vec<Snapshot>> {
         // A key of another program may have a name that cannot be a lock here.
         let names: Vec<(&Name, Keys)> =
             names.iter().filter_map(|n| self.keys(n).ok().map(|keys| (n, keys))).collect();
         let calls = names.iter().map(|(_, keys)| {
-            let (keys, args) = questions(keys);
-            OwnedCall { script: &scripts::INSPECT, keys, args: vec![args], order: Order::Free }
+            let (keys, args) = inspect_call(keys);
+            OwnedCall { script: &scripts::INSPECT, keys, args: vec![args], order: Order::Unordered }
         });
-        let replies = self.transport.calls(calls.collect()).await;
+        let replies = self.transport.call_all(calls.collect()).await;
         let mut found = Vec::new();
         for ((name, keys), reply) in names.iter().zip(replies) {
-            let what = self.what("inspect", name, keys);
-            match reply.map(|placed| placed.value) {
+            let context = self.context("inspect", name, keys);
+            match reply.map(|answer| answer.value) {
                 Ok(Value::Array(parts)) => {
-                    found.extend(Seen { parts, plain: self.layout == Layout::Plain }.listed(name))
+                    found.extend(InspectReply { parts, plain: self.layout == Layout::Plain }.listed(name))
                 }
                 // A key of another program whose type does not match its name.
                 Err(Failure::Refused(_)) => {}
-                Ok(other) => return Err(what.nonsense(other)),
-                Err(failure) => return Err(what.failed(failure)),
+                Ok(other) => return Err(context.unexpected_reply(other)),
+                Err(failure) => return Err(context.to_error(failure)),
             }
         }
         Ok(found)
     }
 
-    fn scan_failed(&self, failure: Failure) -> tenure_core::Error {
-        crate::fault::What { backend: self.info.scheme, verb: "list", name: None, key: "" }.failed(failure)
+    fn scan_error(&self, failure: Failure) -> tenure_core::Error {
+        crate::error::ErrorContext { backend: self.info.scheme, verb: "list", name: None, key: "" }
+            .to_error(failure)
     }
 }
 
-fn questions(keys: &Keys) -> (Vec<Vec<u8>>, Vec<u8>) {
+fn inspect_call(keys: &Keys) -> (Vec<Vec<u8>>, Vec<u8>) {
     let on = vec![
         keys.name().to_owned(),
         keys.about(),
@@ -137,12 +140,12 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 /// The reply of `inspect.lua`.
-struct Seen {
+struct InspectReply {
     parts: Vec<Value>,
     plain: bool,
 }
 
-impl Seen {
+impl InspectReply {
     fn text(&self, at: usize) -> Option<&str> {
         self.parts.get(at).and_then(Value::text)
     }
@@ -194,10 +197,10 @@ impl Seen {
     }
 
     fn snapshot(&self, name: &Name) -> Option<Snapshot> {
-        let about: HashMap<&str, About> = self
+        let about: HashMap<&str, Record> = self
             .pairs(3)
             .filter(|(id, _)| !matches!(id.text(), Some("holder" | "hold")))
-            .filter_map(|(id, text)| Some((id.text()?, About::parse(text.text()?))))
+            .filter_map(|(id, text)| Some((id.text()?, Record::parse(text.text()?))))
             .collect();
         let mut snapshot = Snapshot {
             name: name.clone(),
@@ -231,8 +234,9 @@ impl Seen {
                     return None;
                 }
                 let reads = self.pairs(2).any(|(field, _)| field.text() == Some("mode"));
-                let told = snapshot.holders.iter().find_map(|h| about.get(h.id.as_str())?.who.as_ref());
-                snapshot.family = match told {
+                let described =
+                    snapshot.holders.iter().find_map(|h| about.get(h.id.as_str())?.description.as_ref());
+                snapshot.family = match described {
                     _ if reads => Family::ReadWrite,
                     Some(who) => who.family,
                     None if !self.list(5).is_empty() => Family::Fair,
@@ -242,8 +246,11 @@ impl Seen {
             "string" => {
                 let value: i64 = self.text(2)?.parse().ok()?;
                 let permits = self.permit_holders(&about);
-                let told = about.values().find_map(|a| a.who.as_ref()).map(|w| w.family);
-                if !permits.is_empty() || told == Some(Family::Permit) || self.text(10) == Some("permits") {
+                let described = about.values().find_map(|a| a.description.as_ref()).map(|w| w.family);
+                if !permits.is_empty()
+                    || described == Some(Family::Permit)
+                    || self.text(10) == Some("permits")
+                {
                     let used = self.parts.get(15).and_then(Value::int).unwrap_or(0);
                     snapshot.size = u32::try_from(value + used).ok();
                     snapshot.family = Family::Permit;
@@ -255,8 +262,8 @@ impl Seen {
                 }
             }
             "none" if !snapshot.waiters.is_empty() => {
-                let told = about.values().find_map(|a| a.who.as_ref());
-                snapshot.family = told.map_or(Family::Fair, |who| who.family);
+                let described = about.values().find_map(|a| a.description.as_ref());
+                snapshot.family = described.map_or(Family::Fair, |who| who.family);
             }
             _ => return None,
         }
@@ -267,7 +274,7 @@ impl Seen {
         Some(snapshot)
     }
 
-    fn hash_holders(&self, about: &HashMap<&str, About>) -> Vec<Holder> {
+    fn hash_holders(&self, about: &HashMap<&str, Record>) -> Vec<Holder> {
         let whole = self.parts.get(1).and_then(Value::int).unwrap_or(-1);
         let mode = self.pairs(2).find(|(field, _)| field.text() == Some("mode"));
         let mut holders = Vec::new();
@@ -288,7 +295,7 @@ impl Seen {
         holders
     }
 
-    fn permit_holders(&self, about: &HashMap<&str, About>) -> Vec<Holder> {
+    fn permit_holders(&self, about: &HashMap<&str, Record>) -> Vec<Holder> {
         let ours: HashMap<&[u8], &str> =
             self.pairs(14).filter_map(|(id, permit)| Some((permit.bytes()?, id.text()?))).collect();
         let ends: HashMap<&[u8], f64> = self.scores(7).collect();
@@ -310,7 +317,7 @@ impl Seen {
         holders
     }
 
-    fn waiters(&self, about: &HashMap<&str, About>) -> Vec<Waiter> {
+    fn waiters(&self, about: &HashMap<&str, Record>) -> Vec<Waiter> {
         let now = self.now();
         let alive: HashMap<&[u8], f64> = self.scores(13).collect();
         let dead = |id: &str| alive.get(id.as_bytes()).is_some_and(|until| *until <= now);
@@ -335,8 +342,8 @@ fn time_left(ms: i64) -> Option<Duration> {
     u64::try_from(ms).ok().map(Duration::from_millis)
 }
 
-fn holder(id: &str, mode: Mode, holds: u32, left: Option<Duration>, about: Option<&About>) -> Holder {
-    let who = about.and_then(|a| a.who.as_ref());
+fn holder(id: &str, mode: Mode, holds: u32, left: Option<Duration>, about: Option<&Record>) -> Holder {
+    let who = about.and_then(|a| a.description.as_ref());
     Holder {
         id: id.to_owned(),
         mode,
@@ -351,8 +358,8 @@ fn holder(id: &str, mode: Mode, holds: u32, left: Option<Duration>, about: Optio
     }
 }
 
-fn waiter(id: &str, about: Option<&About>) -> Waiter {
-    let who = about.and_then(|a| a.who.as_ref());
+fn waiter(id: &str, about: Option<&Record>) -> Waiter {
+    let who = about.and_then(|a| a.description.as_ref());
     let mode = match who {
         Some(who) if who.family == Family::Permit => Mode::Permits,
         Some(who) if who.reads => Mode::Shared,

@@ -88,8 +88,8 @@ impl Options {
     /// The source of the servers' login.
     pub(crate) fn logins(&self) -> Logins {
         match &self.callback {
-            Some(callback) => Logins::Asked(callback.clone()),
-            None => Logins::said(&self.user, &self.password),
+            Some(callback) => Logins::Callback(callback.clone()),
+            None => Logins::fixed(&self.user, &self.password),
         }
     }
 
@@ -226,7 +226,7 @@ pub struct Tls {
 #[derive(Clone, Debug, Default)]
 pub struct Siblings {
     me: usize,
-    met: Arc<Mutex<HashMap<(usize, Address), String>>>,
+    run_ids: Arc<Mutex<HashMap<(usize, Address), String>>>,
 }
 
 impl Siblings {
@@ -238,10 +238,10 @@ impl Siblings {
 
     /// Records the run id of the server at this address. Returns the address under which another store uses the same
     /// server, if any.
-    pub(crate) fn meet(&self, at: &Address, run_id: &str) -> Option<Address> {
-        let mut met = self.met.lock().unwrap_or_else(|e| e.into_inner());
-        met.insert((self.me, at.clone()), run_id.to_owned());
-        let same = met.iter().find(|((who, _), id)| *who != self.me && *id == run_id);
+    pub(crate) fn record_run_id(&self, at: &Address, run_id: &str) -> Option<Address> {
+        let mut run_ids = self.run_ids.lock().unwrap_or_else(|e| e.into_inner());
+        run_ids.insert((self.me, at.clone()), run_id.to_owned());
+        let same = run_ids.iter().find(|((who, _), id)| *who != self.me && *id == run_id);
         same.map(|((_, address), _)| address.clone())
     }
 }
@@ -254,12 +254,12 @@ mod tests {
     fn the_same_server_is_recognised() {
         let [a, b] = &Siblings::new(2)[..] else { panic!("two") };
         let at = |host: &str| Address::tcp(host, 1);
-        assert_eq!(a.meet(&at("a"), "one"), None);
-        assert_eq!(a.meet(&at("a"), "one"), None, "met again");
-        assert_eq!(b.meet(&at("b"), "two"), None);
-        assert_eq!(b.meet(&at("b"), "one"), Some(at("a")));
-        assert_eq!(a.meet(&at("a"), "three"), None, "restarted");
-        assert_eq!(b.meet(&at("b"), "one"), None);
+        assert_eq!(a.record_run_id(&at("a"), "one"), None);
+        assert_eq!(a.record_run_id(&at("a"), "one"), None, "seen again");
+        assert_eq!(b.record_run_id(&at("b"), "two"), None);
+        assert_eq!(b.record_run_id(&at("b"), "one"), Some(at("a")));
+        assert_eq!(a.record_run_id(&at("a"), "three"), None, "restarted");
+        assert_eq!(b.record_run_id(&at("b"), "one"), None);
     }
 
     #[test]

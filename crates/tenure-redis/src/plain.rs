@@ -8,42 +8,42 @@ use tenure_core::backend::{Attempt, Released};
 use tenure_core::{Claim, HoldId, Result};
 
 use crate::keys::Keys;
-use crate::renew::{Batch, proof};
+use crate::record::describe;
+use crate::renew::{Batch, build_call};
 use crate::scripts;
 use crate::store::{Redis, millis, words};
 use crate::transport::{OwnedCall, Value};
-use crate::who::describe;
 
 /// The poll interval, in ms, while the holder is one that will not publish its release.
-const LOOK: std::ops::Range<u64> = 50..250;
+const POLL_MS: std::ops::Range<u64> = 50..250;
 
 /// The token in the store, and the hold id it belongs to: empty if only the token is known.
-pub(crate) fn words_of(claim: &Claim) -> (String, String) {
+pub(crate) fn token_and_id(claim: &Claim) -> (String, String) {
     let id = if claim.id == HoldId::NONE { String::new() } else { claim.id.to_string() };
     (claim.token.as_deref().map_or_else(|| id.clone(), str::to_owned), id)
 }
 
 /// When to poll again for a holder that will not publish its release and has `left` of its TTL.
-pub(crate) fn look_again(left: Option<Duration>) -> Duration {
-    let look = Duration::from_millis(fastrand::u64(LOOK));
+pub(crate) fn poll_delay(left: Option<Duration>) -> Duration {
+    let look = Duration::from_millis(fastrand::u64(POLL_MS));
     left.unwrap_or(look).min(look)
 }
 
 impl Redis {
-    pub(crate) async fn plain_attempt(&self, claim: &Claim) -> Result<Attempt> {
-        if self.native().await?.is_some() {
-            return self.native_attempt(claim).await;
+    pub(crate) async fn acquire_plain(&self, claim: &Claim) -> Result<Attempt> {
+        if self.scriptless().await?.is_some() {
+            return self.acquire_scriptless(claim).await;
         }
         let keys = self.keys(&claim.name)?;
         let sent = self.info.clock.now();
-        let (token, id) = words_of(claim);
+        let (token, id) = token_and_id(claim);
         let (lease, holds, who) = (millis(claim.lease).to_string(), claim.holds.to_string(), describe(claim));
         let stamp = claim.wait.map_or_else(String::new, |_| millis(claim.stamp).to_string());
         let args = [&*token, &id, &lease, &holds, &who, &stamp];
         let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
         let on = [keys.name(), &about, &waiters, &stamps];
         let (on, args) = (words(&on), words(&args));
-        let reply = self.send_attempt(claim, &keys, &scripts::PLAIN_ACQUIRE, &on, &args).await?;
+        let reply = self.send_acquire(claim, &keys, &scripts::PLAIN_ACQUIRE, &on, &args).await?;
         let part = |at: usize| reply.array().and_then(|parts| parts.get(at));
         let number = |at: usize| part(at).and_then(Value::int);
         match (number(0), number(1)) {
@@ -53,39 +53,44 @@ impl Redis {
             (Some(0), Some(left)) => {
                 let left = u64::try_from(left).ok().map(Duration::from_millis);
                 let behind = part(2).and_then(Value::text).and_then(|id| id.parse().ok());
-                let retry_after = if behind.is_some() { left } else { Some(look_again(left)) };
+                let retry_after = if behind.is_some() { left } else { Some(poll_delay(left)) };
                 Ok(Attempt::Busy { retry_after, behind, position: None })
             }
             (Some(2), _) => Ok(Attempt::Gone),
-            _ => Err(self.what("acquire", &claim.name, &keys).nonsense(reply)),
+            _ => Err(self.context("acquire", &claim.name, &keys).unexpected_reply(reply)),
         }
     }
 
-    pub(crate) async fn plain_leave(&self, claim: &Claim, left: u32) -> Result<Released> {
-        if let Some(native) = self.native().await? {
-            return self.native_leave(native, claim, left).await;
+    pub(crate) async fn release_plain(&self, claim: &Claim, left: u32) -> Result<Released> {
+        if let Some(command) = self.scriptless().await? {
+            return self.release_scriptless(command, claim, left).await;
         }
         let keys = self.keys(&claim.name)?;
-        let (token, id) = words_of(claim);
+        let (token, id) = token_and_id(claim);
         let (left, lease) = (left.to_string(), millis(claim.lease).to_string());
         let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
         let (publish, channel) = (self.transport.publish_command(), keys.plain_channel());
         let args = [&*token, &id, &left, &lease, publish, &channel];
         let on = [keys.name(), &about, &waiters, &stamps];
-        self.send_leave(claim, &keys, &scripts::PLAIN_RELEASE, &words(&on), &words(&args)).await
+        self.send_release(claim, &keys, &scripts::PLAIN_RELEASE, &words(&on), &words(&args)).await
     }
 
-    pub(crate) fn plain_renewal(&self, batch: &Batch, claims: &[Arc<Claim>], keys: &[Keys]) -> OwnedCall {
-        let (mut on, mut args, mut sure) = (Vec::new(), Vec::new(), 0);
+    pub(crate) fn plain_renewal_call(
+        &self,
+        batch: &Batch,
+        claims: &[Arc<Claim>],
+        keys: &[Keys],
+    ) -> OwnedCall {
+        let (mut on, mut args, mut essential) = (Vec::new(), Vec::new(), 0);
         for at in &batch.claims {
             let (claim, keys) = (&claims[*at], &keys[*at]);
-            let (token, id) = words_of(claim);
+            let (token, id) = token_and_id(claim);
             // If the token differs from the id, only the record beside it says which hold it belongs to.
-            sure = if claim.token.is_some() && !id.is_empty() { 2 } else { 1 };
+            essential = if claim.token.is_some() && !id.is_empty() { 2 } else { 1 };
             on.extend([keys.name().to_owned(), keys.about(), keys.waiters(), keys.stamps()]);
             let lease = if claim.lease.is_zero() { 0 } else { millis(claim.lease) };
             args.extend([token, id, lease.to_string(), millis(claim.stamp).to_string()]);
         }
-        proof(&scripts::PLAIN_RENEW, on, args, batch.apart.then_some(sure))
+        build_call(&scripts::PLAIN_RENEW, on, args, batch.keys_may_be_split.then_some(essential))
     }
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use tenure_core::backend::Renewal;
 use tenure_core::{Claim, Durability, Kind, Result};
 
-use crate::acquire::SYNC;
+use crate::acquire::REPLICA_TIMEOUT;
 use crate::keys::Keys;
 use crate::options::Layout;
 use crate::scripts;
 use crate::store::{Redis, millis};
-use crate::transport::{Call, Failure, Order, OwnedCall, Script, Value, join};
+use crate::transport::{Call, Failure, Order, OwnedCall, Script, Value, join_all};
 
 /// The most claims in one script call.
 const BATCH: usize = 100;
@@ -23,21 +23,21 @@ pub(crate) struct Batch {
     /// Set for a single claim whose keys may be split over two nodes while its slot migrates: only the keys without
     /// which the hold cannot exist are declared as `KEYS`, because a server refuses a script if it has some but not all
     /// of the declared keys.
-    pub(crate) apart: bool,
+    pub(crate) keys_may_be_split: bool,
 }
 
 impl Batch {
     /// One batch for each claim.
-    fn split(self, apart: bool) -> impl Iterator<Item = Self> {
+    fn split(self, keys_may_be_split: bool) -> impl Iterator<Item = Self> {
         let replicas = self.replicas;
-        self.claims.into_iter().map(move |at| Self { replicas, claims: vec![at], apart })
+        self.claims.into_iter().map(move |at| Self { replicas, claims: vec![at], keys_may_be_split })
     }
 }
 
 impl Redis {
     /// Renews the claims: one script call for up to 100 claims of a slot, all calls for a node in one pipeline, nodes
     /// in parallel.
-    pub(crate) async fn prove(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
+    pub(crate) async fn renew_batched(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
         let sent = self.info.clock.now();
         let keys: Vec<Keys> = claims.iter().map(|c| self.keys(&c.name)).collect::<Result<_>>()?;
         let mut answers = vec![Renewal::Unanswered; claims.len()];
@@ -55,20 +55,25 @@ impl Redis {
                                 Value::Int(1) => Renewal::Held { until },
                                 Value::Int(2) => Renewal::Queued,
                                 Value::Int(3) => {
-                                    let why = Failure::NotExecuted("its keys lie on two nodes".to_owned());
-                                    failed = Some(self.failed("renew", &claims[*at].name, &keys[*at], why));
+                                    let why = Failure::NotExecuted(
+                                        "its keys are on two nodes while their slot migrates".to_owned(),
+                                    );
+                                    failed =
+                                        Some(self.call_error("renew", &claims[*at].name, &keys[*at], why));
                                     Renewal::Unanswered
                                 }
                                 _ => Renewal::Gone,
                             };
                         }
                     }
-                    Err(failure) if failure.is_split() && !batch.apart => again.extend(batch.split(true)),
+                    Err(failure) if failure.is_split() && !batch.keys_may_be_split => {
+                        again.extend(batch.split(true))
+                    }
                     // One claim is at fault, and the server does not say which.
                     Err(Failure::Refused(_)) if batch.claims.len() > 1 => again.extend(batch.split(false)),
                     Err(failure) => {
                         let at = batch.claims[0];
-                        failed = Some(self.failed("renew", &claims[at].name, &keys[at], failure));
+                        failed = Some(self.call_error("renew", &claims[at].name, &keys[at], failure));
                     }
                 }
             }
@@ -77,7 +82,7 @@ impl Redis {
         match failed {
             Some(error) if answers.iter().all(|a| *a == Renewal::Unanswered) => Err(error),
             Some(error) => {
-                tracing::warn!(%error, "some could not be renewed");
+                tracing::warn!(%error, "some holds could not be renewed");
                 Ok(answers)
             }
             None => Ok(answers),
@@ -100,7 +105,11 @@ impl Redis {
             // Claims on one name are adjacent, so that the script does the shared work once.
             group.sort_by(|a, b| claims[*a].name.cmp(&claims[*b].name));
             let chunks = group.chunks(BATCH);
-            batches.extend(chunks.map(|some| Batch { replicas, claims: some.to_vec(), apart: false }));
+            batches.extend(chunks.map(|some| Batch {
+                replicas,
+                claims: some.to_vec(),
+                keys_may_be_split: false,
+            }));
         }
         batches
     }
@@ -115,17 +124,19 @@ impl Redis {
         let (copied, plain): (Vec<usize>, Vec<usize>) =
             (0..batches.len()).partition(|at| batches[*at].replicas > 0);
         let call = |at: &usize| match self.layout {
-            Layout::Redisson => self.renewal(&batches[*at], claims, keys),
-            Layout::Plain => self.plain_renewal(&batches[*at], claims, keys),
+            Layout::Redisson => self.renewal_call(&batches[*at], claims, keys),
+            Layout::Plain => self.plain_renewal_call(&batches[*at], claims, keys),
         };
         let calls: Vec<OwnedCall> = copied.iter().map(call).collect();
         let durable = copied
             .iter()
             .zip(&calls)
             .map(|(at, call)| async move { (*at, self.send_durable(call, batches[*at].replicas).await) });
-        let (replies, confirmed) =
-            tokio::join!(self.transport.calls(plain.iter().map(call).collect()), join(durable.collect()));
-        let replies = replies.into_iter().map(|reply| reply.map(|placed| placed.value));
+        let (replies, confirmed) = tokio::join!(
+            self.transport.call_all(plain.iter().map(call).collect()),
+            join_all(durable.collect())
+        );
+        let replies = replies.into_iter().map(|reply| reply.map(|answer| answer.value));
         let mut outcomes: BTreeMap<usize, std::result::Result<Value, Failure>> =
             plain.into_iter().zip(replies).collect();
         outcomes.extend(confirmed);
@@ -140,27 +151,27 @@ impl Redis {
         let on: Vec<&[u8]> = call.keys.iter().map(Vec::as_slice).collect();
         let args: Vec<&[u8]> = call.args.iter().map(Vec::as_slice).collect();
         let call = Call { script: call.script, keys: &on, args: &args, order: call.order };
-        let (placed, have) = self.transport.durable(call, replicas, SYNC).await?;
+        let (answer, have) = self.transport.call_and_wait(call, replicas, REPLICA_TIMEOUT).await?;
         if have < replicas {
             return Err(Failure::Unknown(format!(
-                "only {have} of {replicas} replicas have it within {SYNC:?}"
+                "only {have} of {replicas} replicas confirmed the write within {REPLICA_TIMEOUT:?}"
             )));
         }
-        Ok(placed.value)
+        Ok(answer.value)
     }
 
-    fn renewal(&self, batch: &Batch, claims: &[Arc<Claim>], keys: &[Keys]) -> OwnedCall {
-        let (mut on, mut args, mut sure) = (Vec::new(), Vec::new(), 0);
+    fn renewal_call(&self, batch: &Batch, claims: &[Arc<Claim>], keys: &[Keys]) -> OwnedCall {
+        let (mut on, mut args, mut essential) = (Vec::new(), Vec::new(), 0);
         let alike = |a: &usize, b: &usize| {
             let (a, b) = (&claims[*a], &claims[*b]);
-            (&a.name, form(a), a.lease, a.stamp) == (&b.name, form(b), b.lease, b.stamp)
+            (&a.name, kind_code(a), a.lease, a.stamp) == (&b.name, kind_code(b), b.lease, b.stamp)
         };
         for group in batch.claims.chunk_by(alike) {
             let (claim, keys) = (&claims[group[0]], &keys[group[0]]);
             let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
             let name = keys.name().to_owned();
-            let (kind, permits) = form(claim);
-            sure = on.len() + 1;
+            let (kind, permits) = kind_code(claim);
+            essential = on.len() + 1;
             match kind {
                 "l" => on.extend([name, about]),
                 "q" => on.extend([name, about, waiters, stamps]),
@@ -169,11 +180,11 @@ impl Redis {
                 "r" => {
                     on.push(name);
                     on.extend(group.iter().map(|at| keys.reader(claims[*at].id)));
-                    sure = on.len();
+                    essential = on.len();
                     on.extend([about, waiters, stamps]);
                 }
                 _ => {
-                    sure = on.len() + 2;
+                    essential = on.len() + 2;
                     on.extend([keys.permits(), keys.ends(), about, waiters, stamps, name]);
                 }
             }
@@ -185,12 +196,12 @@ impl Redis {
             args.extend(group.iter().map(|at| claims[*at].id.to_string()));
         }
         args.insert(0, millis(self.slack).to_string());
-        proof(&scripts::RENEW, on, args, batch.apart.then_some(sure))
+        build_call(&scripts::RENEW, on, args, batch.keys_may_be_split.then_some(essential))
     }
 }
 
 /// The script's code for the kind, and the number of permits.
-fn form(claim: &Claim) -> (&'static str, u32) {
+fn kind_code(claim: &Claim) -> (&'static str, u32) {
     match claim.kind {
         Kind::Lock | Kind::Leader if claim.wait.is_some() => ("q", 0),
         Kind::Lock | Kind::Leader => ("l", 0),
@@ -201,21 +212,21 @@ fn form(claim: &Claim) -> (&'static str, u32) {
     }
 }
 
-/// Builds the call of a renewal script. If only the first `sure` keys are certain to be on the node, only those are
+/// Builds the call of a renewal script. If only the first `essential` keys are certain to be on the node, only those are
 /// declared as keys, and all keys are passed as arguments.
-pub(crate) fn proof(
+pub(crate) fn build_call(
     script: &'static Script,
     mut on: Vec<String>,
     mut args: Vec<String>,
-    sure: Option<usize>,
+    essential: Option<usize>,
 ) -> OwnedCall {
-    let mut apart = 0;
-    if let Some(sure) = sure {
-        apart = on.len();
+    let mut keys_may_be_split = 0;
+    if let Some(essential) = essential {
+        keys_may_be_split = on.len();
         args.extend(on.iter().cloned());
-        on.truncate(sure);
+        on.truncate(essential);
     }
-    args.insert(0, apart.to_string());
+    args.insert(0, keys_may_be_split.to_string());
     let bytes = |all: Vec<String>| all.into_iter().map(String::into_bytes).collect();
-    OwnedCall { script, keys: bytes(on), args: bytes(args), order: Order::Proof }
+    OwnedCall { script, keys: bytes(on), args: bytes(args), order: Order::Renewal }
 }

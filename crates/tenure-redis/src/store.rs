@@ -13,34 +13,34 @@ use tenure_core::backend::{
 use tenure_core::{Claim, Clock, Drift, Error, Family, Finding, Kind, Name, OpId, Result};
 use tokio::sync::OnceCell;
 
-use crate::fault::What;
+use crate::error::ErrorContext;
 use crate::keys::Keys;
-use crate::native::Native;
 use crate::options::{Fences, Layout, Options};
-use crate::transport::{Failure, Transport, join};
+use crate::scriptless::CompareAndDelete;
+use crate::transport::{Failure, Transport, join_all};
 
 /// The poll interval of a waiter that receives no signal.
 const POLL: Duration = Duration::from_secs(5);
 
 const PLAIN_REFUSALS: &[(Family, &str)] = &[
     (Family::Fair, "a string has no queue"),
-    (Family::Leader, "a string hands out no fence, and elections need one"),
+    (Family::Leader, "a string provides no fence, and elections need one"),
     (Family::ReadWrite, "a string has one holder"),
     (Family::Permit, "a string has one holder"),
 ];
 
 /// Locks on Redis, in Redisson's layout or the plain one.
 pub struct Redis {
-    pub(crate) transport: Transport,
+    pub(crate) transport: Arc<Transport>,
     pub(crate) info: Info,
     pub(crate) prefix: String,
     pub(crate) layout: Layout,
     pub(crate) fences: Fences,
     pub(crate) slack: Duration,
     /// Whether the warning that this user may not subscribe was already logged.
-    pub(crate) deaf: AtomicBool,
+    pub(crate) warned_polling: AtomicBool,
     /// The commands that replace scripts in the plain layout, for users who may not run scripts.
-    pub(crate) native: OnceCell<Option<Native>>,
+    pub(crate) scriptless: OnceCell<Option<CompareAndDelete>>,
 }
 
 impl Redis {
@@ -63,7 +63,7 @@ impl Redis {
         let (scheme, watchdog) = (options.scheme(), options.redisson_watchdog);
         let layout = options.layout;
         let plain = layout == Layout::Plain;
-        let transport = Transport::new(options)?;
+        let transport = Transport::new(&options)?;
         let info = Info {
             scheme,
             families: if plain { &[Family::Lock] } else { Family::ALL },
@@ -74,7 +74,7 @@ impl Redis {
             poll: POLL,
             clock: Clock::boot(),
             drift: Drift::default(),
-            doubt: transport.told(),
+            doubt: transport.doubt.clone(),
             durable: true,
             // A JVM reader shortens the TTL of the whole lock to its own lease.
             shared_proof: (!plain).then_some(watchdog / 3),
@@ -86,8 +86,8 @@ impl Redis {
             layout,
             fences,
             slack,
-            deaf: AtomicBool::new(false),
-            native: OnceCell::new(),
+            warned_polling: AtomicBool::new(false),
+            scriptless: OnceCell::new(),
         })
     }
 
@@ -97,7 +97,7 @@ impl Redis {
     /// As [`Redis::open`].
     pub async fn reach(&self) -> Result<()> {
         self.transport.reach().await?;
-        self.native().await.map(drop)
+        self.scriptless().await.map(drop)
     }
 
     /// The keys of a name. Fails if a cluster would put them into different slots.
@@ -117,12 +117,12 @@ impl Redis {
         }
     }
 
-    pub(crate) fn what<'a>(&self, verb: &'static str, name: &'a Name, keys: &'a Keys) -> What<'a> {
-        What { backend: self.info.scheme, verb, name: Some(name), key: keys.name() }
+    pub(crate) fn context<'a>(&self, verb: &'static str, name: &'a Name, keys: &'a Keys) -> ErrorContext<'a> {
+        ErrorContext { backend: self.info.scheme, verb, name: Some(name), key: keys.name() }
     }
 
-    pub(crate) fn failed(&self, verb: &'static str, name: &Name, keys: &Keys, failure: Failure) -> Error {
-        self.what(verb, name, keys).failed(failure)
+    pub(crate) fn call_error(&self, verb: &'static str, name: &Name, keys: &Keys, failure: Failure) -> Error {
+        self.context(verb, name, keys).to_error(failure)
     }
 }
 
@@ -150,33 +150,33 @@ impl Backend for Redis {
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         match self.layout {
-            Layout::Redisson => self.attempt(claim).await,
-            Layout::Plain => self.plain_attempt(claim).await,
+            Layout::Redisson => self.acquire_redisson(claim).await,
+            Layout::Plain => self.acquire_plain(claim).await,
         }
     }
 
     async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
-        self.listen(name, interest).await
+        self.watch_channel(name, interest).await
     }
 
     async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
-        if self.native().await?.is_some() {
-            let proofs = join(claims.iter().map(|claim| self.native_proof(claim)).collect()).await;
+        if self.scriptless().await?.is_some() {
+            let renewals = join_all(claims.iter().map(|claim| self.renew_scriptless(claim)).collect()).await;
             let unanswered = |e: Error| if claims.len() > 1 { Ok(Renewal::Unanswered) } else { Err(e) };
-            return proofs.into_iter().map(|proof| proof.or_else(unanswered)).collect();
+            return renewals.into_iter().map(|renewal| renewal.or_else(unanswered)).collect();
         }
-        self.prove(claims).await
+        self.renew_batched(claims).await
     }
 
     async fn release(&self, claim: &Claim, left: u32) -> Result<Released> {
         match self.layout {
-            Layout::Redisson => self.leave(claim, left).await,
-            Layout::Plain => self.plain_leave(claim, left).await,
+            Layout::Redisson => self.release_redisson(claim, left).await,
+            Layout::Plain => self.release_plain(claim, left).await,
         }
     }
 
     async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply> {
-        self.number(name, counter, op, id).await
+        self.run_count(name, counter, op, id).await
     }
 
     fn shard(&self, name: &Name) -> usize {
@@ -192,16 +192,16 @@ impl Backend for Redis {
 impl Admin for Redis {
     async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
         match query {
-            Query::Name(name) => Ok(self.look(&name).await?.into_iter().collect()),
-            Query::Prefix { prefix, limit } => self.scan(&prefix, limit).await,
+            Query::Name(name) => Ok(self.inspect_name(&name).await?.into_iter().collect()),
+            Query::Prefix { prefix, limit } => self.inspect_prefix(&prefix, limit).await,
         }
     }
 
     async fn expel(&self, name: &Name, kind: Kind, holder: &str) -> Result<Released> {
-        self.drive_out(name, kind, holder).await
+        self.force_release(name, kind, holder).await
     }
 
     async fn diagnose(&self) -> Result<Vec<Finding>> {
-        self.examine().await
+        self.run_checks().await
     }
 }

@@ -1,5 +1,6 @@
 //! Wake-ups through pub/sub, on the channels that Redisson uses.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -9,13 +10,13 @@ use tenure_core::{Kind, Name, Result};
 
 use crate::options::Layout;
 use crate::store::Redis;
-use crate::transport::{Backoff, Failure, Heard, Subscription, Transport};
+use crate::transport::{Event, Failure, Subscription, Transport, reconnect_backoff};
 
 /// The poll interval of users who may not subscribe.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL: Duration = Duration::from_millis(250);
 
 impl Redis {
-    pub(crate) async fn listen(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
+    pub(crate) async fn watch_channel(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
         let keys = self.keys(name)?;
         let mut latch = false;
         let channel = match interest {
@@ -33,52 +34,51 @@ impl Redis {
             Interest::Count(..) => keys.permit_channel(),
             Interest::Holder(_) => keys.leader_channel(),
         };
-        let (began, mut backoff) = (Instant::now(), Backoff::default());
+        let (began, mut backoff) = (Instant::now(), reconnect_backoff());
         let subscribed = loop {
             match self.transport.subscribe(channel.as_bytes(), keys.name().as_bytes()).await {
                 // The connection broke while the subscription was being confirmed. Retry, or the waiter would sleep
                 // until its next poll.
-                Err(Failure::NotExecuted(_) | Failure::Unknown(_)) if began.elapsed() < LOOK => {}
+                Err(Failure::NotExecuted(_) | Failure::Unknown(_)) if began.elapsed() < POLL => {}
                 subscribed => break subscribed,
             }
-            backoff.failed();
-            self.transport.sleep(backoff.delay()).await;
+            self.transport.sleep(backoff.failed()).await;
         };
         match subscribed {
-            Ok(subscription) => Ok(Box::new(Listening { subscription, latch })),
+            Ok(subscription) => Ok(Box::new(ChannelWatch { subscription, latch })),
             Err(Failure::Refused(reply)) if reply.code == "NOPERM" => {
-                if !self.deaf.swap(true, Relaxed) {
-                    tracing::warn!(%name, %channel, reply = %reply.message, "this user may not listen to channels: polling instead");
+                if !self.warned_polling.swap(true, Relaxed) {
+                    tracing::warn!(%name, %channel, reply = %reply.message, "this user may not subscribe to channels: polling instead");
                 }
-                Ok(Box::new(Polling(self.transport.clone())))
+                Ok(Box::new(PollingWatch(self.transport.clone())))
             }
-            Err(failure) => Err(self.failed("watch", name, &keys, failure)),
+            Err(failure) => Err(self.call_error("watch", name, &keys, failure)),
         }
     }
 }
 
-struct Listening {
+struct ChannelWatch {
     subscription: Subscription,
     latch: bool,
 }
 
 #[async_trait]
-impl Watch for Listening {
+impl Watch for ChannelWatch {
     async fn signal(&mut self) -> Signal {
         match self.subscription.next().await {
             // The latch reached zero, even if it was set again since.
-            Heard::Message(text) if self.latch && text == b"0" => Signal::Open,
+            Event::Message(text) if self.latch && text == b"0" => Signal::Open,
             _ => Signal::Changed,
         }
     }
 }
 
-struct Polling(Transport);
+struct PollingWatch(Arc<Transport>);
 
 #[async_trait]
-impl Watch for Polling {
+impl Watch for PollingWatch {
     async fn signal(&mut self) -> Signal {
-        self.0.sleep(LOOK).await;
+        self.0.sleep(POLL).await;
         Signal::Changed
     }
 }

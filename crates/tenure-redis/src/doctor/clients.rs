@@ -17,8 +17,8 @@ pub(super) fn room(node: &Node<'_>) -> Checked {
     if most > 0 && now.saturating_mul(10) >= most * 9 {
         return Ok(Finding::warning(
             "clients",
-            format!("{now} of at most {most} connections are open: more are refused soon"),
-            "CONFIG SET maxclients to more, or find out who opens them",
+            format!("{now} of at most {most} connections are open: new connections will soon be refused"),
+            "raise maxclients (CONFIG SET maxclients), or find out which clients open them",
         ));
     }
     let now = if now == 1 { "1 connection".to_owned() } else { format!("{now} connections") };
@@ -31,7 +31,9 @@ pub(super) async fn idle(node: &Node<'_>) -> Checked {
         0 => Finding::ok("idle", "idle connections stay open"),
         1..SHORT => Finding::warning(
             "idle",
-            format!("connections are closed when idle for {limit} s: many calls begin with a new connection"),
+            format!(
+                "connections are closed when idle for {limit} s: many calls will have to reconnect first"
+            ),
             "CONFIG SET timeout 0, or 300",
         ),
         _ => Finding::ok("idle", format!("connections are closed when idle for {limit} s")),
@@ -43,10 +45,13 @@ pub(super) async fn keep_alive(node: &Node<'_>) -> Checked {
     Ok(match period {
         0 => Finding::warning(
             "keep-alive",
-            "connections of machines that vanished are never closed, and count as open",
+            "connections of machines that have crashed are never closed and keep counting as open",
             "CONFIG SET tcp-keepalive 300",
         ),
-        _ => Finding::ok("keep-alive", format!("vanished clients are noticed, asked every {period} s")),
+        _ => Finding::ok(
+            "keep-alive",
+            format!("clients that have crashed are detected by a probe every {period} s"),
+        ),
     })
 }
 
@@ -56,10 +61,12 @@ pub(super) async fn messages(node: &Node<'_>) -> Checked {
     Ok(match pubsub_limit(&limits) {
         Some(limit @ 1..TINY) => Finding::warning(
             "messages",
-            format!("whoever has {limit} bytes of messages before it is cut off: waiters may miss wake-ups"),
+            format!(
+                "a subscriber with more than {limit} bytes of unread messages is disconnected: waiters may miss wake-ups"
+            ),
             "CONFIG SET client-output-buffer-limit \"pubsub 32mb 8mb 60\"",
         ),
-        _ => Finding::ok("messages", "there is room for those that wait to be read"),
+        _ => Finding::ok("messages", "the buffer for unread messages is large enough"),
     })
 }
 

@@ -40,8 +40,8 @@ pub(super) fn clock(first: Result<Reading, Stuck>, last: Result<Reading, Stuck>)
         let jump = if back { micros(first.server - last.server) + least } else { jump };
         return Ok(Finding::warning(
             "clock",
-            format!("the server's clock stepped by {} while it was looked at", seconds(jump)),
-            "have it slewed, not set: leases end by it, and fences come from it",
+            format!("the server's clock stepped by {} during the check", seconds(jump)),
+            "let NTP slew the clock instead of stepping it: leases expire by it, and fences are derived from it",
         ));
     }
     // A lower bound, whenever the server's clock was read between our two readings.
@@ -52,10 +52,10 @@ pub(super) fn clock(first: Result<Reading, Stuck>, last: Result<Reading, Stuck>)
         return Ok(Finding::warning(
             "clock",
             format!("the server's clock is {} {word} this machine's", seconds(apart)),
-            "run NTP on both: after a fail-over fences may not grow, and permits shared with JVMs end at other times",
+            "run NTP on both: after a failover fences may not grow, and permits shared with JVMs expire too early or too late",
         ));
     }
-    Ok(Finding::ok("clock", "the server's clock and this machine's agree to a second"))
+    Ok(Finding::ok("clock", "the server's clock and this machine's differ by less than a second"))
 }
 
 fn seconds(d: Duration) -> String {

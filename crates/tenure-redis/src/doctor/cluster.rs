@@ -12,8 +12,8 @@ pub(super) async fn cluster(node: &Node<'_>) -> Option<Checked> {
     if node.redis.transport.is_cluster() {
         return Some(state(node).await);
     }
-    let what = "it is one node of a cluster, and serves only some names";
-    let advice = "name it in the address as what it is: redis+cluster://";
+    let what = "the server is one node of a cluster and serves only some names";
+    let advice = "use the address scheme redis+cluster://";
     enabled.then(|| Ok(Finding::error(CHECK, what, advice)))
 }
 
@@ -24,7 +24,7 @@ async fn state(node: &Node<'_>) -> Checked {
     if state != "ok" {
         return Ok(Finding::error(
             CHECK,
-            format!("it says that the cluster is in state {state}, with {served} of 16384 slots served"),
+            format!("the cluster is in state {state}, with {served} of 16384 slots served"),
             "redis-cli --cluster check",
         ));
     }
@@ -41,14 +41,14 @@ async fn state(node: &Node<'_>) -> Checked {
         return Ok(Finding::warning(
             CHECK,
             format!("all slots are served, but {} failed", failing.join(", ")),
-            "start what failed, or remove it: CLUSTER FORGET",
+            "restart the failed nodes, or remove them with CLUSTER FORGET",
         ));
     }
     if node.redis.transport.publish_command() == "PUBLISH" {
         return Ok(Finding::warning(
             CHECK,
-            "it has no sharded channels (Redis 7.0): each message goes to all nodes",
-            "a newer server, if there are many waiters",
+            "the server has no sharded channels (Redis 7.0): each message goes to all nodes",
+            "upgrade the servers, if there are many waiters",
         ));
     }
     Ok(Finding::ok(CHECK, "all slots are served, and no node failed"))

@@ -1,4 +1,4 @@
-//! What is lost in a restart or a failover.
+//! ErrorContext is lost in a restart or a failover.
 
 use tenure_core::Finding;
 
@@ -11,31 +11,32 @@ pub(super) async fn persistence(node: &Node<'_>) -> Checked {
         if failed("aof_last_write_status") || failed("rdb_last_bgsave_status") {
             return Ok(Finding::error(
                 CHECK,
-                "it could not write its files the last time, and may refuse all writes (MISCONF)",
-                "look into the log of the server, and at its disk",
+                "the last write to disk failed, and the server may refuse all writes (MISCONF)",
+                "check the server's log and its disk",
             ));
         }
     }
     let snapshots = !node.config("save").await?.is_empty();
     if node.config("appendonly").await? != "yes" {
-        let advice = "CONFIG SET appendonly yes; or let a server that went down stay down for one lease";
+        let advice =
+            "CONFIG SET appendonly yes; or, after a crash, wait for one lease before restarting the server";
         let what = if snapshots {
-            "snapshots only: a restart forgets the locks taken since the last one"
+            "snapshots only: a restart loses the locks acquired since the last snapshot"
         } else {
-            "nothing is written to disk: a restart forgets all locks, and others can take them while they are held"
+            "nothing is written to disk: a restart loses all locks, and others can acquire them while they are held"
         };
         return Ok(Finding::warning(CHECK, what, advice));
     }
     Ok(match node.config("appendfsync").await?.as_str() {
-        "always" => Finding::ok(CHECK, "each write is on disk before it is answered"),
+        "always" => Finding::ok(CHECK, "each write is on disk before the reply is sent"),
         "no" => Finding::warning(
             CHECK,
-            "the system decides when writes reach the disk: a power loss forgets the locks of the last half minute",
+            "the operating system decides when writes reach the disk: a power failure loses the locks of the last half minute",
             "CONFIG SET appendfsync everysec, or always",
         ),
         _ => Finding::ok(
             CHECK,
-            "writes reach the disk within a second; only a power loss forgets the last ones",
+            "writes reach the disk within a second; only a power failure loses the last ones",
         ),
     })
 }
@@ -49,14 +50,18 @@ pub(super) async fn replicas(node: &Node<'_>) -> Checked {
     let connected = number(facts, "connected_slaves");
     if connected == 0 {
         return Ok(if node.redis.info.scheme == "redis" {
-            Finding::ok(CHECK, "it has none, so nothing takes over when it goes down")
+            Finding::ok(CHECK, "no replica is connected, so nothing takes over if the server fails")
         } else {
-            Finding::warning(CHECK, "it has none: when it goes down, nothing takes over", "add a replica")
+            Finding::warning(
+                CHECK,
+                "no replica is connected: if the server fails, nothing takes over",
+                "add a replica",
+            )
         });
     }
     let all = (0..connected).filter_map(|n| facts.get(&format!("slave{n}")));
     if let Some(late) = all.filter_map(|line| late(line)).next() {
-        return Ok(Finding::warning(CHECK, late, "look into the log of that replica"));
+        return Ok(Finding::warning(CHECK, late, "check the log of that replica"));
     }
     let count = if connected == 1 { "1 replica".to_owned() } else { format!("{connected} replicas") };
     let needed: u64 = node.config("min-replicas-to-write").await?.parse().unwrap_or(0);
@@ -65,8 +70,8 @@ pub(super) async fn replicas(node: &Node<'_>) -> Checked {
         return Ok(Finding::warning(
             CHECK,
             format!(
-                "{count}, none of which has to be there for a write: a master that is cut off goes on granting locks \
-                 that the next one grants, too"
+                "{count}, none of them required for a write: a partitioned master continues to grant locks that the new \
+                 master grants, too"
             ),
             "CONFIG SET min-replicas-to-write 1, and min-replicas-max-lag 10 or less; durability=replicas:1 in the address",
         ));
@@ -74,11 +79,14 @@ pub(super) async fn replicas(node: &Node<'_>) -> Checked {
     if connected < needed {
         return Ok(Finding::error(
             CHECK,
-            format!("{count}, but {needed} have to be there for a write: no lock is granted (NOREPLICAS)"),
-            "start the others, or CONFIG SET min-replicas-to-write to fewer",
+            format!("{count}, but {needed} are required for a write: no lock is granted (NOREPLICAS)"),
+            "start the others, or lower min-replicas-to-write (CONFIG SET)",
         ));
     }
-    Ok(Finding::ok(CHECK, format!("{count}; without {needed} of them it grants nothing after {lag} s")))
+    Ok(Finding::ok(
+        CHECK,
+        format!("{count}; with fewer than {needed} connected, no lock is granted after {lag} s"),
+    ))
 }
 
 /// Describes what is wrong with a replica, given `ip=127.0.0.1,port=7001,state=online,offset=28,lag=0`.
@@ -89,7 +97,7 @@ fn late(line: &str) -> Option<String> {
     match (value("state"), value("lag").parse::<u64>().ok()) {
         ("online", Some(lag)) if lag > LAG => Some(format!("{who} is {lag} s behind")),
         ("online", _) => None,
-        (state, _) => Some(format!("{who} has not what its master has ({state})")),
+        (state, _) => Some(format!("{who} is not in sync with its master ({state})")),
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) fn eviction(node: &Node<'_>) -> Checked {
     let (limit, used) = (number(facts, "maxmemory"), number(facts, "used_memory"));
     let policy = text(facts, "maxmemory_policy");
     if limit == 0 {
-        return Ok(Finding::ok(CHECK, "no limit to its memory is set, so nothing is evicted"));
+        return Ok(Finding::ok(CHECK, "no memory limit is set, so nothing is evicted"));
     }
     let (limit_text, share) = (size(limit), used.saturating_mul(100) / limit);
     if policy != "noeviction" {
@@ -22,14 +22,14 @@ pub(super) fn eviction(node: &Node<'_>) -> Checked {
             format!(
                 "at {limit_text} it evicts {which} ({policy}): locks and fences may vanish while they are held"
             ),
-            "CONFIG SET maxmemory-policy noeviction, or a server for locks alone",
+            "CONFIG SET maxmemory-policy noeviction, or use a separate server for locks",
         ));
     }
     if share >= 90 {
         return Ok(Finding::warning(
             CHECK,
-            format!("{share} % of its {limit_text} are in use: when it is full, no lock is granted"),
-            "CONFIG SET maxmemory to more, or remove what is not needed",
+            format!("{share} % of {limit_text} are in use: when memory is full, no lock is granted"),
+            "raise maxmemory (CONFIG SET maxmemory), or delete keys that are not needed",
         ));
     }
     Ok(Finding::ok(CHECK, format!("nothing is evicted; {share} % of {limit_text} are in use")))

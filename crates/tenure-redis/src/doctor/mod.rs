@@ -20,16 +20,16 @@ use crate::transport::{Failure, To, Value};
 
 impl Redis {
     /// Checks every master, and tries a lock once.
-    pub(crate) async fn examine(&self) -> Result<Vec<Finding>> {
+    pub(crate) async fn run_checks(&self) -> Result<Vec<Finding>> {
         let mut findings = Vec::new();
         let mut silent = Vec::new();
         let nodes = self.transport.nodes();
         for at in &nodes {
             match Node::meet(self, at).await {
-                Ok(node) => findings.extend(node.examine().await.into_iter().map(|f| f.at(at))),
+                Ok(node) => findings.extend(node.run_checks().await.into_iter().map(|f| f.at(at))),
                 Err(failure) => {
-                    let what = format!("it does not answer: {failure}");
-                    let advice = "start it, or let another take its place";
+                    let what = format!("the server does not answer: {failure}");
+                    let advice = "start the server, or fail over to another one";
                     findings.push(Finding::error("server", what, advice).at(at));
                     silent.push(failure.to_string());
                 }
@@ -79,7 +79,7 @@ impl<'a> Node<'a> {
         Ok(node)
     }
 
-    async fn examine(&self) -> Vec<Finding> {
+    async fn run_checks(&self) -> Vec<Finding> {
         let before = clock::read(self).await;
         let mut found =
             vec![concluded("server", server::version(self)), concluded("role", server::role(self))];
@@ -118,8 +118,7 @@ impl<'a> Node<'a> {
     }
 
     fn facts(&self) -> std::result::Result<&Facts, Stuck> {
-        let refused =
-            || Stuck::Refused("INFO".to_owned(), "the user may not ask the server about itself".to_owned());
+        let refused = || Stuck::Refused("INFO".to_owned(), "the user may not run INFO".to_owned());
         self.info.as_ref().ok_or_else(refused)
     }
 }
@@ -148,7 +147,7 @@ fn concluded(check: &'static str, checked: Checked) -> Finding {
             format!("allow {asked} to have it checked, or check it by hand"),
         ),
         Err(Stuck::Silent(asked, failure)) => {
-            Finding::error(check, format!("{asked} was not answered: {failure}"), "ask again")
+            Finding::error(check, format!("{asked} was not answered: {failure}"), "run the check again")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What this user may do. A script asks the server about each command on each key and channel of a lock, so that the
+//! ErrorContext this user may do. A script asks the server about each command on each key and channel of a lock, so that the
 //! missing permission can be named. It changes nothing, and needs no admin permission.
 
 use tenure_core::{ClientId, Finding, HoldId, Name};
@@ -19,13 +19,15 @@ pub(super) async fn rights(node: &Node<'_>) -> Vec<Finding> {
         Ok(Some(missing)) => missing.findings(&user, &node.redis.prefix),
         Ok(None) => vec![Finding::unknown(
             CHECK,
-            "this server cannot say what a user may do (Redis 7.0 can)",
-            "see whether a lock could be taken, below",
+            "this server cannot tell what a user may do (Redis 7.0 can)",
+            "see below whether the trial lock could be acquired",
         )],
         Err(Stuck::Refused(_, message)) => vec![Finding::error(
             CHECK,
-            format!("the user {user} may not run scripts, and every call is one: {message}"),
-            format!("ACL SETUSER {user} +eval +evalsha; what else is missing shows then"),
+            format!("the user {user} may not run scripts, which every operation needs: {message}"),
+            format!(
+                "ACL SETUSER {user} +eval +evalsha; then run the check again to see what else is missing"
+            ),
         )],
         Err(stuck) => vec![concluded(CHECK, Err(stuck))],
     }
@@ -134,16 +136,16 @@ impl Missing {
         let mut commands = self.alone.commands();
         if self.on_keys.nothing() {
             let words = format!("{keys} {}", plus(&self.on_keys.commands()));
-            error("do nothing with the keys of locks".to_owned(), &words);
+            error("not access any key of a lock".to_owned(), &words);
         } else {
             commands.extend(self.on_keys.commands());
             let places = self.on_keys.places();
             if !places.is_empty() {
-                error(format!("not read and write keys that locks have: {}", some(&places)), &keys);
+                error(format!("not read and write some keys of locks: {}", some(&places)), &keys);
             }
         }
         if !commands.is_empty() {
-            error(format!("not run {}, and locks need it", commands.join(", ")), &plus(&commands));
+            error(format!("not run {}, which locks need", commands.join(", ")), &plus(&commands));
         }
 
         let mut warning = |what: String, words: &str| {
@@ -152,26 +154,31 @@ impl Missing {
         let mut lacking = self.useful.commands();
         if self.on_channels.nothing() {
             let words = format!("{channels} {}", plus(&self.on_channels.commands()));
-            warning("use no channel: waiters are not told of a release, and have to look".to_owned(), &words);
+            warning(
+                "not use any channel: waiters are not notified of a release and have to poll".to_owned(),
+                &words,
+            );
         } else {
             lacking.extend(self.on_channels.commands());
             let places = self.on_channels.places();
             if !places.is_empty() {
-                warning(format!("not use channels that locks have: {}", some(&places)), &channels);
+                warning(format!("not use some channels of locks: {}", some(&places)), &channels);
             }
         }
         for command in lacking {
             let so = match command {
-                "publish" | "spublish" => "nobody who waits is told of a release from here",
-                "subscribe" | "ssubscribe" => "waiters here hear nothing, and look four times a second",
+                "publish" | "spublish" => "waiters elsewhere are not notified of a release by this client",
+                "subscribe" | "ssubscribe" => {
+                    "waiters of this client are not notified, and poll four times a second"
+                }
                 "scan" => "names in use cannot be listed (tenure ls)",
                 "wait" => "grants cannot wait for replicas (durability)",
-                _ => "channels that nobody needs any more stay open",
+                _ => "unused channels stay subscribed",
             };
             warning(format!("not run {command}: {so}"), &format!("+{command}"));
         }
         if found.is_empty() {
-            found.push(Finding::ok(CHECK, format!("the user {user} may do all that locks need")));
+            found.push(Finding::ok(CHECK, format!("the user {user} has all permissions that locks need")));
         }
         found
     }

@@ -25,12 +25,12 @@ pub(super) fn version(node: &Node<'_>) -> Checked {
 pub(super) fn role(node: &Node<'_>) -> Checked {
     let facts = node.facts()?;
     if text(facts, "role") != "slave" {
-        return Ok(Finding::ok("role", "it is a master"));
+        return Ok(Finding::ok("role", "the server is a master"));
     }
     let (host, port) = (text(facts, "master_host"), text(facts, "master_port"));
     Ok(Finding::error(
         "role",
-        format!("it is a replica of {host}:{port}, and grants nothing"),
-        "name the master in the address, or let sentinels find it: redis+sentinel://",
+        format!("the server is a replica of {host}:{port}, and grants no locks"),
+        "use the master's address, or let sentinels find it: redis+sentinel://",
     ))
 }

@@ -24,20 +24,20 @@ impl Redis {
             Ok(Some(done)) => done,
             Ok(None) => {
                 let what = "a lock that nobody holds was not granted";
-                return Finding::error(CHECK, what, "is this a Redis server?");
+                return Finding::error(CHECK, what, "check that this is a Redis server");
             }
             Err(error) => return failed(&error),
         };
         let ms = took.as_secs_f64() * 1000.0;
-        let what = format!("a lock was taken and released in {ms:.1} ms");
+        let what = format!("a lock was acquired and released in {ms:.1} ms");
         match heard {
-            Some(true) => Finding::ok(CHECK, format!("{what}, and the word of it came")),
+            Some(true) => Finding::ok(CHECK, format!("{what}, and a subscriber was notified")),
             // The missing permission is reported by another check.
             None => Finding::ok(CHECK, what),
             Some(false) => Finding::warning(
                 CHECK,
-                format!("{what}, but no word of it came: waiters have to look by themselves"),
-                "is there a proxy in between that does not pass channels on?",
+                format!("{what}, but a subscriber was not notified: waiters have to poll"),
+                "check whether a proxy in between does not forward pub/sub messages",
             ),
         }
     }
@@ -55,7 +55,7 @@ impl Redis {
         {
             Ok(subscriber) => Some(subscriber),
             Err(Failure::Refused(_)) => None,
-            Err(failure) => return Err(self.failed("listen to", &name, &keys, failure)),
+            Err(failure) => return Err(self.call_error("listen to", &name, &keys, failure)),
         };
         let begun = Instant::now();
         let attempt = self.try_acquire(&claim).await?;
@@ -77,7 +77,7 @@ impl Redis {
         let (fence, _) = self.fence(keys);
         let words: [&[u8]; 2] = [b"DEL", fence.as_bytes()];
         if let Err(failure) = self.transport.command(To::Key(keys.name().as_bytes()), &words).await {
-            tracing::debug!(%failure, fence, "it goes by itself");
+            tracing::debug!(%failure, fence, "the fence of the trial lock was not deleted; it expires by itself");
         }
     }
 }
@@ -85,10 +85,10 @@ impl Redis {
 fn failed(error: &Error) -> Finding {
     let text = error.to_string();
     if text.contains("syntax error") {
-        let what = format!("the server does not know all that locks need: {text}");
-        return Finding::error(CHECK, what, "Redis 6.2 or newer, or Valkey");
+        let what = format!("the server lacks commands that locks need: {text}");
+        return Finding::error(CHECK, what, "upgrade to Redis 6.2 or newer, or Valkey");
     }
-    Finding::error(CHECK, format!("no lock could be taken: {text}"), "see what else was found")
+    Finding::error(CHECK, format!("no lock could be acquired: {text}"), "see the other findings")
 }
 
 #[cfg(test)]
@@ -101,6 +101,6 @@ mod tests {
             "redis: acquire x: the server refused it: ERR Error running script: ERR syntax error".into(),
         );
         assert!(failed(&old).advice.unwrap().contains("6.2"));
-        assert!(failed(&Error::Closed).what.contains("no lock could be taken"));
+        assert!(failed(&Error::Closed).what.contains("no lock could be acquired"));
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tenure_core::HoldId;
 
-use super::backoff::bounded;
+use super::bounded;
 use super::connection::Connection;
 
 #[derive(Debug, Default)]
@@ -18,12 +18,12 @@ pub(crate) struct Attempts(Mutex<Records>);
 
 #[derive(Debug, Default)]
 struct Records {
-    of: HashMap<HoldId, Record>,
+    by_hold: HashMap<HoldId, Record>,
     /// Deadlines of attempts that may still arrive, in order, so that each is visited once, however many a broken
     /// connection leaves.
     ends: BTreeSet<(Instant, HoldId)>,
     /// How many entries were visited.
-    looked: u64,
+    visited: u64,
 }
 
 #[derive(Debug, Default)]
@@ -31,24 +31,24 @@ struct Record {
     /// The unanswered attempt: its connection, and its number there.
     pending: Option<Pending>,
     /// Until when an attempt that was lost with its connection may still arrive.
-    ghost_until: Option<Instant>,
+    may_arrive_until: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Pending {
     connection: Weak<Connection>,
     number: u64,
-    over: Instant,
+    lease_end: Instant,
 }
 
 /// The state of the attempts of a hold.
 #[derive(Debug)]
-pub(crate) enum Known {
+pub(crate) enum AttemptState {
     /// All were answered.
-    Settled,
-    Unanswered(Arc<Connection>),
+    Answered,
+    InFlight(Arc<Connection>),
     /// One may still arrive.
-    Ghost,
+    MayArrive,
 }
 
 impl Attempts {
@@ -58,66 +58,67 @@ impl Attempts {
 
     pub(crate) fn sent(&self, id: HoldId, connection: &Arc<Connection>, number: u64, lease: Duration) {
         let (mut records, now) = (self.lock(), Instant::now());
-        let pending = Pending { connection: Arc::downgrade(connection), number, over: now + bounded(lease) };
-        let before = records.of.entry(id).or_default().pending.replace(pending);
+        let pending =
+            Pending { connection: Arc::downgrade(connection), number, lease_end: now + bounded(lease) };
+        let before = records.by_hold.entry(id).or_default().pending.replace(pending);
         if let Some(before) = before {
-            records.may_come(id, before.over);
+            records.may_arrive(id, before.lease_end);
         }
-        records.forget(now);
+        records.remove_expired(now);
     }
 
     /// Records that the attempt with this number was answered, or was certainly never sent.
-    pub(crate) fn settled(&self, id: HoldId, number: u64) {
+    pub(crate) fn answered(&self, id: HoldId, number: u64) {
         let mut records = self.lock();
-        let Some(record) = records.of.get_mut(&id) else { return };
+        let Some(record) = records.by_hold.get_mut(&id) else { return };
         record.pending.take_if(|p| p.number == number);
-        if record.pending.is_none() && record.ghost_until.is_none() {
-            records.of.remove(&id);
+        if record.pending.is_none() && record.may_arrive_until.is_none() {
+            records.by_hold.remove(&id);
         }
     }
 
     /// Records that the connection died before the answer.
     pub(crate) fn lost(&self, id: HoldId, number: u64) {
         let (mut records, now) = (self.lock(), Instant::now());
-        let pending = records.of.get_mut(&id).and_then(|r| r.pending.take_if(|p| p.number == number));
+        let pending = records.by_hold.get_mut(&id).and_then(|r| r.pending.take_if(|p| p.number == number));
         if let Some(pending) = pending {
-            records.may_come(id, pending.over);
+            records.may_arrive(id, pending.lease_end);
         }
-        records.forget(now);
+        records.remove_expired(now);
     }
 
-    pub(crate) fn of(&self, id: HoldId) -> Known {
+    pub(crate) fn state(&self, id: HoldId) -> AttemptState {
         let mut records = self.lock();
-        let Some(record) = records.of.get(&id) else { return Known::Settled };
+        let Some(record) = records.by_hold.get(&id) else { return AttemptState::Answered };
         if let Some(connection) = record.pending.as_ref().and_then(|p| p.connection.upgrade()) {
-            return Known::Unanswered(connection);
+            return AttemptState::InFlight(connection);
         }
-        let over = record.ghost_until.max(record.pending.as_ref().map(|p| p.over));
+        let over = record.may_arrive_until.max(record.pending.as_ref().map(|p| p.lease_end));
         if over.is_some_and(|over| over > Instant::now()) {
-            return Known::Ghost;
+            return AttemptState::MayArrive;
         }
         records.remove(id);
-        Known::Settled
+        AttemptState::Answered
     }
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.lock().of.len()
+        self.lock().by_hold.len()
     }
 
     #[cfg(test)]
-    pub(crate) fn looked(&self) -> u64 {
-        self.lock().looked
+    pub(crate) fn visited(&self) -> u64 {
+        self.lock().visited
     }
 }
 
 impl Records {
     /// Records that an attempt of this hold may arrive until then.
-    fn may_come(&mut self, id: HoldId, until: Instant) {
-        let Some(record) = self.of.get_mut(&id) else { return };
-        let before = record.ghost_until;
+    fn may_arrive(&mut self, id: HoldId, until: Instant) {
+        let Some(record) = self.by_hold.get_mut(&id) else { return };
+        let before = record.may_arrive_until;
         let until = before.map_or(until, |before| before.max(until));
-        record.ghost_until = Some(until);
+        record.may_arrive_until = Some(until);
         if let Some(before) = before {
             self.ends.remove(&(before, id));
         }
@@ -125,24 +126,24 @@ impl Records {
     }
 
     /// Removes attempts that cannot arrive any more.
-    fn forget(&mut self, now: Instant) {
+    fn remove_expired(&mut self, now: Instant) {
         while let Some((end, id)) = self.ends.first().copied() {
-            self.looked += 1;
+            self.visited += 1;
             if end > now {
                 return;
             }
             self.ends.pop_first();
-            let Some(record) = self.of.get_mut(&id) else { continue };
-            record.ghost_until = None;
+            let Some(record) = self.by_hold.get_mut(&id) else { continue };
+            record.may_arrive_until = None;
             if record.pending.is_none() {
-                self.of.remove(&id);
+                self.by_hold.remove(&id);
             }
         }
     }
 
     fn remove(&mut self, id: HoldId) {
-        let record = self.of.remove(&id);
-        if let Some(end) = record.and_then(|record| record.ghost_until) {
+        let record = self.by_hold.remove(&id);
+        if let Some(end) = record.and_then(|record| record.may_arrive_until) {
             self.ends.remove(&(end, id));
         }
     }

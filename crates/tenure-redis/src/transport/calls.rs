@@ -1,25 +1,138 @@
 //! Sends a call and returns its answer: picks the connection, sends the script's text if the server does not have it,
 //! and retries if nothing was sent.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tenure_core::HoldId;
+use tenure_core::backend::Backoff;
 
 use super::To;
-use super::attempts::Known;
-use super::backoff::{Backoff, bounded};
-use super::connection::{Connection, Terms};
+use super::attempts::AttemptState;
+use super::connection::{Connection, SendOptions};
 use super::connections::Connections;
-use super::failure::{Failure, Verdict, judge};
-use super::resp::{Value, request};
-use super::script::{By, Call, Order};
-use super::shared::{GONE, HOPS, Shared};
+use super::failure::{ErrorClass, Failure, classify};
+use super::wire::{Value, write_array_header, write_bulk, write_command};
+use super::{MAX_REDIRECTS, NOT_MASTER, Transport, bounded, reconnect_backoff};
 use crate::Address;
+
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) text: &'static str,
+    sha: OnceLock<String>,
+}
+
+impl Script {
+    pub(crate) const fn new(text: &'static str) -> Self {
+        Self { text, sha: OnceLock::new() }
+    }
+
+    pub(crate) fn sha(&self) -> &str {
+        self.sha.get_or_init(|| sha1_smol::Sha1::from(self.text).digest().to_string())
+    }
+}
+
+/// A script call. The first key decides the node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) script: &'static Script,
+    pub(crate) keys: &'a [&'a [u8]],
+    pub(crate) args: &'a [&'a [u8]],
+    pub(crate) order: Order,
+}
+
+/// How a call is ordered with others of the same hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Order {
+    Unordered,
+    /// Checks that holds still exist.
+    Renewal,
+    /// May create the hold, which then lasts for at least `lease`.
+    Attempt {
+        id: HoldId,
+        lease: Duration,
+    },
+    /// Releases the hold: sent after its attempt, if that is unanswered.
+    AfterAttempt(HoldId),
+}
+
+impl Call<'_> {
+    pub(crate) fn key(&self) -> &[u8] {
+        self.keys.first().copied().unwrap_or_default()
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>, by: By) {
+        encode(out, self.script, by, self.keys.iter().copied(), self.args.iter().copied());
+    }
+
+    #[cfg(test)]
+    pub(crate) fn to_owned(self) -> OwnedCall {
+        OwnedCall {
+            script: self.script,
+            keys: self.keys.iter().map(|k| k.to_vec()).collect(),
+            args: self.args.iter().map(|a| a.to_vec()).collect(),
+            order: self.order,
+        }
+    }
+}
+
+/// A call that owns its data, for batches.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnedCall {
+    pub(crate) script: &'static Script,
+    pub(crate) keys: Vec<Vec<u8>>,
+    pub(crate) args: Vec<Vec<u8>>,
+    pub(crate) order: Order,
+}
+
+impl OwnedCall {
+    pub(crate) fn key(&self) -> &[u8] {
+        self.keys.first().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>, by: By) {
+        encode(
+            out,
+            self.script,
+            by,
+            self.keys.iter().map(Vec::as_slice),
+            self.args.iter().map(Vec::as_slice),
+        );
+    }
+}
+
+/// Whether a script is sent by its hash or its text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum By {
+    Hash,
+    Text,
+}
+
+fn encode<'a>(
+    out: &mut Vec<u8>,
+    script: &Script,
+    by: By,
+    keys: impl ExactSizeIterator<Item = &'a [u8]>,
+    args: impl ExactSizeIterator<Item = &'a [u8]>,
+) {
+    write_array_header(out, 3 + keys.len() + args.len());
+    match by {
+        By::Hash => {
+            write_bulk(out, b"EVALSHA");
+            write_bulk(out, script.sha().as_bytes());
+        }
+        By::Text => {
+            write_bulk(out, b"EVAL");
+            write_bulk(out, script.text.as_bytes());
+        }
+    }
+    write_bulk(out, keys.len().to_string().as_bytes());
+    keys.chain(args).for_each(|w| write_bulk(out, w));
+}
 
 /// An answer, and whether it is conclusive.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Placed {
+pub(crate) struct Answer {
     pub(crate) value: Value,
     /// Whether all attempts of that hold were sent before it. If not, one may still arrive, and "not found" proves
     /// nothing.
@@ -27,88 +140,81 @@ pub(crate) struct Placed {
 }
 
 /// How often a call is retried on a new connection because the old one was dead before anything was sent.
-const TRIES: u32 = 3;
+const MAX_RESENDS: u32 = 3;
 
-/// Writes the requests of a call.
-pub(super) type Encode<'a> = &'a (dyn Fn(&mut Vec<u8>, By) + Sync);
+/// Writes the commands of a request.
+type Encode<'a> = &'a (dyn Fn(&mut Vec<u8>, By) + Sync);
 
-/// Destination and deadline of the requests of one call.
-pub(super) struct Run<'a> {
+/// Commands that are sent together: what they are, where they go, and until when.
+pub(super) struct Request<'a> {
+    encode: Encode<'a>,
     key: &'a [u8],
     /// Sent to this node, regardless of the key's slot.
     node: Option<&'a Address>,
+    order: Order,
     /// Whether it gets a connection of its own.
-    apart: bool,
+    own_connection: bool,
     /// The number of expected replies. The first one decides about redirects and errors.
-    want: usize,
-    attempt: Option<(HoldId, Duration)>,
-    /// Whether a server that may have lost data in a restart must not execute it.
-    needs_age: bool,
+    expected: usize,
     /// Whether it follows `ASK` to the node that its slot is migrating to.
-    follows: bool,
+    follows_ask: bool,
     deadline: Instant,
 }
 
-impl<'a> Run<'a> {
-    pub(super) fn call(key: &'a [u8], deadline: Instant) -> Self {
-        Self {
-            key,
-            node: None,
-            apart: false,
-            want: 1,
-            attempt: None,
-            needs_age: false,
-            follows: true,
-            deadline,
-        }
+impl<'a> Request<'a> {
+    fn command(key: &'a [u8], order: Order, encode: Encode<'a>, deadline: Instant) -> Self {
+        let (node, own_connection, expected, follows_ask) = (None, false, 1, true);
+        Self { encode, key, node, order, own_connection, expected, follows_ask, deadline }
     }
 
     /// For a script. A script may read keys that are not declared, which the target node of a migrating slot would take
     /// for missing; and what it publishes there is not received, since channels stay with the source until the end.
     /// Only scripts that check holds follow: they do neither.
-    pub(super) fn script(key: &'a [u8], order: Order, deadline: Instant) -> Self {
-        Self { follows: order == Order::Proof, ..Self::call(key, deadline) }
+    pub(super) fn script(key: &'a [u8], order: Order, encode: Encode<'a>, deadline: Instant) -> Self {
+        Self { follows_ask: order == Order::Renewal, ..Self::command(key, order, encode, deadline) }
     }
 }
 
-impl Shared {
-    pub(super) async fn command(
-        self: &Arc<Self>,
-        to: To<'_>,
-        words: &[&[u8]],
-        deadline: Instant,
-    ) -> Result<Value, Failure> {
-        self.ordered(to, words, Order::Free, deadline).await.map(|placed| placed.value)
+impl Transport {
+    /// Sends any command.
+    pub(crate) async fn command(self: &Arc<Self>, to: To<'_>, words: &[&[u8]]) -> Result<Value, Failure> {
+        self.ordered_command(to, words, Order::Unordered).await.map(|answer| answer.value)
     }
 
-    pub(super) async fn ordered(
+    /// Sends a command in its order with others of the same hold.
+    pub(crate) async fn ordered_command(
         self: &Arc<Self>,
         to: To<'_>,
         words: &[&[u8]],
         order: Order,
-        deadline: Instant,
-    ) -> Result<Placed, Failure> {
+    ) -> Result<Answer, Failure> {
         let (key, node) = match to {
             To::Key(key) => (key, None),
             To::Node(node) => (&[][..], Some(node)),
         };
-        let run = Run { node, ..Run::call(key, deadline) };
-        let (values, certain) = self.place(run, order, &|out, _| request(out, words)).await?;
-        Ok(Placed { value: first(values), certain })
+        let encode = |out: &mut Vec<u8>, _| write_command(out, words);
+        let request =
+            Request { node, ..Request::command(key, order, &encode, Instant::now() + self.timeout) };
+        let (values, certain) = self.execute(&request).await?;
+        Ok(Answer { value: first(values), certain })
     }
 
-    pub(super) async fn call(self: &Arc<Self>, call: Call<'_>, deadline: Instant) -> Result<Placed, Failure> {
-        let run = Run::script(call.key(), call.order, deadline);
-        let (values, certain) = self.place(run, call.order, &|out, by| call.encode(out, by)).await?;
-        Ok(Placed { value: first(values), certain })
+    /// Runs a script.
+    pub(crate) async fn call(self: &Arc<Self>, call: Call<'_>) -> Result<Answer, Failure> {
+        let encode = |out: &mut Vec<u8>, by| call.encode(out, by);
+        let request = Request::script(call.key(), call.order, &encode, Instant::now() + self.timeout);
+        let (values, certain) = self.execute(&request).await?;
+        Ok(Answer { value: first(values), certain })
     }
 
-    pub(super) async fn durable(
+    /// Runs a script, then waits until this many replicas have it or `within` is over. Returns how many have it. The
+    /// usual timeout comes on top of `within`.
+    pub(crate) async fn call_and_wait(
         self: &Arc<Self>,
         call: Call<'_>,
         replicas: u32,
         within: Duration,
-    ) -> Result<(Placed, u32), Failure> {
+    ) -> Result<(Answer, u32), Failure> {
         let within = bounded(within);
         let deadline = Instant::now() + within + self.timeout;
         let replicas = replicas.to_string();
@@ -116,10 +222,14 @@ impl Shared {
         let within = within.as_millis().max(1).to_string();
         let encode = |out: &mut Vec<u8>, by| {
             call.encode(out, by);
-            request(out, &[b"WAIT", replicas.as_bytes(), within.as_bytes()]);
+            write_command(out, &[b"WAIT", replicas.as_bytes(), within.as_bytes()]);
         };
-        let run = Run { apart: true, want: 2, ..Run::script(call.key(), call.order, deadline) };
-        let (mut values, certain) = self.place(run, call.order, &encode).await?;
+        let request = Request {
+            own_connection: true,
+            expected: 2,
+            ..Request::script(call.key(), call.order, &encode, deadline)
+        };
+        let (mut values, certain) = self.execute(&request).await?;
         let reached = match values.pop() {
             Some(Value::Int(n)) => u32::try_from(n).unwrap_or(0),
             // The script was executed, but it is unknown which replicas have it.
@@ -128,187 +238,195 @@ impl Shared {
                 0
             }
         };
-        Ok((Placed { value: first(values), certain }, reached))
+        Ok((Answer { value: first(values), certain }, reached))
     }
 
     /// Sends in order with other calls of the same hold. Returns the replies, and whether all attempts were sent before
     /// it.
-    pub(super) async fn place(
+    pub(super) async fn execute(
         self: &Arc<Self>,
-        mut run: Run<'_>,
-        order: Order,
-        encode: Encode<'_>,
+        request: &Request<'_>,
     ) -> Result<(Vec<Value>, bool), Failure> {
         let mut executed = false;
-        match order {
-            Order::Free => {}
-            Order::Proof => run.needs_age = true,
-            Order::Attempt { id, lease } => {
-                run.attempt = Some((id, lease));
-                run.needs_age = true;
+        if let Order::AfterAttempt(id) = request.order {
+            match self.send_after_attempt(id, request).await? {
+                AfterAttempt::Answered(values) => return Ok((values, self.is_every_attempt_answered(id))),
+                AfterAttempt::NotSent => {}
+                AfterAttempt::MaybeSent => executed = true,
             }
-            Order::Behind(id) => match self.behind(id, &run, encode).await? {
-                Behind::Answered(values) => return Ok((values, self.is_settled(id))),
-                Behind::NotSent => {}
-                Behind::MaybeSent => executed = true,
-            },
         }
-        let values = match self.run(run, encode).await {
+        let values = match self.route(request).await {
             // Not executed this time, but perhaps the first time.
             Err(Failure::NotExecuted(why)) if executed => return Err(Failure::Unknown(why)),
             outcome => outcome?,
         };
-        let certain = match order {
+        let certain = match request.order {
             // What is not found now may have been released by the first one.
-            Order::Behind(id) => !executed && self.is_settled(id),
+            Order::AfterAttempt(id) => !executed && self.is_every_attempt_answered(id),
             _ => true,
         };
         Ok((values, certain))
     }
 
-    fn is_settled(&self, id: HoldId) -> bool {
-        matches!(self.attempts.of(id), Known::Settled)
+    fn is_every_attempt_answered(&self, id: HoldId) -> bool {
+        matches!(self.attempts.state(id), AttemptState::Answered)
     }
 
     /// Sends on the connection of an unanswered attempt, if there is one; otherwise the caller uses its own connection.
-    async fn behind(
+    async fn send_after_attempt(
         self: &Arc<Self>,
         id: HoldId,
-        run: &Run<'_>,
-        encode: Encode<'_>,
-    ) -> Result<Behind, Failure> {
-        let Known::Unanswered(connection) = self.attempts.of(id) else { return Ok(Behind::NotSent) };
+        request: &Request<'_>,
+    ) -> Result<AfterAttempt, Failure> {
+        let AttemptState::InFlight(connection) = self.attempts.state(id) else {
+            return Ok(AfterAttempt::NotSent);
+        };
         let connections = self.connections()?;
         // That connection may belong to a runtime that is not running at the moment: leave time for our own connection.
-        let limit = run.deadline - run.deadline.saturating_duration_since(Instant::now()) / 2;
-        let terms = Terms::new(run.want, run.deadline);
+        let limit = request.deadline - request.deadline.saturating_duration_since(Instant::now()) / 2;
+        let options = SendOptions::new(request.expected, request.deadline);
         let mut by = By::Hash;
         loop {
-            let reply = connection.send(terms, |out| encode(out, by)).pushing();
+            let reply = connection.send(options, |out| (request.encode)(out, by)).written_by_caller();
             let Some(answer) = connections.until(limit, reply).await else {
                 connection.close("an attempt on it was not answered in time");
-                return Ok(Behind::MaybeSent);
+                return Ok(AfterAttempt::MaybeSent);
             };
             let values = match answer.all() {
                 Ok(values) => values,
-                Err(Failure::NotExecuted(_)) => return Ok(Behind::NotSent),
+                Err(Failure::NotExecuted(_)) => return Ok(AfterAttempt::NotSent),
                 // Releasing twice is harmless.
-                Err(_) => return Ok(Behind::MaybeSent),
+                Err(_) => return Ok(AfterAttempt::MaybeSent),
             };
-            let Value::Error(reply) = &values[0] else { return Ok(Behind::Answered(values)) };
-            match judge(reply, &connection.to) {
-                Verdict::NoScript if by == By::Hash => by = By::Text,
+            let Value::Error(reply) = &values[0] else { return Ok(AfterAttempt::Answered(values)) };
+            match classify(reply, &connection.to) {
+                ErrorClass::NoScript if by == By::Hash => by = By::Text,
                 // The attempt before it got the same reply: nothing is in flight there any more.
-                Verdict::Moved(..) | Verdict::Ask(_) => return Ok(Behind::NotSent),
-                _ => return Err(self.judge_for_call(reply, &connection)),
+                ErrorClass::Moved(..) | ErrorClass::Ask(_) => return Ok(AfterAttempt::NotSent),
+                _ => return Err(self.call_failure(reply, &connection)),
             }
         }
     }
 
     /// Sends to the right node, following redirects, and returns its replies.
-    async fn run(self: &Arc<Self>, run: Run<'_>, encode: Encode<'_>) -> Result<Vec<Value>, Failure> {
+    async fn route(self: &Arc<Self>, request: &Request<'_>) -> Result<Vec<Value>, Failure> {
         let connections = self.connections()?;
-        if run.attempt.is_some() {
-            self.map.watch(self);
+        if matches!(request.order, Order::Attempt { .. }) {
+            self.discovery.watch(self);
         }
-        let (mut tries, mut hops, mut backoff) = (0, 0, Backoff::default());
+        let (mut resends, mut redirects, mut backoff) = (0, 0, reconnect_backoff());
         let mut redirect = None;
         loop {
-            let (node, asking) = match (redirect.take(), run.node) {
+            let (node, asking) = match (redirect.take(), request.node) {
                 (Some(to), _) => to,
                 (None, Some(node)) => (node.clone(), false),
-                (None, None) => match self.map.node(self, &connections, run.key, run.deadline).await {
-                    Ok(node) => (node, false),
-                    Err(failure) => {
-                        self.rest(&connections, &mut backoff, run.deadline, failure).await?;
-                        continue;
+                (None, None) => {
+                    match self.discovery.node(self, &connections, request.key, request.deadline).await {
+                        Ok(node) => (node, false),
+                        Err(failure) => {
+                            self.back_off(&connections, &mut backoff, request.deadline, failure).await?;
+                            continue;
+                        }
                     }
-                },
+                }
             };
-            let answer = self.attempt(&connections, &node, asking, &run, encode).await;
+            let answer = self.send_to_node(&connections, &node, asking, request).await;
             let (values, connection) = match answer {
                 Ok(answer) => answer,
-                Err(Missed::NoLink(failure)) if run.node.is_none() => {
-                    self.doubt_node(&node);
-                    self.rest(&connections, &mut backoff, run.deadline, failure).await?;
+                Err(SendError::NoConnection(failure)) if request.node.is_none() => {
+                    self.discovery.invalidate(&node);
+                    self.back_off(&connections, &mut backoff, request.deadline, failure).await?;
                     continue;
                 }
-                Err(Missed::NotSent(_)) if tries < TRIES && Instant::now() < run.deadline => {
-                    tries += 1;
+                Err(SendError::NotSent(_)) if resends < MAX_RESENDS && Instant::now() < request.deadline => {
+                    resends += 1;
                     continue;
                 }
-                Err(Missed::NoLink(failure) | Missed::NotSent(failure) | Missed::Unknown(failure)) => {
-                    self.doubt_node(&node);
+                Err(
+                    SendError::NoConnection(failure)
+                    | SendError::NotSent(failure)
+                    | SendError::Unknown(failure),
+                ) => {
+                    self.discovery.invalidate(&node);
                     return Err(failure);
                 }
             };
             let Value::Error(reply) = &values[0] else { return Ok(values) };
-            hops += 1;
-            match judge(reply, &node) {
-                Verdict::Moved(slot, to) if hops <= HOPS => {
-                    self.map.moved(self, slot, &to);
+            redirects += 1;
+            match classify(reply, &node) {
+                ErrorClass::Moved(slot, to) if redirects <= MAX_REDIRECTS => {
+                    self.discovery.moved(self, slot, &to);
                     redirect = Some((to, false));
                 }
-                Verdict::Ask(_) if !run.follows => {
-                    return Err(Failure::NotExecuted(format!("{node}: {}: its slot moves", reply.message)));
-                }
-                Verdict::Ask(to) if hops <= HOPS => redirect = Some((to, true)),
-                Verdict::Moved(..) | Verdict::Ask(_) => {
-                    self.doubt_node(&node);
+                ErrorClass::Ask(_) if !request.follows_ask => {
                     return Err(Failure::NotExecuted(format!(
-                        "{node}: {}: sent on too often",
+                        "{node}: {}: the slot is migrating",
                         reply.message
                     )));
                 }
-                _ => return Err(self.judge_for_call(reply, &connection)),
+                ErrorClass::Ask(to) if redirects <= MAX_REDIRECTS => redirect = Some((to, true)),
+                ErrorClass::Moved(..) | ErrorClass::Ask(_) => {
+                    self.discovery.invalidate(&node);
+                    return Err(Failure::NotExecuted(format!(
+                        "{node}: {}: redirected too often",
+                        reply.message
+                    )));
+                }
+                _ => return Err(self.call_failure(reply, &connection)),
             }
         }
     }
 
     /// Sends to one node, with the script's text if that node does not have the script. Also returns the connection
     /// used.
-    async fn attempt(
+    async fn send_to_node(
         self: &Arc<Self>,
         connections: &Arc<Connections>,
         node: &Address,
         asking: bool,
-        run: &Run<'_>,
-        encode: Encode<'_>,
-    ) -> Result<(Vec<Value>, Arc<Connection>), Missed> {
-        let pool = run.apart.then(|| connections.pool(node));
-        let turn = match &pool {
-            Some(pool) => Some(connections.until(run.deadline, pool.take()).await.ok_or_else(|| {
-                Missed::NotSent(Failure::NotExecuted(format!("{node}: all connections are in use")))
+        request: &Request<'_>,
+    ) -> Result<(Vec<Value>, Arc<Connection>), SendError> {
+        let pool = request.own_connection.then(|| connections.pool(node));
+        let pooled = match &pool {
+            Some(pool) => Some(connections.until(request.deadline, pool.take()).await.ok_or_else(|| {
+                SendError::NotSent(Failure::NotExecuted(format!("{node}: all connections are in use")))
             })?),
             None => None,
         };
-        let lane = turn.as_ref().map_or_else(|| connections.lane(node), |turn| turn.lane.clone());
-        let connection = lane.connection(connections, run.deadline).await.map_err(Missed::NoLink)?;
-        // The master may have changed since it was looked up. A change after this check finds the lane and closes it.
-        if !self.map.is_current(node) {
-            connections.forget(node, GONE);
-            return Err(Missed::NotSent(Failure::NotExecuted(format!("{node}: {GONE}"))));
+        let manager =
+            pooled.as_ref().map_or_else(|| connections.manager(node), |pooled| pooled.manager.clone());
+        let connection =
+            manager.connection(connections, request.deadline).await.map_err(SendError::NoConnection)?;
+        // The master may have changed since it was looked up. A change after this check finds the manager and closes it.
+        if !self.discovery.is_current(node) {
+            connections.forget(node, NOT_MASTER);
+            return Err(SendError::NotSent(Failure::NotExecuted(format!("{node}: {NOT_MASTER}"))));
         }
-        if run.needs_age {
-            self.past_restart_delay(&connection).map_err(Missed::NoLink)?;
+        let attempt = match request.order {
+            Order::Attempt { id, lease } => Some((id, lease)),
+            _ => None,
+        };
+        // A server that may have lost data in a restart must neither grant nor renew.
+        if attempt.is_some() || request.order == Order::Renewal {
+            self.past_restart_delay(&connection).map_err(SendError::NoConnection)?;
         }
         let extra = usize::from(asking);
-        let terms = Terms { want: run.want + extra, deadline: run.deadline, attempt: run.attempt };
+        let options = SendOptions { expected: request.expected + extra, deadline: request.deadline, attempt };
         let mut by = By::Hash;
         loop {
-            let answer = connection.send(terms, |out| {
+            let answer = connection.send(options, |out| {
                 if asking {
-                    request(out, &[b"ASKING"]);
+                    write_command(out, &[b"ASKING"]);
                 }
-                encode(out, by);
+                (request.encode)(out, by);
             });
             let mut values = answer.await.all().map_err(|failure| match failure {
-                Failure::NotExecuted(_) => Missed::NotSent(failure),
-                _ => Missed::Unknown(failure),
+                Failure::NotExecuted(_) => SendError::NotSent(failure),
+                _ => SendError::Unknown(failure),
             })?;
             values.drain(..extra);
             match &values[0] {
-                Value::Error(reply) if by == By::Hash && judge(reply, node) == Verdict::NoScript => {
+                Value::Error(reply) if by == By::Hash && classify(reply, node) == ErrorClass::NoScript => {
                     by = By::Text
                 }
                 _ => return Ok((values, connection)),
@@ -317,16 +435,15 @@ impl Shared {
     }
 
     /// Backs off before the next try, since another node may take over. Fails if none can, or if no time is left.
-    async fn rest(
+    async fn back_off(
         &self,
         connections: &Connections,
         backoff: &mut Backoff,
         deadline: Instant,
         failure: Failure,
     ) -> Result<(), Failure> {
-        backoff.failed();
-        let next = Instant::now() + backoff.delay();
-        if !self.map.has_others()
+        let next = Instant::now() + backoff.failed();
+        if !self.discovery.has_failover()
             || next >= deadline
             || matches!(failure, Failure::Refused(_) | Failure::RecentlyRestarted(..))
         {
@@ -338,7 +455,7 @@ impl Shared {
 }
 
 /// The outcome of a call sent after an unanswered attempt.
-enum Behind {
+enum AfterAttempt {
     Answered(Vec<Value>),
     NotSent,
     /// Not answered, but it may have been executed.
@@ -346,8 +463,8 @@ enum Behind {
 }
 
 /// Why a call has no replies.
-enum Missed {
-    NoLink(Failure),
+enum SendError {
+    NoConnection(Failure),
     NotSent(Failure),
     Unknown(Failure),
 }

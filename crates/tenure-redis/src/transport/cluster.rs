@@ -1,67 +1,66 @@
-//! Cluster topology: which master serves which slot. Learned from any node that answers, corrected by `MOVED` replies.
+//! Cluster topology: the slot of a key, and which master serves a slot. Learned from any node that answers, corrected by
+//! `MOVED` replies.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, Weak};
 use std::time::{Duration, Instant};
 
+use tenure_core::backend::random;
 use tokio::task::JoinSet;
 
-use super::asking::Asking;
-use super::backoff::random;
+use super::Transport;
 use super::connections::Connections;
-use super::failure::{Failure, Verdict, announced, judge};
-use super::map::Map;
-use super::resp::{Value, request};
-use super::shared::Shared;
-use super::slots::SLOTS;
+use super::discovery::{Discovery, SingleFlight};
+use super::failure::{ErrorClass, Failure, announced_address, classify};
+use super::wire::{Value, write_command};
 use crate::Address;
 
 /// How many nodes are asked in parallel: one may be down, another partitioned.
-const AT_ONCE: usize = 3;
+const PARALLEL_QUERIES: usize = 3;
 
-/// For how long a `MOVED` reply takes precedence over a layout.
-const GOSSIP: Duration = Duration::from_secs(2);
+/// For how long a `MOVED` reply takes precedence over a slot map.
+const MOVED_PRECEDENCE: Duration = Duration::from_secs(2);
 
 /// Minimum interval between refreshes caused by `MOVED`: slots migrate one by one, and not all nodes know at once.
-const SPACING: Duration = Duration::from_millis(200);
+const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
 pub(crate) struct Cluster {
     seeds: Vec<Address>,
-    layout: RwLock<Arc<Layout>>,
-    /// The number of doubts raised, and that number when the last successful refresh started. If they differ, the
-    /// layout is refreshed before the next call.
-    doubts: AtomicU64,
-    answered: AtomicU64,
-    asking: Asking,
+    slot_map: RwLock<Arc<SlotMap>>,
+    /// The number of invalidations raised, and that number when the last successful refresh started. If they differ, the
+    /// slot map is refreshed before the next call.
+    invalidations: AtomicU64,
+    refreshed: AtomicU64,
+    refreshing: SingleFlight,
     /// When a `MOVED` reply last caused a refresh.
-    asked: Mutex<Option<Instant>>,
+    last_moved_refresh: Mutex<Option<Instant>>,
     /// Recent `MOVED` redirects by slot: other nodes learn of them later.
     moved: Mutex<HashMap<u16, (Address, Instant)>>,
     sharded: OnceLock<bool>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Layout {
+struct SlotMap {
     /// The owner of each slot, as an index into `masters`.
     slots: Vec<Option<u16>>,
     masters: Vec<Address>,
-    /// Replicas: only asked for the layout.
+    /// Replicas: only asked for the slot map.
     others: Vec<Address>,
-    age: Age,
+    freshness: Freshness,
 }
 
-/// How recent a layout is. A partitioned node has an outdated one.
+/// How recent a slot map is. A partitioned node has an outdated one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-struct Age {
+struct Freshness {
     /// Whether the reporting node sees most of the others; true if it does not say.
     connected: bool,
     /// Grows with each failover.
     epoch: u64,
 }
 
-impl Age {
+impl Freshness {
     /// Parses the reply to `CLUSTER INFO`. If the user may not run it, any node is believed.
     fn read(value: &Value, latest: u64) -> Self {
         let of = |name: &str| value.text().and_then(|t| t.lines().find_map(|l| l.strip_prefix(name)));
@@ -76,13 +75,13 @@ impl Age {
     }
 }
 
-impl Layout {
+impl SlotMap {
     fn owner(&self, slot: u16) -> Option<&Address> {
-        let place = (*self.slots.get(usize::from(slot))?)?;
-        self.masters.get(usize::from(place))
+        let index = (*self.slots.get(usize::from(slot))?)?;
+        self.masters.get(usize::from(index))
     }
 
-    fn place(&mut self, master: Address) -> u16 {
+    fn master_index(&mut self, master: Address) -> u16 {
         let at = self.masters.iter().position(|m| *m == master).unwrap_or_else(|| {
             self.masters.push(master);
             self.masters.len() - 1
@@ -91,62 +90,62 @@ impl Layout {
     }
 
     fn assign(&mut self, slot: u16, to: &Address) {
-        let place = self.place(to.clone());
+        let index = self.master_index(to.clone());
         if let Some(slot) = self.slots.get_mut(usize::from(slot)) {
-            *slot = Some(place);
+            *slot = Some(index);
         }
     }
 
     /// Parses the reply of node `from` to `CLUSTER SLOTS`.
     fn read(value: &Value, from: &Address) -> Option<Self> {
-        let mut layout = Self { slots: vec![None; SLOTS], ..Self::default() };
+        let mut slot_map = Self { slots: vec![None; SLOTS], ..Self::default() };
         for range in value.array()? {
             let range = range.array()?;
             let (first, last) = (range.first()?.int()?, range.get(1)?.int()?);
             let mut nodes = range.iter().skip(2).map(|node| {
                 let node = node.array()?;
                 let host = node.first()?.text().unwrap_or_default();
-                Some(announced(host, u16::try_from(node.get(1)?.int()?).ok()?, from))
+                Some(announced_address(host, u16::try_from(node.get(1)?.int()?).ok()?, from))
             });
-            let master = layout.place(nodes.next()??);
+            let master = slot_map.master_index(nodes.next()??);
             let range = usize::try_from(first).ok()?..=usize::try_from(last).ok()?;
-            layout.slots.get_mut(range)?.fill(Some(master));
-            layout.others.extend(nodes.flatten());
+            slot_map.slots.get_mut(range)?.fill(Some(master));
+            slot_map.others.extend(nodes.flatten());
         }
-        (!layout.masters.is_empty()).then_some(layout)
+        (!slot_map.masters.is_empty()).then_some(slot_map)
     }
 }
 
 impl Cluster {
     pub(crate) fn new(seeds: &[Address]) -> tenure_core::Result<Self> {
         if seeds.is_empty() {
-            return Err(tenure_core::Error::Config("no node of the cluster is named".to_owned()));
+            return Err(tenure_core::Error::Config("the address names no node of the cluster".to_owned()));
         }
         Ok(Self {
             seeds: seeds.to_vec(),
-            layout: RwLock::default(),
-            doubts: AtomicU64::new(1),
-            answered: AtomicU64::new(0),
-            asking: Asking::default(),
-            asked: Mutex::default(),
+            slot_map: RwLock::default(),
+            invalidations: AtomicU64::new(1),
+            refreshed: AtomicU64::new(0),
+            refreshing: SingleFlight::default(),
+            last_moved_refresh: Mutex::default(),
             moved: Mutex::default(),
             sharded: OnceLock::new(),
         })
     }
 
-    fn layout(&self) -> Arc<Layout> {
-        self.layout.read().unwrap_or_else(|e| e.into_inner()).clone()
+    fn slot_map(&self) -> Arc<SlotMap> {
+        self.slot_map.read().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
     pub(crate) fn masters(&self) -> Vec<Address> {
-        self.layout().masters.clone()
+        self.slot_map().masters.clone()
     }
 
     pub(crate) fn owner(&self, slot: u16) -> Option<Address> {
-        self.layout().owner(slot).cloned()
+        self.slot_map().owner(slot).cloned()
     }
 
-    /// Whether pub/sub is sharded. Known once the first connection is established.
+    /// Whether pub/sub is sharded. AttemptState once the first connection is established.
     pub(crate) fn sharded(&self) -> bool {
         self.sharded.get().copied().unwrap_or(false)
     }
@@ -159,54 +158,56 @@ impl Cluster {
         self.moved.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    pub(crate) fn doubt(&self) {
+    pub(crate) fn invalidate(&self) {
         self.recently_moved().clear();
-        self.doubts.fetch_add(1, Relaxed);
+        self.invalidations.fetch_add(1, Relaxed);
     }
 
-    /// Records a `MOVED` reply. The rest of the layout is refreshed in the background.
-    pub(crate) fn moved(&self, shared: &Arc<Shared>, slot: u16, to: &Address) {
+    /// Records a `MOVED` reply. The rest of the slot map is refreshed in the background.
+    pub(crate) fn moved(&self, transport: &Arc<Transport>, slot: u16, to: &Address) {
         self.recently_moved().insert(slot, (to.clone(), Instant::now()));
-        let mut layout = self.layout.write().unwrap_or_else(|e| e.into_inner());
-        if layout.owner(slot) != Some(to) {
-            Arc::make_mut(&mut layout).assign(slot, to);
+        let mut slot_map = self.slot_map.write().unwrap_or_else(|e| e.into_inner());
+        if slot_map.owner(slot) != Some(to) {
+            Arc::make_mut(&mut slot_map).assign(slot, to);
         }
-        drop(layout);
-        let mut asked = self.asked.lock().unwrap_or_else(|e| e.into_inner());
-        if asked.is_none_or(|asked| asked.elapsed() >= SPACING) {
-            *asked = Some(Instant::now());
-            drop(asked);
-            self.asking.hint(shared, refresh(Arc::downgrade(shared)));
+        drop(slot_map);
+        let mut last = self.last_moved_refresh.lock().unwrap_or_else(|e| e.into_inner());
+        if last.is_none_or(|last| last.elapsed() >= MIN_REFRESH_INTERVAL) {
+            *last = Some(Instant::now());
+            drop(last);
+            let _ = self.refreshing.start(transport, refresh(Arc::downgrade(transport)));
         }
     }
 
     /// The owner of the slot; any master if `None`.
     pub(crate) async fn find(
         &self,
-        shared: &Arc<Shared>,
+        transport: &Arc<Transport>,
         connections: &Connections,
         slot: Option<u16>,
         deadline: Instant,
     ) -> Result<Address, Failure> {
-        if self.doubts.load(Relaxed) != self.answered.load(Relaxed) {
-            self.asking.ask(shared, connections, deadline, refresh(Arc::downgrade(shared))).await?;
+        if self.invalidations.load(Relaxed) != self.refreshed.load(Relaxed) {
+            self.refreshing
+                .run_until(transport, connections, deadline, refresh(Arc::downgrade(transport)))
+                .await?;
         }
-        let layout = self.layout();
+        let slot_map = self.slot_map();
         let node = match slot {
-            Some(slot) => layout.owner(slot),
-            None => layout.masters.first(),
+            Some(slot) => slot_map.owner(slot),
+            None => slot_map.masters.first(),
         };
         node.cloned().ok_or_else(|| {
-            self.doubt();
+            self.invalidate();
             Failure::NotExecuted(format!("no node of the cluster serves slot {}", slot.unwrap_or(0)))
         })
     }
 
-    /// All nodes to ask for the layout, each once, in random order.
-    fn askable(&self) -> Vec<Address> {
-        let layout = self.layout();
+    /// All nodes to ask for the slot map, each once, in random order.
+    fn nodes_to_ask(&self) -> Vec<Address> {
+        let slot_map = self.slot_map();
         let mut seen = HashSet::new();
-        let all = layout.masters.iter().chain(&layout.others).chain(&self.seeds);
+        let all = slot_map.masters.iter().chain(&slot_map.others).chain(&self.seeds);
         let mut all: Vec<(u64, Address)> = all
             .filter(|a| seen.insert((*a).clone()))
             .map(|a| ((random() * u32::MAX as f64) as u64, a.clone()))
@@ -215,46 +216,48 @@ impl Cluster {
         all.into_iter().map(|(_, address)| address).collect()
     }
 
-    fn learn(&self, shared: &Shared, mut new: Layout) {
+    fn install(&self, transport: &Transport, mut new: SlotMap) {
         let mut moved = self.recently_moved();
-        moved.retain(|_, (_, said)| said.elapsed() < GOSSIP);
+        moved.retain(|_, (_, said)| said.elapsed() < MOVED_PRECEDENCE);
         moved.iter().for_each(|(slot, (to, _))| new.assign(*slot, to));
         drop(moved);
-        let mut layout = self.layout.write().unwrap_or_else(|e| e.into_inner());
-        let old = std::mem::replace(&mut *layout, Arc::new(new.clone()));
-        drop(layout);
+        let mut slot_map = self.slot_map.write().unwrap_or_else(|e| e.into_inner());
+        let old = std::mem::replace(&mut *slot_map, Arc::new(new.clone()));
+        drop(slot_map);
         // Migrated slots keep their keys; the slots of a demoted master have only what its replica had.
         let demoted: Vec<_> = old.masters.iter().filter(|m| !new.masters.contains(m)).collect();
         let lost = (0..SLOTS as u16).any(|s| old.owner(s).is_some_and(|o| demoted.contains(&o)));
         for node in demoted {
             // A node that is not listed at all may just be unknown yet to the node that was asked.
-            shared.forget(node, new.others.contains(node), "it is not a master any more");
+            transport.forget(node, new.others.contains(node), "the server is no longer a master");
         }
         if lost {
-            shared.raise_doubt();
+            transport.doubt.raise();
         }
     }
 }
 
-async fn refresh(shared: Weak<Shared>) -> Result<(), Failure> {
-    let Some(shared) = shared.upgrade() else { return Err(Failure::NotExecuted("closed".to_owned())) };
-    let Map::Cluster(cluster) = &shared.map else { unreachable!("only the map of a cluster asks for it") };
+async fn refresh(transport: Weak<Transport>) -> Result<(), Failure> {
+    let Some(transport) = transport.upgrade() else { return Err(Failure::NotExecuted("closed".to_owned())) };
+    let Discovery::Cluster(cluster) = &transport.discovery else {
+        unreachable!("only the discovery of a cluster refreshes it")
+    };
     // Doubts raised from now on are not covered by this refresh.
-    let doubts = cluster.doubts.load(Relaxed);
-    let mut waiting = cluster.askable().into_iter();
+    let invalidations = cluster.invalidations.load(Relaxed);
+    let mut waiting = cluster.nodes_to_ask().into_iter();
     let mut asked = JoinSet::new();
-    let latest = cluster.layout().age.epoch;
-    let ask = |address| ask(shared.clone(), address, shared.timeout / 3, latest);
-    waiting.by_ref().take(AT_ONCE).for_each(|address| drop(asked.spawn(ask(address))));
+    let latest = cluster.slot_map().freshness.epoch;
+    let ask = |address| query_node(transport.clone(), address, transport.timeout / 3, latest);
+    waiting.by_ref().take(PARALLEL_QUERIES).for_each(|address| drop(asked.spawn(ask(address))));
     let mut last = Failure::NotExecuted("no node of the cluster is known".to_owned());
-    let mut best: Option<Layout> = None;
-    let until = tokio::time::Instant::now() + shared.timeout * 2 / 3;
+    let mut best: Option<SlotMap> = None;
+    let until = tokio::time::Instant::now() + transport.timeout * 2 / 3;
     while let Ok(Some(answer)) = tokio::time::timeout_at(until, asked.join_next()).await {
         match answer {
-            Ok(Ok(layout)) => {
-                let good = layout.age.is_newer_or_same(latest);
-                if best.as_ref().is_none_or(|best| layout.age > best.age) {
-                    best = Some(layout);
+            Ok(Ok(slot_map)) => {
+                let good = slot_map.freshness.is_newer_or_same(latest);
+                if best.as_ref().is_none_or(|best| slot_map.freshness > best.freshness) {
+                    best = Some(slot_map);
                 }
                 if good {
                     break;
@@ -265,36 +268,77 @@ async fn refresh(shared: Weak<Shared>) -> Result<(), Failure> {
         }
         waiting.by_ref().take(1).for_each(|address| drop(asked.spawn(ask(address))));
     }
-    // If no node has a recent layout, the best one is used: the cluster may have been created anew.
-    let layout = best.ok_or(last)?;
-    cluster.learn(&shared, layout);
-    cluster.answered.store(doubts, Relaxed);
+    // If no node has a recent slot map, the best one is used: the cluster may have been created anew.
+    let slot_map = best.ok_or(last)?;
+    cluster.install(&transport, slot_map);
+    cluster.refreshed.store(invalidations, Relaxed);
     Ok(())
 }
 
-async fn ask(shared: Arc<Shared>, at: Address, limit: Duration, latest: u64) -> Result<Layout, Failure> {
-    let trouble = |why: &dyn std::fmt::Display| Failure::NotExecuted(format!("{at}: {why}"));
+async fn query_node(
+    transport: Arc<Transport>,
+    at: Address,
+    limit: Duration,
+    latest: u64,
+) -> Result<SlotMap, Failure> {
+    let failed = |why: &dyn std::fmt::Display| Failure::NotExecuted(format!("{at}: {why}"));
     let mut out = Vec::new();
-    request(&mut out, &[b"CLUSTER", b"INFO"]);
-    request(&mut out, &[b"CLUSTER", b"SLOTS"]);
+    write_command(&mut out, &[b"CLUSTER", b"INFO"]);
+    write_command(&mut out, &[b"CLUSTER", b"SLOTS"]);
     let asked = async {
-        let (mut wire, _) = shared.connector.connect(&at, limit).await?;
-        wire.ask(&out, 2).await.map_err(|e| trouble(&e))
+        let (mut framed, _) = transport.connector.connect(&at, limit).await?;
+        framed.round_trip(&out, 2).await.map_err(|e| failed(&e))
     };
     let mut replies = match tokio::time::timeout(limit, asked).await {
         Ok(replies) => replies?,
-        Err(_) => return Err(trouble(&"no answer in time")),
+        Err(_) => return Err(failed(&"no answer in time")),
     };
     let slots = replies.remove(1);
     if let Value::Error(reply) = &slots {
-        return Err(match judge(reply, &at) {
-            Verdict::NotExecuted(_) => trouble(&reply.message),
+        return Err(match classify(reply, &at) {
+            ErrorClass::NotExecuted(_) => failed(&reply.message),
             _ => Failure::Refused(reply.clone()),
         });
     }
-    let layout = Layout::read(&slots, &at).ok_or_else(|| trouble(&"it knows no slots"))?;
-    Ok(Layout { age: Age::read(&replies[0], latest), ..layout })
+    let slot_map = SlotMap::read(&slots, &at).ok_or_else(|| failed(&"the node reports no slots"))?;
+    Ok(SlotMap { freshness: Freshness::read(&replies[0], latest), ..slot_map })
 }
+
+const SLOTS: usize = 16384;
+
+pub(crate) fn slot(key: &[u8]) -> u16 {
+    crc16(tag(key)) % SLOTS as u16
+}
+
+/// The text between the first `{` and the next `}`; the whole key if there is none or it is empty.
+fn tag(key: &[u8]) -> &[u8] {
+    let Some(open) = key.iter().position(|b| *b == b'{') else { return key };
+    let inside = &key[open + 1..];
+    match inside.iter().position(|b| *b == b'}') {
+        Some(close) if close > 0 => &inside[..close],
+        _ => key,
+    }
+}
+
+/// CRC-16/XMODEM.
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc: u16, byte| (crc << 8) ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)])
+}
+
+const TABLE: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut i = 0;
+    while i < 256 {
+        let (mut crc, mut bit) = ((i as u16) << 8, 0);
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
+            bit += 1;
+        }
+        table[i] = crc;
+        i += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {
@@ -302,16 +346,16 @@ mod tests {
 
     #[test]
     fn a_node_that_is_cut_off_or_behind_is_not_believed_first() {
-        let age = |state: &str, epoch: u64| {
+        let freshness = |state: &str, epoch: u64| {
             let text =
                 format!("cluster_state:{state}\r\ncluster_size:3\r\ncluster_current_epoch:{epoch}\r\n");
-            Age::read(&Value::Bulk(text.into_bytes()), 7)
+            Freshness::read(&Value::Bulk(text.into_bytes()), 7)
         };
-        assert!(age("ok", 7).is_newer_or_same(7) && age("ok", 8).is_newer_or_same(7));
-        assert!(!age("ok", 6).is_newer_or_same(7) && !age("fail", 9).is_newer_or_same(7));
-        assert!(age("ok", 6) > age("fail", 9) && age("ok", 6) > age("ok", 5));
-        let denied = Value::Error(crate::transport::failure::Reply::new("NOPERM no"));
-        assert!(Age::read(&denied, 7).is_newer_or_same(7));
+        assert!(freshness("ok", 7).is_newer_or_same(7) && freshness("ok", 8).is_newer_or_same(7));
+        assert!(!freshness("ok", 6).is_newer_or_same(7) && !freshness("fail", 9).is_newer_or_same(7));
+        assert!(freshness("ok", 6) > freshness("fail", 9) && freshness("ok", 6) > freshness("ok", 5));
+        let denied = Value::Error(crate::transport::failure::ErrorReply::new("NOPERM no"));
+        assert!(Freshness::read(&denied, 7).is_newer_or_same(7));
     }
 
     #[test]
@@ -327,14 +371,25 @@ mod tests {
             range(200, 200, vec![node(bulk(b"?"), 3)]),
             range(300, 16383, vec![node(Value::Nil, 1)]),
         ]);
-        let layout = Layout::read(&value, &Address::tcp("asked", 7)).unwrap();
-        assert_eq!(layout.owner(99), Some(&Address::tcp("asked", 1)));
-        assert_eq!(layout.owner(100), None);
-        assert_eq!(layout.owner(200), Some(&Address::tcp("asked", 3)));
-        assert_eq!(layout.owner(16383), layout.owner(0));
-        assert_eq!((layout.masters.len(), layout.others), (2, vec![Address::tcp("10.0.0.9", 2)]));
-        assert!(Layout::read(&Value::Array(vec![]), &Address::tcp("asked", 7)).is_none());
+        let slot_map = SlotMap::read(&value, &Address::tcp("asked", 7)).unwrap();
+        assert_eq!(slot_map.owner(99), Some(&Address::tcp("asked", 1)));
+        assert_eq!(slot_map.owner(100), None);
+        assert_eq!(slot_map.owner(200), Some(&Address::tcp("asked", 3)));
+        assert_eq!(slot_map.owner(16383), slot_map.owner(0));
+        assert_eq!((slot_map.masters.len(), slot_map.others), (2, vec![Address::tcp("10.0.0.9", 2)]));
+        assert!(SlotMap::read(&Value::Array(vec![]), &Address::tcp("asked", 7)).is_none());
         let wrong = Value::Array(vec![range(0, 16384, vec![node(bulk(b"h"), 1)])]);
-        assert!(Layout::read(&wrong, &Address::tcp("asked", 7)).is_none());
+        assert!(SlotMap::read(&wrong, &Address::tcp("asked", 7)).is_none());
+    }
+
+    #[test]
+    fn as_the_server_computes_them() {
+        assert_eq!(crc16(b"123456789"), 0x31C3);
+        assert_eq!(slot(b""), 0);
+        assert_eq!(slot(b"foo"), 12182);
+        assert_eq!(slot(b"{foo}.bar"), slot(b"foo"));
+        assert_eq!(tag(b"a{}b{c}"), b"a{}b{c}");
+        assert_eq!(tag(b"a{{b}}"), b"{b");
+        assert_eq!(tag(b"a{b"), b"a{b");
     }
 }

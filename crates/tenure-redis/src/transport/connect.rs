@@ -4,9 +4,12 @@
 //! A name may resolve to several servers, of which one may be down or hang: it accepts connections and never answers.
 //! So each address is tried up to the handshake, and the next one is started while it is pending.
 
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
@@ -16,12 +19,9 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
-use super::failure::{Failure, Reply, Verdict, judge};
-use super::join::staggered;
-use super::resolve::Resolver;
-use super::resp::{Value, request};
-use super::stream::{Stream, Wire};
-use crate::credentials::{Logins, NoLogin};
+use super::failure::{ErrorClass, ErrorReply, Failure, classify};
+use super::wire::{Framed, Stream, Value, write_command};
+use crate::credentials::{LoginError, Logins};
 use crate::{Address, Options, Sentinels, Tls, Topology};
 
 /// How long an address is tried before the next one is started as well.
@@ -39,7 +39,7 @@ pub(crate) struct Connector {
     db: u32,
     name: String,
     /// Whether to ask the server for its role.
-    ask_role: bool,
+    asks_role: bool,
     /// Whether any connect has succeeded.
     worked: Arc<AtomicBool>,
 }
@@ -52,14 +52,14 @@ impl fmt::Debug for Connector {
 
 /// What the server says about itself.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Hello {
+pub(crate) struct ServerInfo {
     /// Changes with each start of the server. `None` if the user may not ask for it.
     pub(crate) run_id: Option<String>,
     pub(crate) role: Option<String>,
     /// The server's mode: standalone, sentinel or cluster.
     pub(crate) mode: Option<String>,
     /// The server's uptime, and when it was asked for.
-    pub(crate) up: Option<(Duration, Instant)>,
+    pub(crate) uptime: Option<(Duration, Instant)>,
 }
 
 impl Connector {
@@ -71,16 +71,16 @@ impl Connector {
             resolver: options.resolver.clone(),
             db: options.db,
             name: options.client_name.clone(),
-            ask_role: matches!(options.topology, Topology::Sentinel(_)),
+            asks_role: matches!(options.topology, Topology::Sentinel(_)),
             worked: Arc::default(),
         })
     }
 
     pub(crate) fn to_sentinels(sentinels: &Sentinels, options: &Options) -> tenure_core::Result<Self> {
         Ok(Self {
-            logins: Logins::said(&sentinels.user, &sentinels.password),
+            logins: Logins::fixed(&sentinels.user, &sentinels.password),
             db: 0,
-            ask_role: false,
+            asks_role: false,
             ..Self::new(options)?
         })
     }
@@ -91,7 +91,11 @@ impl Connector {
     }
 
     /// Connects and logs in. If this fails, nothing was executed.
-    pub(crate) async fn connect(&self, to: &Address, limit: Duration) -> Result<(Wire, Hello), Failure> {
+    pub(crate) async fn connect(
+        &self,
+        to: &Address,
+        limit: Duration,
+    ) -> Result<(Framed, ServerInfo), Failure> {
         let connected = match tokio::time::timeout(limit, self.try_all(to, limit)).await {
             Ok(connected) => connected,
             Err(_) => Err(Failure::NotExecuted(format!("{to}: no connection within {limit:?}"))),
@@ -110,50 +114,55 @@ impl Connector {
     }
 
     /// The first to answer of all addresses that the name resolves to.
-    async fn try_all(&self, to: &Address, limit: Duration) -> Result<(Wire, Hello), Failure> {
-        let login = self.logins.now().await.map_err(|no| match no {
-            NoLogin::Wrong(why) => Failure::Refused(Reply::new(&format!("LOGIN {to}: {why}"))),
-            NoLogin::Now(why) => Failure::NotExecuted(format!("{to}: no login: {why}")),
+    async fn try_all(&self, to: &Address, limit: Duration) -> Result<(Framed, ServerInfo), Failure> {
+        let login = self.logins.current().await.map_err(|error| match error {
+            LoginError::Permanent(why) => Failure::Refused(ErrorReply::new(&format!("LOGIN {to}: {why}"))),
+            LoginError::Temporary(why) => Failure::NotExecuted(format!("{to}: no login: {why}")),
         })?;
         let (host, port) = match to {
             #[cfg(unix)]
             Address::Unix(path) => {
-                let stream = tokio::net::UnixStream::connect(path).await.map_err(|e| trouble(to, &e))?;
-                return self.greet(Stream::Unix(stream), to, &login).await;
+                let stream = tokio::net::UnixStream::connect(path).await.map_err(|e| io_failure(to, &e))?;
+                return self.handshake(Stream::Unix(stream), to, &login).await;
             }
             #[cfg(not(unix))]
-            Address::Unix(_) => return Err(trouble(to, &io::ErrorKind::Unsupported.into())),
+            Address::Unix(_) => return Err(io_failure(to, &io::ErrorKind::Unsupported.into())),
             Address::Tcp { host, port } => (host, *port),
         };
-        let all = self.resolver.addresses(host, port).await.map_err(|e| trouble(to, &e))?;
+        let all = self.resolver.addresses(host, port).await.map_err(|e| io_failure(to, &e))?;
         let several = all.len() > 1;
         let head_start = HEAD_START.min(limit / (all.len() as u32 + 1));
         let login = &login;
         let tries = all.into_iter().map(|at| async move {
-            let tried = async { self.greet(self.open(to, host, at).await?, to, login).await };
+            let tried = async { self.handshake(self.open(to, host, at).await?, to, login).await };
             tried.await.map_err(|failure| (several.then_some(at), failure))
         });
-        staggered(tries.collect(), head_start).await.map_err(|failures| no_address(&failures))
+        staggered(tries.collect(), head_start).await.map_err(|failures| all_failed(&failures))
     }
 
     async fn open(&self, to: &Address, host: &str, at: SocketAddr) -> Result<Stream, Failure> {
-        let stream = dial(at).await.map_err(|e| trouble(to, &e))?;
+        let stream = open_tcp(at).await.map_err(|e| io_failure(to, &e))?;
         let Some(tls) = &self.tls else { return Ok(Stream::Tcp(stream)) };
         let name = ServerName::try_from(host.to_owned())
-            .map_err(|e| Failure::Refused(Reply::new(&format!("TLS {to}: {e}"))))?;
+            .map_err(|e| Failure::Refused(ErrorReply::new(&format!("TLS {to}: {e}"))))?;
         let encrypted = tls.connect(name, stream).await;
-        encrypted.map(|stream| Stream::Tls(Box::new(stream))).map_err(|e| trouble(to, &e))
+        encrypted.map(|stream| Stream::Tls(Box::new(stream))).map_err(|e| io_failure(to, &e))
     }
 
     /// Sends the whole handshake in one round trip: if the login fails, the rest fails too.
-    async fn greet(&self, stream: Stream, to: &Address, login: &Login) -> Result<(Wire, Hello), Failure> {
-        let mut wire = Wire::new(stream);
+    async fn handshake(
+        &self,
+        stream: Stream,
+        to: &Address,
+        login: &Login,
+    ) -> Result<(Framed, ServerInfo), Failure> {
+        let mut framed = Framed::new(stream);
         let mut out = Vec::new();
         let mut asked: Vec<&str> = Vec::new();
         let db = self.db.to_string();
         let mut ask = |what, words: &[&[u8]]| {
             asked.push(what);
-            request(&mut out, words);
+            write_command(&mut out, words);
         };
         match login {
             Some((Some(user), password)) => ask("auth", &[b"AUTH", user.as_bytes(), password.as_bytes()]),
@@ -164,18 +173,18 @@ impl Connector {
         if self.db != 0 {
             ask("select", &[b"SELECT", db.as_bytes()]);
         }
-        if self.ask_role {
+        if self.asks_role {
             ask("role", &[b"ROLE"]);
         }
         ask("info", &[b"INFO", b"server"]);
-        let mut hello = Hello::default();
-        wire.write(&out).await.map_err(|e| trouble(to, &e))?;
+        let mut info = ServerInfo::default();
+        framed.write(&out).await.map_err(|e| io_failure(to, &e))?;
         for what in asked {
-            let reply = wire.read().await.map_err(|e| trouble(to, &e))?;
+            let reply = framed.read().await.map_err(|e| io_failure(to, &e))?;
             match (what, &reply) {
                 (_, Value::Error(reply)) => {
-                    let verdict = judge(reply, to);
-                    if matches!(verdict, Verdict::NotExecuted(_)) {
+                    let class = classify(reply, to);
+                    if matches!(class, ErrorClass::NotExecuted(_)) {
                         return Err(Failure::NotExecuted(format!("{to}: {}", reply.message)));
                     }
                     // A user may lack the permission to name the connection or to run `INFO`.
@@ -187,28 +196,28 @@ impl Connector {
                 }
                 ("role", value) => {
                     let role = value.array().and_then(|a| a.first()).and_then(Value::text);
-                    hello.role = role.map(str::to_owned);
+                    info.role = role.map(str::to_owned);
                 }
                 ("info", value) => {
                     let text = value.text().unwrap_or_default();
                     let line = |name: &str| text.lines().find_map(|l| l.strip_prefix(name));
-                    hello.run_id = line("run_id:").map(str::to_owned);
+                    info.run_id = line("run_id:").map(str::to_owned);
                     // Valkey has another name for it.
-                    hello.mode = line("redis_mode:").or_else(|| line("server_mode:")).map(str::to_owned);
+                    info.mode = line("redis_mode:").or_else(|| line("server_mode:")).map(str::to_owned);
                     // Negative if the server's clock was set back.
                     let seconds = line("uptime_in_seconds:").and_then(|s| s.parse::<i64>().ok());
-                    let up = seconds.map(|s| Duration::from_secs(s.max(0).unsigned_abs()));
-                    hello.up = up.map(|up| (up, Instant::now()));
+                    let uptime = seconds.map(|s| Duration::from_secs(s.max(0).unsigned_abs()));
+                    info.uptime = uptime.map(|uptime| (uptime, Instant::now()));
                 }
                 _ => {}
             }
         }
-        Ok((wire, hello))
+        Ok((framed, info))
     }
 }
 
 /// The error if all addresses failed. A server that refuses says more than those that do not answer.
-fn no_address(failures: &[(Option<SocketAddr>, Failure)]) -> Failure {
+fn all_failed(failures: &[(Option<SocketAddr>, Failure)]) -> Failure {
     let refused = failures.iter().find(|(_, failure)| matches!(failure, Failure::Refused(_)));
     if let Some((_, failure)) = refused {
         return failure.clone();
@@ -222,19 +231,19 @@ fn no_address(failures: &[(Option<SocketAddr>, Failure)]) -> Failure {
 
 /// Maps an I/O error. Certificates and names that one side rejects are permanent errors; a client certificate may be
 /// rejected only after the handshake. Anything else may be a server that is starting or stopping.
-fn trouble(to: &Address, e: &io::Error) -> Failure {
+fn io_failure(to: &Address, e: &io::Error) -> Failure {
     use rustls::Error::*;
     let tls = e.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>());
     if matches!(
         tls,
         Some(InvalidCertificate(_) | NoCertificatesPresented | UnsupportedNameType | AlertReceived(_))
     ) {
-        return Failure::Refused(Reply::new(&format!("TLS {to}: {e}")));
+        return Failure::Refused(ErrorReply::new(&format!("TLS {to}: {e}")));
     }
     Failure::NotExecuted(format!("{to}: {e}"))
 }
 
-async fn dial(at: SocketAddr) -> io::Result<TcpStream> {
+async fn open_tcp(at: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(at).await?;
     stream.set_nodelay(true)?;
     let alive =
@@ -253,14 +262,14 @@ fn tls(options: &Tls) -> tenure_core::Result<TlsConnector> {
                 roots.add(certificate.map_err(|e| wrong(&e))?).map_err(|e| wrong(&e))?;
             }
             if roots.is_empty() {
-                return Err(wrong(&"no certificate in it"));
+                return Err(wrong(&"the file contains no certificate"));
             }
         }
         None => {
             let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             if added == 0 {
                 return Err(config(
-                    "the system has no certificates to trust: name a file of them".to_owned(),
+                    "the system has no trusted CA certificates: specify a file with them".to_owned(),
                 ));
             }
         }
@@ -283,4 +292,106 @@ fn tls(options: &Tls) -> tenure_core::Result<TlsConnector> {
         }
     };
     Ok(TlsConnector::from(Arc::new(client)))
+}
+
+type Lookup = dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync;
+
+/// The system's resolver, unless another one is given.
+#[derive(Clone, Default)]
+pub(crate) struct Resolver(pub(crate) Option<Arc<Lookup>>);
+
+impl Resolver {
+    /// All addresses, in random order: this spreads the load, and a server that is down is not always tried first.
+    pub(super) async fn addresses(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        if let Ok(ip) = host.parse() {
+            return Ok(vec![SocketAddr::new(ip, port)]);
+        }
+        let mut all = match &self.0 {
+            Some(lookup) => lookup(host, port)?,
+            None => tokio::net::lookup_host((host, port)).await?.collect(),
+        };
+        if all.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the name resolves to no address"));
+        }
+        fastrand::shuffle(&mut all);
+        Ok(all)
+    }
+}
+
+impl fmt::Debug for Resolver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "custom" } else { "system" })
+    }
+}
+
+/// The first success; all failures if there is none. A future starts when an earlier one has failed, or `head_start`
+/// after the last start; those started keep running. The other futures are dropped.
+pub(crate) async fn staggered<F, T, E>(work: Vec<F>, head_start: Duration) -> Result<T, Vec<E>>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    let mut waiting = work.into_iter();
+    let mut running: Vec<Pin<Box<F>>> = Vec::new();
+    let mut failures = Vec::new();
+    let mut timer = pin!(tokio::time::sleep(head_start));
+    let mut begin = true;
+    poll_fn(|cx| {
+        loop {
+            if std::mem::take(&mut begin)
+                && let Some(next) = waiting.next()
+            {
+                running.push(Box::pin(next));
+                timer.as_mut().reset(tokio::time::Instant::now() + head_start);
+            }
+            let mut i = 0;
+            while i < running.len() {
+                match running[i].as_mut().poll(cx) {
+                    Poll::Ready(Ok(first)) => return Poll::Ready(Ok(first)),
+                    Poll::Ready(Err(failure)) => {
+                        failures.push(failure);
+                        drop(running.swap_remove(i));
+                        begin = true;
+                    }
+                    Poll::Pending => i += 1,
+                }
+            }
+            if waiting.len() == 0 {
+                let over = running.is_empty();
+                return if over { Poll::Ready(Err(std::mem::take(&mut failures))) } else { Poll::Pending };
+            }
+            begin |= timer.as_mut().poll(cx).is_ready();
+            if !begin {
+                return Poll::Pending;
+            }
+        }
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn answer(n: u32) -> Result<u32, u32> {
+        match n {
+            0 => std::future::pending().await,
+            n if n < 10 => Err(n),
+            n => Ok(n),
+        }
+    }
+
+    /// With a head start longer than the test, only failures start the next one.
+    #[tokio::test]
+    async fn the_next_begins_when_one_fails_or_takes_its_time() {
+        let (never, soon) = (Duration::from_secs(1800), Duration::from_millis(1));
+        let tried = |work: &[u32], head_start| {
+            let work = work.iter().map(|n| answer(*n)).collect();
+            async move { staggered(work, head_start).await }
+        };
+        assert_eq!(tried(&[1, 2, 11], never).await, Ok(11));
+        assert_eq!(tried(&[1, 2], never).await, Err(vec![1, 2]));
+        assert_eq!(tried(&[], never).await, Err(vec![]));
+        assert_eq!(tried(&[0, 0, 1, 12, 13], soon).await, Ok(12));
+        assert_eq!(tried(&[11, 12], never).await, Ok(11));
+    }
 }

@@ -16,9 +16,7 @@ use tenure_core::HoldId;
 
 use super::attempts::Attempts;
 use super::failure::Failure;
-use super::input::Input;
-use super::resp::Value;
-use super::stream::{Stream, Wire};
+use super::wire::{Framed, ReplyBuffer, Stream, Value};
 use crate::Address;
 
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
@@ -27,7 +25,7 @@ static NUMBERS: AtomicU64 = AtomicU64::new(1);
 pub(crate) struct Connection {
     pub(crate) to: Address,
     /// The server's uptime, and when it was reported.
-    pub(crate) up: Option<(Duration, Instant)>,
+    pub(crate) uptime: Option<(Duration, Instant)>,
     attempts: Arc<Attempts>,
     /// Whether it accepts no more calls.
     dead: AtomicBool,
@@ -38,13 +36,13 @@ pub(crate) struct Connection {
 pub(super) struct State {
     /// `None` once the connection is dead.
     pub(super) stream: Option<Stream>,
-    input: Input,
-    /// Requests to write; those before `at` are written.
-    out: Vec<u8>,
-    at: usize,
-    /// The number of bytes written before those in `out`.
-    gone: u64,
-    pub(super) slots: VecDeque<Slot>,
+    input: ReplyBuffer,
+    /// Requests to write; those before `written` are written.
+    output: Vec<u8>,
+    written: usize,
+    /// The number of bytes written before those in `output`.
+    written_before: u64,
+    pub(super) in_flight: VecDeque<InFlight>,
     /// Whether the driver reads and writes. Otherwise the only call in flight does so itself.
     pub(super) driving: bool,
     /// Whether the driver is about to run anyway.
@@ -55,120 +53,120 @@ pub(super) struct State {
     /// The number of calls so far.
     pub(super) calls: u64,
     /// When the last reply arrived.
-    pub(super) heard: Instant,
+    pub(super) last_reply: Instant,
     /// Whether any reply arrived.
     worked: bool,
     /// Whether TLS may have buffered bytes.
-    held_back: bool,
+    needs_flush: bool,
     /// Why it closes after the last call in flight.
     retired: Option<String>,
-    why: String,
+    close_reason: String,
 }
 
 /// A call in flight.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct InFlight {
     /// Its offset in all bytes ever sent.
     start: u64,
-    want: usize,
+    expected: usize,
     got: Vec<Value>,
     pub(super) sent: Instant,
     pub(super) deadline: Instant,
     attempt: Option<(HoldId, u64)>,
     /// `None` once nobody waits for it.
-    pub(super) ticket: Option<Arc<Ticket>>,
+    pub(super) completion: Option<Arc<Completion>>,
 }
 
 /// Where a call receives its answer.
 #[derive(Debug, Default)]
-pub(super) struct Ticket(Mutex<Fate>);
+pub(super) struct Completion(Mutex<CompletionState>);
 
 #[derive(Debug, Default)]
-struct Fate {
-    answer: Option<Answer>,
+struct CompletionState {
+    answer: Option<Replies>,
     waker: Option<Waker>,
 }
 
 /// The replies received; if some are missing, why.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Replies {
     pub(crate) values: Vec<Value>,
-    pub(crate) rest: Option<Failure>,
+    pub(crate) failure: Option<Failure>,
 }
 
-impl Answer {
+impl Replies {
     pub(crate) fn all(self) -> Result<Vec<Value>, Failure> {
-        match self.rest {
+        match self.failure {
             None => Ok(self.values),
             Some(failure) => Err(failure),
         }
     }
 }
 
-impl Ticket {
-    fn lock(&self) -> MutexGuard<'_, Fate> {
+impl Completion {
+    fn lock(&self) -> MutexGuard<'_, CompletionState> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Takes the answer; if there is none, the waker, so that the task being polled is not woken.
-    fn look(&self) -> Result<Answer, Option<Waker>> {
-        let mut fate = self.lock();
-        fate.answer.take().ok_or_else(|| fate.waker.take())
+    fn take_or_waker(&self) -> Result<Replies, Option<Waker>> {
+        let mut inner = self.lock();
+        inner.answer.take().ok_or_else(|| inner.waker.take())
     }
 
-    fn wait(&self, waker: Waker) {
+    fn set_waker(&self, waker: Waker) {
         self.lock().waker = Some(waker);
     }
 
-    pub(super) fn settle(&self, answer: Answer, wake: &mut Vec<Waker>) {
-        let mut fate = self.lock();
-        fate.answer = Some(answer);
-        wake.extend(fate.waker.take());
+    pub(super) fn complete(&self, answer: Replies, wake: &mut Vec<Waker>) {
+        let mut inner = self.lock();
+        inner.answer = Some(answer);
+        wake.extend(inner.waker.take());
     }
 }
 
-/// Terms of requests that are sent together and answered together.
+/// SendOptions of requests that are sent together and answered together.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct SendOptions {
     /// The number of replies.
-    pub(crate) want: usize,
+    pub(crate) expected: usize,
     pub(crate) deadline: Instant,
     /// The hold that one of them may create, and its lease.
     pub(crate) attempt: Option<(HoldId, Duration)>,
 }
 
-impl Terms {
-    pub(crate) fn new(want: usize, deadline: Instant) -> Self {
-        Self { want, deadline, attempt: None }
+impl SendOptions {
+    pub(crate) fn new(expected: usize, deadline: Instant) -> Self {
+        Self { expected, deadline, attempt: None }
     }
 }
 
 impl Connection {
     pub(crate) fn new(
         to: Address,
-        wire: Wire,
-        up: Option<(Duration, Instant)>,
+        framed: Framed,
+        uptime: Option<(Duration, Instant)>,
         attempts: Arc<Attempts>,
     ) -> Arc<Self> {
         let state = State {
-            stream: Some(wire.stream),
-            input: wire.input,
-            out: Vec::new(),
-            at: 0,
-            gone: 0,
-            slots: VecDeque::new(),
+            stream: Some(framed.stream),
+            input: framed.input,
+            output: Vec::new(),
+            written: 0,
+            written_before: 0,
+            in_flight: VecDeque::new(),
             driving: false,
             awake: true,
             driver: None,
             ticking: false,
             calls: 0,
-            heard: Instant::now(),
+            last_reply: Instant::now(),
             worked: false,
-            held_back: false,
+            needs_flush: false,
             retired: None,
-            why: String::new(),
+            close_reason: String::new(),
         };
-        Arc::new(Self { to, up, attempts, dead: AtomicBool::new(false), state: Mutex::new(state) })
+        Arc::new(Self { to, uptime, attempts, dead: AtomicBool::new(false), state: Mutex::new(state) })
     }
 
     pub(crate) fn is_dead(&self) -> bool {
@@ -183,47 +181,51 @@ impl Connection {
 
     /// Whether nothing is in flight.
     pub(crate) fn is_idle(&self) -> bool {
-        self.lock().slots.is_empty()
+        self.lock().in_flight.is_empty()
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Queues requests. They are written when the reply is first polled, or by the driver; if the `Reply` is dropped,
+    /// Queues requests. They are written when the reply is first polled, or by the driver; if the `PendingReplies` is dropped,
     /// the answer is discarded on arrival.
-    pub(crate) fn send(self: &Arc<Self>, terms: Terms, encode: impl FnOnce(&mut Vec<u8>)) -> Reply {
-        let ticket = Arc::new(Ticket::default());
+    pub(crate) fn send(
+        self: &Arc<Self>,
+        options: SendOptions,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) -> PendingReplies {
+        let completion = Arc::new(Completion::default());
         let mut state = self.lock();
-        let (mut kick, number) = (None, state.calls);
+        let (mut driver, number) = (None, state.calls);
         if state.stream.is_none() {
-            let why = Failure::NotExecuted(state.why.clone());
-            ticket.settle(Answer { values: Vec::new(), rest: Some(why) }, &mut Vec::new());
+            let why = Failure::NotExecuted(state.close_reason.clone());
+            completion.complete(Replies { values: Vec::new(), failure: Some(why) }, &mut Vec::new());
         } else {
-            let attempt = terms.attempt.map(|(id, lease)| {
+            let attempt = options.attempt.map(|(id, lease)| {
                 let number = NUMBERS.fetch_add(1, Relaxed);
                 self.attempts.sent(id, self, number, lease);
                 (id, number)
             });
-            let start = state.gone + state.out.len() as u64;
-            encode(&mut state.out);
-            state.slots.push_back(Slot {
+            let start = state.written_before + state.output.len() as u64;
+            encode(&mut state.output);
+            state.in_flight.push_back(InFlight {
                 start,
-                want: terms.want,
-                got: Vec::with_capacity(terms.want),
+                expected: options.expected,
+                got: Vec::with_capacity(options.expected),
                 sent: Instant::now(),
-                deadline: terms.deadline,
+                deadline: options.deadline,
                 attempt,
-                ticket: Some(ticket.clone()),
+                completion: Some(completion.clone()),
             });
             state.calls += 1;
-            kick = state.call_driver();
+            driver = state.driver_to_wake();
         }
         drop(state);
-        if let Some(driver) = kick {
+        if let Some(driver) = driver {
             driver.wake();
         }
-        Reply { connection: self.clone(), ticket, number, done: false, pushes: false }
+        PendingReplies { connection: self.clone(), completion, number, done: false, writes_itself: false }
     }
 
     /// Closes it, whatever is in flight.
@@ -248,7 +250,7 @@ impl Connection {
     }
 
     fn end_if_done(&self, state: &mut State, wake: &mut Vec<Waker>) {
-        if state.slots.is_empty()
+        if state.in_flight.is_empty()
             && let Some(why) = state.retired.clone()
         {
             self.fail(state, &why, wake);
@@ -260,20 +262,20 @@ impl Connection {
             return;
         }
         self.dead.store(true, Release);
-        state.why = format!("{}: {why}", self.to);
-        let written = state.gone + state.at as u64;
-        for slot in state.slots.drain(..) {
-            let sent = slot.start < written;
-            if let Some((id, number)) = slot.attempt {
-                if sent { self.attempts.lost(id, number) } else { self.attempts.settled(id, number) }
+        state.close_reason = format!("{}: {why}", self.to);
+        let written = state.written_before + state.written as u64;
+        for call in state.in_flight.drain(..) {
+            let sent = call.start < written;
+            if let Some((id, number)) = call.attempt {
+                if sent { self.attempts.lost(id, number) } else { self.attempts.answered(id, number) }
             }
-            let why = state.why.clone();
+            let why = state.close_reason.clone();
             let failure = if sent { Failure::Unknown(why) } else { Failure::NotExecuted(why) };
-            if let Some(ticket) = slot.ticket {
-                ticket.settle(Answer { values: slot.got, rest: Some(failure) }, wake);
+            if let Some(completion) = call.completion {
+                completion.complete(Replies { values: call.got, failure: Some(failure) }, wake);
             }
         }
-        (state.out, state.at) = (Vec::new(), 0);
+        (state.output, state.written) = (Vec::new(), 0);
         wake.extend(state.driver.take());
     }
 
@@ -287,7 +289,7 @@ impl Connection {
         wake: &mut Vec<Waker>,
     ) -> bool {
         loop {
-            if state.slots.is_empty() && !all {
+            if state.in_flight.is_empty() && !all {
                 return true;
             }
             let Some(stream) = &mut state.stream else { return false };
@@ -295,39 +297,39 @@ impl Connection {
                 Poll::Pending => return true,
                 Poll::Ready(Ok(0)) => self.fail(state, "the server closed the connection", wake),
                 Poll::Ready(Err(e)) => self.fail(state, &e.to_string(), wake),
-                Poll::Ready(Ok(_)) => self.hand_out(state, wake),
+                Poll::Ready(Ok(_)) => self.deliver_replies(state, wake),
             }
         }
     }
 
-    fn hand_out(&self, state: &mut State, wake: &mut Vec<Waker>) {
-        let mut heard = None;
+    fn deliver_replies(&self, state: &mut State, wake: &mut Vec<Waker>) {
+        let mut now = None;
         loop {
             let value = match state.input.next() {
                 Ok(Some(value)) => value,
                 Ok(None) => return,
-                Err(garbled) => return self.fail(state, garbled.0, wake),
+                Err(error) => return self.fail(state, error.0, wake),
             };
-            let Some(slot) = state.slots.front_mut() else {
-                return self.fail(state, "a reply that nobody asked for", wake);
+            let Some(call) = state.in_flight.front_mut() else {
+                return self.fail(state, "the server sent a reply to no request", wake);
             };
             // Nothing of the request was written yet. If this counted as its reply, all later replies would be off by
             // one.
-            if slot.start >= state.gone + state.at as u64 {
-                return self.fail(state, "a reply that nobody asked for", wake);
+            if call.start >= state.written_before + state.written as u64 {
+                return self.fail(state, "the server sent a reply to no request", wake);
             }
-            slot.got.push(value);
-            state.heard = *heard.get_or_insert_with(Instant::now);
+            call.got.push(value);
+            state.last_reply = *now.get_or_insert_with(Instant::now);
             state.worked = true;
-            if slot.got.len() < slot.want {
+            if call.got.len() < call.expected {
                 continue;
             }
-            let slot = state.slots.pop_front().expect("it is the front one");
-            if let Some((id, number)) = slot.attempt {
-                self.attempts.settled(id, number);
+            let call = state.in_flight.pop_front().expect("it is the front one");
+            if let Some((id, number)) = call.attempt {
+                self.attempts.answered(id, number);
             }
-            if let Some(ticket) = slot.ticket {
-                ticket.settle(Answer { values: slot.got, rest: None }, wake);
+            if let Some(completion) = call.completion {
+                completion.complete(Replies { values: call.got, failure: None }, wake);
             }
             self.end_if_done(state, wake);
         }
@@ -335,33 +337,33 @@ impl Connection {
 
     /// Writes as much as the socket takes. Returns whether everything was written.
     pub(super) fn write(&self, state: &mut State, cx: &mut Context<'_>, wake: &mut Vec<Waker>) -> bool {
-        while state.at < state.out.len() {
+        while state.written < state.output.len() {
             let Some(stream) = &mut state.stream else { return false };
-            match stream.poll_write(cx, &state.out[state.at..]) {
+            match stream.poll_write(cx, &state.output[state.written..]) {
                 Poll::Pending => return false,
-                Poll::Ready(Ok(0)) => self.fail(state, "the connection takes no more", wake),
-                Poll::Ready(Ok(n)) => (state.at, state.held_back) = (state.at + n, true),
+                Poll::Ready(Ok(0)) => self.fail(state, "the connection accepts no more data", wake),
+                Poll::Ready(Ok(n)) => (state.written, state.needs_flush) = (state.written + n, true),
                 Poll::Ready(Err(e)) => {
                     // A part of it may have been sent, encrypted, before the part that failed.
                     if matches!(stream, Stream::Tls(_)) {
-                        state.at = state.out.len();
+                        state.written = state.output.len();
                     }
                     self.fail(state, &e.to_string(), wake);
                 }
             }
         }
-        state.gone += state.out.len() as u64;
-        state.at = 0;
-        state.out.clear();
-        if !state.held_back {
+        state.written_before += state.output.len() as u64;
+        state.written = 0;
+        state.output.clear();
+        if !state.needs_flush {
             return true;
         }
         match state.stream.as_mut().map(|s| s.poll_flush(cx)) {
-            Some(Poll::Ready(Ok(()))) => state.held_back = false,
+            Some(Poll::Ready(Ok(()))) => state.needs_flush = false,
             Some(Poll::Ready(Err(e))) => self.fail(state, &e.to_string(), wake),
             Some(Poll::Pending) | None => {}
         }
-        !state.held_back
+        !state.needs_flush
     }
 
     /// Polls for the only call in flight. Returns whether the driver is needed after all.
@@ -369,11 +371,11 @@ impl Connection {
         &self,
         state: &mut State,
         cx: &mut Context<'_>,
-        ticket: &Arc<Ticket>,
+        completion: &Arc<Completion>,
         wake: &mut Vec<Waker>,
     ) -> bool {
-        let mine = |state: &State| match state.slots.front() {
-            Some(slot) => slot.ticket.as_ref().is_some_and(|t| Arc::ptr_eq(t, ticket)),
+        let mine = |state: &State| match state.in_flight.front() {
+            Some(call) => call.completion.as_ref().is_some_and(|t| Arc::ptr_eq(t, completion)),
             None => false,
         };
         if state.driving || !mine(state) {
@@ -389,15 +391,15 @@ impl Connection {
 
 impl State {
     /// The call with this number, if it is in flight: replies arrive in order.
-    fn slot(&mut self, number: u64) -> Option<&mut Slot> {
-        let answered = self.calls - self.slots.len() as u64;
+    fn call_in_flight(&mut self, number: u64) -> Option<&mut InFlight> {
+        let answered = self.calls - self.in_flight.len() as u64;
         let place = usize::try_from(number.checked_sub(answered)?).ok()?;
-        self.slots.get_mut(place)
+        self.in_flight.get_mut(place)
     }
 
     /// The waker of the driver, if it must run because a call was added.
-    fn call_driver(&mut self) -> Option<Waker> {
-        self.driving |= self.slots.len() > 1;
+    fn driver_to_wake(&mut self) -> Option<Waker> {
+        self.driving |= self.in_flight.len() > 1;
         if (self.driving && !self.awake) || !self.ticking {
             self.ticking = true;
             self.awake = true;
@@ -406,70 +408,71 @@ impl State {
         None
     }
 
-    fn hand_to_driver(&mut self) -> Option<Waker> {
+    fn start_driver(&mut self) -> Option<Waker> {
         self.driving = true;
         self.awake = true;
         self.driver.take()
     }
 
     pub(super) fn all_written(&self) -> bool {
-        self.at == self.out.len() && !self.held_back
+        self.written == self.output.len() && !self.needs_flush
     }
 
     /// Whether any byte of this call was written.
-    pub(super) fn touched(&self, slot: &Slot) -> bool {
-        slot.start < self.gone + self.at as u64
+    pub(super) fn is_partly_written(&self, call: &InFlight) -> bool {
+        call.start < self.written_before + self.written as u64
     }
 }
 
 /// A pending answer. If dropped, the answer is read and discarded.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Reply {
+pub(crate) struct PendingReplies {
     connection: Arc<Connection>,
-    ticket: Arc<Ticket>,
+    completion: Arc<Completion>,
     /// The number of calls on this connection before it.
     number: u64,
     done: bool,
     /// Whether it writes by itself although there is a driver, whose runtime may not be running at the moment.
-    pushes: bool,
+    writes_itself: bool,
 }
 
-impl Reply {
-    pub(crate) fn pushing(mut self) -> Self {
-        self.pushes = true;
+impl PendingReplies {
+    pub(crate) fn written_by_caller(mut self) -> Self {
+        self.writes_itself = true;
         self
     }
 }
 
-impl Future for Reply {
-    type Output = Answer;
+impl Future for PendingReplies {
+    type Output = Replies;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Replies> {
         let this = self.get_mut();
         let (mut wake, mut old) = (Vec::new(), None);
         // Answers are delivered under this lock, so none can be missed between the checks and the wait.
         let mut state = this.connection.lock();
-        let polled = match this.ticket.look() {
+        let polled = match this.completion.take_or_waker() {
             Ok(answer) => Poll::Ready(answer),
             Err(waker) => {
-                let mut needs_driver = this.connection.poll_alone(&mut state, cx, &this.ticket, &mut wake);
-                if std::mem::take(&mut this.pushes) && state.driving {
+                let mut needs_driver =
+                    this.connection.poll_alone(&mut state, cx, &this.completion, &mut wake);
+                if std::mem::take(&mut this.writes_itself) && state.driving {
                     this.connection.write(&mut state, cx, &mut wake);
                     // The write has replaced the driver's waker at the socket.
                     needs_driver = true;
                 }
                 if needs_driver {
-                    wake.extend(state.hand_to_driver());
+                    wake.extend(state.start_driver());
                 }
-                match this.ticket.look() {
+                match this.completion.take_or_waker() {
                     Ok(answer) => Poll::Ready(answer),
                     Err(_) => {
                         let (same, other) = match waker {
                             Some(waker) if waker.will_wake(cx.waker()) => (Some(waker), None),
                             other => (None, other),
                         };
-                        this.ticket.wait(same.unwrap_or_else(|| cx.waker().clone()));
+                        this.completion.set_waker(same.unwrap_or_else(|| cx.waker().clone()));
                         old = other;
                         Poll::Pending
                     }
@@ -485,16 +488,16 @@ impl Future for Reply {
     }
 }
 
-impl Drop for Reply {
+impl Drop for PendingReplies {
     fn drop(&mut self) {
         if self.done {
             return;
         }
         let mut state = self.connection.lock();
-        let Some(slot) = state.slot(self.number) else { return };
-        slot.ticket = None;
+        let Some(call) = state.call_in_flight(self.number) else { return };
+        call.completion = None;
         // Nobody else would read its answer, nor write it if it was never polled.
-        let driver = if state.driving && state.awake { None } else { state.hand_to_driver() };
+        let driver = if state.driving && state.awake { None } else { state.start_driver() };
         drop(state);
         if let Some(driver) = driver {
             driver.wake();

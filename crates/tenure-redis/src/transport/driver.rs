@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::Sleep;
 
-use super::connection::{Answer, Connection, State};
+use super::connection::{Connection, Replies, State};
 use super::failure::Failure;
 
 /// The timer's period while there are calls. After the last call the driver reads, and so detects a closed connection,
@@ -18,26 +18,26 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Runs until the connection ends. If this future is dropped, even unpolled, the connection is closed.
 pub(super) fn drive(connection: Arc<Connection>, timeout: Duration) -> impl Future<Output = ()> {
-    let ends = EndsWithRuntime(connection);
+    let ends = CloseOnDrop(connection);
     async move {
         let connection = &ends.0;
         let period = (timeout / 4).min(TICK);
-        let mut clock =
-            Watch { tick: Box::pin(tokio::time::sleep(period)), period, timeout, armed: false, calls: 0 };
-        poll_fn(|cx| poll(connection, &mut clock, cx)).await;
+        let mut timer =
+            Timer { tick: Box::pin(tokio::time::sleep(period)), period, timeout, armed: false, calls: 0 };
+        poll_fn(|cx| poll(connection, &mut timer, cx)).await;
     }
 }
 
 /// Closes the connection if its task is dropped unfinished, which means that its runtime has ended.
-struct EndsWithRuntime(Arc<Connection>);
+struct CloseOnDrop(Arc<Connection>);
 
-impl Drop for EndsWithRuntime {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.0.close("the runtime of this connection has ended");
     }
 }
 
-struct Watch {
+struct Timer {
     tick: Pin<Box<Sleep>>,
     period: Duration,
     timeout: Duration,
@@ -46,7 +46,7 @@ struct Watch {
     calls: u64,
 }
 
-fn poll(connection: &Arc<Connection>, clock: &mut Watch, cx: &mut Context<'_>) -> Poll<()> {
+fn poll(connection: &Arc<Connection>, timer: &mut Timer, cx: &mut Context<'_>) -> Poll<()> {
     let mut wake = Vec::new();
     let mut state = connection.lock();
     if !state.driver.as_ref().is_some_and(|d| d.will_wake(cx.waker())) {
@@ -54,7 +54,7 @@ fn poll(connection: &Arc<Connection>, clock: &mut Watch, cx: &mut Context<'_>) -
     }
     state.awake = false;
     if state.ticking {
-        clock.poll(connection, &mut state, cx, &mut wake);
+        timer.poll(connection, &mut state, cx, &mut wake);
     }
     if state.driving {
         connection.write(&mut state, cx, &mut wake);
@@ -62,10 +62,10 @@ fn poll(connection: &Arc<Connection>, clock: &mut Watch, cx: &mut Context<'_>) -
         if !wake.is_empty() {
             // Tasks that were answered run first, so that their next requests go out in one write.
             state.awake = true;
-        } else if state.slots.is_empty() && state.all_written() {
+        } else if state.in_flight.is_empty() && state.all_written() {
             state.driving = false;
         }
-    } else if state.slots.is_empty() {
+    } else if state.in_flight.is_empty() {
         // Detects that an idle connection was closed.
         connection.read(&mut state, cx, true, &mut wake);
     }
@@ -82,7 +82,7 @@ fn poll(connection: &Arc<Connection>, clock: &mut Watch, cx: &mut Context<'_>) -
     Poll::Pending
 }
 
-impl Watch {
+impl Timer {
     /// Runs the timer as long as there are calls.
     fn poll(
         &mut self,
@@ -98,23 +98,23 @@ impl Watch {
         }
         while self.tick.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
-            if state.slots.iter().any(|s| now >= s.deadline) {
+            if state.in_flight.iter().any(|s| now >= s.deadline) {
                 // The replies may have arrived in time, and only this runtime was late.
                 state.driving = true;
                 connection.read(state, cx, true, wake);
                 self.expire(connection, state, now, wake);
             }
-            if state.slots.is_empty() && state.calls == self.calls {
+            if state.in_flight.is_empty() && state.calls == self.calls {
                 (self.armed, state.ticking) = (false, false);
                 return;
             }
             self.calls = state.calls;
             // A call that nobody polls any more, without another one behind it that would start the driver.
             state.driving |=
-                state.slots.front().is_some_and(|s| now.duration_since(s.sent) >= self.timeout / 8);
-            let due = state.slots.iter().filter(|s| s.ticket.is_some()).map(|s| s.deadline).min();
+                state.in_flight.front().is_some_and(|s| now.duration_since(s.sent) >= self.timeout / 8);
+            let due = state.in_flight.iter().filter(|s| s.completion.is_some()).map(|s| s.deadline).min();
             let left = due.map_or(self.period, |due| due.saturating_duration_since(now).min(self.period));
-            // By the runtime's own clock, which may be a mock in tests.
+            // By the runtime's own timer, which may be a mock in tests.
             let next = tokio::time::Instant::now() + left.max(Duration::from_millis(1));
             self.tick.as_mut().reset(next);
         }
@@ -122,17 +122,18 @@ impl Watch {
 
     fn expire(&self, connection: &Connection, state: &mut State, now: Instant, wake: &mut Vec<Waker>) {
         let why = format!("no answer within {:?}", self.timeout);
-        let late =
-            |s: &super::connection::Slot| now >= s.deadline && (state.heard <= s.sent || !state.touched(s));
-        let stuck = state.slots.front().is_some_and(|s| now >= s.deadline + self.timeout);
-        if stuck || state.slots.iter().any(late) {
+        let late = |s: &super::connection::InFlight| {
+            now >= s.deadline && (state.last_reply <= s.sent || !state.is_partly_written(s))
+        };
+        let stuck = state.in_flight.front().is_some_and(|s| now >= s.deadline + self.timeout);
+        if stuck || state.in_flight.iter().any(late) {
             return connection.fail(state, &why, wake);
         }
         // Others were answered meanwhile: only this call timed out, and its reply is discarded on arrival.
-        for slot in state.slots.iter_mut().filter(|s| now >= s.deadline) {
-            if let Some(ticket) = slot.ticket.take() {
-                let rest = Some(Failure::Unknown(format!("{}: {why}", connection.to)));
-                ticket.settle(Answer { values: Vec::new(), rest }, wake);
+        for call in state.in_flight.iter_mut().filter(|s| now >= s.deadline) {
+            if let Some(completion) = call.completion.take() {
+                let failure = Some(Failure::Unknown(format!("{}: {why}", connection.to)));
+                completion.complete(Replies { values: Vec::new(), failure }, wake);
             }
         }
     }

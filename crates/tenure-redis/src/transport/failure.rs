@@ -7,14 +7,14 @@ use crate::Address;
 
 /// An error reply of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Reply {
+pub(crate) struct ErrorReply {
     /// The error code: the first word.
     pub(crate) code: String,
     /// The whole line.
     pub(crate) message: String,
 }
 
-impl Reply {
+impl ErrorReply {
     pub(crate) fn new(line: &str) -> Self {
         Self { code: line.split(' ').next().unwrap_or_default().to_owned(), message: line.to_owned() }
     }
@@ -30,7 +30,7 @@ pub(crate) enum Failure {
     /// Sent at least in part, and not answered.
     Unknown(String),
     /// The server's error, which a retry would not change. What a script wrote before it failed stays written.
-    Refused(Reply),
+    Refused(ErrorReply),
 }
 
 impl Failure {
@@ -51,7 +51,7 @@ impl fmt::Display for Failure {
 
 /// How to react to an error reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum ErrorClass {
     /// The server does not have the script: send its text.
     NoScript,
     /// The slot belongs to another node.
@@ -68,10 +68,10 @@ pub(crate) enum Verdict {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cause {
     /// Temporary: this server may execute it later.
-    Passing,
+    Temporary,
     /// Another node may be the right one by now.
-    Elsewhere,
-    /// Like `Elsewhere`: the server is a replica. Its address may belong to another server by now, which only a new
+    OtherNode,
+    /// Like `OtherNode`: the server is a replica. Its address may belong to another server by now, which only a new
     /// connection can find out.
     Replica,
 }
@@ -87,21 +87,21 @@ const NOT_EXECUTED: &[(&str, Cause)] = &[
     // A replica that has lost its master and serves nothing meanwhile.
     ("MASTERDOWN", Cause::Replica),
     // Just started and still loading its data.
-    ("LOADING", Cause::Elsewhere),
+    ("LOADING", Cause::OtherNode),
     // The slot has no node, or the cluster has no majority.
-    ("CLUSTERDOWN", Cause::Elsewhere),
+    ("CLUSTERDOWN", Cause::OtherNode),
     // The keys are split over two nodes while their slot migrates.
-    ("TRYAGAIN", Cause::Passing),
+    ("TRYAGAIN", Cause::Temporary),
     // Fewer replicas than `min-replicas-to-write`.
-    ("NOREPLICAS", Cause::Passing),
+    ("NOREPLICAS", Cause::Temporary),
     // It cannot save to disk, and is configured to refuse writes then.
-    ("MISCONF", Cause::Passing),
+    ("MISCONF", Cause::Temporary),
     // Out of memory.
-    ("OOM", Cause::Passing),
+    ("OOM", Cause::Temporary),
     // Another script is running for too long.
-    ("BUSY", Cause::Passing),
+    ("BUSY", Cause::Temporary),
     // A transaction of which a command was refused when queued.
-    ("EXECABORT", Cause::Passing),
+    ("EXECABORT", Cause::Temporary),
 ];
 
 /// Like [`NOT_EXECUTED`], for replies whose code is just `ERR`.
@@ -112,37 +112,37 @@ const NOT_EXECUTED_ERR: &[&str] = &[
 ];
 
 /// Classifies an error reply; this happens nowhere else. Unlisted errors are refused.
-pub(crate) fn judge(reply: &Reply, from: &Address) -> Verdict {
+pub(crate) fn classify(reply: &ErrorReply, from: &Address) -> ErrorClass {
     let code = match reply.message.split_once("@user_script") {
         Some((_, old)) if reply.code == "ERR" => old.split(": -").nth(1).unwrap_or_default(),
         _ => &reply.code,
     };
     let code = code.split(' ').next().unwrap_or_default();
     if let Some((_, cause)) = NOT_EXECUTED.iter().find(|(listed, _)| *listed == code) {
-        return Verdict::NotExecuted(*cause);
+        return ErrorClass::NotExecuted(*cause);
     }
     if NOT_EXECUTED_ERR.iter().any(|listed| reply.message.starts_with(listed)) {
-        return Verdict::NotExecuted(Cause::Passing);
+        return ErrorClass::NotExecuted(Cause::Temporary);
     }
     match (code, redirect(reply, from)) {
-        ("NOSCRIPT", _) => Verdict::NoScript,
-        ("NOAUTH", _) => Verdict::LoggedOut,
-        ("MOVED", Some((slot, node))) => Verdict::Moved(slot, node),
-        ("ASK", Some((_, node))) => Verdict::Ask(node),
-        _ => Verdict::Refused,
+        ("NOSCRIPT", _) => ErrorClass::NoScript,
+        ("NOAUTH", _) => ErrorClass::LoggedOut,
+        ("MOVED", Some((slot, node))) => ErrorClass::Moved(slot, node),
+        ("ASK", Some((_, node))) => ErrorClass::Ask(node),
+        _ => ErrorClass::Refused,
     }
 }
 
 /// Parses `MOVED 3999 127.0.0.1:6381`. An empty host means the host that was asked.
-fn redirect(reply: &Reply, from: &Address) -> Option<(u16, Address)> {
+fn redirect(reply: &ErrorReply, from: &Address) -> Option<(u16, Address)> {
     let mut words = reply.message.split(' ').skip(1);
     let slot = words.next()?.parse().ok()?;
     let (host, port) = words.next()?.rsplit_once(':')?;
-    Some((slot, announced(host, port.parse().ok()?, from)))
+    Some((slot, announced_address(host, port.parse().ok()?, from)))
 }
 
 /// The address of a node as another one announces it: no host, or `?`, means the host that was asked.
-pub(crate) fn announced(host: &str, port: u16, from: &Address) -> Address {
+pub(crate) fn announced_address(host: &str, port: u16, from: &Address) -> Address {
     match from {
         Address::Tcp { host: asked, .. } if host.is_empty() || host == "?" => Address::tcp(asked, port),
         _ => Address::tcp(host, port),
@@ -153,34 +153,37 @@ pub(crate) fn announced(host: &str, port: u16, from: &Address) -> Address {
 mod tests {
     use super::*;
 
-    fn verdict(line: &str) -> Verdict {
-        judge(&Reply::new(line), &Address::tcp("asked", 1))
+    fn class(line: &str) -> ErrorClass {
+        classify(&ErrorReply::new(line), &Address::tcp("asked", 1))
     }
 
     #[test]
     fn redirections_are_read() {
-        assert_eq!(verdict("MOVED 3999 10.0.0.1:6381"), Verdict::Moved(3999, Address::tcp("10.0.0.1", 6381)));
-        assert_eq!(verdict("MOVED 3999 :6381"), Verdict::Moved(3999, Address::tcp("asked", 6381)));
-        assert_eq!(verdict("MOVED 3999 ?:6381"), Verdict::Moved(3999, Address::tcp("asked", 6381)));
-        assert_eq!(verdict("ASK 3999 2001:db8::1:6381"), Verdict::Ask(Address::tcp("2001:db8::1", 6381)));
-        assert_eq!(verdict("MOVED nonsense"), Verdict::Refused);
+        assert_eq!(
+            class("MOVED 3999 10.0.0.1:6381"),
+            ErrorClass::Moved(3999, Address::tcp("10.0.0.1", 6381))
+        );
+        assert_eq!(class("MOVED 3999 :6381"), ErrorClass::Moved(3999, Address::tcp("asked", 6381)));
+        assert_eq!(class("MOVED 3999 ?:6381"), ErrorClass::Moved(3999, Address::tcp("asked", 6381)));
+        assert_eq!(class("ASK 3999 2001:db8::1:6381"), ErrorClass::Ask(Address::tcp("2001:db8::1", 6381)));
+        assert_eq!(class("MOVED nonsense"), ErrorClass::Refused);
     }
 
     #[test]
     fn older_servers_wrap_what_a_script_meets() {
         let wrapped = |inner: &str| {
-            verdict(&format!(
+            class(&format!(
                 "ERR Error running script (call to f_6b): @user_script:1: @user_script: 1: {inner}"
             ))
         };
         assert_eq!(
             wrapped("-READONLY You can't write against a read only replica."),
-            Verdict::NotExecuted(Cause::Replica)
+            ErrorClass::NotExecuted(Cause::Replica)
         );
         assert_eq!(
             wrapped("-OOM command not allowed when used memory > 'maxmemory'."),
-            Verdict::NotExecuted(Cause::Passing)
+            ErrorClass::NotExecuted(Cause::Temporary)
         );
-        assert_eq!(wrapped("WRONGTYPE Operation against a key"), Verdict::Refused);
+        assert_eq!(wrapped("WRONGTYPE Operation against a key"), ErrorClass::Refused);
     }
 }

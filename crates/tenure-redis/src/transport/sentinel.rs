@@ -1,34 +1,35 @@
 //! A master that is found through sentinels. Its address is what the majority of all sentinels says, not a single one.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-use super::asking::Asking;
-use super::backoff::{Backoff, bounded};
 use super::connect::Connector;
 use super::connections::Connections;
-use super::failure::{Failure, announced};
-use super::map::Map;
-use super::resp::{Value, request};
-use super::shared::{GONE, Shared};
-use super::stream::Wire;
+use super::discovery::{Discovery, SingleFlight};
+use super::failure::{Failure, announced_address};
+use super::subscriber::Subscriber;
+use super::subscription::Event;
+use super::wire::{Value, write_command};
+use super::{NOT_MASTER, Transport, bounded, reconnect_backoff};
 use crate::{Address, Options, Sentinels};
 
-/// A sentinel that is silent for this long is pinged. At the same interval all sentinels are asked for the master: the
-/// one we are subscribed to may be partitioned together with the old master, and have nothing to report.
-const SILENCE: Duration = Duration::from_secs(5);
+/// At this interval all sentinels are asked for the master: the one we are subscribed to may be partitioned together with
+/// the old master, and have nothing to report.
+const QUERY_INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Sentinel {
     known: Sentinels,
     connector: Connector,
     limit: Duration,
-    asking: Asking,
-    /// The master, until it is doubted.
+    querying: SingleFlight,
+    /// The master, until it is invalidated.
     master: Mutex<Master>,
     watched: AtomicBool,
 }
@@ -42,13 +43,13 @@ struct Master {
 impl Sentinel {
     pub(crate) fn new(sentinels: &Sentinels, options: &Options) -> tenure_core::Result<Self> {
         if sentinels.addresses.is_empty() {
-            return Err(tenure_core::Error::Config("no sentinel is named".to_owned()));
+            return Err(tenure_core::Error::Config("the address names no sentinel".to_owned()));
         }
         Ok(Self {
             known: sentinels.clone(),
             connector: Connector::to_sentinels(sentinels, options)?,
             limit: bounded(options.timeout),
-            asking: Asking::default(),
+            querying: SingleFlight::default(),
             master: Mutex::default(),
             watched: AtomicBool::new(false),
         })
@@ -67,13 +68,13 @@ impl Sentinel {
         self.lock().last.as_ref().is_none_or(|last| last == node)
     }
 
-    pub(crate) fn doubt(&self, node: &Address) {
+    pub(crate) fn invalidate(&self, node: &Address) {
         self.lock().at.take_if(|at| at == node);
     }
 
     pub(crate) async fn find(
         &self,
-        shared: &Arc<Shared>,
+        transport: &Arc<Transport>,
         connections: &Connections,
         deadline: Instant,
     ) -> Result<Address, Failure> {
@@ -81,16 +82,18 @@ impl Sentinel {
             if let Some(master) = self.master() {
                 return Ok(master);
             }
-            self.asking.ask(shared, connections, deadline, discover(Arc::downgrade(shared))).await?;
+            self.querying
+                .run_until(transport, connections, deadline, discover(Arc::downgrade(transport)))
+                .await?;
         }
     }
 
     /// Asks all sentinels and returns what the majority says.
-    async fn ask_all(&self) -> Result<Address, Failure> {
+    async fn query_all(&self) -> Result<Address, Failure> {
         let mut asked = JoinSet::new();
         for address in &self.known.addresses {
             let question =
-                ask_one(self.connector.clone(), address.clone(), self.known.master.clone(), self.limit);
+                query_one(self.connector.clone(), address.clone(), self.known.master.clone(), self.limit);
             asked.spawn(question);
         }
         let needed = self.known.addresses.len() / 2 + 1;
@@ -130,59 +133,59 @@ impl Sentinel {
     }
 
     /// Stores the master's address, and closes the connections to the previous one.
-    pub(crate) fn learn(&self, shared: &Shared, address: Address) {
+    pub(crate) fn set_master(&self, transport: &Transport, address: Address) {
         let mut master = self.lock();
         let before = master.last.replace(address.clone()).filter(|last| *last != address);
         master.at = Some(address);
         // Before anybody can call the new one.
         if before.is_some() {
-            shared.raise_doubt();
+            transport.doubt.raise();
         }
         drop(master);
         if let Some(before) = before {
-            shared.forget(&before, true, GONE);
+            transport.forget(&before, true, NOT_MASTER);
         }
     }
 
     /// Starts to watch for a change of the master.
-    pub(crate) fn watch(&self, shared: &Arc<Shared>) {
+    pub(crate) fn watch(&self, transport: &Arc<Transport>) {
         if self.watched.load(Relaxed) || self.watched.swap(true, Relaxed) {
             return;
         }
         // On a thread of its own: the caller's runtime may end, or not be running.
-        match shared.background.handle() {
-            Ok(handle) => drop(handle.spawn(watch(Arc::downgrade(shared)))),
+        match transport.background.handle() {
+            Ok(handle) => drop(handle.spawn(watch(Arc::downgrade(transport)))),
             Err(_) => self.watched.store(false, Relaxed),
         }
     }
 }
 
-fn sentinel(shared: &Shared) -> &Sentinel {
-    match &shared.map {
-        Map::Sentinel(sentinel) => sentinel,
-        _ => unreachable!("only a map of sentinels asks them"),
+fn sentinel(transport: &Transport) -> &Sentinel {
+    match &transport.discovery {
+        Discovery::Sentinel(sentinel) => sentinel,
+        _ => unreachable!("only a discovery through sentinels asks them"),
     }
 }
 
-async fn discover(shared: Weak<Shared>) -> Result<(), Failure> {
-    let Some(shared) = shared.upgrade() else { return Err(Failure::NotExecuted("closed".to_owned())) };
-    let address = sentinel(&shared).ask_all().await?;
-    sentinel(&shared).learn(&shared, address);
+async fn discover(transport: Weak<Transport>) -> Result<(), Failure> {
+    let Some(transport) = transport.upgrade() else { return Err(Failure::NotExecuted("closed".to_owned())) };
+    let address = sentinel(&transport).query_all().await?;
+    sentinel(&transport).set_master(&transport, address);
     Ok(())
 }
 
-async fn ask_one(by: Connector, at: Address, name: String, limit: Duration) -> Result<Address, Failure> {
-    let trouble = |why: &dyn std::fmt::Display| Failure::NotExecuted(format!("sentinel {at}: {why}"));
+async fn query_one(by: Connector, at: Address, name: String, limit: Duration) -> Result<Address, Failure> {
+    let failed = |why: &dyn std::fmt::Display| Failure::NotExecuted(format!("sentinel {at}: {why}"));
     let mut out = Vec::new();
-    request(&mut out, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name.as_bytes()]);
+    write_command(&mut out, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name.as_bytes()]);
     let limit = limit / 2;
     let asked = async {
-        let (mut wire, _) = by.connect(&at, limit).await?;
-        wire.ask(&out, 1).await.map_err(|e| trouble(&e))
+        let (mut framed, _) = by.connect(&at, limit).await?;
+        framed.round_trip(&out, 1).await.map_err(|e| failed(&e))
     };
     let reply = match tokio::time::timeout(limit, asked).await {
         Ok(replies) => replies?.remove(0),
-        Err(_) => return Err(trouble(&"no answer in time")),
+        Err(_) => return Err(failed(&"no answer in time")),
     };
     if let Value::Error(reply) = reply {
         return Err(Failure::Refused(reply));
@@ -191,107 +194,92 @@ async fn ask_one(by: Connector, at: Address, name: String, limit: Duration) -> R
     let host = words.first().and_then(Value::text);
     let port = words.get(1).and_then(Value::text).and_then(|p| p.parse().ok());
     match (host, port) {
-        (Some(host), Some(port)) => Ok(announced(host, port, &at)),
-        _ => Err(trouble(&format!("does not know {name:?}"))),
+        (Some(host), Some(port)) => Ok(announced_address(host, port, &at)),
+        _ => Err(failed(&format!("does not know {name:?}"))),
     }
 }
 
 /// Subscribes to one sentinel after another.
-async fn watch(shared: Weak<Shared>) {
-    let mut backoff = Backoff::default();
+async fn watch(transport: Weak<Transport>) {
+    let mut backoff = reconnect_backoff();
     for turn in 0_usize.. {
-        let Some(strong) = shared.upgrade() else { return };
-        let (connector, known) = (sentinel(&strong).connector.clone(), sentinel(&strong).known.clone());
-        let limit = strong.timeout;
+        let Some(strong) = transport.upgrade() else { return };
+        let Sentinel { known, connector, .. } = sentinel(&strong);
+        let (at, name) = (&known.addresses[turn % known.addresses.len()], known.master.clone());
+        let own_backoff = Arc::new(Mutex::new(reconnect_backoff()));
+        let subscriber =
+            Subscriber::start(&strong, &Handle::current(), at, Some(connector.clone()), own_backoff);
         drop(strong);
-        let at = &known.addresses[turn % known.addresses.len()];
         let began = Instant::now();
-        if let Ok((wire, _)) = connector.connect(at, limit).await {
-            let _ = attend(&shared, wire, at, &known.master, limit).await;
-        }
-        if began.elapsed() > SILENCE {
+        handle_messages(&transport, &subscriber, &name).await;
+        if began.elapsed() > QUERY_INTERVAL {
             backoff.worked();
         }
-        backoff.failed();
-        tokio::time::sleep(backoff.delay()).await;
+        tokio::time::sleep(backoff.failed()).await;
     }
 }
 
-/// Handles messages until the connection ends.
-async fn attend(
-    shared: &Weak<Shared>,
-    mut wire: Wire,
-    at: &Address,
-    name: &str,
-    limit: Duration,
-) -> std::io::Result<()> {
-    let mut out = Vec::new();
-    request(&mut out, &[b"SUBSCRIBE", b"+switch-master"]);
-    wire.write(&out).await?;
-    // If it is silent until `due`, it is pinged; if it was pinged already, the connection is dead.
-    let (mut silent, mut due) = (false, Instant::now() + limit);
-    let mut asked = Instant::now();
+/// Handles the messages of one sentinel until the connection to it ends.
+async fn handle_messages(transport: &Weak<Transport>, subscriber: &Arc<Subscriber>, name: &str) {
+    let Some((registration, Some(mut confirmation))) = subscriber.register(b"+switch-master", false) else {
+        return;
+    };
+    let (mut is_confirmed, mut queried) = (false, tokio::time::Instant::now());
     loop {
-        if asked.elapsed() >= SILENCE {
-            let Some(shared) = shared.upgrade() else { return Ok(()) };
-            // If they do not agree, they are asked again next time.
-            let _ = sentinel(&shared).asking.learn(&shared, discover(Arc::downgrade(&shared))).await;
-            asked = Instant::now();
-        }
-        let left = due.min(asked + SILENCE).saturating_duration_since(Instant::now());
-        let heard = match tokio::time::timeout(left, wire.read()).await {
-            Ok(heard) => heard?,
-            Err(_) if Instant::now() < due => continue,
-            Err(_) if silent => return Err(std::io::ErrorKind::TimedOut.into()),
-            Err(_) => {
-                let mut out = Vec::new();
-                request(&mut out, &[b"PING"]);
-                wire.write(&out).await?;
-                (silent, due) = (true, Instant::now() + limit);
-                continue;
-            }
-        };
-        (silent, due) = (false, Instant::now() + SILENCE);
-        let words = heard.array().unwrap_or_default();
-        match words.first().and_then(Value::bytes) {
-            // Messages published before this moment were not received.
-            Some(b"subscribe") => confirm(shared, None).await,
-            Some(b"message") => {
-                // Name, old host and port, new host and port.
-                let text = words.get(2).and_then(Value::text).unwrap_or_default();
-                let said: Vec<&str> = text.split(' ').collect();
-                let place = |host: &str, port: &str| Some(announced(host, port.parse().ok()?, at));
-                if let [of, host, port, new_host, new_port] = said[..]
-                    && of == name
-                    && let (Some(old), Some(new)) = (place(host, port), place(new_host, new_port))
-                {
-                    confirm(shared, Some((old, new))).await;
+        tokio::select! {
+            confirmed = &mut confirmation, if !is_confirmed => {
+                if !matches!(confirmed, Ok(Ok(()))) {
+                    return;
                 }
+                is_confirmed = true;
+                // Messages published before this moment were not received.
+                confirm(transport, None).await;
             }
-            _ => {}
+            event = poll_fn(|cx| registration.mailbox.poll(cx)) => match event {
+                Some(Event::Message(text)) => {
+                    if let Some(switched) = read_switch(&text, name, &subscriber.to) {
+                        confirm(transport, Some(switched)).await;
+                    }
+                }
+                Some(Event::MaybeMissed) => confirm(transport, None).await,
+                None => return,
+            },
+            () = tokio::time::sleep_until(queried + QUERY_INTERVAL) => {
+                let Some(transport) = transport.upgrade() else { return };
+                // If they do not agree, they are asked again next time.
+                let _ = sentinel(&transport).querying.run(&transport, discover(Arc::downgrade(&transport))).await;
+                queried = tokio::time::Instant::now();
+            }
         }
     }
+}
+
+/// Reads the former and the new master from a message: name, old host and port, new host and port.
+fn read_switch(text: &[u8], name: &str, from: &Address) -> Option<(Address, Address)> {
+    let words: Vec<&str> = std::str::from_utf8(text).ok()?.split(' ').collect();
+    let [of, host, port, new_host, new_port] = words[..] else { return None };
+    let address = |host: &str, port: &str| Some(announced_address(host, port.parse().ok()?, from));
+    if of == name { Some((address(host, port)?, address(new_host, new_port)?)) } else { None }
 }
 
 /// Asks all sentinels; if one has announced a new master, until the majority says the same. Not forever, because it may
 /// have changed again meanwhile.
-async fn confirm(shared: &Weak<Shared>, switched: Option<(Address, Address)>) {
-    let mut backoff = Backoff::default();
+async fn confirm(transport: &Weak<Transport>, switched: Option<(Address, Address)>) {
+    let mut backoff = reconnect_backoff();
     for _ in 0..10 {
-        let Some(shared) = shared.upgrade() else { return };
-        let sentinel = sentinel(&shared);
+        let Some(transport) = transport.upgrade() else { return };
+        let sentinel = sentinel(&transport);
         if let Some((old, _)) = &switched {
-            sentinel.doubt(old);
+            sentinel.invalidate(old);
         }
         // One query at a time: an older answer must not overwrite a newer one.
-        let asked = sentinel.asking.learn(&shared, discover(Arc::downgrade(&shared))).await;
+        let asked = sentinel.querying.run(&transport, discover(Arc::downgrade(&transport))).await;
         if asked.is_ok()
             && switched.as_ref().is_none_or(|(_, new)| sentinel.lock().last.as_ref() == Some(new))
         {
             return;
         }
-        drop(shared);
-        backoff.failed();
-        tokio::time::sleep(backoff.delay()).await;
+        drop(transport);
+        tokio::time::sleep(backoff.failed()).await;
     }
 }

@@ -26,7 +26,7 @@ async fn heard(options: Options) -> Vec<Finding> {
     let hearing = async {
         loop {
             let found = store.diagnose().await.unwrap();
-            if of(&found, "trial").what.contains("and the word of it came") {
+            if of(&found, "trial").what.contains("and a subscriber was notified") {
                 break found;
             }
         }
@@ -90,7 +90,7 @@ async fn a_good_server_is_good_in_all_respects() {
 async fn eviction_takes_locks_away() {
     let server = server(&[]);
     set(&server, "maxmemory-policy", "allkeys-lru");
-    says(of(&look(&server).await, "eviction"), Level::Ok, "no limit", "");
+    says(of(&look(&server).await, "eviction"), Level::Ok, "no memory limit", "");
     set(&server, "maxmemory", "200mb");
     let advice = "CONFIG SET maxmemory-policy noeviction";
     says(
@@ -117,23 +117,23 @@ async fn memory_that_is_full_grants_nothing() {
     says(
         of(&look(&server).await, "eviction"),
         Level::Warning,
-        "when it is full, no lock is granted",
+        "when memory is full, no lock is granted",
         "maxmemory",
     );
     set(&server, "maxmemory", "1");
     let found = look(&server).await;
-    says(of(&found, "trial"), Level::Error, "no lock could be taken", "");
+    says(of(&found, "trial"), Level::Error, "no lock could be acquired", "");
     assert!(of(&found, "trial").what.contains("OOM"), "{found:?}");
 }
 
 #[tokio::test]
 async fn what_a_restart_forgets() {
     let server = server(&[]);
-    says(of(&look(&server).await, "persistence"), Level::Ok, "on disk before it is answered", "");
+    says(of(&look(&server).await, "persistence"), Level::Ok, "on disk before the reply is sent", "");
     set(&server, "appendfsync", "everysec");
     says(of(&look(&server).await, "persistence"), Level::Ok, "within a second", "");
     set(&server, "appendfsync", "no");
-    says(of(&look(&server).await, "persistence"), Level::Warning, "power loss", "appendfsync everysec");
+    says(of(&look(&server).await, "persistence"), Level::Warning, "power failure", "appendfsync everysec");
     set(&server, "appendonly", "no");
     let advice = "CONFIG SET appendonly yes";
     says(of(&look(&server).await, "persistence"), Level::Warning, "nothing is written to disk", advice);
@@ -147,7 +147,7 @@ async fn what_a_restart_forgets() {
         (server.info("persistence").ok()?["rdb_last_bgsave_status"] == "err").then_some(())
     });
     let found = store.diagnose().await.unwrap();
-    says(of(&found, "persistence"), Level::Error, "could not write its files", "log of the server");
+    says(of(&found, "persistence"), Level::Error, "the last write to disk failed", "log and its disk");
     says(of(&found, "trial"), Level::Error, "MISCONF", "");
 }
 
@@ -160,13 +160,13 @@ async fn replicas_must_be_there_and_a_replica_is_no_master() {
     says(
         of(&look(master).await, "replicas"),
         Level::Warning,
-        "1 replica, none of which has to be there",
+        "1 replica, none of them required for a write",
         advice,
     );
     set(master, "min-replicas-to-write", "1");
-    says(of(&look(master).await, "replicas"), Level::Ok, "1 replica; without 1 of them", "");
+    says(of(&look(master).await, "replicas"), Level::Ok, "1 replica; with fewer than 1 connected", "");
     set(master, "min-replicas-max-lag", "0");
-    says(of(&look(master).await, "replicas"), Level::Warning, "none of which has to be there", advice);
+    says(of(&look(master).await, "replicas"), Level::Warning, "none of them required for a write", advice);
     set(master, "min-replicas-max-lag", "10");
     set(master, "min-replicas-to-write", "2");
     let found = look(master).await;
@@ -174,7 +174,7 @@ async fn replicas_must_be_there_and_a_replica_is_no_master() {
     says(of(&found, "trial"), Level::Error, "NOREPLICAS", "");
 
     let found = look(&servers.replicas()[0]).await;
-    let what = format!("it is a replica of 127.0.0.1:{}", master.port());
+    let what = format!("the server is a replica of 127.0.0.1:{}", master.port());
     says(of(&found, "role"), Level::Error, &what, "redis+sentinel://");
     says(of(&found, "trial"), Level::Error, "READONLY", "");
 }
@@ -209,19 +209,24 @@ async fn every_missing_right_is_named_with_the_words_that_give_it() {
         ("-del", Level::Error, "may not run del", "+del"),
         ("-pexpire -zadd", Level::Error, "may not run pexpire, zadd", "+pexpire +zadd"),
         ("-time", Level::Error, "may not run time", "+time"),
-        ("-publish", Level::Warning, "may not run publish: nobody who waits is told", "+publish"),
-        ("-subscribe", Level::Warning, "may not run subscribe: waiters here hear nothing", "+subscribe"),
+        ("-publish", Level::Warning, "may not run publish: waiters elsewhere are not notified", "+publish"),
+        (
+            "-subscribe",
+            Level::Warning,
+            "may not run subscribe: waiters of this client are not notified",
+            "+subscribe",
+        ),
         ("-unsubscribe", Level::Warning, "may not run unsubscribe", "+unsubscribe"),
         ("-scan", Level::Warning, "may not run scan: names in use cannot be listed", "+scan"),
-        ("resetkeys", Level::Error, "nothing with the keys of locks", "~*app:* +"),
+        ("resetkeys", Level::Error, "may not access any key of a lock", "~*app:* +"),
         (
             "resetkeys ~app:*",
             Level::Error,
-            "keys that locks have: redisson_lock_token:{app:tenure-doctor}",
+            "some keys of locks: redisson_lock_token:{app:tenure-doctor}",
             "~*app:*",
         ),
-        ("resetchannels", Level::Warning, "may use no channel", "&*app:* +publish +subscribe"),
-        ("resetkeys ~app:* %R~*app:*", Level::Error, "may not read and write keys", "~*app:*"),
+        ("resetchannels", Level::Warning, "may not use any channel", "&*app:* +publish +subscribe"),
+        ("resetkeys ~app:* %R~*app:*", Level::Error, "may not read and write some keys", "~*app:*"),
     ];
     let users: Vec<String> =
         (0..).zip(&cases).map(|(n, (lacks, ..))| format!("u{n} {ALL} {lacks}")).collect();
@@ -236,7 +241,7 @@ async fn every_missing_right_is_named_with_the_words_that_give_it() {
         assert!(finding.what.starts_with(&format!("the user u{n} ")), "{finding}");
         // Whoever may listen, but is not told.
         if *lacks == "-publish" {
-            says(of(&found, "trial"), Level::Warning, "but no word of it came", "proxy");
+            says(of(&found, "trial"), Level::Warning, "but a subscriber was not notified", "proxy");
         }
 
         // The words do what they say.
@@ -298,7 +303,7 @@ async fn the_master_behind_sentinels_is_asked() {
     let topology = Topology::Sentinel(Sentinels { addresses, master, user: None, password: None });
     let found = heard(with(topology)).await;
     let replicas = of(&found, "replicas");
-    says(replicas, Level::Warning, "2 replicas, none of which has to be there", "min-replicas-to-write");
+    says(replicas, Level::Warning, "2 replicas, none of them required for a write", "min-replicas-to-write");
     assert_eq!(replicas.place, Some(format!("127.0.0.1:{}", servers.master().unwrap().port())));
 }
 

@@ -8,13 +8,13 @@ use super::count;
 use testbed::{done as ended, until, within};
 
 use super::server::{Server, command, free_port, patient};
-use crate::transport::slots::slot;
-use crate::transport::{Call, Failure, Heard, Order, Script, To, Transport, Value};
+use crate::transport::cluster::slot;
+use crate::transport::{Call, Event, Failure, Order, Script, To, Transport, Value};
 use crate::{Address, Options, Topology};
 
 struct Bed {
     servers: Vec<Server>,
-    direct: Vec<Transport>,
+    direct: Vec<Arc<Transport>>,
     ids: Vec<String>,
 }
 
@@ -119,8 +119,8 @@ impl Bed {
         .await;
     }
 
-    fn owner(&self, transport: &Transport, key: &[u8]) -> usize {
-        let Address::Tcp { port, .. } = transport.shared.map.owner(key).expect("known") else {
+    fn owner(&self, transport: &Arc<Transport>, key: &[u8]) -> usize {
+        let Address::Tcp { port, .. } = transport.discovery.owner(key).expect("known") else {
             unreachable!()
         };
         self.servers.iter().position(|s| s.port == port).unwrap()
@@ -152,7 +152,7 @@ async fn calls_find_their_nodes_and_follow_slots() {
         transport.call(count(&[key.as_bytes()], &[b"1"])).await.unwrap();
     }
     let batch = keys.iter().map(|k| count(&[k.as_bytes()], &[b"1"]).to_owned()).collect();
-    assert!(transport.calls(batch).await.into_iter().all(|o| o.unwrap().value == Value::Int(2)));
+    assert!(transport.call_all(batch).await.into_iter().all(|o| o.unwrap().value == Value::Int(2)));
     // While a slot migrates, keys that are gone from the source are looked up on the target.
     let (key, absent) = (&b"{key0}"[..], &b"absent{key0}"[..]);
     let (slot, from) = (slot(key), bed.owner(&transport, key));
@@ -160,28 +160,28 @@ async fn calls_find_their_nodes_and_follow_slots() {
     bed.set_slot(to, slot, &["IMPORTING", &bed.ids[from]]).await;
     bed.set_slot(from, slot, &["MIGRATING", &bed.ids[to]]).await;
     let keys = [absent];
-    let proof = |n| Call { order: Order::Proof, ..count(&keys, n) };
+    let proof = |n| Call { order: Order::Renewal, ..count(&keys, n) };
     assert_eq!(transport.call(proof(&[b"5"])).await.unwrap().value, Value::Int(5));
     let batch = vec![proof(&[b"1"]).to_owned(), count(&[b"key0"], &[b"1"]).to_owned()];
-    let values: Vec<_> = transport.calls(batch).await.into_iter().map(|o| o.unwrap().value).collect();
+    let values: Vec<_> = transport.call_all(batch).await.into_iter().map(|o| o.unwrap().value).collect();
     assert_eq!(values, [Value::Int(6), Value::Int(3)]);
     let got = transport.command(To::Key(absent), &[b"GET", absent]).await.unwrap();
     assert_eq!(got.text(), Some("6"));
     // But not by a script, which may publish, or read keys that are not declared.
-    let mut refused = transport.calls(vec![count(&[absent], &[b"1"]).to_owned()]).await;
+    let mut refused = transport.call_all(vec![count(&[absent], &[b"1"]).to_owned()]).await;
     refused.push(transport.call(count(&[absent], &[b"1"])).await);
     for refused in refused {
         assert!(matches!(&refused, Err(Failure::NotExecuted(why)) if why.contains("ASK")), "{refused:?}");
     }
     assert_eq!(bed.owner(&transport, key), from, "that was for once");
-    let doubt = transport.doubt();
+    let doubts = transport.doubt.times();
     bed.move_slot(slot, from, to).await;
     assert_eq!(transport.call(count(&[b"key0"], &[b"1"])).await.unwrap().value, Value::Int(4));
     assert_eq!(bed.owner(&transport, key), to, "that is for good");
-    let (placed, _) =
-        transport.durable(count(&[b"key0"], &[b"1"]), 0, Duration::from_millis(1)).await.unwrap();
-    assert_eq!(placed.value, Value::Int(5));
-    assert!(!doubt.has_changed().unwrap(), "slots that move take their keys along");
+    let (answer, _) =
+        transport.call_and_wait(count(&[b"key0"], &[b"1"]), 0, Duration::from_millis(1)).await.unwrap();
+    assert_eq!(answer.value, Value::Int(5));
+    assert!(transport.doubt.times() == doubts, "slots that move take their keys along");
     let across = transport.command(To::Key(b"key0"), &[b"MGET", b"key0", b"key1"]).await;
     assert!(matches!(across, Err(Failure::Refused(reply)) if reply.code == "CROSSSLOT"));
 }
@@ -194,17 +194,17 @@ async fn channels_move_with_their_slots() {
     let mut heard = transport.subscribe(channel, b"{a}").await.unwrap();
     let publish = async |text: &[u8]| {
         let (keys, args): ([&[u8]; 1], [&[u8]; 1]) = ([channel], [text]);
-        let call = Call { script: &PUBLISH, keys: &keys, args: &args, order: Order::Free };
+        let call = Call { script: &PUBLISH, keys: &keys, args: &args, order: Order::Unordered };
         transport.call(call).await.unwrap().value
     };
     assert_eq!(publish(b"one").await, Value::Int(1));
-    assert_eq!(heard.next().await, Heard::Message(b"one".to_vec()));
+    assert_eq!(heard.next().await, Event::Message(b"one".to_vec()));
     for round in 0..4 {
         let from = bed.owner(&transport, channel);
         bed.move_slot(slot(channel), from, 1 - from).await;
-        assert_eq!(within("told", heard.next()).await, Heard::Again, "{round}");
+        assert_eq!(within("told", heard.next()).await, Event::MaybeMissed, "{round}");
         assert_eq!(publish(b"more").await, Value::Int(1), "subscribed where it is now");
-        assert_eq!(within("a message", heard.next()).await, Heard::Message(b"more".to_vec()));
+        assert_eq!(within("a message", heard.next()).await, Event::Message(b"more".to_vec()));
     }
 }
 
@@ -252,13 +252,13 @@ async fn the_loss_of_a_node_is_survived() {
     transport.call(count(&[key.as_bytes()], &[b"1"])).await.unwrap();
     let channel = format!("c{{{key}}}");
     let mut heard = transport.subscribe(channel.as_bytes(), key.as_bytes()).await.unwrap();
-    let doubt = transport.doubt();
+    let doubts = transport.doubt.times();
     // No failover yet.
     command(&bed.direct[3], &["CONFIG", "SET", "cluster-replica-no-failover", "yes"]).await;
     bed.servers[0].kill();
     until("one that fails fails only its own", || async {
         let batch = [&key, &other].map(|k| count(&[k.as_bytes()], &[b"1"]).to_owned());
-        let outcomes = transport.calls(batch.to_vec()).await;
+        let outcomes = transport.call_all(batch.to_vec()).await;
         assert!(outcomes[0].is_err(), "{outcomes:?}");
         outcomes[1].is_ok()
     })
@@ -271,8 +271,8 @@ async fn the_loss_of_a_node_is_survived() {
     })
     .await;
     assert_eq!(bed.owner(&transport, key.as_bytes()), 3);
-    assert!(doubt.has_changed().unwrap());
-    assert_eq!(within("told", heard.next()).await, Heard::Again);
+    assert!(transport.doubt.times() > doubts);
+    assert_eq!(within("told", heard.next()).await, Event::MaybeMissed);
 }
 
 #[tokio::test]
@@ -285,7 +285,7 @@ async fn a_slot_half_way_or_without_a_node_is_not_executed() {
     bed.set_slot(1 - from, slot, &["IMPORTING", &bed.ids[from]]).await;
     bed.set_slot(from, slot, &["MIGRATING", &bed.ids[1 - from]]).await;
     let keys: [&[u8]; 2] = [b"{k}1", b"{k}2"];
-    let call = Call { script: &BOTH, keys: &keys, args: &[], order: Order::Free };
+    let call = Call { script: &BOTH, keys: &keys, args: &[], order: Order::Unordered };
     let failed = transport.call(call).await;
     assert!(matches!(&failed, Err(Failure::NotExecuted(why)) if why.contains("TRYAGAIN")), "{failed:?}");
     for node in 0..2 {

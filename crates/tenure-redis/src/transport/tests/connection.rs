@@ -14,18 +14,17 @@ use super::server::{Server, command};
 use super::{COUNT, count};
 use crate::Address;
 use crate::transport::attempts::Attempts;
-use crate::transport::connection::{Connection, Terms};
-use crate::transport::resp::request;
-use crate::transport::stream::{Stream, Wire};
-use crate::transport::{Heard, Order, OwnedCall, Value};
+use crate::transport::connection::{Connection, SendOptions};
+use crate::transport::wire::{Framed, Stream, write_command};
+use crate::transport::{Event, Order, OwnedCall, Value};
 
 #[tokio::test]
 async fn a_lone_call_and_many() {
     let server = Server::start();
     let transport = server.open().await;
     for i in 1..=100 {
-        let placed = transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
-        assert_eq!((placed.value, placed.certain), (Value::Int(i), true));
+        let answer = transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
+        assert_eq!((answer.value, answer.certain), (Value::Int(i), true));
     }
     let tasks: Vec<_> = (0..64)
         .map(|_| {
@@ -53,11 +52,11 @@ async fn a_batch_is_answered_in_order() {
         script: &COUNT,
         keys: vec![key.as_bytes().to_vec()],
         args: vec![b"1".to_vec()],
-        order: Order::Free,
+        order: Order::Unordered,
     };
     command(&transport, &["SET", "word", "x"]).await;
     for round in 1..=3 {
-        let outcomes = transport.calls(vec![call("a"), call("word"), call("b")]).await;
+        let outcomes = transport.call_all(vec![call("a"), call("word"), call("b")]).await;
         assert_eq!(outcomes[0].as_ref().unwrap().value, Value::Int(round));
         assert!(outcomes[1].is_err(), "one that fails fails alone");
         assert_eq!(outcomes[2].as_ref().unwrap().value, Value::Int(round));
@@ -78,20 +77,20 @@ async fn messages_are_heard() {
     );
     for subscription in [&mut first, &mut second] {
         let heard = within("a message", subscription.next()).await;
-        assert_eq!(heard, Heard::Message(b"hi".to_vec()));
+        assert_eq!(heard, Event::Message(b"hi".to_vec()));
     }
     command(&transport, &["CLIENT", "KILL", "TYPE", "pubsub"]).await;
-    assert_eq!(within("a cut", first.next()).await, Heard::Again);
-    assert_eq!(within("a cut", second.next()).await, Heard::Again);
+    assert_eq!(within("a cut", first.next()).await, Event::MaybeMissed);
+    assert_eq!(within("a cut", second.next()).await, Event::MaybeMissed);
     command(&transport, &["PUBLISH", "news", "again"]).await;
-    assert_eq!(within("a message", first.next()).await, Heard::Message(b"again".to_vec()));
+    assert_eq!(within("a message", first.next()).await, Event::Message(b"again".to_vec()));
     let left = Instant::now();
     drop((first, second));
     until("it is left in the end", || async {
         command(&transport, &["PUBSUB", "NUMSUB", "news"]).await.array().unwrap()[1] == Value::Int(0)
     })
     .await;
-    assert!(left.elapsed() >= server.options().timing.linger, "it stays for a while");
+    assert!(left.elapsed() >= server.options().timing.unsubscribe_after, "it stays for a while");
     // Now the connection has no subscriber.
     until("it ends", || async {
         command(&transport, &["CLIENT", "LIST"]).await.text().unwrap().matches("name=tenure").count() == 1
@@ -106,21 +105,21 @@ async fn cost_of_a_cut(n: u64, lease: Duration) -> u64 {
     let _server = listener.accept().unwrap();
     let attempts = Arc::new(Attempts::default());
     let to = Address::tcp("127.0.0.1", listener.local_addr().unwrap().port());
-    let connection = Connection::new(to, Wire::new(Stream::Tcp(stream)), None, attempts.clone());
+    let connection = Connection::new(to, Framed::new(Stream::Tcp(stream)), None, attempts.clone());
     let client = ClientId::new();
     let mut replies = Vec::new();
     for n in 0..n {
         let attempt = Some((HoldId { client, n }, lease));
-        let terms = Terms { attempt, ..Terms::new(1, Instant::now() + FAR) };
-        replies.push(connection.send(terms, |out| request(out, &[b"PING"])));
+        let options = SendOptions { attempt, ..SendOptions::new(1, Instant::now() + FAR) };
+        replies.push(connection.send(options, |out| write_command(out, &[b"PING"])));
     }
     // One call writes for all of them.
-    let mut last = pin!(replies.pop().unwrap().pushing());
+    let mut last = pin!(replies.pop().unwrap().written_by_caller());
     assert!(last.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    let before = attempts.looked();
+    let before = attempts.visited();
     connection.close("cut");
     assert_eq!(attempts.len() as u64, if lease.is_zero() { 0 } else { n }, "each may still come");
-    attempts.looked() - before
+    attempts.visited() - before
 }
 
 /// More than that would block all calls for as long: many calls in flight are on one runtime.

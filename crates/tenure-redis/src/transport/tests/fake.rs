@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 
 use tenure_core::backend::{Backend, Interest};
 
-use crate::transport::connection::{Connection, Terms};
-use crate::transport::input::{Input, LARGEST};
-use crate::transport::resp::request;
-use crate::transport::stream::{Stream, Wire};
+use crate::transport::connection::{Connection, SendOptions};
+use crate::transport::wire::{Framed, MAX_REPLY, ReplyBuffer, Stream, write_command};
 use crate::transport::{Failure, To, Transport, Value};
 use crate::{Address, Options, Topology};
 
@@ -47,9 +45,9 @@ impl Fake {
 }
 
 fn serve(mut client: TcpStream, answer: &dyn Fn(&str) -> String) {
-    let mut seen = Input::new();
-    while let Ok(n @ 1..) = client.read(seen.room()) {
-        seen.filled(n);
+    let mut seen = ReplyBuffer::new();
+    while let Ok(n @ 1..) = client.read(seen.spare()) {
+        seen.advance(n);
         while let Some(command) = seen.next().unwrap() {
             let words: Vec<_> = command.array().unwrap().iter().filter_map(Value::text).collect();
             let words = words.join(" ").to_uppercase();
@@ -77,9 +75,9 @@ async fn a_reply_that_nobody_asked_for_is_nobodys_answer() {
     server.write_all(b"+stray\r\n").unwrap();
     stream.readable().await.unwrap();
     // No driver yet: the call must come first.
-    let connection = Connection::new(address, Wire::new(Stream::Tcp(stream)), None, Arc::default());
-    let terms = Terms::new(1, Instant::now() + testbed::PATIENCE);
-    let answer = connection.send(terms, |out| request(out, &[b"PING"])).await.all();
+    let connection = Connection::new(address, Framed::new(Stream::Tcp(stream)), None, Arc::default());
+    let options = SendOptions::new(1, Instant::now() + testbed::PATIENCE);
+    let answer = connection.send(options, |out| write_command(out, &[b"PING"])).await.all();
     assert!(matches!(answer, Err(Failure::NotExecuted(_))), "{answer:?}");
     assert!(connection.is_dead());
 }
@@ -173,10 +171,10 @@ fn liar(head: &'static str, again: String) -> (Address, Arc<AtomicUsize>) {
     let count = sent.clone();
     std::thread::spawn(move || {
         for mut client in listener.incoming().flatten() {
-            let (mut seen, again, count) = (Input::new(), again.clone().into_bytes(), count.clone());
+            let (mut seen, again, count) = (ReplyBuffer::new(), again.clone().into_bytes(), count.clone());
             std::thread::spawn(move || {
-                while let Ok(n @ 1..) = client.read(seen.room()) {
-                    seen.filled(n);
+                while let Ok(n @ 1..) = client.read(seen.spare()) {
+                    seen.advance(n);
                     while let Some(command) = seen.next().unwrap() {
                         let word = command.array().unwrap()[0].text().unwrap().to_owned();
                         let known = [("CLIENT", "+OK\r\n"), ("INFO", "$-1\r\n"), ("PING", "+PONG\r\n")];
@@ -215,7 +213,7 @@ async fn a_reply_has_a_largest_size() {
         assert!(matches!(&told, Err(Failure::Unknown(why)) if why.contains(says)), "{head:?}: {told:?}");
         // Bytes in socket buffers are not counted.
         let sent = sent.load(SeqCst);
-        assert!(sent <= LARGEST + (16 << 20), "{head:?}: {sent} bytes were read");
+        assert!(sent <= MAX_REPLY + (16 << 20), "{head:?}: {sent} bytes were read");
     }
 }
 

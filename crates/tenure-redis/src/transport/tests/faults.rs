@@ -13,10 +13,10 @@ use testbed::{FAR, PATIENCE, Resp, done as ended, until, wait_until, within};
 use super::count;
 use super::proxy::{Proxy, Replies};
 use super::server::{Server, command, hasty, open, patient};
-use crate::transport::{Call, Failure, Heard, Order, Placed, Transport, Value};
+use crate::transport::{Answer, Call, Event, Failure, Order, Transport, Value};
 use crate::{Address, Options};
 
-async fn value(transport: &Transport, key: &str) -> u64 {
+async fn value(transport: &Arc<Transport>, key: &str) -> u64 {
     command(transport, &["GET", key]).await.text().map_or(0, |t| t.parse().unwrap())
 }
 
@@ -31,8 +31,8 @@ async fn a_call_polled_once_and_left_holds_up_nobody() {
     assert!(left.as_mut().poll(&mut cx).is_pending());
     for i in 1..=20 {
         let call = transport.call(count(&[b"k"], &[b"1"]));
-        let placed = within("not held up", call).await.unwrap();
-        assert_eq!(placed.value, Value::Int(i));
+        let answer = within("not held up", call).await.unwrap();
+        assert_eq!(answer.value, Value::Int(i));
     }
     assert_eq!(left.await.unwrap().value, Value::Int(1), "it has its answer all the same");
 }
@@ -58,8 +58,8 @@ async fn a_call_dropped_at_every_poll_disturbs_nobody() {
                 }
             }
             let before = value(&transport, "k").await;
-            let placed = transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
-            assert_eq!(placed.value, Value::Int(before as i64 + 1), "no answer is taken for another's");
+            let answer = transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
+            assert_eq!(answer.value, Value::Int(before as i64 + 1), "no answer is taken for another's");
             if let Some(other) = other {
                 other.await.unwrap();
             }
@@ -79,8 +79,8 @@ async fn a_cut_inside_a_reply_is_unknown_and_the_next_call_works() {
         let failed = transport.call(count(&[b"k"], &[b"1"])).await;
         proxy.set(Replies::Pass);
         assert!(matches!(failed, Err(Failure::Unknown(_))), "{cut}: {failed:?}");
-        let placed = transport.call(count(&[b"k"], &[b"1"])).await;
-        assert_eq!(placed.unwrap().value, Value::Int(2 * (cut as i64 + 1)), "both were executed");
+        let answer = transport.call(count(&[b"k"], &[b"1"])).await;
+        assert_eq!(answer.unwrap().value, Value::Int(2 * (cut as i64 + 1)), "both were executed");
     }
 }
 
@@ -143,7 +143,7 @@ async fn a_left_call_ends_by_the_clock() {
     let mut left = pin!(transport.call(Call { order, ..count(&[b"k"], &[b"1"]) }));
     assert!(left.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     until("given up by the driver", || async {
-        !matches!(transport.shared.attempts.of(id), super::Known::Unanswered(_))
+        !matches!(transport.attempts.state(id), super::AttemptState::InFlight(_))
     })
     .await;
 }
@@ -169,7 +169,7 @@ async fn scripts_are_forgotten_all_the_time() {
             tokio::spawn(async move {
                 for _ in 0..100 {
                     let calls = vec![count(&[b"k"], &[b"1"]).to_owned(); 3];
-                    for outcome in transport.calls(calls).await {
+                    for outcome in transport.call_all(calls).await {
                         outcome.unwrap();
                     }
                     transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
@@ -193,12 +193,12 @@ async fn killed_connections_are_opened_anew_unseen() {
     let options = Options { timeout: Duration::from_secs(4), ..server.options() };
     let transport = Transport::open(options).await.unwrap();
     let other = Transport::open(Options { client_name: "other".into(), ..server.options() }).await.unwrap();
-    let lane = transport.shared.connections().unwrap().lane(&server.address());
+    let manager = transport.connections().unwrap().manager(&server.address());
     for i in 1..=10 {
         // Just after a call nobody is registered to read; the next call detects the closed connection before it writes.
-        let placed = transport.call(count(&[b"k"], &[b"1"])).await;
-        assert_eq!(placed.unwrap().value, Value::Int(i));
-        let before = lane.ready().unwrap();
+        let answer = transport.call(count(&[b"k"], &[b"1"])).await;
+        assert_eq!(answer.unwrap().value, Value::Int(i));
+        let before = manager.ready().unwrap();
         command(&other, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
         if i % 2 == 0 {
             until("noticed though idle", || async { before.is_dead() }).await;
@@ -213,7 +213,7 @@ async fn the_end_of_an_idle_connection_is_noticed_however_long_calls_may_take() 
     let transport = Transport::open(Options { timeout: FAR, ..server.options() }).await.unwrap();
     let other = Transport::open(Options { client_name: "other".into(), ..server.options() }).await.unwrap();
     transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
-    let connection = transport.shared.connections().unwrap().lane(&server.address()).ready().unwrap();
+    let connection = transport.connections().unwrap().manager(&server.address()).ready().unwrap();
     command(&other, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
     until("noticed though idle", || async { connection.is_dead() }).await;
 }
@@ -223,37 +223,37 @@ async fn a_connect_under_way_to_a_node_that_is_forgotten_brings_no_link() {
     let server = Server::start();
     let proxy = Proxy::before(server.port);
     let transport = Transport::open(proxy.options()).await.unwrap();
-    let connections = transport.shared.connections().unwrap();
+    let connections = transport.connections().unwrap();
     connections.forget(&proxy.address, "once");
     proxy.hold_requests.store(true, SeqCst);
     let before = proxy.connections.load(SeqCst);
-    let lane = connections.lane(&proxy.address);
+    let manager = connections.manager(&proxy.address);
     let opening = {
-        let (lane, connections) = (lane.clone(), connections.clone());
-        tokio::spawn(async move { lane.connection(&connections, Instant::now() + PATIENCE).await })
+        let (manager, connections) = (manager.clone(), connections.clone());
+        tokio::spawn(async move { manager.connection(&connections, Instant::now() + PATIENCE).await })
     };
     until("it connects", || async { proxy.connections.load(SeqCst) > before }).await;
     connections.forget(&proxy.address, "twice");
     proxy.hold_requests.store(false, SeqCst);
     let opened = ended("it is told", opening).await;
     assert!(matches!(opened, Err(Failure::NotExecuted(_))), "{opened:?}");
-    assert!(lane.ready().is_none());
-    transport.call(count(&[b"k"], &[b"1"])).await.expect("by another lane");
+    assert!(manager.ready().is_none());
+    transport.call(count(&[b"k"], &[b"1"])).await.expect("by another manager");
 }
 
 #[tokio::test]
 async fn a_server_that_takes_its_time_to_start_is_met_though_nobody_calls() {
     let mut server = Server::start();
     let transport = open(hasty(server.options())).await;
-    let doubt = transport.doubt();
-    let lane = transport.shared.connections().unwrap().lane(&server.address());
+    let doubts = transport.doubt.times();
+    let manager = transport.connections().unwrap().manager(&server.address());
     server.kill();
-    until("it has gone", || async { lane.ready().is_none() }).await;
+    until("it has gone", || async { manager.ready().is_none() }).await;
     // The first reconnect has failed by then.
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(!doubt.has_changed().unwrap());
+    assert!(transport.doubt.times() == doubts);
     server.restart(&[]);
-    until("it has lost what it held", || async { doubt.has_changed().unwrap() }).await;
+    until("it has lost what it held", || async { transport.doubt.times() > doubts }).await;
 }
 
 /// A task may be dropped before its first poll: those who wait for it must get an error.
@@ -261,7 +261,7 @@ async fn a_server_that_takes_its_time_to_start_is_met_though_nobody_calls() {
 async fn a_link_ends_with_its_driver_though_that_never_ran() {
     let server = Server::start();
     let transport = server.open().await;
-    let connection = transport.shared.connections().unwrap().lane(&server.address()).ready().unwrap();
+    let connection = transport.connections().unwrap().manager(&server.address()).ready().unwrap();
     drop(crate::transport::driver::drive(connection.clone(), Duration::from_secs(1)));
     assert!(connection.is_dead());
 }
@@ -283,7 +283,7 @@ async fn nothing_is_too_long() {
     let transport = Transport::open(Options { timeout: Duration::MAX, ..server.options() }).await.unwrap();
     let order = Order::Attempt { id: HoldId { client: ClientId::new(), n: 1 }, lease: Duration::MAX };
     transport.call(Call { order, ..count(&[b"k"], &[b"1"]) }).await.unwrap();
-    transport.durable(count(&[b"k"], &[b"1"]), 0, Duration::MAX).await.unwrap();
+    transport.call_and_wait(count(&[b"k"], &[b"1"]), 0, Duration::MAX).await.unwrap();
     assert!(transport.subscribe(b"c", b"").await.is_ok());
 }
 
@@ -306,20 +306,21 @@ async fn an_undo_goes_behind_its_attempt() {
         let transport = transport.clone();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(transport.call(Call { order: Order::Behind(id), ..count(&[b"k"], &[b"-7"]) }))
+            runtime
+                .block_on(transport.call(Call { order: Order::AfterAttempt(id), ..count(&[b"k"], &[b"-7"]) }))
         })
     };
     // Time for an undo that wrongly overtakes the attempt.
     tokio::time::sleep(Duration::from_millis(50)).await;
     proxy.hold_requests.store(false, SeqCst);
-    let placed = tokio::task::spawn_blocking(|| undone.join().unwrap()).await.unwrap().unwrap();
-    assert_eq!(placed, Placed { value: Value::Int(0), certain: true });
+    let answer = tokio::task::spawn_blocking(|| undone.join().unwrap()).await.unwrap().unwrap();
+    assert_eq!(answer, Answer { value: Value::Int(0), certain: true });
     assert_eq!(proxy.connections.load(SeqCst), before, "on the same connection");
-    assert_eq!(transport.shared.attempts.len(), 0);
+    assert_eq!(transport.attempts.len(), 0);
 }
 
 /// An attempt whose reply is delayed, followed by an undo. Both are executed; then `then` controls the proxy.
-async fn undone_behind(then: impl FnOnce(&testbed::Proxy)) -> Result<Placed, Failure> {
+async fn undone_behind(then: impl FnOnce(&testbed::Proxy)) -> Result<Answer, Failure> {
     let server = Server::start();
     let proxy = testbed::Proxy::start(server.port).unwrap();
     let options = patient(Options::new(crate::Topology::Standalone(Address::tcp("127.0.0.1", proxy.port()))));
@@ -331,7 +332,7 @@ async fn undone_behind(then: impl FnOnce(&testbed::Proxy)) -> Result<Placed, Fai
     let mut attempt = pin!(transport.call(Call { order, ..count(&[b"k"], &[b"7"]) }));
     assert!(attempt.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     proxy.cut_once("-5", testbed::Cut::AfterRequest);
-    let mut undo = pin!(transport.call(Call { order: Order::Behind(id), ..count(&[b"k"], &[b"-5"]) }));
+    let mut undo = pin!(transport.call(Call { order: Order::AfterAttempt(id), ..count(&[b"k"], &[b"-5"]) }));
     assert!(undo.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let other = server.open().await;
     until("both were executed", || async { value(&other, "k").await == 2 }).await;
@@ -341,8 +342,8 @@ async fn undone_behind(then: impl FnOnce(&testbed::Proxy)) -> Result<Placed, Fai
 
 #[tokio::test]
 async fn an_undo_cut_off_from_its_answer_finds_nothing_and_is_not_certain() {
-    let placed = undone_behind(testbed::Proxy::heal).await.unwrap();
-    assert!(!placed.certain, "the first one may have done it: {placed:?}");
+    let answer = undone_behind(testbed::Proxy::heal).await.unwrap();
+    assert!(!answer.certain, "the first one may have done it: {answer:?}");
 }
 
 #[tokio::test]
@@ -369,11 +370,12 @@ async fn an_undo_after_a_cut_is_not_certain_until_the_lease_is_over() {
         transport.call(Call { order: Order::Attempt { id, lease }, ..count(&[b"k"], &[b"1"]) }).await;
     assert!(matches!(attempt, Err(Failure::Unknown(_))), "{attempt:?}");
     proxy.set(Replies::Pass);
-    let undo =
-        async || transport.call(Call { order: Order::Behind(id), ..count(&[b"k"], &[b"0"]) }).await.unwrap();
+    let undo = async || {
+        transport.call(Call { order: Order::AfterAttempt(id), ..count(&[b"k"], &[b"0"]) }).await.unwrap()
+    };
     until("certain in the end", || async { undo().await.certain }).await;
     assert!(sent.elapsed() >= lease, "not before the lease was over");
-    assert_eq!(transport.shared.attempts.len(), 0);
+    assert_eq!(transport.attempts.len(), 0);
 }
 
 #[tokio::test]
@@ -397,9 +399,9 @@ async fn an_undo_behind_a_runtime_that_stands_still() {
         });
         attempt.join().unwrap()
     });
-    let undo = Call { order: Order::Behind(id), ..count(&[b"k"], &[b"-1"]) };
-    let placed = transport.call(undo).await.expect("in what time is left to it");
-    assert!(!placed.certain, "its answer was never read");
+    let undo = Call { order: Order::AfterAttempt(id), ..count(&[b"k"], &[b"-1"]) };
+    let answer = transport.call(undo).await.expect("in what time is left to it");
+    assert!(!answer.certain, "its answer was never read");
     transport.call(count(&[b"k"], &[b"1"])).await.expect("others are not hurt");
     std::thread::spawn(move || drop(still)).join().unwrap();
 }
@@ -424,9 +426,9 @@ fn runtimes_come_and_go() {
             async move { transport.subscribe(b"c", b"").await }
         });
         assert!(second.block_on(task).unwrap().is_ok());
-        assert_eq!(transport.shared.runtimes.all().len(), 2, "{round}");
+        assert_eq!(transport.runtimes.all().len(), 2, "{round}");
         drop(second);
-        assert_eq!(transport.shared.runtimes.all().len(), 1, "its connections went with it");
+        assert_eq!(transport.runtimes.all().len(), 1, "its connections went with it");
         first.block_on(async { transport.call(count(&[b"k"], &[b"1"])).await.unwrap() });
     }
     // Without I/O and time drivers, and without any runtime.
@@ -460,7 +462,7 @@ fn a_subscription_outlives_its_runtime() {
         told.send(again).unwrap();
     });
     runtime.shutdown_background();
-    assert_eq!(ended.recv_timeout(PATIENCE), Ok(Heard::Again));
+    assert_eq!(ended.recv_timeout(PATIENCE), Ok(Event::MaybeMissed));
     thread.join().unwrap();
 }
 
@@ -469,19 +471,21 @@ fn a_subscription_outlives_its_runtime() {
 async fn nobody_listens_on_a_runtime_that_has_ended() {
     let server = Server::start();
     let transport = server.open().await;
-    let shared = transport.shared.clone();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let connections = std::thread::spawn({
-        let shared = shared.clone();
-        move || runtime.block_on(async { shared.connections().unwrap() })
+        let transport = transport.clone();
+        move || runtime.block_on(async { transport.connections().unwrap() })
     });
     let connections = connections.join().unwrap();
     let deadline = Instant::now() + PATIENCE;
-    let seat = connections
+    let registered = connections
         .subscribers
-        .subscribe(&shared, &connections, &server.address(), b"c", false, deadline)
+        .subscribe(&transport, &connections, &server.address(), b"c", false, deadline)
         .await;
-    assert!(matches!(&seat, Err(Failure::NotExecuted(why)) if why.contains("has ended")), "{seat:?}");
+    assert!(
+        matches!(&registered, Err(Failure::NotExecuted(why)) if why.contains("has ended")),
+        "{registered:?}"
+    );
 }
 
 struct Unparks(std::thread::Thread);
@@ -509,7 +513,7 @@ fn a_runtime_that_stood_still_finds_its_answers() {
         })
         .collect();
     let sent = async {
-        while transport.shared.connections().unwrap().lane(&server.address()).ready().unwrap().is_idle() {
+        while transport.connections().unwrap().manager(&server.address()).ready().unwrap().is_idle() {
             tokio::task::yield_now().await;
         }
         // All requests are written, and then something blocks the thread.
@@ -564,7 +568,7 @@ async fn found_out(spoiled: Replies) {
         () = until("found out", || std::future::ready(proxy.connections.load(SeqCst) > before)) => {}
         heard = next.as_mut() => panic!("{heard:?}"),
     }
-    assert!(began.elapsed() >= proxy.options().timing.silence, "it is left alone for a while");
+    assert!(began.elapsed() >= proxy.options().timing.ping_after, "it is left alone for a while");
     proxy.set(Replies::Pass);
-    assert_eq!(within("told", next).await, crate::transport::Heard::Again);
+    assert_eq!(within("told", next).await, crate::transport::Event::MaybeMissed);
 }

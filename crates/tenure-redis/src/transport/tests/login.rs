@@ -43,7 +43,7 @@ async fn log_in_and_databases() {
     assert!(matches!(&refused, Err(Failure::Refused(reply)) if reply.code == "NOPERM"), "{refused:?}");
 }
 
-async fn admin(server: &Server, password: &str) -> Transport {
+async fn admin(server: &Server, password: &str) -> Arc<Transport> {
     let options = Options {
         client_name: "admin".into(),
         password: Some(password.to_owned().into()),
@@ -53,14 +53,14 @@ async fn admin(server: &Server, password: &str) -> Transport {
 }
 
 /// Sets a new password, and disconnects clients that used the old one.
-async fn rotate(admin: &Transport, password: &str) {
+async fn rotate(admin: &Arc<Transport>, password: &str) {
     command(admin, &["CONFIG", "SET", "requirepass", password]).await;
     command(admin, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
     command(admin, &["CLIENT", "KILL", "TYPE", "pubsub", "SKIPME", "yes"]).await;
 }
 
 /// Calls and subscriptions fail temporarily, not permanently.
-async fn locked_out(transport: &Transport) {
+async fn locked_out(transport: &Arc<Transport>) {
     // The first failure may be a broken connection.
     let mut outcomes = Vec::new();
     until("told", || async { transport.call(count(&[b"k"], &[b"1"])).await.is_err() }).await;
@@ -153,7 +153,8 @@ async fn a_server_that_closes_at_once_is_away_and_not_wrong() {
         }
     });
     let transport =
-        Transport::new(patient(Options::new(Topology::Standalone(Address::tcp("127.0.0.1", port))))).unwrap();
+        Transport::new(&patient(Options::new(Topology::Standalone(Address::tcp("127.0.0.1", port)))))
+            .unwrap();
     for _ in 0..6 {
         let reached = transport.reach().await;
         assert!(matches!(&reached, Err(Error::Unavailable { .. })), "{reached:?}");
@@ -288,7 +289,7 @@ async fn what_left_before_a_cut_is_not_called_unsent() {
     for _ in 0..5 {
         let before = direct.call(count(&[b"k"], &[b"1"])).await.unwrap().value.int().unwrap();
         let calls = vec![count(&[b"k"], &[b"1"]).to_owned(), count(&[b"long"], &[b"1", &long]).to_owned()];
-        let outcomes = transport.calls(calls).await;
+        let outcomes = transport.call_all(calls).await;
         let after = direct.call(count(&[b"k"], &[b"0"])).await.unwrap().value.int().unwrap();
         assert!(after <= before + 1, "executed twice: {before}, {after}");
         match &outcomes[0] {

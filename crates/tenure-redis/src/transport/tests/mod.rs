@@ -12,12 +12,12 @@ mod replies;
 mod sentinel;
 mod server;
 
-use super::attempts::Known;
+use super::attempts::AttemptState;
 use super::{Call, Order, Script};
 
 /// Adds to a counter at the key.
 static COUNT: Script = Script::new("return redis.call('incrby', KEYS[1], ARGV[1])");
 
 fn count<'a>(keys: &'a [&'a [u8]], args: &'a [&'a [u8]]) -> Call<'a> {
-    Call { script: &COUNT, keys, args, order: Order::Free }
+    Call { script: &COUNT, keys, args, order: Order::Unordered }
 }

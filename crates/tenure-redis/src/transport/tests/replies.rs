@@ -1,18 +1,20 @@
 //! Every error reply that a real server can be made to send, and how it is classified.
 
+use std::sync::Arc;
+
 use testbed::{PATIENCE, done, until};
 
 use super::server::{Server, command};
 use super::{COUNT, count};
 use crate::Options;
-use crate::transport::{Call, Failure, Order, Placed, Script, To, Transport, Value};
+use crate::transport::{Answer, Call, Failure, Order, Script, To, Transport, Value};
 
-async fn write(transport: &Transport) -> Result<Placed, Failure> {
+async fn write(transport: &Arc<Transport>) -> Result<Answer, Failure> {
     transport.call(count(&[b"k"], &[b"1"])).await
 }
 
 /// A script that writes, and a plain command, both fail with that code and count as not executed.
-async fn not_executed(transport: &Transport, code: &str) {
+async fn not_executed(transport: &Arc<Transport>, code: &str) {
     let plain = transport.command(To::Key(b"k"), &[b"SET", b"plain", b"x"]).await.map(|_| ());
     let script = write(transport).await.map(|_| ());
     for outcome in [plain, script] {
@@ -23,7 +25,7 @@ async fn not_executed(transport: &Transport, code: &str) {
     }
 }
 
-async fn config(transport: &Transport, name: &str, value: &str) {
+async fn config(transport: &Arc<Transport>, name: &str, value: &str) {
     command(transport, &["CONFIG", "SET", name, value]).await;
 }
 
@@ -79,7 +81,7 @@ async fn a_busy_server_and_a_killed_script_did_nothing() {
         let other = Transport::open(Options { timeout: PATIENCE, ..server.options() }).await.unwrap();
         tokio::spawn(async move {
             let keys: [&[u8]; 1] = [b"k"];
-            other.call(Call { script: &LOOP, keys: &keys, args: &[], order: Order::Free }).await
+            other.call(Call { script: &LOOP, keys: &keys, args: &[], order: Order::Unordered }).await
         })
     };
     until("it is busy", || async {
@@ -131,7 +133,7 @@ async fn what_a_server_refuses() {
     let transport = server.open().await;
     command(&transport, &["RPUSH", "list", "x"]).await;
     let keys: [&[u8]; 1] = [b"list"];
-    let call = |script, args| Call { script, keys: &keys, args, order: Order::Free };
+    let call = |script, args| Call { script, keys: &keys, args, order: Order::Unordered };
     for (call, code) in [
         (call(&COUNT, &[b"1"]), "WRONGTYPE"),
         (call(&WRONG, &[]), "ERR"),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use testbed::{PATIENCE, within};
@@ -69,7 +70,7 @@ impl Server {
         patient(Options::new(Topology::Standalone(self.address())))
     }
 
-    pub(super) async fn open(&self) -> Transport {
+    pub(super) async fn open(&self) -> Arc<Transport> {
         Transport::open(self.options()).await.unwrap()
     }
 
@@ -149,13 +150,14 @@ pub(super) fn free_port() -> u16 {
 }
 
 /// Sends a command that must be answered.
-pub(super) async fn command(transport: &Transport, words: &[&str]) -> Value {
+pub(super) async fn command(transport: &Arc<Transport>, words: &[&str]) -> Value {
     let words: Vec<&[u8]> = words.iter().map(|w| w.as_bytes()).collect();
     transport.command(To::Key(b""), &words).await.unwrap()
 }
 
 /// Shorter than the defaults, for tests that wait for these times.
-const TIMING: Timing = Timing { silence: Duration::from_secs(2), linger: Duration::from_secs(1) };
+const TIMING: Timing =
+    Timing { ping_after: Duration::from_secs(2), unsubscribe_after: Duration::from_secs(1) };
 
 /// A timeout that is reached only if a call hangs.
 pub(super) fn patient(options: Options) -> Options {
@@ -168,7 +170,7 @@ pub(super) fn hasty(options: Options) -> Options {
 }
 
 /// Retries, because a short timeout may expire on a busy machine.
-pub(super) async fn open(options: Options) -> Transport {
+pub(super) async fn open(options: Options) -> Arc<Transport> {
     let opening = async {
         loop {
             match Transport::open(options.clone()).await {

@@ -6,10 +6,10 @@ use tenure_core::{Claim, Error, Kind, Result};
 use crate::keys::Keys;
 use crate::scripts;
 use crate::store::{Redis, millis, words};
-use crate::transport::{Call, Failure, Order, Placed, Script, Value};
+use crate::transport::{Answer, Call, Failure, Order, Script, Value};
 
 impl Redis {
-    pub(crate) async fn leave(&self, claim: &Claim, left: u32) -> Result<Released> {
+    pub(crate) async fn release_redisson(&self, claim: &Claim, left: u32) -> Result<Released> {
         let keys = self.keys(&claim.name)?;
         let (id, left, lease) = (claim.id.to_string(), left.to_string(), millis(claim.lease).to_string());
         let publish = self.transport.publish_command();
@@ -21,13 +21,13 @@ impl Redis {
                 let channel = keys.lock_channel();
                 let args = [&*id, &left, &lease, publish, &channel, &leader];
                 let on = [name, &about, &waiters, &stamps];
-                self.send_leave(claim, &keys, &scripts::LOCK_RELEASE, &words(&on), &words(&args)).await
+                self.send_release(claim, &keys, &scripts::LOCK_RELEASE, &words(&on), &words(&args)).await
             }
             Kind::FairLock => {
                 let (queue, scores, channel) = (keys.queue(), keys.scores(), keys.fair_channel(""));
                 let args = [&*id, &left, &lease, publish, &channel];
                 let on = [name, &about, &queue, &scores, &stamps];
-                self.send_leave(claim, &keys, &scripts::FAIR_RELEASE, &words(&on), &words(&args)).await
+                self.send_release(claim, &keys, &scripts::FAIR_RELEASE, &words(&on), &words(&args)).await
             }
             Kind::Read { .. } | Kind::Write => {
                 let reads = claim.kind != Kind::Write;
@@ -36,7 +36,7 @@ impl Redis {
                 let (writers, channel, base) = (keys.writers(), keys.rw_channel(), keys.base());
                 let args = [&*id, &field, &left, &lease, publish, &channel, &base];
                 let on = [name, &about, &waiters, &writers, &stamps, &timeout];
-                self.send_leave(claim, &keys, &scripts::RW_RELEASE, &words(&on), &words(&args)).await
+                self.send_release(claim, &keys, &scripts::RW_RELEASE, &words(&on), &words(&args)).await
             }
             Kind::Permit { n, .. } => {
                 let (ends, ours, channel) = (keys.ends(), keys.permits(), keys.permit_channel());
@@ -44,12 +44,12 @@ impl Redis {
                 let slack = millis(self.slack).to_string();
                 let args = [&*id, &n, publish, &channel, &slack];
                 let on = [name, &ends, &ours, &about, &waiters, &stamps];
-                self.send_leave(claim, &keys, &scripts::PERMIT_RELEASE, &words(&on), &words(&args)).await
+                self.send_release(claim, &keys, &scripts::PERMIT_RELEASE, &words(&on), &words(&args)).await
             }
         }
     }
 
-    pub(crate) async fn send_leave(
+    pub(crate) async fn send_release(
         &self,
         claim: &Claim,
         keys: &Keys,
@@ -57,30 +57,30 @@ impl Redis {
         on: &[&[u8]],
         args: &[&[u8]],
     ) -> Result<Released> {
-        let order = Order::Behind(claim.id);
+        let order = Order::AfterAttempt(claim.id);
         let sent = self.transport.call(Call { script, keys: on, args, order }).await;
-        self.left(claim, keys, sent)
+        self.release_outcome(claim, keys, sent)
     }
 
     /// Maps the reply to a release: 1 if the hold or waiter existed, 0 if not.
-    pub(crate) fn left(
+    pub(crate) fn release_outcome(
         &self,
         claim: &Claim,
         keys: &Keys,
-        sent: std::result::Result<Placed, Failure>,
+        sent: std::result::Result<Answer, Failure>,
     ) -> Result<Released> {
-        let what = self.what("release", &claim.name, keys);
-        let placed = sent.map_err(|failure| what.failed(failure))?;
-        match placed.value {
+        let context = self.context("release", &claim.name, keys);
+        let answer = sent.map_err(|failure| context.to_error(failure))?;
+        match answer.value {
             Value::Int(1) => Ok(Released::Freed),
             // The attempt was sent on a connection that broke: it may still arrive after this release.
-            Value::Int(0) if !placed.certain => Err(Error::Unknown {
+            Value::Int(0) if !answer.certain => Err(Error::Unknown {
                 backend: self.info.scheme,
                 what: format!("release {}", claim.name),
-                reason: "its attempt was sent on a connection that broke, and may still arrive".into(),
+                reason: "the acquire was sent on a connection that broke, and may still be executed".into(),
             }),
             Value::Int(0) => Ok(Released::Gone),
-            other => Err(what.nonsense(other)),
+            other => Err(context.unexpected_reply(other)),
         }
     }
 }

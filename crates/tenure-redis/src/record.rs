@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tenure_core::{Claim, Family, Fence, Kind, Process};
 
 #[derive(Serialize, Deserialize, Debug)]
-pub(crate) struct Who<'a> {
+pub(crate) struct Description<'a> {
     #[serde(rename = "k")]
     pub(crate) family: Family,
     #[serde(rename = "h")]
@@ -26,8 +26,13 @@ pub(crate) fn describe(claim: &Claim) -> Cow<'static, str> {
     static PLAIN: OnceLock<Vec<(Family, bool, String)>> = OnceLock::new();
     let text = |family, reads, note: Option<&str>| {
         let me = Process::current();
-        let who =
-            Who { family, host: Cow::Borrowed(&me.host), pid: me.pid, note: note.map(Cow::Borrowed), reads };
+        let who = Description {
+            family,
+            host: Cow::Borrowed(&me.host),
+            pid: me.pid,
+            note: note.map(Cow::Borrowed),
+            reads,
+        };
         serde_json::to_string(&who).unwrap_or_default()
     };
     let (family, reads) = (claim.kind.family(), matches!(claim.kind, Kind::Read { .. }));
@@ -44,17 +49,17 @@ pub(crate) fn describe(claim: &Claim) -> Cow<'static, str> {
     }
 }
 
-/// A parsed record: the JSON, and what the scripts put before it: `<fence> <since> <number> <who>`.
+/// A parsed record: the JSON, and what the scripts put before it: `<fence> <since> <number> <description>`.
 #[derive(Debug)]
-pub(crate) struct About {
+pub(crate) struct Record {
     pub(crate) fence: Option<Fence>,
     pub(crate) since: Option<u64>,
     /// The number of permits; for a plain lock its hold count; for a waiter in a fair queue its patience in ms.
     pub(crate) number: Option<u32>,
-    pub(crate) who: Option<Who<'static>>,
+    pub(crate) description: Option<Description<'static>>,
 }
 
-impl About {
+impl Record {
     pub(crate) fn parse(text: &str) -> Self {
         let mut words = text.splitn(4, ' ');
         let mut word = || words.next().unwrap_or_default();
@@ -62,7 +67,7 @@ impl About {
             fence: word().parse().ok().map(Fence),
             since: word().parse().ok(),
             number: word().parse().ok(),
-            who: serde_json::from_str(word()).ok(),
+            description: serde_json::from_str(word()).ok(),
         }
     }
 }

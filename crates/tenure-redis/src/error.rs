@@ -3,10 +3,10 @@
 use tenure_core::{Error, Name};
 
 use crate::options::Layout;
-use crate::transport::{Failure, Reply};
+use crate::transport::{ErrorReply, Failure};
 
 /// The failed call, for error messages.
-pub(crate) struct What<'a> {
+pub(crate) struct ErrorContext<'a> {
     pub(crate) backend: &'static str,
     pub(crate) verb: &'static str,
     pub(crate) name: Option<&'a Name>,
@@ -14,14 +14,14 @@ pub(crate) struct What<'a> {
 }
 
 /// The error code. Servers before 7.0 wrap errors raised inside scripts.
-pub(crate) fn code(reply: &Reply) -> &str {
+pub(crate) fn code(reply: &ErrorReply) -> &str {
     let inner = reply.message.rsplit_once("@user_script:").and_then(|(_, rest)| rest.split_once(": "));
     let text = inner.map_or(&*reply.code, |(_, text)| text);
     text.split(' ').next().unwrap_or_default()
 }
 
-impl What<'_> {
-    pub(crate) fn failed(&self, failure: Failure) -> Error {
+impl ErrorContext<'_> {
+    pub(crate) fn to_error(&self, failure: Failure) -> Error {
         let what = match self.name {
             Some(name) => format!("{} {name}", self.verb),
             None => self.verb.to_owned(),
@@ -35,7 +35,7 @@ impl What<'_> {
             Failure::Unknown(reason) => Error::Unknown { backend, what, reason },
             Failure::Refused(reply) => Error::Config(match code(&reply) {
                 "WRONGTYPE" => format!(
-                    "{backend}: {what}: the key {:?}, or one beside it, holds something else than a lock of this kind \
+                    "{backend}: {what}: the key {:?}, or one beside it, is not a lock of this kind \
                      ({}); use another name",
                     self.key, reply.message
                 ),
@@ -48,26 +48,26 @@ impl What<'_> {
     }
 
     /// The key has the type of a lock in the other layout: somebody may hold it.
-    pub(crate) fn other_layout(&self, layout: Layout, reply: &Reply) -> Error {
+    pub(crate) fn other_layout(&self, layout: Layout, reply: &ErrorReply) -> Error {
         let (is, shared) = match layout {
             Layout::Redisson => (
-                "a string, as SET NX PX makes it: a lock of the plain layout",
+                "a string, as created by SET NX PX: a lock of the plain layout",
                 "open the store with layout=plain to share such locks",
             ),
             Layout::Plain => (
-                "a hash, as Redisson makes it: a lock of Redisson's layout",
+                "a hash, as created by Redisson: a lock of Redisson's layout",
                 "open the store without layout=plain to share such locks",
             ),
         };
         let name = self.name.map_or_else(String::new, |name| format!(" {name}"));
         Error::Config(format!(
-            "{}: {}{name}: the key {:?} is {is}, or something else than a lock ({}); {shared}, or use another name",
+            "{}: {}{name}: the key {:?} is {is}, or not a lock at all ({}); {shared}, or use another name",
             self.backend, self.verb, self.key, reply.message
         ))
     }
 
     /// A reply that none of our scripts returns.
-    pub(crate) fn nonsense(&self, value: impl std::fmt::Debug) -> Error {
+    pub(crate) fn unexpected_reply(&self, value: impl std::fmt::Debug) -> Error {
         Error::Config(format!("{}: {}: the server answered {value:?}", self.backend, self.verb))
     }
 }
@@ -83,8 +83,8 @@ mod tests {
         for (message, word) in
             [(wrapped, "WRONGTYPE"), ("WRONGTYPE x script: f, on @user_script:1.", "WRONGTYPE")]
         {
-            assert_eq!(code(&Reply::new(message)), word);
+            assert_eq!(code(&ErrorReply::new(message)), word);
         }
-        assert_eq!(code(&Reply::new("NOPERM this user")), "NOPERM");
+        assert_eq!(code(&ErrorReply::new("NOPERM this user")), "NOPERM");
     }
 }
