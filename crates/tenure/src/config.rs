@@ -1,8 +1,14 @@
 //! Configuration of the store and the client. An address overrides the environment, which overrides a file.
 
+pub(crate) mod address;
+mod backend;
+mod duration;
 mod env;
 mod file;
+mod keys;
+mod raw;
 mod show;
+mod suggest;
 #[cfg(test)]
 mod tests;
 
@@ -10,11 +16,12 @@ use std::path::Path;
 
 use tenure_core::{Client, Result, Settings};
 
+pub use address::Address;
+pub use duration::parse_duration;
 pub use show::Entry;
 
-use crate::address::Address;
-use crate::given::Given;
-use crate::keys::Form;
+use keys::Form;
+use raw::Given;
 
 /// The configuration of a store and its client: everything a program needs to [`connect`](Config::connect). Moving to
 /// another store changes the configuration, not the program.

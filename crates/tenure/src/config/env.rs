@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use tenure_core::Result;
 
-use crate::address::Parts;
-use crate::given::{Given, Origin, variable};
-use crate::keys::{self, KEYS, Key};
+use crate::config::address::Parts;
+use crate::config::keys::{self, KEYS, Key};
+use crate::config::raw::{Given, Origin, variable};
 
 const FILE: &str = "TENURE_CONFIG";
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tenure_core::{Error, Result};
 use toml::de::{DeTable, DeValue};
 
-use crate::address::Parts;
-use crate::given::{Given, Origin};
-use crate::keys::{self, Form, KEYS, Key};
+use crate::config::address::Parts;
+use crate::config::keys::{self, Form, KEYS, Key};
+use crate::config::raw::{Given, Origin};
 
 pub(super) fn read(path: &Path) -> Result<Given> {
     let wrong = |why: &dyn std::fmt::Display| Error::Config(format!("{}: {why}", path.display()));

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::Config;
-use crate::given::MASK;
-use crate::keys::Form;
+use crate::config::keys::Form;
+use crate::config::raw::MASK;
 
 /// One key of a [`Config`], as it may be shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,8 +36,11 @@ impl Config {
     /// # Ok(()) }
     /// ```
     pub fn entries(&self) -> Vec<Entry> {
-        let entry =
-            |s: &crate::given::Setting| Entry { key: s.key.name, value: s.shown(), from: s.from.to_string() };
+        let entry = |s: &crate::config::raw::Setting| Entry {
+            key: s.key.name,
+            value: s.shown(),
+            from: s.from.to_string(),
+        };
         self.given.iter().map(entry).collect()
     }
 }
@@ -45,7 +48,7 @@ impl Config {
 /// TOML, with the origin of each line as a comment.
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let line = |s: &crate::given::Setting| match s.key.form {
+        let line = |s: &crate::config::raw::Setting| match s.key.form {
             Form::Number | Form::Flag => format!("{} = {}", s.key.name, s.shown()),
             _ => format!("{} = {}", s.key.name, quoted(&s.shown())),
         };

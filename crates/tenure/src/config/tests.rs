@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::*;
-use crate::keys::{KEYS, Type};
+use crate::config::keys::{KEYS, Type};
 
 fn toml(text: &str) -> Result<Config> {
     Config::from_toml(text)

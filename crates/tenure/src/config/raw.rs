@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tenure_core::{Error, Result, Settings};
 
-use crate::address::WITHHELD;
-use crate::duration::parse_duration;
-use crate::keys::{self, About, Form, KEYS, Key, Type};
-use crate::spelling::hint;
+use crate::config::address::WITHHELD;
+use crate::config::duration::parse_duration;
+use crate::config::keys::{self, About, Form, KEYS, Key, Type};
+use crate::config::suggest::hint;
 
 /// The origin of a setting.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -9,10 +9,10 @@ use tenure_redis::{Options, Redis, Siblings, Topology};
 use tenure_redlock::{Node, Quorum, QuorumOptions};
 
 use super::Place;
-use crate::address::Parts;
-use crate::duration::parse_duration;
-use crate::given::{Given, Setting};
-use crate::keys::{Key, Type};
+use crate::config::address::Parts;
+use crate::config::duration::parse_duration;
+use crate::config::keys::{Key, Type};
+use crate::config::raw::{Given, Setting};
 
 /// How much longer than the longest lease a restarted node stays out of the quorum.
 const LONGER: Duration = Duration::from_secs(1);

@@ -1,11 +1,11 @@
 //! Turns raw configuration into a store: each type of store reads its own keys.
 
-#[cfg(any(feature = "redis", feature = "zookeeper"))]
-mod parts;
 #[cfg(feature = "redis")]
 mod redis;
 #[cfg(feature = "redis")]
 mod redlock;
+#[cfg(any(feature = "redis", feature = "zookeeper"))]
+mod servers;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
 
@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use tenure_core::{Backend, Client, Memory, Result, Settings};
 
-use crate::given::{Given, Setting};
-use crate::keys::Type;
+use crate::config::keys::Type;
+use crate::config::raw::{Given, Setting};
 
 /// A store that is not open yet.
 enum Place {

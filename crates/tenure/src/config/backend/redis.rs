@@ -9,9 +9,9 @@ use tenure_redis::{
 };
 
 use super::Place;
-use super::parts::{Files, Written};
-use crate::given::{Given, Setting};
-use crate::keys::Type;
+use super::servers::{Files, Written};
+use crate::config::keys::Type;
+use crate::config::raw::{Given, Setting};
 
 const SERVERS: Written = Written { scheme: "redis", secure: "rediss", port: 6379 };
 const SENTINELS: Written = Written { port: 26379, ..SERVERS };

@@ -6,8 +6,8 @@ use tenure_core::Result;
 use tenure_zookeeper::{Access, Login, Options, Tls};
 
 use super::Place;
-use super::parts::{Files, Written};
-use crate::given::{Given, Setting};
+use super::servers::{Files, Written};
+use crate::config::raw::{Given, Setting};
 
 const SERVERS: Written = Written { scheme: "zookeeper", secure: "zookeeper+tls", port: 2181 };
 

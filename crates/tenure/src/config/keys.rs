@@ -1,6 +1,6 @@
 //! All configuration keys: the types of store that have them, and the form of their values.
 
-use crate::spelling;
+use crate::config::suggest;
 
 /// A type of store, as the key `type` names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -176,7 +176,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
 /// The key that was probably meant by an unknown one.
 pub(crate) fn meant(name: &str, keys: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     let elsewhere = ELSEWHERE.iter().find(|(theirs, _)| *theirs == name).map(|(_, ours)| *ours);
-    elsewhere.or_else(|| spelling::nearest(name, keys))
+    elsewhere.or_else(|| suggest::nearest(name, keys))
 }
 
 /// A "did you mean" suffix for errors, or an empty string.

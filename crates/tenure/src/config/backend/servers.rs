@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use tenure_core::Result;
 
-use crate::given::{Given, Setting};
+use crate::config::raw::{Given, Setting};
 
 /// The servers in a list of addresses.
 pub(super) struct Line {

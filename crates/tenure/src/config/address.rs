@@ -3,38 +3,12 @@
 //! Errors never quote parts that may belong to a password which was not percent-encoded.
 
 use std::fmt;
-use std::sync::Arc;
 
-use tenure_core::{Backend, Client, Error, Result, Settings};
+use tenure_core::{Error, Result};
 
-use crate::given::{Given, Origin};
-use crate::keys::{self, About, KEYS, Key};
-use crate::spelling::hint;
-
-/// Connects to the store at `address`, such as `memory:` or `sqlite:/var/lib/app/locks.db?lease=10s`.
-///
-/// # Errors
-/// `Config` when the address cannot be parsed, has an unknown option, or cannot be a store; `Unsupported` when the
-/// store cannot do what the address asks for; `Unavailable` when the store does not answer.
-pub async fn connect(address: &str) -> Result<Client> {
-    connect_with(address, Settings::default()).await
-}
-
-/// Connects with `settings` as defaults; options in the address override them.
-///
-/// # Errors
-/// As [`connect`].
-pub async fn connect_with(address: &str, settings: Settings) -> Result<Client> {
-    Address::parse(address)?.given.plan(settings)?.connect().await
-}
-
-/// Opens the store at `address` without a client, to build a client by hand.
-///
-/// # Errors
-/// As [`connect`].
-pub async fn open(address: &str) -> Result<Arc<dyn Backend>> {
-    Address::parse(address)?.given.plan(Settings::default())?.open().await
-}
+use crate::config::keys::{self, About, KEYS, Key};
+use crate::config::raw::{Given, Origin};
+use crate::config::suggest::hint;
 
 /// A parsed address: `scheme:rest?option=value&…`.
 #[derive(Clone, PartialEq, Eq)]
@@ -263,7 +237,9 @@ fn decoded(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connect;
     use std::time::Duration;
+    use tenure_core::Settings;
 
     #[tokio::test]
     async fn wrong_addresses_say_what_is_wrong() {
