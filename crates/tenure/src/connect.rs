@@ -20,7 +20,7 @@ pub async fn connect(address: &str) -> Result<Client> {
 /// # Errors
 /// As [`connect`].
 pub async fn connect_with(address: &str, settings: Settings) -> Result<Client> {
-    Address::parse(address)?.given.plan(settings)?.connect().await
+    Address::parse(address)?.raw.validate(settings)?.connect().await
 }
 
 /// Opens the store at `address` without a client, to build a client by hand.
@@ -28,5 +28,5 @@ pub async fn connect_with(address: &str, settings: Settings) -> Result<Client> {
 /// # Errors
 /// As [`connect`].
 pub async fn open(address: &str) -> Result<Arc<dyn Backend>> {
-    Address::parse(address)?.given.plan(Settings::default())?.open().await
+    Address::parse(address)?.raw.validate(Settings::default())?.open().await
 }

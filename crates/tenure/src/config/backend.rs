@@ -1,4 +1,4 @@
-//! Turns raw configuration into a store: each type of store reads its own keys.
+//! Backend configuration: validates raw configuration, turns it into the options of one store, and opens that store.
 
 #[cfg(feature = "redis")]
 mod redis;
@@ -13,54 +13,56 @@ use std::sync::Arc;
 
 use tenure_core::{Backend, Client, Memory, Result, Settings};
 
-use crate::config::keys::Type;
-use crate::config::raw::{Given, Setting};
+use crate::config::keys::StoreType;
+use crate::config::raw::{RawConfig, Setting};
 
-/// A store that is not open yet.
-enum Place {
+/// The options of one store, which is not open yet.
+enum BackendConfig {
     Memory,
     #[cfg(feature = "sqlite")]
     Sqlite(std::path::PathBuf, tenure_sqlite::Options),
     #[cfg(feature = "redis")]
     Redis(Box<tenure_redis::Options>),
-    /// Several addresses; one of the servers has to be asked whether they are a cluster.
+    /// Several addresses: a server must be queried whether they are a cluster.
     #[cfg(feature = "redis")]
-    PerhapsCluster(Box<tenure_redis::Options>, Setting),
+    PossiblyCluster(Box<tenure_redis::Options>, Setting),
     #[cfg(feature = "redis")]
-    Redlock(Box<redlock::Nodes>),
+    Redlock(Box<redlock::QuorumConfig>),
     #[cfg(feature = "zookeeper")]
     ZooKeeper(Box<tenure_zookeeper::Options>),
 }
 
-/// A client that is not connected yet. Everything that can be checked without the store is checked.
-pub(crate) struct Plan {
-    place: Place,
+/// A validated configuration. All that can be checked without the store has been checked.
+pub(crate) struct ClientConfig {
+    backend: BackendConfig,
     settings: Settings,
 }
 
-impl Given {
+impl RawConfig {
     /// Validates all keys; `settings` are the defaults of the client.
-    pub(crate) fn plan(mut self, settings: Settings) -> Result<Plan> {
-        let (kind, setting) = self.kind()?;
-        let settings = self.settings(settings)?;
-        let place = self.place(kind, &setting)?;
-        debug_assert_eq!(self.iter().map(|s| s.key.name).next(), None, "what a type has, it reads");
-        Ok(Plan { place, settings })
+    pub(crate) fn validate(mut self, settings: Settings) -> Result<ClientConfig> {
+        let (kind, setting) = self.take_store_type()?;
+        let settings = self.take_client_settings(settings)?;
+        let backend = self.take_backend_config(kind, &setting)?;
+        debug_assert_eq!(self.iter().map(|s| s.key.name).next(), None, "each supported key is read");
+        Ok(ClientConfig { backend, settings })
     }
 
-    fn place(&mut self, kind: Type, setting: &Setting) -> Result<Place> {
+    fn take_backend_config(&mut self, kind: StoreType, setting: &Setting) -> Result<BackendConfig> {
         match kind {
-            Type::Memory => Ok(Place::Memory),
+            StoreType::Memory => Ok(BackendConfig::Memory),
             #[cfg(feature = "sqlite")]
-            Type::Sqlite => self.sqlite(),
+            StoreType::Sqlite => self.take_sqlite_config(),
             #[cfg(feature = "redis")]
-            Type::Redis | Type::RedisSentinel | Type::RedisCluster => self.redis(kind, setting),
+            StoreType::Redis | StoreType::RedisSentinel | StoreType::RedisCluster => {
+                self.take_redis_config(kind, setting)
+            }
             #[cfg(feature = "redis")]
-            Type::Redlock => self.redlock(setting),
+            StoreType::Redlock => self.take_redlock_config(setting),
             #[cfg(feature = "zookeeper")]
-            Type::ZooKeeper => self.zookeeper(setting),
+            StoreType::ZooKeeper => self.take_zookeeper_config(setting),
             #[allow(unreachable_patterns)]
-            other => Err(setting.wrong(format!(
+            other => Err(setting.error(format!(
                 "{} is not compiled in: enable the cargo feature {:?} of tenure",
                 other.name(),
                 other.feature().unwrap_or_default()
@@ -69,27 +71,27 @@ impl Given {
     }
 
     #[cfg(feature = "sqlite")]
-    fn sqlite(&mut self) -> Result<Place> {
+    fn take_sqlite_config(&mut self) -> Result<BackendConfig> {
         let mut options = tenure_sqlite::Options::default();
         if let Some(choice) = self.take("network_fs") {
             options.network_fs = choice.choice(&[("refuse", false), ("allow", true)])?;
         }
         if let Some(mode) = self.take("mode") {
-            let bits = u32::from_str_radix(&mode.text, 8).ok();
+            let bits = u32::from_str_radix(&mode.value, 8).ok();
             let right = bits.filter(|bits| bits & !0o666 == 0 && bits & 0o600 == 0o600);
             options.mode = Some(right.ok_or_else(|| {
-                mode.wrong(format!("{:?}: expected permissions such as 600, 660 or 666", mode.text))
+                mode.error(format!("{:?}: expected permissions such as 600, 660 or 666", mode.value))
             })?);
         }
         let path = match self.take("path") {
-            Some(path) => path.text.into(),
+            Some(path) => path.value.into(),
             None => tenure_sqlite::default_path()?,
         };
-        Ok(Place::Sqlite(path, options))
+        Ok(BackendConfig::Sqlite(path, options))
     }
 }
 
-impl Plan {
+impl ClientConfig {
     pub(crate) async fn connect(self) -> Result<Client> {
         let settings = self.settings.clone();
         let backend = self.open().await?;
@@ -98,18 +100,18 @@ impl Plan {
     }
 
     pub(crate) async fn open(self) -> Result<Arc<dyn Backend>> {
-        Ok(match self.place {
-            Place::Memory => Arc::new(Memory::new()),
+        Ok(match self.backend {
+            BackendConfig::Memory => Arc::new(Memory::new()),
             #[cfg(feature = "sqlite")]
-            Place::Sqlite(path, options) => Arc::new(tenure_sqlite::open(&path, options)?),
+            BackendConfig::Sqlite(path, options) => Arc::new(tenure_sqlite::open(&path, options)?),
             #[cfg(feature = "redis")]
-            Place::Redis(options) => Arc::new(tenure_redis::Redis::open(*options).await?),
+            BackendConfig::Redis(options) => Arc::new(tenure_redis::Redis::open(*options).await?),
             #[cfg(feature = "redis")]
-            Place::PerhapsCluster(options, nodes) => redis::open_cluster(*options, &nodes).await?,
+            BackendConfig::PossiblyCluster(options, nodes) => redis::open_cluster(*options, &nodes).await?,
             #[cfg(feature = "redis")]
-            Place::Redlock(nodes) => nodes.open().await?,
+            BackendConfig::Redlock(nodes) => nodes.open().await?,
             #[cfg(feature = "zookeeper")]
-            Place::ZooKeeper(options) => Arc::new(tenure_zookeeper::ZooKeeper::open(*options).await?),
+            BackendConfig::ZooKeeper(options) => Arc::new(tenure_zookeeper::ZooKeeper::open(*options).await?),
         })
     }
 }

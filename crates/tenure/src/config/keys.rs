@@ -1,10 +1,10 @@
-//! All configuration keys: the types of store that have them, and the form of their values.
+//! All configuration keys: the types of store that support them, and the types of their values.
 
 use crate::config::suggest;
 
 /// A type of store, as the key `type` names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Type {
+pub(crate) enum StoreType {
     Memory,
     Sqlite,
     Redis,
@@ -14,9 +14,9 @@ pub(crate) enum Type {
     ZooKeeper,
 }
 
-use Type::*;
+use StoreType::*;
 
-impl Type {
+impl StoreType {
     pub(crate) const ALL: &[Self] = &[Memory, Sqlite, Redis, RedisSentinel, RedisCluster, Redlock, ZooKeeper];
 
     pub(crate) fn name(self) -> &'static str {
@@ -48,96 +48,96 @@ impl Type {
 
 /// What a key configures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum About {
-    /// Where the store is, and the login. Stands before the `?` of an address.
-    Place,
+pub(crate) enum Scope {
+    /// Where the store is, and the login: the part of an address before its `?`.
+    Location,
     /// How to talk to the store, and how locks are stored there.
     Store,
     /// The client, for every type of store.
     Client,
 }
 
-/// The form of a value.
+/// The type of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Form {
+pub(crate) enum ValueType {
     Text,
     /// Text that is not shown.
     Secret,
     /// Addresses separated by commas.
     Nodes,
     /// The path of a file.
-    File,
+    Path,
     Number,
-    Flag,
-    Time,
+    Bool,
+    Duration,
 }
 
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
-    pub(crate) about: About,
-    pub(crate) form: Form,
-    /// The types of store that have it.
-    pub(crate) of: &'static [Type],
+    pub(crate) scope: Scope,
+    pub(crate) value_type: ValueType,
+    /// The types of store that support it.
+    pub(crate) stores: &'static [StoreType],
 }
 
-const fn key(name: &'static str, about: About, form: Form, of: &'static [Type]) -> Key {
-    Key { name, about, form, of }
+const fn key(name: &'static str, scope: Scope, value_type: ValueType, stores: &'static [StoreType]) -> Key {
+    Key { name, scope, value_type, stores }
 }
 
-const SERVERS: &[Type] = &[Redis, RedisSentinel, RedisCluster, Redlock, ZooKeeper];
-const ANY_REDIS: &[Type] = &[Redis, RedisSentinel, RedisCluster, Redlock];
+const SERVERS: &[StoreType] = &[Redis, RedisSentinel, RedisCluster, Redlock, ZooKeeper];
+const ANY_REDIS: &[StoreType] = &[Redis, RedisSentinel, RedisCluster, Redlock];
 /// RedLock too: its nodes may be masters behind sentinels.
-const SENTINELS: &[Type] = &[RedisSentinel, Redlock];
+const SENTINELS: &[StoreType] = &[RedisSentinel, Redlock];
 
 /// The key for an address, which sets other keys.
 pub(crate) const URL: &str = "url";
 
 /// All keys, in display order.
 pub(crate) const KEYS: &[Key] = &[
-    key("type", About::Place, Form::Text, Type::ALL),
-    key("nodes", About::Place, Form::Nodes, SERVERS),
-    key("path", About::Place, Form::File, &[Sqlite]),
-    key("socket", About::Place, Form::File, &[Redis]),
-    key("master", About::Place, Form::Text, &[RedisSentinel]),
-    key("chroot", About::Place, Form::Text, &[ZooKeeper]),
-    key("user", About::Place, Form::Text, SERVERS),
-    key("password", About::Place, Form::Secret, SERVERS),
-    key("password_file", About::Store, Form::File, ANY_REDIS),
-    key("tls", About::Place, Form::Flag, SERVERS),
-    key("db", About::Store, Form::Number, ANY_REDIS),
-    key("sentinel_user", About::Store, Form::Text, SENTINELS),
-    key("sentinel_password", About::Store, Form::Secret, SENTINELS),
-    key("sentinel_password_file", About::Store, Form::File, SENTINELS),
-    key("ca", About::Store, Form::File, SERVERS),
-    key("cert", About::Store, Form::File, SERVERS),
-    key("key", About::Store, Form::File, SERVERS),
-    key("prefix", About::Store, Form::Text, SERVERS),
-    key("timeout", About::Store, Form::Time, SERVERS),
-    key("client_name", About::Store, Form::Text, ANY_REDIS),
-    key("layout", About::Store, Form::Text, ANY_REDIS),
-    key("fence", About::Store, Form::Text, ANY_REDIS),
-    key("redisson_watchdog", About::Store, Form::Time, ANY_REDIS),
-    key("permit_slack", About::Store, Form::Time, ANY_REDIS),
-    key("tries", About::Store, Form::Number, &[Redlock]),
-    key("retry_delay", About::Store, Form::Text, &[Redlock]),
-    key("node_timeout", About::Store, Form::Time, &[Redlock]),
-    key("drift", About::Store, Form::Text, &[Redlock]),
-    key("max_lease", About::Store, Form::Time, &[Redlock]),
-    key("restart_delay", About::Store, Form::Time, &[Redlock]),
-    key("session", About::Store, Form::Time, &[ZooKeeper]),
-    key("tick", About::Store, Form::Time, &[ZooKeeper]),
-    key("acl", About::Store, Form::Text, &[ZooKeeper]),
-    key("network_fs", About::Store, Form::Text, &[Sqlite]),
-    key("mode", About::Store, Form::Text, &[Sqlite]),
-    key("lease", About::Client, Form::Time, Type::ALL),
-    key("poll", About::Client, Form::Time, Type::ALL),
-    key("call_timeout", About::Client, Form::Time, Type::ALL),
-    key("outage", About::Client, Form::Time, Type::ALL),
-    key("close_timeout", About::Client, Form::Time, Type::ALL),
-    key("durability", About::Client, Form::Text, Type::ALL),
-    key("warn_held", About::Client, Form::Time, Type::ALL),
-    key("deadlocks", About::Client, Form::Text, Type::ALL),
+    key("type", Scope::Location, ValueType::Text, StoreType::ALL),
+    key("nodes", Scope::Location, ValueType::Nodes, SERVERS),
+    key("path", Scope::Location, ValueType::Path, &[Sqlite]),
+    key("socket", Scope::Location, ValueType::Path, &[Redis]),
+    key("master", Scope::Location, ValueType::Text, &[RedisSentinel]),
+    key("chroot", Scope::Location, ValueType::Text, &[ZooKeeper]),
+    key("user", Scope::Location, ValueType::Text, SERVERS),
+    key("password", Scope::Location, ValueType::Secret, SERVERS),
+    key("password_file", Scope::Store, ValueType::Path, ANY_REDIS),
+    key("tls", Scope::Location, ValueType::Bool, SERVERS),
+    key("db", Scope::Store, ValueType::Number, ANY_REDIS),
+    key("sentinel_user", Scope::Store, ValueType::Text, SENTINELS),
+    key("sentinel_password", Scope::Store, ValueType::Secret, SENTINELS),
+    key("sentinel_password_file", Scope::Store, ValueType::Path, SENTINELS),
+    key("ca", Scope::Store, ValueType::Path, SERVERS),
+    key("cert", Scope::Store, ValueType::Path, SERVERS),
+    key("key", Scope::Store, ValueType::Path, SERVERS),
+    key("prefix", Scope::Store, ValueType::Text, SERVERS),
+    key("timeout", Scope::Store, ValueType::Duration, SERVERS),
+    key("client_name", Scope::Store, ValueType::Text, ANY_REDIS),
+    key("layout", Scope::Store, ValueType::Text, ANY_REDIS),
+    key("fence", Scope::Store, ValueType::Text, ANY_REDIS),
+    key("redisson_watchdog", Scope::Store, ValueType::Duration, ANY_REDIS),
+    key("permit_slack", Scope::Store, ValueType::Duration, ANY_REDIS),
+    key("tries", Scope::Store, ValueType::Number, &[Redlock]),
+    key("retry_delay", Scope::Store, ValueType::Text, &[Redlock]),
+    key("node_timeout", Scope::Store, ValueType::Duration, &[Redlock]),
+    key("drift", Scope::Store, ValueType::Text, &[Redlock]),
+    key("max_lease", Scope::Store, ValueType::Duration, &[Redlock]),
+    key("restart_delay", Scope::Store, ValueType::Duration, &[Redlock]),
+    key("session", Scope::Store, ValueType::Duration, &[ZooKeeper]),
+    key("tick", Scope::Store, ValueType::Duration, &[ZooKeeper]),
+    key("acl", Scope::Store, ValueType::Text, &[ZooKeeper]),
+    key("network_fs", Scope::Store, ValueType::Text, &[Sqlite]),
+    key("mode", Scope::Store, ValueType::Text, &[Sqlite]),
+    key("lease", Scope::Client, ValueType::Duration, StoreType::ALL),
+    key("poll", Scope::Client, ValueType::Duration, StoreType::ALL),
+    key("call_timeout", Scope::Client, ValueType::Duration, StoreType::ALL),
+    key("outage", Scope::Client, ValueType::Duration, StoreType::ALL),
+    key("close_timeout", Scope::Client, ValueType::Duration, StoreType::ALL),
+    key("durability", Scope::Client, ValueType::Text, StoreType::ALL),
+    key("warn_held", Scope::Client, ValueType::Duration, StoreType::ALL),
+    key("deadlocks", Scope::Client, ValueType::Text, StoreType::ALL),
 ];
 
 impl Key {
@@ -145,9 +145,9 @@ impl Key {
         KEYS.iter().find(|k| k.name == name)
     }
 
-    /// The types of store that have it, as a phrase for errors.
-    pub(crate) fn owners(&self) -> String {
-        match self.of {
+    /// The types of store that support it, as a phrase for errors.
+    pub(crate) fn supported_by(&self) -> String {
+        match self.stores {
             [only] => format!("only {} has it", only.name()),
             many => {
                 let names: Vec<&str> = many.iter().map(|t| t.name()).collect();
@@ -158,7 +158,7 @@ impl Key {
 }
 
 /// Names that other programs use for some of the keys.
-const ELSEWHERE: &[(&str, &str)] = &[
+const SYNONYMS: &[(&str, &str)] = &[
     ("address", "nodes"),
     ("addresses", "nodes"),
     ("host", "nodes"),
@@ -173,13 +173,13 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("namespace", "chroot"),
 ];
 
-/// The key that was probably meant by an unknown one.
-pub(crate) fn meant(name: &str, keys: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    let elsewhere = ELSEWHERE.iter().find(|(theirs, _)| *theirs == name).map(|(_, ours)| *ours);
-    elsewhere.or_else(|| suggest::nearest(name, keys))
+/// Suggests a known key for an unknown one.
+pub(crate) fn suggest(name: &str, keys: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    let synonym = SYNONYMS.iter().find(|(theirs, _)| *theirs == name).map(|(_, ours)| *ours);
+    synonym.or_else(|| suggest::closest(name, keys))
 }
 
 /// A "did you mean" suffix for errors, or an empty string.
-pub(crate) fn hint(name: &str, keys: impl Iterator<Item = &'static str>) -> String {
-    meant(name, keys).map(|key| format!("; did you mean {key}?")).unwrap_or_default()
+pub(crate) fn did_you_mean(name: &str, keys: impl Iterator<Item = &'static str>) -> String {
+    suggest(name, keys).map(|key| format!("; did you mean {key}?")).unwrap_or_default()
 }

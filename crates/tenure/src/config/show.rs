@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Config;
-use crate::config::keys::Form;
+use crate::config::keys::ValueType;
 use crate::config::raw::MASK;
 
 /// One key of a [`Config`], as it may be shown.
@@ -38,21 +38,21 @@ impl Config {
     pub fn entries(&self) -> Vec<Entry> {
         let entry = |s: &crate::config::raw::Setting| Entry {
             key: s.key.name,
-            value: s.shown(),
-            from: s.from.to_string(),
+            value: s.masked(),
+            from: s.origin.to_string(),
         };
-        self.given.iter().map(entry).collect()
+        self.raw.iter().map(entry).collect()
     }
 }
 
 /// TOML, with the origin of each line as a comment.
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let line = |s: &crate::config::raw::Setting| match s.key.form {
-            Form::Number | Form::Flag => format!("{} = {}", s.key.name, s.shown()),
-            _ => format!("{} = {}", s.key.name, quoted(&s.shown())),
+        let line = |s: &crate::config::raw::Setting| match s.key.value_type {
+            ValueType::Number | ValueType::Bool => format!("{} = {}", s.key.name, s.masked()),
+            _ => format!("{} = {}", s.key.name, quoted(&s.masked())),
         };
-        let lines: Vec<_> = self.given.iter().map(|s| (line(s), &s.from)).collect();
+        let lines: Vec<_> = self.raw.iter().map(|s| (line(s), &s.origin)).collect();
         let width = lines.iter().map(|(line, _)| line.chars().count()).max().unwrap_or(0);
         lines.iter().try_for_each(|(line, from)| writeln!(f, "{line:<width$}  # {from}"))
     }

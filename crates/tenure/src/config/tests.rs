@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::*;
-use crate::config::keys::{KEYS, Type};
+use crate::config::keys::{KEYS, StoreType};
 
 fn toml(text: &str) -> Result<Config> {
     Config::from_toml(text)
@@ -11,12 +11,12 @@ fn toml(text: &str) -> Result<Config> {
 
 fn env(over: Config, variables: &[(&str, &str)]) -> Result<Config> {
     let variables = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
-    Ok(Config { given: over.given.under(env::read(variables)?) })
+    Ok(Config { raw: over.raw.overridden_by(env::read(variables)?) })
 }
 
 /// Keys and values, without their origins.
 fn says(config: &Config) -> String {
-    let each = config.given.iter().map(|s| format!("{}={}", s.key.name, s.text));
+    let each = config.raw.iter().map(|s| format!("{}={}", s.key.name, s.value));
     each.collect::<Vec<_>>().join(" ")
 }
 
@@ -77,7 +77,7 @@ fn lines_of_java_services_are_understood() {
 #[test]
 fn passwords_are_taken_as_they_are() {
     let odd = r#"p%40@:/?#&= "'\ü,"#;
-    let password = |config: &Config| config.given.get("password").unwrap().text.clone();
+    let password = |config: &Config| config.raw.get("password").unwrap().value.clone();
     let file = toml(&format!("type = 'redis'\nnodes = 'a'\npassword = '''{odd}'''")).unwrap();
     assert_eq!(password(&file), odd);
     assert_eq!(password(&env(file, &[("TENURE_PASSWORD", odd)]).unwrap()), odd);
@@ -269,23 +269,23 @@ fn it_is_shown_as_a_file_that_says_the_same() {
 /// The table of keys agrees with the code that reads them.
 #[test]
 fn what_a_type_has_it_reads() {
-    for kind in Type::ALL {
-        for key in KEYS.iter().filter(|key| key.of.contains(kind) && key.name != "type") {
+    for kind in StoreType::ALL {
+        for key in KEYS.iter().filter(|key| key.stores.contains(kind) && key.name != "type") {
             let also = |name: &str, value: &str| match key.name == name {
                 true => String::new(),
                 false => format!("{name} = '{value}'\n"),
             };
             let mut text = format!("type = '{}'\n{} = '{}'\n", kind.name(), key.name, example(key.name));
-            if !matches!(kind, Type::Memory | Type::Sqlite) && key.name != "socket" {
+            if !matches!(kind, StoreType::Memory | StoreType::Sqlite) && key.name != "socket" {
                 text += &also("nodes", "redis+sentinel://a/m").replace(
                     "redis+sentinel://a/m",
-                    if *kind == Type::Redlock { "redis+sentinel://a/m" } else { "a" },
+                    if *kind == StoreType::Redlock { "redis+sentinel://a/m" } else { "a" },
                 );
             }
-            if *kind == Type::RedisSentinel {
+            if *kind == StoreType::RedisSentinel {
                 text += &also("master", "m");
             }
-            if key.name.ends_with("user") || *kind == Type::ZooKeeper && key.name == "password" {
+            if key.name.ends_with("user") || *kind == StoreType::ZooKeeper && key.name == "password" {
                 text += &also("password", "p");
                 text += &also("user", "u");
             }
@@ -301,9 +301,9 @@ fn what_a_type_has_it_reads() {
             if ["cert", "key"].contains(&key.name) {
                 text += &(also("cert", "/x") + &also("key", "/x"));
             }
-            // A key that is not read fails a debug assertion in `plan`.
-            let plan = toml(&text).unwrap().given.plan(Settings::default());
-            assert!(plan.is_ok(), "{text}{}", plan.err().unwrap());
+            // A key that is not read fails a debug assertion in `validate`.
+            let config = toml(&text).unwrap().raw.validate(Settings::default());
+            assert!(config.is_ok(), "{text}{}", config.err().unwrap());
         }
     }
 }

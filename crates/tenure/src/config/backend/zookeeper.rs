@@ -1,72 +1,72 @@
-//! ZooKeeper.
+//! Options of a ZooKeeper store.
 
 use std::time::Duration;
 
 use tenure_core::Result;
 use tenure_zookeeper::{Access, Login, Options, Tls};
 
-use super::Place;
-use super::servers::{Files, Written};
-use crate::config::raw::{Given, Setting};
+use super::BackendConfig;
+use super::servers::{AddressFormat, TlsFiles};
+use crate::config::raw::{RawConfig, Setting};
 
-const SERVERS: Written = Written { scheme: "zookeeper", secure: "zookeeper+tls", port: 2181 };
+const SERVERS: AddressFormat = AddressFormat { scheme: "zookeeper", tls_scheme: "zookeeper+tls", port: 2181 };
 
 /// The minimum for the session timeout and the request timeout.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-impl Given {
-    pub(super) fn zookeeper(&mut self, setting: &Setting) -> Result<Place> {
-        let nodes = self.nodes(setting)?;
-        let line = SERVERS.line(&nodes)?;
-        let named = line.hosts.iter().map(|(host, port)| match host.contains(':') {
+impl RawConfig {
+    pub(super) fn take_zookeeper_config(&mut self, setting: &Setting) -> Result<BackendConfig> {
+        let nodes = self.take_nodes(setting)?;
+        let parsed = SERVERS.parse(&nodes)?;
+        let servers = parsed.hosts.iter().map(|(host, port)| match host.contains(':') {
             true => format!("[{host}]:{port}"),
             false => format!("{host}:{port}"),
         });
-        let mut options = Options::new(named);
-        options.chroot = match (self.take("chroot"), line.path) {
+        let mut options = Options::new(servers);
+        options.chroot = match (self.take("chroot"), parsed.path) {
             (Some(chroot), Some(_)) => {
-                return Err(chroot.wrong("is given twice, here and after the last of the nodes"));
+                return Err(chroot.error("is given twice, here and after the last of the nodes"));
             }
-            (Some(chroot), None) => path(&chroot, &chroot.text)?,
-            (None, Some(end)) => path(&nodes, &format!("/{end}"))?,
+            (Some(chroot), None) => node_path(&chroot, &chroot.value)?,
+            (None, Some(end)) => node_path(&nodes, &format!("/{end}"))?,
             (None, None) => None,
         };
         options.login = match (self.take("user"), self.take("password")) {
-            (Some(user), Some(password)) => Some(Login { user: user.text, password: password.text }),
+            (Some(user), Some(password)) => Some(Login { user: user.value, password: password.value }),
             (None, None) => None,
             (Some(one), None) | (None, Some(one)) => {
-                return Err(one.wrong("a login is user and password, as in user:password@host"));
+                return Err(one.error("a login is user and password, as in user:password@host"));
             }
         };
-        self.at_least("session", SHORTEST, &mut options.session)?;
-        self.at_least("timeout", SHORTEST, &mut options.timeout)?;
-        self.duration("tick", &mut options.tick)?;
+        self.take_duration_at_least("session", SHORTEST, &mut options.session)?;
+        self.take_duration_at_least("timeout", SHORTEST, &mut options.timeout)?;
+        self.take_duration("tick", &mut options.tick)?;
         if let Some(prefix) = self.take("prefix") {
-            options.prefix = prefix.text;
+            options.prefix = prefix.value;
         }
         if let Some(acl) = self.take("acl") {
             options.access = acl.choice(&[("login", Access::Login), ("open", Access::Open)])?;
         }
-        let files = self.files(line.tls, &SERVERS)?;
-        options.tls = files.map(|Files { ca, identity }| {
+        let files = self.take_tls_files(parsed.tls, &SERVERS)?;
+        options.tls = files.map(|TlsFiles { ca, identity }| {
             let mut tls = Tls::default();
             (tls.ca, tls.identity) = (ca, identity);
             tls
         });
-        Ok(Place::ZooKeeper(Box::new(options)))
+        Ok(BackendConfig::ZooKeeper(Box::new(options)))
     }
 }
 
 /// A validated node path; `None` for the root.
-fn path(said: &Setting, path: &str) -> Result<Option<String>> {
+fn node_path(setting: &Setting, path: &str) -> Result<Option<String>> {
     let path = path.trim_end_matches('/');
     if path.is_empty() {
         return Ok(None);
     }
     match path.strip_prefix('/') {
-        None => Err(said.wrong(format!("{path:?} is not a path: it begins without a slash"))),
+        None => Err(setting.error(format!("{path:?} is not a path: it begins without a slash"))),
         Some(parts) if parts.split('/').any(str::is_empty) => {
-            Err(said.wrong(format!("{path:?} is not a path: a part of it is empty")))
+            Err(setting.error(format!("{path:?} is not a path: a part of it is empty")))
         }
         Some(_) => Ok(Some(path.to_owned())),
     }
@@ -79,8 +79,8 @@ mod tests {
     use tenure_core::Settings;
 
     fn options(address: &str) -> Result<Options> {
-        let plan = Address::parse(address)?.given.plan(Settings::default())?;
-        let Place::ZooKeeper(options) = plan.place else { panic!("not zookeeper") };
+        let config = Address::parse(address)?.raw.validate(Settings::default())?;
+        let BackendConfig::ZooKeeper(options) = config.backend else { panic!("not zookeeper") };
         Ok(*options)
     }
 
