@@ -40,7 +40,7 @@ pub(crate) enum OnLost {
     Finish,
 }
 
-const WORDS: &[&str] = &[
+const ARGUMENTS: &[&str] = &[
     "key",
     "keys",
     "prefix",
@@ -64,16 +64,16 @@ impl Parse for Args {
         let mut options = TokenStream::new();
         let mut seen: Vec<Ident> = Vec::new();
         while !input.is_empty() {
-            let word = word(input, &seen)?;
+            let word = argument_name(input, &seen)?;
             match word.to_string().as_str() {
-                "key" => key = Some(Keys::of_key(input.parse()?)?),
-                "keys" => keys = Some(Keys::Each(input.parse()?)),
-                "name" => name = Some(Keys::of_name(input.parse()?)?),
+                "key" => key = Some(Keys::parse_key(input.parse()?)?),
+                "keys" => keys = Some(Keys::Iterator(input.parse()?)),
+                "name" => name = Some(Keys::parse_name(input.parse()?)?),
                 "prefix" => prefix = Some(input.parse()?),
                 "condition" => condition = Some(input.parse()?),
                 "client" => client = Some(input.parse()?),
                 "kind" => options.extend(kind(input)?),
-                "on_busy" => on_busy = busy(input)?,
+                "on_busy" => on_busy = on_busy_choice(input)?,
                 "on_fail" => {
                     on_fail = Some(
                         choice(input, "on_fail", &[("error", OnFail::Error), ("panic", OnFail::Panic)])?.0,
@@ -83,7 +83,7 @@ impl Parse for Args {
                     let choices = [("cancel", OnLost::Cancel), ("finish", OnLost::Finish)];
                     on_lost = Some(choice(input, "on_lost", &choices)?);
                 }
-                _ => options.extend(limit(&word, input)?),
+                _ => options.extend(duration_option(&word, input)?),
             }
             seen.push(word);
             if !input.is_empty() {
@@ -113,17 +113,17 @@ impl Parse for Args {
 }
 
 /// Parses the name of an argument, which must be known and not be used twice.
-fn word(input: ParseStream<'_>, seen: &[Ident]) -> Result<Ident> {
+fn argument_name(input: ParseStream<'_>, seen: &[Ident]) -> Result<Ident> {
     let Ok(word) = input.call(Ident::parse_any) else {
         return Err(input.error("expected an argument with a name, such as `key = user.user_id`"));
     };
-    if !WORDS.iter().any(|known| word == known) {
+    if !ARGUMENTS.iter().any(|known| word == known) {
         return Err(Error::new(
             word.span(),
             format!(
                 "there is no argument `{word}`{} (known: {})",
-                nearest(&word.to_string()),
-                WORDS.join(", ")
+                did_you_mean(&word.to_string()),
+                ARGUMENTS.join(", ")
             ),
         ));
     }
@@ -137,7 +137,7 @@ fn word(input: ParseStream<'_>, seen: &[Ident]) -> Result<Ident> {
 }
 
 /// A suggestion for an unknown argument: a known one with the same letters, or the one that means the same elsewhere.
-fn nearest(word: &str) -> String {
+fn did_you_mean(word: &str) -> String {
     let letters = |w: &str| {
         let mut letters: Vec<char> = w.to_lowercase().chars().filter(char::is_ascii_alphabetic).collect();
         letters.sort_unstable();
@@ -146,13 +146,13 @@ fn nearest(word: &str) -> String {
     let near = match word {
         "timeout" | "wait_time" | "waitTime" => Some("wait"),
         "ttl" | "lease_time" | "leaseTime" => Some("lease"),
-        word => WORDS.iter().copied().find(|known| letters(known) == letters(word)),
+        word => ARGUMENTS.iter().copied().find(|known| letters(known) == letters(word)),
     };
     near.map_or_else(String::new, |known| format!("; did you mean `{known}`?"))
 }
 
 /// `wait`, `lease` or `max_hold`: a string that is parsed at compile time, or an expression.
-fn limit(word: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
+fn duration_option(word: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
     let expr: Expr = input.parse()?;
     let duration = match &expr {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
@@ -210,7 +210,7 @@ fn permits(word: &Ident, input: ParseStream<'_>) -> Result<(Expr, Expr)> {
     }
 }
 
-fn busy(input: ParseStream<'_>) -> Result<OnBusy> {
+fn on_busy_choice(input: ParseStream<'_>) -> Result<OnBusy> {
     let help = "`on_busy` is one of error, skip(value), call(function)";
     let word = input.call(Ident::parse_any).map_err(|e| Error::new(e.span(), help))?;
     let value = |example: &str| {

@@ -8,9 +8,9 @@ use syn::{Error, Expr, ExprLit, Lit, LitStr, Result};
 /// The keys to lock.
 pub(crate) enum Keys {
     /// Keys that are listed in the attribute.
-    These(Vec<Key>),
+    Listed(Vec<Key>),
     /// An expression that yields the keys when the function is called.
-    Each(Expr),
+    Iterator(Expr),
 }
 
 /// One key.
@@ -22,12 +22,12 @@ pub(crate) enum Key {
 
 impl Keys {
     /// Parses the value of `key = …`.
-    pub(crate) fn of_key(expr: Expr) -> Result<Self> {
+    pub(crate) fn parse_key(expr: Expr) -> Result<Self> {
         Self::of(expr, &mut Key::of)
     }
 
     /// Parses the value of `name = …`. A name is taken verbatim, so it has no parts to join.
-    pub(crate) fn of_name(expr: Expr) -> Result<Self> {
+    pub(crate) fn parse_name(expr: Expr) -> Result<Self> {
         Self::of(expr, &mut |expr| match expr {
             Expr::Tuple(parts) => {
                 let help = "a name is one text, not several parts: write `name = \"{a}:{b}\"`, or use `key`";
@@ -42,8 +42,8 @@ impl Keys {
             Expr::Array(list) if list.elems.is_empty() => {
                 Err(Error::new_spanned(list, "an empty list holds nothing: name at least one key"))
             }
-            Expr::Array(list) => Ok(Self::These(list.elems.into_iter().map(one).collect::<Result<_>>()?)),
-            expr => Ok(Self::These(vec![one(expr)?])),
+            Expr::Array(list) => Ok(Self::Listed(list.elems.into_iter().map(one).collect::<Result<_>>()?)),
+            expr => Ok(Self::Listed(vec![one(expr)?])),
         }
     }
 
@@ -57,9 +57,9 @@ impl Keys {
             None => quote!(::core::option::Option::None),
         };
         match self {
-            Self::These(keys) => quote!(::tenure::__private::names(#prefix, [#(#keys),*])),
-            Self::Each(keys) => {
-                quote_spanned!(keys.span()=> ::tenure::__private::names(#prefix, #keys))
+            Self::Listed(keys) => quote!(::tenure::__private::lock_names(#prefix, [#(#keys),*])),
+            Self::Iterator(keys) => {
+                quote_spanned!(keys.span()=> ::tenure::__private::lock_names(#prefix, #keys))
             }
         }
     }
@@ -96,14 +96,14 @@ impl ToTokens for Key {
             Self::Text(text) => quote_spanned!(text.span()=> ::std::string::String::from(#text)),
             Self::Value(expr) => {
                 let expr = borrowed(expr);
-                quote!(::tenure::__private::key(#expr))
+                quote!(::tenure::__private::key_text(#expr))
             }
             Self::Parts(parts) => {
                 let parts = parts.iter().map(|part| match part {
                     Self::Value(expr) => borrowed(expr),
                     other => quote!(&#other),
                 });
-                quote!(::tenure::__private::parts(&[#(#parts),*]))
+                quote!(::tenure::__private::join_parts(&[#(#parts),*]))
             }
         });
     }
