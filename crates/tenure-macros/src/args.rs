@@ -94,17 +94,18 @@ impl Parse for Args {
         let keys = match (key, keys, name) {
             (Some(keys), None, None) | (None, Some(keys), None) => keys,
             (None, None, Some(_)) if prefix.is_some() => {
-                let help = "`name` is the whole name: a prefix goes with `key`";
+                let help = "`name` is the complete name and takes no prefix: use `key` with `prefix`";
                 return Err(Error::new(at("prefix"), help));
             }
             (None, None, Some(name)) => name,
             (None, None, None) => {
-                let help = "what is to be held? Say `key = user.user_id`, or `name = \"…\"` for a name fixed elsewhere";
+                let help = "no key: add `key = user.user_id`, or `name = \"…\"` for a complete name";
                 return Err(Error::new(Span::call_site(), help));
             }
             _ => {
                 let last = seen.iter().rev().find(|w| *w == "key" || *w == "keys" || *w == "name");
-                let help = "one of `key`, `keys` and `name`: several keys are a list, `key = [from, to]`";
+                let help =
+                    "use only one of `key`, `keys` and `name`: several keys are a list, `key = [from, to]`";
                 return Err(Error::new(last.map_or_else(Span::call_site, Ident::span), help));
             }
         };
@@ -121,7 +122,7 @@ fn argument_name(input: ParseStream<'_>, seen: &[Ident]) -> Result<Ident> {
         return Err(Error::new(
             word.span(),
             format!(
-                "there is no argument `{word}`{} (known: {})",
+                "unknown argument `{word}`{} (known: {})",
                 did_you_mean(&word.to_string()),
                 ARGUMENTS.join(", ")
             ),
@@ -187,7 +188,7 @@ fn kind(input: ParseStream<'_>) -> Result<TokenStream> {
 }
 
 fn permits(word: &Ident, input: ParseStream<'_>) -> Result<(Expr, Expr)> {
-    let help = "permits need two numbers, how many and of how many: `permits(1, 10)`";
+    let help = "`permits` takes two numbers, how many and the limit: `permits(1, 10)`";
     let wrong = || Error::new(word.span(), help);
     if !input.peek(syn::token::Paren) {
         return Err(wrong());
@@ -202,9 +203,9 @@ fn permits(word: &Ident, input: ParseStream<'_>) -> Result<(Expr, Expr)> {
         _ => None,
     };
     match (number(&n), number(&limit)) {
-        (Some(0), _) => Err(Error::new(n.span(), "at least one permit must be asked for")),
+        (Some(0), _) => Err(Error::new(n.span(), "the number of permits must be at least 1")),
         (Some(n), Some(limit)) if n > limit => {
-            Err(Error::new(word.span(), format!("{n} permits of {limit} can never be had")))
+            Err(Error::new(word.span(), format!("{n} permits exceed the limit of {limit}")))
         }
         _ => Ok((n, limit)),
     }
@@ -215,7 +216,7 @@ fn on_busy_choice(input: ParseStream<'_>) -> Result<OnBusy> {
     let word = input.call(Ident::parse_any).map_err(|e| Error::new(e.span(), help))?;
     let value = |example: &str| {
         if !input.peek(syn::token::Paren) {
-            return Err(Error::new(word.span(), format!("`{word}` needs to know what: `{example}`")));
+            return Err(Error::new(word.span(), format!("`{word}` needs an argument: `{example}`")));
         }
         let inner;
         parenthesized!(inner in input);

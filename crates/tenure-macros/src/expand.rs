@@ -26,13 +26,13 @@ pub(crate) fn expand(args: &Args, mut function: Function) -> Result<TokenStream>
 /// Checks that depend on both the arguments and the function.
 fn check(args: &Args, function: &Function) -> Result<()> {
     if let (Some((OnLost::Cancel, at)), Execution::Plain) = (args.on_lost, function.execution) {
-        let help = "a plain `fn` cannot be stopped halfway: it runs to its end, and its caller gets the error. Make it \
-                    an `async fn`, or say `on_lost = finish`";
+        let help = "a plain `fn` cannot be cancelled: it runs to its end, and its caller gets the error. Make it an \
+                    `async fn`, or write `on_lost = finish`";
         return Err(Error::new(at, help));
     }
     let needs_error = matches!(args.on_busy, OnBusy::Error) && args.on_fail != Some(OnFail::Panic);
     if needs_error && function.output.is_hidden() {
-        let help = "an `impl Trait` cannot tell the caller that the lock was busy or lost: return a `Result`, or say \
+        let help = "an `impl Trait` cannot carry the error of a lock that is busy or lost: return a `Result`, or add \
                     `on_busy = skip(value)`, `on_busy = call(function)` or `on_fail = panic`";
         return Err(Error::new(function.output.span, help));
     }

@@ -84,13 +84,13 @@ impl Function {
 
 fn not_a_function(tokens: TokenStream, error: Error) -> Error {
     if let Ok(declared) = syn::parse2::<TraitItemFn>(tokens.clone()) {
-        let help = "a function without a body has nothing to lock: annotate the implementation";
+        let help = "a function without a body cannot be locked: annotate its implementation";
         return Error::new(declared.sig.ident.span(), help);
     }
     match syn::parse2::<syn::Item>(tokens) {
         Ok(item) => Error::new_spanned(
             item,
-            "only functions can be locked: annotate each function of it that needs it",
+            "only functions can be locked: annotate each function that needs the lock",
         ),
         Err(_) => error,
     }

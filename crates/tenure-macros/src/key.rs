@@ -30,7 +30,8 @@ impl Keys {
     pub(crate) fn parse_name(expr: Expr) -> Result<Self> {
         Self::of(expr, &mut |expr| match expr {
             Expr::Tuple(parts) => {
-                let help = "a name is one text, not several parts: write `name = \"{a}:{b}\"`, or use `key`";
+                let help =
+                    "a name is one string, not several parts: write `name = \"{a}:{b}\"`, or use `key`";
                 Err(Error::new_spanned(parts, help))
             }
             expr => Key::of(expr),
@@ -40,7 +41,7 @@ impl Keys {
     fn of(expr: Expr, one: &mut dyn FnMut(Expr) -> Result<Key>) -> Result<Self> {
         match expr {
             Expr::Array(list) if list.elems.is_empty() => {
-                Err(Error::new_spanned(list, "an empty list holds nothing: name at least one key"))
+                Err(Error::new_spanned(list, "the list of keys is empty: add at least one key"))
             }
             Expr::Array(list) => Ok(Self::Listed(list.elems.into_iter().map(one).collect::<Result<_>>()?)),
             expr => Ok(Self::Listed(vec![one(expr)?])),
@@ -80,7 +81,7 @@ impl Key {
             }
             Expr::Array(list) => Err(Error::new_spanned(
                 list,
-                "a list inside a list: several keys are `[a, b]`, several parts of one key `(a, b)`",
+                "a list inside a list: write several keys as `[a, b]`, and several parts of one key as `(a, b)`",
             )),
             expr => Ok(Self::Value(expr)),
         }
@@ -139,11 +140,11 @@ fn refuse_spring(text: &LitStr) -> Result<()> {
     let path = value.strip_prefix('#').unwrap_or_default();
     let is_path = path.split('.').all(|word| syn::parse_str::<syn::Ident>(word).is_ok());
     let help = if is_path {
-        format!("`{value}` is Spring's form; here a key is an expression: `key = {}`", snake_case(path))
+        format!("`{value}` is Spring syntax; here a key is a Rust expression: `key = {}`", snake_case(path))
     } else {
         format!(
-            "`{value}` looks like an expression of Spring; here a key is an expression over the arguments, such as \
-             `key = user.user_id`, or a text with placeholders, such as `key = \"{{id}}\"`"
+            "`{value}` looks like a Spring expression; here a key is a Rust expression over the arguments, such as \
+             `key = user.user_id`, or a string with placeholders, such as `key = \"{{id}}\"`"
         )
     };
     Err(Error::new(text.span(), help))
