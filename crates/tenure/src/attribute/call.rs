@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenure_core::{Client, Error, Guard, Kind, Lock, MultiGuard, Name, Owner, Result, multi};
 
 use super::call_stack::{CallLocks, HeldLock, InFrame, innermost_frame, run_in_frame};
-use crate::blocking::wait;
+use crate::blocking::block_on;
 
 /// The locks and limits that a call requests.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ pub async fn acquire(call: Option<Call>) -> Acquisition {
 /// On a thread that drives async tasks.
 #[track_caller]
 pub fn acquire_blocking(call: Option<Call>) -> Acquisition {
-    wait(async { Ok(acquire(call).await) }).unwrap_or_else(Acquisition::Failed)
+    block_on(async { Ok(acquire(call).await) }).unwrap_or_else(Acquisition::Failed)
 }
 
 /// A call that holds its locks.
@@ -154,7 +154,7 @@ impl HeldCall {
     pub fn run_blocking<R>(self, body: impl FnOnce() -> R) -> BodyResult<R> {
         let Some((guards, locks)) = self.0 else { return BodyResult { value: Some(body()), error: None } };
         let value = run_in_frame(&locks, body);
-        BodyResult { value: Some(value), error: release_error(wait(guards.release())) }
+        BodyResult { value: Some(value), error: release_error(block_on(guards.release())) }
     }
 }
 
