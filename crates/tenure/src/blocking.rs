@@ -35,7 +35,7 @@
 //! owner like any other, for as long as its guards live.
 //!
 //! # Panics
-//! Every call to the store panics on a thread that drives async tasks (in a task or inside `Runtime::block_on`), since
+//! Every call to the store panics on a thread that runs async tasks (in a task or inside `Runtime::block_on`), since
 //! it would block all other tasks of that thread. It panics before anything is started. Dropping a guard never panics.
 
 mod client;

@@ -42,7 +42,7 @@ fn secrets_are_masked() {
         let line = [line, &["--config", "app.toml"]].concat();
         let done = run(&bench, &line, &[("TENURE_SENTINEL_PASSWORD", "hunter2")]);
         assert!(!format!("{done:?}").contains("hunter2"), "{done:?}");
-        done.code(2).says("no node is behind sentinels");
+        done.code(2).says("has no effect: no node uses sentinels");
     }
     let done = run(&bench, &["config", "show", "--json", "--config", "app.toml"], &[]);
     let json: serde_json::Value = serde_json::from_str(&done.code(0).out).unwrap();

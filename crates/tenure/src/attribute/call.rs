@@ -123,7 +123,7 @@ pub async fn acquire(call: Option<Call>) -> Acquisition {
 /// Blocking version of [`acquire`].
 ///
 /// # Panics
-/// On a thread that drives async tasks.
+/// On a thread that runs async tasks.
 #[track_caller]
 pub fn acquire_blocking(call: Option<Call>) -> Acquisition {
     block_on(async { Ok(acquire(call).await) }).unwrap_or_else(Acquisition::Failed)

@@ -22,7 +22,7 @@ thread_local! {
 /// Blocks the thread until the future is done.
 ///
 /// # Panics
-/// On a thread that drives async tasks.
+/// On a thread that runs async tasks.
 #[track_caller]
 pub(crate) fn block_on<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = BACKGROUND.handle().map_err(|e| Error::Unavailable {

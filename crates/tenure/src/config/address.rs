@@ -142,7 +142,7 @@ impl<'a> Parser<'a> {
         let rest = rest.ok_or_else(|| self.error(format!("expected {scheme}://host")))?;
         let (servers, path) = rest.split_once('/').unwrap_or((rest, ""));
         if path.contains('@') {
-            return Err(self.error("an @ after the first /: in a password a / is written %2F"));
+            return Err(self.error("there is an @ after the first /: write a / in a password as %2F"));
         }
         let hosts = match servers.rsplit_once('@') {
             Some((login, hosts)) => {
@@ -161,7 +161,7 @@ impl<'a> Parser<'a> {
             (_, "") => self.set("nodes", "localhost")?,
             ("redis", many) if many.contains(',') => {
                 return Err(self.error(format!(
-                    "one server expected, {} given: did you mean redis+cluster:// or redis+sentinel://?",
+                    "expected one server, found {}: did you mean redis+cluster:// or redis+sentinel://?",
                     many.split(',').count()
                 )));
             }
@@ -185,7 +185,7 @@ impl<'a> Parser<'a> {
             self.set("db", db)?;
         }
         match parts.next() {
-            Some(more) => Err(self.error(format!("{more:?} is too much in the path"))),
+            Some(more) => Err(self.error(format!("{more:?} is not expected in the path"))),
             None => Ok(()),
         }
     }
@@ -216,7 +216,7 @@ impl<'a> Parser<'a> {
 
     fn set_decoded(&mut self, key: &'static str, text: &str) -> Result<()> {
         let Some(text) = decode(text) else {
-            return Err(self.origin.error(key, "is not percent-encoded text: a % itself is written %25"));
+            return Err(self.origin.error(key, "is not percent-encoded: write a % as %25"));
         };
         self.set(key, text)
     }
@@ -257,7 +257,7 @@ mod tests {
             ("memory:?lease", "has no value"),
             ("memory:?lease=1s&lease=2s", "twice"),
             ("memory:?chroot=/x", "unknown option"),
-            ("memory:?session=1s", "only zookeeper has it, and type is memory"),
+            ("memory:?session=1s", "only supported by zookeeper, but type is memory"),
             ("memory:?durability=2", "expected master, or replicas:N"),
             ("memory:?durability=replicas:0", "expected master, or replicas:N"),
             ("memory:?durability=replicas:2", "durability replicas:2 is not supported"),

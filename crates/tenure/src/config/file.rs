@@ -37,18 +37,18 @@ pub(super) fn parse(text: &str, path: Option<&Path>) -> Result<RawConfig> {
         let origin = origin_at(name.span().start);
         let (name, value): (&str, _) = (name.get_ref(), value.get_ref());
         if name == keys::URL {
-            let address = value.as_str().ok_or_else(|| origin.error(name, "expected a text in quotes"))?;
+            let address = value.as_str().ok_or_else(|| origin.error(name, "expected a string in quotes"))?;
             url = Some(address::parse(address, &origin)?);
             continue;
         }
         let Some(key) = Key::named(name) else {
             let known = KEYS.iter().map(|key| key.name).chain([keys::URL]);
-            let table = if value.is_table() { ": keys stand at the top, there are no tables" } else { "" };
+            let table = if value.is_table() { ": all keys are at the top level, not in tables" } else { "" };
             return Err(origin.error(name, format!("unknown key{table}{}", keys::did_you_mean(name, known))));
         };
         let text = value_text(key, value).ok_or_else(|| origin.error(name, expected(key.value_type)))?;
         if text.is_empty() && key.name != "prefix" {
-            return Err(origin.error(name, "is empty: leave it out where there is none"));
+            return Err(origin.error(name, "is empty: remove the key instead"));
         }
         raw.set(key, text, &origin)?;
     }
@@ -77,8 +77,8 @@ fn value_text(key: &Key, value: &DeValue<'_>) -> Option<String> {
 
 fn expected(value_type: ValueType) -> &'static str {
     match value_type {
-        ValueType::Text | ValueType::Secret | ValueType::Path => "expected a text in quotes",
-        ValueType::Nodes => "expected a list of addresses, or one text with commas between them",
+        ValueType::Text | ValueType::Secret | ValueType::Path => "expected a string in quotes",
+        ValueType::Nodes => "expected a list of addresses, or one string with commas between them",
         ValueType::Number => "expected a number",
         ValueType::Bool => "expected true or false",
         ValueType::Duration => "expected a duration in quotes, such as \"30s\"",

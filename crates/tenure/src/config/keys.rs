@@ -148,10 +148,10 @@ impl Key {
     /// The types of store that support it, as a phrase for errors.
     pub(crate) fn supported_by(&self) -> String {
         match self.stores {
-            [only] => format!("only {} has it", only.name()),
+            [only] => format!("only supported by {}", only.name()),
             many => {
                 let names: Vec<&str> = many.iter().map(|t| t.name()).collect();
-                format!("only {} have it", names.join(", "))
+                format!("only supported by {}", names.join(", "))
             }
         }
     }

@@ -66,8 +66,8 @@ impl Setting {
     /// The error for a key that is set twice. It is reported where it is set for the second time.
     fn duplicate_of(&self, other: &Self) -> Error {
         match self.origin == other.origin {
-            true => self.error("is given twice"),
-            false => self.error(format!("is given twice, here and by {}", other.origin)),
+            true => self.error("is set twice"),
+            false => self.error(format!("is set twice, here and by {}", other.origin)),
         }
     }
 
@@ -165,7 +165,7 @@ impl RawConfig {
         for setting in self.settings.values_mut().filter(|s| s.key.value_type == ValueType::Path) {
             let path = folder.join(&setting.value).into_os_string().into_string();
             setting.value = path.map_err(|path| {
-                setting.error(format!("{} is not UTF-8: give the whole path", Path::new(&path).display()))
+                setting.error(format!("{} is not UTF-8: use an absolute path", Path::new(&path).display()))
             })?;
         }
         Ok(())
@@ -244,7 +244,7 @@ impl RawConfig {
         let Some(setting) = self.take(key) else { return Ok(()) };
         *into = setting.duration()?;
         if *into < least {
-            return Err(setting.error(format!("{:?} is too short: {least:?} at least", *into)));
+            return Err(setting.error(format!("{:?} is too short: expected at least {least:?}", *into)));
         }
         Ok(())
     }
@@ -264,16 +264,19 @@ impl RawConfig {
         let names = || StoreType::ALL.iter().map(|t| t.name());
         let expected = || names().collect::<Vec<_>>().join(", ");
         let Some(setting) = self.take("type") else {
-            let missing = format!("missing: expected one of {}, or a url", expected());
+            let missing = format!("missing: expected one of {}, or set url", expected());
             let first = self.iter().find(|s| s.key.scope != Scope::Client);
             return Err(match first {
-                Some(first) => first.error(format!("says nothing without a type; type is {missing}")),
-                None => Error::Config(format!("type is {missing}; {} sets it", variable_name("type"))),
+                Some(first) => first.error(format!("has no effect without a type; type is {missing}")),
+                None => Error::Config(format!(
+                    "type is {missing}; the variable {} also sets it",
+                    variable_name("type")
+                )),
             });
         };
         if WITHHELD.strip_suffix(':') == Some(&setting.value) {
-            let why = "it contains a password, which `tenure run` keeps from the command that it runs: name the store \
-                       anew, or let the outer tenure hand it on with --share-store";
+            let why = "the address contains a password, which `tenure run` does not pass to its command: configure the \
+                       store again for the command, or add --share-store to the outer `tenure run`";
             return Err(setting.origin.error(keys::URL, why));
         }
         let Some(kind) = StoreType::named(&setting.value) else {
@@ -286,7 +289,7 @@ impl RawConfig {
         };
         match self.iter().find(|s| !s.key.stores.contains(&kind)) {
             Some(foreign) => Err(foreign.error(format!(
-                "{}, and type is {} ({})",
+                "{}, but type is {} ({})",
                 foreign.key.supported_by(),
                 kind.name(),
                 setting.origin

@@ -21,12 +21,12 @@ impl RawConfig {
         let mut options = Options::default();
         if let Some(socket) = self.take("socket") {
             if let Some(nodes) = self.take("nodes") {
-                return Err(nodes.error("a server is reached by its socket or by its address, not by both"));
+                return Err(nodes.error("set either nodes or socket, not both"));
             }
             if let Some(tls) = self.get("tls")
                 && tls.flag()?
             {
-                return Err(tls.error("a socket has no encryption, and needs none"));
+                return Err(tls.error("is not supported on a unix socket"));
             }
             options.topology = Topology::Standalone(Server::Unix(socket.value.into()));
             self.take_redis_options(false, &mut options)?;
@@ -36,7 +36,7 @@ impl RawConfig {
         let format = if kind == StoreType::RedisSentinel { &SENTINELS } else { &SERVERS };
         let parsed = format.parse(&nodes)?;
         if parsed.path.is_some() {
-            return Err(nodes.error("an address has no path here: db sets the number of a database"));
+            return Err(nodes.error("an address in nodes has no path here: set db to select a database"));
         }
         let mut servers: Vec<Server> = parsed.hosts.into_iter().map(|(h, p)| Server::tcp(h, p)).collect();
         let several = kind == StoreType::Redis && servers.len() > 1;
@@ -59,7 +59,8 @@ impl RawConfig {
         let master = self.take("master").ok_or_else(|| {
             setting.origin.error(
                 "master",
-                "missing: the name of the master behind the sentinels, as in redis+sentinel://host,host/NAME",
+                "missing: set it to the master's name in the sentinels' configuration, or use \
+                 redis+sentinel://host,host/NAME",
             )
         })?;
         let (user, password) =
@@ -93,7 +94,7 @@ impl RawConfig {
         }
         if let Some(fence) = self.take("fence") {
             if options.layout == Layout::Plain {
-                return Err(fence.error("the plain layout has no fence to choose"));
+                return Err(fence.error("has no effect with the plain layout"));
             }
             options.fences =
                 fence.choice(&[("tenure", Fences::default()), ("redisson", Fences::Redisson)])?;
@@ -113,13 +114,15 @@ impl RawConfig {
     ) -> Result<(Option<String>, Option<Secret>)> {
         let (user, secret, file) = (self.take(user), self.take(password), self.take(file));
         let password = match (secret, file) {
-            (Some(_), Some(file)) => return Err(file.error(format!("{password} is given as well"))),
+            (Some(_), Some(file)) => {
+                return Err(file.error(format!("set either {password} or this key, not both")));
+            }
             (Some(secret), None) => Some(Secret::from(secret.value)),
             (None, Some(file)) => Some(Secret::file(file.value)),
             (None, None) => None,
         };
         match user {
-            Some(user) if password.is_none() => Err(user.error("given without a password")),
+            Some(user) if password.is_none() => Err(user.error("is set without a password")),
             user => Ok((user.map(|user| user.value), password)),
         }
     }
@@ -132,11 +135,11 @@ pub(super) async fn open_cluster(options: Options, nodes: &Setting) -> Result<Ar
     match deployment {
         Deployment::Cluster => Ok(Arc::new(Redis::open(options).await?)),
         Deployment::Sentinel => Err(nodes.error(format!(
-            "{at} is a sentinel: set type to redis-sentinel, and master to the name that it knows the master by"
+            "{at} is a sentinel: set type to redis-sentinel, and master to the master's name in its configuration"
         ))),
         Deployment::Standalone => Err(nodes.error(format!(
-            "{at} is a server by itself and no cluster: name one server alone, or set type to redlock, where most \
-             of several must agree"
+            "{at} is a standalone server, not part of a cluster: set nodes to one server, or set type to redlock \
+             for a quorum of independent servers"
         ))),
     }
 }
@@ -189,19 +192,19 @@ mod tests {
             ("redis://a,b", "redis+cluster"),
             ("redis://h:x", "not a port"),
             ("redis://h/x", "expected the number of a database"),
-            ("redis://h/1/2", "too much"),
+            ("redis://h/1/2", "not expected in the path"),
             ("redis://h?ca=/x", "rediss://"),
-            ("rediss://h?cert=/x", "together"),
-            ("redis+sentinel://a,b", "name of the master"),
+            ("rediss://h?cert=/x", "must both be set"),
+            ("redis+sentinel://a,b", "master's name"),
             ("redis+cluster://a/1", "no database 1"),
             ("redis://h?fence=x", "tenure or redisson"),
             ("redis://h?layout=x", "redisson or plain"),
-            ("redis://h?layout=plain&fence=tenure", "no fence to choose"),
+            ("redis://h?layout=plain&fence=tenure", "no effect with the plain layout"),
             ("redis://h?prefx=x", "did you mean prefix?"),
             ("redis://h?prefix=%zz", "percent"),
             ("redis+unix:", "path of a socket"),
             ("redis://me@h", "without a password"),
-            ("redis://:pw@h?password_file=/x", "password_file: password is given as well"),
+            ("redis://:pw@h?password_file=/x", "password_file: set either password or this key"),
             ("redis://h/1?db=2", "twice"),
             ("redis://a,,b", "redis+cluster"),
             ("redis+cluster://a,,b", "an address is empty"),

@@ -40,7 +40,7 @@ impl RawConfig {
             let mut parsed = common.node_options(node, &all)?;
             if nodes.iter().any(|other| label(other) == label(&parsed)) {
                 return Err(all.error(format!(
-                    "{} is named twice: each node must be a server of its own",
+                    "{} is listed twice: each node must be a different server",
                     label(&parsed)
                 )));
             }
@@ -51,7 +51,7 @@ impl RawConfig {
         let any_sentinel = nodes.iter().any(|n| matches!(n.topology, Topology::Sentinel(_)));
         let unused = SENTINEL_LOGIN.into_iter().find_map(|key| common.get(key));
         match unused {
-            Some(unused) if !any_sentinel => Err(unused.error("no node is behind sentinels")),
+            Some(unused) if !any_sentinel => Err(unused.error("has no effect: no node uses sentinels")),
             _ => Ok(BackendConfig::Redlock(Box::new(QuorumConfig { nodes, options }))),
         }
     }
@@ -59,7 +59,7 @@ impl RawConfig {
     /// Options of one of the nodes in `all`, including the common ones.
     fn node_options(&self, node: &str, all: &Setting) -> Result<Options> {
         if node.contains('?') {
-            return Err(all.error("a node has no options of its own: they go for all"));
+            return Err(all.error("an address in nodes cannot have options: set them for all nodes"));
         }
         let own = if node.contains("://") {
             // The hosts of a node with several hosts are separated by `%2C`.
@@ -85,7 +85,7 @@ impl RawConfig {
             StoreType::Redis | StoreType::RedisSentinel | StoreType::RedisCluster => {}
             other => {
                 return Err(all.error(format!(
-                    "{}: is no store that a quorum can be made of; redis:// is",
+                    "{}: cannot be a node of a quorum: expected a redis:// address",
                     other.name()
                 )));
             }
@@ -96,10 +96,10 @@ impl RawConfig {
         }
         match mine.take_redis_config(kind, &setting)? {
             BackendConfig::Redis(options) => Ok(*options),
-            _ => {
-                Err(all
-                    .error("a node is one server; behind sentinels, or a cluster, it says so in its address"))
-            }
+            _ => Err(all.error(
+                "a node is one server: for sentinels or a cluster use a redis+sentinel:// or redis+cluster:// \
+                 address",
+            )),
         }
     }
 
@@ -109,11 +109,13 @@ impl RawConfig {
             options.tries = tries.number("a number, 0 for no limit")?;
         }
         if let Some(delay) = self.take("retry_delay") {
-            options.retry_delay =
-                range(&delay.value).ok_or_else(|| delay.error("expected 50ms-250ms, or 100ms"))?;
+            options.retry_delay = range(&delay.value).ok_or_else(|| {
+                delay.error("expected a range such as 50ms-250ms, or a duration such as 100ms")
+            })?;
         }
         if let Some(text) = self.take("drift") {
-            options.drift = drift(&text.value).ok_or_else(|| text.error("expected 1%+2ms, 1% or 2ms"))?;
+            options.drift = drift(&text.value)
+                .ok_or_else(|| text.error("expected a sum such as 1%+2ms, or 1% or 2ms"))?;
         }
         self.take_duration("max_lease", &mut options.max_lease)?;
         options.node_timeout = self.take("node_timeout").map(|time| time.duration()).transpose()?;
@@ -130,9 +132,7 @@ impl RawConfig {
         }
         let delay = parse_duration(&setting.value).map_err(|e| setting.error(format!("{e}, or off")))?;
         if delay <= max_lease {
-            return Err(setting.error(format!(
-                "a node that was restarted must keep out for longer than max_lease, {max_lease:?}; or off"
-            )));
+            return Err(setting.error(format!("must be longer than max_lease, {max_lease:?}, or off")));
         }
         Ok(Some(delay))
     }
@@ -254,8 +254,8 @@ mod tests {
         for (address, says) in [
             ("redlock:a,b", "expected redlock://"),
             ("redlock://", "expected redlock://"),
-            ("redlock://a,a:6379", "named twice"),
-            ("redlock://a,sqlite://x", "no store that a quorum"),
+            ("redlock://a,a:6379", "listed twice"),
+            ("redlock://a,sqlite://x", "cannot be a node of a quorum"),
             ("redlock://a?tries=x", "0 for no limit"),
             ("redlock://a?retry_delay=x", "50ms-250ms"),
             ("redlock://a?drift=x", "1%+2ms"),

@@ -44,12 +44,14 @@ impl AddressFormat {
                     host
                 }
                 Some((scheme, _)) => {
-                    return Err(nodes.error(format!("{scheme}:// is not the address of such a store")));
+                    return Err(nodes.error(format!("{scheme}:// is not an address of this type of store")));
                 }
             };
             // First, so that no other error quotes the login.
             if host.contains('@') {
-                return Err(nodes.error("a login does not belong there: set user and password"));
+                return Err(
+                    nodes.error("an address in nodes cannot contain a login: set user and password instead")
+                );
             }
             if servers.path.is_some() {
                 return Err(nodes.error("only the last address can have a path"));
@@ -69,8 +71,10 @@ impl RawConfig {
     /// Takes the key `nodes`. `kind` is the setting of the type, for the error.
     pub(super) fn take_nodes(&mut self, kind: &Setting) -> Result<Setting> {
         self.take("nodes").ok_or_else(|| {
-            kind.origin
-                .error("nodes", format!("missing: where is the {} store? as in \"h1,h2:1234\"", kind.value))
+            kind.origin.error(
+                "nodes",
+                format!("missing: set the addresses of the {} servers, such as \"h1,h2:1234\"", kind.value),
+            )
         })
     }
 
@@ -85,7 +89,7 @@ impl RawConfig {
             None => tls_by_scheme,
             Some(tls) => match tls.flag()? {
                 false if tls_by_scheme => {
-                    return Err(tls.error(format!("false, but nodes say {tls_scheme}://")));
+                    return Err(tls.error(format!("is false, but nodes use {tls_scheme}://")));
                 }
                 tls => tls,
             },
@@ -93,9 +97,10 @@ impl RawConfig {
         let files = [self.take("ca"), self.take("cert"), self.take("key")];
         if !tls {
             return match files.into_iter().flatten().next() {
-                Some(file) => Err(file.error(format!(
-                    "for encrypted connections only: set tls, or {tls_scheme}:// in an address"
-                ))),
+                Some(file) => {
+                    Err(file
+                        .error(format!("needs TLS: set tls = true, or use {tls_scheme}:// in the address")))
+                }
                 None => Ok(None),
             };
         }
@@ -104,7 +109,7 @@ impl RawConfig {
             (Some(cert), Some(key)) => Some((cert.value.into(), key.value.into())),
             (None, None) => None,
             (Some(one), None) | (None, Some(one)) => {
-                return Err(one.error("cert and key are given together or not at all"));
+                return Err(one.error("cert and key must both be set"));
             }
         };
         Ok(Some(TlsFiles { ca: ca.map(|ca| ca.value.into()), identity }))
@@ -114,18 +119,18 @@ impl RawConfig {
 /// `host`, `host:port` or `[v6]:port`. An empty host means localhost, as in other clients.
 fn host_and_port(text: &str, port: u16) -> std::result::Result<(String, u16), &'static str> {
     // An invalid port may be part of a password, so the error does not quote it.
-    let number = |p: &str| p.parse::<u16>().map_err(|_| "what comes after a host's colon is not a port");
+    let number = |p: &str| p.parse::<u16>().map_err(|_| "the part after the colon of a host is not a port");
     let (host, port) = if let Some(v6) = text.strip_prefix('[') {
         let (host, rest) = v6.split_once(']').ok_or("a host has no closing bracket")?;
         let port = match rest.strip_prefix(':') {
             Some(p) => number(p)?,
             None if rest.is_empty() => port,
-            None => return Err("what comes after a closing bracket is not understood"),
+            None => return Err("expected a colon and a port after the closing bracket of a host"),
         };
         (host, port)
     } else {
         match text.rsplit_once(':') {
-            Some((host, _)) if host.contains(':') => return Err("an IPv6 address stands in brackets"),
+            Some((host, _)) if host.contains(':') => return Err("write an IPv6 address in brackets"),
             Some((host, p)) => (host, number(p)?),
             None => (text, port),
         }

@@ -25,7 +25,7 @@ impl RawConfig {
         let mut options = Options::new(servers);
         options.chroot = match (self.take("chroot"), parsed.path) {
             (Some(chroot), Some(_)) => {
-                return Err(chroot.error("is given twice, here and after the last of the nodes"));
+                return Err(chroot.error("is set twice, here and after the last of the nodes"));
             }
             (Some(chroot), None) => node_path(&chroot, &chroot.value)?,
             (None, Some(end)) => node_path(&nodes, &format!("/{end}"))?,
@@ -35,7 +35,7 @@ impl RawConfig {
             (Some(user), Some(password)) => Some(Login { user: user.value, password: password.value }),
             (None, None) => None,
             (Some(one), None) | (None, Some(one)) => {
-                return Err(one.error("a login is user and password, as in user:password@host"));
+                return Err(one.error("user and password must both be set"));
             }
         };
         self.take_duration_at_least("session", SHORTEST, &mut options.session)?;
@@ -64,9 +64,9 @@ fn node_path(setting: &Setting, path: &str) -> Result<Option<String>> {
         return Ok(None);
     }
     match path.strip_prefix('/') {
-        None => Err(setting.error(format!("{path:?} is not a path: it begins without a slash"))),
+        None => Err(setting.error(format!("{path:?} is not a path: it must begin with a slash"))),
         Some(parts) if parts.split('/').any(str::is_empty) => {
-            Err(setting.error(format!("{path:?} is not a path: a part of it is empty")))
+            Err(setting.error(format!("{path:?} is not a path: it has an empty component")))
         }
         Some(_) => Ok(Some(path.to_owned())),
     }
@@ -104,13 +104,13 @@ mod tests {
         for (address, says) in [
             ("zookeeper:localhost", "expected zookeeper://"),
             ("zookeeper://h:x", "not a port"),
-            ("zookeeper://h/a//b", "part of it is empty"),
-            ("zookeeper://me@h", "user and password"),
+            ("zookeeper://h/a//b", "empty component"),
+            ("zookeeper://me@h", "user and password must both be set"),
             ("zookeeper://h?sesion=1s", "did you mean session?"),
             ("zookeeper://h?session=1ms", "too short"),
             ("zookeeper://h?acl=x", "login or open"),
             ("zookeeper://h?ca=/x", "zookeeper+tls://"),
-            ("zookeeper+tls://h?cert=/x", "together"),
+            ("zookeeper+tls://h?cert=/x", "must both be set"),
         ] {
             let error = options(address).unwrap_err().to_string();
             assert!(error.contains(says), "{address}: {error}");

@@ -152,7 +152,7 @@ fn a_panic_in_the_body_releases() {
     guard.expect("it is free").release().unwrap();
 }
 
-/// A thread that drives tasks must not stand still.
+/// A call on a thread that runs tasks would block all of them.
 #[tokio::test]
 async fn on_an_async_worker_it_panics_and_says_why() {
     let (client, room) = (memory().await, Room::default());
