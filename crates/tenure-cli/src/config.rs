@@ -4,9 +4,9 @@ use serde::Serialize;
 use tenure::{Entry, Result};
 
 use crate::args::{ConfigCommand, Global};
+use crate::format::printable;
 use crate::inspect::json;
 use crate::output;
-use crate::people::printable;
 use crate::report::Report;
 
 /// A configuration entry as printed with `--json`.

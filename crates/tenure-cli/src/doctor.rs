@@ -3,9 +3,9 @@
 use tenure::{Client, Finding, Level, Result};
 
 use crate::args::Doctor;
+use crate::format::printable;
 use crate::inspect::json;
 use crate::output;
-use crate::people::printable;
 use crate::report::Report;
 use crate::table::{Look, coloured, paint, width};
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use tenure::{Client, Election, Guard, Result};
 use tokio::time::sleep;
 
+use crate::acquire::tell;
 use crate::args::Elect;
 use crate::exit::Exit;
 use crate::guardian::Guardian;
@@ -13,8 +14,7 @@ use crate::nested;
 use crate::report::{Event, Report};
 use crate::run::close;
 use crate::signals::Signals;
-use crate::wait::tell;
-use crate::work::{End, Work, release};
+use crate::supervise::{End, Work, release};
 
 /// Pause between attempts while the store fails.
 const PAUSE: Duration = Duration::from_secs(1);

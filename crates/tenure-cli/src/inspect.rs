@@ -6,8 +6,8 @@ use tenure::backend::{Liveness, Mode};
 use tenure::{Client, Family, Holder, Result, Snapshot, Waiter};
 
 use crate::args::{Ls, Show};
+use crate::format::{end, ends, place, printable, waiter_place};
 use crate::output;
-use crate::people::{end, ends, place, printable, waiter_place};
 use crate::report::Report;
 use crate::table::{Look, Table, coloured, paint};
 use crate::times::{ago, human, utc};

@@ -3,41 +3,41 @@
 //! Everything runs on the main thread, because the command is killed when the thread that started it ends, and the main
 //! thread lives as long as the process.
 
+mod acquire;
 mod args;
 mod config;
 mod doctor;
 mod elect;
-mod ending;
 mod exit;
+mod format;
 mod guardian;
 mod inspect;
 mod job;
 mod nested;
-mod people;
 mod release;
 mod report;
 mod run;
 mod screen;
 mod signals;
+mod supervise;
 mod table;
 mod terminal;
+mod termination;
 mod times;
 mod top;
-mod wait;
-mod work;
 
 use std::time::Instant;
 
 use clap::{CommandFactory, Parser};
 use tenure::{Client, Error, Result};
 
+use crate::acquire::Retries;
 use crate::args::{Cli, Command, Completions, Global};
 use crate::exit::Exit;
 use crate::guardian::Guardian;
 use crate::job::reap_orphans;
 use crate::report::Report;
 use crate::signals::Signals;
-use crate::wait::Retries;
 
 /// Exit code for wrong usage, URL or option.
 const USAGE: u8 = 2;

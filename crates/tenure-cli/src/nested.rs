@@ -7,7 +7,7 @@ use tenure::{Client, Error, Family, HoldId, Holder, Result};
 
 use tokio::time::sleep;
 
-use crate::people::{place, printable};
+use crate::format::{place, printable};
 
 /// Pause between attempts while the store does not answer.
 const LOOK: Duration = Duration::from_secs(1);

@@ -7,9 +7,9 @@ use tenure::backend::Mode;
 use tenure::{Client, Error, Family, Holder, Lock, Name, Result, Snapshot};
 
 use crate::args::Release;
+use crate::format::{self, holders_now, printable};
 use crate::inspect::json;
 use crate::output;
-use crate::people::{self, holders_now, printable};
 use crate::report::Report;
 
 /// Result of a forced release, as printed with `--json`.
@@ -56,7 +56,7 @@ pub(crate) async fn release(client: &Client, release: &Release, report: Report) 
         return Ok(0);
     }
     for holder in &released {
-        let who = people::holder(holder);
+        let who = format::holder(holder);
         let note = holder.note.as_deref().map(|n| format!(" ({})", printable(n))).unwrap_or_default();
         output(&format!("released {}, held by {who}{note}\n", printable(name.as_str())))?;
     }

@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write, stderr};
 use serde::Serialize;
 use tenure::{Fence, HoldId, Holder};
 
-use crate::people::{self, printable};
+use crate::format::{self, printable};
 use crate::times::human;
 
 /// An event of a `run`.
@@ -34,7 +34,7 @@ impl Event<'_> {
             Self::Acquired { .. } | Self::Released { .. } => return None,
             Self::Waiting { name, holders: [] } => format!("waiting for {}", printable(name)),
             Self::Waiting { name, holders } => {
-                format!("waiting for {}, held by {}", printable(name), people::holders(holders))
+                format!("waiting for {}, held by {}", printable(name), format::holders(holders))
             }
             Self::Busy { name, waited_ms, holders } => {
                 let still = match waited_ms {
@@ -43,7 +43,7 @@ impl Event<'_> {
                 };
                 let held = match holders {
                     [] => String::new(),
-                    holders => format!(", held by {}", people::holders(holders)),
+                    holders => format!(", held by {}", format::holders(holders)),
                 };
                 format!("{} is {still}{held}", printable(name))
             }

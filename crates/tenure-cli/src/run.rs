@@ -4,14 +4,14 @@ use std::time::Instant;
 
 use tenure::{Client, Error, Guard, Result};
 
+use crate::acquire::{self, Got};
 use crate::args::Run;
 use crate::exit::Exit;
 use crate::guardian::Guardian;
 use crate::job::reap_orphans;
 use crate::report::Report;
 use crate::signals::Signals;
-use crate::wait::{self, Got};
-use crate::work::{End, Work, release};
+use crate::supervise::{End, Work, release};
 
 /// Runs the command under the hold; returns how tenure is to exit. `--wait` ends at `until`.
 pub(crate) async fn run(
@@ -23,7 +23,7 @@ pub(crate) async fn run(
     signals: &mut Signals,
 ) -> Result<Exit> {
     let got = tokio::select! {
-        got = wait::acquire(client, run, until, report, signals) => got,
+        got = acquire::acquire(client, run, until, report, signals) => got,
         () = reap_orphans(guardian) => unreachable!("it goes on for ever"),
     };
     let exit = match got {

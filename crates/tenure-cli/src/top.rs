@@ -12,9 +12,9 @@ use tenure::{Client, Error, Result, Snapshot};
 use tokio::time::{sleep, timeout};
 
 use crate::args::Top;
+use crate::format::printable;
 use crate::inspect::json;
 use crate::output;
-use crate::people::printable;
 use crate::report::{Report, fit};
 use crate::screen::{Screen, keys, terminal};
 use crate::signals::{Disposition, Signals, listen};

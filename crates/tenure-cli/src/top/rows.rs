@@ -8,8 +8,8 @@ use tenure::backend::Liveness;
 use tenure::{Client, Family, Fence, Holder, Name, Snapshot};
 
 use crate::args::Column;
+use crate::format::{end, place, printable, short};
 use crate::inspect::{how, liveness};
-use crate::people::{end, place, printable, short};
 use crate::table::{Look, Table};
 use crate::times::{ago, human};
 

@@ -11,13 +11,13 @@ use tenure::{Client, Error, Guard};
 use tokio::time::{sleep, timeout};
 
 use crate::args::What;
-use crate::ending::{Ending, Step};
 use crate::exit::Exit;
 use crate::guardian::Guardian;
 use crate::job::{Change, Job};
 use crate::nested;
 use crate::report::{Event, Report};
 use crate::signals::{Signals, means_end};
+use crate::termination::{Ending, Step};
 
 /// How long to wait for killed processes to be reaped. A zombie that was an orphan before, and that nobody reaps, stays
 /// in the group.

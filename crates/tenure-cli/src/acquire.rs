@@ -7,8 +7,8 @@ use tenure::{Client, Error, Guard, Lock, Result};
 use tokio::time::sleep;
 
 use crate::args::Run;
+use crate::format::{holders_now, printable};
 use crate::nested;
-use crate::people::{holders_now, printable};
 use crate::report::{Event, Line, Report};
 use crate::signals::Signals;
 use crate::times::human;
