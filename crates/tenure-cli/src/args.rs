@@ -49,14 +49,14 @@ impl Global {
     /// Merges file, environment and `--url`. If none names a store, it is a file in the state directory; an empty URL
     /// counts as none.
     pub(crate) fn config(&self) -> Result<Config> {
-        let said = match &self.config {
+        let config = match &self.config {
             Some(file) => Config::from_file(file)?.env()?,
             None => Config::load()?,
         };
         match self.url.as_deref().filter(|url| !url.is_empty()) {
-            Some(url) => said.url(url),
-            None if said.has_store() => Ok(said),
-            None => said.url("sqlite:"),
+            Some(url) => config.url(url),
+            None if config.has_store() => Ok(config),
+            None => config.url("sqlite:"),
         }
     }
 }
@@ -71,7 +71,7 @@ pub(crate) enum Command {
     Ls(Ls),
     /// Show who holds a name and who waits for it
     Show(Show),
-    /// Watch who holds what
+    /// Supervisor who holds what
     Top(Top),
     /// Take a name away from whoever holds it
     Release(Release),
@@ -89,7 +89,7 @@ pub(crate) enum Command {
 pub(crate) enum ConfigCommand {
     /// Say whether it is right
     Check,
-    /// Show what it says and where each thing was said; passwords are masked
+    /// Show what it says and where each thing was config; passwords are masked
     Show,
 }
 
@@ -100,11 +100,11 @@ pub(crate) enum ConfigCommand {
     group = clap::ArgGroup::new("what").args(["cmd", "script"]).required(true),
 )]
 pub(crate) struct Run {
-    /// What to hold
+    /// CommandArgs to hold
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) name: String,
     #[command(flatten)]
-    pub(crate) what: What,
+    pub(crate) what: CommandArgs,
 
     /// Give up when it is not held after DUR, connecting included [default: wait for ever, for a store that answers]
     #[arg(long, value_name = "DUR", value_parser = tenure::parse_duration, help_heading = "Waiting")]
@@ -138,10 +138,10 @@ pub(crate) struct Run {
     pub(crate) permits: u32,
 
     /// Hold for DUR at most, without renewing; CMD is ended before that
-    #[arg(long, value_name = "DUR", value_parser = some_time, help_heading = "Holding")]
+    #[arg(long, value_name = "DUR", value_parser = positive_duration, help_heading = "Holding")]
     pub(crate) lease: Option<Duration>,
     /// Renew, but not beyond DUR; CMD is ended before that
-    #[arg(long, value_name = "DUR", value_parser = some_time, help_heading = "Holding")]
+    #[arg(long, value_name = "DUR", value_parser = positive_duration, help_heading = "Holding")]
     pub(crate) max_hold: Option<Duration>,
     /// How long CMD has between TERM and KILL when the name is lost, at most a third of the lease; and what it started,
     /// when a signal ended it
@@ -182,9 +182,9 @@ pub(crate) struct Run {
     pub(crate) unavailable_code: u8,
 }
 
-/// What runs while something is held.
+/// CommandArgs runs while something is held.
 #[derive(Debug, Args)]
-pub(crate) struct What {
+pub(crate) struct CommandArgs {
     /// The command and its arguments, run without a shell
     #[arg(last = true, value_name = "CMD")]
     pub(crate) cmd: Vec<OsString>,
@@ -243,7 +243,7 @@ pub(crate) struct Completions {
     pub(crate) shell: Shell,
 }
 
-fn some_time(text: &str) -> std::result::Result<Duration, String> {
+fn positive_duration(text: &str) -> std::result::Result<Duration, String> {
     match tenure::parse_duration(text)? {
         Duration::ZERO => Err("must be more than nothing".into()),
         d => Ok(d),
@@ -281,7 +281,7 @@ A second process of tenure, in a session of its own, keeps watch: should tenure 
 the lease ends; should tenure be killed, at once. Should it be killed itself, tenure says so and goes on. Out of its \
 reach is what leaves the process group, as daemons do, what runs with rights that tenure does not have, as under sudo \
 (say `sudo tenure run …` instead), what runs when both processes of tenure are killed together, and a machine or container \
-that is frozen as a whole. What is protected can tell by the fence.
+that is frozen as a whole. CommandArgs is protected can tell by the fence.
 
 A name that is held by a tenure around this one cannot be waited for: that one waits for this one to end. So \
 `tenure run n -- tenure run n -- CMD` is refused with exit code 2.
@@ -309,7 +309,7 @@ Examples:
 
 const RELEASE_HELP: &str = "\
 The holder learns at its next renewal, a third of its lease later at most, that it was released: until then it \
-may work on. What it protects can tell by the fence, which is larger for the next holder. A holder of another \
+may work on. CommandArgs it protects can tell by the fence, which is larger for the next holder. A holder of another \
 library is `foreign`; it learns it in its own way.
 
 With --token it is released as by its holder: nobody is asked, and a hold under another token stays.
@@ -320,7 +320,7 @@ Exit codes:
 
 const DOCTOR_HELP: &str = "\
 On a server it looks at eviction, persistence, replicas, rights, clock and more, and takes and releases a lock \
-of its own. What the server does not let it see is `unknown`, and no reason for a bad exit code.
+of its own. CommandArgs the server does not let it see is `unknown`, and no reason for a bad exit code.
 
 Exit codes:
    0  nothing to worry about

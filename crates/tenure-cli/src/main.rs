@@ -51,13 +51,13 @@ fn main() {
         let _ = Cli::command().print_help();
         std::process::exit(i32::from(USAGE));
     }
-    let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
+    let cli = Cli::try_parse().unwrap_or_else(|error| report_usage_error(&error));
     let report = Report { json: cli.global.json, quiet: cli.global.quiet };
-    run(&cli, report).now()
+    run(&cli, report).exit_process()
 }
 
 /// Reports a wrong command line, as JSON if `--json` was given, and exits.
-fn refuse(error: &clap::Error) -> ! {
+fn report_usage_error(error: &clap::Error) -> ! {
     let json = std::env::args_os().take_while(|arg| arg != "--").any(|arg| arg == "--json");
     if !json || !error.use_stderr() {
         error.exit();
@@ -100,25 +100,25 @@ async fn dispatch(cli: &Cli, guardian: Option<&mut Guardian>, report: Report) ->
             let work = async |c: &Client, guardian: &mut Guardian, signals: &mut Signals| {
                 run::run(c, run, until, guardian, report, signals).await
             };
-            (guarded(cli, report, until, guardian, work).await, run.unavailable_code)
+            (with_guardian(cli, report, until, guardian, work).await, run.unavailable_code)
         }
         (Command::Elect(elect), Some(guardian)) => {
             let work = async |c: &Client, guardian: &mut Guardian, signals: &mut Signals| {
                 elect::elect(c, elect, guardian, report, signals).await
             };
-            (guarded(cli, report, None, guardian, work).await, elect.unavailable_code)
+            (with_guardian(cli, report, None, guardian, work).await, elect.unavailable_code)
         }
         (Command::Run(_) | Command::Elect(_), None) => unreachable!("it is started for these"),
         (command, _) => {
-            let answered = match command {
+            let result = match command {
                 Command::Config(command) => config::config(&cli.global, *command, report),
                 Command::Completions(completions) => complete(completions),
-                asking => match connect(&cli.global, report, None).await {
-                    Ok(client) => ask(&client, asking, report).await,
+                query_command => match connect(&cli.global, report, None).await {
+                    Ok(client) => query(&client, query_command, report).await,
                     Err(error) => Err(error),
                 },
             };
-            (answered.and_then(code), UNAVAILABLE)
+            (result.and_then(code), UNAVAILABLE)
         }
     };
     result.unwrap_or_else(|error| {
@@ -131,8 +131,8 @@ async fn dispatch(cli: &Cli, guardian: Option<&mut Guardian>, report: Report) ->
 }
 
 /// Runs a command that only queries the store, or releases a hold, and ends.
-async fn ask(client: &Client, command: &Command, report: Report) -> Result<u8> {
-    let answered = match command {
+async fn query(client: &Client, command: &Command, report: Report) -> Result<u8> {
+    let result = match command {
         Command::Ls(ls) => inspect::ls(client, ls, report).await,
         Command::Show(show) => inspect::show(client, show, report).await,
         Command::Top(top) => top::top(client, top, report).await,
@@ -144,12 +144,12 @@ async fn ask(client: &Client, command: &Command, report: Report) -> Result<u8> {
     };
     // Nothing is held, so a failed close leaves nothing behind.
     let _ = client.close().await;
-    answered
+    result
 }
 
 /// Runs `work` with a connected client. While connecting it already handles signals and reaps orphans, as PID 1 of a
 /// container must.
-async fn guarded(
+async fn with_guardian(
     cli: &Cli,
     report: Report,
     until: Option<Instant>,
@@ -161,7 +161,7 @@ async fn guarded(
     let client = tokio::select! {
         biased;
         client = connect(&cli.global, report, until) => client?,
-        signal = signals.next_end() => return Ok(Exit::by(signal)),
+        signal = signals.next_end() => return Ok(Exit::from_signal(signal)),
         () = reap_orphans(guardian) => unreachable!("it goes on for ever"),
     };
     work(&client, guardian, &mut signals).await

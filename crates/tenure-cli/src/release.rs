@@ -7,7 +7,7 @@ use tenure::backend::Mode;
 use tenure::{Client, Error, Family, Holder, Lock, Name, Result, Snapshot};
 
 use crate::args::Release;
-use crate::format::{self, holders_now, printable};
+use crate::format::{self, describe_holders_now, printable};
 use crate::inspect::json;
 use crate::output;
 use crate::report::Report;
@@ -56,7 +56,7 @@ pub(crate) async fn release(client: &Client, release: &Release, report: Report) 
         return Ok(0);
     }
     for holder in &released {
-        let who = format::holder(holder);
+        let who = format::describe_holder(holder);
         let note = holder.note.as_deref().map(|n| format!(" ({})", printable(n))).unwrap_or_default();
         output(&format!("released {}, held by {who}{note}\n", printable(name.as_str())))?;
     }
@@ -96,7 +96,7 @@ fn nobody(release: &Release, name: &Name, report: Report) -> Result<u8> {
 }
 
 fn confirm(snapshot: &Snapshot) -> io::Result<bool> {
-    let (name, holders) = (printable(snapshot.name.as_str()), holders_now(&snapshot.holders));
+    let (name, holders) = (printable(snapshot.name.as_str()), describe_holders_now(&snapshot.holders));
     write!(stderr(), "tenure: {name} is held by {holders}\ntenure: take it away? [y/N] ")?;
     let mut answer = String::new();
     stdin().read_line(&mut answer)?;

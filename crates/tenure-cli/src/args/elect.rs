@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use tenure::Durability;
 
-use super::{What, some_time};
+use super::{CommandArgs, positive_duration};
 
 #[derive(Debug, Args)]
 #[command(
@@ -19,17 +19,17 @@ pub(crate) struct Elect {
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) name: String,
     #[command(flatten)]
-    pub(crate) what: What,
+    pub(crate) what: CommandArgs,
 
     /// Do not stand again after leadership was lost: exit instead
     #[arg(long, help_heading = "Standing")]
     pub(crate) once: bool,
-    /// What the leader says of itself, an address say
+    /// CommandArgs the leader says of itself, an address say
     #[arg(long, value_name = "TEXT", help_heading = "Standing")]
     pub(crate) note: Option<String>,
 
     /// Lead for DUR at most at a time; CMD is ended before that, and started anew if elected again
-    #[arg(long, value_name = "DUR", value_parser = some_time, help_heading = "Leading")]
+    #[arg(long, value_name = "DUR", value_parser = positive_duration, help_heading = "Leading")]
     pub(crate) max_hold: Option<Duration>,
     /// How long CMD has between TERM and KILL when leadership is lost, at most a third of the lease; and what it started,
     /// when a signal ended it

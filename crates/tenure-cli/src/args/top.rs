@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::some_time;
+use super::positive_duration;
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
@@ -19,14 +19,14 @@ pub(crate) struct Top {
     #[arg(long, value_name = "COLUMN", default_value = "name")]
     pub(crate) sort: Column,
     /// How often to look
-    #[arg(long, value_name = "DUR", default_value = "1s", value_parser = some_time)]
+    #[arg(long, value_name = "DUR", default_value = "1s", value_parser = positive_duration)]
     pub(crate) every: Duration,
     /// At most N names
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) limit: usize,
 }
 
-/// What rows can be sorted by.
+/// CommandArgs rows can be sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Column {
     Name,
