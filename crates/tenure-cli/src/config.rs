@@ -32,7 +32,7 @@ pub(crate) fn config(global: &Global, command: ConfigCommand, report: Report) ->
             if report.json {
                 output(&json(&serde_json::json!({ "right": true })))?;
             } else if !report.quiet {
-                output("the configuration is right\n")?;
+                output("the configuration is valid\n")?;
             }
         }
         ConfigCommand::Show => {

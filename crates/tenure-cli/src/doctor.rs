@@ -38,7 +38,7 @@ fn format_findings(findings: &[Finding], width: Option<usize>, coloured: bool) -
     for finding in findings {
         if finding.place != place {
             place.clone_from(&finding.place);
-            let head = place.as_deref().map_or_else(|| "all together".into(), printable);
+            let head = place.as_deref().map_or_else(|| "whole store".into(), printable);
             text.push_str(&format!("{}\n", paint(&head, Look::Bold, coloured)));
         }
         let level = paint(&format!("{:<7}", finding.level), look(finding.level), coloured);
@@ -72,10 +72,10 @@ fn summary(findings: &[Finding]) -> String {
     let counts = [
         count(Level::Error, "error", "errors"),
         count(Level::Warning, "warning", "warnings"),
-        count(Level::Unknown, "thing could not be checked", "things could not be checked"),
+        count(Level::Unknown, "check could not be run", "checks could not be run"),
     ];
     let counts: Vec<String> = counts.into_iter().flatten().collect();
-    if counts.is_empty() { "all is well\n".into() } else { format!("{}\n", counts.join(", ")) }
+    if counts.is_empty() { "no problems found\n".into() } else { format!("{}\n", counts.join(", ")) }
 }
 
 /// Wraps the text at word boundaries. A word longer than `text_width` gets a line to itself.
@@ -116,10 +116,10 @@ mod tests {
     #[test]
     fn the_end_says_how_many() {
         let ok = Finding::ok("a", "b");
-        assert_eq!(summary(std::slice::from_ref(&ok)), "all is well\n");
+        assert_eq!(summary(std::slice::from_ref(&ok)), "no problems found\n");
         let warning = Finding::warning("a", "b", "c");
         let unknown = Finding::unknown("a", "b", "c");
         let all = [ok, warning.clone(), warning, unknown];
-        assert_eq!(summary(&all), "2 warnings, 1 thing could not be checked\n");
+        assert_eq!(summary(&all), "2 warnings, 1 check could not be run\n");
     }
 }

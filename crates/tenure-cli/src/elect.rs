@@ -110,7 +110,7 @@ async fn campaign(election: &Election, report: Report) -> Result<Guard> {
         match election.campaign().await {
             Err(error) if error.is_transient() => {
                 if !std::mem::replace(&mut told, true) {
-                    report.warn(format!("standing by until the store answers: {error}"));
+                    report.warn(format!("waiting until the store answers: {error}"));
                 }
                 sleep(error.retry_after().unwrap_or(PAUSE).min(PAUSE)).await;
             }

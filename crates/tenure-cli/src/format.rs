@@ -50,7 +50,7 @@ pub(crate) fn describe_end(holder: &Holder, liveness: Liveness) -> String {
     match (holder.left, liveness) {
         (Some(left), _) => format!("{} left unless renewed", human(left)),
         (None, Liveness::Session) => "ends with its session".into(),
-        (None, Liveness::Lease) => "does not end by itself".into(),
+        (None, Liveness::Lease) => "does not expire".into(),
     }
 }
 

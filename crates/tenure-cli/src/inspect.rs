@@ -22,7 +22,7 @@ pub(crate) async fn ls(client: &Client, ls: &Ls, report: Report) -> Result<u8> {
     } else if found.iter().any(|s| s.unread.is_none()) {
         output(&list(&found, liveness(client)).text(coloured()))?;
     } else if found.is_empty() && report.is_interactive() {
-        report.warn("no such name is in use");
+        report.warn("no names are in use");
     }
     for Snapshot { name, unread, .. } in found.iter().filter(|_| !report.quiet && !report.json) {
         if let Some(why) = unread {
@@ -30,7 +30,7 @@ pub(crate) async fn ls(client: &Client, ls: &Ls, report: Report) -> Result<u8> {
         }
     }
     if more && !report.quiet {
-        report.warn(format!("there are more than these {}: see --limit", ls.limit));
+        report.warn(format!("only the first {} names are shown: use --limit to show more", ls.limit));
     }
     Ok(0)
 }

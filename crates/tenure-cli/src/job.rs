@@ -60,7 +60,7 @@ impl<'a> Job<'a> {
         let child = command.spawn().inspect_err(|_| guardian.stop_watching()).map_err(|error| match error
             .kind()
         {
-            io::ErrorKind::BrokenPipe => io::Error::other("the process that guards it was killed"),
+            io::ErrorKind::BrokenPipe => io::Error::other("the guardian process was killed"),
             _ => error,
         })?;
         let group = Pid::from_child(&child);

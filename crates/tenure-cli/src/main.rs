@@ -72,7 +72,7 @@ fn run(cli: &Cli, report: Report) -> Exit {
         Command::Run(_) | Command::Elect(_) => match Guardian::start() {
             Ok(guardian) => Some(guardian),
             Err(error) => {
-                report.error(format!("cannot start the process that guards the command: {error}"));
+                report.error(format!("cannot start the guardian process: {error}"));
                 return Exit::code(CANNOT_RUN);
             }
         },
@@ -156,7 +156,7 @@ async fn with_guardian(
     guardian: &mut Guardian,
     work: impl AsyncFnOnce(&Client, &mut Guardian, &mut Signals) -> Result<Exit>,
 ) -> Result<Exit> {
-    let failed = |e| Error::Config(format!("cannot listen to signals: {e}"));
+    let failed = |e| Error::Config(format!("cannot install signal handlers: {e}"));
     let mut signals = Signals::listen().map_err(failed)?;
     let client = tokio::select! {
         biased;

@@ -80,8 +80,7 @@ async fn check_outer_holds(client: &Client, name: &str, permits: u32) -> Result<
     }
     let (name, location) = (printable(name), location(first));
     Ok(Err(Error::Config(format!(
-        "{name} is held by the tenure that runs this command ({location}), which waits for it to end: waiting for {name} \
-         here would never end"
+        "{name} is held by the outer tenure that runs this command ({location}): waiting for it here would never end"
     ))))
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct CommandSpec<'a> {
 /// How the run ended.
 pub(crate) enum Outcome {
     /// The command ended by itself, or could not be started.
-    Itself(Exit),
+    Exited(Exit),
     /// The command was ended because the hold was about to end. Dropping the guard releases what may still be held.
     Lost {
         /// The signal by which tenure was asked to end before, or meanwhile.
@@ -276,16 +276,18 @@ impl Supervisor<'_> {
 
     fn warn_stopped(&self) {
         if self.report.is_interactive() {
-            let then = "unless continued the command is killed before its lease ends";
-            self.report.warn(format!("stopped: {} is not renewed, and {then}", self.name));
+            self.report.warn(format!(
+                "stopped: {} is not renewed, and the command is killed before the lease ends unless it is continued",
+                self.name
+            ));
         }
     }
 
     fn warn_unguarded(&self) {
         let report = self.report;
-        let lost = "the process that guards the command has ended";
-        let then = "should tenure be stopped or killed, what the command started may outlive the hold";
+        let warning = "the guardian process has ended: if tenure is stopped or killed, the command may run on without the \
+                       lock";
         // On another thread: if the write blocks, no guardian is left to end the command.
-        tokio::task::spawn_blocking(move || report.warn(format!("{lost}: {then}")));
+        tokio::task::spawn_blocking(move || report.warn(warning));
     }
 }

@@ -13,7 +13,7 @@ const CHECKS: u32 = 8;
 /// Two deadlines less than this apart count as one.
 const TOLERANCE: Duration = Duration::from_millis(100);
 
-/// CommandArgs to do after a check.
+/// What to do after a check.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Check again after this long.
@@ -24,7 +24,7 @@ pub(crate) enum Step {
     Kill,
 }
 
-/// A bounded time, and how much of its end is reserved for termination the command.
+/// A bounded time, and how much of its end is reserved for ending the command.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     length: Duration,
@@ -57,7 +57,7 @@ pub(crate) struct Termination {
     valid: Span,
     /// End of validity as of the last check.
     until: Time,
-    /// CommandArgs expires, for messages: the lease or the session.
+    /// What expires, for messages: the lease or the session.
     what: String,
     session: bool,
     renewed: bool,
@@ -98,7 +98,7 @@ impl Termination {
             phase: Phase::Held,
         };
         if let Some(limit) = max_hold {
-            let why = format!("it was held for as long as --max-hold {limit:?} allows");
+            let why = format!("the limit of --max-hold {limit:?} is reached");
             termination.limit(now, limit, why);
         }
         termination
@@ -187,7 +187,7 @@ impl Termination {
                     return Step::Wait(pause);
                 }
                 let why = match self.renewed {
-                    true => format!("it could not be renewed, and its {} ends", self.what),
+                    true => format!("it could not be renewed before its {} ends", self.what),
                     false => format!("its {} ends", self.what),
                 };
                 return self.begin_termination(now.after(left.saturating_sub(self.valid.margin)), why);
@@ -214,7 +214,7 @@ impl Termination {
             // Leave the rest of the time as grace for the command, in case the renewal fails.
             self.renewal_wait = now.after(margin.min((left - margin) / 2));
         }
-        // Signals cause checks too, so this one may come before the renewal_wait is over.
+        // Signals cause checks too, so this one may come before that wait is over.
         let rest = self.renewal_wait.since(now);
         (!rest.is_zero()).then_some(rest)
     }
@@ -418,7 +418,7 @@ mod tests {
         assert_eq!(termination.step(at(26.1), s(3.9), None), Step::Wait(s(0.4)));
         assert_eq!(termination.step(at(26.5), s(29.7), None), Step::Wait(s(1.0)), "it was renewed");
         assert!(!termination.is_terminating());
-        // Another pause gets another renewal_wait.
+        // Another pause gets another wait for the renewal.
         assert_eq!(termination.step(at(53.0), s(3.2), None), Step::Wait(s(0.5)));
     }
 
@@ -430,7 +430,7 @@ mod tests {
         assert!(matches!(termination.step(at(26.5), s(3.5), None), Step::Term(_)));
         assert_eq!(termination.step(at(29.5), s(0.5), None), Step::Kill);
 
-        // The renewal_wait is at most half of the time before KILL.
+        // The wait is at most half of the time before KILL.
         let mut termination = Termination::new(START, s(5.0), s(30.0), true, None);
         assert_eq!(termination.step(at(28.9), s(1.1), None), Step::Wait(s(0.3)));
         assert!(matches!(termination.step(at(29.2), s(0.8), None), Step::Term(_)));

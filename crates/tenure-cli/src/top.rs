@@ -40,10 +40,10 @@ pub(crate) async fn top(client: &Client, top: &Top, report: Report) -> Result<u8
         .map(|()| 0);
     }
     if report.json {
-        return Err(Error::Config("--json prints one frame: say --once as well".into()));
+        return Err(Error::Config("--json needs --once".into()));
     }
     let tty = open_terminal()
-        .ok_or_else(|| Error::Config("there is no terminal to draw on: say --once for one frame".into()))?;
+        .ok_or_else(|| Error::Config("there is no terminal: use --once to print the table once".into()))?;
     match live(client, top, &tty).await {
         Ok(ended) => ended,
         Err(error) => Err(Error::Config(format!("cannot draw on the terminal: {error}"))),
@@ -124,7 +124,7 @@ impl View {
         }
         let silent = human(Duration::from_secs(self.answered.elapsed().as_secs().max(1)));
         let why = self.error.as_ref().map_or_else(String::new, |why| format!(": {}", printable(why)));
-        format!("no answer for {silent}, this is what was seen before{why}")
+        format!("no answer from the store for {silent}, showing the last answer{why}")
     }
 
     /// Renders the view, clipped to the size of the terminal.
@@ -194,10 +194,13 @@ mod tests {
         let (mut view, _guards) = view(1).await;
         assert_eq!(view.lines((120, 24))[1], "");
         view.patience = Duration::ZERO;
-        assert_eq!(view.lines((120, 24))[1], "no answer for 1 s, this is what was seen before");
+        assert_eq!(view.lines((120, 24))[1], "no answer from the store for 1 s, showing the last answer");
         view.error = Some("connection refused".into());
         let lines = view.lines((120, 24));
-        assert!(lines[1].contains("no answer for") && lines[1].contains("connection refused"), "{lines:?}");
+        assert!(
+            lines[1].contains("no answer from the store for") && lines[1].contains("connection refused"),
+            "{lines:?}"
+        );
         assert!(lines[3].starts_with("orders/0"), "{lines:?}");
     }
 }

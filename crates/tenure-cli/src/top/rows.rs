@@ -94,7 +94,7 @@ impl Frame {
         match order.column {
             Column::Name => {}
             Column::Kind => rows.sort_by_key(|row| row.family.to_string()),
-            Column::Place => rows.sort_by_key(Row::place),
+            Column::Place => rows.sort_by_key(Row::location),
             // Largest first for the columns below, except `Left`: what users most likely look for.
             Column::Held => rows.sort_by_key(|row| Reverse(row.held())),
             Column::Left => rows.sort_by_key(Row::left),
@@ -127,7 +127,7 @@ impl Frame {
                 printable(row.name.as_str()),
                 row.kind(),
                 cell(row.holder.as_ref().map(|h| short_id(&h.id))),
-                row.place(),
+                row.location(),
                 cell(row.held().map(human)),
                 cell(row.holder.as_ref().map(|h| time_left(h, self.liveness))),
                 if row.waiters == 0 { "-".into() } else { row.waiters.to_string() },

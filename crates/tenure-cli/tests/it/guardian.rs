@@ -101,7 +101,7 @@ fn nothing_is_run_without_it() {
     until_dead(guardian);
     bench.touch("end");
     holder.done().code(0);
-    waiting.done().code(126).says("the process that guards it was killed");
+    waiting.done().code(126).says("the guardian process was killed");
     assert!(bench.read("ran").is_none());
     bench.run(&["show", "demo"]).code(1);
 }
@@ -138,7 +138,7 @@ fn its_end_is_told_of_and_the_command_goes_on() {
         let mut running = bench.start(&[command, "demo", "--quiet", "-c", script]);
         bench.number("in");
         signal(child(running.id(), "tenure-guardian"), Signal::KILL);
-        let told = "tenure: the process that guards the command has ended: ";
+        let told = "tenure: the guardian process has ended: ";
         wait_until(told, || running.said().contains(told).then_some(()));
         assert!(running.is_running());
         assert_eq!(bench.show("demo")["holders"].as_array().unwrap().len(), 1);

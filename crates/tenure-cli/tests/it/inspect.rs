@@ -26,7 +26,7 @@ fn ls_shows_who_holds_what() {
 
     assert!(!bench.run(&["ls", "orders"]).out.contains("api"));
     let cut = bench.run(&["ls", "--limit", "1"]);
-    assert_eq!(cut.says("more than these 1").out.lines().count(), 2);
+    assert_eq!(cut.says("only the first 1 names are shown").out.lines().count(), 2);
     let json: serde_json::Value = serde_json::from_str(&bench.run(&["ls", "--json"]).code(0).out).unwrap();
     assert_eq!(json.as_array().unwrap().len(), 2);
     assert_eq!((&json[1]["name"], &json[1]["family"]), (&"orders/42".into(), &"lock".into()));

@@ -9,7 +9,7 @@ const TENURE: &str = env!("CARGO_BIN_EXE_tenure");
 #[test]
 fn nobody_waits_for_itself() {
     let bench = Bench::with("?lease=30m&poll=30m");
-    let refused = ["is held by the tenure that runs this command", "would never end"];
+    let refused = ["is held by the outer tenure that runs this command", "would never end"];
     let inner: [&[&str]; 5] = [
         &["demo", "--", "touch", "ran"],
         &["demo", "--wait", "30m", "--", "touch", "ran"],
@@ -37,7 +37,7 @@ fn nor_under_a_token() {
         for inner in inner {
             let outer = ["run", "order", "--token", token, "--", TENURE, "run", "order"];
             let done = bench.run(&[&outer[..], inner, &["--", "touch", "ran"]].concat());
-            done.code(2).says("is held by the tenure that runs this command");
+            done.code(2).says("is held by the outer tenure that runs this command");
         }
     }
     assert!(bench.read("ran").is_none());
@@ -55,7 +55,7 @@ fn nor_after_a_store_that_did_not_answer_at_first() {
     bench.touch("go");
     wait_until("a wait for the store", || running.said().contains("waiting: ").then_some(()));
     drop(blocked);
-    running.done().code(2).says("is held by the tenure that runs this command");
+    running.done().code(2).says("is held by the outer tenure that runs this command");
     assert!(bench.read("ran").is_none());
 }
 

@@ -63,5 +63,5 @@ fn what_is_wrong_is_said_with_its_place() {
     run(&bench, &["ls", "--config", "none.toml"], &[]).code(2).says("none.toml: cannot be read");
     std::fs::write(bench.path("app.toml"), "type = 'sqlite'\n").unwrap();
     let right = run(&bench, &["config", "check", "--config", "app.toml"], &[]);
-    assert_eq!(right.code(0).out, "the configuration is right\n");
+    assert_eq!(right.code(0).out, "the configuration is valid\n");
 }
