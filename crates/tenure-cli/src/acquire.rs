@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use tenure::backend::Backoff;
 use tenure::{Client, Error, Guard, Lock, Result};
 use tokio::time::sleep;
 
@@ -105,39 +106,30 @@ pub(crate) async fn acquire(
 }
 
 async fn acquire_until(lock: &Lock, until: Option<Instant>) -> Result<Option<Guard>> {
-    let mut retries = Retries::new(until);
+    let mut backoff = store_backoff();
     loop {
         let got = match until {
             Some(until) => lock.try_acquire_for(until.saturating_duration_since(Instant::now())).await,
             None => lock.acquire().await.map(Some),
         };
         match got {
-            Err(error) if error.is_transient() && retries.pause().await => {}
+            Err(error) if error.is_transient() && wait_to_retry(&mut backoff, until).await => {}
             got => return got,
         }
     }
 }
 
-/// Backoff for a store that does not answer, until the end of `--wait`.
-pub(crate) struct Retries {
-    until: Option<Instant>,
-    pause: Duration,
+/// The backoff for a store that does not answer.
+pub(crate) fn store_backoff() -> Backoff {
+    Backoff::new(Duration::from_millis(50), Duration::from_secs(1))
 }
 
-impl Retries {
-    /// Without `until` there are no retries.
-    pub(crate) fn new(until: Option<Instant>) -> Self {
-        Self { until, pause: Duration::from_millis(50) }
-    }
-
-    /// Sleeps before the next attempt and returns whether there is time for one. A store not reached in time is an
-    /// error, not busy.
-    pub(crate) async fn pause(&mut self) -> bool {
-        let left = self.until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
-        sleep(self.pause.min(left)).await;
-        self.pause = (self.pause * 2).min(Duration::from_secs(1));
-        is_before(self.until)
-    }
+/// Records a failure, waits before the next attempt, and returns whether there is time for one before `until`, the end of
+/// `--wait`. Without `until` there is none. A store not reached in time is an error, not busy.
+pub(crate) async fn wait_to_retry(backoff: &mut Backoff, until: Option<Instant>) -> bool {
+    let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+    sleep(backoff.failed().min(left)).await;
+    is_before(until)
 }
 
 fn is_before(until: Option<Instant>) -> bool {

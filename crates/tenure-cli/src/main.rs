@@ -31,7 +31,7 @@ use std::time::Instant;
 use clap::{CommandFactory, Parser};
 use tenure::{Client, Error, Result};
 
-use crate::acquire::Retries;
+use crate::acquire::{store_backoff, wait_to_retry};
 use crate::args::{Cli, Command, Completions, Global};
 use crate::exit::Exit;
 use crate::guardian::Guardian;
@@ -177,14 +177,14 @@ fn complete(completions: &Completions) -> Result<u8> {
 /// Connects to the store; retries until `until` if one is given.
 async fn connect(global: &Global, report: Report, until: Option<Instant>) -> Result<Client> {
     let config = global.config()?;
-    let (mut retries, mut told) = (Retries::new(until), false);
+    let (mut backoff, mut warned) = (store_backoff(), false);
     loop {
         match config.connect().await {
             Err(error) if error.is_transient() && until.is_some() => {
-                if !std::mem::replace(&mut told, true) {
+                if !std::mem::replace(&mut warned, true) {
                     report.warn(format!("waiting: {error}"));
                 }
-                if !retries.pause().await {
+                if !wait_to_retry(&mut backoff, until).await {
                     return Err(error);
                 }
             }
