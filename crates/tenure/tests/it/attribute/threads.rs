@@ -6,7 +6,7 @@ use std::thread;
 
 use tenure::{Client, Error, LostReason, Result, blocking, distributed_lock};
 
-use super::bench::{Room, memory, on_each_store};
+use super::harness::{Room, memory, on_each_store};
 
 #[distributed_lock(key = id, prefix = "thread", client = client)]
 fn visit(client: &Client, id: u32, room: &Room) -> Result<()> {

@@ -6,7 +6,7 @@ use tenure::blocking::{Client, Guard, connect};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{LocalSet, block_in_place, spawn_blocking, unconstrained};
 
-use super::bench::{Store, elsewhere, is_free, within};
+use super::harness::{Store, elsewhere, is_free, within};
 
 fn current_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
