@@ -15,7 +15,7 @@ use tenure::{Config, Durability, Result};
 pub(crate) use elect::Elect;
 pub(crate) use top::{Column, Top};
 
-/// Run commands under distributed locks, and see who holds what.
+/// Run commands under distributed locks, and show who holds them
 #[derive(Debug, Parser)]
 #[command(name = "tenure", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -28,19 +28,19 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// The store, such as sqlite:/var/lib/app/locks.db?lease=10s or redis://host [default: sqlite:, a file in your
-    /// state directory]
+    /// Address of the store, such as sqlite:/var/lib/app/locks.db?lease=10s or redis://host [default: sqlite:, a file in
+    /// your state directory] [env: TENURE_URL]
     ///
-    /// TENURE_URL says the same; both are stronger than a file.
+    /// Overrides TENURE_URL, which overrides the configuration file.
     #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
-    /// A TOML file that says which store. Variables such as TENURE_NODES, and --url, are stronger [env: TENURE_CONFIG]
+    /// TOML configuration file. Variables such as TENURE_NODES, and --url, override it [env: TENURE_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Speak JSON: results on standard output, events of `run` one per line on standard error
+    /// Print JSON: results on standard output, events of `run` and `elect` on standard error, one per line
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Say nothing but errors
+    /// Print only errors and warnings
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
 }
@@ -49,47 +49,49 @@ impl Global {
     /// Merges file, environment and `--url`. If none names a store, it is a file in the state directory; an empty URL
     /// counts as none.
     pub(crate) fn config(&self) -> Result<Config> {
-        let said = match &self.config {
+        let config = match &self.config {
             Some(file) => Config::from_file(file)?.env()?,
             None => Config::load()?,
         };
         match self.url.as_deref().filter(|url| !url.is_empty()) {
-            Some(url) => said.url(url),
-            None if said.has_store() => Ok(said),
-            None => said.url("sqlite:"),
+            Some(url) => config.url(url),
+            None if config.has_store() => Ok(config),
+            None => config.url("sqlite:"),
         }
     }
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a command while holding a name
+    /// Run a command while holding a lock
     Run(Box<Run>),
-    /// Run a command while leading, and again when elected again
+    /// Run a command while this process is the elected leader
     Elect(Box<Elect>),
-    /// List the names in use
+    /// List the locks in use
     Ls(Ls),
-    /// Show who holds a name and who waits for it
+    /// Show who holds a lock and who waits for it
     Show(Show),
-    /// Watch who holds what
+    /// Live view of all locks and their holders
     Top(Top),
-    /// Take a name away from whoever holds it
+    /// Release a lock: by force, or by its token
     Release(Release),
-    /// Look whether the store is set up such that locks are safe
+    /// Check that the store is configured safely for locks
     Doctor(Doctor),
-    /// Print what makes a shell complete this command
+    /// Print a completion script for a shell
     Completions(Completions),
-    /// Look at the configuration itself, without asking the store
+    /// Check or show the configuration, without connecting to the store
     #[command(subcommand)]
     Config(ConfigCommand),
 }
 
 #[derive(Debug, Clone, Copy, Subcommand)]
-#[command(after_help = "Exit codes:\n  0  it is right\n  2  it is wrong, and standard error says where")]
+#[command(
+    after_help = "Exit codes:\n  0  the configuration is valid\n  2  it is not valid; standard error says which key and why"
+)]
 pub(crate) enum ConfigCommand {
-    /// Say whether it is right
+    /// Check that the configuration is valid
     Check,
-    /// Show what it says and where each thing was said; passwords are masked
+    /// Show each key with its value and where it was set; passwords are masked
     Show,
 }
 
@@ -100,32 +102,32 @@ pub(crate) enum ConfigCommand {
     group = clap::ArgGroup::new("what").args(["cmd", "script"]).required(true),
 )]
 pub(crate) struct Run {
-    /// What to hold
+    /// Name of the lock
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) name: String,
     #[command(flatten)]
-    pub(crate) what: What,
+    pub(crate) what: CommandArgs,
 
-    /// Give up when it is not held after DUR, connecting included [default: wait for ever, for a store that answers]
+    /// Give up after DUR, including the time to connect [default: wait forever, but fail if the store cannot be reached]
     #[arg(long, value_name = "DUR", value_parser = tenure::parse_duration, help_heading = "Waiting")]
     pub(crate) wait: Option<Duration>,
-    /// Give up at once when it is busy
+    /// Do not wait: give up if another process holds it
     #[arg(long, conflicts_with = "wait", help_heading = "Waiting")]
     pub(crate) no_wait: bool,
 
-    /// Be served in the order of asking, across all processes
-    #[arg(long, help_heading = "How it is shared", conflicts_with_all = ["shared", "exclusive", "limit"])]
+    /// Grant in the order of requests, across all processes
+    #[arg(long, help_heading = "Kind of lock", conflicts_with_all = ["shared", "exclusive", "limit"])]
     pub(crate) fair: bool,
-    /// Share it with others that say --shared: the read half of a read/write lock
-    #[arg(long, help_heading = "How it is shared", conflicts_with_all = ["exclusive", "limit"])]
+    /// Read lock of a read/write lock: shared with other --shared runs
+    #[arg(long, help_heading = "Kind of lock", conflicts_with_all = ["exclusive", "limit"])]
     pub(crate) shared: bool,
-    /// Exclude those that say --shared: the write half of a read/write lock
-    #[arg(long, help_heading = "How it is shared", conflicts_with = "limit")]
+    /// Write lock of a read/write lock: excludes all --shared and --exclusive runs
+    #[arg(long, help_heading = "Kind of lock", conflicts_with = "limit")]
     pub(crate) exclusive: bool,
-    /// Let up to N run at once: a semaphore
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "How it is shared")]
+    /// Semaphore with N permits: up to N run at once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Kind of lock")]
     pub(crate) limit: Option<u32>,
-    /// Count as K of the N
+    /// Take K of the N permits [default: 1]
     #[arg(
         long,
         value_name = "K",
@@ -133,18 +135,18 @@ pub(crate) struct Run {
         requires = "limit",
         default_value_t = 1,
         hide_default_value = true,
-        help_heading = "How it is shared"
+        help_heading = "Kind of lock"
     )]
     pub(crate) permits: u32,
 
-    /// Hold for DUR at most, without renewing; CMD is ended before that
-    #[arg(long, value_name = "DUR", value_parser = some_time, help_heading = "Holding")]
+    /// Hold for at most DUR, without renewal; CMD is ended before that
+    #[arg(long, value_name = "DUR", value_parser = positive_duration, help_heading = "Holding")]
     pub(crate) lease: Option<Duration>,
-    /// Renew, but not beyond DUR; CMD is ended before that
-    #[arg(long, value_name = "DUR", value_parser = some_time, help_heading = "Holding")]
+    /// Renew the lease, but hold for at most DUR; CMD is ended before that
+    #[arg(long, value_name = "DUR", value_parser = positive_duration, help_heading = "Holding")]
     pub(crate) max_hold: Option<Duration>,
-    /// How long CMD has between TERM and KILL when the name is lost, at most a third of the lease; and what it started,
-    /// when a signal ended it
+    /// Time between TERM and KILL when the lock is lost, at most a third of the lease. After a signal has ended CMD, the
+    /// time that its remaining processes have
     #[arg(
         long,
         value_name = "DUR",
@@ -153,15 +155,15 @@ pub(crate) struct Run {
         help_heading = "Holding"
     )]
     pub(crate) grace: Duration,
-    /// How many copies of the store must have it before CMD runs: master, or replicas:N [default: as the store's address
-    /// says]
-    #[arg(long, value_name = "COPIES", help_heading = "Holding")]
+    /// Replicas that must have the grant before CMD runs: master (none), or replicas:N [default: durability of the
+    /// configuration]
+    #[arg(long, value_name = "DURABILITY", help_heading = "Holding")]
     pub(crate) durability: Option<Durability>,
-    /// A word for people, shown with the holder
+    /// Note that is shown with the holder
     #[arg(long, value_name = "TEXT", help_heading = "Holding")]
     pub(crate) note: Option<String>,
-    /// Hold it under this word instead of a random one, where others go by it too: on Redis with layout=plain, and
-    /// redlock:. Whoever knows it can `tenure release NAME --token TOKEN`
+    /// Store this token instead of a random one, for Redis with layout=plain and for redlock:. Any process that knows it
+    /// can release the lock with `tenure release NAME --token TOKEN`
     #[arg(
         long,
         value_name = "TOKEN",
@@ -171,10 +173,10 @@ pub(crate) struct Run {
     )]
     pub(crate) token: Option<String>,
 
-    /// Exit code when it is busy, still is after --wait, or was in each round of a quorum
+    /// Exit code when the lock is busy: with --no-wait, after --wait, or after all tries of a quorum
     #[arg(long, value_name = "CODE", default_value_t = 75, help_heading = "Exit codes")]
     pub(crate) busy_code: u8,
-    /// Exit code when it was lost while CMD ran
+    /// Exit code when the lock was lost while CMD ran
     #[arg(long, value_name = "CODE", default_value_t = 76, help_heading = "Exit codes")]
     pub(crate) lost_code: u8,
     /// Exit code when the store cannot be reached
@@ -182,52 +184,52 @@ pub(crate) struct Run {
     pub(crate) unavailable_code: u8,
 }
 
-/// What runs while something is held.
+/// The command to run.
 #[derive(Debug, Args)]
-pub(crate) struct What {
-    /// The command and its arguments, run without a shell
+pub(crate) struct CommandArgs {
+    /// Command and its arguments, run without a shell
     #[arg(last = true, value_name = "CMD")]
     pub(crate) cmd: Vec<OsString>,
-    /// Run SCRIPT with sh -c instead of a command
+    /// Run SCRIPT with `sh -c` instead of a command
     #[arg(short = 'c', value_name = "SCRIPT")]
     pub(crate) script: Option<OsString>,
-    /// Let CMD use the store too: hand on TENURE_URL and its like although they contain a password
+    /// Pass TENURE_URL and the other store variables to CMD even if they contain a password
     #[arg(long)]
     pub(crate) share_store: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Ls {
-    /// Only names that begin so
+    /// Only names that begin with this prefix
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
-    /// At most N names
+    /// Maximum number of names
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) limit: usize,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Exit codes:\n  0  somebody holds it or waits for it\n  1  nobody does")]
+#[command(after_help = "Exit codes:\n  0  the lock has a holder or a waiter\n  1  it has neither")]
 pub(crate) struct Show {
-    /// The name
+    /// Name of the lock
     pub(crate) name: String,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = RELEASE_HELP)]
 pub(crate) struct Release {
-    /// The name
+    /// Name of the lock
     pub(crate) name: String,
-    /// Yes, take it from its holder: otherwise only the holder itself can release it
+    /// Take the lock from its holders; without --force or --token only the holder itself can release it
     #[arg(long)]
     pub(crate) force: bool,
-    /// Only from this holder, as `show` names its hold
+    /// Release only this hold; `tenure show` prints the ids
     #[arg(long, value_name = "HOLD")]
     pub(crate) hold: Option<String>,
-    /// As its holder, who took it under this token: no other hold is touched
+    /// Release the hold with this token, as its holder would; other holds are not touched
     #[arg(long, value_name = "TOKEN", conflicts_with_all = ["force", "hold", "yes"])]
     pub(crate) token: Option<String>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
 }
@@ -239,13 +241,13 @@ pub(crate) struct Doctor {}
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETIONS_HELP)]
 pub(crate) struct Completions {
-    /// The shell
+    /// Name of the shell
     pub(crate) shell: Shell,
 }
 
-fn some_time(text: &str) -> std::result::Result<Duration, String> {
+fn positive_duration(text: &str) -> std::result::Result<Duration, String> {
     match tenure::parse_duration(text)? {
-        Duration::ZERO => Err("must be more than nothing".into()),
+        Duration::ZERO => Err("must be greater than zero".into()),
         d => Ok(d),
     }
 }
@@ -253,50 +255,52 @@ fn some_time(text: &str) -> std::result::Result<Duration, String> {
 const EXAMPLES: &str = "\
 Examples:
   tenure run backup -- /usr/local/bin/backup --full      wait for the lock, then run
-  tenure run backup --no-wait -- ./backup                skip this time if it runs already
+  tenure run backup --no-wait -- ./backup                skip this run if another one is active
   tenure run api --limit 4 -- ./fetch                    at most four at once
-  tenure elect cron -- ./scheduler                       lead, or stand by
+  tenure elect cron -- ./scheduler                       run on the leader, stand by elsewhere
   tenure ls
   tenure show backup
   tenure top
-  tenure doctor --url redis://localhost                  is that server good for locks?
-  tenure config check --config app.toml                  does that file say something wrong?
+  tenure doctor --url redis://localhost                  is this server configured safely for locks?
+  tenure config check --config app.toml                  is this file valid?
 
-`tenure help run` has more, and the exit codes.";
+`tenure help run` describes signals, lost locks and exit codes.";
 
 const RUN_HELP: &str = "\
-CMD sees TENURE_NAME, TENURE_FENCE (a number that grows with each grant), TENURE_HOLD and TENURE_HOLDS, but no password \
-of the store unless --share-store says so. \
-It runs in a process group of its own; TERM, INT, HUP, QUIT, USR1 and USR2 sent to tenure go to that whole group, unless \
-systemd, or the init of a container, has sent them to all processes anyway. When CMD ends by one of them, so does tenure.
+Environment: CMD gets TENURE_NAME, TENURE_FENCE (the fencing token: a number that grows with each grant), TENURE_HOLD \
+and TENURE_HOLDS. Variables with the store's password are not passed to CMD, unless --share-store is given.
 
-When CMD exits by itself the name is released, and what it left in the background is left alone. When TERM, INT, HUP or \
-QUIT was passed on before, or any signal ended CMD, the name is held until all of the group is gone; KILL comes --grace \
-after the end of CMD.
+Signals: CMD runs in its own process group. TERM, INT, HUP, QUIT, USR1 and USR2 that tenure receives are forwarded to \
+that group, unless systemd or the init process of a container sent them to all processes. When CMD dies of one of them, \
+tenure exits by the same signal.
 
-When the name is about to be lost the group gets TERM, and KILL before the lease ends. When it was taken away, by \
-`tenure release --force` say, that shows at the next renewal: then KILL comes --grace after TERM.
+Release: when CMD exits by itself the lock is released, and processes that it left in the background keep running. When \
+TERM, INT, HUP or QUIT was forwarded, or a signal killed CMD, the lock is held until the whole group has ended; KILL is \
+sent --grace after the end of CMD.
 
-A second process of tenure, in a session of its own, keeps watch: should tenure be stopped, it kills the group before \
-the lease ends; should tenure be killed, at once. Should it be killed itself, tenure says so and goes on. Out of its \
-reach is what leaves the process group, as daemons do, what runs with rights that tenure does not have, as under sudo \
-(say `sudo tenure run …` instead), what runs when both processes of tenure are killed together, and a machine or container \
-that is frozen as a whole. What is protected can tell by the fence.
+Lost locks: before the lease ends without a renewal, the group gets TERM, and then KILL while the lock is still held. A \
+lock that was released by force is noticed at the next renewal: the group gets TERM, and KILL after --grace.
 
-A name that is held by a tenure around this one cannot be waited for: that one waits for this one to end. So \
-`tenure run n -- tenure run n -- CMD` is refused with exit code 2.
+Guardian: a second tenure process, in its own session, kills the group before the lease ends if tenure is stopped, and \
+at once if tenure is killed. If the guardian itself is killed, tenure prints a warning and continues. The guardian \
+cannot end processes that leave the process group, as daemons do, or that tenure may not signal, as under sudo (use \
+`sudo tenure run …` instead). It cannot act if both tenure processes are killed together, or if the whole machine or \
+container is frozen. Check the fencing token in the protected resource to cover these cases.
+
+Nested runs: waiting for a lock that an outer `tenure run` holds would never end, so \
+`tenure run n -- tenure run n -- CMD` fails with exit code 2.
 
 Exit codes:
-  CMD's own, or 128 + n when signal n ended it
-    2  wrong usage, address or option, or a wait for itself
-   69  the store cannot be reached, for all of --wait if that is given (--unavailable-code)
-   75  busy, still busy after --wait, or after all rounds of a quorum (--busy-code)
-   76  lost while CMD ran, or released by force (--lost-code)
+  exit code of CMD, or 128 + n when signal n killed it
+    2  wrong usage, address or option, or a nested run that would wait for itself
+   69  the store cannot be reached, for the whole --wait if that is given (--unavailable-code)
+   75  busy: with --no-wait, after --wait, or after all tries of a quorum (--busy-code)
+   76  the lock was lost or released by force while CMD ran (--lost-code)
   126  CMD cannot be run
   127  CMD was not found
-  128 + n  signal n came while waiting
+  128 + n  signal n was received while waiting
 
-Without --wait it waits for ever, unless the address of a quorum says how often to try (`tries=`).
+Without --wait it waits forever, unless the address of a quorum limits the number of tries (`tries=`).
 
 Examples:
   tenure run backup -- ./backup --full
@@ -308,29 +312,30 @@ Examples:
   TENURE_URL='sqlite:/var/lib/app/locks.db?lease=10s' tenure run job -- ./job";
 
 const RELEASE_HELP: &str = "\
-The holder learns at its next renewal, a third of its lease later at most, that it was released: until then it \
-may work on. What it protects can tell by the fence, which is larger for the next holder. A holder of another \
-library is `foreign`; it learns it in its own way.
+With --force, the holder notices the release at its next renewal, at most a third of its lease later, and may continue \
+to work until then. The next holder gets a larger fencing token, by which the protected resource can reject the old \
+holder. Holders that belong to another library, such as Redisson, are shown as `foreign`; they notice the release in \
+their own way.
 
-With --token it is released as by its holder: nobody is asked, and a hold under another token stays.
+With --token, the lock is released as its holder would do it: without confirmation, and only if it has that token.
 
 Exit codes:
   0  it was released
   1  nobody held it";
 
 const DOCTOR_HELP: &str = "\
-On a server it looks at eviction, persistence, replicas, rights, clock and more, and takes and releases a lock \
-of its own. What the server does not let it see is `unknown`, and no reason for a bad exit code.
+Checks eviction, persistence, replicas, permissions, the clock and more on a server, and acquires and releases a test \
+lock. What the server does not permit to check is `unknown`, which does not change the exit code.
 
 Exit codes:
-   0  nothing to worry about
+   0  no problems found
    1  there are warnings or errors
   69  the store cannot be reached";
 
 const COMPLETIONS_HELP: &str = "\
 Examples:
   tenure completions bash > ~/.local/share/bash-completion/completions/tenure
-  tenure completions zsh > ~/.zfunc/_tenure              where fpath has ~/.zfunc
+  tenure completions zsh > ~/.zfunc/_tenure              if fpath contains ~/.zfunc
   tenure completions fish > ~/.config/fish/completions/tenure.fish";
 
 #[cfg(test)]

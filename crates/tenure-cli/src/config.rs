@@ -4,9 +4,9 @@ use serde::Serialize;
 use tenure::{Entry, Result};
 
 use crate::args::{ConfigCommand, Global};
+use crate::format::printable;
 use crate::inspect::json;
 use crate::output;
-use crate::people::printable;
 use crate::report::Report;
 
 /// A configuration entry as printed with `--json`.
@@ -32,7 +32,7 @@ pub(crate) fn config(global: &Global, command: ConfigCommand, report: Report) ->
             if report.json {
                 output(&json(&serde_json::json!({ "right": true })))?;
             } else if !report.quiet {
-                output("the configuration is right\n")?;
+                output("the configuration is valid\n")?;
             }
         }
         ConfigCommand::Show => {

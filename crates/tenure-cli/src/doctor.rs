@@ -3,9 +3,9 @@
 use tenure::{Client, Finding, Level, Result};
 
 use crate::args::Doctor;
+use crate::format::printable;
 use crate::inspect::json;
 use crate::output;
-use crate::people::printable;
 use crate::report::Report;
 use crate::table::{Look, coloured, paint, width};
 
@@ -19,7 +19,7 @@ pub(crate) async fn doctor(client: &Client, _: &Doctor, report: Report) -> Resul
     if report.json {
         output(&json(&findings))?;
     } else {
-        let mut text = list(&findings, width(), coloured());
+        let mut text = format_findings(&findings, width(), coloured());
         if !report.quiet {
             text.push_str(&summary(&findings));
         }
@@ -29,22 +29,22 @@ pub(crate) async fn doctor(client: &Client, _: &Doctor, report: Report) -> Resul
 }
 
 /// Formats the findings as one paragraph each, grouped by the server they are about.
-fn list(findings: &[Finding], width: Option<usize>, coloured: bool) -> String {
+fn format_findings(findings: &[Finding], width: Option<usize>, coloured: bool) -> String {
     let checks = findings.iter().map(|f| f.check.len()).max().unwrap_or(0);
     let margin = "warning".len() + checks + 6;
-    let wide = width.unwrap_or(usize::MAX).max(margin + 20) - margin;
+    let text_width = width.unwrap_or(usize::MAX).max(margin + 20) - margin;
     let mut text = String::new();
     let mut place = None;
     for finding in findings {
         if finding.place != place {
             place.clone_from(&finding.place);
-            let head = place.as_deref().map_or_else(|| "all together".into(), printable);
+            let head = place.as_deref().map_or_else(|| "whole store".into(), printable);
             text.push_str(&format!("{}\n", paint(&head, Look::Bold, coloured)));
         }
         let level = paint(&format!("{:<7}", finding.level), look(finding.level), coloured);
         let mut head = format!("  {level}  {:<checks$}", finding.check);
-        let says = wrapped(&printable(&finding.what), wide).into_iter().map(|line| (line, Look::Plain));
-        let advice = finding.advice.iter().flat_map(|a| wrapped(&printable(&format!("> {a}")), wide));
+        let says = wrap(&printable(&finding.what), text_width).into_iter().map(|line| (line, Look::Plain));
+        let advice = finding.advice.iter().flat_map(|a| wrap(&printable(&format!("> {a}")), text_width));
         for (line, look) in says.chain(advice.map(|line| (line, Look::Dim))) {
             text.push_str(&format!("{head}  {}\n", paint(&line, look, coloured)));
             head = " ".repeat(margin - 2);
@@ -72,20 +72,20 @@ fn summary(findings: &[Finding]) -> String {
     let counts = [
         count(Level::Error, "error", "errors"),
         count(Level::Warning, "warning", "warnings"),
-        count(Level::Unknown, "thing could not be checked", "things could not be checked"),
+        count(Level::Unknown, "check could not be run", "checks could not be run"),
     ];
     let counts: Vec<String> = counts.into_iter().flatten().collect();
-    if counts.is_empty() { "all is well\n".into() } else { format!("{}\n", counts.join(", ")) }
+    if counts.is_empty() { "no problems found\n".into() } else { format!("{}\n", counts.join(", ")) }
 }
 
-/// Wraps the text at word boundaries. A word longer than `wide` gets a line to itself.
-fn wrapped(text: &str, wide: usize) -> Vec<String> {
+/// Wraps the text at word boundaries. A word longer than `text_width` gets a line to itself.
+fn wrap(text: &str, text_width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let last = lines.last_mut().expect("there is one");
         if last.is_empty() {
             last.push_str(word);
-        } else if last.chars().count() + 1 + word.chars().count() <= wide {
+        } else if last.chars().count() + 1 + word.chars().count() <= text_width {
             last.push(' ');
             last.push_str(word);
         } else {
@@ -101,25 +101,25 @@ mod tests {
 
     #[test]
     fn lines_break_between_words_and_stand_under_each_other() {
-        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrapped("longer-than-that a", 5), ["longer-than-that", "a"]);
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("longer-than-that a", 5), ["longer-than-that", "a"]);
         let findings = [Finding::warning("clock", "it is slow and behind", "wind it").at("h:1")];
-        let shown = list(&findings, Some(38), false);
+        let shown = format_findings(&findings, Some(38), false);
         assert_eq!(
             shown,
             "h:1\n  warning  clock  it is slow and\n                  behind\n                  > wind it\n"
         );
         assert!(shown.lines().all(|l| l.len() <= 38));
-        assert!(list(&findings, None, true).contains("\x1b[33mwarning\x1b[0m"));
+        assert!(format_findings(&findings, None, true).contains("\x1b[33mwarning\x1b[0m"));
     }
 
     #[test]
     fn the_end_says_how_many() {
         let ok = Finding::ok("a", "b");
-        assert_eq!(summary(std::slice::from_ref(&ok)), "all is well\n");
+        assert_eq!(summary(std::slice::from_ref(&ok)), "no problems found\n");
         let warning = Finding::warning("a", "b", "c");
         let unknown = Finding::unknown("a", "b", "c");
         let all = [ok, warning.clone(), warning, unknown];
-        assert_eq!(summary(&all), "2 warnings, 1 thing could not be checked\n");
+        assert_eq!(summary(&all), "2 warnings, 1 check could not be run\n");
     }
 }

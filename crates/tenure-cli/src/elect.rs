@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use tenure::{Client, Election, Guard, Result};
 use tokio::time::sleep;
 
+use crate::acquire::report_holders;
 use crate::args::Elect;
 use crate::exit::Exit;
 use crate::guardian::Guardian;
@@ -13,8 +14,7 @@ use crate::nested;
 use crate::report::{Event, Report};
 use crate::run::close;
 use crate::signals::Signals;
-use crate::wait::tell;
-use crate::work::{End, Work, release};
+use crate::supervise::{CommandSpec, Outcome, release};
 
 /// Pause between attempts while the store fails.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ async fn terms(
     signals: &mut Signals,
 ) -> Result<Exit> {
     let election = template(client, elect);
-    let work = Work {
+    let work = CommandSpec {
         name: &elect.name,
         what: &elect.what,
         lease: None,
@@ -54,10 +54,10 @@ async fn terms(
     let mut first = tokio::select! {
         biased;
         led = election.try_campaign() => led?,
-        signal = signals.next_end() => return Ok(Exit::by(signal)),
+        signal = signals.next_end() => return Ok(Exit::from_signal(signal)),
     };
     if first.is_none() {
-        nested::refuse_own(client, &elect.name, 1).await?;
+        nested::refuse_self_wait(client, &elect.name, 1).await?;
     }
     loop {
         let guard = match first.take() {
@@ -65,8 +65,8 @@ async fn terms(
             None => tokio::select! {
                 biased;
                 led = campaign(&election, report) => led?,
-                signal = signals.next_end() => return Ok(Exit::by(signal)),
-                () = tell(client, &elect.name, report, begun) => continue,
+                signal = signals.next_end() => return Ok(Exit::from_signal(signal)),
+                () = report_holders(client, &elect.name, report, begun) => continue,
                 () = reap_orphans(guardian) => continue,
             },
         };
@@ -79,9 +79,9 @@ async fn terms(
         });
         match work.run(client, &guard, guardian, report, signals).await {
             // After a signal that asks it to end, tenure does not campaign again.
-            End::Lost { told: Some(signal) } => return Ok(Exit::by(signal)),
-            End::Lost { told: None } if !elect.once => begun = Instant::now(),
-            End::Itself(exit) if release(guard, &elect.name, exit.code, report, signals).await => {
+            Outcome::Lost { end_signal: Some(signal) } => return Ok(Exit::from_signal(signal)),
+            Outcome::Lost { end_signal: None } if !elect.once => begun = Instant::now(),
+            Outcome::Exited(exit) if release(guard, &elect.name, exit.code, report, signals).await => {
                 return Ok(exit);
             }
             _ => return Ok(Exit::code(elect.lost_code)),
@@ -110,7 +110,7 @@ async fn campaign(election: &Election, report: Report) -> Result<Guard> {
         match election.campaign().await {
             Err(error) if error.is_transient() => {
                 if !std::mem::replace(&mut told, true) {
-                    report.warn(format!("standing by until the store answers: {error}"));
+                    report.warn(format!("waiting until the store answers: {error}"));
                 }
                 sleep(error.retry_after().unwrap_or(PAUSE).min(PAUSE)).await;
             }

@@ -5,7 +5,7 @@ use rustix::process::{
     Resource, Rlimit, Signal, WaitStatus, getpid, kill_current_process_group, kill_process, setrlimit,
 };
 
-use crate::signals::{Disposition, PASSED_ON};
+use crate::signals::{Disposition, FORWARDED};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exit {
@@ -22,13 +22,13 @@ impl Exit {
     }
 
     /// Exits by a signal that was sent to tenure.
-    pub(crate) fn by(signal: Signal) -> Self {
+    pub(crate) fn from_signal(signal: Signal) -> Self {
         Self { code: 128 + signal.as_raw() as u8, signal: Some(signal), to_group: false }
     }
 
     /// Exits as the command did. A command alone in the foreground received the signals that the terminal would have
     /// sent to tenure's whole group.
-    pub(crate) fn of_command(status: WaitStatus, in_foreground: bool) -> Self {
+    pub(crate) fn from_command(status: WaitStatus, in_foreground: bool) -> Self {
         let raw = match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => code,
             (_, Some(signal)) => 128 + signal,
@@ -36,13 +36,13 @@ impl Exit {
         };
         let ended_by = |signal: &Signal| status.terminating_signal() == Some(signal.as_raw());
         // Other signals, such as KILL or SEGV, are about the command alone: tenure itself did not crash.
-        let signal = PASSED_ON.into_iter().find(ended_by);
+        let signal = FORWARDED.into_iter().find(ended_by);
         let to_group = in_foreground && matches!(signal, Some(Signal::INT | Signal::QUIT));
         Self { code: u8::try_from(raw).unwrap_or(u8::MAX), signal, to_group }
     }
 
     /// Ends the process without running destructors, so call it last.
-    pub(crate) fn now(self) -> ! {
+    pub(crate) fn exit_process(self) -> ! {
         if let Some(signal) = self.signal {
             // A core dump would be of tenure, not of the command.
             let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });

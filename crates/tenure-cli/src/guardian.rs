@@ -20,20 +20,20 @@ use rustix::process::{
 use tenure::backend::{Clock, Time};
 use tokio::time::sleep;
 
-use crate::signals::{PASSED_ON, SignalQueue};
+use crate::signals::{FORWARDED, SignalQueue};
 
 /// Longest interval between two checks of a deadline: timers stand still while the machine is suspended.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Deadlines closer to each other than this count as one.
-const SAME: Duration = Duration::from_millis(5);
+const TOLERANCE: Duration = Duration::from_millis(5);
 /// How often, and for how many steps, to check whether the guardian got a signal too.
-const STEP: Duration = Duration::from_millis(5);
-const STEPS: usize = 5;
+const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(5);
+const SIGNAL_POLLS: usize = 5;
 /// Signals sent to all processes at once arrive within this time.
-const TOGETHER: Duration = Duration::from_secs(1);
+const BROADCAST_WINDOW: Duration = Duration::from_secs(1);
 /// Names of init processes that end services or stop containers by signalling all processes. Anything else running as
 /// PID 1, such as a script, is assumed to signal individual processes.
-const INITS: [&str; 12] = [
+const INIT_PROCESSES: [&str; 12] = [
     "init",
     "tini",
     "tini-static",
@@ -50,9 +50,9 @@ const INITS: [&str; 12] = [
 
 /// Makes a send to a closed socket return an error instead of raising SIGPIPE.
 #[cfg(not(target_vendor = "apple"))]
-const QUIETLY: i32 = libc::MSG_NOSIGNAL;
+const SEND_FLAGS: i32 = libc::MSG_NOSIGNAL;
 #[cfg(target_vendor = "apple")]
-const QUIETLY: i32 = 0;
+const SEND_FLAGS: i32 = 0;
 
 /// A message on the socket: a number (process group or signal) and a time.
 type Message = [u8; 16];
@@ -74,9 +74,9 @@ fn parse(message: Message) -> (i32, Time) {
 struct Closed;
 
 /// Reads the next message; `None` if there is none yet.
-fn receive(mut link: &UnixStream) -> Result<Option<(i32, Time)>, Closed> {
+fn receive(mut socket: &UnixStream) -> Result<Option<(i32, Time)>, Closed> {
     let mut next = Message::default();
-    match link.read(&mut next) {
+    match socket.read(&mut next) {
         Ok(n) if n == next.len() => Ok(Some(parse(next))),
         Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
         _ => Err(Closed),
@@ -89,23 +89,23 @@ pub(crate) struct Guardian {
     pid: Pid,
     /// It ended before tenure did, and was reaped.
     ended: bool,
-    link: UnixStream,
+    socket: UnixStream,
     clock: Clock,
     /// The process group and deadline last sent to it.
     watched: Option<(Pid, Time)>,
-    heard: Heard,
+    received: ReceivedSignals,
 }
 
 /// Signals that the guardian received.
 #[derive(Debug)]
-struct Heard {
+struct ReceivedSignals {
     /// Signal number and time of receipt.
     signals: Vec<(i32, Time)>,
     /// Signals broadcast from then on also reached the command.
     from: Time,
 }
 
-impl Heard {
+impl ReceivedSignals {
     /// Starts with no command running, so none that could have received a signal.
     fn new() -> Self {
         Self { signals: Vec::new(), from: Time::MAX }
@@ -114,13 +114,13 @@ impl Heard {
     /// Records that a command starts at `now`. A broadcast signals the processes one after the other and may miss one
     /// that is just starting; delivering a signal twice is better than never.
     fn command_starts(&mut self, now: Time) {
-        self.from = now.after(TOGETHER);
+        self.from = now.after(BROADCAST_WINDOW);
     }
 
     /// Returns whether the command got this signal in the broadcast that also reached the guardian. Consumes one
     /// receipt.
     fn take(&mut self, signal: Signal, now: Time) -> bool {
-        self.signals.retain(|(_, at)| *at >= self.from && now.since(*at) < TOGETHER);
+        self.signals.retain(|(_, at)| *at >= self.from && now.since(*at) < BROADCAST_WINDOW);
         let found = self.signals.iter().position(|(number, _)| *number == signal.as_raw());
         found.map(|found| self.signals.remove(found)).is_some()
     }
@@ -130,20 +130,20 @@ impl Guardian {
     /// Forks the guardian. Must be called while this process has no other threads.
     #[allow(unsafe_code)]
     pub(crate) fn start() -> io::Result<Self> {
-        let (link, other) = UnixStream::pair()?;
-        link.set_nonblocking(true)?;
+        let (socket, other) = UnixStream::pair()?;
+        socket.set_nonblocking(true)?;
         other.set_nonblocking(true)?;
         // SAFETY: there are no other threads, so the child cannot inherit a lock held by one.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
-                drop(link);
-                watch(&other)
+                drop(socket);
+                run_guardian(&other)
             }
             pid => {
                 let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("a process without a number"))?;
                 let clock = Clock::boot();
-                Ok(Self { pid, ended: false, link, clock, watched: None, heard: Heard::new() })
+                Ok(Self { pid, ended: false, socket, clock, watched: None, received: ReceivedSignals::new() })
             }
         }
     }
@@ -151,15 +151,16 @@ impl Guardian {
     /// Makes the command register its own process group before `exec`, so that it is guarded even if tenure is killed
     /// right after starting it.
     #[allow(unsafe_code)]
-    pub(crate) fn watch_from_the_start(&mut self, command: &mut Command, until: Time) {
-        self.heard.command_starts(self.clock.now());
-        let link = self.link.as_raw_fd();
+    pub(crate) fn watch_from_start(&mut self, command: &mut Command, until: Time) {
+        self.received.command_starts(self.clock.now());
+        let socket = self.socket.as_raw_fd();
         let watch = move || {
-            let said = message(getpid().as_raw_nonzero().get(), until);
+            let registration = message(getpid().as_raw_nonzero().get(), until);
             // SAFETY: pointer and length describe one live buffer; the socket is open, since the guardian outlives the
             // command.
-            let sent = unsafe { libc::send(link, said.as_ptr().cast(), said.len(), QUIETLY) };
-            if sent == said.len() as isize { Ok(()) } else { Err(io::Error::last_os_error()) }
+            let sent =
+                unsafe { libc::send(socket, registration.as_ptr().cast(), registration.len(), SEND_FLAGS) };
+            if sent == registration.len() as isize { Ok(()) } else { Err(io::Error::last_os_error()) }
         };
         // SAFETY: this runs between fork and exec of a process with other threads, where only async-signal-safe calls
         // are allowed. These are two bare system calls; neither they nor the error made from an errno allocate or lock.
@@ -168,18 +169,19 @@ impl Guardian {
 
     /// Sets the deadline: the guardian kills the group at `until`, unless a later message changes it.
     pub(crate) fn watch_until(&mut self, group: Pid, until: Time) {
-        let same = |(of, at): (Pid, Time)| of == group && at.since(until) < SAME && until.since(at) < SAME;
+        let same =
+            |(of, at): (Pid, Time)| of == group && at.since(until) < TOLERANCE && until.since(at) < TOLERANCE;
         if !self.watched.is_some_and(same) {
             // On failure the next call sends it again.
             self.watched =
-                self.say(message(group.as_raw_nonzero().get(), until)).is_ok().then_some((group, until));
+                self.send(message(group.as_raw_nonzero().get(), until)).is_ok().then_some((group, until));
         }
     }
 
     /// Clears the deadline: no group is watched any more.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn stop_watching(&mut self) {
         self.watched = None;
-        let _ = self.say(message(0, Time::MAX));
+        let _ = self.send(message(0, Time::MAX));
     }
 
     /// Kills the guardian, which is no longer needed. It ends while the hold is being released.
@@ -191,8 +193,8 @@ impl Guardian {
 
     /// Sends a message. Fails if the guardian has ended. One that is stopped reads it once it continues, unless the
     /// socket buffer is full.
-    fn say(&self, message: Message) -> io::Result<()> {
-        (&self.link).write_all(&message)
+    fn send(&self, message: Message) -> io::Result<()> {
+        (&self.socket).write_all(&message)
     }
 
     /// Whether this child, as reported by `wait`, is the guardian and has ended.
@@ -204,16 +206,16 @@ impl Guardian {
 
     /// Whether a signal that tenure has just received was sent to the guardian too, and so to all processes of the
     /// service.
-    pub(crate) async fn got_too(&mut self, signal: Signal) -> bool {
+    pub(crate) async fn also_received(&mut self, signal: Signal) -> bool {
         let now = self.clock.now();
-        for _ in 0..STEPS {
-            while let Ok(Some(heard)) = receive(&self.link) {
-                self.heard.signals.push(heard);
+        for _ in 0..SIGNAL_POLLS {
+            while let Ok(Some(signal)) = receive(&self.socket) {
+                self.received.signals.push(signal);
             }
-            if self.heard.take(signal, now) {
+            if self.received.take(signal, now) {
                 return true;
             }
-            sleep(STEP).await;
+            sleep(SIGNAL_POLL_INTERVAL).await;
         }
         false
     }
@@ -230,18 +232,18 @@ impl Drop for Guardian {
 }
 
 /// Main loop of the guardian process.
-fn watch(link: &UnixStream) -> ! {
+fn run_guardian(socket: &UnixStream) -> ! {
     let _ = setsid();
     name_process();
     // Signals must not end the guardian before the command is gone.
-    let signals = SignalQueue::new(&PASSED_ON);
+    let signals = SignalQueue::new(&FORWARDED);
     let clock = Clock::boot();
     let mut watched: Option<(Pid, Time)> = None;
     loop {
-        let left = watched.map(|(_, until)| until.since(clock.now()).min(LOOK));
-        wait(link, &signals, left);
+        let left = watched.map(|(_, until)| until.since(clock.now()).min(CHECK_INTERVAL));
+        wait(socket, &signals, left);
         loop {
-            match receive(link) {
+            match receive(socket) {
                 Ok(Some((group, until))) => watched = Pid::from_raw(group).map(|group| (group, until)),
                 Ok(None) => break,
                 Err(Closed) => {
@@ -252,8 +254,8 @@ fn watch(link: &UnixStream) -> ! {
         }
         while let Some((signal, sender)) = signals.take() {
             if is_service_manager(sender) {
-                let mut link = link;
-                let _ = link.write(&message(signal, clock.now()));
+                let mut socket = socket;
+                let _ = socket.write(&message(signal, clock.now()));
             }
         }
         if watched.is_some_and(|(_, until)| clock.now() >= until) {
@@ -270,16 +272,16 @@ fn is_service_manager(pid: u32) -> bool {
 }
 
 fn manages_services(pid: u32, name: &str) -> bool {
-    name.starts_with("systemd") || (pid == 1 && INITS.contains(&name))
+    name.starts_with("systemd") || (pid == 1 && INIT_PROCESSES.contains(&name))
 }
 
 /// Waits for a message, a signal, or the timeout.
-fn wait(link: &UnixStream, signals: &SignalQueue, left: Option<Duration>) {
+fn wait(socket: &UnixStream, signals: &SignalQueue, left: Option<Duration>) {
     let time = left.map(|left| Timespec {
         tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: left.subsec_nanos().into(),
     });
-    let mut ready = vec![PollFd::new(link, PollFlags::IN)];
+    let mut ready = vec![PollFd::new(socket, PollFlags::IN)];
     ready.extend(signals.fd().map(|fd| PollFd::new(fd, PollFlags::IN)));
     let _ = poll(&mut ready, time.as_ref());
 }
@@ -306,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_understood() {
+    fn messages_are_parsed_as_sent() {
         let at = Time::from_nanos(1 << 60);
         assert_eq!(parse(message(4_194_304, at)), (4_194_304, at));
         assert_eq!(parse(message(0, Time::MAX)), (0, Time::MAX));
@@ -319,31 +321,31 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_to_all_that_met_the_start_of_a_command_is_passed_on() {
+    fn a_broadcast_during_the_start_of_a_command_is_forwarded() {
         let (term, hup) = (Signal::TERM.as_raw(), Signal::HUP.as_raw());
-        let mut heard = Heard::new();
-        heard.signals.push((term, ms(0)));
-        assert!(!heard.take(Signal::TERM, ms(1)), "there is no command");
+        let mut received = ReceivedSignals::new();
+        received.signals.push((term, ms(0)));
+        assert!(!received.take(Signal::TERM, ms(1)), "there is no command");
         // Broadcast to the processes there were; the command starts right after.
-        heard.signals.push((term, ms(2)));
-        heard.command_starts(ms(3));
-        assert!(!heard.take(Signal::TERM, ms(4)));
-        heard.signals.push((term, ms(990)));
-        assert!(!heard.take(Signal::TERM, ms(1010)), "it may have come while the command was forked");
+        received.signals.push((term, ms(2)));
+        received.command_starts(ms(3));
+        assert!(!received.take(Signal::TERM, ms(4)));
+        received.signals.push((term, ms(990)));
+        assert!(!received.take(Signal::TERM, ms(1010)), "it may have come while the command was forked");
         // The command got these; each receipt counts once.
-        heard.signals.extend([(term, ms(5000)), (hup, ms(5000)), (term, ms(5001))]);
-        assert!(heard.take(Signal::TERM, ms(5010)));
-        assert!(heard.take(Signal::TERM, ms(5010)));
-        assert!(!heard.take(Signal::TERM, ms(5010)));
-        assert!(!heard.take(Signal::HUP, ms(6001)), "another one of its kind");
+        received.signals.extend([(term, ms(5000)), (hup, ms(5000)), (term, ms(5001))]);
+        assert!(received.take(Signal::TERM, ms(5010)));
+        assert!(received.take(Signal::TERM, ms(5010)));
+        assert!(!received.take(Signal::TERM, ms(5010)));
+        assert!(!received.take(Signal::HUP, ms(6001)), "another one of its kind");
         // A second command starts.
-        heard.signals.push((term, ms(9000)));
-        heard.command_starts(ms(9001));
-        assert!(!heard.take(Signal::TERM, ms(9002)));
+        received.signals.push((term, ms(9000)));
+        received.command_starts(ms(9001));
+        assert!(!received.take(Signal::TERM, ms(9002)));
     }
 
     #[test]
-    fn only_what_ends_services_is_believed_to_have_told_all() {
+    fn only_service_managers_broadcast_signals() {
         for (pid, name) in [(1, "systemd"), (1, "init"), (1, "tini"), (1, "dumb-init"), (812, "systemd")] {
             assert!(manages_services(pid, name), "{pid} {name}");
         }
@@ -354,20 +356,26 @@ mod tests {
 
     /// A guardian whose peer socket is held by the test.
     fn guardian() -> (Guardian, UnixStream) {
-        let (link, other) = UnixStream::pair().unwrap();
-        link.set_nonblocking(true).unwrap();
+        let (socket, other) = UnixStream::pair().unwrap();
+        socket.set_nonblocking(true).unwrap();
         other.set_nonblocking(true).unwrap();
         let clock = Clock::boot();
         // Marked as ended, so that the drop kills no process.
-        let guardian =
-            Guardian { pid: getpid(), ended: true, link, clock, watched: None, heard: Heard::new() };
+        let guardian = Guardian {
+            pid: getpid(),
+            ended: true,
+            socket,
+            clock,
+            watched: None,
+            received: ReceivedSignals::new(),
+        };
         (guardian, other)
     }
 
     #[test]
-    fn what_could_not_be_said_is_said_again() {
+    fn a_message_that_could_not_be_sent_is_sent_again() {
         let (mut guardian, other) = guardian();
-        while guardian.say(message(0, Time::MAX)).is_ok() {}
+        while guardian.send(message(0, Time::MAX)).is_ok() {}
         guardian.watch_until(getpid(), ms(0));
         while let Ok(Some(old)) = receive(&other) {
             assert_eq!(old, (0, Time::MAX));

@@ -6,8 +6,8 @@ use tenure::backend::{Liveness, Mode};
 use tenure::{Client, Family, Holder, Result, Snapshot, Waiter};
 
 use crate::args::{Ls, Show};
+use crate::format::{describe_end, location, printable, time_left, waiter_location};
 use crate::output;
-use crate::people::{end, ends, place, printable, waiter_place};
 use crate::report::Report;
 use crate::table::{Look, Table, coloured, paint};
 use crate::times::{ago, human, utc};
@@ -21,8 +21,8 @@ pub(crate) async fn ls(client: &Client, ls: &Ls, report: Report) -> Result<u8> {
         output(&json(&found))?;
     } else if found.iter().any(|s| s.unread.is_none()) {
         output(&list(&found, liveness(client)).text(coloured()))?;
-    } else if found.is_empty() && report.is_watched() {
-        report.warn("no such name is in use");
+    } else if found.is_empty() && report.is_interactive() {
+        report.warn("no names are in use");
     }
     for Snapshot { name, unread, .. } in found.iter().filter(|_| !report.quiet && !report.json) {
         if let Some(why) = unread {
@@ -30,7 +30,7 @@ pub(crate) async fn ls(client: &Client, ls: &Ls, report: Report) -> Result<u8> {
         }
     }
     if more && !report.quiet {
-        report.warn(format!("there are more than these {}: see --limit", ls.limit));
+        report.warn(format!("only the first {} names are shown: use --limit to show more", ls.limit));
     }
     Ok(0)
 }
@@ -79,7 +79,7 @@ fn list(found: &[Snapshot], liveness: Liveness) -> Table<6> {
             snapshot.family.to_string(),
             holders(snapshot),
             if waiters == 0 { "-".into() } else { waiters.to_string() },
-            first.map_or_else(|| "-".into(), |holder| end(holder, liveness)),
+            first.map_or_else(|| "-".into(), |holder| time_left(holder, liveness)),
             note.map(printable).unwrap_or_default(),
         ]);
     }
@@ -98,8 +98,8 @@ fn holders(snapshot: &Snapshot) -> String {
     }
     match snapshot.holders.as_slice() {
         [] => "-".into(),
-        [one] => place(one),
-        [first, rest @ ..] => format!("{} +{}", place(first), rest.len()),
+        [one] => location(one),
+        [first, rest @ ..] => format!("{} +{}", location(first), rest.len()),
     }
 }
 
@@ -122,9 +122,9 @@ fn describe(snapshot: &Snapshot, liveness: Liveness, coloured: bool) -> String {
         line("permits", format!("{used} of {size} in use"));
     }
     for holder in &snapshot.holders {
-        line("holder", format!("{}{}", place(holder), how(holder)));
+        line("holder", format!("{}{}", location(holder), mode_suffix(holder)));
         holder.note.iter().for_each(|note| line("", format!("note {}", printable(note))));
-        let ends = ends(holder, liveness);
+        let ends = describe_end(holder, liveness);
         line("", since(holder.since).map_or_else(|| ends.clone(), |since| format!("{since}, {ends}")));
         line("", format!("hold {}", printable(&holder.id)));
     }
@@ -133,13 +133,13 @@ fn describe(snapshot: &Snapshot, liveness: Liveness, coloured: bool) -> String {
         let mode = if *mode == Mode::Shared { ", shared" } else { "" };
         let since = since(*from).map(|s| format!(" {s}")).unwrap_or_default();
         let note = note.as_deref().map(|n| format!(" ({})", printable(n))).unwrap_or_default();
-        line("waiter", format!("{}{mode}{since}{note}", waiter_place(waiter)));
+        line("waiter", format!("{}{mode}{since}{note}", waiter_location(waiter)));
     }
     text
 }
 
 /// Describes the mode of a hold, and its permits or number of entries.
-pub(crate) fn how(holder: &Holder) -> String {
+pub(crate) fn mode_suffix(holder: &Holder) -> String {
     match (holder.mode, holder.holds) {
         (Mode::Permits, 1) => ", 1 permit".into(),
         (Mode::Permits, n) => format!(", {n} permits"),

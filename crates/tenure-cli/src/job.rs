@@ -16,7 +16,7 @@ use tokio::signal::unix;
 
 use crate::exit::Exit;
 use crate::guardian::Guardian;
-use crate::signals::{Disposition, PASSED_ON, is_ignored, listen, means_end};
+use crate::signals::{Disposition, FORWARDED, asks_to_end, is_ignored, listen};
 use crate::terminal::Terminal;
 
 pub(crate) struct Job<'a> {
@@ -25,7 +25,7 @@ pub(crate) struct Job<'a> {
     /// The command itself has not ended; its process group may outlive it.
     running: bool,
     /// The whole process group is to end with the command: it was asked to end, or was killed by a signal.
-    ending: bool,
+    ending_group: bool,
     children: unix::Signal,
     /// TSTP, as by Ctrl-Z while tenure is in the foreground.
     stops: Option<unix::Signal>,
@@ -56,15 +56,25 @@ impl<'a> Job<'a> {
         let stops = if is_ignored(Signal::TSTP) { None } else { Some(listen(Signal::TSTP)?) };
         command.process_group(0);
         die_with_parent(&mut command);
-        guardian.watch_from_the_start(&mut command, until);
-        let child = command.spawn().inspect_err(|_| guardian.rest()).map_err(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe => io::Error::other("the process that guards it was killed"),
+        guardian.watch_from_start(&mut command, until);
+        let child = command.spawn().inspect_err(|_| guardian.stop_watching()).map_err(|error| match error
+            .kind()
+        {
+            io::ErrorKind::BrokenPipe => io::Error::other("the guardian process was killed"),
             _ => error,
         })?;
         let group = Pid::from_child(&child);
         let terminal = Terminal::controlling();
-        let mut job =
-            Self { group, guardian, running: true, ending: false, children, stops, continues, terminal };
+        let mut job = Self {
+            group,
+            guardian,
+            running: true,
+            ending_group: false,
+            children,
+            stops,
+            continues,
+            terminal,
+        };
         if Terminal::is_ours_alone() {
             job.give_terminal();
         }
@@ -81,13 +91,13 @@ impl<'a> Job<'a> {
             if !self.running {
                 return pending().await;
             }
-            if !self.ending && self.has_exited() {
+            if !self.ending_group && self.has_exited() {
                 // Before it is reaped: after that its PID may be reused by a process that must not be killed.
-                self.guardian.rest();
+                self.guardian.stop_watching();
             }
             match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
                 Ok(Some((child, status))) if child == self.group => {
-                    if let Some(change) = self.judge(status) {
+                    if let Some(change) = self.classify(status) {
                         return change;
                     }
                     continue;
@@ -109,7 +119,7 @@ impl<'a> Job<'a> {
             let Self { children, stops, .. } = self;
             tokio::select! {
                 _ = children.recv() => {}
-                () = heard(stops) => {
+                () = recv_if_some(stops) => {
                     self.send(Signal::TSTP);
                     return Change::StopAsked;
                 }
@@ -117,7 +127,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn judge(&mut self, status: WaitStatus) -> Option<Change> {
+    fn classify(&mut self, status: WaitStatus) -> Option<Change> {
         if let Some(signal) = status.stopping_signal() {
             let wants_terminal = signal == Signal::TTIN.as_raw() || signal == Signal::TTOU.as_raw();
             let from_terminal = wants_terminal || signal == Signal::TSTP.as_raw();
@@ -127,16 +137,16 @@ impl<'a> Job<'a> {
         }
         self.running = false;
         if let Some(signal) = status.terminating_signal()
-            && !self.ending
+            && !self.ending_group
         {
-            self.take_along();
+            self.mark_group_ending();
             // A crash, or the kernel out of memory: the rest of the group does not know yet.
-            if !PASSED_ON.iter().any(|known| known.as_raw() == signal) {
+            if !FORWARDED.iter().any(|known| known.as_raw() == signal) {
                 self.send(Signal::TERM);
             }
         }
         let in_foreground = self.terminal.as_ref().is_some_and(Terminal::is_given);
-        Some(Change::Ended(Exit::of_command(status, in_foreground)))
+        Some(Change::Ended(Exit::from_command(status, in_foreground)))
     }
 
     /// Whether the command exited by itself, not by a signal.
@@ -146,30 +156,30 @@ impl<'a> Job<'a> {
     }
 
     /// Whether the rest of the process group is to end with the command.
-    pub(crate) fn takes_along(&self) -> bool {
-        self.ending
+    pub(crate) fn is_ending_group(&self) -> bool {
+        self.ending_group
     }
 
-    fn take_along(&mut self) {
-        self.ending = true;
+    fn mark_group_ending(&mut self) {
+        self.ending_group = true;
         // Orphans are reparented to tenure, which reaps them. As zombies they would keep the group alive.
         #[cfg(target_os = "linux")]
         let _ = rustix::process::set_child_subreaper(Some(getpid()));
     }
 
     /// Sets the deadline at which the guardian kills the group, unless it is extended before.
-    pub(crate) fn is_held_until(&mut self, until: Time) {
-        if self.running || self.ending {
+    pub(crate) fn set_deadline(&mut self, until: Time) {
+        if self.running || self.ending_group {
             self.guardian.watch_until(self.group, until);
         }
     }
 
     /// Sends a signal that tenure received to the group, unless the sender broadcast it to all processes.
-    pub(crate) async fn pass_on(&mut self, signal: Signal) {
-        if means_end(signal) {
-            self.take_along();
+    pub(crate) async fn forward(&mut self, signal: Signal) {
+        if asks_to_end(signal) {
+            self.mark_group_ending();
         }
-        if !self.guardian.got_too(signal).await {
+        if !self.guardian.also_received(signal).await {
             self.send(signal);
         }
     }
@@ -182,12 +192,12 @@ impl<'a> Job<'a> {
 
     /// Sends TERM to the command and all that it started.
     pub(crate) fn end(&mut self) {
-        self.take_along();
+        self.mark_group_ending();
         self.send(Signal::TERM);
     }
 
     /// Waits until the group is empty. Call it after the command itself has ended.
-    pub(crate) async fn emptied(&self) {
+    pub(crate) async fn wait_until_empty(&self) {
         loop {
             while let Ok(Some(_)) = waitpgid(self.group, WaitOptions::NOHANG) {}
             // The group id is not reused while the group has members.
@@ -200,7 +210,7 @@ impl<'a> Job<'a> {
 
     /// Stops tenure because the command is stopped, and `all` of tenure's own group, so that the shell notices. Returns
     /// when tenure is continued.
-    pub(crate) async fn stop_too(&mut self, all: bool) {
+    pub(crate) async fn stop_self(&mut self, all: bool) {
         if let Some(terminal) = &mut self.terminal {
             terminal.take_back();
         }
@@ -232,7 +242,7 @@ impl Drop for Job<'_> {
     fn drop(&mut self) {
         // On a panic the guardian must see tenure die, and kill the command.
         if !std::thread::panicking() {
-            self.guardian.rest();
+            self.guardian.stop_watching();
         }
     }
 }
@@ -248,7 +258,7 @@ pub(crate) async fn reap_orphans(guardian: &mut Guardian) {
     }
 }
 
-async fn heard(signal: &mut Option<unix::Signal>) {
+async fn recv_if_some(signal: &mut Option<unix::Signal>) {
     match signal {
         Some(signal) => {
             signal.recv().await;

@@ -3,41 +3,41 @@
 //! Everything runs on the main thread, because the command is killed when the thread that started it ends, and the main
 //! thread lives as long as the process.
 
+mod acquire;
 mod args;
 mod config;
 mod doctor;
 mod elect;
-mod ending;
 mod exit;
+mod format;
 mod guardian;
 mod inspect;
 mod job;
 mod nested;
-mod people;
 mod release;
 mod report;
 mod run;
 mod screen;
 mod signals;
+mod supervise;
 mod table;
 mod terminal;
+mod termination;
 mod times;
 mod top;
-mod wait;
-mod work;
 
 use std::time::Instant;
 
 use clap::{CommandFactory, Parser};
 use tenure::{Client, Error, Result};
 
+use crate::acquire::{store_backoff, wait_to_retry};
 use crate::args::{Cli, Command, Completions, Global};
 use crate::exit::Exit;
 use crate::guardian::Guardian;
 use crate::job::reap_orphans;
 use crate::report::Report;
 use crate::signals::Signals;
-use crate::wait::Retries;
 
 /// Exit code for wrong usage, URL or option.
 const USAGE: u8 = 2;
@@ -51,13 +51,13 @@ fn main() {
         let _ = Cli::command().print_help();
         std::process::exit(i32::from(USAGE));
     }
-    let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
+    let cli = Cli::try_parse().unwrap_or_else(|error| report_usage_error(&error));
     let report = Report { json: cli.global.json, quiet: cli.global.quiet };
-    run(&cli, report).now()
+    run(&cli, report).exit_process()
 }
 
 /// Reports a wrong command line, as JSON if `--json` was given, and exits.
-fn refuse(error: &clap::Error) -> ! {
+fn report_usage_error(error: &clap::Error) -> ! {
     let json = std::env::args_os().take_while(|arg| arg != "--").any(|arg| arg == "--json");
     if !json || !error.use_stderr() {
         error.exit();
@@ -72,7 +72,7 @@ fn run(cli: &Cli, report: Report) -> Exit {
         Command::Run(_) | Command::Elect(_) => match Guardian::start() {
             Ok(guardian) => Some(guardian),
             Err(error) => {
-                report.error(format!("cannot start the process that guards the command: {error}"));
+                report.error(format!("cannot start the guardian process: {error}"));
                 return Exit::code(CANNOT_RUN);
             }
         },
@@ -100,25 +100,25 @@ async fn dispatch(cli: &Cli, guardian: Option<&mut Guardian>, report: Report) ->
             let work = async |c: &Client, guardian: &mut Guardian, signals: &mut Signals| {
                 run::run(c, run, until, guardian, report, signals).await
             };
-            (guarded(cli, report, until, guardian, work).await, run.unavailable_code)
+            (with_guardian(cli, report, until, guardian, work).await, run.unavailable_code)
         }
         (Command::Elect(elect), Some(guardian)) => {
             let work = async |c: &Client, guardian: &mut Guardian, signals: &mut Signals| {
                 elect::elect(c, elect, guardian, report, signals).await
             };
-            (guarded(cli, report, None, guardian, work).await, elect.unavailable_code)
+            (with_guardian(cli, report, None, guardian, work).await, elect.unavailable_code)
         }
         (Command::Run(_) | Command::Elect(_), None) => unreachable!("it is started for these"),
         (command, _) => {
-            let answered = match command {
+            let result = match command {
                 Command::Config(command) => config::config(&cli.global, *command, report),
                 Command::Completions(completions) => complete(completions),
-                asking => match connect(&cli.global, report, None).await {
-                    Ok(client) => ask(&client, asking, report).await,
+                query_command => match connect(&cli.global, report, None).await {
+                    Ok(client) => query(&client, query_command, report).await,
                     Err(error) => Err(error),
                 },
             };
-            (answered.and_then(code), UNAVAILABLE)
+            (result.and_then(code), UNAVAILABLE)
         }
     };
     result.unwrap_or_else(|error| {
@@ -131,8 +131,8 @@ async fn dispatch(cli: &Cli, guardian: Option<&mut Guardian>, report: Report) ->
 }
 
 /// Runs a command that only queries the store, or releases a hold, and ends.
-async fn ask(client: &Client, command: &Command, report: Report) -> Result<u8> {
-    let answered = match command {
+async fn query(client: &Client, command: &Command, report: Report) -> Result<u8> {
+    let result = match command {
         Command::Ls(ls) => inspect::ls(client, ls, report).await,
         Command::Show(show) => inspect::show(client, show, report).await,
         Command::Top(top) => top::top(client, top, report).await,
@@ -144,24 +144,24 @@ async fn ask(client: &Client, command: &Command, report: Report) -> Result<u8> {
     };
     // Nothing is held, so a failed close leaves nothing behind.
     let _ = client.close().await;
-    answered
+    result
 }
 
 /// Runs `work` with a connected client. While connecting it already handles signals and reaps orphans, as PID 1 of a
 /// container must.
-async fn guarded(
+async fn with_guardian(
     cli: &Cli,
     report: Report,
     until: Option<Instant>,
     guardian: &mut Guardian,
     work: impl AsyncFnOnce(&Client, &mut Guardian, &mut Signals) -> Result<Exit>,
 ) -> Result<Exit> {
-    let failed = |e| Error::Config(format!("cannot listen to signals: {e}"));
+    let failed = |e| Error::Config(format!("cannot install signal handlers: {e}"));
     let mut signals = Signals::listen().map_err(failed)?;
     let client = tokio::select! {
         biased;
         client = connect(&cli.global, report, until) => client?,
-        signal = signals.next_end() => return Ok(Exit::by(signal)),
+        signal = signals.next_end() => return Ok(Exit::from_signal(signal)),
         () = reap_orphans(guardian) => unreachable!("it goes on for ever"),
     };
     work(&client, guardian, &mut signals).await
@@ -177,14 +177,14 @@ fn complete(completions: &Completions) -> Result<u8> {
 /// Connects to the store; retries until `until` if one is given.
 async fn connect(global: &Global, report: Report, until: Option<Instant>) -> Result<Client> {
     let config = global.config()?;
-    let (mut retries, mut told) = (Retries::new(until), false);
+    let (mut backoff, mut warned) = (store_backoff(), false);
     loop {
         match config.connect().await {
             Err(error) if error.is_transient() && until.is_some() => {
-                if !std::mem::replace(&mut told, true) {
+                if !std::mem::replace(&mut warned, true) {
                     report.warn(format!("waiting: {error}"));
                 }
-                if !retries.pause().await {
+                if !wait_to_retry(&mut backoff, until).await {
                     return Err(error);
                 }
             }

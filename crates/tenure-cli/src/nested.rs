@@ -7,29 +7,29 @@ use tenure::{Client, Error, Family, HoldId, Holder, Result};
 
 use tokio::time::sleep;
 
-use crate::people::{place, printable};
+use crate::format::{location, printable};
 
 /// Pause between attempts while the store does not answer.
-const LOOK: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The holds that a command runs under, outermost first, separated by spaces: the id of each, and also `TOKEN@NAME` if
 /// it has a token, since one token may be used for several names.
 pub(crate) const HOLDS: &str = "TENURE_HOLDS";
 
-fn holds() -> String {
+fn outer_holds() -> String {
     std::env::var(HOLDS).unwrap_or_default()
 }
 
 /// Returns [`HOLDS`] for a command that this process starts under the hold `own`.
 pub(crate) fn holds_with(own: HoldId, name: &str, token: Option<&str>) -> String {
     let own = match token {
-        Some(token) => format!("{own} {}", under_token(token, name)),
+        Some(token) => format!("{own} {}", token_entry(token, name)),
         None => own.to_string(),
     };
-    format!("{} {own}", holds()).trim_start().to_owned()
+    format!("{} {own}", outer_holds()).trim_start().to_owned()
 }
 
-fn under_token(token: &str, name: &str) -> String {
+fn token_entry(token: &str, name: &str) -> String {
     format!("{}@{}", encoded(token), encoded(name))
 }
 
@@ -41,30 +41,30 @@ fn encoded(text: &str) -> String {
 
 /// Whether a holder of this name is one of the outer holds.
 fn is_among(outer: &str, holder: &str, name: &str) -> bool {
-    let token = under_token(holder, name);
+    let token = token_entry(holder, name);
     outer.split(' ').any(|hold| hold == holder || hold == token)
 }
 
 /// Refuses to wait for a name that an outer tenure holds: it waits for this one to end, so neither would go on.
-pub(crate) async fn refuse_own(client: &Client, name: &str, permits: u32) -> Result<()> {
+pub(crate) async fn refuse_self_wait(client: &Client, name: &str, permits: u32) -> Result<()> {
     // Ignore errors here: the wait that follows reports what is wrong with the store.
-    look(client, name, permits).await.unwrap_or(Ok(()))
+    check_outer_holds(client, name, permits).await.unwrap_or(Ok(()))
 }
 
-/// Does what [`refuse_own`] does while the store does not answer yet: retries, and returns only to refuse.
-pub(crate) async fn refused_later(client: &Client, name: &str, permits: u32) -> Error {
+/// Does what [`refuse_self_wait`] does while the store does not answer yet: retries, and returns only to refuse.
+pub(crate) async fn refuse_self_wait_later(client: &Client, name: &str, permits: u32) -> Error {
     loop {
-        match look(client, name, permits).await {
+        match check_outer_holds(client, name, permits).await {
             Ok(Err(refusal)) => return refusal,
             Ok(Ok(())) => return pending().await,
-            Err(_) => sleep(LOOK).await,
+            Err(_) => sleep(RETRY_INTERVAL).await,
         }
     }
 }
 
 /// Returns the refusal as the inner result; the outer one is an error of the store.
-async fn look(client: &Client, name: &str, permits: u32) -> Result<Result<()>> {
-    let outer = holds();
+async fn check_outer_holds(client: &Client, name: &str, permits: u32) -> Result<Result<()>> {
+    let outer = outer_holds();
     if outer.is_empty() {
         return Ok(Ok(()));
     }
@@ -78,10 +78,9 @@ async fn look(client: &Client, name: &str, permits: u32) -> Result<Result<()>> {
             return Ok(Ok(()));
         }
     }
-    let (name, place) = (printable(name), place(first));
+    let (name, location) = (printable(name), location(first));
     Ok(Err(Error::Config(format!(
-        "{name} is held by the tenure that runs this command ({place}), which waits for it to end: waiting for {name} \
-         here would never end"
+        "{name} is held by the outer tenure that runs this command ({location}): waiting for it here would never end"
     ))))
 }
 
@@ -98,7 +97,7 @@ mod tests {
             ("me@home", "me%40home@order"),
             ("ö\n", "%C3%B6%0A@order"),
         ] {
-            assert_eq!(under_token(token, "order"), word);
+            assert_eq!(token_entry(token, "order"), word);
             let outer = format!("6e1f:3 {word}");
             assert!(is_among(&outer, token, "order") && is_among(&outer, "6e1f:3", "order"));
             assert!(!is_among(&outer, token, "stock"), "another name is held by somebody else");

@@ -7,9 +7,9 @@ use tenure::backend::Mode;
 use tenure::{Client, Error, Family, Holder, Lock, Name, Result, Snapshot};
 
 use crate::args::Release;
+use crate::format::{self, describe_holders_now, printable};
 use crate::inspect::json;
 use crate::output;
-use crate::people::{self, holders_now, printable};
 use crate::report::Report;
 
 /// Result of a forced release, as printed with `--json`.
@@ -27,14 +27,15 @@ pub(crate) async fn release(client: &Client, release: &Release, report: Report) 
     }
     if !release.force {
         return Err(Error::Config(format!(
-            "only its holder can release {}: end that process, release it by its --token, or take it away with --force",
+            "only its holder can release {}: end that process, use --token TOKEN if it has one, or use --force",
             printable(name.as_str())
         )));
     }
     let asked = !release.yes;
     if asked && !(stdin().is_terminal() && stderr().is_terminal()) {
         return Err(Error::Config(
-            "there is no terminal to ask at: say --yes to release it all the same".into(),
+            "cannot ask for confirmation without a terminal: use --yes to release without confirmation"
+                .into(),
         ));
     }
     let mut found = client.show(name.as_str()).await?;
@@ -44,7 +45,7 @@ pub(crate) async fn release(client: &Client, release: &Release, report: Report) 
     let Some(snapshot) = found.filter(|s| !s.holders.is_empty()) else {
         return nobody(release, &name, report);
     };
-    if asked && !confirm(&snapshot).map_err(|e| Error::Config(format!("cannot ask: {e}")))? {
+    if asked && !confirm(&snapshot).map_err(|e| Error::Config(format!("cannot ask for confirmation: {e}")))? {
         return Ok(1);
     }
     let released = take(client, &snapshot).await?;
@@ -56,7 +57,7 @@ pub(crate) async fn release(client: &Client, release: &Release, report: Report) 
         return Ok(0);
     }
     for holder in &released {
-        let who = people::holder(holder);
+        let who = format::describe_holder(holder);
         let note = holder.note.as_deref().map(|n| format!(" ({})", printable(n))).unwrap_or_default();
         output(&format!("released {}, held by {who}{note}\n", printable(name.as_str())))?;
     }
@@ -79,7 +80,7 @@ async fn by_token(client: &Client, name: &Name, token: &str, report: Report) -> 
     } else if released {
         output(&format!("released {}\n", printable(name.as_str())))?;
     } else if !report.quiet {
-        report.warn(format!("nobody holds {} under that token", printable(name.as_str())));
+        report.warn(format!("{} is not held with that token", printable(name.as_str())));
     }
     Ok(u8::from(!released))
 }
@@ -88,16 +89,18 @@ fn nobody(release: &Release, name: &Name, report: Report) -> Result<u8> {
     if report.json {
         output(&json(&Released { name, released: &[] }))?;
     } else if !report.quiet {
-        let who =
-            release.hold.as_deref().map_or_else(|| "nobody".into(), |hold| format!("no {}", printable(hold)));
-        report.warn(format!("{who} holds {}", printable(name.as_str())));
+        let name = printable(name.as_str());
+        report.warn(match &release.hold {
+            Some(hold) => format!("{name} has no hold {}", printable(hold)),
+            None => format!("nobody holds {name}"),
+        });
     }
     Ok(1)
 }
 
 fn confirm(snapshot: &Snapshot) -> io::Result<bool> {
-    let (name, holders) = (printable(snapshot.name.as_str()), holders_now(&snapshot.holders));
-    write!(stderr(), "tenure: {name} is held by {holders}\ntenure: take it away? [y/N] ")?;
+    let (name, holders) = (printable(snapshot.name.as_str()), describe_holders_now(&snapshot.holders));
+    write!(stderr(), "tenure: {name} is held by {holders}\ntenure: release it by force? [y/N] ")?;
     let mut answer = String::new();
     stdin().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write, stderr};
 use serde::Serialize;
 use tenure::{Fence, HoldId, Holder};
 
-use crate::people::{self, printable};
+use crate::format::{self, printable};
 use crate::times::human;
 
 /// An event of a `run`.
@@ -24,17 +24,17 @@ pub(crate) enum Event<'a> {
 
 impl Event<'_> {
     /// Whether it is reported despite `--quiet`.
-    fn is_trouble(&self) -> bool {
+    fn is_problem(&self) -> bool {
         matches!(self, Self::Lost { .. } | Self::Warning { .. } | Self::Error { .. })
     }
 
     /// The message as text; `None` if the event is reported in JSON only.
-    fn words(&self) -> Option<String> {
+    fn text(&self) -> Option<String> {
         Some(match self {
             Self::Acquired { .. } | Self::Released { .. } => return None,
             Self::Waiting { name, holders: [] } => format!("waiting for {}", printable(name)),
             Self::Waiting { name, holders } => {
-                format!("waiting for {}, held by {}", printable(name), people::holders(holders))
+                format!("waiting for {}, held by {}", printable(name), format::describe_holders(holders))
             }
             Self::Busy { name, waited_ms, holders } => {
                 let still = match waited_ms {
@@ -43,7 +43,7 @@ impl Event<'_> {
                 };
                 let held = match holders {
                     [] => String::new(),
-                    holders => format!(", held by {}", people::holders(holders)),
+                    holders => format!(", held by {}", format::describe_holders(holders)),
                 };
                 format!("{} is {still}{held}", printable(name))
             }
@@ -62,12 +62,12 @@ pub(crate) struct Report {
 
 impl Report {
     /// Whether to show live progress: standard error is a terminal, without `--json` and `--quiet`.
-    pub(crate) fn is_watched(self) -> bool {
+    pub(crate) fn is_interactive(self) -> bool {
         !self.json && !self.quiet && stderr().is_terminal()
     }
 
     pub(crate) fn event(self, event: &Event<'_>) {
-        if self.quiet && !event.is_trouble() {
+        if self.quiet && !event.is_problem() {
             return;
         }
         // One write per line, so that lines of several processes do not mix. Errors are ignored: nobody reads the
@@ -75,7 +75,7 @@ impl Report {
         let line = if self.json {
             serde_json::to_string(event).ok().map(|json| json + "\n")
         } else {
-            event.words().map(|words| format!("tenure: {words}\n"))
+            event.text().map(|words| format!("tenure: {words}\n"))
         };
         if let Some(line) = line {
             let _ = stderr().write_all(line.as_bytes());
@@ -93,11 +93,11 @@ impl Report {
 
 /// A status line on the terminal that is redrawn in place, and erased on drop.
 #[derive(Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct StatusLine {
     drawn: bool,
 }
 
-impl Line {
+impl StatusLine {
     pub(crate) fn draw(&mut self, words: &str) {
         // Some terminals report a width of 0.
         let width = rustix::termios::tcgetwinsize(stderr()).map_or(0, |size| usize::from(size.ws_col));
@@ -107,7 +107,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for StatusLine {
     fn drop(&mut self) {
         if self.drawn {
             let _ = stderr().write_all(b"\r\x1b[K");
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn busy_says_how_long() {
-        let words = |ms| Event::Busy { name: "n", waited_ms: ms, holders: &[] }.words().unwrap();
+        let words = |ms| Event::Busy { name: "n", waited_ms: ms, holders: &[] }.text().unwrap();
         assert_eq!(words(0), "n is busy");
         assert_eq!(words(3000), "n is still busy after 3 s");
     }

@@ -4,14 +4,14 @@ use std::time::Instant;
 
 use tenure::{Client, Error, Guard, Result};
 
+use crate::acquire::{self, Acquired};
 use crate::args::Run;
 use crate::exit::Exit;
 use crate::guardian::Guardian;
 use crate::job::reap_orphans;
 use crate::report::Report;
 use crate::signals::Signals;
-use crate::wait::{self, Got};
-use crate::work::{End, Work, release};
+use crate::supervise::{CommandSpec, Outcome, release};
 
 /// Runs the command under the hold; returns how tenure is to exit. `--wait` ends at `until`.
 pub(crate) async fn run(
@@ -23,18 +23,18 @@ pub(crate) async fn run(
     signals: &mut Signals,
 ) -> Result<Exit> {
     let got = tokio::select! {
-        got = wait::acquire(client, run, until, report, signals) => got,
+        got = acquire::acquire(client, run, until, report, signals) => got,
         () = reap_orphans(guardian) => unreachable!("it goes on for ever"),
     };
     let exit = match got {
-        Ok(Got::Held(guard)) => Ok(held(client, run, guard, guardian, report, signals).await),
-        Ok(Got::Busy) => Ok(Exit::code(run.busy_code)),
+        Ok(Acquired::Held(guard)) => Ok(held(client, run, guard, guardian, report, signals).await),
+        Ok(Acquired::Busy) => Ok(Exit::code(run.busy_code)),
         // The quorum was tried `tries=` times and was contended each time.
         Err(error @ Error::GaveUp { .. }) => {
             report.error(error);
             Ok(Exit::code(run.busy_code))
         }
-        Ok(Got::Signal(signal)) => Ok(Exit::by(signal)),
+        Ok(Acquired::Signal(signal)) => Ok(Exit::from_signal(signal)),
         Err(error) => Err(error),
     };
     close(client, report, signals).await;
@@ -60,7 +60,7 @@ async fn held(
     report: Report,
     signals: &mut Signals,
 ) -> Exit {
-    let work = Work {
+    let work = CommandSpec {
         name: &run.name,
         what: &run.what,
         lease: run.lease,
@@ -71,7 +71,7 @@ async fn held(
     let end = work.run(client, &guard, guardian, report, signals).await;
     guardian.dismiss();
     match end {
-        End::Itself(exit) if release(guard, &run.name, exit.code, report, signals).await => exit,
+        Outcome::Exited(exit) if release(guard, &run.name, exit.code, report, signals).await => exit,
         _ => Exit::code(run.lost_code),
     }
 }

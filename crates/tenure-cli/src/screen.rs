@@ -13,7 +13,7 @@ const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
 /// The terminal state to restore, taken by the drop or the panic hook, whichever runs first.
-static BEFORE: Mutex<Option<(File, Termios)>> = Mutex::new(None);
+static SAVED: Mutex<Option<(File, Termios)>> = Mutex::new(None);
 
 #[derive(Debug)]
 pub(crate) struct Screen {
@@ -21,7 +21,7 @@ pub(crate) struct Screen {
 }
 
 /// Opens the terminal to draw on, if standard output is one.
-pub(crate) fn terminal() -> Option<File> {
+pub(crate) fn open_terminal() -> Option<File> {
     let tty = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
     stdout().is_terminal().then_some(tty)
 }
@@ -42,7 +42,7 @@ impl Screen {
         let mut ours = modes.clone();
         ours.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
         let screen = Self { tty: tty.try_clone()? };
-        *before() = Some((tty.try_clone()?, modes));
+        *saved_state() = Some((tty.try_clone()?, modes));
         tcsetattr(tty, OptionalActions::Now, &ours)?;
         (&screen.tty).write_all(ENTER.as_bytes())?;
         Ok(screen)
@@ -69,12 +69,12 @@ impl Drop for Screen {
     }
 }
 
-fn before() -> std::sync::MutexGuard<'static, Option<(File, Termios)>> {
-    BEFORE.lock().unwrap_or_else(|e| e.into_inner())
+fn saved_state() -> std::sync::MutexGuard<'static, Option<(File, Termios)>> {
+    SAVED.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 fn restore() {
-    if let Some((mut tty, modes)) = before().take() {
+    if let Some((mut tty, modes)) = saved_state().take() {
         // Ignore errors: the terminal may be gone.
         let _ = tty.write_all(LEAVE.as_bytes());
         let _ = tcsetattr(&tty, OptionalActions::Now, &modes);
@@ -82,7 +82,7 @@ fn restore() {
 }
 
 /// Reads keys on a thread of its own until the terminal is closed. The thread ends with the process.
-pub(crate) fn keys(mut tty: File) -> mpsc::UnboundedReceiver<u8> {
+pub(crate) fn read_keys(mut tty: File) -> mpsc::UnboundedReceiver<u8> {
     let (pressed, keys) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         let mut key = [0];

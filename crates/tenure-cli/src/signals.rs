@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
 /// The signals that are forwarded.
-pub(crate) const PASSED_ON: [Signal; 6] =
+pub(crate) const FORWARDED: [Signal; 6] =
     [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
 
 /// Streams of the signals sent to tenure since this was created.
@@ -20,7 +20,7 @@ impl Signals {
     pub(crate) fn listen() -> io::Result<Self> {
         // A signal that was ignored when tenure started, by nohup or by a shell for background jobs, stays ignored: if
         // handled here, `exec` would reset it to the default, and the command would die of it.
-        let wanted = PASSED_ON.into_iter().filter(|s| !is_ignored(*s));
+        let wanted = FORWARDED.into_iter().filter(|s| !is_ignored(*s));
         wanted.map(|s| Ok((s, listen(s)?))).collect::<io::Result<_>>().map(Self)
     }
 
@@ -55,7 +55,7 @@ impl Signals {
     pub(crate) async fn next_end(&mut self) -> Signal {
         loop {
             let signal = self.next().await;
-            if means_end(signal) {
+            if asks_to_end(signal) {
                 return signal;
             }
         }
@@ -63,7 +63,7 @@ impl Signals {
 }
 
 /// Whether the signal asks the process to end.
-pub(crate) fn means_end(signal: Signal) -> bool {
+pub(crate) fn asks_to_end(signal: Signal) -> bool {
     signal != Signal::USR1 && signal != Signal::USR2
 }
 

@@ -12,11 +12,11 @@ use tenure::{Client, Error, Result, Snapshot};
 use tokio::time::{sleep, timeout};
 
 use crate::args::Top;
+use crate::format::printable;
 use crate::inspect::json;
 use crate::output;
-use crate::people::printable;
 use crate::report::{Report, fit};
-use crate::screen::{Screen, keys, terminal};
+use crate::screen::{Screen, open_terminal, read_keys};
 use crate::signals::{Disposition, Signals, listen};
 use crate::table::{Look, coloured, paint};
 use crate::times::{human, utc};
@@ -31,7 +31,7 @@ const KEYS: &str = "sort by: n name  k kind  p place  h held  l left  w waiters 
 /// Runs `top` and returns the exit code.
 pub(crate) async fn top(client: &Client, top: &Top, report: Report) -> Result<u8> {
     if top.once {
-        let frame = Frame::new(client, look(client, top, Duration::ZERO).await?, top.limit);
+        let frame = Frame::new(client, fetch(client, top, Duration::ZERO).await?, top.limit);
         let order = Order::by(top.sort);
         return match report.json {
             true => output(&json(&frame.sorted(order))),
@@ -40,17 +40,17 @@ pub(crate) async fn top(client: &Client, top: &Top, report: Report) -> Result<u8
         .map(|()| 0);
     }
     if report.json {
-        return Err(Error::Config("--json prints one frame: say --once as well".into()));
+        return Err(Error::Config("--json needs --once".into()));
     }
-    let tty = terminal()
-        .ok_or_else(|| Error::Config("there is no terminal to draw on: say --once for one frame".into()))?;
+    let tty = open_terminal()
+        .ok_or_else(|| Error::Config("there is no terminal: use --once to print the table once".into()))?;
     match live(client, top, &tty).await {
         Ok(ended) => ended,
         Err(error) => Err(Error::Config(format!("cannot draw on the terminal: {error}"))),
     }
 }
 
-async fn look(client: &Client, top: &Top, after: Duration) -> Result<Vec<Snapshot>> {
+async fn fetch(client: &Client, top: &Top, after: Duration) -> Result<Vec<Snapshot>> {
     sleep(after).await;
     client.list(top.prefix.as_str(), top.limit.saturating_add(1)).await
 }
@@ -63,30 +63,30 @@ struct View {
     answered: Instant,
     patience: Duration,
     /// The error of the last query, if it failed.
-    trouble: Option<String>,
+    error: Option<String>,
 }
 
 async fn live(client: &Client, top: &Top, tty: &File) -> io::Result<Result<u8>> {
     let mut signals = Signals::listen()?;
     let (mut resized, mut stops) = (listen(Signal::WINCH)?, listen(Signal::TSTP)?);
     let mut continued = listen(Signal::CONT)?;
-    let mut keys = keys(tty.try_clone()?);
+    let mut keys = read_keys(tty.try_clone()?);
     let mut screen = Screen::enter(tty)?;
     let mut view = View::new(Frame::new(client, Vec::new(), top.limit), top);
-    let mut looking = pin!(look(client, top, Duration::ZERO));
+    let mut fetching = pin!(fetch(client, top, Duration::ZERO));
     loop {
         screen.draw(&view.lines(screen.size()))?;
         tokio::select! {
-            found = &mut looking => {
+            found = &mut fetching => {
                 match found {
                     Ok(found) => {
                         let order = view.order;
                         view = View { order, ..View::new(Frame::new(client, found, top.limit), top) };
                     }
-                    Err(error) if error.is_transient() => view.trouble = Some(error.to_string()),
+                    Err(error) if error.is_transient() => view.error = Some(error.to_string()),
                     Err(error) => return Ok(Err(error)),
                 }
-                looking.set(look(client, top, top.every));
+                fetching.set(fetch(client, top, top.every));
             }
             key = keys.recv() => match key {
                 None | Some(b'q') => return Ok(Ok(0)),
@@ -114,17 +114,17 @@ impl View {
     /// Creates the view of a frame that was just fetched.
     fn new(frame: Frame, top: &Top) -> Self {
         let patience = top.every.saturating_add(LATE);
-        Self { frame, order: Order::by(top.sort), answered: Instant::now(), patience, trouble: None }
+        Self { frame, order: Order::by(top.sort), answered: Instant::now(), patience, error: None }
     }
 
     /// Describes what is wrong with the store; empty if nothing is.
-    fn trouble(&self) -> String {
-        if self.trouble.is_none() && self.answered.elapsed() < self.patience {
+    fn outage_line(&self) -> String {
+        if self.error.is_none() && self.answered.elapsed() < self.patience {
             return String::new();
         }
         let silent = human(Duration::from_secs(self.answered.elapsed().as_secs().max(1)));
-        let why = self.trouble.as_ref().map_or_else(String::new, |why| format!(": {}", printable(why)));
-        format!("no answer for {silent}, this is what was seen before{why}")
+        let why = self.error.as_ref().map_or_else(String::new, |why| format!(": {}", printable(why)));
+        format!("no answer from the store for {silent}, showing the last answer{why}")
     }
 
     /// Renders the view, clipped to the size of the terminal.
@@ -140,7 +140,7 @@ impl View {
         let shown = if n > room { room - 1 } else { n };
         let mut text = vec![
             painted(&title, Look::Plain),
-            painted(&self.trouble(), Look::Red),
+            painted(&self.outage_line(), Look::Red),
             painted(head, Look::Bold),
         ];
         text.extend(lines.take(shown).map(|line| fit(line, columns)));
@@ -178,7 +178,7 @@ mod tests {
     #[tokio::test]
     async fn a_frame_fits_its_terminal() {
         let (mut view, _guards) = view(30).await;
-        view.trouble = Some("the store\x1b[2J is gone".repeat(20));
+        view.error = Some("the store\x1b[2J is gone".repeat(20));
         for size in [(80, 24), (40, 10), (10, 6), (1, 1)] {
             let lines = view.lines(size);
             assert!(lines.len() <= size.1, "{size:?}: {lines:?}");
@@ -194,10 +194,13 @@ mod tests {
         let (mut view, _guards) = view(1).await;
         assert_eq!(view.lines((120, 24))[1], "");
         view.patience = Duration::ZERO;
-        assert_eq!(view.lines((120, 24))[1], "no answer for 1 s, this is what was seen before");
-        view.trouble = Some("connection refused".into());
+        assert_eq!(view.lines((120, 24))[1], "no answer from the store for 1 s, showing the last answer");
+        view.error = Some("connection refused".into());
         let lines = view.lines((120, 24));
-        assert!(lines[1].contains("no answer for") && lines[1].contains("connection refused"), "{lines:?}");
+        assert!(
+            lines[1].contains("no answer from the store for") && lines[1].contains("connection refused"),
+            "{lines:?}"
+        );
         assert!(lines[3].starts_with("orders/0"), "{lines:?}");
     }
 }

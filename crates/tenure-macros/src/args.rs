@@ -40,7 +40,7 @@ pub(crate) enum OnLost {
     Finish,
 }
 
-const WORDS: &[&str] = &[
+const ARGUMENTS: &[&str] = &[
     "key",
     "keys",
     "prefix",
@@ -64,16 +64,16 @@ impl Parse for Args {
         let mut options = TokenStream::new();
         let mut seen: Vec<Ident> = Vec::new();
         while !input.is_empty() {
-            let word = word(input, &seen)?;
+            let word = argument_name(input, &seen)?;
             match word.to_string().as_str() {
-                "key" => key = Some(Keys::of_key(input.parse()?)?),
-                "keys" => keys = Some(Keys::Each(input.parse()?)),
-                "name" => name = Some(Keys::of_name(input.parse()?)?),
+                "key" => key = Some(Keys::parse_key(input.parse()?)?),
+                "keys" => keys = Some(Keys::Iterator(input.parse()?)),
+                "name" => name = Some(Keys::parse_name(input.parse()?)?),
                 "prefix" => prefix = Some(input.parse()?),
                 "condition" => condition = Some(input.parse()?),
                 "client" => client = Some(input.parse()?),
                 "kind" => options.extend(kind(input)?),
-                "on_busy" => on_busy = busy(input)?,
+                "on_busy" => on_busy = on_busy_choice(input)?,
                 "on_fail" => {
                     on_fail = Some(
                         choice(input, "on_fail", &[("error", OnFail::Error), ("panic", OnFail::Panic)])?.0,
@@ -83,7 +83,7 @@ impl Parse for Args {
                     let choices = [("cancel", OnLost::Cancel), ("finish", OnLost::Finish)];
                     on_lost = Some(choice(input, "on_lost", &choices)?);
                 }
-                _ => options.extend(limit(&word, input)?),
+                _ => options.extend(duration_option(&word, input)?),
             }
             seen.push(word);
             if !input.is_empty() {
@@ -94,17 +94,18 @@ impl Parse for Args {
         let keys = match (key, keys, name) {
             (Some(keys), None, None) | (None, Some(keys), None) => keys,
             (None, None, Some(_)) if prefix.is_some() => {
-                let help = "`name` is the whole name: a prefix goes with `key`";
+                let help = "`name` is the complete name and takes no prefix: use `key` with `prefix`";
                 return Err(Error::new(at("prefix"), help));
             }
             (None, None, Some(name)) => name,
             (None, None, None) => {
-                let help = "what is to be held? Say `key = user.user_id`, or `name = \"…\"` for a name fixed elsewhere";
+                let help = "no key: add `key = user.user_id`, or `name = \"…\"` for a complete name";
                 return Err(Error::new(Span::call_site(), help));
             }
             _ => {
                 let last = seen.iter().rev().find(|w| *w == "key" || *w == "keys" || *w == "name");
-                let help = "one of `key`, `keys` and `name`: several keys are a list, `key = [from, to]`";
+                let help =
+                    "use only one of `key`, `keys` and `name`: several keys are a list, `key = [from, to]`";
                 return Err(Error::new(last.map_or_else(Span::call_site, Ident::span), help));
             }
         };
@@ -113,17 +114,17 @@ impl Parse for Args {
 }
 
 /// Parses the name of an argument, which must be known and not be used twice.
-fn word(input: ParseStream<'_>, seen: &[Ident]) -> Result<Ident> {
+fn argument_name(input: ParseStream<'_>, seen: &[Ident]) -> Result<Ident> {
     let Ok(word) = input.call(Ident::parse_any) else {
         return Err(input.error("expected an argument with a name, such as `key = user.user_id`"));
     };
-    if !WORDS.iter().any(|known| word == known) {
+    if !ARGUMENTS.iter().any(|known| word == known) {
         return Err(Error::new(
             word.span(),
             format!(
-                "there is no argument `{word}`{} (known: {})",
-                nearest(&word.to_string()),
-                WORDS.join(", ")
+                "unknown argument `{word}`{} (known: {})",
+                did_you_mean(&word.to_string()),
+                ARGUMENTS.join(", ")
             ),
         ));
     }
@@ -137,7 +138,7 @@ fn word(input: ParseStream<'_>, seen: &[Ident]) -> Result<Ident> {
 }
 
 /// A suggestion for an unknown argument: a known one with the same letters, or the one that means the same elsewhere.
-fn nearest(word: &str) -> String {
+fn did_you_mean(word: &str) -> String {
     let letters = |w: &str| {
         let mut letters: Vec<char> = w.to_lowercase().chars().filter(char::is_ascii_alphabetic).collect();
         letters.sort_unstable();
@@ -146,13 +147,13 @@ fn nearest(word: &str) -> String {
     let near = match word {
         "timeout" | "wait_time" | "waitTime" => Some("wait"),
         "ttl" | "lease_time" | "leaseTime" => Some("lease"),
-        word => WORDS.iter().copied().find(|known| letters(known) == letters(word)),
+        word => ARGUMENTS.iter().copied().find(|known| letters(known) == letters(word)),
     };
     near.map_or_else(String::new, |known| format!("; did you mean `{known}`?"))
 }
 
 /// `wait`, `lease` or `max_hold`: a string that is parsed at compile time, or an expression.
-fn limit(word: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
+fn duration_option(word: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
     let expr: Expr = input.parse()?;
     let duration = match &expr {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
@@ -187,7 +188,7 @@ fn kind(input: ParseStream<'_>) -> Result<TokenStream> {
 }
 
 fn permits(word: &Ident, input: ParseStream<'_>) -> Result<(Expr, Expr)> {
-    let help = "permits need two numbers, how many and of how many: `permits(1, 10)`";
+    let help = "`permits` takes two numbers, how many and the limit: `permits(1, 10)`";
     let wrong = || Error::new(word.span(), help);
     if !input.peek(syn::token::Paren) {
         return Err(wrong());
@@ -202,20 +203,20 @@ fn permits(word: &Ident, input: ParseStream<'_>) -> Result<(Expr, Expr)> {
         _ => None,
     };
     match (number(&n), number(&limit)) {
-        (Some(0), _) => Err(Error::new(n.span(), "at least one permit must be asked for")),
+        (Some(0), _) => Err(Error::new(n.span(), "the number of permits must be at least 1")),
         (Some(n), Some(limit)) if n > limit => {
-            Err(Error::new(word.span(), format!("{n} permits of {limit} can never be had")))
+            Err(Error::new(word.span(), format!("{n} permits exceed the limit of {limit}")))
         }
         _ => Ok((n, limit)),
     }
 }
 
-fn busy(input: ParseStream<'_>) -> Result<OnBusy> {
+fn on_busy_choice(input: ParseStream<'_>) -> Result<OnBusy> {
     let help = "`on_busy` is one of error, skip(value), call(function)";
     let word = input.call(Ident::parse_any).map_err(|e| Error::new(e.span(), help))?;
     let value = |example: &str| {
         if !input.peek(syn::token::Paren) {
-            return Err(Error::new(word.span(), format!("`{word}` needs to know what: `{example}`")));
+            return Err(Error::new(word.span(), format!("`{word}` needs an argument: `{example}`")));
         }
         let inner;
         parenthesized!(inner in input);

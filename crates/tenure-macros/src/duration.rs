@@ -1,1 +1,1 @@
-../../tenure/src/duration.rs
+../../tenure/src/config/duration.rs

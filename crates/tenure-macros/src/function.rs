@@ -10,7 +10,7 @@ use syn::{
 
 /// How a function runs.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Runs {
+pub(crate) enum Execution {
     /// An `async fn`.
     Async,
     /// An `async fn` that another macro, such as `async_trait`, turned into a function that returns a boxed future.
@@ -21,7 +21,7 @@ pub(crate) enum Runs {
 
 pub(crate) struct Function {
     pub(crate) item: ItemFn,
-    pub(crate) runs: Runs,
+    pub(crate) execution: Execution,
     pub(crate) output: Output,
 }
 
@@ -69,28 +69,28 @@ impl Function {
             ReturnType::Default => (parse_quote_spanned!(sig.ident.span()=> ()), sig.ident.span()),
             ReturnType::Type(_, ty) => ((**ty).clone(), ty.span()),
         };
-        let (runs, ty) = match future_output(&returned) {
-            _ if sig.asyncness.is_some() => (Runs::Async, returned),
-            None => (Runs::Plain, returned),
-            Some(Some(output)) if boxed_body(&item.block).is_some() => (Runs::Boxed, output),
+        let (execution, ty) = match future_output(&returned) {
+            _ if sig.asyncness.is_some() => (Execution::Async, returned),
+            None => (Execution::Plain, returned),
+            Some(Some(output)) if boxed_body(&item.block).is_some() => (Execution::Boxed, output),
             Some(_) => {
                 let help = "the lock would be released before the future runs: make it an `async fn`";
                 return Err(Error::new(span, help));
             }
         };
-        Ok(Self { item, runs, output: Output { ty: without_impl(ty), span } })
+        Ok(Self { item, execution, output: Output { ty: without_impl(ty), span } })
     }
 }
 
 fn not_a_function(tokens: TokenStream, error: Error) -> Error {
     if let Ok(declared) = syn::parse2::<TraitItemFn>(tokens.clone()) {
-        let help = "a function without a body has nothing to lock: annotate the implementation";
+        let help = "a function without a body cannot be locked: annotate its implementation";
         return Error::new(declared.sig.ident.span(), help);
     }
     match syn::parse2::<syn::Item>(tokens) {
         Ok(item) => Error::new_spanned(
             item,
-            "only functions can be locked: annotate each function of it that needs it",
+            "only functions can be locked: annotate each function that needs the lock",
         ),
         Err(_) => error,
     }

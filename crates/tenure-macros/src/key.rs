@@ -8,9 +8,9 @@ use syn::{Error, Expr, ExprLit, Lit, LitStr, Result};
 /// The keys to lock.
 pub(crate) enum Keys {
     /// Keys that are listed in the attribute.
-    These(Vec<Key>),
+    Listed(Vec<Key>),
     /// An expression that yields the keys when the function is called.
-    Each(Expr),
+    Iterator(Expr),
 }
 
 /// One key.
@@ -22,15 +22,16 @@ pub(crate) enum Key {
 
 impl Keys {
     /// Parses the value of `key = …`.
-    pub(crate) fn of_key(expr: Expr) -> Result<Self> {
+    pub(crate) fn parse_key(expr: Expr) -> Result<Self> {
         Self::of(expr, &mut Key::of)
     }
 
     /// Parses the value of `name = …`. A name is taken verbatim, so it has no parts to join.
-    pub(crate) fn of_name(expr: Expr) -> Result<Self> {
+    pub(crate) fn parse_name(expr: Expr) -> Result<Self> {
         Self::of(expr, &mut |expr| match expr {
             Expr::Tuple(parts) => {
-                let help = "a name is one text, not several parts: write `name = \"{a}:{b}\"`, or use `key`";
+                let help =
+                    "a name is one string, not several parts: write `name = \"{a}:{b}\"`, or use `key`";
                 Err(Error::new_spanned(parts, help))
             }
             expr => Key::of(expr),
@@ -40,10 +41,10 @@ impl Keys {
     fn of(expr: Expr, one: &mut dyn FnMut(Expr) -> Result<Key>) -> Result<Self> {
         match expr {
             Expr::Array(list) if list.elems.is_empty() => {
-                Err(Error::new_spanned(list, "an empty list holds nothing: name at least one key"))
+                Err(Error::new_spanned(list, "the list of keys is empty: add at least one key"))
             }
-            Expr::Array(list) => Ok(Self::These(list.elems.into_iter().map(one).collect::<Result<_>>()?)),
-            expr => Ok(Self::These(vec![one(expr)?])),
+            Expr::Array(list) => Ok(Self::Listed(list.elems.into_iter().map(one).collect::<Result<_>>()?)),
+            expr => Ok(Self::Listed(vec![one(expr)?])),
         }
     }
 
@@ -57,9 +58,9 @@ impl Keys {
             None => quote!(::core::option::Option::None),
         };
         match self {
-            Self::These(keys) => quote!(::tenure::__private::names(#prefix, [#(#keys),*])),
-            Self::Each(keys) => {
-                quote_spanned!(keys.span()=> ::tenure::__private::names(#prefix, #keys))
+            Self::Listed(keys) => quote!(::tenure::__private::lock_names(#prefix, [#(#keys),*])),
+            Self::Iterator(keys) => {
+                quote_spanned!(keys.span()=> ::tenure::__private::lock_names(#prefix, #keys))
             }
         }
     }
@@ -80,7 +81,7 @@ impl Key {
             }
             Expr::Array(list) => Err(Error::new_spanned(
                 list,
-                "a list inside a list: several keys are `[a, b]`, several parts of one key `(a, b)`",
+                "a list inside a list: write several keys as `[a, b]`, and several parts of one key as `(a, b)`",
             )),
             expr => Ok(Self::Value(expr)),
         }
@@ -96,14 +97,14 @@ impl ToTokens for Key {
             Self::Text(text) => quote_spanned!(text.span()=> ::std::string::String::from(#text)),
             Self::Value(expr) => {
                 let expr = borrowed(expr);
-                quote!(::tenure::__private::key(#expr))
+                quote!(::tenure::__private::key_text(#expr))
             }
             Self::Parts(parts) => {
                 let parts = parts.iter().map(|part| match part {
                     Self::Value(expr) => borrowed(expr),
                     other => quote!(&#other),
                 });
-                quote!(::tenure::__private::parts(&[#(#parts),*]))
+                quote!(::tenure::__private::join_parts(&[#(#parts),*]))
             }
         });
     }
@@ -139,11 +140,11 @@ fn refuse_spring(text: &LitStr) -> Result<()> {
     let path = value.strip_prefix('#').unwrap_or_default();
     let is_path = path.split('.').all(|word| syn::parse_str::<syn::Ident>(word).is_ok());
     let help = if is_path {
-        format!("`{value}` is Spring's form; here a key is an expression: `key = {}`", snake_case(path))
+        format!("`{value}` is Spring syntax; here a key is a Rust expression: `key = {}`", snake_case(path))
     } else {
         format!(
-            "`{value}` looks like an expression of Spring; here a key is an expression over the arguments, such as \
-             `key = user.user_id`, or a text with placeholders, such as `key = \"{{id}}\"`"
+            "`{value}` looks like a Spring expression; here a key is a Rust expression over the arguments, such as \
+             `key = user.user_id`, or a string with placeholders, such as `key = \"{{id}}\"`"
         )
     };
     Err(Error::new(text.span(), help))

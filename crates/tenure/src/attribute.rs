@@ -1,20 +1,20 @@
 //! The runtime of `#[distributed_lock]`: the macro only generates calls to these items. So the rules are ordinary
 //! code, and an annotated function contains little generated code.
 
-mod answer;
 mod call;
-mod enclosing;
-mod install;
+mod call_stack;
+mod default_client;
 mod names;
+mod return_value;
 
-pub use enclosing::{Current, current};
-pub use install::install;
+pub use call_stack::{Current, current};
+pub use default_client::install;
 
 /// For generated code only; not part of the stable API.
 #[doc(hidden)]
 pub mod generated {
-    pub use super::answer::{Answer, Otherwise, Outcome, never, refuse};
-    pub use super::call::{Call, Ended, Entered, Inside, OnLost, enter, enter_blocking};
-    pub use super::install::{AsClient, given, installed};
-    pub use super::names::{key, names, parts};
+    pub use super::call::{Acquisition, BodyResult, Call, HeldCall, OnLost, acquire, acquire_blocking};
+    pub use super::default_client::{AsClient, explicit_client, installed_client};
+    pub use super::names::{join_parts, key_text, lock_names};
+    pub use super::return_value::{FallbackReturn, ReturnType, ReturnsError, infer_return_type, panic_with};
 }

@@ -35,11 +35,11 @@
 //! owner like any other, for as long as its guards live.
 //!
 //! # Panics
-//! Every call to the store panics on a thread that drives async tasks (in a task or inside `Runtime::block_on`), since
+//! Every call to the store panics on a thread that runs async tasks (in a task or inside `Runtime::block_on`), since
 //! it would block all other tasks of that thread. It panics before anything is started. Dropping a guard never panics.
 
 mod client;
-mod count;
+mod counting;
 mod election;
 mod guard;
 mod latch;
@@ -52,7 +52,7 @@ mod thread;
 use std::sync::Arc;
 
 pub use client::Client;
-pub use count::CountingSemaphore;
+pub use counting::CountingSemaphore;
 pub use election::{Election, Observer};
 pub use guard::Guard;
 pub use latch::Latch;
@@ -61,7 +61,7 @@ pub use multi::{MultiGuard, MultiLock, multi};
 pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
 #[cfg(feature = "macros")]
-pub(crate) use thread::wait;
+pub(crate) use thread::block_on;
 
 use crate::backend::Backend;
 use crate::{Result, Settings};
@@ -72,7 +72,7 @@ use crate::{Result, Settings};
 /// As [`tenure::connect`](crate::connect).
 #[track_caller]
 pub fn connect(address: &str) -> Result<Client> {
-    thread::wait(crate::connect(address)).map(Client::new)
+    thread::block_on(crate::connect(address)).map(Client::new)
 }
 
 /// Connects with `settings` as defaults; options in the address override them.
@@ -81,7 +81,7 @@ pub fn connect(address: &str) -> Result<Client> {
 /// As [`tenure::connect`](crate::connect).
 #[track_caller]
 pub fn connect_with(address: &str, settings: Settings) -> Result<Client> {
-    thread::wait(crate::connect_with(address, settings)).map(Client::new)
+    thread::block_on(crate::connect_with(address, settings)).map(Client::new)
 }
 
 /// Opens the store at `address` without a client, to build a client by hand.
@@ -90,5 +90,5 @@ pub fn connect_with(address: &str, settings: Settings) -> Result<Client> {
 /// As [`tenure::connect`](crate::connect).
 #[track_caller]
 pub fn open(address: &str) -> Result<Arc<dyn Backend>> {
-    thread::wait(crate::open(address))
+    thread::block_on(crate::open(address))
 }

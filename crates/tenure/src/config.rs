@@ -1,8 +1,14 @@
 //! Configuration of the store and the client. An address overrides the environment, which overrides a file.
 
+pub(crate) mod address;
+mod backend;
+mod duration;
 mod env;
 mod file;
+mod keys;
+mod raw;
 mod show;
+mod suggest;
 #[cfg(test)]
 mod tests;
 
@@ -10,11 +16,12 @@ use std::path::Path;
 
 use tenure_core::{Client, Result, Settings};
 
+pub use address::Address;
+pub use duration::parse_duration;
 pub use show::Entry;
 
-use crate::address::Address;
-use crate::given::Given;
-use crate::keys::Form;
+use keys::ValueType;
+use raw::RawConfig;
 
 /// The configuration of a store and its client: everything a program needs to [`connect`](Config::connect). Moving to
 /// another store changes the configuration, not the program.
@@ -43,7 +50,7 @@ use crate::keys::Form;
 /// Passwords are not shown, neither by `Debug` and `Display` nor in errors.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Config {
-    given: Given,
+    raw: RawConfig,
 }
 
 impl Config {
@@ -52,7 +59,7 @@ impl Config {
     /// # Errors
     /// `Config` with the file, the line and the key, when the file cannot be read or is invalid.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
-        Ok(Self { given: file::read(path.as_ref())? })
+        Ok(Self { raw: file::read(path.as_ref())? })
     }
 
     /// Reads TOML text. Relative paths in it are resolved against the working directory.
@@ -65,7 +72,7 @@ impl Config {
     /// # Errors
     /// As [`Config::from_file`].
     pub fn from_toml(text: &str) -> Result<Self> {
-        Ok(Self { given: file::parse(text, None)? })
+        Ok(Self { raw: file::parse(text, None)? })
     }
 
     /// Reads the environment: `TENURE_TYPE`, `TENURE_NODES` and so on, one variable for each key, or `TENURE_URL`.
@@ -93,7 +100,7 @@ impl Config {
     /// # Errors
     /// As [`Config::from_env`].
     pub fn env(self) -> Result<Self> {
-        Ok(Self { given: self.given.under(env::read(std::env::vars_os())?) })
+        Ok(Self { raw: self.raw.overridden_by(env::read(std::env::vars_os())?) })
     }
 
     /// Overrides this configuration with an address, as for [`connect`](crate::connect).
@@ -109,12 +116,12 @@ impl Config {
     /// # Errors
     /// `Config` when the address cannot be parsed or has an unknown option.
     pub fn url(self, address: &str) -> Result<Self> {
-        Ok(Self { given: self.given.under(Address::parse(address)?.given) })
+        Ok(Self { raw: self.raw.overridden_by(Address::parse(address)?.raw) })
     }
 
     /// Whether any key of the store is set, even if they are not sufficient to connect.
     pub fn has_store(&self) -> bool {
-        self.given.has_store()
+        self.raw.has_store()
     }
 
     /// Checks everything that can be checked without contacting the store: contradictions, values, TLS files, and
@@ -123,8 +130,8 @@ impl Config {
     /// # Errors
     /// `Config` with the key and its origin.
     pub fn check(&self) -> Result<()> {
-        self.given.clone().plan(Settings::default())?;
-        self.readable()
+        self.raw.clone().validate(Settings::default())?;
+        self.check_files()
     }
 
     /// Connects to the store.
@@ -136,17 +143,18 @@ impl Config {
     /// # Cancel safety
     /// Dropping the future leaves nothing behind.
     pub async fn connect(&self) -> Result<Client> {
-        let plan = self.given.clone().plan(Settings::default())?;
-        self.readable()?;
-        plan.connect().await
+        let config = self.raw.clone().validate(Settings::default())?;
+        self.check_files()?;
+        config.connect().await
     }
 
-    /// Checks that required files can be read. The store itself is created if it does not exist.
-    fn readable(&self) -> Result<()> {
-        let made = ["path", "socket"];
-        let needed = self.given.iter().filter(|s| s.key.form == Form::File && !made.contains(&s.key.name));
+    /// Checks that the configured files can be read, except those of the store, which are created if they do not exist.
+    fn check_files(&self) -> Result<()> {
+        let created = ["path", "socket"];
+        let needed =
+            self.raw.iter().filter(|s| s.key.value_type == ValueType::Path && !created.contains(&s.key.name));
         for file in needed {
-            std::fs::File::open(&file.text).map_err(|e| file.wrong(format!("{}: {e}", file.text)))?;
+            std::fs::File::open(&file.value).map_err(|e| file.error(format!("{}: {e}", file.value)))?;
         }
         Ok(())
     }

@@ -48,27 +48,21 @@
 //!
 //! The feature `testing` adds a module of that name, which helps to test code that is built on this crate.
 
-mod address;
 #[cfg(feature = "macros")]
 mod attribute;
 pub mod blocking;
 mod config;
-mod duration;
-mod given;
-mod keys;
-mod place;
-mod spelling;
+mod connect;
 
-#[doc(hidden)]
-pub use address::WITHHELD;
-pub use address::{Address, connect, connect_with, open};
 #[cfg(feature = "macros")]
 #[doc(hidden)]
 pub use attribute::generated as __private;
 #[cfg(feature = "macros")]
 pub use attribute::{Current, current, install};
-pub use config::{Config, Entry};
-pub use duration::parse_duration;
+#[doc(hidden)]
+pub use config::address::WITHHELD;
+pub use config::{Address, Config, Entry, parse_duration};
+pub use connect::{connect, connect_with, open};
 #[cfg(feature = "testing")]
 pub use tenure_core::testing;
 pub use tenure_core::{

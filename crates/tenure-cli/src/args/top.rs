@@ -4,29 +4,29 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::some_time;
+use super::positive_duration;
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Top {
-    /// Only names that begin so
+    /// Only names that begin with this prefix
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
-    /// Print one frame and exit; needs no terminal
+    /// Print the table once and exit; needs no terminal
     #[arg(long)]
     pub(crate) once: bool,
-    /// By what to sort at first
+    /// Initial sort column
     #[arg(long, value_name = "COLUMN", default_value = "name")]
     pub(crate) sort: Column,
-    /// How often to look
-    #[arg(long, value_name = "DUR", default_value = "1s", value_parser = some_time)]
+    /// Refresh interval
+    #[arg(long, value_name = "DUR", default_value = "1s", value_parser = positive_duration)]
     pub(crate) every: Duration,
-    /// At most N names
+    /// Maximum number of names
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) limit: usize,
 }
 
-/// What rows can be sorted by.
+/// Columns that rows can be sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Column {
     Name,
@@ -39,9 +39,10 @@ pub(crate) enum Column {
 }
 
 const HELP: &str = "\
-One line for each holder. LEFT is the time until the hold ends unless it is renewed, `session` where it ends with its \
-holder's session, and `never` where nothing ends it. A holder of another library is `foreign`.
+One row per holder. LEFT is the time until the hold ends unless it is renewed: `session` if it ends with the session of \
+its holder, `never` if it does not expire. A holder that belongs to another library is `foreign`.
 
-Keys: n name, k kind, p place, h held, l left, w waiters, f fence: sort by that; again: the other way round. q quits.
+Keys: n name, k kind, p place, h held, l left, w waiters, f fence select the sort column; the same key again reverses \
+the order. q quits.
 
-With --json, which needs --once, the same as data on standard output.";
+With --once --json the table is printed as JSON.";

@@ -8,8 +8,8 @@ use tenure::backend::Liveness;
 use tenure::{Client, Family, Fence, Holder, Name, Snapshot};
 
 use crate::args::Column;
-use crate::inspect::{how, liveness};
-use crate::people::{end, place, printable, short};
+use crate::format::{location, printable, short_id, time_left};
+use crate::inspect::{liveness, mode_suffix};
 use crate::table::{Look, Table};
 use crate::times::{ago, human};
 
@@ -94,7 +94,7 @@ impl Frame {
         match order.column {
             Column::Name => {}
             Column::Kind => rows.sort_by_key(|row| row.family.to_string()),
-            Column::Place => rows.sort_by_key(Row::place),
+            Column::Place => rows.sort_by_key(Row::location),
             // Largest first for the columns below, except `Left`: what users most likely look for.
             Column::Held => rows.sort_by_key(|row| Reverse(row.held())),
             Column::Left => rows.sort_by_key(Row::left),
@@ -126,10 +126,10 @@ impl Frame {
             table.row([
                 printable(row.name.as_str()),
                 row.kind(),
-                cell(row.holder.as_ref().map(|h| short(&h.id))),
-                row.place(),
+                cell(row.holder.as_ref().map(|h| short_id(&h.id))),
+                row.location(),
                 cell(row.held().map(human)),
-                cell(row.holder.as_ref().map(|h| end(h, self.liveness))),
+                cell(row.holder.as_ref().map(|h| time_left(h, self.liveness))),
                 if row.waiters == 0 { "-".into() } else { row.waiters.to_string() },
                 cell(row.fence().map(|f| f.to_string())),
             ]);
@@ -154,7 +154,7 @@ impl Row {
             return "could not be read".into();
         }
         let more = match (&self.holder, self.count, self.size) {
-            (Some(holder), ..) => how(holder),
+            (Some(holder), ..) => mode_suffix(holder),
             (None, Some(count), _) => format!(", {count}"),
             (None, None, Some(size)) => format!(", {size} free"),
             (None, None, None) => String::new(),
@@ -162,10 +162,10 @@ impl Row {
         format!("{}{more}", self.family)
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         match &self.holder {
             Some(holder) if holder.foreign => "foreign".into(),
-            Some(holder) if holder.host.is_some() || holder.pid.is_some() => place(holder),
+            Some(holder) if holder.host.is_some() || holder.pid.is_some() => location(holder),
             _ => "-".into(),
         }
     }

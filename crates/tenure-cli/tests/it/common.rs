@@ -13,13 +13,13 @@ use tempfile::TempDir;
 use testbed::{PATIENCE, wait_until};
 
 /// A directory, with a store in it unless that is elsewhere.
-pub(crate) struct Bench {
+pub(crate) struct Harness {
     dir: TempDir,
     options: &'static str,
     elsewhere: Option<String>,
 }
 
-impl Bench {
+impl Harness {
     /// What a command prints with `--json`, when it ends with this code.
     #[track_caller]
     pub(crate) fn json(&self, line: &[&str], code: i32) -> Value {

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use rustix::process::{Pid, Signal, kill_process_group};
 use testbed::wait_until;
 
-use crate::common::{Bench, Running, child, children, in_time, is_alive, signal, stop, until_dead};
+use crate::common::{Harness, Running, child, children, in_time, is_alive, signal, stop, until_dead};
 
 const STUBBORN: &str = "trap '' TERM; echo $$ > pid; while :; do sleep 0.02; done";
 /// Neither part is a child of tenure's.
@@ -14,15 +14,15 @@ const PIPELINE: &str = "sh -c 'echo $$ > a; exec sleep 600' | sh -c 'echo $$ > b
 #[test]
 fn a_stopped_tenure_does_not_keep_the_command_alive() {
     in_time(|| {
-        let bench = Bench::with("?lease=3s");
+        let harness = Harness::with("?lease=3s");
         // As `kill -STOP %1` in a shell.
-        let mut command = bench.tenure(["run", "demo", "-c", STUBBORN]);
+        let mut command = harness.tenure(["run", "demo", "-c", STUBBORN]);
         command.process_group(0);
         let running = Running::captured(command);
-        bench.number("pid");
+        harness.number("pid");
         let group = Pid::from_raw(running.id().try_into().unwrap()).unwrap();
         kill_process_group(group, Signal::STOP).unwrap();
-        let next = bench.run(&["run", "demo", "-c", "cat /proc/$(cat pid)/stat; true"]);
+        let next = harness.run(&["run", "demo", "-c", "cat /proc/$(cat pid)/stat; true"]);
         kill_process_group(group, Signal::CONT).unwrap();
         // What is dead and not reaped yet does no harm.
         let dead = next.status.success() && (next.out.is_empty() || next.out.contains(" Z "));
@@ -34,9 +34,9 @@ fn a_stopped_tenure_does_not_keep_the_command_alive() {
 
 #[test]
 fn a_pipeline_dies_with_a_tenure_that_is_killed() {
-    let bench = Bench::with("?lease=30m");
-    let running = bench.start(&["run", "demo", "-c", PIPELINE]);
-    let (a, b) = (bench.number("a"), bench.number("b"));
+    let harness = Harness::with("?lease=30m");
+    let running = harness.start(&["run", "demo", "-c", PIPELINE]);
+    let (a, b) = (harness.number("a"), harness.number("b"));
     let children = children(running.id());
     assert!(is_alive(a) && is_alive(b));
     running.send(Signal::KILL);
@@ -48,9 +48,9 @@ fn a_pipeline_dies_with_a_tenure_that_is_killed() {
 
 #[test]
 fn so_does_what_no_signal_of_its_parents_death_reaches() {
-    let bench = Bench::with("?lease=30m");
+    let harness = Harness::with("?lease=30m");
     // As in a program that changes its user.
-    let running = bench.start(&[
+    let running = harness.start(&[
         "run",
         "demo",
         "--",
@@ -61,7 +61,7 @@ fn so_does_what_no_signal_of_its_parents_death_reaches() {
         "-c",
         "echo $$ > pid; exec sleep 600",
     ]);
-    let pid = bench.number("pid");
+    let pid = harness.number("pid");
     running.send(Signal::KILL);
     until_dead(pid);
 }
@@ -69,11 +69,11 @@ fn so_does_what_no_signal_of_its_parents_death_reaches() {
 #[test]
 fn renewals_reach_the_guardian() {
     in_time(|| {
-        let bench = Bench::with("?lease=2s");
+        let harness = Harness::with("?lease=2s");
         let running =
-            bench.start(&["run", "demo", "-c", "echo $$ > pid; until [ -e end ]; do sleep 0.02; done"]);
-        bench.number("pid");
-        let left = || bench.show("demo")["holders"][0]["left_seconds"].as_f64();
+            harness.start(&["run", "demo", "-c", "echo $$ > pid; until [ -e end ]; do sleep 0.02; done"]);
+        harness.number("pid");
+        let left = || harness.show("demo")["holders"][0]["left_seconds"].as_f64();
         // Five renewals are more than three leases.
         for _ in 0..5 {
             let mut least = f64::MAX;
@@ -84,7 +84,7 @@ fn renewals_reach_the_guardian() {
                 grown.then_some(())
             });
         }
-        bench.touch("end");
+        harness.touch("end");
         let done = running.done();
         (done.status.code() == Some(0)).then_some(()).ok_or(format!("{done:?}"))
     });
@@ -92,26 +92,26 @@ fn renewals_reach_the_guardian() {
 
 #[test]
 fn nothing_is_run_without_it() {
-    let bench = Bench::with("?lease=30m");
-    let holder = bench.hold("demo", &[]);
-    let waiting = bench.start(&["run", "demo", "--", "touch", "ran"]);
-    bench.until_waiters("demo", 1);
+    let harness = Harness::with("?lease=30m");
+    let holder = harness.hold("demo", &[]);
+    let waiting = harness.start(&["run", "demo", "--", "touch", "ran"]);
+    harness.until_waiters("demo", 1);
     let guardian = child(waiting.id(), "tenure-guardian");
     signal(guardian, Signal::KILL);
     until_dead(guardian);
-    bench.touch("end");
+    harness.touch("end");
     holder.done().code(0);
-    waiting.done().code(126).says("the process that guards it was killed");
-    assert!(bench.read("ran").is_none());
-    bench.run(&["show", "demo"]).code(1);
+    waiting.done().code(126).says("the guardian process was killed");
+    assert!(harness.read("ran").is_none());
+    harness.run(&["show", "demo"]).code(1);
 }
 
 #[test]
 fn it_ends_with_tenure() {
-    let bench = Bench::new();
-    let running = bench.hold("demo", &[]);
+    let harness = Harness::new();
+    let running = harness.hold("demo", &[]);
     let guardian = child(running.id(), "tenure-guardian");
-    bench.touch("end");
+    harness.touch("end");
     running.done().code(0);
     // Reaped, too: whoever is the first process of a container may not do it.
     assert!(!std::path::Path::new(&format!("/proc/{guardian}")).exists());
@@ -119,11 +119,11 @@ fn it_ends_with_tenure() {
 
 #[test]
 fn one_that_was_stopped_ends_with_tenure_too() {
-    let bench = Bench::new();
-    let running = bench.hold("demo", &[]);
+    let harness = Harness::new();
+    let running = harness.hold("demo", &[]);
     let guardian = child(running.id(), "tenure-guardian");
     stop(guardian);
-    bench.touch("end");
+    harness.touch("end");
     let done = running.done();
     assert!(!std::path::Path::new(&format!("/proc/{guardian}")).exists(), "it is not reaped");
     // It has not ended before.
@@ -133,16 +133,16 @@ fn one_that_was_stopped_ends_with_tenure_too() {
 #[test]
 fn its_end_is_told_of_and_the_command_goes_on() {
     for command in ["run", "elect"] {
-        let bench = Bench::new();
+        let harness = Harness::new();
         let script = "echo 1 > in; until [ -e end ]; do sleep 0.02; done; exit 3";
-        let mut running = bench.start(&[command, "demo", "--quiet", "-c", script]);
-        bench.number("in");
+        let mut running = harness.start(&[command, "demo", "--quiet", "-c", script]);
+        harness.number("in");
         signal(child(running.id(), "tenure-guardian"), Signal::KILL);
-        let told = "tenure: the process that guards the command has ended: ";
+        let told = "tenure: the guardian process has ended: ";
         wait_until(told, || running.said().contains(told).then_some(()));
         assert!(running.is_running());
-        assert_eq!(bench.show("demo")["holders"].as_array().unwrap().len(), 1);
-        bench.touch("end");
+        assert_eq!(harness.show("demo")["holders"].as_array().unwrap().len(), 1);
+        harness.touch("end");
         let done = running.done();
         assert_eq!(done.code(3).err.matches(told).count(), 1, "{done:?}");
     }
@@ -150,13 +150,13 @@ fn its_end_is_told_of_and_the_command_goes_on() {
 
 #[test]
 fn what_the_command_leaves_behind_is_not_watched() {
-    let bench = Bench::with("?lease=2s");
+    let harness = Harness::with("?lease=2s");
     let left =
         "(exec >&- 2>&-; echo 1 > left; until [ -e end ]; do sleep 0.02; done; echo 1 > lived) & exit 0";
-    bench.run(&["run", "demo", "-c", left]).code(0);
-    bench.number("left");
+    harness.run(&["run", "demo", "-c", left]).code(0);
+    harness.number("left");
     // The next one gets the lock and runs past the end of the lease that the first one had.
-    bench.run(&["run", "demo", "--", "sleep", "2.5"]).code(0);
-    bench.touch("end");
-    bench.number("lived");
+    harness.run(&["run", "demo", "--", "sleep", "2.5"]).code(0);
+    harness.touch("end");
+    harness.number("lived");
 }

@@ -1,18 +1,18 @@
 //! `tenure ls`, `show` and `release`: tables for people, JSON for programs.
 
-use crate::common::Bench;
+use crate::common::Harness;
 
 #[test]
 fn ls_shows_who_holds_what() {
-    let bench = Bench::new();
-    let empty = bench.run(&["ls"]);
+    let harness = Harness::new();
+    let empty = harness.run(&["ls"]);
     assert_eq!((empty.code(0).out.as_str(), empty.err.as_str()), ("", ""));
-    let holder = bench.hold("orders/42", &["--note", "nightly import"]);
-    let _api = bench.hold("api", &["--limit", "3", "--permits", "2"]);
-    let _waiter = bench.start(&["run", "orders/42", "--", "true"]);
-    bench.until_waiters("orders/42", 1);
+    let holder = harness.hold("orders/42", &["--note", "nightly import"]);
+    let _api = harness.hold("api", &["--limit", "3", "--permits", "2"]);
+    let _waiter = harness.start(&["run", "orders/42", "--", "true"]);
+    harness.until_waiters("orders/42", 1);
 
-    let out = bench.run(&["ls"]).code(0).out.clone();
+    let out = harness.run(&["ls"]).code(0).out.clone();
     let lines: Vec<Vec<&str>> =
         out.lines().map(|l| l.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect()).collect();
     assert_eq!(lines[0], ["NAME", "KIND", "HOLDERS", "WAITERS", "LEFT", "NOTE"]);
@@ -24,10 +24,10 @@ fn ls_shows_who_holds_what() {
     assert_eq!(lines[2][5], "nightly import");
     assert!(!out.contains('\x1b'), "no colours where there is no terminal");
 
-    assert!(!bench.run(&["ls", "orders"]).out.contains("api"));
-    let cut = bench.run(&["ls", "--limit", "1"]);
-    assert_eq!(cut.says("more than these 1").out.lines().count(), 2);
-    let json: serde_json::Value = serde_json::from_str(&bench.run(&["ls", "--json"]).code(0).out).unwrap();
+    assert!(!harness.run(&["ls", "orders"]).out.contains("api"));
+    let cut = harness.run(&["ls", "--limit", "1"]);
+    assert_eq!(cut.says("only the first 1 names are shown").out.lines().count(), 2);
+    let json: serde_json::Value = serde_json::from_str(&harness.run(&["ls", "--json"]).code(0).out).unwrap();
     assert_eq!(json.as_array().unwrap().len(), 2);
     assert_eq!((&json[1]["name"], &json[1]["family"]), (&"orders/42".into(), &"lock".into()));
     assert_eq!(json[1]["holders"][0]["note"], "nightly import");
@@ -35,11 +35,11 @@ fn ls_shows_who_holds_what() {
 
 #[test]
 fn show_says_in_use_by_its_code() {
-    let bench = Bench::new();
-    assert_eq!(bench.run(&["show", "demo"]).code(1).out, "demo: not in use\n");
-    assert_eq!(bench.run(&["show", "demo", "--json"]).code(1).out, "null\n");
-    let holder = bench.hold("demo", &["--note", "a\x1b[31mred"]);
-    let shown = bench.run(&["show", "demo"]).code(0).out.clone();
+    let harness = Harness::new();
+    assert_eq!(harness.run(&["show", "demo"]).code(1).out, "demo: not in use\n");
+    assert_eq!(harness.run(&["show", "demo", "--json"]).code(1).out, "null\n");
+    let holder = harness.hold("demo", &["--note", "a\x1b[31mred"]);
+    let shown = harness.run(&["show", "demo"]).code(0).out.clone();
     for part in [
         "demo: lock, held",
         "fence ",
@@ -51,7 +51,7 @@ fn show_says_in_use_by_its_code() {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     assert!(shown.contains("note a\u{fffd}[31mred"), "a note cannot command the terminal: {shown:?}");
-    let json = bench.show("demo");
+    let json = harness.show("demo");
     let held = &json["holders"][0];
     assert_eq!(held["pid"], holder.id());
     assert!(
@@ -63,19 +63,19 @@ fn show_says_in_use_by_its_code() {
 
 #[test]
 fn release_needs_force_and_a_yes() {
-    let bench = Bench::new();
-    let holder = bench.hold("demo", &["--note", "stuck"]);
-    bench.run(&["release", "demo"]).code(2).says("--force");
-    bench.run(&["release", "demo", "--force"]).code(2).says("--yes");
-    bench.run(&["show", "demo"]).code(0);
-    let released = bench.run(&["release", "demo", "--force", "--yes"]);
+    let harness = Harness::new();
+    let holder = harness.hold("demo", &["--note", "stuck"]);
+    harness.run(&["release", "demo"]).code(2).says("--force");
+    harness.run(&["release", "demo", "--force"]).code(2).says("--yes");
+    harness.run(&["show", "demo"]).code(0);
+    let released = harness.run(&["release", "demo", "--force", "--yes"]);
     assert!(released.code(0).out.starts_with("released demo, held by "), "{released:?}");
     assert!(released.out.contains(&format!(":{} (stuck)", holder.id())), "{released:?}");
-    bench.run(&["show", "demo"]).code(1);
-    bench.run(&["release", "demo", "--force", "--yes"]).code(1).says("nobody holds demo");
-    let json = bench.run(&["release", "demo", "--force", "--yes", "--json"]).code(1).out.clone();
+    harness.run(&["show", "demo"]).code(1);
+    harness.run(&["release", "demo", "--force", "--yes"]).code(1).says("nobody holds demo");
+    let json = harness.run(&["release", "demo", "--force", "--yes", "--json"]).code(1).out.clone();
     assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["released"], serde_json::json!([]));
-    bench.touch("end");
+    harness.touch("end");
     holder.done().code(76);
 }
 
@@ -84,24 +84,24 @@ fn release_takes_every_kind_from_all_its_holders() {
     for (options, n) in
         [(&["--limit", "2"][..], 2), (&["--shared"], 2), (&["--exclusive"], 1), (&["--fair"], 1)]
     {
-        let bench = Bench::new();
-        let holders: Vec<_> = (0..n).map(|_| bench.hold("demo", options)).collect();
-        let json = bench.run(&["release", "demo", "--force", "--yes", "--json"]).code(0).out.clone();
+        let harness = Harness::new();
+        let holders: Vec<_> = (0..n).map(|_| harness.hold("demo", options)).collect();
+        let json = harness.run(&["release", "demo", "--force", "--yes", "--json"]).code(0).out.clone();
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["released"].as_array().unwrap().len(), n, "{json}");
-        assert!(bench.show("demo")["holders"].as_array().is_none_or(Vec::is_empty));
+        assert!(harness.show("demo")["holders"].as_array().is_none_or(Vec::is_empty));
         drop(holders);
     }
 }
 
 #[test]
 fn help_and_version_are_there() {
-    let bench = Bench::new();
-    assert!(bench.run(&["--version"]).code(0).out.starts_with("tenure 0."));
-    let help = bench.run(&["help", "run"]).code(0).out.clone();
+    let harness = Harness::new();
+    assert!(harness.run(&["--version"]).code(0).out.starts_with("tenure 0."));
+    let help = harness.run(&["help", "run"]).code(0).out.clone();
     for part in ["Exit codes:", "--busy-code", "Examples:", "TENURE_FENCE"] {
         assert!(help.contains(part), "{part}");
     }
-    assert!(bench.run(&["--help"]).code(0).out.contains("Examples:"));
-    assert!(bench.run(&[]).code(2).out.contains("Examples:"));
+    assert!(harness.run(&["--help"]).code(0).out.contains("Examples:"));
+    assert!(harness.run(&[]).code(2).out.contains("Examples:"));
 }

@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 use rustix::io::ioctl_fionbio;
 use testbed::wait_until;
 
-use crate::common::{Bench, Running, in_time, is_alive, until_dead};
+use crate::common::{Harness, Running, in_time, is_alive, until_dead};
 
 const STUBBORN: &str = "trap '' TERM; echo $$ > pid; while :; do sleep 0.02; done";
 
 #[test]
 fn what_ignores_term_is_killed_before_the_lease_ends() {
     in_time(|| {
-        let bench = Bench::new();
-        let running = bench.start(&["run", "demo", "--lease", "5s", "-c", STUBBORN]);
-        let pid = bench.number("pid");
+        let harness = Harness::new();
+        let running = harness.start(&["run", "demo", "--lease", "5s", "-c", STUBBORN]);
+        let pid = harness.number("pid");
         let held = Instant::now();
-        let next = bench.start(&["run", "demo", "-c", "cat /proc/$(cat pid)/stat; true"]);
+        let next = harness.start(&["run", "demo", "-c", "cat /proc/$(cat pid)/stat; true"]);
         let done = running.done();
         // Half a second is set aside, and a part of it has passed before it was seen to be held.
         let early = held.elapsed() < Duration::from_millis(4750);
@@ -33,25 +33,25 @@ fn what_ignores_term_is_killed_before_the_lease_ends() {
 #[test]
 fn term_comes_with_time_to_end_well() {
     in_time(|| {
-        let bench = Bench::new();
+        let harness = Harness::new();
         let script = "trap 'echo 1 > cleaned; exit 0' TERM; echo $$ > pid; while :; do sleep 0.02; done";
-        bench.run(&["run", "demo", "--lease", "3s", "--lost-code", "42", "-c", script]).code(42);
-        bench.run(&["run", "demo", "--", "true"]).code(0);
-        bench.read("cleaned").map(drop).ok_or("it was killed".into())
+        harness.run(&["run", "demo", "--lease", "3s", "--lost-code", "42", "-c", script]).code(42);
+        harness.run(&["run", "demo", "--", "true"]).code(0);
+        harness.read("cleaned").map(drop).ok_or("it was killed".into())
     });
 }
 
 #[test]
 fn the_whole_group_is_killed() {
-    let bench = Bench::with("?lease=9s");
+    let harness = Harness::with("?lease=9s");
     // The command itself goes at TERM and leaves two behind that do not.
     let inner =
         "(trap '' TERM; sh -c 'echo $$ > grandchild; while :; do sleep 0.02; done' & echo $! > child; wait)";
     let script = format!("{inner} & echo $$ > pid; wait");
-    let running = bench.start(&["run", "demo", "--grace", "500ms", "-c", &script]);
-    let pids = ["pid", "child", "grandchild"].map(|file| bench.number(file));
+    let running = harness.start(&["run", "demo", "--grace", "500ms", "-c", &script]);
+    let pids = ["pid", "child", "grandchild"].map(|file| harness.number(file));
     assert!(pids.iter().all(|pid| is_alive(*pid)));
-    bench.run(&["release", "demo", "--force", "--yes"]).code(0);
+    harness.run(&["release", "demo", "--force", "--yes"]).code(0);
     running.done().code(76);
     pids.into_iter().for_each(until_dead);
 }
@@ -60,9 +60,9 @@ fn the_whole_group_is_killed() {
 fn max_hold_ends_it_although_it_is_renewed() {
     in_time(|| {
         // Renewed once before the end.
-        let bench = Bench::with("?lease=9s");
-        let running = bench.start(&["run", "demo", "--max-hold", "5s", "-c", STUBBORN]);
-        let pid = bench.number("pid");
+        let harness = Harness::with("?lease=9s");
+        let running = harness.start(&["run", "demo", "--max-hold", "5s", "-c", STUBBORN]);
+        let pid = harness.number("pid");
         let held = Instant::now();
         let done = running.done();
         let early = held.elapsed() < Duration::from_millis(4750);
@@ -77,10 +77,10 @@ fn max_hold_ends_it_although_it_is_renewed() {
 #[test]
 fn a_store_that_goes_away_ends_it_before_the_lease_does() {
     in_time(|| {
-        let bench = Bench::with("?lease=3s&close_timeout=100ms");
-        let running = bench.start(&["run", "demo", "--json", "-c", STUBBORN]);
-        let pid = bench.number("pid");
-        let _blocked = bench.block();
+        let harness = Harness::with("?lease=3s&close_timeout=100ms");
+        let running = harness.start(&["run", "demo", "--json", "-c", STUBBORN]);
+        let pid = harness.number("pid");
+        let _blocked = harness.block();
         // The last renewal was sent before this, so the lease ends before this time plus its length.
         let from = Instant::now();
         until_dead(pid);
@@ -95,10 +95,10 @@ fn a_store_that_goes_away_ends_it_before_the_lease_does() {
 
 #[test]
 fn a_forced_release_ends_it_at_the_next_renewal() {
-    let bench = Bench::with("?lease=9s");
-    let running = bench.start(&["run", "demo", "--grace", "500ms", "--json", "-c", STUBBORN]);
-    let pid = bench.number("pid");
-    bench.run(&["release", "demo", "--force", "--yes"]).code(0);
+    let harness = Harness::with("?lease=9s");
+    let running = harness.start(&["run", "demo", "--grace", "500ms", "--json", "-c", STUBBORN]);
+    let pid = harness.number("pid");
+    harness.run(&["release", "demo", "--force", "--yes"]).code(0);
     // Nothing but a renewal shows it: the command goes on for ever.
     let done = running.done();
     done.code(76);
@@ -116,17 +116,17 @@ fn fill(mut pipe: &PipeWriter) {
 
 #[test]
 fn the_command_is_told_before_anybody_else() {
-    let bench = Bench::with("?lease=9s");
+    let harness = Harness::with("?lease=9s");
     let (mut unread, pipe) = std::io::pipe().unwrap();
     fill(&pipe);
     // The shell itself would wait to say that its `sleep` was terminated.
     let script = "exec 2>&-; trap 'echo 1 > told; exit 0' TERM; echo 1 > in; while :; do sleep 0.02; done";
-    let mut command = bench.tenure(["run", "demo", "--grace", "30m", "-c", script]);
+    let mut command = harness.tenure(["run", "demo", "--grace", "30m", "-c", script]);
     command.stderr(pipe);
     let running = Running::start(command);
-    bench.number("in");
-    bench.run(&["release", "demo", "--force", "--yes"]).code(0);
-    bench.number("told");
+    harness.number("in");
+    harness.run(&["release", "demo", "--force", "--yes"]).code(0);
+    harness.number("told");
     let reader = std::thread::spawn(move || std::io::read_to_string(&mut unread).unwrap());
     running.done().code(76);
     assert!(reader.join().unwrap().contains("tenure: demo is lost: "));
@@ -134,25 +134,26 @@ fn the_command_is_told_before_anybody_else() {
 
 #[test]
 fn a_release_by_force_shows_at_the_end_at_the_latest() {
-    let bench = Bench::new();
-    let running = bench.start(&["run", "demo", "-c", "echo 1 > in; until [ -e end ]; do sleep 0.02; done"]);
-    bench.number("in");
-    bench.run(&["release", "demo", "--force", "--yes"]).code(0);
+    let harness = Harness::new();
+    let running = harness.start(&["run", "demo", "-c", "echo 1 > in; until [ -e end ]; do sleep 0.02; done"]);
+    harness.number("in");
+    harness.run(&["release", "demo", "--force", "--yes"]).code(0);
     // Another may have been in meanwhile, and its hold is not touched.
-    let other = bench.start(&["run", "demo", "-c", "echo 1 > other; until [ -e end2 ]; do sleep 0.02; done"]);
-    bench.number("other");
-    bench.touch("end");
+    let other =
+        harness.start(&["run", "demo", "-c", "echo 1 > other; until [ -e end2 ]; do sleep 0.02; done"]);
+    harness.number("other");
+    harness.touch("end");
     running.done().code(76).says("demo is lost");
-    bench.run(&["run", "demo", "--no-wait", "--", "true"]).code(75);
-    bench.touch("end2");
+    harness.run(&["run", "demo", "--no-wait", "--", "true"]).code(75);
+    harness.touch("end2");
     other.done().code(0);
 }
 
 #[test]
 fn a_lock_that_is_renewed_outlives_its_lease() {
-    let bench = Bench::with("?lease=9s");
-    let running = bench.start(&["run", "demo", "--json", "-c", "until [ -e end ]; do sleep 0.02; done"]);
-    let left = || bench.show("demo")["holders"][0]["left_seconds"].as_f64();
+    let harness = Harness::with("?lease=9s");
+    let running = harness.start(&["run", "demo", "--json", "-c", "until [ -e end ]; do sleep 0.02; done"]);
+    let left = || harness.show("demo")["holders"][0]["left_seconds"].as_f64();
     let mut least = wait_until("a holder", left);
     wait_until("a renewal", || {
         let now = left()?;
@@ -160,7 +161,7 @@ fn a_lock_that_is_renewed_outlives_its_lease() {
         least = least.min(now);
         grown.then_some(())
     });
-    bench.touch("end");
+    harness.touch("end");
     let done = running.done();
     assert_eq!(done.code(0).events().len(), 2, "{done:?}");
 }

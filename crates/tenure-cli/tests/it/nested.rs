@@ -2,14 +2,14 @@
 
 use testbed::{Redis, RedisOptions, wait_until};
 
-use crate::common::Bench;
+use crate::common::Harness;
 
 const TENURE: &str = env!("CARGO_BIN_EXE_tenure");
 
 #[test]
 fn nobody_waits_for_itself() {
-    let bench = Bench::with("?lease=30m&poll=30m");
-    let refused = ["is held by the tenure that runs this command", "would never end"];
+    let harness = Harness::with("?lease=30m&poll=30m");
+    let refused = ["is held by the outer tenure that runs this command", "would never end"];
     let inner: [&[&str]; 5] = [
         &["demo", "--", "touch", "ran"],
         &["demo", "--wait", "30m", "--", "touch", "ran"],
@@ -19,52 +19,52 @@ fn nobody_waits_for_itself() {
         &["other", "--", TENURE, "elect", "demo", "--", "touch", "ran"],
     ];
     for inner in inner {
-        let done = bench.run(&[&["run", "demo", "--", TENURE, "run"], inner].concat());
+        let done = harness.run(&[&["run", "demo", "--", TENURE, "run"], inner].concat());
         done.code(2).says(refused[0]).says(refused[1]);
     }
     // Whoever does not wait is told that it is busy.
-    bench.run(&["run", "demo", "--", TENURE, "run", "demo", "--no-wait", "--", "touch", "ran"]).code(75);
-    assert!(bench.read("ran").is_none());
-    bench.run(&["show", "demo"]).code(1);
+    harness.run(&["run", "demo", "--", TENURE, "run", "demo", "--no-wait", "--", "touch", "ran"]).code(75);
+    assert!(harness.read("ran").is_none());
+    harness.run(&["show", "demo"]).code(1);
 }
 
 #[test]
 fn nor_under_a_token() {
     let server = Redis::start(RedisOptions::default()).unwrap();
-    let bench = Bench::at(format!("{}?layout=plain&lease=30m&poll=30m", server.url()));
+    let harness = Harness::at(format!("{}?layout=plain&lease=30m&poll=30m", server.url()));
     for token in ["request-7", "50% of @ll requests"] {
         let inner: [&[&str]; 3] = [&[], &["--token", token], &["--token", "another"]];
         for inner in inner {
             let outer = ["run", "order", "--token", token, "--", TENURE, "run", "order"];
-            let done = bench.run(&[&outer[..], inner, &["--", "touch", "ran"]].concat());
-            done.code(2).says("is held by the tenure that runs this command");
+            let done = harness.run(&[&outer[..], inner, &["--", "touch", "ran"]].concat());
+            done.code(2).says("is held by the outer tenure that runs this command");
         }
     }
-    assert!(bench.read("ran").is_none());
+    assert!(harness.read("ran").is_none());
     assert!(server.cmd(&["GET", "order"]).unwrap().is_nil());
 }
 
 #[test]
 fn nor_after_a_store_that_did_not_answer_at_first() {
-    let bench = Bench::with("?lease=30m&poll=30m&call_timeout=200ms");
+    let harness = Harness::with("?lease=30m&poll=30m&call_timeout=200ms");
     let script = "echo 1 > in; until [ -e go ]; do sleep 0.02; done
                   exec \"$0\" run demo --wait 30m -- touch ran";
-    let running = bench.start(&["run", "demo", "--", "sh", "-c", script, TENURE]);
-    bench.number("in");
-    let blocked = bench.block();
-    bench.touch("go");
+    let running = harness.start(&["run", "demo", "--", "sh", "-c", script, TENURE]);
+    harness.number("in");
+    let blocked = harness.block();
+    harness.touch("go");
     wait_until("a wait for the store", || running.said().contains("waiting: ").then_some(()));
     drop(blocked);
-    running.done().code(2).says("is held by the tenure that runs this command");
-    assert!(bench.read("ran").is_none());
+    running.done().code(2).says("is held by the outer tenure that runs this command");
+    assert!(harness.read("ran").is_none());
 }
 
 #[test]
 fn what_can_be_shared_is_shared_inside() {
-    let bench = Bench::new();
-    let other = format!("sqlite:{}", bench.path("other.db").display());
+    let harness = Harness::new();
+    let other = format!("sqlite:{}", harness.path("other.db").display());
     let nested = |name: &str, outer: &[&str], inner: &[&str]| {
-        bench.run(&[&["run", name], outer, &["--", TENURE, "run", name], inner, &["--", "true"]].concat())
+        harness.run(&[&["run", name], outer, &["--", TENURE, "run", name], inner, &["--", "true"]].concat())
     };
     nested("api", &["--limit", "2"], &["--limit", "2"]).code(0);
     nested("api", &["--limit", "2"], &["--limit", "2", "--permits", "2"]).code(2).says("would never end");
@@ -79,22 +79,22 @@ fn what_can_be_shared_is_shared_inside() {
 fn passwords_are_kept_from_the_command() {
     let server =
         Redis::start(RedisOptions { password: Some("hunter2".into()), ..RedisOptions::default() }).unwrap();
-    let bench = Bench::at(server.url().replace("//", "//:hunter2@"));
-    let seen = bench.run(&["run", "demo", "--", "env"]);
+    let harness = Harness::at(server.url().replace("//", "//:hunter2@"));
+    let seen = harness.run(&["run", "demo", "--", "env"]);
     assert!(!seen.code(0).out.contains("hunter2"), "{seen:?}");
     assert!(seen.out.contains("TENURE_FENCE="), "{seen:?}");
     // It must not lock in the store that is the default.
     let inner = [TENURE, "run", "inner", "--", "touch", "ran"];
-    let refused = bench.run(&[&["run", "demo", "--"], &inner[..]].concat());
+    let refused = harness.run(&[&["run", "demo", "--"], &inner[..]].concat());
     refused.code(2).says("--share-store");
-    assert!(bench.read("ran").is_none());
-    bench.run(&[&["run", "demo", "--share-store", "--"], &inner[..]].concat()).code(0);
-    assert!(bench.read("ran").is_some());
+    assert!(harness.read("ran").is_none());
+    harness.run(&[&["run", "demo", "--share-store", "--"], &inner[..]].concat()).code(0);
+    assert!(harness.read("ran").is_some());
     let elsewhere = ["--url", "sqlite:other.db", "--", "true"];
-    bench.run(&[&["run", "demo", "--"], &inner[..3], &elsewhere].concat()).code(0);
+    harness.run(&[&["run", "demo", "--"], &inner[..3], &elsewhere].concat()).code(0);
 
     // In variables for each key as well.
-    let mut command = bench.tenure(["run", "demo", "--", "env"]);
+    let mut command = harness.tenure(["run", "demo", "--", "env"]);
     let nodes = format!("127.0.0.1:{}", server.port());
     command
         .env("TENURE_URL", "")

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use testbed::wait_until;
 
-use crate::common::{Bench, Running, heed_signals};
+use crate::common::{Harness, Running, heed_signals};
 
 /// Both ends of a terminal; all that is written to it is kept.
 pub(crate) struct Pty {
@@ -63,10 +63,10 @@ impl Pty {
 }
 
 /// A shell whose controlling terminal this is; `$0` is tenure.
-pub(crate) fn session(bench: &Bench, pty: &Pty, script: &str) -> Running {
+pub(crate) fn session(harness: &Harness, pty: &Pty, script: &str) -> Running {
     let mut command = Command::new("setsid");
     command.args(["--ctty", "--wait", "sh", "-c", script, env!("CARGO_BIN_EXE_tenure")]);
-    command.current_dir(bench.path("")).env("TENURE_URL", bench.url());
+    command.current_dir(harness.path("")).env("TENURE_URL", harness.url());
     command.stdin(pty.end()).stdout(pty.end()).stderr(pty.end());
     heed_signals(&mut command);
     Running::start(command)

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use testbed::{PATIENCE, Redis, RedisOptions, wait_until};
 
-use crate::common::{Bench, Running, until_dead};
+use crate::common::{Harness, Running, until_dead};
 use crate::pty::{Pty, session};
 
 /// As Redisson names a thread, and one of an asynchronous call.
@@ -20,8 +20,8 @@ fn server() -> Redis {
     Redis::start(RedisOptions::default()).unwrap()
 }
 
-fn bench(server: &Redis) -> Bench {
-    Bench::at(format!("{}?lease=60s", server.url()))
+fn harness(server: &Redis) -> Harness {
+    Harness::at(format!("{}?lease=60s", server.url()))
 }
 
 /// Holds a lock as Redisson does, to the end of the test.
@@ -33,31 +33,31 @@ fn hold(server: &Redis, name: &str, owner: &str) {
 #[test]
 fn run_ls_show_and_release() {
     let server = server();
-    let bench = bench(&server);
-    assert_eq!(bench.run(&["ls"]).code(0).out, "");
-    bench.run(&["run", "demo", "-c", "[ -n \"$TENURE_FENCE\" ] && exit 7"]).code(7);
-    let holder = bench.hold("demo", &["--note", "nightly import"]);
-    bench.run(&["run", "demo", "--no-wait", "--", "true"]).code(75).says("(nightly import)");
-    let waiter = bench.start(&["run", "demo", "--", "true"]);
-    bench.until_waiters("demo", 1);
+    let harness = harness(&server);
+    assert_eq!(harness.run(&["ls"]).code(0).out, "");
+    harness.run(&["run", "demo", "-c", "[ -n \"$TENURE_FENCE\" ] && exit 7"]).code(7);
+    let holder = harness.hold("demo", &["--note", "nightly import"]);
+    harness.run(&["run", "demo", "--no-wait", "--", "true"]).code(75).says("(nightly import)");
+    let waiter = harness.start(&["run", "demo", "--", "true"]);
+    harness.until_waiters("demo", 1);
 
-    let listed = bench.json(&["ls"], 0);
+    let listed = harness.json(&["ls"], 0);
     assert_eq!((&listed[0]["name"], &listed[0]["family"]), (&"demo".into(), &"lock".into()));
-    let shown = bench.show("demo");
+    let shown = harness.show("demo");
     let held = &shown["holders"][0];
     assert_eq!((&held["pid"], &held["foreign"]), (&holder.id().into(), &false.into()));
-    assert!(bench.run(&["show", "demo"]).code(0).out.contains("note nightly import"));
+    assert!(harness.run(&["show", "demo"]).code(0).out.contains("note nightly import"));
 
-    let released = bench.run(&["release", "demo", "--force", "--yes"]);
+    let released = harness.run(&["release", "demo", "--force", "--yes"]);
     assert!(released.code(0).out.contains("(nightly import)"), "{released:?}");
     waiter.done().code(0);
-    bench.touch("end");
+    harness.touch("end");
     holder.done().code(76);
-    bench.run(&["show", "demo"]).code(1);
+    harness.run(&["show", "demo"]).code(1);
 
     // By --url as well, and a prefix is a world of its own.
     let url = format!("{}?prefix=app:", server.url());
-    let mut elsewhere = bench.tenure(["--url", &url, "run", "demo", "--", "true"]);
+    let mut elsewhere = harness.tenure(["--url", &url, "run", "demo", "--", "true"]);
     elsewhere.env("TENURE_URL", "redis://localhost:1");
     Running::captured(elsewhere).done().code(0);
 }
@@ -65,29 +65,29 @@ fn run_ls_show_and_release() {
 #[test]
 fn every_kind_is_held_listed_and_released() {
     let server = server();
-    bench(&server).holds_every_kind("fair");
+    harness(&server).holds_every_kind("fair");
 }
 
 #[test]
 fn a_foreign_holder_is_called_so() {
     let server = server();
-    let bench = bench(&server);
+    let harness = harness(&server);
     hold(&server, "jvm", CALL);
-    let listed = bench.run(&["ls"]).code(0).out.clone();
+    let listed = harness.run(&["ls"]).code(0).out.clone();
     assert!(listed.contains("  foreign 4f3c2b1a…:-5  -  "), "{listed}");
-    assert_eq!(bench.json(&["ls"], 0)[0]["holders"][0]["foreign"], true);
-    let shown = bench.run(&["show", "jvm"]).code(0).out.clone();
+    assert_eq!(harness.json(&["ls"], 0)[0]["holders"][0]["foreign"], true);
+    let shown = harness.run(&["show", "jvm"]).code(0).out.clone();
     assert!(shown.contains("holder   foreign 4f3c2b1a…:-5\n"), "{shown}");
     assert!(shown.contains(&format!("hold {CALL}\n")), "{shown}");
 
-    let busy = bench.run(&["run", "jvm", "--no-wait", "--", "true"]);
+    let busy = harness.run(&["run", "jvm", "--no-wait", "--", "true"]);
     busy.code(75).says("tenure: jvm is busy, held by another library (4f3c2b1a…:-5)\n");
-    let waiting = bench.start(&["run", "jvm", "--", "true"]);
+    let waiting = harness.start(&["run", "jvm", "--", "true"]);
     let told = "tenure: waiting for jvm, held by another library (4f3c2b1a…:-5)\n";
     wait_until(told, || waiting.said().contains(told).then_some(()));
     waiting.send(Signal::TERM);
     waiting.done().code(143);
-    let events = bench.run(&["run", "jvm", "--no-wait", "--json", "--", "true"]).events();
+    let events = harness.run(&["run", "jvm", "--no-wait", "--json", "--", "true"]).events();
     assert_eq!(events[0]["holders"][0]["foreign"], true, "{events:?}");
 }
 
@@ -96,23 +96,23 @@ fn a_foreign_holder_is_released_by_force_and_waiters_hear_it() {
     for (owner, short) in [(THREAD, "4f3c2b1a…:42"), (CALL, "4f3c2b1a…:-5")] {
         let server = server();
         // Whoever is not told would look again after half an hour.
-        let bench = Bench::at(format!("{}?poll=30m", server.url()));
+        let harness = Harness::at(format!("{}?poll=30m", server.url()));
         hold(&server, "jvm", owner);
         let mut ear = server.psubscribe(&["redisson_lock__channel:{jvm}"]).unwrap();
-        let waiter = bench.start(&["run", "jvm", "--", "true"]);
-        bench.until_waiters("jvm", 1);
-        let released = bench.run(&["release", "jvm", "--force", "--yes"]);
+        let waiter = harness.start(&["run", "jvm", "--", "true"]);
+        harness.until_waiters("jvm", 1);
+        let released = harness.run(&["release", "jvm", "--force", "--yes"]);
         assert_eq!(released.code(0).out, format!("released jvm, held by another library ({short})\n"));
         assert_eq!(ear.next_within(PATIENCE).unwrap().unwrap().text(), "0");
         waiter.done().code(0);
-        bench.run(&["release", "jvm", "--force", "--yes"]).code(1).says("nobody holds jvm");
+        harness.run(&["release", "jvm", "--force", "--yes"]).code(1).says("nobody holds jvm");
     }
 }
 
 #[test]
 fn one_of_several_holders_is_released_by_its_words() {
     let server = server();
-    let bench = bench(&server);
+    let harness = harness(&server);
     // Two permits of Redisson out of three, which have no words but bytes.
     let end = i64::try_from(tenure_now_ms() + 1_800_000).unwrap().to_string();
     server.cmd(&["SET", "seats", "1"]).unwrap();
@@ -120,14 +120,14 @@ fn one_of_several_holders_is_released_by_its_words() {
         server.cmd(&[b"ZADD", b"{seats}:timeout".as_slice(), end.as_bytes(), &permit]).unwrap();
     }
     let mine = "07".repeat(16);
-    bench
+    harness
         .run(&["release", "seats", "--force", "--yes", "--hold", "nobody"])
         .code(1)
-        .says("no nobody holds seats");
-    let released = bench.json(&["release", "seats", "--force", "--yes", "--hold", &mine], 0);
+        .says("seats has no hold nobody");
+    let released = harness.json(&["release", "seats", "--force", "--yes", "--hold", &mine], 0);
     assert_eq!(released["released"][0]["id"], mine.as_str());
     assert_eq!(server.cmd(&["GET", "seats"]).unwrap().text(), "2");
-    let left = bench.show("seats");
+    let left = harness.show("seats");
     assert_eq!((left["holders"].as_array().unwrap().len(), &left["size"]), (1, &3.into()), "{left}");
 }
 
@@ -138,9 +138,9 @@ fn tenure_now_ms() -> u64 {
 #[test]
 fn doctor_finds_what_is_wrong_and_says_so_by_its_code() {
     let server = Redis::start(RedisOptions { append_only: true, ..RedisOptions::default() }).unwrap();
-    let bench = bench(&server);
-    let well = bench.run(&["doctor"]);
-    assert!(well.code(0).out.ends_with("\nall is well\n"), "{well:?}");
+    let harness = harness(&server);
+    let well = harness.run(&["doctor"]);
+    assert!(well.code(0).out.ends_with("\nno problems found\n"), "{well:?}");
     assert!(
         well.out.starts_with(&format!("127.0.0.1:{}\n  ok       server       Redis ", server.port())),
         "{well:?}"
@@ -148,17 +148,17 @@ fn doctor_finds_what_is_wrong_and_says_so_by_its_code() {
 
     server.cmd(&["CONFIG", "SET", "maxmemory", "100mb"]).unwrap();
     server.cmd(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).unwrap();
-    let ill = bench.run(&["doctor"]);
+    let ill = harness.run(&["doctor"]);
     assert!(ill.code(1).out.contains("  warning  eviction     at 100 MB it evicts any key"), "{ill:?}");
     assert!(
         ill.out.contains("\n                        > CONFIG SET maxmemory-policy noeviction"),
         "{ill:?}"
     );
     assert!(ill.out.ends_with("\n1 warning\n"), "{ill:?}");
-    let quiet = bench.run(&["doctor", "--quiet"]).code(1).out.clone();
+    let quiet = harness.run(&["doctor", "--quiet"]).code(1).out.clone();
     assert_eq!(quiet.lines().count(), 3, "{quiet}");
 
-    let found = bench.json(&["doctor"], 1);
+    let found = harness.json(&["doctor"], 1);
     let warnings: Vec<&Value> =
         found.as_array().unwrap().iter().filter(|f| f["level"] == "warning").collect();
     assert_eq!((warnings.len(), &warnings[0]["check"]), (1, &"eviction".into()), "{found}");
@@ -170,22 +170,22 @@ fn what_may_not_be_seen_is_no_reason_for_a_bad_code() {
     let users = vec!["limited on >secret ~app:* ~*{app:* &*app:* +@all -config -info".to_owned()];
     let server = Redis::start(RedisOptions { users, ..RedisOptions::default() }).unwrap();
     let url = server.url().replace("//", "//limited:secret@") + "?prefix=app:";
-    let done = Bench::at(url.clone()).run(&["doctor"]);
+    let done = Harness::at(url.clone()).run(&["doctor"]);
     assert!(done.code(0).out.contains("  unknown  persistence  not checked: NOPERM"), "{done:?}");
     assert!(done.out.contains("> allow CONFIG GET to have it checked"), "{done:?}");
-    assert!(done.out.contains("things could not be checked\n"), "{done:?}");
-    Bench::at(url.replace("secret", "wrong")).run(&["doctor"]).code(2).says("WRONGPASS");
+    assert!(done.out.contains("checks could not be run\n"), "{done:?}");
+    Harness::at(url.replace("secret", "wrong")).run(&["doctor"]).code(2).says("WRONGPASS");
     server.kill().unwrap();
     wait_until("the end of the server", || (!server.is_running()).then_some(()));
-    Bench::at(url).run(&["doctor"]).code(69).says("not executed");
+    Harness::at(url).run(&["doctor"]).code(69).says("cannot connect");
 }
 
 #[test]
 fn top_bears_an_outage_and_goes_on() {
     let server = server();
-    let bench = bench(&server);
+    let harness = harness(&server);
     let pty = Pty::new();
-    let session = session(&bench, &pty, "\"$0\" top --every 100ms; echo code-$?");
+    let session = session(&harness, &pty, "\"$0\" top --every 100ms; echo code-$?");
     pty.until_seen("0 names in use");
     server.kill().unwrap();
     pty.until_seen("no answer for ");
@@ -203,12 +203,12 @@ fn top_bears_an_outage_and_goes_on() {
 #[test]
 fn a_leader_whose_store_fails_ends_its_command_and_leads_again_later() {
     let server = server();
-    let bench = Bench::at(format!("{}?lease=3s", server.url()));
+    let harness = Harness::at(format!("{}?lease=3s", server.url()));
     let script = "echo $$ >> terms; until [ -e end ]; do sleep 0.02; done; exit 7";
-    let leader = bench.start(&["elect", "cron", "-c", script]);
+    let leader = harness.start(&["elect", "cron", "-c", script]);
     let term = |n: usize| {
         wait_until("a term", || {
-            bench.read("terms")?.split_inclusive('\n').nth(n)?.trim_end().parse::<u64>().ok()
+            harness.read("terms")?.split_inclusive('\n').nth(n)?.trim_end().parse::<u64>().ok()
         })
     };
     let first = term(0);
@@ -216,33 +216,33 @@ fn a_leader_whose_store_fails_ends_its_command_and_leads_again_later() {
     until_dead(first);
     server.restart().unwrap();
     assert_ne!(term(1), first);
-    bench.touch("end");
+    harness.touch("end");
     leader.done().code(7).says("cron is lost: ");
 }
 
 #[test]
 fn a_token_is_what_stands_in_the_store() {
     let server = server();
-    let bench = Bench::at(format!("{}?layout=plain&lease=60s", server.url()));
-    let holder = bench.hold("order", &["--token", "request-7"]);
+    let harness = Harness::at(format!("{}?layout=plain&lease=60s", server.url()));
+    let holder = harness.hold("order", &["--token", "request-7"]);
     assert_eq!(server.cmd(&["GET", "order"]).unwrap().text(), "request-7");
     // Whoever asks again under the same token is another one, as with SET NX.
-    bench.run(&["run", "order", "--token", "request-8", "--no-wait", "--", "true"]).code(75);
-    bench
+    harness.run(&["run", "order", "--token", "request-8", "--no-wait", "--", "true"]).code(75);
+    harness
         .run(&["release", "order", "--token", "request-8"])
         .code(1)
-        .says("nobody holds order under that token");
-    assert_eq!(bench.json(&["release", "order", "--token", "request-8"], 1)["released"], false);
-    assert_eq!(bench.run(&["release", "order", "--token", "request-7"]).code(0).out, "released order\n");
+        .says("order is not held with that token");
+    assert_eq!(harness.json(&["release", "order", "--token", "request-8"], 1)["released"], false);
+    assert_eq!(harness.run(&["release", "order", "--token", "request-7"]).code(0).out, "released order\n");
     assert!(server.cmd(&["GET", "order"]).unwrap().is_nil());
-    bench.run(&["release", "order", "--token", "request-7"]).code(1);
-    bench.touch("end");
+    harness.run(&["release", "order", "--token", "request-7"]).code(1);
+    harness.touch("end");
     holder.done().code(76);
     // A lock of somebody who writes it by hand is released as well.
     server.cmd(&["SET", "order", "by-hand", "NX", "PX", "60000"]).unwrap();
-    bench.run(&["release", "order", "--token", "by-hand"]).code(0);
+    harness.run(&["release", "order", "--token", "by-hand"]).code(0);
 
-    let hashes = Bench::at(server.url());
+    let hashes = Harness::at(server.url());
     hashes.run(&["run", "order", "--token", "t", "--", "true"]).code(2).says("layout=plain");
     hashes.run(&["release", "order", "--token", "t"]).code(2).says("layout=plain");
 }
@@ -276,16 +276,16 @@ fn closing_first(closed: usize, target: u16) -> (u16, Arc<AtomicUsize>) {
 fn the_wait_covers_connecting() {
     let server = server();
     let (port, accepted) = closing_first(3, server.port());
-    let bench = Bench::at(format!("redis://127.0.0.1:{port}?lease=60s"));
-    bench.run(&["run", "demo", "--wait", "30m", "-c", "echo held"]).code(0).says("waiting: ");
+    let harness = Harness::at(format!("redis://127.0.0.1:{port}?lease=60s"));
+    harness.run(&["run", "demo", "--wait", "30m", "-c", "echo held"]).code(0).says("waiting: ");
     assert!(accepted.load(SeqCst) > 3);
 
     // Not reached in all that time, and not busy.
     let (port, _) = closing_first(usize::MAX, 0);
-    let bench = Bench::at(format!("redis://127.0.0.1:{port}"));
-    let done = bench.run(&["run", "demo", "--wait", "300ms", "--", "touch", "ran"]);
+    let harness = Harness::at(format!("redis://127.0.0.1:{port}"));
+    let done = harness.run(&["run", "demo", "--wait", "300ms", "--", "touch", "ran"]);
     assert!(done.code(69).took >= Duration::from_millis(300), "{done:?}");
-    bench.run(&["run", "demo", "--", "touch", "ran"]).code(69);
-    bench.run(&["run", "demo", "--no-wait", "--", "touch", "ran"]).code(69);
-    assert!(bench.read("ran").is_none());
+    harness.run(&["run", "demo", "--", "touch", "ran"]).code(69);
+    harness.run(&["run", "demo", "--no-wait", "--", "touch", "ran"]).code(69);
+    assert!(harness.read("ran").is_none());
 }

@@ -1,50 +1,50 @@
 //! `tenure config`, and where every command takes its store from.
 
-use crate::common::{Bench, Done, Running};
+use crate::common::{Done, Harness, Running};
 
 /// With a file, and these variables in the place of an address.
-fn run(bench: &Bench, line: &[&str], variables: &[(&str, &str)]) -> Done {
-    let mut command = bench.tenure(line);
+fn run(harness: &Harness, line: &[&str], variables: &[(&str, &str)]) -> Done {
+    let mut command = harness.tenure(line);
     command.env_remove("TENURE_URL").envs(variables.iter().copied());
     Running::captured(command).done()
 }
 
 #[test]
 fn a_file_says_which_store_and_an_address_is_stronger() {
-    let bench = Bench::new();
-    std::fs::write(bench.path("app.toml"), "type = 'sqlite'\npath = 'app.db'\nlease = '5s'\n").unwrap();
-    run(&bench, &["ls", "--config", "app.toml"], &[]).code(0);
-    assert!(bench.path("app.db").exists());
-    run(&bench, &["ls"], &[("TENURE_CONFIG", "app.toml"), ("TENURE_PATH", "variable.db")]).code(0);
-    assert!(bench.path("variable.db").exists());
-    run(&bench, &["ls", "--config", "app.toml"], &[("TENURE_URL", "sqlite:address.db")]).code(0);
-    assert!(bench.path("address.db").exists());
+    let harness = Harness::new();
+    std::fs::write(harness.path("app.toml"), "type = 'sqlite'\npath = 'app.db'\nlease = '5s'\n").unwrap();
+    run(&harness, &["ls", "--config", "app.toml"], &[]).code(0);
+    assert!(harness.path("app.db").exists());
+    run(&harness, &["ls"], &[("TENURE_CONFIG", "app.toml"), ("TENURE_PATH", "variable.db")]).code(0);
+    assert!(harness.path("variable.db").exists());
+    run(&harness, &["ls", "--config", "app.toml"], &[("TENURE_URL", "sqlite:address.db")]).code(0);
+    assert!(harness.path("address.db").exists());
     let flags = ["ls", "--config", "app.toml", "--url", "sqlite:flag.db"];
-    run(&bench, &flags, &[("TENURE_URL", "sqlite:unused.db")]).code(0);
-    assert!(bench.path("flag.db").exists() && !bench.path("unused.db").exists());
-    let shown = run(&bench, &["config", "show", "--config", "app.toml", "--url", "memory:"], &[]);
+    run(&harness, &flags, &[("TENURE_URL", "sqlite:unused.db")]).code(0);
+    assert!(harness.path("flag.db").exists() && !harness.path("unused.db").exists());
+    let shown = run(&harness, &["config", "show", "--config", "app.toml", "--url", "memory:"], &[]);
     assert_eq!(shown.code(0).out, "type = \"memory\"  # address\nlease = \"5s\"     # app.toml:3\n");
 }
 
 #[test]
 fn nothing_at_all_is_the_state_directory() {
-    let bench = Bench::new();
-    let shown = run(&bench, &["config", "show", "--url", ""], &[("TENURE_URL", "")]);
+    let harness = Harness::new();
+    let shown = run(&harness, &["config", "show", "--url", ""], &[("TENURE_URL", "")]);
     assert_eq!(shown.code(0).out, "type = \"sqlite\"  # address\n");
 }
 
 #[test]
 fn secrets_are_masked() {
-    let bench = Bench::new();
+    let harness = Harness::new();
     let text = "type = 'redlock'\nnodes = ['redis://me:hunter2@a', 'b', 'c']\npassword = 'hunter2'\n";
-    std::fs::write(bench.path("app.toml"), text).unwrap();
+    std::fs::write(harness.path("app.toml"), text).unwrap();
     for line in [&["config", "show"][..], &["config", "show", "--json"], &["config", "check"]] {
         let line = [line, &["--config", "app.toml"]].concat();
-        let done = run(&bench, &line, &[("TENURE_SENTINEL_PASSWORD", "hunter2")]);
+        let done = run(&harness, &line, &[("TENURE_SENTINEL_PASSWORD", "hunter2")]);
         assert!(!format!("{done:?}").contains("hunter2"), "{done:?}");
-        done.code(2).says("no node is behind sentinels");
+        done.code(2).says("has no effect: no node uses sentinels");
     }
-    let done = run(&bench, &["config", "show", "--json", "--config", "app.toml"], &[]);
+    let done = run(&harness, &["config", "show", "--json", "--config", "app.toml"], &[]);
     let json: serde_json::Value = serde_json::from_str(&done.code(0).out).unwrap();
     assert_eq!(json[1]["value"], "redis://***@a,b,c");
     assert_eq!((&json[2]["value"], &json[2]["from"]), (&"***".into(), &"app.toml:3".into()));
@@ -52,16 +52,16 @@ fn secrets_are_masked() {
 
 #[test]
 fn what_is_wrong_is_said_with_its_place() {
-    let bench = Bench::new();
-    std::fs::write(bench.path("app.toml"), "type = 'sqlite'\nleese = '5s'\n").unwrap();
+    let harness = Harness::new();
+    std::fs::write(harness.path("app.toml"), "type = 'sqlite'\nleese = '5s'\n").unwrap();
     for line in [&["config", "check"][..], &["ls"], &["run", "x", "--", "true"]] {
-        run(&bench, line, &[("TENURE_CONFIG", "app.toml")])
+        run(&harness, line, &[("TENURE_CONFIG", "app.toml")])
             .code(2)
             .says("app.toml:2: leese: unknown key; did you mean lease?");
     }
-    run(&bench, &["ls"], &[("TENURE_LEESE", "1s")]).code(2).says("did you mean TENURE_LEASE?");
-    run(&bench, &["ls", "--config", "none.toml"], &[]).code(2).says("none.toml: cannot be read");
-    std::fs::write(bench.path("app.toml"), "type = 'sqlite'\n").unwrap();
-    let right = run(&bench, &["config", "check", "--config", "app.toml"], &[]);
-    assert_eq!(right.code(0).out, "the configuration is right\n");
+    run(&harness, &["ls"], &[("TENURE_LEESE", "1s")]).code(2).says("did you mean TENURE_LEASE?");
+    run(&harness, &["ls", "--config", "none.toml"], &[]).code(2).says("none.toml: cannot be read");
+    std::fs::write(harness.path("app.toml"), "type = 'sqlite'\n").unwrap();
+    let right = run(&harness, &["config", "check", "--config", "app.toml"], &[]);
+    assert_eq!(right.code(0).out, "the configuration is valid\n");
 }

@@ -2,16 +2,16 @@
 
 use testbed::wait_until;
 
-use crate::common::{Bench, Running};
+use crate::common::{Harness, Running};
 use crate::pty::{Pty, session};
 
 #[test]
 fn colours_are_for_terminals_and_can_be_refused() {
-    let bench = Bench::new();
-    let _holder = bench.hold("demo", &[]);
+    let harness = Harness::new();
+    let _holder = harness.hold("demo", &[]);
     for (no_color, coloured) in [(None, true), (Some(""), true), (Some("1"), false)] {
         let pty = Pty::new();
-        let mut command = bench.tenure(["ls"]);
+        let mut command = harness.tenure(["ls"]);
         command.stdout(pty.end());
         if let Some(value) = no_color {
             command.env("NO_COLOR", value);
@@ -25,10 +25,10 @@ fn colours_are_for_terminals_and_can_be_refused() {
 
 #[test]
 fn a_waiting_run_shows_for_whom_and_wipes_it() {
-    let bench = Bench::new();
-    let holder = bench.hold("demo", &["--note", "nightly"]);
+    let harness = Harness::new();
+    let holder = harness.hold("demo", &["--note", "nightly"]);
     let pty = Pty::new();
-    let mut command = bench.tenure(["run", "demo", "--", "true"]);
+    let mut command = harness.tenure(["run", "demo", "--", "true"]);
     command.stderr(pty.end());
     let waiting = Running::start(command);
     // The seconds in the line as it is now.
@@ -41,7 +41,7 @@ fn a_waiting_run_shows_for_whom_and_wipes_it() {
     pty.until_seen(&format!(":{} since 20", holder.id()));
     // Written anew, with the time gone on.
     wait_until("more seconds", || waited().filter(|now| *now > first));
-    bench.touch("end");
+    harness.touch("end");
     waiting.done().code(0);
     wait_until("the wiped line", || pty.seen().ends_with("\r\x1b[K").then_some(()));
     assert!(!pty.seen().contains('\n'), "one line all the time: {:?}", pty.seen());
@@ -49,10 +49,10 @@ fn a_waiting_run_shows_for_whom_and_wipes_it() {
 
 #[test]
 fn the_command_reads_the_terminal_and_gives_it_back() {
-    let bench = Bench::new();
+    let harness = Harness::new();
     let pty = Pty::new();
     let script = "\"$0\" run demo -c 'read a; echo got-$a'; read b; echo then-$b";
-    let session = session(&bench, &pty, script);
+    let session = session(&harness, &pty, script);
     pty.write("one\n");
     pty.until_seen("got-one");
     pty.write("two\n");
@@ -62,10 +62,10 @@ fn the_command_reads_the_terminal_and_gives_it_back() {
 
 #[test]
 fn a_command_in_a_pipeline_gets_the_terminal_when_it_asks() {
-    let bench = Bench::new();
+    let harness = Harness::new();
     let pty = Pty::new();
     let script = "\"$0\" run demo -c 'read a; echo got-$a' | cat; read b; echo then-$b";
-    let session = session(&bench, &pty, script);
+    let session = session(&harness, &pty, script);
     pty.write("one\n");
     pty.until_seen("got-one");
     pty.write("two\n");
@@ -75,33 +75,34 @@ fn a_command_in_a_pipeline_gets_the_terminal_when_it_asks() {
 
 #[test]
 fn ctrl_c_reaches_the_command() {
-    let bench = Bench::new();
+    let harness = Harness::new();
     let pty = Pty::new();
     // A trap, since a shell that forks as the signal comes may forget it.
     let inner = "trap 'exit 5' INT; echo 1 > ready; while :; do sleep 0.02; done";
     let script = format!("trap '' INT; (trap - INT; exec \"$0\" run demo -c \"{inner}\"); echo code-$?");
-    let session = session(&bench, &pty, &script);
-    bench.number("ready");
+    let session = session(&harness, &pty, &script);
+    harness.number("ready");
     pty.write("\x03");
     pty.until_seen("code-5");
     session.done().code(0);
-    bench.run(&["show", "demo"]).code(1);
+    harness.run(&["show", "demo"]).code(1);
 }
 
 #[test]
 fn ctrl_c_ends_a_loop_of_the_shell() {
-    let bench = Bench::new();
+    let harness = Harness::new();
     let pty = Pty::new();
     let script =
         "for i in 1 2 3; do \"$0\" run demo -c \"echo $i >> turns; exec sleep 600\"; done; echo after";
-    let mut session = session(&bench, &pty, script);
-    wait_until("the first turn", || bench.read("turns").filter(|turns| turns == "1\n"));
+    let mut session = session(&harness, &pty, script);
+    wait_until("the first turn", || harness.read("turns").filter(|turns| turns == "1\n"));
     pty.write("\x03");
     // With a code that only looks like it the second turn would begin.
     wait_until("an end", || {
-        (!session.is_running() || bench.read("turns").is_some_and(|turns| turns.contains('2'))).then_some(())
+        (!session.is_running() || harness.read("turns").is_some_and(|turns| turns.contains('2')))
+            .then_some(())
     });
-    assert_eq!(bench.read("turns").unwrap(), "1\n");
+    assert_eq!(harness.read("turns").unwrap(), "1\n");
     assert!(!pty.seen().contains("after"), "{:?}", pty.seen());
-    bench.run(&["show", "demo"]).code(1);
+    harness.run(&["show", "demo"]).code(1);
 }

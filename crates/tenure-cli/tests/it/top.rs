@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use testbed::wait_until;
 
-use crate::common::Bench;
+use crate::common::Harness;
 use crate::pty::{Pty, session};
 
 const ENTER: &str = "\x1b[?1049h";
@@ -26,15 +26,15 @@ fn until_in_order(pty: &Pty, first: &str, second: &str) {
 
 #[test]
 fn one_frame_needs_no_terminal() {
-    let bench = Bench::new();
-    let empty = bench.run(&["top", "--once"]).code(0).out.clone();
+    let harness = Harness::new();
+    let empty = harness.run(&["top", "--once"]).code(0).out.clone();
     assert!(empty.starts_with("tenure top  sqlite  0 names in use, 0 waiting\nNAME"), "{empty}");
-    let holder = bench.hold("orders/42", &[]);
-    let _api = bench.hold("api", &["--limit", "3", "--permits", "2"]);
-    let _waiter = bench.start(&["run", "orders/42", "--", "true"]);
-    bench.until_waiters("orders/42", 1);
+    let holder = harness.hold("orders/42", &[]);
+    let _api = harness.hold("api", &["--limit", "3", "--permits", "2"]);
+    let _waiter = harness.start(&["run", "orders/42", "--", "true"]);
+    harness.until_waiters("orders/42", 1);
 
-    let out = bench.run(&["top", "--once"]).code(0).out.clone();
+    let out = harness.run(&["top", "--once"]).code(0).out.clone();
     assert!(out.contains("2 names in use, 1 waiting"), "{out}");
     let lines: Vec<Vec<&str>> =
         out.lines().map(|l| l.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect()).collect();
@@ -46,12 +46,12 @@ fn one_frame_needs_no_terminal() {
     assert_eq!(lines[3][6], "1");
     assert!(lines[3][7].parse::<u64>().is_ok(), "{out}");
 
-    let by_waiters = bench.run(&["top", "--once", "--sort", "waiters"]).out.clone();
+    let by_waiters = harness.run(&["top", "--once", "--sort", "waiters"]).out.clone();
     assert!(by_waiters.find("orders/42") < by_waiters.find("api"), "{by_waiters}");
-    assert!(!bench.run(&["top", "--once", "orders"]).out.contains("api"));
-    assert!(bench.run(&["top", "--once", "--limit", "1"]).out.contains("more than 1 name in use"));
+    assert!(!harness.run(&["top", "--once", "orders"]).out.contains("api"));
+    assert!(harness.run(&["top", "--once", "--limit", "1"]).out.contains("more than 1 name in use"));
 
-    let json: Value = serde_json::from_str(&bench.run(&["top", "--once", "--json"]).code(0).out).unwrap();
+    let json: Value = serde_json::from_str(&harness.run(&["top", "--once", "--json"]).code(0).out).unwrap();
     assert_eq!((&json["names"], &json["waiters"], &json["more"]), (&2.into(), &1.into(), &false.into()));
     let row = &json["rows"][1];
     assert_eq!((&row["name"], &row["pid"]), (&"orders/42".into(), &holder.id().into()));
@@ -60,21 +60,21 @@ fn one_frame_needs_no_terminal() {
 
 #[test]
 fn a_live_view_needs_a_terminal() {
-    let bench = Bench::new();
-    bench.run(&["top"]).code(2).says("--once");
-    bench.run(&["top", "--json"]).code(2).says("--once");
+    let harness = Harness::new();
+    harness.run(&["top"]).code(2).says("--once");
+    harness.run(&["top", "--json"]).code(2).says("--once");
 }
 
 #[test]
 fn keys_sort_and_q_leaves_the_terminal_as_it_was() {
-    let bench = Bench::new();
-    let _a = bench.hold("aaa", &[]);
-    let _b = bench.hold("bbb", &[]);
-    let _waiter = bench.start(&["run", "bbb", "--", "true"]);
-    bench.until_waiters("bbb", 1);
+    let harness = Harness::new();
+    let _a = harness.hold("aaa", &[]);
+    let _b = harness.hold("bbb", &[]);
+    let _waiter = harness.start(&["run", "bbb", "--", "true"]);
+    harness.until_waiters("bbb", 1);
     let pty = Pty::new();
     let script = "\"$0\" top; echo code-$?; stty -a | grep -o ' -*icanon'; read a; echo got-$a";
-    let session = session(&bench, &pty, script);
+    let session = session(&harness, &pty, script);
     pty.until_seen(ENTER);
     until_in_order(&pty, "aaa", "bbb");
     pty.write("w");
@@ -82,7 +82,7 @@ fn keys_sort_and_q_leaves_the_terminal_as_it_was() {
     pty.write("w");
     until_in_order(&pty, "aaa", "bbb");
     // What comes while one looks is seen.
-    let _c = bench.hold("ccc", &[]);
+    let _c = harness.hold("ccc", &[]);
     wait_until("the new one", || last_frame(&pty).contains("ccc").then_some(()));
     pty.write("q");
     pty.until_seen("code-0");
@@ -96,10 +96,10 @@ fn keys_sort_and_q_leaves_the_terminal_as_it_was() {
 
 #[test]
 fn ctrl_c_leaves_the_terminal_as_it_was() {
-    let bench = Bench::new();
+    let harness = Harness::new();
     let pty = Pty::new();
     let script = "trap '' INT; (trap - INT; exec \"$0\" top); echo code-$?; stty -a | grep -o ' -*icanon'";
-    let session = session(&bench, &pty, script);
+    let session = session(&harness, &pty, script);
     pty.until_seen("0 names in use");
     pty.write("\x03");
     pty.until_seen("code-130");
@@ -110,11 +110,11 @@ fn ctrl_c_leaves_the_terminal_as_it_was() {
 
 #[test]
 fn ctrl_z_stops_it_and_it_draws_again_when_continued() {
-    let bench = Bench::new();
+    let harness = Harness::new();
     let pty = Pty::new();
     // With job control, as at a prompt.
     let script = "set -m; \"$0\" top; echo stopped-$?; stty -a | grep -o ' -*icanon'; fg; echo ended-$?";
-    let session = session(&bench, &pty, script);
+    let session = session(&harness, &pty, script);
     pty.until_seen("0 names in use");
     pty.write("\x1a");
     pty.until_seen("stopped-");
@@ -127,10 +127,10 @@ fn ctrl_z_stops_it_and_it_draws_again_when_continued() {
 
 #[test]
 fn a_signal_ends_it() {
-    let bench = Bench::new();
+    let harness = Harness::new();
     let pty = Pty::new();
-    let session = session(&bench, &pty, "echo $$ > pid; exec \"$0\" top");
-    let pid = i32::try_from(bench.number("pid")).unwrap();
+    let session = session(&harness, &pty, "echo $$ > pid; exec \"$0\" top");
+    let pid = i32::try_from(harness.number("pid")).unwrap();
     pty.until_seen("0 names in use");
     rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
     session.done().code(143);
@@ -139,12 +139,12 @@ fn a_signal_ends_it() {
 
 #[test]
 fn shells_are_told_how_to_complete() {
-    let bench = Bench::new();
+    let harness = Harness::new();
     for (shell, words) in
         [("bash", "complete -F"), ("zsh", "#compdef tenure"), ("fish", "complete -c tenure")]
     {
-        let out = bench.run(&["completions", shell]).code(0).out.clone();
+        let out = harness.run(&["completions", shell]).code(0).out.clone();
         assert!(out.contains(words) && out.contains("elect") && out.contains("busy-code"), "{shell}");
     }
-    bench.run(&["completions", "csh"]).code(2);
+    harness.run(&["completions", "csh"]).code(2);
 }

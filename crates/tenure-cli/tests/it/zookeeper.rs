@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use testbed::{ZkClient, ZkMode, ZooKeeper, ZooKeeperOptions};
 
-use crate::common::{Bench, in_time};
+use crate::common::{Harness, in_time};
 
 /// As Curator names a place in a queue.
 const CURATOR: &str = "_c_4f3c2b1a-0000-4000-8000-000000000001-lock-";
@@ -34,8 +34,8 @@ impl World {
         self.server.client().unwrap()
     }
 
-    fn bench(&self) -> Bench {
-        Bench::at(format!("{}{}{OPTIONS}", self.server.url(), self.folder))
+    fn harness(&self) -> Harness {
+        Harness::at(format!("{}{}{OPTIONS}", self.server.url(), self.folder))
     }
 }
 
@@ -44,50 +44,50 @@ const OPTIONS: &str = "?session=30s&tick=500ms";
 #[test]
 fn run_ls_show_and_release() {
     let world = World::new();
-    let bench = world.bench();
-    assert_eq!(bench.run(&["ls"]).code(0).out, "");
-    bench.run(&["run", "demo", "-c", "[ -n \"$TENURE_FENCE\" ] && exit 7"]).code(7);
-    let holder = bench.hold("demo", &["--note", "nightly import"]);
-    bench.run(&["run", "demo", "--no-wait", "--", "true"]).code(75).says("(nightly import)");
-    let waiter = bench.start(&["run", "demo", "--", "true"]);
-    bench.until_waiters("demo", 1);
+    let harness = world.harness();
+    assert_eq!(harness.run(&["ls"]).code(0).out, "");
+    harness.run(&["run", "demo", "-c", "[ -n \"$TENURE_FENCE\" ] && exit 7"]).code(7);
+    let holder = harness.hold("demo", &["--note", "nightly import"]);
+    harness.run(&["run", "demo", "--no-wait", "--", "true"]).code(75).says("(nightly import)");
+    let waiter = harness.start(&["run", "demo", "--", "true"]);
+    harness.until_waiters("demo", 1);
 
-    let listed = bench.json(&["ls"], 0);
+    let listed = harness.json(&["ls"], 0);
     assert_eq!((&listed[0]["name"], &listed[0]["family"]), (&"demo".into(), &"lock".into()));
-    let shown = bench.show("demo");
+    let shown = harness.show("demo");
     let held = &shown["holders"][0];
     assert_eq!((&held["pid"], &held["foreign"]), (&holder.id().into(), &false.into()));
-    let words = bench.run(&["show", "demo"]).code(0).out.clone();
+    let words = harness.run(&["show", "demo"]).code(0).out.clone();
     assert!(words.contains("note nightly import") && words.contains("ends with its session"), "{words}");
-    assert!(bench.run(&["ls"]).out.contains("  session  "));
+    assert!(harness.run(&["ls"]).out.contains("  session  "));
 
-    let released = bench.run(&["release", "demo", "--force", "--yes"]);
+    let released = harness.run(&["release", "demo", "--force", "--yes"]);
     assert!(released.code(0).out.contains("(nightly import)"), "{released:?}");
     waiter.done().code(0);
-    bench.touch("end");
+    harness.touch("end");
     holder.done().code(76);
-    bench.run(&["show", "demo"]).code(1);
+    harness.run(&["show", "demo"]).code(1);
 }
 
 #[test]
 fn every_kind_is_held_listed_and_released() {
     let world = World::new();
-    world.bench().holds_every_kind("lock");
+    world.harness().holds_every_kind("lock");
 }
 
 #[test]
 fn a_foreign_holder_is_called_so_and_released_by_force() {
     let world = World::new();
-    let bench = world.bench();
+    let harness = world.harness();
     let mut jvm = world.client();
     let queue = format!("{}/jvm", world.folder);
     jvm.create(&queue, b"", ZkMode::Persistent).unwrap();
     jvm.create(&format!("{queue}/{CURATOR}"), b"10.0.0.7", ZkMode::EphemeralSequential).unwrap();
-    assert_eq!(bench.json(&["ls"], 0)[0]["holders"][0]["foreign"], true);
-    bench.run(&["run", "jvm", "--no-wait", "--", "true"]).code(75).says("held by another library");
-    let waiter = bench.start(&["run", "jvm", "--", "true"]);
-    bench.until_waiters("jvm", 1);
-    let released = bench.json(&["release", "jvm", "--force", "--yes"], 0);
+    assert_eq!(harness.json(&["ls"], 0)[0]["holders"][0]["foreign"], true);
+    harness.run(&["run", "jvm", "--no-wait", "--", "true"]).code(75).says("held by another library");
+    let waiter = harness.start(&["run", "jvm", "--", "true"]);
+    harness.until_waiters("jvm", 1);
+    let released = harness.json(&["release", "jvm", "--force", "--yes"], 0);
     assert_eq!(released["released"][0]["id"], format!("{CURATOR}0000000000"));
     waiter.done().code(0);
 }
@@ -96,13 +96,13 @@ fn a_foreign_holder_is_called_so_and_released_by_force() {
 fn doctor_and_wrong_addresses() {
     // Its own, since it is killed.
     let server = ZooKeeper::start(ZooKeeperOptions::default()).unwrap();
-    let looked = Bench::at(format!("{}{OPTIONS}", server.url())).run(&["doctor"]);
+    let looked = Harness::at(format!("{}{OPTIONS}", server.url())).run(&["doctor"]);
     assert!(looked.code(1).out.contains("version 3."), "{looked:?}");
     assert!(looked.out.contains("a lock was taken and given back"), "{looked:?}");
     assert!(looked.out.contains("one server by itself"), "{looked:?}");
-    Bench::at(format!("{}/nowhere", server.url())).run(&["ls"]).code(2).says("/nowhere does not exist");
+    Harness::at(format!("{}/nowhere", server.url())).run(&["ls"]).code(2).says("/nowhere does not exist");
     server.kill().unwrap();
-    Bench::at(server.url()).run(&["ls"]).code(69).says("no ZooKeeper server answers");
+    Harness::at(server.url()).run(&["ls"]).code(69).says("no ZooKeeper server answers");
 }
 
 #[test]
@@ -110,9 +110,9 @@ fn a_healthy_command_is_left_alone_in_a_short_session() {
     let server = ZooKeeper::start(ZooKeeperOptions::default()).unwrap();
     let lives = &|session: &str| {
         // As the servers of most people: what a server has heard may be told a tick of two seconds later.
-        let bench = Bench::at(format!("{}?session={session}&tick=2s", server.url()));
+        let harness = Harness::at(format!("{}?session={session}&tick=2s", server.url()));
         in_time(|| {
-            let done = bench.run(&["run", session, "-c", "sleep 9; exit 3"]);
+            let done = harness.run(&["run", session, "-c", "sleep 9; exit 3"]);
             (done.status.code() == Some(3)).then_some(()).ok_or(format!("{session}: {done:?}"))
         });
     };
@@ -126,14 +126,14 @@ fn a_healthy_command_is_left_alone_in_a_short_session() {
 #[test]
 fn no_session_is_left_behind() {
     let server = ZooKeeper::start(ZooKeeperOptions::default()).unwrap();
-    let bench = Bench::at(format!("{}{OPTIONS}", server.url()));
+    let harness = Harness::at(format!("{}{OPTIONS}", server.url()));
     let sessions = || server.measures().unwrap().get("zk_global_sessions").cloned();
     let none = Some("0".to_owned());
     assert_eq!(sessions(), none);
     for line in
         [&["ls"][..], &["show", "demo"], &["run", "demo", "--", "true"], &["elect", "cron", "--", "true"]]
     {
-        let _ = bench.run(line);
+        let _ = harness.run(line);
         assert_eq!(sessions(), none, "after {line:?}");
     }
 }

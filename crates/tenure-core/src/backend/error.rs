@@ -13,7 +13,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// Definitely not executed: the store is unreachable, read-only or full, or has no quorum.
-    #[error("{backend}: {what}: not executed: {reason}")]
+    #[error("{backend}: cannot {what}: {reason}")]
     Unavailable {
         /// Scheme of the store.
         backend: &'static str,
@@ -25,7 +25,7 @@ pub enum Error {
         retry_after: Option<Duration>,
     },
     /// Sent but not answered: it may or may not have been executed.
-    #[error("{backend}: {what}: sent but not answered: {reason}")]
+    #[error("{backend}: {what}: no answer, so it may or may not have taken effect: {reason}")]
     Unknown {
         /// Scheme of the store.
         backend: &'static str,
@@ -115,7 +115,7 @@ impl Error {
 
 /// A hold that ended without being released by its holder.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{backend}: {name} is lost to {hold}: {reason}")]
+#[error("{backend}: {name} is no longer held: {reason}")]
 pub struct Lost {
     /// Scheme of the store.
     pub backend: &'static str,
@@ -135,7 +135,7 @@ pub enum LostReason {
     #[error("its lease ended")]
     Expired,
     /// The store no longer has it: it expired there, was released by force, or the store lost its data.
-    #[error("the store does not hold it any more")]
+    #[error("the store no longer has it: it expired, was released by force, or the store lost its data")]
     Gone,
     /// It was held for longer than `max_hold`.
     #[error("it was held longer than max_hold")]

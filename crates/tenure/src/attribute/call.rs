@@ -1,4 +1,4 @@
-//! One call of an annotated function: what it asks for, how it acquires, and how it ends.
+//! One call of an annotated function: acquires its locks, runs its body, and releases.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tenure_core::{Client, Error, Guard, Kind, Lock, MultiGuard, Name, Owner, Result, multi};
 
-use super::enclosing::{Enclosed, Entry, Frame, innermost, inside};
-use crate::blocking::wait;
+use super::call_stack::{CallLocks, HeldLock, InFrame, innermost_frame, run_in_frame};
+use crate::blocking::block_on;
 
-/// What a call asks for.
+/// The locks and limits that a call requests.
 #[derive(Debug)]
 pub struct Call {
     client: Result<Client>,
@@ -21,9 +21,9 @@ pub struct Call {
 }
 
 /// The outcome of acquiring.
-pub enum Entered {
+pub enum Acquisition {
     /// The body may run.
-    In(Inside),
+    Held(HeldCall),
     /// Others held it for the whole wait.
     Busy(Error),
     /// It is unknown whether it is free: the store failed, or the request is invalid.
@@ -85,19 +85,19 @@ impl Call {
 
     /// Takes all names, or none. Re-enters names that an enclosing call holds; takes all others as a new owner, so
     /// that concurrent calls exclude each other.
-    async fn acquire(&self) -> Result<Option<Inside>> {
+    async fn acquire(&self) -> Result<Option<HeldCall>> {
         let client = self.client.as_ref().map_err(Clone::clone)?;
         let names = self.names.as_ref().map_err(Clone::clone)?;
-        let outer = innermost();
+        let outer = innermost_frame();
         let owner = |name| outer.as_ref().and_then(|o| o.owner(client.id(), name).cloned());
         let owners: Vec<Owner> = names.iter().map(|name| owner(name).unwrap_or_else(Owner::new)).collect();
         let locks = names.iter().zip(&owners).map(|(name, owner)| self.lock(client, name, owner)).collect();
         let Some(guards) = Guards::acquire(locks, self.wait).await? else { return Ok(None) };
         let held = guards.each().iter().map(Guard::held);
-        let entries =
-            owners.into_iter().zip(held).map(|(owner, held)| Entry { client: client.id(), owner, held });
-        let frame = Arc::new(Frame { entries: entries.collect() });
-        Ok(Some(Inside(Some((guards, frame)))))
+        let held =
+            owners.into_iter().zip(held).map(|(owner, held)| HeldLock { client: client.id(), owner, held });
+        let locks = Arc::new(CallLocks(held.collect()));
+        Ok(Some(HeldCall(Some((guards, locks)))))
     }
 
     fn busy(&self) -> Error {
@@ -111,70 +111,72 @@ impl Call {
 }
 
 /// Acquires the locks of `call`. `None` means that there is nothing to lock.
-pub async fn enter(call: Option<Call>) -> Entered {
-    let Some(call) = call else { return Entered::In(Inside(None)) };
+pub async fn acquire(call: Option<Call>) -> Acquisition {
+    let Some(call) = call else { return Acquisition::Held(HeldCall(None)) };
     match call.acquire().await {
-        Ok(Some(inside)) => Entered::In(inside),
-        Ok(None) => Entered::Busy(call.busy()),
-        Err(error) => Entered::Failed(error),
+        Ok(Some(held)) => Acquisition::Held(held),
+        Ok(None) => Acquisition::Busy(call.busy()),
+        Err(error) => Acquisition::Failed(error),
     }
 }
 
-/// Blocking version of [`enter`].
+/// Blocking version of [`acquire`].
 ///
 /// # Panics
-/// On a thread that drives async tasks.
+/// On a thread that runs async tasks.
 #[track_caller]
-pub fn enter_blocking(call: Option<Call>) -> Entered {
-    wait(async { Ok(enter(call).await) }).unwrap_or_else(Entered::Failed)
+pub fn acquire_blocking(call: Option<Call>) -> Acquisition {
+    block_on(async { Ok(acquire(call).await) }).unwrap_or_else(Acquisition::Failed)
 }
 
 /// A call that holds its locks.
-pub struct Inside(Option<(Guards, Arc<Frame>)>);
+pub struct HeldCall(Option<(Guards, Arc<CallLocks>)>);
 
-impl Inside {
+impl HeldCall {
     /// Runs the body, then releases. The body is always dropped before the release, however it ends.
-    pub async fn run<F: Future + Unpin>(self, on_lost: OnLost, body: F) -> Ended<F::Output> {
-        let Some((guards, frame)) = self.0 else { return Ended { value: Some(body.await), error: None } };
-        let body = Enclosed { frame, body };
+    pub async fn run<F: Future + Unpin>(self, on_lost: OnLost, body: F) -> BodyResult<F::Output> {
+        let Some((guards, locks)) = self.0 else {
+            return BodyResult { value: Some(body.await), error: None };
+        };
+        let body = InFrame { locks, body };
         let value = match on_lost {
             OnLost::Finish => body.await,
             OnLost::Cancel => match guards.while_held(body).await {
                 Ok(value) => value,
-                Err(lost) => return Ended { value: None, error: Some(lost) },
+                Err(lost) => return BodyResult { value: None, error: Some(lost) },
             },
         };
-        Ended { value: Some(value), error: told(guards.release().await) }
+        BodyResult { value: Some(value), error: release_error(guards.release().await) }
     }
 
-    /// Blocking version of [`Inside::run`]. A thread cannot be cancelled: the body always runs to its end.
+    /// Blocking version of [`HeldCall::run`]. A thread cannot be cancelled: the body always runs to its end.
     #[track_caller]
-    pub fn run_blocking<R>(self, body: impl FnOnce() -> R) -> Ended<R> {
-        let Some((guards, frame)) = self.0 else { return Ended { value: Some(body()), error: None } };
-        let value = inside(&frame, body);
-        Ended { value: Some(value), error: told(wait(guards.release())) }
+    pub fn run_blocking<R>(self, body: impl FnOnce() -> R) -> BodyResult<R> {
+        let Some((guards, locks)) = self.0 else { return BodyResult { value: Some(body()), error: None } };
+        let value = run_in_frame(&locks, body);
+        BodyResult { value: Some(value), error: release_error(block_on(guards.release())) }
     }
 }
 
 /// How the body ended.
 #[derive(Debug)]
-pub struct Ended<R> {
+pub struct BodyResult<R> {
     /// What it returned, or `None` if it was cancelled.
     pub(super) value: Option<R>,
     /// Set if the lock was lost meanwhile.
     pub(super) error: Option<Error>,
 }
 
-/// The part of a release error that the caller must see. Unless it is *lost*, the lock was held during the whole body;
-/// a store that did not answer the release does not change that, and the lease frees the name.
-fn told(released: Result<()>) -> Option<Error> {
+/// Returns the error of a release that the caller must get. If the store only failed to answer the release, the lock was
+/// held during the whole body, and the lease frees the name.
+fn release_error(released: Result<()>) -> Option<Error> {
     let error = released.err()?;
-    let unanswered = match &error {
+    let unconfirmed = match &error {
         Error::Several(each) => each.iter().all(Error::is_transient),
         error => error.is_transient(),
     };
-    if unanswered {
-        tracing::warn!(%error, "done, but not released: the name is free when its lease ends");
+    if unconfirmed {
+        tracing::warn!(%error, "the release was not confirmed: the name is free when its lease ends");
         return None;
     }
     Some(error)

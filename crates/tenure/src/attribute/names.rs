@@ -5,20 +5,20 @@ use std::fmt::{Display, Write};
 use tenure_core::{Error, Name, Result};
 
 /// A key of one part.
-pub fn key(key: &(impl Display + ?Sized)) -> String {
+pub fn key_text(key: &(impl Display + ?Sized)) -> String {
     key.to_string()
 }
 
 /// A key of several parts, joined by `:`. Separators inside a part are escaped, so that (`a:b`, `c`) differs from
 /// (`a`, `b:c`).
-pub fn parts(parts: &[&dyn Display]) -> String {
+pub fn join_parts(parts: &[&dyn Display]) -> String {
     let mut key = String::new();
     for (i, part) in parts.iter().enumerate() {
         if i > 0 {
             key.push(':');
         }
         let written = write!(Escaped(&mut key), "{part}");
-        written.expect("a string takes all that is written");
+        written.expect("writing to a string cannot fail");
     }
     key
 }
@@ -39,7 +39,7 @@ impl Write for Escaped<'_> {
 }
 
 /// The names for these keys, without duplicates.
-pub fn names<K: Display>(
+pub fn lock_names<K: Display>(
     prefix: Option<&dyn Display>,
     keys: impl IntoIterator<Item = K>,
 ) -> Result<Vec<Name>> {
@@ -55,7 +55,7 @@ pub fn names<K: Display>(
     }
     if names.is_empty() {
         return Err(Error::Config(
-            "the list of keys is empty: use condition = … where nothing is to be held".into(),
+            "the list of keys is empty: use `condition = …` for calls that need no lock".into(),
         ));
     }
     Ok(names)
@@ -68,27 +68,27 @@ mod tests {
     #[test]
     fn a_name_is_prefix_colon_key() {
         let prefix = "ACCOUNT:DISTRIBUTEDLOCK:USER";
-        let of = |keys: &[String]| names(Some(&prefix), keys).unwrap();
-        assert_eq!(of(&[key(&42)])[0].as_str(), "ACCOUNT:DISTRIBUTEDLOCK:USER:42");
-        assert_eq!(of(&[key("a:b%c")])[0].as_str(), "ACCOUNT:DISTRIBUTEDLOCK:USER:a:b%c");
-        assert_eq!(names(None, ["x"]).unwrap()[0].as_str(), "x");
-        assert_eq!(of(&[key(&2), key(&1), key(&2)]).len(), 2);
+        let of = |keys: &[String]| lock_names(Some(&prefix), keys).unwrap();
+        assert_eq!(of(&[key_text(&42)])[0].as_str(), "ACCOUNT:DISTRIBUTEDLOCK:USER:42");
+        assert_eq!(of(&[key_text("a:b%c")])[0].as_str(), "ACCOUNT:DISTRIBUTEDLOCK:USER:a:b%c");
+        assert_eq!(lock_names(None, ["x"]).unwrap()[0].as_str(), "x");
+        assert_eq!(of(&[key_text(&2), key_text(&1), key_text(&2)]).len(), 2);
     }
 
     #[test]
-    fn parts_are_told_apart() {
-        assert_eq!(parts(&[&"eu", &42]), "eu:42");
-        assert_eq!(parts(&[&"a:b", &"c"]), "a%3Ab:c");
-        assert_eq!(parts(&[&"a", &"b:c"]), "a:b%3Ac");
-        assert_eq!(parts(&[&"a%3Ab", &"ü"]), "a%253Ab:ü");
-        assert_eq!(parts(&[&"", &""]), ":");
+    fn parts_are_distinguished() {
+        assert_eq!(join_parts(&[&"eu", &42]), "eu:42");
+        assert_eq!(join_parts(&[&"a:b", &"c"]), "a%3Ab:c");
+        assert_eq!(join_parts(&[&"a", &"b:c"]), "a:b%3Ac");
+        assert_eq!(join_parts(&[&"a%3Ab", &"ü"]), "a%253Ab:ü");
+        assert_eq!(join_parts(&[&"", &""]), ":");
     }
 
     #[test]
     fn what_cannot_be_a_name_is_an_error() {
         let none: [&str; 0] = [];
-        assert!(names(Some(&"p"), none).unwrap_err().to_string().contains("empty"));
-        assert!(names(None, [""]).unwrap_err().to_string().contains("empty"));
-        assert!(names(Some(&"p"), ["x".repeat(600)]).unwrap_err().to_string().contains("512"));
+        assert!(lock_names(Some(&"p"), none).unwrap_err().to_string().contains("empty"));
+        assert!(lock_names(None, [""]).unwrap_err().to_string().contains("empty"));
+        assert!(lock_names(Some(&"p"), ["x".repeat(600)]).unwrap_err().to_string().contains("512"));
     }
 }

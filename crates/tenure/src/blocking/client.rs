@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::thread::waits;
+use super::thread::forward_blocking;
 use super::{CountingSemaphore, Election, Latch, Lock, RwLock, Semaphore};
 use crate::backend::Backend;
 use crate::{ClientId, Finding, Settings, Snapshot};
@@ -78,7 +78,7 @@ impl Client {
         self.inner.election(name).into()
     }
 
-    waits! {
+    forward_blocking! {
         /// Lists names in use that begin with `prefix`, sorted, at most `limit`.
         ///
         /// # Errors

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::Guard;
-use super::thread::{options, wait, waits};
+use super::thread::{block_on, forward_blocking, forward_options};
 use crate::{Durability, Leader, Result};
 
 /// A leader election. The holder leads; its term is its fence.
@@ -36,7 +36,7 @@ impl From<crate::Election> for Election {
 }
 
 impl Election {
-    options! {
+    forward_options! {
         /// A note that the leader publishes, such as its address.
         fn note(self, note: impl Into<Arc<str>>);
 
@@ -58,7 +58,7 @@ impl Election {
     /// As [`tenure::Election::campaign`](crate::Election::campaign).
     #[track_caller]
     pub fn campaign(&self) -> Result<Guard> {
-        wait(self.inner.campaign()).map(Guard::new)
+        block_on(self.inner.campaign()).map(Guard::new)
     }
 
     /// Becomes leader if nobody leads.
@@ -67,7 +67,7 @@ impl Election {
     /// As [`Election::campaign`].
     #[track_caller]
     pub fn try_campaign(&self) -> Result<Option<Guard>> {
-        Ok(wait(self.inner.try_campaign())?.map(Guard::new))
+        Ok(block_on(self.inner.try_campaign())?.map(Guard::new))
     }
 
     /// Campaigns for at most `limit`.
@@ -76,10 +76,10 @@ impl Election {
     /// As [`Election::campaign`].
     #[track_caller]
     pub fn campaign_for(&self, limit: Duration) -> Result<Option<Guard>> {
-        Ok(wait(self.inner.campaign_for(limit))?.map(Guard::new))
+        Ok(block_on(self.inner.campaign_for(limit))?.map(Guard::new))
     }
 
-    waits! {
+    forward_blocking! {
         /// The current leader.
         ///
         /// # Errors
@@ -111,7 +111,7 @@ impl Observer {
     #[track_caller]
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Leader>> {
-        wait(self.inner.next())
+        block_on(self.inner.next())
     }
 
     /// Waits for the next change for at most `limit`. The outer `None` means that nothing changed, the inner one that
@@ -121,7 +121,7 @@ impl Observer {
     /// As [`Observer::next`].
     #[track_caller]
     pub fn next_for(&mut self, limit: Duration) -> Result<Option<Option<Leader>>> {
-        wait(async {
+        block_on(async {
             match timeout(limit, self.inner.next()).await {
                 Ok(change) => change.map(Some),
                 Err(_) => Ok(None),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::thread::{wait, waits};
+use super::thread::{block_on, forward_blocking};
 use crate::{Fence, HoldId, Lost, Name, Result};
 
 /// A guard of something that a thread holds. Releasing or dropping it lets the next waiter in.
@@ -39,11 +39,11 @@ use crate::{Fence, HoldId, Lost, Name, Result};
 #[must_use = "dropping a guard releases what it holds"]
 pub struct Guard {
     inner: crate::Guard,
-    thread: Bound,
+    thread: NotSend,
 }
 
 /// Makes a type `Sync` but not `Send`, like the guards of the standard library.
-pub(super) type Bound = PhantomData<MutexGuard<'static, ()>>;
+pub(super) type NotSend = PhantomData<MutexGuard<'static, ()>>;
 
 impl Guard {
     pub(super) fn new(guard: crate::Guard) -> Self {
@@ -92,17 +92,18 @@ impl Guard {
     /// Waits until it is lost. Never returns while it is held; see [`Guard::lost_for`] for a limit.
     #[track_caller]
     pub fn lost(&self) -> Lost {
-        wait(async { Ok(self.inner.lost().await) }).expect("the thread that it was acquired with")
+        block_on(async { Ok(self.inner.lost().await) })
+            .expect("the background thread was started by the acquire")
     }
 
     /// Waits for at most `limit` until it is lost, and returns how. `None` if it is still held.
     #[track_caller]
     pub fn lost_for(&self, limit: Duration) -> Option<Lost> {
-        wait(async { Ok(timeout(limit, self.inner.lost()).await.ok()) })
-            .expect("the thread that it was acquired with")
+        block_on(async { Ok(timeout(limit, self.inner.lost()).await.ok()) })
+            .expect("the background thread was started by the acquire")
     }
 
-    waits! {
+    forward_blocking! {
         /// Waits until the holder is asked to give the lock up.
         ///
         /// # Errors
@@ -116,7 +117,7 @@ impl Guard {
     /// As [`tenure::Guard::revoked`](crate::Guard::revoked).
     #[track_caller]
     pub fn revoked_for(&self, limit: Duration) -> Result<bool> {
-        wait(async {
+        block_on(async {
             match timeout(limit, self.inner.revoked()).await {
                 Ok(asked) => asked.map(|()| true),
                 Err(_) => Ok(false),
@@ -130,7 +131,7 @@ impl Guard {
     /// As [`tenure::Guard::release`](crate::Guard::release).
     #[track_caller]
     pub fn release(self) -> Result<()> {
-        wait(self.inner.release())
+        block_on(self.inner.release())
     }
 
     /// Gives the guard up without releasing: the hold is no longer renewed and ends with its lease, or when it is

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::thread::waits;
+use super::thread::forward_blocking;
 
 /// A count-down latch. A latch that does not exist is open; deleting it opens it too.
 ///
@@ -30,7 +30,7 @@ impl From<crate::Latch> for Latch {
 }
 
 impl Latch {
-    waits! {
+    forward_blocking! {
         /// Sets the count if the latch is open. Returns whether it did.
         ///
         /// # Errors

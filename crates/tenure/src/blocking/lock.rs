@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Guard;
-use super::thread::{options, wait, waits};
+use super::thread::{block_on, forward_blocking, forward_options};
 use crate::{Durability, Family, HeldBy, Holder, Name, Owner, Result, Waiter};
 
 /// A lock, or anything that is acquired like one: a half of a read/write lock, permits. The thread is its owner.
@@ -33,7 +33,7 @@ impl From<crate::Lock> for Lock {
 }
 
 impl Lock {
-    options! {
+    forward_options! {
         /// Holds for `lease` and is never renewed. Without one the client's default lease applies, renewed until the
         /// guard is gone.
         fn lease(self, lease: Duration);
@@ -65,7 +65,7 @@ impl Lock {
     /// As [`tenure::Lock::acquire`](crate::Lock::acquire); `Closed` when the client is closed meanwhile.
     #[track_caller]
     pub fn acquire(&self) -> Result<Guard> {
-        wait(self.inner.acquire()).map(Guard::new)
+        block_on(self.inner.acquire()).map(Guard::new)
     }
 
     /// Acquires the lock if it is free; `None` if it is not.
@@ -74,7 +74,7 @@ impl Lock {
     /// As [`Lock::acquire`].
     #[track_caller]
     pub fn try_acquire(&self) -> Result<Option<Guard>> {
-        Ok(wait(self.inner.try_acquire())?.map(Guard::new))
+        Ok(block_on(self.inner.try_acquire())?.map(Guard::new))
     }
 
     /// Acquires the lock, waiting for at most `limit`; `None` if it was not free by then.
@@ -83,10 +83,10 @@ impl Lock {
     /// As [`Lock::acquire`].
     #[track_caller]
     pub fn try_acquire_for(&self, limit: Duration) -> Result<Option<Guard>> {
-        Ok(wait(self.inner.try_acquire_for(limit))?.map(Guard::new))
+        Ok(block_on(self.inner.try_acquire_for(limit))?.map(Guard::new))
     }
 
-    waits! {
+    forward_blocking! {
         /// Whether anyone holds it, according to the store.
         ///
         /// # Errors

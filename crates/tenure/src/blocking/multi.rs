@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::Lock;
-use super::guard::Bound;
-use super::thread::wait;
+use super::guard::NotSend;
+use super::thread::block_on;
 use crate::{Fence, Lost, Name, Result};
 
 /// Combines several locks into one: any kinds, from one client or several. No common order is needed.
@@ -39,7 +39,7 @@ impl MultiLock {
     /// As [`tenure::MultiLock::acquire`](crate::MultiLock::acquire).
     #[track_caller]
     pub fn acquire(&self) -> Result<MultiGuard> {
-        wait(self.inner.acquire()).map(MultiGuard::new)
+        block_on(self.inner.acquire()).map(MultiGuard::new)
     }
 
     /// Acquires all if all are free.
@@ -48,7 +48,7 @@ impl MultiLock {
     /// As [`MultiLock::acquire`].
     #[track_caller]
     pub fn try_acquire(&self) -> Result<Option<MultiGuard>> {
-        Ok(wait(self.inner.try_acquire())?.map(MultiGuard::new))
+        Ok(block_on(self.inner.try_acquire())?.map(MultiGuard::new))
     }
 
     /// Acquires all, waiting for at most `limit`.
@@ -57,7 +57,7 @@ impl MultiLock {
     /// As [`MultiLock::acquire`].
     #[track_caller]
     pub fn try_acquire_for(&self, limit: Duration) -> Result<Option<MultiGuard>> {
-        Ok(wait(self.inner.try_acquire_for(limit))?.map(MultiGuard::new))
+        Ok(block_on(self.inner.try_acquire_for(limit))?.map(MultiGuard::new))
     }
 }
 
@@ -66,7 +66,7 @@ impl MultiLock {
 #[must_use = "dropping a guard releases what it holds"]
 pub struct MultiGuard {
     inner: crate::MultiGuard,
-    thread: Bound,
+    thread: NotSend,
 }
 
 impl MultiGuard {
@@ -92,14 +92,15 @@ impl MultiGuard {
     /// Waits until one of them is lost.
     #[track_caller]
     pub fn lost(&self) -> Lost {
-        wait(async { Ok(self.inner.lost().await) }).expect("the thread that it was acquired with")
+        block_on(async { Ok(self.inner.lost().await) })
+            .expect("the background thread was started by the acquire")
     }
 
     /// Waits for at most `limit` until one of them is lost. `None` if all are still held.
     #[track_caller]
     pub fn lost_for(&self, limit: Duration) -> Option<Lost> {
-        wait(async { Ok(timeout(limit, self.inner.lost()).await.ok()) })
-            .expect("the thread that it was acquired with")
+        block_on(async { Ok(timeout(limit, self.inner.lost()).await.ok()) })
+            .expect("the background thread was started by the acquire")
     }
 
     /// Releases all, even if one of them fails.
@@ -108,6 +109,6 @@ impl MultiGuard {
     /// The error, or `Several` if there was more than one.
     #[track_caller]
     pub fn release(self) -> Result<()> {
-        wait(self.inner.release())
+        block_on(self.inner.release())
     }
 }

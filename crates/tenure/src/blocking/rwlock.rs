@@ -1,7 +1,7 @@
 //! The blocking read/write lock.
 
 use super::Lock;
-use super::thread::waits;
+use super::thread::forward_blocking;
 use crate::{Holder, Waiter};
 
 /// A read/write lock. Readers share it, a writer has it alone; both are granted in the order of requests.
@@ -43,7 +43,7 @@ impl RwLock {
         self.inner.write().into()
     }
 
-    waits! {
+    forward_blocking! {
         /// Whether anyone holds either half, according to the store.
         ///
         /// # Errors

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::thread::waits;
+use super::thread::forward_blocking;
 use super::{Guard, Lock};
 use crate::{HoldId, Holder, Result, Waiter};
 
@@ -81,7 +81,7 @@ impl Semaphore {
         self.permits(1).try_acquire_for(limit)
     }
 
-    waits! {
+    forward_blocking! {
         /// The number of free permits: negative when the semaphore was made smaller than what is in use.
         ///
         /// # Errors

@@ -16,33 +16,33 @@ static BACKGROUND: LazyLock<Background> = LazyLock::new(|| Background::new("tenu
 
 thread_local! {
     /// The owner of all that this thread acquires. Unlike a thread id it is never reused.
-    static ME: Owner = Owner::new();
+    static THREAD_OWNER: Owner = Owner::new();
 }
 
 /// Blocks the thread until the future is done.
 ///
 /// # Panics
-/// On a thread that drives async tasks.
+/// On a thread that runs async tasks.
 #[track_caller]
-pub(crate) fn wait<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
+pub(crate) fn block_on<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = BACKGROUND.handle().map_err(|e| Error::Unavailable {
         backend: "blocking",
         what: "start a thread".into(),
         reason: e.to_string(),
         retry_after: None,
     })?;
-    let begun = Cell::new(false);
+    let started = Cell::new(false);
     // Pinned here, because it is nearly two kilobytes and would otherwise be moved through every call below.
     let call = pin!(async {
-        begun.set(true);
+        started.set(true);
         call.await
     });
-    // Tokio detects that this thread drives tasks, but reports it only by a panic.
-    let done = catch_unwind(AssertUnwindSafe(|| ME.with(|me| runtime.block_on(me.scope(call)))));
+    // Tokio detects that this thread runs tasks, but reports it only by a panic.
+    let done = catch_unwind(AssertUnwindSafe(|| THREAD_OWNER.with(|me| runtime.block_on(me.scope(call)))));
     match done {
         Ok(answer) => answer,
-        Err(_) if !begun.get() && Handle::try_current().is_ok() => panic!(
-            "tenure::blocking was called on a thread that drives async tasks, all of which would stand still: use \
+        Err(_) if !started.get() && Handle::try_current().is_ok() => panic!(
+            "tenure::blocking was called on a thread that runs async tasks, which would all be blocked: use \
              tenure::Client there, or call it inside tokio::task::spawn_blocking"
         ),
         Err(panic) => resume_unwind(panic),
@@ -50,18 +50,18 @@ pub(crate) fn wait<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
 }
 
 /// Generates blocking methods that forward to those of the async type.
-macro_rules! waits {
+macro_rules! forward_blocking {
     ($($(#[$doc:meta])* fn $name:ident(&self $(, $arg:ident: $type:ty)*) -> $answer:ty;)*) => {$(
         $(#[$doc])*
         #[track_caller]
         pub fn $name(&self $(, $arg: $type)*) -> $crate::Result<$answer> {
-            $crate::blocking::thread::wait(self.inner.$name($($arg),*))
+            $crate::blocking::thread::block_on(self.inner.$name($($arg),*))
         }
     )*};
 }
 
 /// Generates options that forward to those of the async type.
-macro_rules! options {
+macro_rules! forward_options {
     ($($(#[$doc:meta])* fn $name:ident(self $(, $arg:ident: $type:ty)*);)*) => {$(
         $(#[$doc])*
         pub fn $name(self $(, $arg: $type)*) -> Self {
@@ -70,4 +70,4 @@ macro_rules! options {
     )*};
 }
 
-pub(super) use {options, waits};
+pub(super) use {forward_blocking, forward_options};

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::Config;
-use crate::given::MASK;
-use crate::keys::Form;
+use crate::config::keys::ValueType;
+use crate::config::raw::MASK;
 
 /// One key of a [`Config`], as it may be shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,20 +36,23 @@ impl Config {
     /// # Ok(()) }
     /// ```
     pub fn entries(&self) -> Vec<Entry> {
-        let entry =
-            |s: &crate::given::Setting| Entry { key: s.key.name, value: s.shown(), from: s.from.to_string() };
-        self.given.iter().map(entry).collect()
+        let entry = |s: &crate::config::raw::Setting| Entry {
+            key: s.key.name,
+            value: s.masked(),
+            from: s.origin.to_string(),
+        };
+        self.raw.iter().map(entry).collect()
     }
 }
 
 /// TOML, with the origin of each line as a comment.
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let line = |s: &crate::given::Setting| match s.key.form {
-            Form::Number | Form::Flag => format!("{} = {}", s.key.name, s.shown()),
-            _ => format!("{} = {}", s.key.name, quoted(&s.shown())),
+        let line = |s: &crate::config::raw::Setting| match s.key.value_type {
+            ValueType::Number | ValueType::Bool => format!("{} = {}", s.key.name, s.masked()),
+            _ => format!("{} = {}", s.key.name, quoted(&s.masked())),
         };
-        let lines: Vec<_> = self.given.iter().map(|s| (line(s), &s.from)).collect();
+        let lines: Vec<_> = self.raw.iter().map(|s| (line(s), &s.origin)).collect();
         let width = lines.iter().map(|(line, _)| line.chars().count()).max().unwrap_or(0);
         lines.iter().try_for_each(|(line, from)| writeln!(f, "{line:<width$}  # {from}"))
     }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::*;
-use crate::keys::{KEYS, Type};
+use crate::config::keys::{KEYS, StoreType};
 
 fn toml(text: &str) -> Result<Config> {
     Config::from_toml(text)
@@ -11,12 +11,12 @@ fn toml(text: &str) -> Result<Config> {
 
 fn env(over: Config, variables: &[(&str, &str)]) -> Result<Config> {
     let variables = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
-    Ok(Config { given: over.given.under(env::read(variables)?) })
+    Ok(Config { raw: over.raw.overridden_by(env::read(variables)?) })
 }
 
 /// Keys and values, without their origins.
 fn says(config: &Config) -> String {
-    let each = config.given.iter().map(|s| format!("{}={}", s.key.name, s.text));
+    let each = config.raw.iter().map(|s| format!("{}={}", s.key.name, s.value));
     each.collect::<Vec<_>>().join(" ")
 }
 
@@ -77,7 +77,7 @@ fn lines_of_java_services_are_understood() {
 #[test]
 fn passwords_are_taken_as_they_are() {
     let odd = r#"p%40@:/?#&= "'\ü,"#;
-    let password = |config: &Config| config.given.get("password").unwrap().text.clone();
+    let password = |config: &Config| config.raw.get("password").unwrap().value.clone();
     let file = toml(&format!("type = 'redis'\nnodes = 'a'\npassword = '''{odd}'''")).unwrap();
     assert_eq!(password(&file), odd);
     assert_eq!(password(&env(file, &[("TENURE_PASSWORD", odd)]).unwrap()), odd);
@@ -93,55 +93,61 @@ fn wrong_files_say_where_and_what() {
         ("type = 'reddis'\nnodes = 'a'", "line 1: type: \"reddis\" is unknown"),
         ("type = 'redis-clutser'", "did you mean redis-cluster?"),
         ("lease = '1s'", "type is missing"),
-        ("\nnodes = 'a'", "line 2: nodes: says nothing without a type"),
+        ("\nnodes = 'a'", "line 2: nodes: has no effect without a type"),
         ("type = 'redis'", "line 1: nodes: missing"),
         ("type = 'redis'\nnodes = []", "line 2: nodes: is empty"),
         ("type = 'redis'\nnodes = 'a,'", "line 2: nodes: an address is empty"),
         ("type = 'redis'\nnodes = 5", "line 2: nodes: expected a list"),
         ("type = 'redis'\nnodes = [5]", "line 2: nodes: expected a list"),
-        ("type = 'redis'\nnodes = 'zookeeper://a'", "zookeeper:// is not the address of such a store"),
-        ("type = 'redis'\nnodes = 'a/2'", "db sets the number"),
+        ("type = 'redis'\nnodes = 'zookeeper://a'", "zookeeper:// is not an address of this type of store"),
+        ("type = 'redis'\nnodes = 'a/2'", "set db to select"),
         ("type = 'redis'\nnodes = 'a'\ndb = 'x'", "line 3: db: \"x\": expected the number"),
         ("type = 'redis'\nnodes = 'a,b'\ndb = 2", "line 3: db: a cluster has no database 2"),
         (
             "type = 'redis'\nnodes = 'a'\nchroot = '/x'",
-            "line 3: chroot: only zookeeper has it, and type is redis",
+            "line 3: chroot: only supported by zookeeper, but type is redis",
         ),
-        ("type = 'redis'\nnodes = 'a'\nmaster = 'm'", "line 3: master: only redis-sentinel has it"),
+        ("type = 'redis'\nnodes = 'a'\nmaster = 'm'", "line 3: master: only supported by redis-sentinel"),
         ("type = 'redis-sentinel'\nnodes = 'a'", "line 1: master: missing"),
-        ("type = 'redis'\nnodes = 'a'\nuser = 'me'", "line 3: user: given without a password"),
-        ("type = 'redis'\nnodes = 'a'\nsocket = '/s'", "by its socket or by its address"),
-        ("type = 'redis'\nsocket = '/s'\ntls = true", "line 3: tls: a socket"),
-        ("type = 'redis'\nnodes = 'a'\nca = '/x'", "line 3: ca: for encrypted connections only"),
+        ("type = 'redis'\nnodes = 'a'\nuser = 'me'", "line 3: user: is set without a password"),
+        ("type = 'redis'\nnodes = 'a'\nsocket = '/s'", "either nodes or socket"),
+        ("type = 'redis'\nsocket = '/s'\ntls = true", "line 3: tls: is not supported on a unix socket"),
+        ("type = 'redis'\nnodes = 'a'\nca = '/x'", "line 3: ca: needs TLS"),
         (
             "type = 'redis'\nnodes = 'a'\ntls = true\ncert = '/x'",
-            "line 4: cert: cert and key are given together",
+            "line 4: cert: cert and key must both be set",
         ),
-        ("type = 'redis'\nnodes = 'rediss://a'\ntls = false", "line 3: tls: false, but nodes say rediss://"),
+        (
+            "type = 'redis'\nnodes = 'rediss://a'\ntls = false",
+            "line 3: tls: is false, but nodes use rediss://",
+        ),
         ("type = 'redis'\nnodes = 'a'\ntls = 'yes'", "line 3: tls: \"yes\": expected true or false"),
         ("type = 'redis'\nnodes = 'a'\nlayout = 'plian'", "expected redisson or plain; did you mean plain?"),
         (
             "type = 'redis'\nnodes = 'a'\nlayout = 'plain'\nfence = 'tenure'",
-            "line 4: fence: the plain layout",
+            "line 4: fence: has no effect with the plain layout",
         ),
-        ("type = 'zookeeper'\nnodes = 'a/x'\nchroot = '/y'", "line 3: chroot: is given twice"),
+        ("type = 'zookeeper'\nnodes = 'a/x'\nchroot = '/y'", "line 3: chroot: is set twice"),
         ("type = 'zookeeper'\nnodes = 'a/x,b'", "only the last address"),
         ("type = 'zookeeper'\nnodes = 'a'\nchroot = 'y'", "line 3: chroot: \"y\" is not a path"),
-        ("type = 'zookeeper'\nnodes = 'a'\npassword = 'p'", "line 3: password: a login is user and password"),
-        ("type = 'redlock'\nnodes = 'a,b,c'\nsentinel_user = 'x'", "no node is behind sentinels"),
-        ("type = 'redlock'\nnodes = 'a,redis://b?db=1,c'", "no options of its own"),
+        (
+            "type = 'zookeeper'\nnodes = 'a'\npassword = 'p'",
+            "line 3: password: user and password must both be set",
+        ),
+        ("type = 'redlock'\nnodes = 'a,b,c'\nsentinel_user = 'x'", "has no effect: no node uses sentinels"),
+        ("type = 'redlock'\nnodes = 'a,redis://b?db=1,c'", "cannot have options"),
         ("type = 'memory'\nlease = 10", "line 2: lease: \"10\" is not a duration"),
         ("type = 'memory'\nlease = 1.5", "line 2: lease: expected a duration in quotes"),
         ("type = 'sqlite'\npath = ''", "line 2: path: is empty"),
         ("type = 'sqlite'\nmode = 'rw'", "expected permissions such as 600, 660 or 666"),
         ("type = 'sqlite'\nmode = '770'", "expected permissions such as 600, 660 or 666"),
         ("type = 'sqlite'\nmode = '60'", "expected permissions such as 600, 660 or 666"),
-        ("type = 'memory'\nurl = 'memory:'", "line 1: type: is given twice"),
-        ("lease = '1s'\nurl = 'memory:?lease=1s'", "line 1: lease: is given twice, here and by line 2"),
+        ("type = 'memory'\nurl = 'memory:'", "line 1: type: is set twice"),
+        ("lease = '1s'\nurl = 'memory:?lease=1s'", "line 1: lease: is set twice, here and by line 2"),
         ("url = 'memory:?leese=1s'", "line 1: url: unknown option \"leese\"; did you mean lease?"),
         ("url = 'orders'", "line 1: url: no scheme"),
-        ("url = 5", "line 1: url: expected a text"),
-        ("[redis]\nnodes = 'a'", "line 1: redis: unknown key: keys stand at the top"),
+        ("url = 5", "line 1: url: expected a string"),
+        ("[redis]\nnodes = 'a'", "line 1: redis: unknown key: all keys are at the top level"),
         ("type = 'memory'\ntype = 'memory'", "line 2: TOML: duplicate key"),
         ("type = memory", "line 1: TOML: "),
     ] {
@@ -160,7 +166,7 @@ fn wrong_variables_are_named() {
         (&[("TENURE_URL", "memory:?lease=1")], "TENURE_URL: lease: \"1\" is not a duration"),
         (
             &[("TENURE_URL", "memory:"), ("TENURE_TYPE", "memory")],
-            "TENURE_TYPE: is given twice, here and by TENURE_URL",
+            "TENURE_TYPE: is set twice, here and by TENURE_URL",
         ),
         (&[("TENURE_TYPE", "zookeeper")], "TENURE_TYPE: nodes: missing"),
     ] {
@@ -169,7 +175,7 @@ fn wrong_variables_are_named() {
     }
     let file = toml("type = 'redis'\nnodes = 'a'\nlayout = 'plain'").unwrap();
     let error = env(file, &[("TENURE_TYPE", "zookeeper")]).unwrap().check().unwrap_err().to_string();
-    assert!(error.starts_with("line 3: layout: only redis"), "{error}");
+    assert!(error.starts_with("line 3: layout: only supported by redis"), "{error}");
     assert!(error.ends_with("type is zookeeper (TENURE_TYPE)"), "{error}");
 }
 
@@ -269,23 +275,23 @@ fn it_is_shown_as_a_file_that_says_the_same() {
 /// The table of keys agrees with the code that reads them.
 #[test]
 fn what_a_type_has_it_reads() {
-    for kind in Type::ALL {
-        for key in KEYS.iter().filter(|key| key.of.contains(kind) && key.name != "type") {
+    for kind in StoreType::ALL {
+        for key in KEYS.iter().filter(|key| key.stores.contains(kind) && key.name != "type") {
             let also = |name: &str, value: &str| match key.name == name {
                 true => String::new(),
                 false => format!("{name} = '{value}'\n"),
             };
             let mut text = format!("type = '{}'\n{} = '{}'\n", kind.name(), key.name, example(key.name));
-            if !matches!(kind, Type::Memory | Type::Sqlite) && key.name != "socket" {
+            if !matches!(kind, StoreType::Memory | StoreType::Sqlite) && key.name != "socket" {
                 text += &also("nodes", "redis+sentinel://a/m").replace(
                     "redis+sentinel://a/m",
-                    if *kind == Type::Redlock { "redis+sentinel://a/m" } else { "a" },
+                    if *kind == StoreType::Redlock { "redis+sentinel://a/m" } else { "a" },
                 );
             }
-            if *kind == Type::RedisSentinel {
+            if *kind == StoreType::RedisSentinel {
                 text += &also("master", "m");
             }
-            if key.name.ends_with("user") || *kind == Type::ZooKeeper && key.name == "password" {
+            if key.name.ends_with("user") || *kind == StoreType::ZooKeeper && key.name == "password" {
                 text += &also("password", "p");
                 text += &also("user", "u");
             }
@@ -301,9 +307,9 @@ fn what_a_type_has_it_reads() {
             if ["cert", "key"].contains(&key.name) {
                 text += &(also("cert", "/x") + &also("key", "/x"));
             }
-            // A key that is not read fails a debug assertion in `plan`.
-            let plan = toml(&text).unwrap().given.plan(Settings::default());
-            assert!(plan.is_ok(), "{text}{}", plan.err().unwrap());
+            // A key that is not read fails a debug assertion in `validate`.
+            let config = toml(&text).unwrap().raw.validate(Settings::default());
+            assert!(config.is_ok(), "{text}{}", config.err().unwrap());
         }
     }
 }

@@ -338,7 +338,7 @@ async fn the_same_server_twice_is_refused() {
     assert!(said.contains("are the same server"), "{said}");
     let said =
         tenure::connect(&format!("redlock://127.0.0.1:{a},127.0.0.1:{a}")).await.unwrap_err().to_string();
-    assert!(said.contains("named twice"), "{said}");
+    assert!(said.contains("listed twice"), "{said}");
 }
 
 /// D8, D9. What a quorum cannot keep it does not promise.

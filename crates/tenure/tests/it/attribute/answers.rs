@@ -8,7 +8,7 @@ use tenure::testing::{Call, Fate, Faults};
 use tenure::{Client, Error, Memory, Result, distributed_lock};
 use testbed::{until, within};
 
-use super::bench::memory;
+use super::harness::memory;
 
 #[derive(Debug, PartialEq)]
 enum AppError {

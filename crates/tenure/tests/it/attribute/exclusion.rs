@@ -6,7 +6,7 @@ use tenure::{Client, Result, distributed_lock};
 use testbed::until;
 use tokio::sync::Barrier;
 
-use super::bench::{Room, memory, on_each_store};
+use super::harness::{Room, memory, on_each_store};
 
 #[distributed_lock(key = id, prefix = "exclusion", client = client)]
 async fn visit(client: &Client, id: u32, room: &Room) -> Result<()> {

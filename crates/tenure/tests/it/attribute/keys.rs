@@ -4,7 +4,7 @@ use std::fmt;
 
 use tenure::{Client, Result, distributed_lock};
 
-use super::bench::memory;
+use super::harness::memory;
 
 struct User {
     user_id: u64,

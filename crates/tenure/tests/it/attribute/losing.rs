@@ -8,7 +8,7 @@ use tenure::{Client, Error, LostReason, Result, distributed_lock};
 use testbed::{until, within};
 use tokio::sync::Notify;
 
-use super::bench::{memory, on_each_store};
+use super::harness::{memory, on_each_store};
 
 /// Says when it is dropped.
 struct Dropped(Arc<AtomicBool>);

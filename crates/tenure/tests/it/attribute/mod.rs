@@ -1,8 +1,8 @@
 //! Annotated functions as their users see them.
 
 mod answers;
-mod bench;
 mod exclusion;
+mod harness;
 mod keys;
 mod losing;
 mod reentrance;

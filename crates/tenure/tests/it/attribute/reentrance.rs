@@ -6,7 +6,7 @@ use std::time::Duration;
 use tenure::{Client, Error, Fence, Result, distributed_lock};
 use testbed::within;
 
-use super::bench::{Room, memory, on_each_store};
+use super::harness::{Room, memory, on_each_store};
 
 on_each_store!(two_functions_that_call_each_other, branches_inside_one_call, a_list_with_a_name_that_is_held);
 

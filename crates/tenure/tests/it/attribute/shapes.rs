@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tenure::{Client, Error, Result, distributed_lock};
 
-use super::bench::memory;
+use super::harness::memory;
 
 fn held() -> String {
     tenure::current().map_or_else(|| "nothing".into(), |current| current.name().to_string())

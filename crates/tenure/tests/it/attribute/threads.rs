@@ -6,7 +6,7 @@ use std::thread;
 
 use tenure::{Client, Error, LostReason, Result, blocking, distributed_lock};
 
-use super::bench::{Room, memory, on_each_store};
+use super::harness::{Room, memory, on_each_store};
 
 #[distributed_lock(key = id, prefix = "thread", client = client)]
 fn visit(client: &Client, id: u32, room: &Room) -> Result<()> {
@@ -152,7 +152,7 @@ fn a_panic_in_the_body_releases() {
     guard.expect("it is free").release().unwrap();
 }
 
-/// A thread that drives tasks must not stand still.
+/// A call on a thread that runs tasks would block all of them.
 #[tokio::test]
 async fn on_an_async_worker_it_panics_and_says_why() {
     let (client, room) = (memory().await, Room::default());

@@ -1,4 +1,4 @@
-//! Where it may be called: anywhere but on a thread that drives async tasks.
+//! Where it may be called: anywhere but on a thread that runs async tasks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -6,7 +6,7 @@ use tenure::blocking::{Client, Guard, connect};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{LocalSet, block_in_place, spawn_blocking, unconstrained};
 
-use super::bench::{Store, elsewhere, is_free, within};
+use super::harness::{Store, elsewhere, is_free, within};
 
 fn current_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
@@ -34,7 +34,7 @@ fn pair(client: &Client) -> Option<String> {
 #[track_caller]
 fn is_refused(said: Option<String>) {
     let said = said.expect("it must not block this thread");
-    assert!(said.contains("on a thread that drives async tasks"), "{said}");
+    assert!(said.contains("on a thread that runs async tasks"), "{said}");
     assert!(said.contains("spawn_blocking"), "it says what to do: {said}");
 }
 

@@ -9,7 +9,7 @@ use tenure::blocking::{Client, Guard};
 use tenure::testing::{Call, Fate, Faults};
 use tenure::{Error, Settings};
 
-use super::bench::{Store, elsewhere, eventually, is_free, within};
+use super::harness::{Store, elsewhere, eventually, is_free, within};
 
 const LEASE: Duration = Duration::from_secs(5);
 /// Enough for the calls that are answered.

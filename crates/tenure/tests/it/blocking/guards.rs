@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tenure::blocking::{Client, Guard, MultiGuard, Observer};
 use tenure::{Error, LostReason};
 
-use super::bench::{Store, elsewhere, eventually, is_free, on_each, until_renewed, within};
+use super::harness::{Store, elsewhere, eventually, is_free, on_each, until_renewed, within};
 
 const LIMIT: Duration = Duration::from_millis(30);
 /// A lease whose renewal is waited for.

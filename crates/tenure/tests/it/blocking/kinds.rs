@@ -8,7 +8,7 @@ use tenure::blocking::multi;
 use tenure::{Durability, Error, Family, Level};
 use testbed::PATIENCE;
 
-use super::bench::{elsewhere, eventually, is_free, on_each};
+use super::harness::{elsewhere, eventually, is_free, on_each};
 
 const LIMIT: Duration = Duration::from_millis(30);
 

@@ -10,7 +10,7 @@ use tenure::blocking::Client;
 use tokio::runtime::Builder;
 use tokio::task::block_in_place;
 
-use super::bench::{elsewhere, eventually, is_free, on_each, within};
+use super::harness::{elsewhere, eventually, is_free, on_each, within};
 
 #[test]
 fn a_thread_enters_again() {

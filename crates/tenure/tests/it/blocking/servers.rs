@@ -10,7 +10,7 @@ use testbed::{PATIENCE, Redis, RedisOptions, ZooKeeper, ZooKeeperOptions};
 use tokio::runtime::Builder;
 use tokio::task::spawn_blocking;
 
-use super::bench::{elsewhere, eventually, is_free, until_renewed, within};
+use super::harness::{elsewhere, eventually, is_free, until_renewed, within};
 
 fn clients(url: &str) -> [Client; 2] {
     let mut settings = Settings::default();

@@ -60,7 +60,7 @@ macro_rules! on_each_store {
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    let store = $crate::attribute::bench::Store::$store().await;
+                    let store = $crate::attribute::harness::Store::$store().await;
                     testbed::within(stringify!($case), super::$case(store.client.clone())).await;
                     store.client.close().await.unwrap();
                 }

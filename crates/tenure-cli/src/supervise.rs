@@ -10,23 +10,23 @@ use tenure::backend::Liveness;
 use tenure::{Client, Error, Guard};
 use tokio::time::{sleep, timeout};
 
-use crate::args::What;
-use crate::ending::{Ending, Step};
+use crate::args::CommandArgs;
 use crate::exit::Exit;
 use crate::guardian::Guardian;
 use crate::job::{Change, Job};
 use crate::nested;
 use crate::report::{Event, Report};
-use crate::signals::{Signals, means_end};
+use crate::signals::{Signals, asks_to_end};
+use crate::termination::{Step, Termination};
 
 /// How long to wait for killed processes to be reaped. A zombie that was an orphan before, and that nobody reaps, stays
 /// in the group.
 const REAPED: Duration = Duration::from_millis(200);
 
 /// The command to run, and its time limits.
-pub(crate) struct Work<'a> {
+pub(crate) struct CommandSpec<'a> {
     pub(crate) name: &'a str,
-    pub(crate) what: &'a What,
+    pub(crate) what: &'a CommandArgs,
     /// A fixed lease, which is not renewed.
     pub(crate) lease: Option<Duration>,
     /// The token that it is held under instead of an id of its own.
@@ -36,17 +36,17 @@ pub(crate) struct Work<'a> {
 }
 
 /// How the run ended.
-pub(crate) enum End {
+pub(crate) enum Outcome {
     /// The command ended by itself, or could not be started.
-    Itself(Exit),
+    Exited(Exit),
     /// The command was ended because the hold was about to end. Dropping the guard releases what may still be held.
     Lost {
         /// The signal by which tenure was asked to end before, or meanwhile.
-        told: Option<Signal>,
+        end_signal: Option<Signal>,
     },
 }
 
-impl Work<'_> {
+impl CommandSpec<'_> {
     /// Runs the command until it has ended.
     pub(crate) async fn run(
         &self,
@@ -55,30 +55,31 @@ impl Work<'_> {
         guardian: &mut Guardian,
         report: Report,
         signals: &mut Signals,
-    ) -> End {
+    ) -> Outcome {
         let lease = self.lease.unwrap_or(client.settings().lease);
         let clock = Clock::boot();
         let (now, left) = (clock.now(), guard.remaining());
         if let Err(Error::Lost(lost)) = guard.ensure(Duration::ZERO) {
             // Tenure was stopped or suspended between the grant and here.
             report.event(&Event::Lost { name: self.name, reason: &lost.reason.to_string() });
-            return End::Lost { told: None };
+            return Outcome::Lost { end_signal: None };
         }
-        let mut ending = Ending::new(now, self.grace, lease, self.lease.is_none(), self.max_hold);
+        let mut termination = Termination::new(now, self.grace, lease, self.lease.is_none(), self.max_hold);
         if client.backend().info().liveness == Liveness::Session {
-            ending = ending.with_session(now, left);
+            termination = termination.with_session(now, left);
         }
-        match Job::spawn(self.command(guard), guardian, ending.at_the_latest(now, left)) {
+        match Job::spawn(self.command(guard), guardian, termination.guardian_deadline(now, left)) {
             Ok(job) => {
                 let (name, grace) = (self.name, self.grace);
-                let watch = Watch { job, guard, ending, clock, name, grace, report, told: None };
-                watch.see_through(signals).await
+                let supervisor =
+                    Supervisor { job, guard, termination, clock, name, grace, report, end_signal: None };
+                supervisor.run_to_end(signals).await
             }
             Err(error) => {
                 let what =
                     self.what.cmd.first().map_or_else(|| "/bin/sh".into(), |cmd| cmd.to_string_lossy());
                 report.error(format!("cannot run {what}: {error}"));
-                End::Itself(Exit::code(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }))
+                Outcome::Exited(Exit::code(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }))
             }
         }
     }
@@ -149,41 +150,41 @@ pub(crate) async fn release(
 }
 
 /// A running command and the hold that it runs under.
-struct Watch<'a> {
+struct Supervisor<'a> {
     job: Job<'a>,
     guard: &'a Guard,
-    ending: Ending,
+    termination: Termination,
     clock: Clock,
     name: &'a str,
     grace: Duration,
     report: Report,
     /// The first signal that asked the command to end.
-    told: Option<Signal>,
+    end_signal: Option<Signal>,
 }
 
-impl Watch<'_> {
-    async fn see_through(mut self, signals: &mut Signals) -> End {
-        let exit = self.command_ends(signals).await;
-        if !self.ending.begun() && self.job.takes_along() {
-            self.others_end(signals).await;
+impl Supervisor<'_> {
+    async fn run_to_end(mut self, signals: &mut Signals) -> Outcome {
+        let exit = self.wait_for_command(signals).await;
+        if !self.termination.is_terminating() && self.job.is_ending_group() {
+            self.wait_for_group(signals).await;
         }
-        if !self.ending.begun() {
-            return End::Itself(exit);
+        if !self.termination.is_terminating() {
+            return Outcome::Exited(exit);
         }
-        self.clear_away().await;
-        End::Lost { told: self.told }
+        self.end_group().await;
+        Outcome::Lost { end_signal: self.end_signal }
     }
 
     /// Checks the hold and sends TERM or KILL if due. Returns the time until the next check.
-    fn look(&mut self) -> Duration {
+    fn check_hold(&mut self) -> Duration {
         loop {
             let lost = match self.guard.ensure(Duration::ZERO) {
                 Err(Error::Lost(lost)) => Some(lost.reason),
                 _ => None,
             };
             let (now, left) = (self.clock.now(), self.guard.remaining());
-            let step = self.ending.step(now, left, lost);
-            self.job.is_held_until(self.ending.at_the_latest(now, left));
+            let step = self.termination.step(now, left, lost);
+            self.job.set_deadline(self.termination.guardian_deadline(now, left));
             match step {
                 Step::Wait(pause) => return pause,
                 Step::Term(why) => {
@@ -197,10 +198,10 @@ impl Watch<'_> {
     }
 
     /// Waits until the command itself has ended, by itself or by a signal.
-    async fn command_ends(&mut self, signals: &mut Signals) -> Exit {
+    async fn wait_for_command(&mut self, signals: &mut Signals) -> Exit {
         let mut stopped = false;
         loop {
-            let pause = self.look();
+            let pause = self.check_hold();
             // Only after the check: if the lease expired meanwhile, the command must not continue.
             if std::mem::take(&mut stopped) {
                 self.job.resume();
@@ -211,37 +212,37 @@ impl Watch<'_> {
                     Change::Unguarded => self.warn_unguarded(),
                     Change::Stopped | Change::StopAsked => {
                         self.warn_stopped();
-                        self.job.stop_too(change == Change::Stopped).await;
+                        self.job.stop_self(change == Change::Stopped).await;
                         stopped = true;
                     }
                 },
-                signal = signals.next() => self.pass_on(signal).await,
-                _ = self.guard.lost(), if !self.ending.begun() => {}
+                signal = signals.next() => self.forward(signal).await,
+                _ = self.guard.lost(), if !self.termination.is_terminating() => {}
                 () = sleep(pause) => {}
             }
         }
     }
 
     /// Waits until the processes that the command left behind are gone. They get the grace period, under the same hold.
-    async fn others_end(&mut self, signals: &mut Signals) {
+    async fn wait_for_group(&mut self, signals: &mut Signals) {
         let kill_at = self.clock.now().after(self.grace);
         let mut pause = Duration::ZERO;
         loop {
             tokio::select! {
                 biased;
-                () = self.job.emptied() => return,
-                signal = signals.next() => self.pass_on(signal).await,
+                () = self.job.wait_until_empty() => return,
+                signal = signals.next() => self.forward(signal).await,
                 _ = self.guard.lost() => {}
                 () = sleep(pause) => {}
             }
-            pause = self.look();
+            pause = self.check_hold();
             let left = kill_at.since(self.clock.now());
-            if self.ending.begun() {
+            if self.termination.is_terminating() {
                 return;
             }
             if left.is_zero() {
                 self.job.send(Signal::KILL);
-                let _ = timeout(REAPED, self.job.emptied()).await;
+                let _ = timeout(REAPED, self.job.wait_until_empty()).await;
                 return;
             }
             pause = pause.min(left);
@@ -249,15 +250,15 @@ impl Watch<'_> {
     }
 
     /// Called when the command was ended and is gone: gives the processes it left behind the rest of the grace period.
-    async fn clear_away(&mut self) {
+    async fn end_group(&mut self) {
         loop {
-            match self.ending.step(self.clock.now(), Duration::ZERO, None) {
-                Step::Wait(pause) if self.ending.is_over() => {
-                    let _ = timeout(pause.min(REAPED), self.job.emptied()).await;
+            match self.termination.step(self.clock.now(), Duration::ZERO, None) {
+                Step::Wait(pause) if self.termination.is_killed() => {
+                    let _ = timeout(pause.min(REAPED), self.job.wait_until_empty()).await;
                     return;
                 }
                 Step::Wait(pause) => {
-                    if timeout(pause, self.job.emptied()).await.is_ok() {
+                    if timeout(pause, self.job.wait_until_empty()).await.is_ok() {
                         return;
                     }
                 }
@@ -266,25 +267,27 @@ impl Watch<'_> {
         }
     }
 
-    async fn pass_on(&mut self, signal: Signal) {
-        if means_end(signal) {
-            self.told.get_or_insert(signal);
+    async fn forward(&mut self, signal: Signal) {
+        if asks_to_end(signal) {
+            self.end_signal.get_or_insert(signal);
         }
-        self.job.pass_on(signal).await;
+        self.job.forward(signal).await;
     }
 
     fn warn_stopped(&self) {
-        if self.report.is_watched() {
-            let then = "unless continued the command is killed before its lease ends";
-            self.report.warn(format!("stopped: {} is not renewed, and {then}", self.name));
+        if self.report.is_interactive() {
+            self.report.warn(format!(
+                "stopped: {} is not renewed, and the command is killed before the lease ends unless it is continued",
+                self.name
+            ));
         }
     }
 
     fn warn_unguarded(&self) {
         let report = self.report;
-        let lost = "the process that guards the command has ended";
-        let then = "should tenure be stopped or killed, what the command started may outlive the hold";
+        let warning = "the guardian process has ended: if tenure is stopped or killed, the command may run on without the \
+                       lock";
         // On another thread: if the write blocks, no guardian is left to end the command.
-        tokio::task::spawn_blocking(move || report.warn(format!("{lost}: {then}")));
+        tokio::task::spawn_blocking(move || report.warn(warning));
     }
 }

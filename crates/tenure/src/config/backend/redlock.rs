@@ -1,4 +1,4 @@
-//! RedLock: a quorum of Redis servers.
+//! Options of a RedLock quorum of Redis servers.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -8,39 +8,39 @@ use tenure_core::{Backend, Drift, Result};
 use tenure_redis::{Options, Redis, Siblings, Topology};
 use tenure_redlock::{Node, Quorum, QuorumOptions};
 
-use super::Place;
-use crate::address::Parts;
-use crate::duration::parse_duration;
-use crate::given::{Given, Setting};
-use crate::keys::{Key, Type};
+use super::BackendConfig;
+use crate::config::address;
+use crate::config::duration::parse_duration;
+use crate::config::keys::{Key, StoreType};
+use crate::config::raw::{RawConfig, Setting};
 
 /// How much longer than the longest lease a restarted node stays out of the quorum.
-const LONGER: Duration = Duration::from_secs(1);
+const RESTART_MARGIN: Duration = Duration::from_secs(1);
 
 const LOGIN: [&str; 3] = ["user", "password", "password_file"];
 const SENTINEL_LOGIN: [&str; 3] = ["sentinel_user", "sentinel_password", "sentinel_password_file"];
 
-/// A quorum from an address, not open yet.
-pub(super) struct Nodes {
+/// The options of a quorum and of each node.
+pub(super) struct QuorumConfig {
     nodes: Vec<Options>,
     options: QuorumOptions,
 }
 
-impl Given {
+impl RawConfig {
     /// Nodes are hosts or whole addresses. Options apply to all nodes; what a node's own address sets takes
     /// precedence.
-    pub(super) fn redlock(&mut self, setting: &Setting) -> Result<Place> {
-        let all = self.nodes(setting)?;
-        let options = self.quorum_options()?;
-        let restart_delay = self.restart_delay(options.max_lease)?;
+    pub(super) fn take_redlock_config(&mut self, setting: &Setting) -> Result<BackendConfig> {
+        let all = self.take_nodes(setting)?;
+        let options = self.take_quorum_options()?;
+        let restart_delay = self.take_restart_delay(options.max_lease)?;
         let common = std::mem::take(self);
-        let each: Vec<&str> = all.text.split(',').map(str::trim).collect();
+        let each: Vec<&str> = all.value.split(',').map(str::trim).collect();
         let mut nodes: Vec<Options> = Vec::new();
         for (node, siblings) in each.iter().zip(Siblings::new(each.len())) {
-            let mut parsed = common.node(node, &all)?;
+            let mut parsed = common.node_options(node, &all)?;
             if nodes.iter().any(|other| label(other) == label(&parsed)) {
-                return Err(all.wrong(format!(
-                    "{} is named twice: each node must be a server of its own",
+                return Err(all.error(format!(
+                    "{} is listed twice: each node must be a different server",
                     label(&parsed)
                 )));
             }
@@ -51,94 +51,94 @@ impl Given {
         let any_sentinel = nodes.iter().any(|n| matches!(n.topology, Topology::Sentinel(_)));
         let unused = SENTINEL_LOGIN.into_iter().find_map(|key| common.get(key));
         match unused {
-            Some(unused) if !any_sentinel => Err(unused.wrong("no node is behind sentinels")),
-            _ => Ok(Place::Redlock(Box::new(Nodes { nodes, options }))),
+            Some(unused) if !any_sentinel => Err(unused.error("has no effect: no node uses sentinels")),
+            _ => Ok(BackendConfig::Redlock(Box::new(QuorumConfig { nodes, options }))),
         }
     }
 
     /// Options of one of the nodes in `all`, including the common ones.
-    fn node(&self, node: &str, all: &Setting) -> Result<Options> {
+    fn node_options(&self, node: &str, all: &Setting) -> Result<Options> {
         if node.contains('?') {
-            return Err(all.wrong("a node has no options of its own: they go for all"));
+            return Err(all.error("an address in nodes cannot have options: set them for all nodes"));
         }
         let own = if node.contains("://") {
             // The hosts of a node with several hosts are separated by `%2C`.
             let address = node.replace("%2C", ",").replace("%2c", ",");
-            Parts::of(&address, &all.from)?.given()?
+            address::parse(&address, &all.origin)?
         } else {
-            let mut own = Given::default();
-            own.say(Key::named("type").expect("a key"), Type::Redis.name(), &all.from)?;
-            own.say(all.key, node, &all.from)?;
+            let mut own = RawConfig::default();
+            own.set(Key::named("type").expect("a key"), StoreType::Redis.name(), &all.origin)?;
+            own.set(all.key, node, &all.origin)?;
             own
         };
         let mut mine = self.clone();
         // A node's own login replaces the common one as a whole.
         if LOGIN.into_iter().any(|key| own.get(key).is_some()) {
-            mine.forget(&LOGIN);
+            mine.remove(&LOGIN);
         }
-        if own.get("type").is_some_and(|t| t.text != Type::RedisSentinel.name()) {
-            mine.forget(&SENTINEL_LOGIN);
+        if own.get("type").is_some_and(|t| t.value != StoreType::RedisSentinel.name()) {
+            mine.remove(&SENTINEL_LOGIN);
         }
-        mine.replace(own);
-        let (kind, setting) = mine.kind()?;
+        mine.extend(own);
+        let (kind, setting) = mine.take_store_type()?;
         match kind {
-            Type::Redis | Type::RedisSentinel | Type::RedisCluster => {}
+            StoreType::Redis | StoreType::RedisSentinel | StoreType::RedisCluster => {}
             other => {
-                return Err(all.wrong(format!(
-                    "{}: is no store that a quorum can be made of; redis:// is",
+                return Err(all.error(format!(
+                    "{}: cannot be a node of a quorum: expected a redis:// address",
                     other.name()
                 )));
             }
         }
         if mine.get("layout").is_none() {
             // The default, because redsync and similar clients use this layout for RedLock.
-            mine.say(Key::named("layout").expect("a key"), "plain", &all.from)?;
+            mine.set(Key::named("layout").expect("a key"), "plain", &all.origin)?;
         }
-        match mine.redis(kind, &setting)? {
-            Place::Redis(options) => Ok(*options),
-            _ => {
-                Err(all
-                    .wrong("a node is one server; behind sentinels, or a cluster, it says so in its address"))
-            }
+        match mine.take_redis_config(kind, &setting)? {
+            BackendConfig::Redis(options) => Ok(*options),
+            _ => Err(all.error(
+                "a node is one server: for sentinels or a cluster use a redis+sentinel:// or redis+cluster:// \
+                 address",
+            )),
         }
     }
 
-    fn quorum_options(&mut self) -> Result<QuorumOptions> {
+    fn take_quorum_options(&mut self) -> Result<QuorumOptions> {
         let mut options = QuorumOptions::default();
         if let Some(tries) = self.take("tries") {
             options.tries = tries.number("a number, 0 for no limit")?;
         }
         if let Some(delay) = self.take("retry_delay") {
-            options.retry_delay =
-                range(&delay.text).ok_or_else(|| delay.wrong("expected 50ms-250ms, or 100ms"))?;
+            options.retry_delay = range(&delay.value).ok_or_else(|| {
+                delay.error("expected a range such as 50ms-250ms, or a duration such as 100ms")
+            })?;
         }
         if let Some(text) = self.take("drift") {
-            options.drift = drift(&text.text).ok_or_else(|| text.wrong("expected 1%+2ms, 1% or 2ms"))?;
+            options.drift = drift(&text.value)
+                .ok_or_else(|| text.error("expected a sum such as 1%+2ms, or 1% or 2ms"))?;
         }
-        self.duration("max_lease", &mut options.max_lease)?;
+        self.take_duration("max_lease", &mut options.max_lease)?;
         options.node_timeout = self.take("node_timeout").map(|time| time.duration()).transpose()?;
         Ok(options)
     }
 
     /// How long a restarted node stays out of the quorum; `None` if it does not.
-    fn restart_delay(&mut self, max_lease: Duration) -> Result<Option<Duration>> {
+    fn take_restart_delay(&mut self, max_lease: Duration) -> Result<Option<Duration>> {
         let Some(setting) = self.take("restart_delay") else {
-            return Ok(Some(max_lease.saturating_add(LONGER)));
+            return Ok(Some(max_lease.saturating_add(RESTART_MARGIN)));
         };
-        if setting.text == "off" {
+        if setting.value == "off" {
             return Ok(None);
         }
-        let delay = parse_duration(&setting.text).map_err(|e| setting.wrong(format!("{e}, or off")))?;
+        let delay = parse_duration(&setting.value).map_err(|e| setting.error(format!("{e}, or off")))?;
         if delay <= max_lease {
-            return Err(setting.wrong(format!(
-                "a node that was restarted must keep out for longer than max_lease, {max_lease:?}; or off"
-            )));
+            return Err(setting.error(format!("must be longer than max_lease, {max_lease:?}, or off")));
         }
         Ok(Some(delay))
     }
 }
 
-impl Nodes {
+impl QuorumConfig {
     pub(super) async fn open(self) -> Result<Arc<dyn Backend>> {
         let mut nodes = Vec::new();
         for options in self.nodes {
@@ -195,9 +195,9 @@ mod tests {
     use tenure_core::Settings;
     use tenure_redis::Layout;
 
-    fn nodes(address: &str) -> Result<Nodes> {
-        let plan = Address::parse(address)?.given.plan(Settings::default())?;
-        let Place::Redlock(nodes) = plan.place else { panic!("not redlock") };
+    fn nodes(address: &str) -> Result<QuorumConfig> {
+        let config = Address::parse(address)?.raw.validate(Settings::default())?;
+        let BackendConfig::Redlock(nodes) = config.backend else { panic!("not redlock") };
         Ok(*nodes)
     }
 
@@ -254,8 +254,8 @@ mod tests {
         for (address, says) in [
             ("redlock:a,b", "expected redlock://"),
             ("redlock://", "expected redlock://"),
-            ("redlock://a,a:6379", "named twice"),
-            ("redlock://a,sqlite://x", "no store that a quorum"),
+            ("redlock://a,a:6379", "listed twice"),
+            ("redlock://a,sqlite://x", "cannot be a node of a quorum"),
             ("redlock://a?tries=x", "0 for no limit"),
             ("redlock://a?retry_delay=x", "50ms-250ms"),
             ("redlock://a?drift=x", "1%+2ms"),

@@ -1,72 +1,72 @@
-//! ZooKeeper.
+//! Options of a ZooKeeper store.
 
 use std::time::Duration;
 
 use tenure_core::Result;
 use tenure_zookeeper::{Access, Login, Options, Tls};
 
-use super::Place;
-use super::parts::{Files, Written};
-use crate::given::{Given, Setting};
+use super::BackendConfig;
+use super::servers::{AddressFormat, TlsFiles};
+use crate::config::raw::{RawConfig, Setting};
 
-const SERVERS: Written = Written { scheme: "zookeeper", secure: "zookeeper+tls", port: 2181 };
+const SERVERS: AddressFormat = AddressFormat { scheme: "zookeeper", tls_scheme: "zookeeper+tls", port: 2181 };
 
 /// The minimum for the session timeout and the request timeout.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-impl Given {
-    pub(super) fn zookeeper(&mut self, setting: &Setting) -> Result<Place> {
-        let nodes = self.nodes(setting)?;
-        let line = SERVERS.line(&nodes)?;
-        let named = line.hosts.iter().map(|(host, port)| match host.contains(':') {
+impl RawConfig {
+    pub(super) fn take_zookeeper_config(&mut self, setting: &Setting) -> Result<BackendConfig> {
+        let nodes = self.take_nodes(setting)?;
+        let parsed = SERVERS.parse(&nodes)?;
+        let servers = parsed.hosts.iter().map(|(host, port)| match host.contains(':') {
             true => format!("[{host}]:{port}"),
             false => format!("{host}:{port}"),
         });
-        let mut options = Options::new(named);
-        options.chroot = match (self.take("chroot"), line.path) {
+        let mut options = Options::new(servers);
+        options.chroot = match (self.take("chroot"), parsed.path) {
             (Some(chroot), Some(_)) => {
-                return Err(chroot.wrong("is given twice, here and after the last of the nodes"));
+                return Err(chroot.error("is set twice, here and after the last of the nodes"));
             }
-            (Some(chroot), None) => path(&chroot, &chroot.text)?,
-            (None, Some(end)) => path(&nodes, &format!("/{end}"))?,
+            (Some(chroot), None) => node_path(&chroot, &chroot.value)?,
+            (None, Some(end)) => node_path(&nodes, &format!("/{end}"))?,
             (None, None) => None,
         };
         options.login = match (self.take("user"), self.take("password")) {
-            (Some(user), Some(password)) => Some(Login { user: user.text, password: password.text }),
+            (Some(user), Some(password)) => Some(Login { user: user.value, password: password.value }),
             (None, None) => None,
             (Some(one), None) | (None, Some(one)) => {
-                return Err(one.wrong("a login is user and password, as in user:password@host"));
+                return Err(one.error("user and password must both be set"));
             }
         };
-        self.at_least("session", SHORTEST, &mut options.session)?;
-        self.at_least("timeout", SHORTEST, &mut options.timeout)?;
-        self.duration("tick", &mut options.tick)?;
+        self.take_duration_at_least("session", SHORTEST, &mut options.session)?;
+        self.take_duration_at_least("timeout", SHORTEST, &mut options.timeout)?;
+        self.take_duration("tick", &mut options.tick)?;
         if let Some(prefix) = self.take("prefix") {
-            options.prefix = prefix.text;
+            options.prefix = prefix.value;
         }
         if let Some(acl) = self.take("acl") {
             options.access = acl.choice(&[("login", Access::Login), ("open", Access::Open)])?;
         }
-        let files = self.files(line.tls, &SERVERS)?;
-        options.tls = files.map(|Files { ca, identity }| {
+        let files = self.take_tls_files(parsed.tls, &SERVERS)?;
+        options.tls = files.map(|TlsFiles { ca, identity }| {
             let mut tls = Tls::default();
             (tls.ca, tls.identity) = (ca, identity);
             tls
         });
-        Ok(Place::ZooKeeper(Box::new(options)))
+        Ok(BackendConfig::ZooKeeper(Box::new(options)))
     }
 }
 
 /// A validated node path; `None` for the root.
-fn path(said: &Setting, path: &str) -> Result<Option<String>> {
+fn node_path(setting: &Setting, path: &str) -> Result<Option<String>> {
     let path = path.trim_end_matches('/');
     if path.is_empty() {
         return Ok(None);
     }
     match path.strip_prefix('/') {
-        None => Err(said.wrong(format!("{path:?} is not a path: it begins without a slash"))),
+        None => Err(setting.error(format!("{path:?} is not a path: it must begin with a slash"))),
         Some(parts) if parts.split('/').any(str::is_empty) => {
-            Err(said.wrong(format!("{path:?} is not a path: a part of it is empty")))
+            Err(setting.error(format!("{path:?} is not a path: it has an empty component")))
         }
         Some(_) => Ok(Some(path.to_owned())),
     }
@@ -79,8 +79,8 @@ mod tests {
     use tenure_core::Settings;
 
     fn options(address: &str) -> Result<Options> {
-        let plan = Address::parse(address)?.given.plan(Settings::default())?;
-        let Place::ZooKeeper(options) = plan.place else { panic!("not zookeeper") };
+        let config = Address::parse(address)?.raw.validate(Settings::default())?;
+        let BackendConfig::ZooKeeper(options) = config.backend else { panic!("not zookeeper") };
         Ok(*options)
     }
 
@@ -104,13 +104,13 @@ mod tests {
         for (address, says) in [
             ("zookeeper:localhost", "expected zookeeper://"),
             ("zookeeper://h:x", "not a port"),
-            ("zookeeper://h/a//b", "part of it is empty"),
-            ("zookeeper://me@h", "user and password"),
+            ("zookeeper://h/a//b", "empty component"),
+            ("zookeeper://me@h", "user and password must both be set"),
             ("zookeeper://h?sesion=1s", "did you mean session?"),
             ("zookeeper://h?session=1ms", "too short"),
             ("zookeeper://h?acl=x", "login or open"),
             ("zookeeper://h?ca=/x", "zookeeper+tls://"),
-            ("zookeeper+tls://h?cert=/x", "together"),
+            ("zookeeper+tls://h?cert=/x", "must both be set"),
         ] {
             let error = options(address).unwrap_err().to_string();
             assert!(error.contains(says), "{address}: {error}");

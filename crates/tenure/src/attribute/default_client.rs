@@ -23,23 +23,23 @@ pub fn install(client: Client) -> Result<()> {
     INSTALLED.set(client).map_err(|client| {
         let installed = INSTALLED.get().unwrap_or(&client);
         Error::Config(format!(
-            "a client is installed already, {installed:?}: install one in a process, and name others by client = …"
+            "a client is installed already, {installed:?}: a process can install only one; pass others with `client = …`"
         ))
     })
 }
 
 /// The installed client.
-pub fn installed() -> Result<Client> {
+pub fn installed_client() -> Result<Client> {
     INSTALLED.get().cloned().ok_or_else(|| {
         Error::Config(
-            "no client is installed: call tenure::install(client) when the program starts, or name one by client = …"
+            "no client is installed: call tenure::install(client) when the program starts, or pass one with `client = …`"
                 .into(),
         )
     })
 }
 
-/// The client named by a function.
-pub fn given(client: &(impl AsClient + ?Sized)) -> Result<Client> {
+/// The client that the attribute names.
+pub fn explicit_client(client: &(impl AsClient + ?Sized)) -> Result<Client> {
     Ok(client.as_client().clone())
 }
 

@@ -3,21 +3,22 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use tenure::backend::Backoff;
 use tenure::{Client, Error, Guard, Lock, Result};
 use tokio::time::sleep;
 
 use crate::args::Run;
+use crate::format::{describe_holders_now, printable};
 use crate::nested;
-use crate::people::{holders_now, printable};
-use crate::report::{Event, Line, Report};
+use crate::report::{Event, Report, StatusLine};
 use crate::signals::Signals;
 use crate::times::human;
 
 /// Waits shorter than this are not reported.
-const UNNOTICED: Duration = Duration::from_millis(200);
+const REPORT_AFTER: Duration = Duration::from_millis(200);
 
 /// Outcome of an acquire.
-pub(crate) enum Got {
+pub(crate) enum Acquired {
     Held(Guard),
     Busy,
     Signal(Signal),
@@ -59,7 +60,7 @@ pub(crate) async fn acquire(
     until: Option<Instant>,
     report: Report,
     signals: &mut Signals,
-) -> Result<Got> {
+) -> Result<Acquired> {
     let lock = template(client, run);
     let begun = Instant::now();
     let acquire = async {
@@ -69,7 +70,7 @@ pub(crate) async fn acquire(
         let first = lock.try_acquire().await;
         let unseen = first.is_err();
         match first {
-            Ok(None) => nested::refuse_own(client, &run.name, run.permits).await?,
+            Ok(None) => nested::refuse_self_wait(client, &run.name, run.permits).await?,
             // The store says when to retry, or there is time left of `--wait`.
             Err(error) if error.retry_after().is_some() || (error.is_transient() && is_before(until)) => {
                 report.warn(format!("waiting: {error}"));
@@ -78,66 +79,57 @@ pub(crate) async fn acquire(
         }
         tokio::select! {
             biased;
-            refusal = nested::refused_later(client, &run.name, run.permits), if unseen => Err(refusal),
+            refusal = nested::refuse_self_wait_later(client, &run.name, run.permits), if unseen => Err(refusal),
             got = acquire_until(&lock, until) => got,
         }
     };
     let got = tokio::select! {
         biased;
         got = acquire => got?,
-        signal = signals.next_end() => return Ok(Got::Signal(signal)),
-        () = tell(client, &run.name, report, begun), if !run.no_wait => None,
+        signal = signals.next_end() => return Ok(Acquired::Signal(signal)),
+        () = report_holders(client, &run.name, report, begun), if !run.no_wait => None,
     };
     let waited_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     let name = run.name.as_str();
     match got {
         Some(guard) => {
             report.event(&Event::Acquired { name, fence: guard.fence(), hold: guard.id(), waited_ms });
-            Ok(Got::Held(guard))
+            Ok(Acquired::Held(guard))
         }
         None => {
             let waited_ms = if run.no_wait { 0 } else { waited_ms };
             let holders = lock.holders().await.unwrap_or_default();
             report.event(&Event::Busy { name, waited_ms, holders: &holders });
-            Ok(Got::Busy)
+            Ok(Acquired::Busy)
         }
     }
 }
 
 async fn acquire_until(lock: &Lock, until: Option<Instant>) -> Result<Option<Guard>> {
-    let mut retries = Retries::new(until);
+    let mut backoff = store_backoff();
     loop {
         let got = match until {
             Some(until) => lock.try_acquire_for(until.saturating_duration_since(Instant::now())).await,
             None => lock.acquire().await.map(Some),
         };
         match got {
-            Err(error) if error.is_transient() && retries.pause().await => {}
+            Err(error) if error.is_transient() && wait_to_retry(&mut backoff, until).await => {}
             got => return got,
         }
     }
 }
 
-/// Backoff for a store that does not answer, until the end of `--wait`.
-pub(crate) struct Retries {
-    until: Option<Instant>,
-    pause: Duration,
+/// The backoff for a store that does not answer.
+pub(crate) fn store_backoff() -> Backoff {
+    Backoff::new(Duration::from_millis(50), Duration::from_secs(1))
 }
 
-impl Retries {
-    /// Without `until` there are no retries.
-    pub(crate) fn new(until: Option<Instant>) -> Self {
-        Self { until, pause: Duration::from_millis(50) }
-    }
-
-    /// Sleeps before the next attempt and returns whether there is time for one. A store not reached in time is an
-    /// error, not busy.
-    pub(crate) async fn pause(&mut self) -> bool {
-        let left = self.until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
-        sleep(self.pause.min(left)).await;
-        self.pause = (self.pause * 2).min(Duration::from_secs(1));
-        is_before(self.until)
-    }
+/// Records a failure, waits before the next attempt, and returns whether there is time for one before `until`, the end of
+/// `--wait`. Without `until` there is none. A store not reached in time is an error, not busy.
+pub(crate) async fn wait_to_retry(backoff: &mut Backoff, until: Option<Instant>) -> bool {
+    let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+    sleep(backoff.failed().min(left)).await;
+    is_before(until)
 }
 
 fn is_before(until: Option<Instant>) -> bool {
@@ -145,13 +137,13 @@ fn is_before(until: Option<Instant>) -> bool {
 }
 
 /// Reports the current holders: every second on a terminal, else once. Never returns.
-pub(crate) async fn tell(client: &Client, name: &str, report: Report, begun: Instant) {
+pub(crate) async fn report_holders(client: &Client, name: &str, report: Report, begun: Instant) {
     let holders = async || {
         let snapshot = client.show(name).await?;
         Ok::<_, Error>(snapshot.map_or_else(Vec::new, |s| s.holders))
     };
-    sleep(UNNOTICED).await;
-    if !report.is_watched() {
+    sleep(REPORT_AFTER).await;
+    if !report.is_interactive() {
         if !report.quiet
             && let Ok(holders) = holders().await
             && !holders.is_empty()
@@ -160,10 +152,10 @@ pub(crate) async fn tell(client: &Client, name: &str, report: Report, begun: Ins
         }
         return std::future::pending().await;
     }
-    let mut line = Line::default();
+    let mut line = StatusLine::default();
     loop {
         let held = match holders().await {
-            Ok(holders) => format!("held by {}", holders_now(&holders)),
+            Ok(holders) => format!("held by {}", describe_holders_now(&holders)),
             Err(_) => "the store does not answer".into(),
         };
         let waited = human(Duration::from_secs(begun.elapsed().as_secs().max(1)));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::thread::waits;
+use super::thread::forward_blocking;
 
 /// A counting semaphore: a shared number of permits, not tied to the process that took them.
 ///
@@ -30,7 +30,7 @@ impl From<crate::CountingSemaphore> for CountingSemaphore {
 }
 
 impl CountingSemaphore {
-    waits! {
+    forward_blocking! {
         /// Sets the number of permits if it is not set yet. Returns whether it did.
         ///
         /// # Errors

@@ -1,4 +1,4 @@
-//! Redis, in every deployment.
+//! Options of a Redis store, for each deployment.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,105 +8,122 @@ use tenure_redis::{
     Address as Server, Deployment, Fences, Layout, Options, Redis, Secret, Sentinels, Tls, Topology,
 };
 
-use super::Place;
-use super::parts::{Files, Written};
-use crate::given::{Given, Setting};
-use crate::keys::Type;
+use super::BackendConfig;
+use super::servers::{AddressFormat, TlsFiles};
+use crate::config::keys::StoreType;
+use crate::config::raw::{RawConfig, Setting};
 
-const SERVERS: Written = Written { scheme: "redis", secure: "rediss", port: 6379 };
-const SENTINELS: Written = Written { port: 26379, ..SERVERS };
+const SERVERS: AddressFormat = AddressFormat { scheme: "redis", tls_scheme: "rediss", port: 6379 };
+const SENTINELS: AddressFormat = AddressFormat { port: 26379, ..SERVERS };
 
-impl Given {
-    pub(super) fn redis(&mut self, kind: Type, setting: &Setting) -> Result<Place> {
+impl RawConfig {
+    pub(super) fn take_redis_config(&mut self, kind: StoreType, setting: &Setting) -> Result<BackendConfig> {
         let mut options = Options::default();
         if let Some(socket) = self.take("socket") {
             if let Some(nodes) = self.take("nodes") {
-                return Err(nodes.wrong("a server is reached by its socket or by its address, not by both"));
+                return Err(nodes.error("set either nodes or socket, not both"));
             }
             if let Some(tls) = self.get("tls")
                 && tls.flag()?
             {
-                return Err(tls.wrong("a socket has no encryption, and needs none"));
+                return Err(tls.error("is not supported on a unix socket"));
             }
-            options.topology = Topology::Standalone(Server::Unix(socket.text.into()));
-            self.redis_options(false, &mut options)?;
-            return Ok(Place::Redis(Box::new(options)));
+            options.topology = Topology::Standalone(Server::Unix(socket.value.into()));
+            self.take_redis_options(false, &mut options)?;
+            return Ok(BackendConfig::Redis(Box::new(options)));
         }
-        let nodes = self.nodes(setting)?;
-        let written = if kind == Type::RedisSentinel { &SENTINELS } else { &SERVERS };
-        let line = written.line(&nodes)?;
-        if line.path.is_some() {
-            return Err(nodes.wrong("an address has no path here: db sets the number of a database"));
+        let nodes = self.take_nodes(setting)?;
+        let format = if kind == StoreType::RedisSentinel { &SENTINELS } else { &SERVERS };
+        let parsed = format.parse(&nodes)?;
+        if parsed.path.is_some() {
+            return Err(nodes.error("an address in nodes has no path here: set db to select a database"));
         }
-        let mut servers: Vec<Server> = line.hosts.into_iter().map(|(h, p)| Server::tcp(h, p)).collect();
-        let several = kind == Type::Redis && servers.len() > 1;
+        let mut servers: Vec<Server> = parsed.hosts.into_iter().map(|(h, p)| Server::tcp(h, p)).collect();
+        let several = kind == StoreType::Redis && servers.len() > 1;
         options.topology = match kind {
-            Type::RedisSentinel => Topology::Sentinel(self.sentinels(servers, setting)?),
-            Type::RedisCluster => Topology::Cluster(servers),
+            StoreType::RedisSentinel => Topology::Sentinel(self.take_sentinels(servers, setting)?),
+            StoreType::RedisCluster => Topology::Cluster(servers),
             _ if several => Topology::Cluster(servers),
             _ => Topology::Standalone(servers.remove(0)),
         };
-        self.redis_options(line.tls, &mut options)?;
+        self.take_redis_options(parsed.tls, &mut options)?;
         let options = Box::new(options);
-        Ok(if several { Place::PerhapsCluster(options, nodes) } else { Place::Redis(options) })
+        Ok(if several {
+            BackendConfig::PossiblyCluster(options, nodes)
+        } else {
+            BackendConfig::Redis(options)
+        })
     }
 
-    fn sentinels(&mut self, addresses: Vec<Server>, setting: &Setting) -> Result<Sentinels> {
+    fn take_sentinels(&mut self, addresses: Vec<Server>, setting: &Setting) -> Result<Sentinels> {
         let master = self.take("master").ok_or_else(|| {
-            setting.from.wrong(
+            setting.origin.error(
                 "master",
-                "missing: the name of the master behind the sentinels, as in redis+sentinel://host,host/NAME",
+                "missing: set it to the master's name in the sentinels' configuration, or use \
+                 redis+sentinel://host,host/NAME",
             )
         })?;
-        let (user, password) = self.login("sentinel_user", "sentinel_password", "sentinel_password_file")?;
-        Ok(Sentinels { addresses, master: master.text, user, password })
+        let (user, password) =
+            self.take_login("sentinel_user", "sentinel_password", "sentinel_password_file")?;
+        Ok(Sentinels { addresses, master: master.value, user, password })
     }
 
-    fn redis_options(&mut self, line_tls: bool, options: &mut Options) -> Result<()> {
-        (options.user, options.password) = self.login("user", "password", "password_file")?;
+    fn take_redis_options(&mut self, tls_by_scheme: bool, options: &mut Options) -> Result<()> {
+        (options.user, options.password) = self.take_login("user", "password", "password_file")?;
         if let Some(db) = self.take("db") {
             options.db = db.number("the number of a database")?;
             if options.db != 0 && matches!(options.topology, Topology::Cluster(_)) {
-                return Err(db.wrong(format!("a cluster has no database {}", options.db)));
+                return Err(db.error(format!("a cluster has no database {}", options.db)));
             }
         }
-        self.at_least("timeout", Duration::from_millis(10), &mut options.timeout)?;
-        self.duration("permit_slack", &mut options.permit_slack)?;
-        self.at_least("redisson_watchdog", Duration::from_secs(1), &mut options.redisson_watchdog)?;
+        self.take_duration_at_least("timeout", Duration::from_millis(10), &mut options.timeout)?;
+        self.take_duration("permit_slack", &mut options.permit_slack)?;
+        self.take_duration_at_least(
+            "redisson_watchdog",
+            Duration::from_secs(1),
+            &mut options.redisson_watchdog,
+        )?;
         if let Some(prefix) = self.take("prefix") {
-            options.prefix = prefix.text;
+            options.prefix = prefix.value;
         }
         if let Some(name) = self.take("client_name") {
-            options.client_name = name.text;
+            options.client_name = name.value;
         }
         if let Some(layout) = self.take("layout") {
             options.layout = layout.choice(&[("redisson", Layout::Redisson), ("plain", Layout::Plain)])?;
         }
         if let Some(fence) = self.take("fence") {
             if options.layout == Layout::Plain {
-                return Err(fence.wrong("the plain layout has no fence to choose"));
+                return Err(fence.error("has no effect with the plain layout"));
             }
             options.fences =
                 fence.choice(&[("tenure", Fences::default()), ("redisson", Fences::Redisson)])?;
         }
-        let files = self.files(line_tls, &SERVERS)?;
-        options.tls = files.map(|Files { ca, identity }| Tls { ca, identity });
+        let files = self.take_tls_files(tls_by_scheme, &SERVERS)?;
+        options.tls = files.map(|TlsFiles { ca, identity }| Tls { ca, identity });
         Ok(())
     }
 
     /// Takes a user, and a password or the file that contains it. A user without a password is an error: there would
     /// be no login.
-    fn login(&mut self, user: &str, password: &str, file: &str) -> Result<(Option<String>, Option<Secret>)> {
-        let (user, word, file) = (self.take(user), self.take(password), self.take(file));
-        let password = match (word, file) {
-            (Some(_), Some(file)) => return Err(file.wrong(format!("{password} is given as well"))),
-            (Some(word), None) => Some(Secret::from(word.text)),
-            (None, Some(file)) => Some(Secret::file(file.text)),
+    fn take_login(
+        &mut self,
+        user: &str,
+        password: &str,
+        file: &str,
+    ) -> Result<(Option<String>, Option<Secret>)> {
+        let (user, secret, file) = (self.take(user), self.take(password), self.take(file));
+        let password = match (secret, file) {
+            (Some(_), Some(file)) => {
+                return Err(file.error(format!("set either {password} or this key, not both")));
+            }
+            (Some(secret), None) => Some(Secret::from(secret.value)),
+            (None, Some(file)) => Some(Secret::file(file.value)),
             (None, None) => None,
         };
         match user {
-            Some(user) if password.is_none() => Err(user.wrong("given without a password")),
-            user => Ok((user.map(|user| user.text), password)),
+            Some(user) if password.is_none() => Err(user.error("is set without a password")),
+            user => Ok((user.map(|user| user.value), password)),
         }
     }
 }
@@ -117,12 +134,12 @@ pub(super) async fn open_cluster(options: Options, nodes: &Setting) -> Result<Ar
     let (at, deployment) = tenure_redis::deployment(&options).await?;
     match deployment {
         Deployment::Cluster => Ok(Arc::new(Redis::open(options).await?)),
-        Deployment::Sentinel => Err(nodes.wrong(format!(
-            "{at} is a sentinel: set type to redis-sentinel, and master to the name that it knows the master by"
+        Deployment::Sentinel => Err(nodes.error(format!(
+            "{at} is a sentinel: set type to redis-sentinel, and master to the master's name in its configuration"
         ))),
-        Deployment::Standalone => Err(nodes.wrong(format!(
-            "{at} is a server by itself and no cluster: name one server alone, or set type to redlock, where most \
-             of several must agree"
+        Deployment::Standalone => Err(nodes.error(format!(
+            "{at} is a standalone server, not part of a cluster: set nodes to one server, or set type to redlock \
+             for a quorum of independent servers"
         ))),
     }
 }
@@ -134,8 +151,8 @@ mod tests {
     use tenure_core::Settings;
 
     fn options(address: &str) -> Result<Options> {
-        let plan = Address::parse(address)?.given.plan(Settings::default())?;
-        let Place::Redis(options) = plan.place else { panic!("not redis") };
+        let config = Address::parse(address)?.raw.validate(Settings::default())?;
+        let BackendConfig::Redis(options) = config.backend else { panic!("not redis") };
         Ok(*options)
     }
 
@@ -175,19 +192,19 @@ mod tests {
             ("redis://a,b", "redis+cluster"),
             ("redis://h:x", "not a port"),
             ("redis://h/x", "expected the number of a database"),
-            ("redis://h/1/2", "too much"),
+            ("redis://h/1/2", "not expected in the path"),
             ("redis://h?ca=/x", "rediss://"),
-            ("rediss://h?cert=/x", "together"),
-            ("redis+sentinel://a,b", "name of the master"),
+            ("rediss://h?cert=/x", "must both be set"),
+            ("redis+sentinel://a,b", "master's name"),
             ("redis+cluster://a/1", "no database 1"),
             ("redis://h?fence=x", "tenure or redisson"),
             ("redis://h?layout=x", "redisson or plain"),
-            ("redis://h?layout=plain&fence=tenure", "no fence to choose"),
+            ("redis://h?layout=plain&fence=tenure", "no effect with the plain layout"),
             ("redis://h?prefx=x", "did you mean prefix?"),
             ("redis://h?prefix=%zz", "percent"),
             ("redis+unix:", "path of a socket"),
             ("redis://me@h", "without a password"),
-            ("redis://:pw@h?password_file=/x", "password_file: password is given as well"),
+            ("redis://:pw@h?password_file=/x", "password_file: set either password or this key"),
             ("redis://h/1?db=2", "twice"),
             ("redis://a,,b", "redis+cluster"),
             ("redis+cluster://a,,b", "an address is empty"),

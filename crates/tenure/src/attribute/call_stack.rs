@@ -1,8 +1,9 @@
-//! Tracks which annotated calls enclose the running code, so that a call re-enters what those hold and nothing else.
+//! The stack of annotated calls that enclose the running code, so that a call re-enters what those hold and nothing
+//! else.
 //!
-//! Each call is a frame. The enclosing frames are kept per thread, and only while a body is polled: branches of
-//! `join!` do not see each other's frames, whatever thread polls them, and a body that was moved elsewhere has left
-//! the calls that enclosed it.
+//! Each call is a frame. Frames are pushed per thread, and only while a body is polled: branches of `join!` do not see
+//! each other's frames, whatever thread polls them, and a body that was moved to another task has left the calls that
+//! enclosed it.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -15,74 +16,72 @@ use tenure_core::{ClientId, Fence, Held, Name, Owner, Result};
 
 /// One name that a call holds.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct HeldLock {
     pub(super) client: ClientId,
     pub(super) owner: Owner,
     pub(super) held: Held,
 }
 
-/// What one call holds; has at least one entry.
+/// What one call holds: at least one lock.
 #[derive(Debug)]
-pub(super) struct Frame {
-    pub(super) entries: Vec<Entry>,
-}
+pub(super) struct CallLocks(pub(super) Vec<HeldLock>);
 
-/// A call whose body is running, and the call that encloses it.
-pub(super) struct Running {
-    frame: Arc<Frame>,
-    outer: Option<Arc<Running>>,
+/// A call whose body is running, and the frame of the call that encloses it.
+pub(super) struct Frame {
+    locks: Arc<CallLocks>,
+    outer: Option<Arc<Frame>>,
     /// The task that runs the body. A body may drive other tasks on the same thread, by a `LocalSet` or its own
-    /// runtime; those are not inside.
+    /// runtime; those are not enclosed by the call.
     task: Option<tokio::task::Id>,
 }
 
-impl Running {
+impl Frame {
     /// The owner under which an enclosing call holds this name.
     pub(super) fn owner(&self, client: ClientId, name: &Name) -> Option<&Owner> {
-        let mine = self.frame.entries.iter().find(|e| e.client == client && e.held.name() == name);
-        match mine {
-            Some(entry) => Some(&entry.owner),
+        let own = self.locks.0.iter().find(|lock| lock.client == client && lock.held.name() == name);
+        match own {
+            Some(lock) => Some(&lock.owner),
             None => self.outer.as_ref()?.owner(client, name),
         }
     }
 }
 
 thread_local! {
-    static INNERMOST: RefCell<Option<Arc<Running>>> = const { RefCell::new(None) };
+    static INNERMOST: RefCell<Option<Arc<Frame>>> = const { RefCell::new(None) };
 }
 
 /// The innermost call that encloses the running code.
-pub(super) fn innermost() -> Option<Arc<Running>> {
-    let running = INNERMOST.try_with(|innermost| innermost.borrow().clone()).ok()??;
-    (running.task == tokio::task::try_id()).then_some(running)
+pub(super) fn innermost_frame() -> Option<Arc<Frame>> {
+    let frame = INNERMOST.try_with(|innermost| innermost.borrow().clone()).ok()??;
+    (frame.task == tokio::task::try_id()).then_some(frame)
 }
 
-/// Runs `work` inside this call.
-pub(super) fn inside<R>(frame: &Arc<Frame>, work: impl FnOnce() -> R) -> R {
-    /// Restores the previous call, also when `work` panics.
-    struct Before(Option<Arc<Running>>);
-    impl Drop for Before {
+/// Runs `work` with a frame for these locks on the stack.
+pub(super) fn run_in_frame<R>(locks: &Arc<CallLocks>, work: impl FnOnce() -> R) -> R {
+    /// Restores the previous frame, also when `work` panics.
+    struct Restore(Option<Arc<Frame>>);
+    impl Drop for Restore {
         fn drop(&mut self) {
             INNERMOST.set(self.0.take());
         }
     }
-    let running = Running { frame: frame.clone(), outer: innermost(), task: tokio::task::try_id() };
-    let _before = Before(INNERMOST.replace(Some(Arc::new(running))));
+    let frame = Frame { locks: locks.clone(), outer: innermost_frame(), task: tokio::task::try_id() };
+    let _restore = Restore(INNERMOST.replace(Some(Arc::new(frame))));
     work()
 }
 
-/// A body that is polled inside its call.
-pub(super) struct Enclosed<F> {
-    pub(super) frame: Arc<Frame>,
+/// A body that is polled with the frame of its call on the stack.
+pub(super) struct InFrame<F> {
+    pub(super) locks: Arc<CallLocks>,
     pub(super) body: F,
 }
 
-impl<F: Future + Unpin> Future for Enclosed<F> {
+impl<F: Future + Unpin> Future for InFrame<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let Self { frame, body } = self.get_mut();
-        inside(frame, || Pin::new(body).poll(cx))
+        let Self { locks, body } = self.get_mut();
+        run_in_frame(locks, || Pin::new(body).poll(cx))
     }
 }
 
@@ -101,28 +100,28 @@ impl<F: Future + Unpin> Future for Enclosed<F> {
 /// # Ok(()) }
 /// ```
 pub fn current() -> Option<Current> {
-    innermost().map(|running| Current(running.frame.clone()))
+    innermost_frame().map(|frame| Current(frame.locks.clone()))
 }
 
 /// The locks that an annotated call holds. It may be stored and passed on, but keeps nothing locked.
 #[derive(Clone, Debug)]
-pub struct Current(Arc<Frame>);
+pub struct Current(Arc<CallLocks>);
 
 impl Current {
     /// Each lock that is held, in the order of the keys.
     pub fn held(&self) -> impl Iterator<Item = &Held> {
-        self.0.entries.iter().map(|entry| &entry.held)
+        self.0.0.iter().map(|lock| &lock.held)
     }
 
     /// The name that is held: the first, if there are several.
     pub fn name(&self) -> &Name {
-        self.0.entries[0].held.name()
+        self.0.0[0].held.name()
     }
 
     /// The fencing token of [`Current::name`]. Pass it along with each side effect, and let the protected resource
     /// reject a smaller one. Where several names are held, each has its own: [`Current::fences`].
     pub fn fence(&self) -> Option<Fence> {
-        self.0.entries[0].held.fence()
+        self.0.0[0].held.fence()
     }
 
     /// The fencing token of each name.

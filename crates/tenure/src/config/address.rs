@@ -3,43 +3,17 @@
 //! Errors never quote parts that may belong to a password which was not percent-encoded.
 
 use std::fmt;
-use std::sync::Arc;
 
-use tenure_core::{Backend, Client, Error, Result, Settings};
+use tenure_core::{Error, Result};
 
-use crate::given::{Given, Origin};
-use crate::keys::{self, About, KEYS, Key};
-use crate::spelling::hint;
-
-/// Connects to the store at `address`, such as `memory:` or `sqlite:/var/lib/app/locks.db?lease=10s`.
-///
-/// # Errors
-/// `Config` when the address cannot be parsed, has an unknown option, or cannot be a store; `Unsupported` when the
-/// store cannot do what the address asks for; `Unavailable` when the store does not answer.
-pub async fn connect(address: &str) -> Result<Client> {
-    connect_with(address, Settings::default()).await
-}
-
-/// Connects with `settings` as defaults; options in the address override them.
-///
-/// # Errors
-/// As [`connect`].
-pub async fn connect_with(address: &str, settings: Settings) -> Result<Client> {
-    Address::parse(address)?.given.plan(settings)?.connect().await
-}
-
-/// Opens the store at `address` without a client, to build a client by hand.
-///
-/// # Errors
-/// As [`connect`].
-pub async fn open(address: &str) -> Result<Arc<dyn Backend>> {
-    Address::parse(address)?.given.plan(Settings::default())?.open().await
-}
+use crate::config::keys::{self, KEYS, Key, Scope};
+use crate::config::raw::{Origin, RawConfig};
+use crate::config::suggest::did_you_mean;
 
 /// A parsed address: `scheme:rest?option=value&…`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
-    pub(crate) given: Given,
+    pub(crate) raw: RawConfig,
 }
 
 impl Address {
@@ -48,16 +22,16 @@ impl Address {
     /// # Errors
     /// `Config` when it does not match the syntax of its scheme, or has an unknown option.
     pub fn parse(address: &str) -> Result<Self> {
-        let given = Parts::of(address, &Origin::Address("address".to_owned()))?.given()?;
-        Ok(Self { given })
+        let raw = parse(address, &Origin::Address("address".to_owned()))?;
+        Ok(Self { raw })
     }
 }
 
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Address");
-        for setting in self.given.iter() {
-            shown.field(setting.key.name, &setting.shown());
+        for setting in self.raw.iter() {
+            shown.field(setting.key.name, &setting.masked());
         }
         shown.finish()
     }
@@ -83,51 +57,56 @@ const SCHEMES: &[&str] = &[
 #[doc(hidden)]
 pub const WITHHELD: &str = "withheld:";
 
+/// Parses an address, which comes from `origin`.
+pub(crate) fn parse(address: &str, origin: &Origin) -> Result<RawConfig> {
+    Parser::new(address, origin)?.parse()
+}
+
 /// The parts of an address, and the keys parsed so far.
-pub(crate) struct Parts<'a> {
+struct Parser<'a> {
     scheme: &'a str,
     rest: &'a str,
     query: &'a str,
-    from: Origin,
-    given: Given,
+    origin: Origin,
+    raw: RawConfig,
 }
 
-impl<'a> Parts<'a> {
-    /// Splits an address; `from` is its origin.
-    pub(crate) fn of(address: &'a str, from: &Origin) -> Result<Self> {
+impl<'a> Parser<'a> {
+    /// Splits the address into its parts.
+    fn new(address: &'a str, origin: &Origin) -> Result<Self> {
         let expected = || SCHEMES.join(", ");
         let Some((scheme, rest)) = address.split_once(':') else {
             let why = format!(
                 "no scheme: expected one of {}, such as memory: or sqlite:PATH{}",
                 expected(),
-                hint(address, SCHEMES.iter().copied())
+                did_you_mean(address, SCHEMES.iter().copied())
             );
-            return Err(from.wrong(keys::URL, why));
+            return Err(origin.error(keys::URL, why));
         };
-        let from = match from {
+        let origin = match origin {
             Origin::Address(_) => Origin::Address(scheme.to_owned()),
-            elsewhere => elsewhere.clone(),
+            other => other.clone(),
         };
         if !SCHEMES.contains(&scheme) && address != WITHHELD {
-            let hint = hint(scheme, SCHEMES.iter().copied()).replace('?', ":?");
+            let hint = did_you_mean(scheme, SCHEMES.iter().copied()).replace('?', ":?");
             let why = format!("unknown scheme {scheme:?}: expected one of {}{hint}", expected());
-            return Err(from.wrong(keys::URL, why));
+            return Err(origin.error(keys::URL, why));
         }
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        Ok(Self { scheme, rest, query, from, given: Given::default() })
+        Ok(Self { scheme, rest, query, origin, raw: RawConfig::default() })
     }
 
-    fn wrong(&self, why: impl fmt::Display) -> Error {
-        self.from.wrong(keys::URL, why)
+    fn error(&self, why: impl fmt::Display) -> Error {
+        self.origin.error(keys::URL, why)
     }
 
-    fn say(&mut self, key: &'static str, text: impl Into<String>) -> Result<()> {
+    fn set(&mut self, key: &'static str, value: impl Into<String>) -> Result<()> {
         let key = Key::named(key).expect("a key of the table");
-        self.given.say(key, text, &self.from)
+        self.raw.set(key, value, &self.origin)
     }
 
     /// Parses all keys of the address.
-    pub(crate) fn given(mut self) -> Result<Given> {
+    fn parse(mut self) -> Result<RawConfig> {
         let (base, deployment) = self.scheme.split_once('+').unwrap_or((self.scheme, ""));
         let kind = match (base, deployment) {
             ("redis" | "rediss", "sentinel") => "redis-sentinel",
@@ -135,42 +114,42 @@ impl<'a> Parts<'a> {
             ("rediss", _) => "redis",
             (base, _) => base,
         };
-        self.say("type", kind)?;
+        self.set("type", kind)?;
         if base == "rediss" || deployment == "tls" {
-            self.say("tls", "true")?;
+            self.set("tls", "true")?;
         }
         let local = self.rest.strip_prefix("//").unwrap_or(self.rest);
         match (kind, deployment) {
             ("memory" | "withheld", _) if local.is_empty() => {}
-            ("memory", _) => return Err(self.wrong("memory: takes no path")),
+            ("memory", _) => return Err(self.error("memory: takes no path")),
             ("sqlite", _) if local.is_empty() => {}
-            ("sqlite", _) => self.say("path", local)?,
+            ("sqlite", _) => self.set("path", local)?,
             ("redis", "unix") if local.is_empty() => {
-                return Err(self.wrong("expected the path of a socket"));
+                return Err(self.error("expected the path of a socket"));
             }
-            ("redis", "unix") => self.say_decoded("socket", local)?,
-            ("redlock", _) if local.contains("://") => self.say("nodes", local)?,
-            _ => self.servers(kind)?,
+            ("redis", "unix") => self.set_decoded("socket", local)?,
+            ("redlock", _) if local.contains("://") => self.set("nodes", local)?,
+            _ => self.parse_servers(kind)?,
         }
-        self.options()?;
-        Ok(self.given.named_by_address())
+        self.parse_options()?;
+        Ok(self.raw.with_address())
     }
 
     /// `//[user:password@]host[:port],…[/path]`
-    fn servers(&mut self, kind: &str) -> Result<()> {
+    fn parse_servers(&mut self, kind: &str) -> Result<()> {
         let scheme = self.scheme;
         let rest = self.rest.strip_prefix("//");
-        let rest = rest.ok_or_else(|| self.wrong(format!("expected {scheme}://host")))?;
+        let rest = rest.ok_or_else(|| self.error(format!("expected {scheme}://host")))?;
         let (servers, path) = rest.split_once('/').unwrap_or((rest, ""));
         if path.contains('@') {
-            return Err(self.wrong("an @ after the first /: in a password a / is written %2F"));
+            return Err(self.error("there is an @ after the first /: write a / in a password as %2F"));
         }
         let hosts = match servers.rsplit_once('@') {
             Some((login, hosts)) => {
                 let (user, password) = login.split_once(':').unwrap_or((login, ""));
                 for (key, text) in [("user", user), ("password", password)] {
                     if !text.is_empty() {
-                        self.say_decoded(key, text)?;
+                        self.set_decoded(key, text)?;
                     }
                 }
                 hosts
@@ -178,73 +157,73 @@ impl<'a> Parts<'a> {
             None => servers,
         };
         match (kind, hosts) {
-            ("redlock", "") => return Err(self.wrong("expected redlock://host,host,host")),
-            (_, "") => self.say("nodes", "localhost")?,
+            ("redlock", "") => return Err(self.error("expected redlock://host,host,host")),
+            (_, "") => self.set("nodes", "localhost")?,
             ("redis", many) if many.contains(',') => {
-                return Err(self.wrong(format!(
-                    "one server expected, {} given: did you mean redis+cluster:// or redis+sentinel://?",
+                return Err(self.error(format!(
+                    "expected one server, found {}: did you mean redis+cluster:// or redis+sentinel://?",
                     many.split(',').count()
                 )));
             }
-            (_, hosts) => self.say("nodes", hosts)?,
+            (_, hosts) => self.set("nodes", hosts)?,
         }
-        self.path(kind, path)
+        self.parse_path(kind, path)
     }
 
-    fn path(&mut self, kind: &str, path: &str) -> Result<()> {
+    fn parse_path(&mut self, kind: &str, path: &str) -> Result<()> {
         if kind == "zookeeper" {
             let path = path.trim_end_matches('/');
-            return if path.is_empty() { Ok(()) } else { self.say_decoded("chroot", &format!("/{path}")) };
+            return if path.is_empty() { Ok(()) } else { self.set_decoded("chroot", &format!("/{path}")) };
         }
         let mut parts = path.split('/').filter(|p| !p.is_empty());
         if kind == "redis-sentinel"
             && let Some(master) = parts.next()
         {
-            self.say_decoded("master", master)?;
+            self.set_decoded("master", master)?;
         }
         if let Some(db) = parts.next() {
-            self.say("db", db)?;
+            self.set("db", db)?;
         }
         match parts.next() {
-            Some(more) => Err(self.wrong(format!("{more:?} is too much in the path"))),
+            Some(more) => Err(self.error(format!("{more:?} is not expected in the path"))),
             None => Ok(()),
         }
     }
 
-    fn options(&mut self) -> Result<()> {
+    fn parse_options(&mut self) -> Result<()> {
         let query = self.query;
         for option in query.split('&').filter(|o| !o.is_empty()) {
             // If a password contains an unescaped `?`, its end looks like an option.
             let quoted =
                 |text: &str| if option.contains('@') { "here".to_owned() } else { format!("{text:?}") };
             let Some((name, value)) = option.split_once('=') else {
-                return Err(self.wrong(format!("option {} has no value", quoted(option))));
+                return Err(self.error(format!("option {} has no value", quoted(option))));
             };
-            let known = || KEYS.iter().filter(|k| k.about != About::Place);
+            let known = || KEYS.iter().filter(|k| k.scope != Scope::Location);
             let Some(key) = known().find(|k| k.name == name) else {
-                let hint = keys::hint(name, known().map(|k| k.name));
-                return Err(self.wrong(format!("unknown option {}{hint}", quoted(name))));
+                let hint = keys::did_you_mean(name, known().map(|k| k.name));
+                return Err(self.error(format!("unknown option {}{hint}", quoted(name))));
             };
             match key.name {
                 "prefix" | "client_name" | "sentinel_user" | "sentinel_password" => {
-                    self.say_decoded(key.name, value)?;
+                    self.set_decoded(key.name, value)?;
                 }
-                name => self.say(name, value)?,
+                name => self.set(name, value)?,
             }
         }
         Ok(())
     }
 
-    fn say_decoded(&mut self, key: &'static str, text: &str) -> Result<()> {
-        let Some(text) = decoded(text) else {
-            return Err(self.from.wrong(key, "is not percent-encoded text: a % itself is written %25"));
+    fn set_decoded(&mut self, key: &'static str, text: &str) -> Result<()> {
+        let Some(text) = decode(text) else {
+            return Err(self.origin.error(key, "is not percent-encoded: write a % as %25"));
         };
-        self.say(key, text)
+        self.set(key, text)
     }
 }
 
 /// Decodes percent-encoding.
-fn decoded(text: &str) -> Option<String> {
+fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {
@@ -263,7 +242,9 @@ fn decoded(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connect;
     use std::time::Duration;
+    use tenure_core::Settings;
 
     #[tokio::test]
     async fn wrong_addresses_say_what_is_wrong() {
@@ -276,7 +257,7 @@ mod tests {
             ("memory:?lease", "has no value"),
             ("memory:?lease=1s&lease=2s", "twice"),
             ("memory:?chroot=/x", "unknown option"),
-            ("memory:?session=1s", "only zookeeper has it, and type is memory"),
+            ("memory:?session=1s", "only supported by zookeeper, but type is memory"),
             ("memory:?durability=2", "expected master, or replicas:N"),
             ("memory:?durability=replicas:0", "expected master, or replicas:N"),
             ("memory:?durability=replicas:2", "durability replicas:2 is not supported"),
@@ -302,7 +283,7 @@ mod tests {
 
     /// Passwords that should have been percent-encoded, with each character that changes how the address is split.
     #[test]
-    fn no_part_of_a_password_is_told() {
+    fn no_part_of_a_password_is_in_an_error() {
         for password in [
             "hun%ter2",
             "hun/ter2",
@@ -319,7 +300,7 @@ mod tests {
                     let outcome = Address::parse(&text).and_then(|a| {
                         let shown = format!("{a:?}");
                         assert!(!shown.contains("hun") && !shown.contains("er2"), "{text}: {shown}");
-                        a.given.plan(Settings::default()).map(drop)
+                        a.raw.validate(Settings::default()).map(drop)
                     });
                     let Err(error) = outcome else { continue };
                     let error = error.to_string();

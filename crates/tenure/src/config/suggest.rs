@@ -1,13 +1,13 @@
 //! Suggestions for misspelled words.
 
 /// The closest word, if its edit distance is at most 2.
-pub(crate) fn nearest<'a>(word: &str, from: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn closest<'a>(word: &str, from: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     from.into_iter().map(|w| (distance(word, w), w)).filter(|(d, _)| *d <= 2).min().map(|(_, w)| w)
 }
 
 /// A "did you mean" suffix for errors, or an empty string.
-pub(crate) fn hint<'a>(word: &str, from: impl IntoIterator<Item = &'a str>) -> String {
-    nearest(word, from).map(|w| format!("; did you mean {w}?")).unwrap_or_default()
+pub(crate) fn did_you_mean<'a>(word: &str, from: impl IntoIterator<Item = &'a str>) -> String {
+    closest(word, from).map(|w| format!("; did you mean {w}?")).unwrap_or_default()
 }
 
 fn distance(a: &str, b: &str) -> usize {
@@ -30,11 +30,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn little_differences_are_forgiven() {
+    fn small_differences_are_recognised() {
         let words = ["lease", "poll", "timeout"];
-        assert_eq!(nearest("leese", words), Some("lease"));
-        assert_eq!(nearest("time_out", words), Some("timeout"));
-        assert_eq!(nearest("deadline", words), None);
-        assert_eq!(hint("pol", words), "; did you mean poll?");
+        assert_eq!(closest("leese", words), Some("lease"));
+        assert_eq!(closest("time_out", words), Some("timeout"));
+        assert_eq!(closest("deadline", words), None);
+        assert_eq!(did_you_mean("pol", words), "; did you mean poll?");
     }
 }
