@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags};
+use tenure_core::backend::Background;
 use tenure_core::ledger::Watched;
 use tenure_core::{ClientId, Name};
 use tokio::net::unix::pipe::Receiver;
 use tokio::task::JoinHandle;
 
-use crate::background::Background;
 use crate::database::beside;
 use crate::folder::{self, Folder};
 use crate::shared::users_of;
@@ -205,7 +205,7 @@ mod tests {
         fn new() -> Self {
             let tmp = tempfile::tempdir().unwrap();
             let store = tmp.path().join("locks.db");
-            let (watched, background) = (Arc::new(Watched::default()), Background::default());
+            let (watched, background) = (Arc::new(Watched::default()), Background::new("tenure-sqlite"));
             let (client, ears) = (ClientId::new(), Ears::new(&store, watched.clone()));
             ears.open(client, &background).unwrap();
             let folder = Folder::open(&store).unwrap();

@@ -21,7 +21,6 @@
 //! process resumes or dies. A file on a network file system is refused, since neither its locks nor its shared memory
 //! work between machines; a FUSE file system cannot be identified and is assumed to be local.
 
-mod background;
 mod database;
 mod ear;
 mod fault;

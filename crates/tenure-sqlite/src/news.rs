@@ -2,9 +2,12 @@
 //! woken, and dead waiters are removed from the queue.
 
 use std::collections::{HashMap, HashSet};
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use tenure_core::backend::Background;
 use tenure_core::ledger::{Effects, Ledger, Now};
 use tenure_core::{ClientId, Name, Process};
 
@@ -125,7 +128,7 @@ impl Shared {
                 shared.pass_over(&name, missed, end).await;
             }
         };
-        self.background.see_through(job, short).await;
+        run_to_completion(&self.background, job, short).await;
     }
 
     async fn pass_over(&self, name: &Name, mut missed: Missed, end: Instant) {
@@ -203,11 +206,25 @@ impl Shared {
     }
 }
 
+/// Runs a job that completes even if the caller is cancelled: first inline as far as it gets without waiting, then in
+/// the background. Waits for its end, but for at most `limit` once it runs there.
+async fn run_to_completion(
+    background: &Background,
+    job: impl Future<Output = ()> + Send + 'static,
+    limit: Duration,
+) {
+    let mut job = Box::pin(job);
+    if poll_fn(|cx| Poll::Ready(job.as_mut().poll(cx))).await.is_ready() {
+        return;
+    }
+    let Ok(handle) = background.handle() else { return job.await };
+    let job = handle.spawn(job);
+    let _ = handle.spawn(async move { tokio::time::timeout(limit, job).await }).await;
+}
+
 #[cfg(test)]
 mod tests {
-    use std::future::{Future, poll_fn};
     use std::path::Path;
-    use std::task::Poll;
 
     use rustix::fs::{FileType, Mode};
     use tenure_core::backend::{Interest, Watch};

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, Instant};
 
-use crate::background::Background;
+use tenure_core::backend::Background;
 
 /// A transaction takes some tens of microseconds, so short retries usually succeed.
 const SHORT: Duration = Duration::from_micros(50);

@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tenure_core::backend::{Info, Liveness};
+use tenure_core::backend::{Background, Info, Liveness};
 use tenure_core::ledger::{Ledger, Now, Watched};
 use tenure_core::{Doubt, Drift, Family, Name, wall_micros};
 
-use crate::background::Background;
 use crate::database::{Database, beside};
 use crate::ear::Ears;
 use crate::fault::{Fault, Phase, SCHEME, judge};
@@ -89,7 +88,7 @@ impl Shared {
             ears: Ears::new(&path, watched.clone()),
             boot: options.boot_id.unwrap_or_else(clock_id),
             database: Mutex::new(database),
-            background: Background::default(),
+            background: Background::new("tenure-sqlite"),
             path,
             folder,
             options,
