@@ -21,6 +21,7 @@
 //! process resumes or dies. A file on a network file system is refused, since neither its locks nor its shared memory
 //! work between machines; a FUSE file system cannot be identified and is assumed to be local.
 
+mod busy_retry;
 mod database;
 mod ear;
 mod fault;
@@ -30,7 +31,6 @@ mod names;
 mod network;
 mod news;
 mod options;
-mod pause;
 mod place;
 mod shared;
 mod store;

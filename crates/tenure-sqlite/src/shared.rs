@@ -8,13 +8,14 @@ use tenure_core::backend::{Background, Info, Liveness};
 use tenure_core::ledger::{Ledger, Now, Watched};
 use tenure_core::{Doubt, Drift, Family, Name, wall_micros};
 
+use crate::busy_retry::BusyRetry;
 use crate::database::{Database, beside};
 use crate::ear::Ears;
 use crate::fault::{Fault, Phase, SCHEME, judge};
 use crate::folder::{Folder, Users};
 use crate::ledgers::{RowError, Tx};
 use crate::news::News;
-use crate::pause::Pause;
+
 use crate::{Clock, Options, Result, place, wake};
 
 /// State that a store and its watches share.
@@ -55,10 +56,10 @@ pub(crate) fn users_of(path: &Path) -> Users {
 impl Shared {
     pub(crate) fn open(path: &Path, options: Options) -> Result<Self> {
         let path = place::settle(path, &options)?;
-        let mut pause = Pause::new(options.busy_limit());
+        let mut retry = BusyRetry::new(options.busy_limit());
         let database = loop {
             match Database::connect(&path, &options) {
-                Err(Fault::Busy | Fault::Unfinished(_)) if pause.wait_here() => {}
+                Err(Fault::Busy | Fault::Unfinished(_)) if retry.wait_blocking() => {}
                 other => break other.map_err(|fault| fault.into_error(&path, "open"))?,
             }
         };
@@ -127,14 +128,14 @@ impl Shared {
         what: impl Fn() -> String,
         mut job: impl FnMut(&Database) -> std::result::Result<T, Fault>,
     ) -> Result<T> {
-        let mut pause = Pause::new(limit);
+        let mut retry = BusyRetry::new(limit);
         loop {
             let fault = match self.attempt(&mut job) {
                 Ok(done) => return Ok(done),
                 Err(fault) => fault,
             };
             let again = matches!(fault, Fault::Busy | Fault::Moved);
-            if !again || !pause.wait(&self.background).await {
+            if !again || !retry.wait(&self.background).await {
                 return Err(fault.into_error(&self.path, what()));
             }
         }
