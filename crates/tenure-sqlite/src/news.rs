@@ -13,7 +13,6 @@ use tenure_core::{ClientId, Name, Process};
 
 use crate::Result;
 use crate::database::Database;
-use crate::ear;
 use crate::fault::Fault;
 use crate::folder::Folder;
 use crate::ledgers::look;
@@ -146,14 +145,14 @@ impl Shared {
                 }
             };
             let effects = Effects { admit, ..Effects::default() };
-            ear::tell(|| self.watched.tell(name, &effects));
+            self.watched.tell(name, &effects);
             missed = Missed { dead, unknown: false };
         }
     }
 
     /// Wakes all that the change concerns. Returns those that could not be reached.
     pub(crate) fn tell(&self, name: &Name, news: &News) -> Missed {
-        ear::tell(|| self.watched.tell(name, &news.effects));
+        self.watched.tell(name, &news.effects);
         let mut calls = Calls::new(self, name);
         let mut missed = Missed::default();
         for &client in &news.effects.admit {
