@@ -23,7 +23,6 @@
 
 mod busy_retry;
 mod database;
-mod ear;
 mod fault;
 mod folder;
 mod ledgers;
@@ -34,6 +33,7 @@ mod options;
 mod place;
 mod shared;
 mod store;
+mod subscriber;
 mod wake;
 
 use std::path::Path;

@@ -78,7 +78,7 @@ impl<'a> Calls<'a> {
     fn call(&mut self, client: ClientId) -> Reach {
         let shared = self.shared;
         // A client of this process that is not watching right now checks the ledger before it waits.
-        if shared.ears.has(client) || shared.watched.hears(self.name, client) {
+        if shared.subscribers.contains(client) || shared.watched.hears(self.name, client) {
             self.here.push(client);
             return Reach::Told;
         }
@@ -100,7 +100,7 @@ impl Shared {
     pub(crate) fn hear_new_waiter(&self, ledger: &Ledger) {
         let Some(last) = ledger.waiters.last() else { return };
         if Arc::ptr_eq(&last.process, Process::current())
-            && let Err(error) = self.ears.open(last.id.client, &self.background)
+            && let Err(error) = self.subscribers.open(last.id.client, &self.background)
         {
             tracing::warn!(folder = %self.folder.display(), %error, "cannot be woken by other processes, polling");
         }

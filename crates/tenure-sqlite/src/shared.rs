@@ -10,12 +10,12 @@ use tenure_core::{Doubt, Drift, Family, Name, wall_micros};
 
 use crate::busy_retry::BusyRetry;
 use crate::database::{Database, beside};
-use crate::ear::Ears;
 use crate::fault::{Fault, Phase, SCHEME, judge};
 use crate::folder::{Folder, Users};
 use crate::ledgers::{RowError, Tx};
 use crate::news::News;
 
+use crate::subscriber::Subscribers;
 use crate::{Clock, Options, Result, place, wake};
 
 /// State that a store and its watches share.
@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     boot: u128,
     database: Mutex<Database>,
     pub(crate) watched: Arc<Watched>,
-    pub(crate) ears: Ears,
+    pub(crate) subscribers: Subscribers,
     pub(crate) background: Background,
 }
 
@@ -86,7 +86,7 @@ impl Shared {
             shared_proof: None,
         };
         Ok(Self {
-            ears: Ears::new(&path, watched.clone()),
+            subscribers: Subscribers::new(&path, watched.clone()),
             boot: options.boot_id.unwrap_or_else(clock_id),
             database: Mutex::new(database),
             background: Background::new("tenure-sqlite"),

@@ -10,12 +10,12 @@ use tenure_core::ledger::{Ledger, LedgerStore, Now};
 use tenure_core::{ClientId, Finding, Name};
 
 use crate::database::Database;
-use crate::ear::Ear;
 use crate::fault::Fault;
 use crate::ledgers::{inside, look, scan};
 use crate::names::only_name;
 use crate::network::network_fs;
 use crate::shared::Shared;
+use crate::subscriber::Subscriber;
 use crate::{Options, Result};
 
 /// How often a watcher registers again. The store remembers it for longer than this.
@@ -82,7 +82,7 @@ impl LedgerStore for SqliteStore {
             Interest::Count(client, _) | Interest::Holder(client) => (client, true),
         };
         let inner = shared.watched.listen(name, interest);
-        let ear = shared.ears.open(client, &shared.background).inspect_err(|error| {
+        let subscriber = shared.subscribers.open(client, &shared.background).inspect_err(|error| {
             tracing::warn!(folder = %shared.folder.display(), %error, "cannot be woken by other processes, polling");
         });
         let mut again = None;
@@ -90,7 +90,7 @@ impl LedgerStore for SqliteStore {
             shared.register(name, client).await?;
             again = Some(Again { shared: shared.clone(), name: name.clone(), client, last: Instant::now() });
         }
-        Ok(Box::new(Listening { inner, _ear: ear.ok(), again }))
+        Ok(Box::new(Listening { inner, _subscriber: subscriber.ok(), again }))
     }
 
     async fn peek(&self, name: &Name) -> Result<Option<(Ledger, Now)>> {
@@ -160,7 +160,7 @@ fn reach(shared: &Shared) -> Finding {
 
 /// Whether other processes can wake this one.
 fn wake_ups(shared: &Shared) -> Finding {
-    match shared.ears.open(ClientId::new(), &shared.background) {
+    match shared.subscribers.open(ClientId::new(), &shared.background) {
         Ok(_) => Finding::ok("wake-ups", "waiters are told at once"),
         Err(error) => Finding::warning(
             "wake-ups",
@@ -191,7 +191,7 @@ fn sharing(shared: &Shared) -> Option<Finding> {
 /// A watch in this process, together with the FIFO through which other processes wake it.
 struct Listening {
     inner: Box<dyn Watch>,
-    _ear: Option<Arc<Ear>>,
+    _subscriber: Option<Arc<Subscriber>>,
     again: Option<Again>,
 }
 
