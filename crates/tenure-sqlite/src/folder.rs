@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn whoever_comes_next_lets_in_those_whom_its_maker_did_not() {
         let id = tenure_core::ClientId::new();
-        let (fifo, unfinished) = (id.to_string(), wake::unfinished(id));
+        let (fifo, unfinished) = (id.to_string(), wake::unfinished_name(id));
         for inside in [None, Some(MAKING), Some(NEW), Some(&*fifo), Some(&*unfinished)] {
             let (tmp, wake) = left_closed(inside);
             Folder::make(&tmp.path().join("locks.db"), Users::of_mode(0o660)).unwrap();

@@ -17,7 +17,7 @@ use crate::fault::Fault;
 use crate::folder::Folder;
 use crate::ledgers::look;
 use crate::shared::Shared;
-use crate::wake::{self, Reach};
+use crate::wake::{self, Delivery};
 
 /// How many rounds of removing dead waiters one change makes at most; the next change continues.
 const SKIPS: usize = 16;
@@ -55,7 +55,7 @@ struct Calls<'a> {
     name: &'a Name,
     message: Vec<u8>,
     folder: Option<Option<Folder>>,
-    made: HashMap<ClientId, Reach>,
+    made: HashMap<ClientId, Delivery>,
     /// Clients in this process.
     here: Vec<ClientId>,
 }
@@ -66,7 +66,7 @@ impl<'a> Calls<'a> {
         Self { shared, name, message, folder: None, made, here }
     }
 
-    fn reach(&mut self, client: ClientId) -> Reach {
+    fn reach(&mut self, client: ClientId) -> Delivery {
         if let Some(reach) = self.made.get(&client) {
             return *reach;
         }
@@ -75,22 +75,22 @@ impl<'a> Calls<'a> {
         reach
     }
 
-    fn call(&mut self, client: ClientId) -> Reach {
+    fn call(&mut self, client: ClientId) -> Delivery {
         let shared = self.shared;
         // A client of this process that is not watching right now checks the ledger before it waits.
         if shared.subscribers.contains(client) || shared.watched.hears(self.name, client) {
             self.here.push(client);
-            return Reach::Told;
+            return Delivery::Delivered;
         }
         if self.message.is_empty() {
-            self.message = wake::message(self.name);
+            self.message = wake::encode(self.name);
         }
         let folder = self.folder.get_or_insert_with(|| Folder::open(&shared.path).ok());
-        folder.as_ref().map_or(Reach::Unknown, |folder| wake::wake(folder, client, &self.message))
+        folder.as_ref().map_or(Delivery::Unknown, |folder| wake::send(folder, client, &self.message))
     }
 
     fn dead(&self) -> HashSet<ClientId> {
-        self.made.iter().filter(|(_, reach)| **reach == Reach::Dead).map(|(client, _)| *client).collect()
+        self.made.iter().filter(|(_, reach)| **reach == Delivery::Dead).map(|(client, _)| *client).collect()
     }
 }
 
@@ -156,7 +156,7 @@ impl Shared {
         let mut calls = Calls::new(self, name);
         let mut missed = Missed::default();
         for &client in &news.effects.admit {
-            missed.unknown |= calls.reach(client) == Reach::Unknown;
+            missed.unknown |= calls.reach(client) == Delivery::Unknown;
         }
         for &client in &news.watchers {
             calls.reach(client);
@@ -181,7 +181,7 @@ impl Shared {
         let mut calls = Calls::new(self, name);
         if let Some(mut ledger) = found {
             ledger.prune(self.now());
-            ledger.each_admitted(|client| calls.reach(client) == Reach::Told);
+            ledger.each_admitted(|client| calls.reach(client) == Delivery::Delivered);
         }
         Ok((calls.dead(), calls.here))
     }

@@ -68,7 +68,7 @@ impl Shared {
             if let Err(error) = found.admit(&path, users_of(&path)) {
                 tracing::debug!(folder = %folder.display(), %error, "not opened to the users of the store");
             }
-            wake::sweep(&found);
+            wake::remove_dead_fifos(&found);
         }
         let watched = Arc::<Watched>::default();
         let info = Info {

@@ -98,7 +98,7 @@ impl Subscribers {
         let handle = background.handle()?;
         let users = users_of(&self.store);
         let folder = Folder::make(&self.store, users)?;
-        let (unfinished, name) = (wake::unfinished(client), client.to_string());
+        let (unfinished, name) = (wake::unfinished_name(client), client.to_string());
         folder.remove(&unfinished);
         rustix::fs::mknodat(&folder, &*unfinished, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
         let reader = folder.open_file(&unfinished, FileType::Fifo, OFlags::RDONLY)?;
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn messages_are_split_and_invalid_bytes_are_detected() {
         let names = ["a", "line\nbreak", &"x".repeat(512)].map(|n| Name::new(n).unwrap());
-        let bytes: Vec<u8> = names.iter().flat_map(wake::message).collect();
+        let bytes: Vec<u8> = names.iter().flat_map(wake::encode).collect();
         let mut parsed = Vec::new();
         assert_eq!(parse_messages(&bytes, |n| parsed.push(n.clone())), Some(0));
         assert_eq!(parsed, names);
@@ -213,8 +213,8 @@ mod tests {
             self.watched.listen(name, Interest::Count(self.client, Counter::Latch))
         }
 
-        fn wake(&self, message: &[u8]) -> wake::Reach {
-            wake::wake(&self.folder, self.client, message)
+        fn wake(&self, message: &[u8]) -> wake::Delivery {
+            wake::send(&self.folder, self.client, message)
         }
     }
 
@@ -223,12 +223,12 @@ mod tests {
         let fixture = Fixture::new();
         let mut watch = fixture.watch(&Name::new("quiet").unwrap());
         // More than `OVERFLOW` in one write, so that the reader assumes lost messages.
-        let many = wake::message(&Name::new("loud").unwrap()).repeat(600);
-        assert_eq!(fixture.wake(&many), wake::Reach::Told);
+        let many = wake::encode(&Name::new("loud").unwrap()).repeat(600);
+        assert_eq!(fixture.wake(&many), wake::Delivery::Delivered);
         testbed::within("woken", watch.signal()).await;
         drop(fixture.subscribers);
-        let reach = wake::wake(&fixture.folder, fixture.client, b"x");
-        assert_eq!(reach, wake::Reach::Unknown, "gone with the store");
+        let delivery = wake::send(&fixture.folder, fixture.client, b"x");
+        assert_eq!(delivery, wake::Delivery::Unknown, "gone with the store");
     }
 
     struct Panics;
@@ -250,9 +250,9 @@ mod tests {
         for signal in &mut waiting {
             assert!(signal.as_mut().poll(&mut Context::from_waker(&panics)).is_pending());
         }
-        assert_eq!(fixture.wake(&wake::message(&same)), wake::Reach::Told);
+        assert_eq!(fixture.wake(&wake::encode(&same)), wake::Delivery::Delivered);
         testbed::within("a watch behind them is woken", behind.signal()).await;
-        assert_eq!(fixture.wake(&wake::message(&other)), wake::Reach::Told);
+        assert_eq!(fixture.wake(&wake::encode(&other)), wake::Delivery::Delivered);
         testbed::within("the next message is read", later.signal()).await;
     }
 
@@ -266,7 +266,7 @@ mod tests {
         let mut watch = fixture.watch(&name);
         fixture.subscribers.open(fixture.client, &fixture.background).unwrap();
         drop(stopped);
-        assert_eq!(fixture.wake(&wake::message(&name)), wake::Reach::Told);
+        assert_eq!(fixture.wake(&wake::encode(&name)), wake::Delivery::Delivered);
         testbed::within("woken", watch.signal()).await;
     }
 }
