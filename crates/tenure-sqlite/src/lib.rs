@@ -28,7 +28,7 @@ mod folder;
 mod ledgers;
 mod names;
 mod network;
-mod news;
+mod notify;
 mod options;
 mod place;
 mod shared;

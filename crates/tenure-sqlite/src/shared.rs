@@ -13,7 +13,7 @@ use crate::database::{Database, beside};
 use crate::fault::{Fault, Phase, SCHEME, judge};
 use crate::folder::{Folder, Users};
 use crate::ledgers::{RowError, Tx};
-use crate::news::News;
+use crate::notify::Notifications;
 
 use crate::subscriber::Subscribers;
 use crate::{Clock, Options, Result, place, wake};
@@ -186,21 +186,21 @@ impl Shared {
         name: &Name,
         change: impl FnOnce(&mut Ledger, Now) -> R,
         sweep: &mut bool,
-    ) -> std::result::Result<(R, News), RowError> {
+    ) -> std::result::Result<(R, Notifications), RowError> {
         let now = self.now();
         let (mut ledger, has_row) = tx.read(name)?;
         let result = change(&mut ledger, now);
         let effects = std::mem::take(&mut ledger.effects);
         let mut watchers = Vec::new();
         if effects.dirty {
-            self.hear_new_waiter(&ledger);
+            self.subscribe_new_waiter(&ledger);
             if effects.count || effects.holder {
                 watchers = ledger.watchers.iter().map(|w| w.client).collect();
             }
             tx.write(name, ledger, has_row)?;
             *sweep |= !has_row && now.wall.is_multiple_of(self.options.sweep_every());
         }
-        Ok((result, News { effects, watchers }))
+        Ok((result, Notifications { effects, watchers }))
     }
 
     /// The result of one of many changes whose ledger cannot be read, so that the others do not fail with it. A change
@@ -209,7 +209,7 @@ impl Shared {
         &self,
         error: RowError,
         change: impl FnOnce(&mut Ledger, Now) -> R,
-    ) -> std::result::Result<(R, News), RowError> {
+    ) -> std::result::Result<(R, Notifications), RowError> {
         let RowError::Body(name, _) = &error else { return Err(error) };
         let mut nothing = Ledger::default();
         let result = change(&mut nothing, self.now());
@@ -217,14 +217,14 @@ impl Shared {
             return Err(error);
         }
         tracing::warn!(path = %self.path.display(), %name, ?error, "cannot be read, what is held there is lost");
-        Ok((result, News { effects: nothing.effects, watchers: Vec::new() }))
+        Ok((result, Notifications { effects: nothing.effects, watchers: Vec::new() }))
     }
 
     pub(crate) async fn update<R>(
         &self,
         name: &Name,
         mut change: impl FnMut(&mut Ledger, Now) -> R,
-    ) -> Result<(R, News)> {
+    ) -> Result<(R, Notifications)> {
         let job = |database: &Database| {
             let mut sweep = false;
             let tx = self.begin(database)?;

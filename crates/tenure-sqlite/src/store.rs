@@ -43,8 +43,8 @@ impl LedgerStore for SqliteStore {
         name: &Name,
         change: impl FnMut(&mut Ledger, Now) -> R + Send,
     ) -> Result<R> {
-        let (result, news) = self.shared.update(name, change).await?;
-        self.shared.pass_on(name, news).await;
+        let (result, notifications) = self.shared.update(name, change).await?;
+        self.shared.notify(name, notifications).await;
         Ok(result)
     }
 
@@ -69,9 +69,10 @@ impl LedgerStore for SqliteStore {
         };
         let done = shared.run(|| format!("change {} names", names.len()), job).await?;
         // Wake all before waiting for anything.
-        let told = names.iter().zip(&done).map(|(name, (_, news))| shared.tell(name, news).in_queue_of(name));
-        let missed = told.flatten().collect();
-        shared.go_on(missed).await;
+        let unreached = names.iter().zip(&done).filter_map(|(name, (_, notifications))| {
+            shared.wake_affected(name, notifications).in_queue_of(name)
+        });
+        shared.skip_unreached(unreached.collect()).await;
         Ok(done.into_iter().map(|(result, _)| result).collect())
     }
 
@@ -83,11 +84,11 @@ impl LedgerStore for SqliteStore {
         };
         let inner = shared.watched.listen(name, interest);
         let subscriber = shared.subscribers.open(client, &shared.background).inspect_err(|error| {
-            tracing::warn!(folder = %shared.folder.display(), %error, "cannot be woken by other processes, polling");
+            tracing::warn!(folder = %shared.folder.display(), %error, "the FIFO for wake-ups cannot be created; this client polls");
         });
         let mut again = None;
         if registers {
-            shared.register(name, client).await?;
+            shared.register_watcher(name, client).await?;
             again = Some(Again { shared: shared.clone(), name: name.clone(), client, last: Instant::now() });
         }
         Ok(Box::new(Listening { inner, _subscriber: subscriber.ok(), again }))
@@ -210,7 +211,7 @@ impl Watch for Listening {
             && again.last.elapsed() >= WATCH_AGAIN
         {
             again.last = Instant::now();
-            if let Err(error) = again.shared.register(&again.name, again.client).await {
+            if let Err(error) = again.shared.register_watcher(&again.name, again.client).await {
                 tracing::debug!(name = %again.name, %error, "not registered as a watcher, polling");
             }
         }

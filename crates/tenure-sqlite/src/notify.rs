@@ -1,5 +1,5 @@
-//! The consequences of a change for others: watches in this process are notified, clients in other processes are
-//! woken, and dead waiters are removed from the queue.
+//! Notifies others of a committed change: wakes watches in this process and clients in other processes. Waiters that
+//! cannot be woken are skipped, so that those behind them are not blocked, and dead ones are removed from the queue.
 
 use std::collections::{HashMap, HashSet};
 use std::future::{Future, poll_fn};
@@ -19,63 +19,65 @@ use crate::ledgers::look;
 use crate::shared::Shared;
 use crate::wake::{self, Delivery};
 
-/// How many rounds of removing dead waiters one change makes at most; the next change continues.
-const SKIPS: usize = 16;
-/// How long this is retried while others hold the file. Waiters poll more often than that.
-const LONG: Duration = Duration::from_secs(60);
+/// How often one change skips waiters that cannot be woken, at most; the next change continues.
+const MAX_SKIPS: usize = 16;
+/// How long skipping is retried while others hold the file. Waiters poll more often than that.
+const SKIP_LIMIT: Duration = Duration::from_secs(60);
 
-/// The effects of a change, and the clients that registered as watchers.
-pub(crate) struct News {
+/// Whom to notify of a change, once it is committed.
+pub(crate) struct Notifications {
     pub(crate) effects: Effects,
+    /// The clients that registered as watchers and are affected.
     pub(crate) watchers: Vec<ClientId>,
 }
 
-/// Clients that a wake-up did not reach.
+/// Clients that could not be woken.
 #[derive(Default)]
-pub(crate) struct Missed {
+pub(crate) struct Unreached {
     dead: HashSet<ClientId>,
-    /// Whether there was one whose state is unknown: it may be polling, or be dead without a trace.
+    /// Whether there was one without a usable FIFO, which may be polling or dead.
     unknown: bool,
 }
 
-impl Missed {
-    fn is_nobody(&self) -> bool {
+impl Unreached {
+    fn is_empty(&self) -> bool {
         self.dead.is_empty() && !self.unknown
     }
 
-    /// Adds the name whose queue they wait in; `None` if there are none.
+    /// Returns them with the name whose queue they wait in; `None` if there are none.
     pub(crate) fn in_queue_of(self, name: &Name) -> Option<(Name, Self)> {
-        (!self.is_nobody()).then(|| (name.clone(), self))
+        (!self.is_empty()).then(|| (name.clone(), self))
     }
 }
 
-/// Wake-ups for one name, at most one per client.
-struct Calls<'a> {
+/// Sends wake-ups for one name, at most one per client.
+struct Sender<'a> {
     shared: &'a Shared,
     name: &'a Name,
     message: Vec<u8>,
+    /// Opened for the first client of another process; `None` inside if that failed.
     folder: Option<Option<Folder>>,
-    made: HashMap<ClientId, Delivery>,
+    deliveries: HashMap<ClientId, Delivery>,
     /// Clients in this process.
     here: Vec<ClientId>,
 }
 
-impl<'a> Calls<'a> {
+impl<'a> Sender<'a> {
     fn new(shared: &'a Shared, name: &'a Name) -> Self {
-        let (message, made, here) = (Vec::new(), HashMap::new(), Vec::new());
-        Self { shared, name, message, folder: None, made, here }
+        let (message, deliveries, here) = (Vec::new(), HashMap::new(), Vec::new());
+        Self { shared, name, message, folder: None, deliveries, here }
     }
 
-    fn reach(&mut self, client: ClientId) -> Delivery {
-        if let Some(reach) = self.made.get(&client) {
-            return *reach;
+    fn wake(&mut self, client: ClientId) -> Delivery {
+        if let Some(delivery) = self.deliveries.get(&client) {
+            return *delivery;
         }
-        let reach = self.call(client);
-        self.made.insert(client, reach);
-        reach
+        let delivery = self.send(client);
+        self.deliveries.insert(client, delivery);
+        delivery
     }
 
-    fn call(&mut self, client: ClientId) -> Delivery {
+    fn send(&mut self, client: ClientId) -> Delivery {
         let shared = self.shared;
         // A client of this process that is not watching right now checks the ledger before it waits.
         if shared.subscribers.contains(client) || shared.watched.hears(self.name, client) {
@@ -90,84 +92,90 @@ impl<'a> Calls<'a> {
     }
 
     fn dead(&self) -> HashSet<ClientId> {
-        self.made.iter().filter(|(_, reach)| **reach == Delivery::Dead).map(|(client, _)| *client).collect()
+        self.deliveries
+            .iter()
+            .filter(|(_, delivery)| **delivery == Delivery::Dead)
+            .map(|(client, _)| *client)
+            .collect()
     }
 }
 
 impl Shared {
     /// Opens the FIFO of a client that just queued: a waiter without a FIFO would be skipped. The newest waiter is the
     /// last, and if it is ours it shares our process record.
-    pub(crate) fn hear_new_waiter(&self, ledger: &Ledger) {
+    pub(crate) fn subscribe_new_waiter(&self, ledger: &Ledger) {
         let Some(last) = ledger.waiters.last() else { return };
         if Arc::ptr_eq(&last.process, Process::current())
             && let Err(error) = self.subscribers.open(last.id.client, &self.background)
         {
-            tracing::warn!(folder = %self.folder.display(), %error, "cannot be woken by other processes, polling");
+            tracing::warn!(folder = %self.folder.display(), %error, "the FIFO for wake-ups cannot be created; this client polls");
         }
     }
 
-    /// Wakes all that the change concerns, here and in other processes. If one cannot be reached, wakes the next one.
-    pub(crate) async fn pass_on(self: &Arc<Self>, name: &Name, news: News) {
-        let missed = self.tell(name, &news);
-        self.go_on(missed.in_queue_of(name).into_iter().collect()).await;
+    /// Wakes everyone whom the change affects, here and in other processes. If a waiter cannot be woken, wakes the next
+    /// one.
+    pub(crate) async fn notify(self: &Arc<Self>, name: &Name, notifications: Notifications) {
+        let unreached = self.wake_affected(name, &notifications);
+        self.skip_unreached(unreached.in_queue_of(name).into_iter().collect()).await;
     }
 
-    /// Wakes the waiters behind those that were not reached. The changes are committed: nobody else would wake them if
-    /// the caller is cancelled, or if the file is busy for longer than a caller waits.
-    pub(crate) async fn go_on(self: &Arc<Self>, missed: Vec<(Name, Missed)>) {
-        if missed.is_empty() {
+    /// Wakes the waiters behind those that could not be woken. Completes even if the caller is cancelled, or the file is
+    /// busy for longer than a caller waits: the changes are committed, and no other process would wake these waiters.
+    pub(crate) async fn skip_unreached(self: &Arc<Self>, unreached: Vec<(Name, Unreached)>) {
+        if unreached.is_empty() {
             return;
         }
-        let short = self.options.busy_limit();
+        let busy_limit = self.options.busy_limit();
         // Without a background thread the caller itself would wait that long.
-        let end = Instant::now() + if self.background.handle().is_ok() { LONG } else { short.min(LONG) };
+        let end = Instant::now()
+            + if self.background.handle().is_ok() { SKIP_LIMIT } else { busy_limit.min(SKIP_LIMIT) };
         let shared = self.clone();
         let job = async move {
-            for (name, missed) in missed {
-                shared.pass_over(&name, missed, end).await;
+            for (name, unreached) in unreached {
+                shared.skip_unreached_of(&name, unreached, end).await;
             }
         };
-        run_to_completion(&self.background, job, short).await;
+        run_to_completion(&self.background, job, busy_limit).await;
     }
 
-    async fn pass_over(&self, name: &Name, mut missed: Missed, end: Instant) {
-        for _ in 0..SKIPS {
-            if missed.is_nobody() {
+    async fn skip_unreached_of(&self, name: &Name, mut unreached: Unreached, end: Instant) {
+        for _ in 0..MAX_SKIPS {
+            if unreached.is_empty() {
                 return;
             }
-            let job = |database: &Database| self.wake_next(database, name, &missed.dead);
+            let job = |database: &Database| self.wake_next(database, name, &unreached.dead);
             let limit = end.saturating_duration_since(Instant::now());
-            let (dead, admit) = match self.run_for(limit, || format!("look at {name}"), job).await {
+            let (dead, admit) = match self.run_for(limit, || format!("read {name}"), job).await {
                 Ok(found) => found,
                 Err(error) => {
-                    tracing::debug!(%name, %error, "those behind a dead waiter are not told");
+                    tracing::debug!(%name, %error, "the waiters behind a dead one are not woken; they poll");
                     return;
                 }
             };
             let effects = Effects { admit, ..Effects::default() };
             self.watched.tell(name, &effects);
-            missed = Missed { dead, unknown: false };
+            unreached = Unreached { dead, unknown: false };
         }
     }
 
-    /// Wakes all that the change concerns. Returns those that could not be reached.
-    pub(crate) fn tell(&self, name: &Name, news: &News) -> Missed {
-        self.watched.tell(name, &news.effects);
-        let mut calls = Calls::new(self, name);
-        let mut missed = Missed::default();
-        for &client in &news.effects.admit {
-            missed.unknown |= calls.reach(client) == Delivery::Unknown;
+    /// Wakes everyone whom the change affects. Returns those that could not be woken.
+    pub(crate) fn wake_affected(&self, name: &Name, notifications: &Notifications) -> Unreached {
+        self.watched.tell(name, &notifications.effects);
+        let mut sender = Sender::new(self, name);
+        let mut unreached = Unreached::default();
+        for &client in &notifications.effects.admit {
+            unreached.unknown |= sender.wake(client) == Delivery::Unknown;
         }
-        for &client in &news.watchers {
-            calls.reach(client);
+        for &client in &notifications.watchers {
+            sender.wake(client);
         }
-        missed.dead = calls.dead();
-        missed
+        unreached.dead = sender.dead();
+        unreached
     }
 
-    /// Wakes the waiters that the ledger would admit now, skipping those that cannot be reached. Dead waiters are
+    /// Wakes the waiters that the ledger would admit now, skipping those that cannot be woken. Dead waiters are
     /// removed first, because each woken waiter looks at the queue. Returns the clients found dead, and those to
-    /// notify in this process.
+    /// wake in this process.
     fn wake_next(
         &self,
         database: &Database,
@@ -175,32 +183,33 @@ impl Shared {
         dead: &HashSet<ClientId>,
     ) -> std::result::Result<(HashSet<ClientId>, Vec<ClientId>), Fault> {
         if !dead.is_empty() {
-            self.forget(database, name, dead)?;
+            self.remove_waiters(database, name, dead)?;
         }
         let found = look(&database.conn, name).map_err(|e| self.judge(e))?;
-        let mut calls = Calls::new(self, name);
+        let mut sender = Sender::new(self, name);
         if let Some(mut ledger) = found {
             ledger.prune(self.now());
-            ledger.each_admitted(|client| calls.reach(client) == Delivery::Delivered);
+            ledger.each_admitted(|client| sender.wake(client) == Delivery::Delivered);
         }
-        Ok((calls.dead(), calls.here))
+        Ok((sender.dead(), sender.here))
     }
 
-    fn forget(
+    fn remove_waiters(
         &self,
         database: &Database,
         name: &Name,
         dead: &HashSet<ClientId>,
     ) -> std::result::Result<(), Fault> {
         let tx = self.begin(database)?;
-        let forget = |ledger: &mut Ledger, _: Now| ledger.forget_waiters(dead);
-        self.change(&tx, name, forget, &mut false).map_err(|e| self.judge(e))?;
+        let remove = |ledger: &mut Ledger, _: Now| ledger.forget_waiters(dead);
+        self.change(&tx, name, remove, &mut false).map_err(|e| self.judge(e))?;
         tx.commit().map_err(|e| self.judge(e))
     }
 
-    pub(crate) async fn register(self: &Arc<Self>, name: &Name, client: ClientId) -> Result<()> {
-        let ((), news) = self.update(name, |ledger, now| ledger.watch(client, now)).await?;
-        self.pass_on(name, news).await;
+    /// Registers a client as a watcher, so that other processes wake it.
+    pub(crate) async fn register_watcher(self: &Arc<Self>, name: &Name, client: ClientId) -> Result<()> {
+        let ((), notifications) = self.update(name, |ledger, now| ledger.watch(client, now)).await?;
+        self.notify(name, notifications).await;
         Ok(())
     }
 }
@@ -235,8 +244,7 @@ mod tests {
 
     const LEASE: Duration = Duration::from_secs(10);
 
-    /// A lock that nobody holds. The first waiter in its queue is dead, and the one behind it is watching. Another
-    /// process holds the file.
+    /// A free lock whose first waiter is dead, and whose second one is watching, in a file that another process holds.
     struct Stuck {
         shared: Arc<Shared>,
         name: Name,
@@ -262,55 +270,55 @@ mod tests {
             let tmp = tempfile::tempdir().unwrap();
             let (path, clock, name) = (tmp.path().join("locks.db"), Clock::manual(), Name::new("x").unwrap());
             let open = || crate::open(&path, options(&clock, FAR)).unwrap();
-            let (gone, living) = (open(), open());
+            let (killed, living) = (open(), open());
             let [held, dies, waits] = [claim(&name), claim(&name), claim(&name)];
-            for (store, claim) in [(&gone, &held), (&gone, &dies), (&living, &waits)] {
+            for (store, claim) in [(&killed, &held), (&killed, &dies), (&living, &waits)] {
                 store.try_acquire(claim).await.unwrap();
             }
             let watch = living.watch(&name, Interest::Claim(&waits)).await.unwrap();
-            drop(gone);
+            drop(killed);
             clock.advance(LEASE);
             let shared = Arc::new(Shared::open(&path, options(&clock, busy_limit)).unwrap());
             // Created last: opening the store removes FIFOs without a reader.
-            leave_unread(&path, dies.id.client);
+            create_dead_fifo(&path, dies.id.client);
             let file = rusqlite::Connection::open(&path).unwrap();
             file.execute_batch("BEGIN IMMEDIATE").unwrap();
             Self { shared, name, dead: dies.id.client, watch, file, _living: living, _tmp: tmp }
         }
 
-        async fn go_on(&self) {
-            let missed = || Missed { dead: HashSet::from([self.dead]), unknown: false };
-            let before = Name::new("another, whose turn is before").unwrap();
-            self.shared.go_on(vec![(before, missed()), (self.name.clone(), missed())]).await;
+        async fn skip_unreached(&self) {
+            let unreached = || Unreached { dead: HashSet::from([self.dead]), unknown: false };
+            let before = Name::new("another name, which comes first").unwrap();
+            self.shared.skip_unreached(vec![(before, unreached()), (self.name.clone(), unreached())]).await;
         }
 
-        async fn ends_well(mut self) {
+        async fn expect_wake_up(mut self) {
             self.file.execute_batch("ROLLBACK").unwrap();
-            within("who waits behind the dead one is told", self.watch.signal()).await;
+            within("the waiter behind the dead one is woken", self.watch.signal()).await;
         }
     }
 
-    /// Leaves the FIFO of a client that was killed.
-    fn leave_unread(path: &Path, client: ClientId) {
+    /// Creates the FIFO of a client that was killed.
+    fn create_dead_fifo(path: &Path, client: ClientId) {
         let folder = Folder::open(path).unwrap();
         rustix::fs::mknodat(&folder, client.to_string(), FileType::Fifo, Mode::RWXU, 0).unwrap();
     }
 
     #[tokio::test]
-    async fn a_caller_that_goes_away_leaves_nobody_behind_a_dead_waiter() {
+    async fn a_cancelled_caller_still_skips_a_dead_waiter() {
         let stuck = Stuck::new(FAR).await;
         {
-            let mut going = Box::pin(stuck.go_on());
-            let first = poll_fn(|cx| Poll::Ready(going.as_mut().poll(cx))).await;
+            let mut skipping = Box::pin(stuck.skip_unreached());
+            let first = poll_fn(|cx| Poll::Ready(skipping.as_mut().poll(cx))).await;
             assert!(first.is_pending(), "the file is busy");
         }
-        stuck.ends_well().await;
+        stuck.expect_wake_up().await;
     }
 
     #[tokio::test]
-    async fn a_file_that_is_busy_for_long_leaves_nobody_behind_a_dead_waiter() {
+    async fn a_dead_waiter_is_skipped_after_the_file_was_busy_for_long() {
         let stuck = Stuck::new(Duration::from_millis(1)).await;
-        within("the caller waits no longer than it has to", stuck.go_on()).await;
-        stuck.ends_well().await;
+        within("the caller does not wait for the file", stuck.skip_unreached()).await;
+        stuck.expect_wake_up().await;
     }
 }
