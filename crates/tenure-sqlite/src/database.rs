@@ -12,10 +12,10 @@ use rustix::fs::{FileType, FlockOperation, OFlags};
 use rustix::io::Errno;
 
 use crate::Options;
+use crate::aliases::check_single_path;
 use crate::fault::{Fault, Phase, judge, unwritable};
 use crate::folder::{self, Folder, MAKING, NEW, Users};
 use crate::ledgers::Written;
-use crate::names::only_name;
 
 /// "Tenr", in the header of every store.
 const APPLICATION_ID: i64 = 0x5465_6E72;
@@ -56,7 +56,7 @@ impl Database {
             create(path, options)?;
         }
         let Some(id) = file_id(path) else { return Err(Fault::Busy) };
-        only_name(path).map_err(|why| Fault::Config(why.to_string()))?;
+        check_single_path(path).map_err(|why| Fault::Config(why.to_string()))?;
         let conn = prepared(path, options)?;
         // Replaced while it was opened: it is unknown which of the two files this is.
         if file_id(path) != Some(id) {

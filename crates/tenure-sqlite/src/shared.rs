@@ -16,7 +16,7 @@ use crate::ledgers::{RowError, Tx};
 use crate::notify::Notifications;
 
 use crate::subscriber::Subscribers;
-use crate::{Clock, Options, Result, place, wake};
+use crate::{Clock, Options, Result, path, wake};
 
 /// State that a store and its watches share.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ pub(crate) fn users_of(path: &Path) -> Users {
 
 impl Shared {
     pub(crate) fn open(path: &Path, options: Options) -> Result<Self> {
-        let path = place::settle(path, &options)?;
+        let path = path::resolve(path, &options)?;
         let mut retry = BusyRetry::new(options.busy_limit());
         let database = loop {
             match Database::connect(&path, &options) {

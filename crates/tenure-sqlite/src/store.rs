@@ -9,10 +9,10 @@ use tenure_core::backend::{Info, Interest, Signal, Watch};
 use tenure_core::ledger::{Ledger, LedgerStore, Now};
 use tenure_core::{ClientId, Finding, Name};
 
+use crate::aliases::check_single_path;
 use crate::database::Database;
 use crate::fault::Fault;
 use crate::ledgers::{inside, look, scan};
-use crate::names::only_name;
 use crate::network::network_fs;
 use crate::shared::Shared;
 use crate::subscriber::Subscriber;
@@ -141,8 +141,8 @@ impl LedgerStore for SqliteStore {
 /// Which processes can share the file.
 fn reach(shared: &Shared) -> Finding {
     let path = shared.path.display();
-    if let Err(not_alone) = only_name(&shared.path) {
-        return Finding::error("reach", not_alone.what, not_alone.advice);
+    if let Err(aliased) = check_single_path(&shared.path) {
+        return Finding::error("reach", aliased.what, aliased.advice);
     }
     match network_fs(&shared.path) {
         Some(kind) => Finding::warning(
