@@ -1,5 +1,5 @@
-//! Refuses a database file that has several paths. SQLite keeps its WAL and its shared memory beside the path by which a
-//! file was opened. Processes that open one file by two paths use two WALs, and both would be granted the lock.
+//! Refuses a database file that has several paths. SQLite keeps its WAL and its shared memory beside the path by which
+//! a file was opened. Processes that open one file by two paths use two WALs, and both would be granted the lock.
 
 use std::fmt;
 use std::path::Path;

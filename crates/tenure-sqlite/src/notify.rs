@@ -17,6 +17,7 @@ use crate::fault::Fault;
 use crate::folder::Folder;
 use crate::ledgers::look;
 use crate::shared::Shared;
+use crate::subscriber::Subscriber;
 use crate::wake::{self, Delivery};
 
 /// How often one change skips waiters that cannot be woken, at most; the next change continues.
@@ -105,11 +106,16 @@ impl Shared {
     /// last, and if it is ours it shares our process record.
     pub(crate) fn subscribe_new_waiter(&self, ledger: &Ledger) {
         let Some(last) = ledger.waiters.last() else { return };
-        if Arc::ptr_eq(&last.process, Process::current())
-            && let Err(error) = self.subscribers.open(last.id.client, &self.background)
-        {
-            tracing::warn!(folder = %self.folder.display(), %error, "the FIFO for wake-ups cannot be created; this client polls");
+        if Arc::ptr_eq(&last.process, Process::current()) {
+            self.subscribe(last.id.client);
         }
+    }
+
+    /// Opens the FIFO of a client. Without one, the client polls.
+    pub(crate) fn subscribe(&self, client: ClientId) -> Option<Arc<Subscriber>> {
+        let opened = self.subscribers.open(client, &self.background);
+        let folder = self.folder.display();
+        opened.inspect_err(|error| tracing::warn!(%folder, %error, "no FIFO for wake-ups, polling")).ok()
     }
 
     /// Wakes everyone whom the change affects, here and in other processes. If a waiter cannot be woken, wakes the next
@@ -119,8 +125,8 @@ impl Shared {
         self.skip_unreached(unreached.in_queue_of(name).into_iter().collect()).await;
     }
 
-    /// Wakes the waiters behind those that could not be woken. Completes even if the caller is cancelled, or the file is
-    /// busy for longer than a caller waits: the changes are committed, and no other process would wake these waiters.
+    /// Wakes the waiters behind those that could not be woken. Completes even if the caller is cancelled, or the file
+    /// is busy for longer than a caller waits: the changes are committed, and no other process would wake these waiters.
     pub(crate) async fn skip_unreached(self: &Arc<Self>, unreached: Vec<(Name, Unreached)>) {
         if unreached.is_empty() {
             return;

@@ -29,7 +29,8 @@ fn choose(state: Option<OsString>, home: Option<PathBuf>) -> Result<PathBuf> {
     match state.or(home) {
         Some(state) => Ok(state.join("tenure/locks.db")),
         None => Err(Error::Config(format!(
-            "the default store has no path, since neither $HOME nor the user database names a home directory: {GIVE_A_PATH}"
+            "the default store has no path, since neither $HOME nor the user database names a home directory: \
+             {GIVE_A_PATH}"
         ))),
     }
 }
@@ -68,7 +69,7 @@ pub(crate) fn resolve(path: &Path, options: &Options) -> Result<PathBuf> {
     {
         return Err(wrong(format!(
             "this is on a network file system ({fs}), where file locks and shared memory do not work between machines: \
-             use a local file, or set network_fs if only this machine uses the file"
+             use a local file, or set network_fs=allow if only this machine uses the file"
         )));
     }
     Ok(real)

@@ -83,15 +83,13 @@ impl LedgerStore for SqliteStore {
             Interest::Count(client, _) | Interest::Holder(client) => (client, true),
         };
         let inner = shared.watched.listen(name, interest);
-        let subscriber = shared.subscribers.open(client, &shared.background).inspect_err(|error| {
-            tracing::warn!(folder = %shared.folder.display(), %error, "the FIFO for wake-ups cannot be created; this client polls");
-        });
+        let subscriber = shared.subscribe(client);
         let mut again = None;
         if registers {
             shared.register_watcher(name, client).await?;
             again = Some(Again { shared: shared.clone(), name: name.clone(), client, last: Instant::now() });
         }
-        Ok(Box::new(Listening { inner, _subscriber: subscriber.ok(), again }))
+        Ok(Box::new(Listening { inner, _subscriber: subscriber, again }))
     }
 
     async fn peek(&self, name: &Name) -> Result<Option<(Ledger, Now)>> {
