@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use crate::Options;
 use crate::aliases::check_single_path;
 use crate::fault::{Fault, Phase, judge, unwritable};
-use crate::folder::{self, Folder, MAKING, NEW, Users};
 use crate::ledgers::Written;
+use crate::wake_folder::{self, CREATE_LOCK, NEW_FILE, Users, WakeFolder};
 
 /// "Tenr", in the header of every store.
 const APPLICATION_ID: i64 = 0x5465_6E72;
@@ -39,7 +39,7 @@ type FileId = (u64, u64);
 
 /// By path only: closing any descriptor of the file would drop the locks that SQLite has on it in this process.
 fn file_id(path: &Path) -> Option<FileId> {
-    rustix::fs::stat(path).ok().map(|found| folder::id(&found))
+    rustix::fs::stat(path).ok().map(|found| wake_folder::file_id(&found))
 }
 
 /// The path of a file beside the database.
@@ -101,12 +101,13 @@ fn create(path: &Path, options: &Options) -> Result<(), Fault> {
         Some(mode) => Users::of_mode(mode),
         None => Users::of_folder(&parent),
     };
-    let folder = Folder::make(path, users).map_err(|e| match cannot("no folder for wake-ups", e) {
-        // Another user just created the folder, and has not set its mode or created the file yet.
-        Fault::Config(why) if Folder::is_new(path) => Fault::Unfinished(why),
-        other => other,
-    })?;
-    let Some(_making) = Making::begin(&folder, users).map_err(|e| cannot("no lock", e))? else {
+    let folder =
+        WakeFolder::open_or_create(path, users).map_err(|e| match cannot("no folder for wake-ups", e) {
+            // Another user just created the folder, and has not set its mode or created the file yet.
+            Fault::Config(why) if WakeFolder::is_new(path) => Fault::Unfinished(why),
+            other => other,
+        })?;
+    let Some(_lock) = CreateLock::try_lock(&folder, users).map_err(|e| cannot("no lock", e))? else {
         return Err(Fault::Busy);
     };
     if file_id(path).is_some() {
@@ -120,12 +121,12 @@ fn create(path: &Path, options: &Options) -> Result<(), Fault> {
     }
     // Closed before another process can find it: closing a descriptor of the store's file drops the locks that SQLite
     // has on it.
-    folder.remove(NEW);
-    let new = folder.open_file(NEW, FileType::RegularFile, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
+    folder.remove(NEW_FILE);
+    let new = folder.open_file(NEW_FILE, FileType::RegularFile, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
     let new = new.map_err(|e| cannot("no file", e.into()))?;
-    users.admit(&new, users.file()).map_err(|e| cannot("no permissions", e))?;
+    users.grant_access(&new, users.file_mode()).map_err(|e| cannot("no permissions", e))?;
     drop(new);
-    match folder.move_out(NEW, path) {
+    match folder.move_out(NEW_FILE, path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(Fault::Busy),
         other => other.map_err(|e| cannot("not renamed", e))?,
     }
@@ -133,20 +134,20 @@ fn create(path: &Path, options: &Options) -> Result<(), Fault> {
     prepared(path, &Options::default()).map(drop)
 }
 
-/// The lock for creating the file. Only users of the store can hold it, since nobody else can open the lock file.
-struct Making<'a> {
-    folder: &'a Folder,
+/// The lock for creating the file. Only users of the store can hold it, since only they can open the lock file.
+struct CreateLock<'a> {
+    folder: &'a WakeFolder,
     _lock: OwnedFd,
 }
 
-impl<'a> Making<'a> {
+impl<'a> CreateLock<'a> {
     /// Returns `None` when another process is creating the file.
-    fn begin(folder: &'a Folder, users: Users) -> io::Result<Option<Self>> {
-        let open = |flags| folder.open_file(MAKING, FileType::RegularFile, OFlags::RDWR | flags);
+    fn try_lock(folder: &'a WakeFolder, users: Users) -> io::Result<Option<Self>> {
+        let open = |flags| folder.open_file(CREATE_LOCK, FileType::RegularFile, OFlags::RDWR | flags);
         let lock = match open(OFlags::empty()) {
             Err(Errno::NOENT) => match open(OFlags::CREATE | OFlags::EXCL) {
                 Ok(lock) => {
-                    users.admit(&lock, users.file())?;
+                    users.grant_access(&lock, users.file_mode())?;
                     lock
                 }
                 Err(Errno::EXIST) => return Ok(None),
@@ -161,15 +162,15 @@ impl<'a> Making<'a> {
             other => other?,
         }
         // If its last holder removed the file meanwhile, this lock excludes nobody.
-        let locked = folder::id(&rustix::fs::fstat(&lock)?);
-        let found = folder.stat(MAKING).is_some_and(|found| folder::id(&found) == locked);
+        let locked = wake_folder::file_id(&rustix::fs::fstat(&lock)?);
+        let found = folder.stat(CREATE_LOCK).is_some_and(|found| wake_folder::file_id(&found) == locked);
         Ok(found.then_some(Self { folder, _lock: lock }))
     }
 }
 
-impl Drop for Making<'_> {
+impl Drop for CreateLock<'_> {
     fn drop(&mut self) {
-        self.folder.remove(MAKING);
+        self.folder.remove(CREATE_LOCK);
     }
 }
 

@@ -25,7 +25,6 @@ mod aliases;
 mod busy_retry;
 mod database;
 mod fault;
-mod folder;
 mod ledgers;
 mod network;
 mod notify;
@@ -35,6 +34,7 @@ mod shared;
 mod store;
 mod subscriber;
 mod wake;
+mod wake_folder;
 
 use std::path::Path;
 

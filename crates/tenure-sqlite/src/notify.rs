@@ -14,11 +14,11 @@ use tenure_core::{ClientId, Name, Process};
 use crate::Result;
 use crate::database::Database;
 use crate::fault::Fault;
-use crate::folder::Folder;
 use crate::ledgers::look;
 use crate::shared::Shared;
 use crate::subscriber::Subscriber;
 use crate::wake::{self, Delivery};
+use crate::wake_folder::WakeFolder;
 
 /// How often one change skips waiters that cannot be woken, at most; the next change continues.
 const MAX_SKIPS: usize = 16;
@@ -57,7 +57,7 @@ struct Sender<'a> {
     name: &'a Name,
     message: Vec<u8>,
     /// Opened for the first client of another process; `None` inside if that failed.
-    folder: Option<Option<Folder>>,
+    folder: Option<Option<WakeFolder>>,
     deliveries: HashMap<ClientId, Delivery>,
     /// Clients in this process.
     here: Vec<ClientId>,
@@ -88,7 +88,7 @@ impl<'a> Sender<'a> {
         if self.message.is_empty() {
             self.message = wake::encode(self.name);
         }
-        let folder = self.folder.get_or_insert_with(|| Folder::open(&shared.path).ok());
+        let folder = self.folder.get_or_insert_with(|| WakeFolder::open(&shared.path).ok());
         folder.as_ref().map_or(Delivery::Unknown, |folder| wake::send(folder, client, &self.message))
     }
 
@@ -306,7 +306,7 @@ mod tests {
 
     /// Creates the FIFO of a client that was killed.
     fn create_dead_fifo(path: &Path, client: ClientId) {
-        let folder = Folder::open(path).unwrap();
+        let folder = WakeFolder::open(path).unwrap();
         rustix::fs::mknodat(&folder, client.to_string(), FileType::Fifo, Mode::RWXU, 0).unwrap();
     }
 

@@ -11,11 +11,11 @@ use tenure_core::{Doubt, Drift, Family, Name, wall_micros};
 use crate::busy_retry::BusyRetry;
 use crate::database::{Database, beside};
 use crate::fault::{Fault, Phase, SCHEME, judge};
-use crate::folder::{Folder, Users};
 use crate::ledgers::{RowError, Tx};
 use crate::notify::Notifications;
 
 use crate::subscriber::Subscribers;
+use crate::wake_folder::{Users, WakeFolder};
 use crate::{Clock, Options, Result, path, wake};
 
 /// State that a store and its watches share.
@@ -50,7 +50,7 @@ fn boottime_shift(offsets: &str) -> i128 {
 
 /// The users of an existing store.
 pub(crate) fn users_of(path: &Path) -> Users {
-    rustix::fs::stat(path).map_or(Users::NOBODY, |file| Users::of_file(&file))
+    rustix::fs::stat(path).map_or(Users::CREATOR, |file| Users::of_file(&file))
 }
 
 impl Shared {
@@ -64,9 +64,9 @@ impl Shared {
             }
         };
         let folder = beside(&path, "-wake");
-        if let Ok(found) = Folder::open(&path) {
-            if let Err(error) = found.admit(&path, users_of(&path)) {
-                tracing::debug!(folder = %folder.display(), %error, "not opened to the users of the store");
+        if let Ok(found) = WakeFolder::open(&path) {
+            if let Err(error) = found.grant_access(&path, users_of(&path)) {
+                tracing::debug!(folder = %folder.display(), %error, "users of the store may not be able to wake each other: the permissions of the folder were not set");
             }
             wake::remove_dead_fifos(&found);
         }

@@ -18,9 +18,9 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::task::JoinHandle;
 
 use crate::database::beside;
-use crate::folder::{self, Folder};
 use crate::shared::users_of;
 use crate::wake;
+use crate::wake_folder::{self, WakeFolder};
 
 /// How long an unused FIFO stays open: a claim may be queued before it is watched.
 const UNUSED_FOR: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ const OVERFLOW: usize = 3072;
 /// The FIFO of one client and its reader. Dropping it removes the FIFO.
 #[derive(Debug)]
 pub(crate) struct Subscriber {
-    folder: Folder,
+    folder: WakeFolder,
     path: PathBuf,
     name: String,
     id: (u64, u64),
@@ -97,7 +97,7 @@ impl Subscribers {
     fn create(&self, client: ClientId, background: &Background) -> io::Result<Subscriber> {
         let handle = background.handle()?;
         let users = users_of(&self.store);
-        let folder = Folder::make(&self.store, users)?;
+        let folder = WakeFolder::open_or_create(&self.store, users)?;
         let (unfinished, name) = (wake::unfinished_name(client), client.to_string());
         folder.remove(&unfinished);
         rustix::fs::mknodat(&folder, &*unfinished, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
@@ -107,11 +107,11 @@ impl Subscribers {
         let (reads, writes) = (rustix::fs::fstat(&reader)?, rustix::fs::fstat(&writer)?);
         // Others may write to the folder too and could have swapped the file whose mode is about to change.
         let ours = reads.st_uid == rustix::process::geteuid().as_raw() && reads.st_nlink == 1;
-        let id = folder::id(&reads);
-        if !ours || id != folder::id(&writes) {
+        let id = wake_folder::file_id(&reads);
+        if !ours || id != wake_folder::file_id(&writes) {
             return Err(io::Error::other("the FIFO was replaced by another file while it was created"));
         }
-        users.admit(&reader, users.fifo())?;
+        users.grant_access(&reader, users.fifo_mode())?;
         let _inside = handle.enter();
         let receiver = Receiver::from_owned_fd(reader)?;
         folder.rename(&unfinished, &name)?;
@@ -194,7 +194,7 @@ mod tests {
         subscribers: Subscribers,
         watched: Arc<Watched>,
         background: Background,
-        folder: Folder,
+        folder: WakeFolder,
         _tmp: tempfile::TempDir,
     }
 
@@ -205,7 +205,7 @@ mod tests {
             let (watched, background) = (Arc::new(Watched::default()), Background::new("tenure-sqlite"));
             let (client, subscribers) = (ClientId::new(), Subscribers::new(&store, watched.clone()));
             subscribers.open(client, &background).unwrap();
-            let folder = Folder::open(&store).unwrap();
+            let folder = WakeFolder::open(&store).unwrap();
             Self { client, subscribers, watched, background, folder, _tmp: tmp }
         }
 

@@ -7,7 +7,7 @@ use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use tenure_core::{ClientId, Name, wall_micros};
 
-use crate::folder::Folder;
+use crate::wake_folder::WakeFolder;
 
 /// The outcome of sending a wake-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +40,7 @@ pub(crate) fn encode(name: &Name) -> Vec<u8> {
 }
 
 /// Sends a message to a client. It means: check this name again.
-pub(crate) fn send(folder: &Folder, client: ClientId, message: &[u8]) -> Delivery {
+pub(crate) fn send(folder: &WakeFolder, client: ClientId, message: &[u8]) -> Delivery {
     let fd = match folder.open_file(&client.to_string(), FileType::Fifo, OFlags::WRONLY) {
         Ok(fd) => fd,
         // The FIFO is kept until the store is next opened: it shows for all other names, too, that its client is dead.
@@ -56,12 +56,12 @@ pub(crate) fn send(folder: &Folder, client: ClientId, message: &[u8]) -> Deliver
 }
 
 /// Removes the FIFOs of clients that ended without removing them.
-pub(crate) fn remove_dead_fifos(folder: &Folder) {
+pub(crate) fn remove_dead_fifos(folder: &WakeFolder) {
     let is_old = |name: &str| {
         let modified = folder.stat(name).map_or(u64::MAX, |s| s.st_mtime.try_into().unwrap_or(0));
         Duration::from_micros(wall_micros()) > Duration::from_secs(modified.saturating_add(60))
     };
-    for name in folder.names().unwrap_or_default() {
+    for name in folder.file_names().unwrap_or_default() {
         // Only files that a client may have created.
         let Some((_, unfinished)) = client_of(&name) else { continue };
         let unread = folder.open_file(&name, FileType::Fifo, OFlags::WRONLY).is_err_and(|e| e == Errno::NXIO);

@@ -56,7 +56,7 @@ async fn nothing_is_made_where_a_link_leads() {
     fs::create_dir(&elsewhere).unwrap();
     symlink(&elsewhere, wake_folder(&path)).unwrap();
     let said = why(open(&path));
-    assert!(said.contains("locks.db-wake is a link") && said.contains("remove it"), "{said}");
+    assert!(said.contains("locks.db-wake is a symbolic link") && said.contains("remove it"), "{said}");
     assert!(!path.exists());
 
     // And of a store that is there already: it polls, and says so.
@@ -73,7 +73,7 @@ async fn nothing_is_made_where_a_link_leads() {
     assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0, "a FIFO was made where the link leads");
     let found = here.diagnose().await.unwrap();
     let wake_ups = found.iter().find(|f| f.check == "wake-ups").unwrap();
-    assert!(wake_ups.level == tenure_core::Level::Warning && wake_ups.what.contains("a link"), "{wake_ups}");
+    assert!(wake_ups.level == tenure_core::Level::Warning && wake_ups.what.contains("a symbolic link"), "{wake_ups}");
     waiting.abort();
     drop(guard);
 }
