@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::Options;
 use crate::aliases::check_single_path;
 use crate::fault::{Fault, Phase, judge, unwritable};
-use crate::ledgers::Written;
+use crate::ledgers::LedgerCache;
 use crate::wake_folder::{self, CREATE_LOCK, NEW_FILE, Users, WakeFolder};
 
 /// "Tenr", in the header of every store.
@@ -29,7 +29,7 @@ const SCHEMA: &str = include_str!("../sql/schema.sql");
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) conn: Connection,
-    pub(crate) written: Written,
+    pub(crate) cache: LedgerCache,
     id: FileId,
     looked: Cell<Instant>,
 }
@@ -62,7 +62,7 @@ impl Database {
         if file_id(path) != Some(id) {
             return Err(Fault::Busy);
         }
-        Ok(Self { conn, written: Written::default(), id, looked: Cell::new(Instant::now()) })
+        Ok(Self { conn, cache: LedgerCache::default(), id, looked: Cell::new(Instant::now()) })
     }
 
     /// Whether both have the same file open.

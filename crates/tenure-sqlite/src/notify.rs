@@ -14,7 +14,7 @@ use tenure_core::{ClientId, Name, Process};
 use crate::Result;
 use crate::database::Database;
 use crate::fault::Fault;
-use crate::ledgers::look;
+use crate::ledgers::read_ledger;
 use crate::shared::Shared;
 use crate::subscriber::Subscriber;
 use crate::wake::{self, Delivery};
@@ -191,7 +191,7 @@ impl Shared {
         if !dead.is_empty() {
             self.remove_waiters(database, name, dead)?;
         }
-        let found = look(&database.conn, name).map_err(|e| self.judge(e))?;
+        let found = read_ledger(&database.conn, name).map_err(|e| self.judge(e))?;
         let mut sender = Sender::new(self, name);
         if let Some(mut ledger) = found {
             ledger.prune(self.now());

@@ -175,7 +175,7 @@ impl Shared {
         if !database.conn.is_autocommit() {
             return Err(Fault::Moved);
         }
-        let tx = Tx::begin(&database.conn, &database.written).map_err(|e| self.judge(e))?;
+        let tx = Tx::begin(&database.conn, &database.cache).map_err(|e| self.judge(e))?;
         // Checked after the lock is taken: until the commit, others wait for it, unless they lock another file.
         if database.is_current(&self.path) { Ok(tx) } else { Err(Fault::Moved) }
     }
@@ -245,7 +245,7 @@ impl Shared {
     /// Best effort: a later new name triggers the next sweep.
     pub(crate) fn sweep(&self, database: &Database, due: bool) {
         let sweep = || {
-            let tx = Tx::begin(&database.conn, &database.written)?;
+            let tx = Tx::begin(&database.conn, &database.cache)?;
             tx.sweep(self.now())?;
             tx.commit()
         };

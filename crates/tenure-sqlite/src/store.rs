@@ -12,7 +12,7 @@ use tenure_core::{ClientId, Finding, Name};
 use crate::aliases::check_single_path;
 use crate::database::Database;
 use crate::fault::Fault;
-use crate::ledgers::{inside, look, scan};
+use crate::ledgers::{read_holders, read_ledger, scan};
 use crate::network::network_fs;
 use crate::shared::Shared;
 use crate::subscriber::Subscriber;
@@ -98,7 +98,7 @@ impl LedgerStore for SqliteStore {
             if !database.is_current(&shared.path) {
                 return Err(Fault::Moved);
             }
-            look(&database.conn, name).map_err(|e| shared.judge(e))
+            read_ledger(&database.conn, name).map_err(|e| shared.judge(e))
         };
         let found = shared.run(|| format!("look at {name}"), job).await?;
         Ok(found.filter(|ledger| !ledger.is_idle()).map(|ledger| (ledger, shared.now())))
@@ -110,7 +110,7 @@ impl LedgerStore for SqliteStore {
             if !database.is_current(&shared.path) {
                 return Err(Fault::Moved);
             }
-            inside(&database.conn, name).map_err(|e| shared.judge(e))
+            read_holders(&database.conn, name).map_err(|e| shared.judge(e))
         };
         let found = shared.run(|| format!("look at {name}"), job).await?;
         Ok(found.map(|ledger| (ledger, shared.now())))

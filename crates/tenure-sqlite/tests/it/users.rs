@@ -73,7 +73,10 @@ async fn nothing_is_made_where_a_link_leads() {
     assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0, "a FIFO was made where the link leads");
     let found = here.diagnose().await.unwrap();
     let wake_ups = found.iter().find(|f| f.check == "wake-ups").unwrap();
-    assert!(wake_ups.level == tenure_core::Level::Warning && wake_ups.what.contains("a symbolic link"), "{wake_ups}");
+    assert!(
+        wake_ups.level == tenure_core::Level::Warning && wake_ups.what.contains("a symbolic link"),
+        "{wake_ups}"
+    );
     waiting.abort();
     drop(guard);
 }
