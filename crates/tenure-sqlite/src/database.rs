@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::Options;
 use crate::aliases::check_single_path;
-use crate::fault::{Fault, Phase, judge, unwritable};
+use crate::fault::{Fault, Phase, classify, describe_unwritable};
 use crate::ledgers::LedgerCache;
 use crate::wake_folder::{self, CREATE_LOCK, NEW_FILE, Users, WakeFolder};
 
@@ -22,7 +22,7 @@ const APPLICATION_ID: i64 = 0x5465_6E72;
 /// The layout that this version supports.
 const LAYOUT: i64 = 1;
 /// How often the path is checked, at most.
-const LOOK: Duration = Duration::from_millis(10);
+const CHECK_EVERY: Duration = Duration::from_millis(10);
 const SCHEMA: &str = include_str!("../sql/schema.sql");
 
 /// An open database file.
@@ -30,8 +30,8 @@ const SCHEMA: &str = include_str!("../sql/schema.sql");
 pub(crate) struct Database {
     pub(crate) conn: Connection,
     pub(crate) cache: LedgerCache,
-    id: FileId,
-    looked: Cell<Instant>,
+    file_id: FileId,
+    checked: Cell<Instant>,
 }
 
 /// The identity of a file, independent of its path. It is not reused while the file is open.
@@ -57,28 +57,28 @@ impl Database {
         }
         let Some(id) = file_id(path) else { return Err(Fault::Busy) };
         check_single_path(path).map_err(|why| Fault::Config(why.to_string()))?;
-        let conn = prepared(path, options)?;
+        let conn = open_connection(path, options)?;
         // Replaced while it was opened: it is unknown which of the two files this is.
         if file_id(path) != Some(id) {
             return Err(Fault::Busy);
         }
-        Ok(Self { conn, cache: LedgerCache::default(), id, looked: Cell::new(Instant::now()) })
+        Ok(Self { conn, cache: LedgerCache::default(), file_id: id, checked: Cell::new(Instant::now()) })
     }
 
     /// Whether both have the same file open.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.id == other.id
+    pub(crate) fn is_same_file(&self, other: &Self) -> bool {
+        self.file_id == other.file_id
     }
 
     /// Whether it is still the file at its path, where other processes lock. Checked only now and then, which is
     /// enough: what was granted in a removed file is lost in any case.
     pub(crate) fn is_current(&self, path: &Path) -> bool {
-        if self.looked.get().elapsed() < LOOK {
+        if self.checked.get().elapsed() < CHECK_EVERY {
             return true;
         }
-        let current = file_id(path) == Some(self.id);
+        let current = file_id(path) == Some(self.file_id);
         if current {
-            self.looked.set(Instant::now());
+            self.checked.set(Instant::now());
         }
         current
     }
@@ -131,7 +131,7 @@ fn create(path: &Path, options: &Options) -> Result<(), Fault> {
         other => other.map_err(|e| cannot("not renamed", e))?,
     }
     // Opened and closed once, so that the header is in the file itself and not only in its WAL.
-    prepared(path, &Options::default()).map(drop)
+    open_connection(path, &Options::default()).map(drop)
 }
 
 /// The lock for creating the file. Only users of the store can hold it, since only they can open the lock file.
@@ -175,66 +175,67 @@ impl Drop for CreateLock<'_> {
 }
 
 /// What a file contains.
-enum Found {
-    Ours,
+enum Contents {
+    Store,
     Empty,
 }
 
-fn prepared(path: &Path, options: &Options) -> Result<Connection, Fault> {
-    let judged = |e: rusqlite::Error| judge(path, Phase::Opening, &e);
+/// Opens the file, and creates the tables if it is empty.
+fn open_connection(path: &Path, options: &Options) -> Result<Connection, Fault> {
+    let classify = |e: rusqlite::Error| classify(path, Phase::Opening, &e);
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let conn = Connection::open_with_flags(path, flags).map_err(judged)?;
-    conn.busy_timeout(Duration::ZERO).map_err(judged)?;
-    if conn.is_readonly("main").map_err(judged)? {
-        return Err(Fault::Config(unwritable(path, "it is read-only")));
+    let conn = Connection::open_with_flags(path, flags).map_err(classify)?;
+    conn.busy_timeout(Duration::ZERO).map_err(classify)?;
+    if conn.is_readonly("main").map_err(classify)? {
+        return Err(Fault::Config(describe_unwritable(path, "it is read-only")));
     }
-    let found = in_transaction(&conn, "BEGIN", || identify(&conn, path).map_err(Judge::Fault))
-        .map_err(|e| e.by(judged))?;
+    let contents = in_transaction(&conn, "BEGIN", || identify(&conn, path).map_err(TxError::Fault))
+        .map_err(|e| e.classify_with(classify))?;
     let mode: String =
-        conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(judged)?;
+        conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(classify)?;
     if mode != "wal" {
         let path = path.display();
         return Err(Fault::Config(format!(
             "{path}: this file system has no shared memory for SQLite (mode {mode})"
         )));
     }
-    conn.pragma_update(None, "synchronous", "normal").map_err(judged)?;
-    if let Found::Empty = found {
+    conn.pragma_update(None, "synchronous", "normal").map_err(classify)?;
+    if let Contents::Empty = contents {
         in_transaction(&conn, "BEGIN IMMEDIATE", || {
             // Another process may have created the schema meanwhile.
-            if let Found::Empty = identify(&conn, path).map_err(Judge::Fault)? {
+            if let Contents::Empty = identify(&conn, path).map_err(TxError::Fault)? {
                 conn.execute_batch(SCHEMA)?;
                 conn.pragma_update(None, "application_id", APPLICATION_ID)?;
                 conn.pragma_update(None, "user_version", LAYOUT)?;
             }
             Ok(())
         })
-        .map_err(|e| e.by(judged))?;
+        .map_err(|e| e.classify_with(classify))?;
     }
     if let Some(pages) = options.max_pages {
-        conn.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).map_err(judged)?;
+        conn.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).map_err(classify)?;
     }
     Ok(conn)
 }
 
-/// An error that is classified already, or not yet.
-enum Judge {
+/// An error inside a transaction, classified or not.
+enum TxError {
     Fault(Fault),
-    Error(rusqlite::Error),
+    Sqlite(rusqlite::Error),
 }
 
-impl From<rusqlite::Error> for Judge {
+impl From<rusqlite::Error> for TxError {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Error(error)
+        Self::Sqlite(error)
     }
 }
 
-impl Judge {
-    fn by(self, judge: impl Fn(rusqlite::Error) -> Fault) -> Fault {
+impl TxError {
+    fn classify_with(self, classify: impl Fn(rusqlite::Error) -> Fault) -> Fault {
         match self {
             Self::Fault(fault) => fault,
-            Self::Error(error) => judge(error),
+            Self::Sqlite(error) => classify(error),
         }
     }
 }
@@ -242,10 +243,10 @@ impl Judge {
 fn in_transaction<T>(
     conn: &Connection,
     begin: &str,
-    job: impl FnOnce() -> Result<T, Judge>,
-) -> Result<T, Judge> {
+    job: impl FnOnce() -> Result<T, TxError>,
+) -> Result<T, TxError> {
     conn.execute_batch(begin)?;
-    let done = job().and_then(|done| conn.execute_batch("COMMIT").map(|()| done).map_err(Judge::Error));
+    let done = job().and_then(|done| conn.execute_batch("COMMIT").map(|()| done).map_err(TxError::Sqlite));
     if !conn.is_autocommit() {
         let _ = conn.execute_batch("ROLLBACK");
     }
@@ -253,20 +254,20 @@ fn in_transaction<T>(
 }
 
 /// Identifies the file before anything in it is changed. Runs in a transaction: another process may be creating it.
-fn identify(conn: &Connection, path: &Path) -> Result<Found, Fault> {
-    let judged = |e: rusqlite::Error| judge(path, Phase::Opening, &e);
-    let number = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(judged);
+fn identify(conn: &Connection, path: &Path) -> Result<Contents, Fault> {
+    let classify = |e: rusqlite::Error| classify(path, Phase::Opening, &e);
+    let number = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(classify);
     let tables = number("SELECT count(*) FROM sqlite_schema")?;
     let application = number("PRAGMA application_id")?;
     let layout = number("PRAGMA user_version")?;
     let path = path.display();
     match (application, layout) {
-        (APPLICATION_ID, LAYOUT) => Ok(Found::Ours),
+        (APPLICATION_ID, LAYOUT) => Ok(Contents::Store),
         (APPLICATION_ID, other) => Err(Fault::Config(format!(
             "{path} has layout {other}, this version of Tenure knows layout {LAYOUT}: use the version that made it, or \
              another file"
         ))),
-        (0, 0) if tables == 0 => Ok(Found::Empty),
+        (0, 0) if tables == 0 => Ok(Contents::Empty),
         (other, _) => {
             Err(Fault::Config(format!("{path} is not a Tenure store (application id {other:#010x})")))
         }

@@ -191,7 +191,7 @@ impl Shared {
         if !dead.is_empty() {
             self.remove_waiters(database, name, dead)?;
         }
-        let found = read_ledger(&database.conn, name).map_err(|e| self.judge(e))?;
+        let found = read_ledger(&database.conn, name).map_err(|e| self.classify(e))?;
         let mut sender = Sender::new(self, name);
         if let Some(mut ledger) = found {
             ledger.prune(self.now());
@@ -208,8 +208,8 @@ impl Shared {
     ) -> std::result::Result<(), Fault> {
         let tx = self.begin(database)?;
         let remove = |ledger: &mut Ledger, _: Now| ledger.forget_waiters(dead);
-        self.change(&tx, name, remove, &mut false).map_err(|e| self.judge(e))?;
-        tx.commit().map_err(|e| self.judge(e))
+        self.change(&tx, name, remove, &mut false).map_err(|e| self.classify(e))?;
+        tx.commit().map_err(|e| self.classify(e))
     }
 
     /// Registers a client as a watcher, so that other processes wake it.
