@@ -24,8 +24,8 @@ pub(crate) fn check_single_path(path: &Path) -> Result<(), Aliased> {
     if links > 1 {
         return Err(Aliased {
             what: format!(
-                "{shown} has {links} names (hard links), and processes that use different ones would not see each other's \
-                 locks"
+                "{shown} has {links} names (hard links), and processes that use different ones would not see each \
+                 other's locks"
             ),
             advice: "remove the other names (find -samefile lists them), or make them symbolic links".into(),
         });
@@ -33,8 +33,8 @@ pub(crate) fn check_single_path(path: &Path) -> Result<(), Aliased> {
     if is_mount_point(path) {
         return Err(Aliased {
             what: format!(
-                "{shown} is mounted by itself, without the files beside it, and processes that use it elsewhere would not \
-                 see its locks"
+                "{shown} is mounted by itself, without the files beside it, and processes that use it elsewhere would \
+                 not see its locks"
             ),
             advice: "mount the folder that contains it instead, in every container that uses it".into(),
         });

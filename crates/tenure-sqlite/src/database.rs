@@ -88,26 +88,28 @@ impl Database {
 /// SQLite and by processes that still have the earlier one open. They are removed before the file exists, while no
 /// other process can create it.
 fn create(path: &Path, options: &Options) -> Result<(), Fault> {
-    let cannot = |what: &str, e: io::Error| {
+    let cannot = |step: &str, e: io::Error| {
         let path = path.display();
         Fault::Config(match e.kind() {
-            io::ErrorKind::Other => format!("{path} cannot be made: {e}"),
-            _ => format!("{path} cannot be made, is its folder read-only? {what}: {e}"),
+            // Errors of the wake-up folder come with their own advice.
+            io::ErrorKind::Other => format!("{path} cannot be created: {e}"),
+            _ => format!("{path} cannot be created ({step}: {e}): is its folder missing or read-only?"),
         })
     };
     let parent = path.parent().unwrap_or(Path::new("/"));
-    let parent = rustix::fs::stat(parent).map_err(|e| cannot("no folder", e.into()))?;
+    let parent = rustix::fs::stat(parent).map_err(|e| cannot("reading its folder", e.into()))?;
     let users = match options.mode {
         Some(mode) => Users::of_mode(mode),
         None => Users::of_folder(&parent),
     };
-    let folder =
-        WakeFolder::open_or_create(path, users).map_err(|e| match cannot("no folder for wake-ups", e) {
+    let folder = WakeFolder::open_or_create(path, users).map_err(|e| {
+        match cannot("creating its wake-up folder", e) {
             // Another user just created the folder, and has not set its mode or created the file yet.
             Fault::Config(why) if WakeFolder::is_new(path) => Fault::Unfinished(why),
             other => other,
-        })?;
-    let Some(_lock) = CreateLock::try_lock(&folder, users).map_err(|e| cannot("no lock", e))? else {
+        }
+    })?;
+    let Some(_lock) = CreateLock::try_lock(&folder, users).map_err(|e| cannot("locking", e))? else {
         return Err(Fault::Busy);
     };
     if file_id(path).is_some() {
@@ -115,7 +117,9 @@ fn create(path: &Path, options: &Options) -> Result<(), Fault> {
     }
     for suffix in ["-wal", "-shm"] {
         match fs::remove_file(beside(path, suffix)) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(cannot(suffix, e)),
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(cannot(&format!("removing an old {suffix} file"), e));
+            }
             _ => {}
         }
     }
@@ -123,12 +127,12 @@ fn create(path: &Path, options: &Options) -> Result<(), Fault> {
     // has on it.
     folder.remove(NEW_FILE);
     let new = folder.open_file(NEW_FILE, FileType::RegularFile, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
-    let new = new.map_err(|e| cannot("no file", e.into()))?;
-    users.grant_access(&new, users.file_mode()).map_err(|e| cannot("no permissions", e))?;
+    let new = new.map_err(|e| cannot("creating the file", e.into()))?;
+    users.grant_access(&new, users.file_mode()).map_err(|e| cannot("setting its permissions", e))?;
     drop(new);
     match folder.move_out(NEW_FILE, path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(Fault::Busy),
-        other => other.map_err(|e| cannot("not renamed", e))?,
+        other => other.map_err(|e| cannot("renaming", e))?,
     }
     // Opened and closed once, so that the header is in the file itself and not only in its WAL.
     open_connection(path, &Options::default()).map(drop)
@@ -197,7 +201,8 @@ fn open_connection(path: &Path, options: &Options) -> Result<Connection, Fault> 
     if mode != "wal" {
         let path = path.display();
         return Err(Fault::Config(format!(
-            "{path}: this file system has no shared memory for SQLite (mode {mode})"
+            "{path}: this file system does not support SQLite's shared memory (journal mode {mode} instead of wal): \
+             use a file on a local disk"
         )));
     }
     conn.pragma_update(None, "synchronous", "normal").map_err(classify)?;
@@ -264,12 +269,13 @@ fn identify(conn: &Connection, path: &Path) -> Result<Contents, Fault> {
     match (application, layout) {
         (APPLICATION_ID, LAYOUT) => Ok(Contents::Store),
         (APPLICATION_ID, other) => Err(Fault::Config(format!(
-            "{path} has layout {other}, this version of Tenure knows layout {LAYOUT}: use the version that made it, or \
-             another file"
+            "{path} has layout {other}, and this version of Tenure supports layout {LAYOUT}: use the version that \
+             created it, or another path"
         ))),
         (0, 0) if tables == 0 => Ok(Contents::Empty),
         (other, _) => {
-            Err(Fault::Config(format!("{path} is not a Tenure store (application id {other:#010x})")))
+            let found = format!("application id {other:#010x}");
+            Err(Fault::Config(format!("{path} is not a Tenure store ({found}): use another path")))
         }
     }
 }

@@ -31,8 +31,12 @@ impl Fault {
         let reason = match self {
             Self::Config(why) | Self::Unfinished(why) => return Error::Config(why),
             Self::Unavailable(why) => why,
-            Self::Busy => format!("another process holds the file: {path}"),
-            Self::Replaced => format!("{path}: the file was removed or replaced, again and again"),
+            Self::Busy => {
+                format!("another process holds the file {path}: if this lasts, find that process with fuser")
+            }
+            Self::Replaced => {
+                format!("{path} was removed or replaced while it was opened: find out what replaces it")
+            }
         };
         Error::Unavailable { backend: SCHEME, what: what.to_string(), reason, retry_after: None }
     }
@@ -56,9 +60,9 @@ pub(crate) fn describe_unwritable(path: &Path, why: &str) -> String {
         let (owner, group, mode) = (found.st_uid, found.st_gid, found.st_mode & 0o7777);
         let folder = path.parent().unwrap_or(path).display();
         message += &format!(
-            " (it belongs to user {owner} and group {group}, mode {mode:o}, and this is user {ours}). Several users \
-             share a store in a folder of their group: chgrp GROUP {folder}; chmod g+rwxs {folder}. What was made there \
-             before follows with: chgrp -R GROUP {shown}*; chmod -R g+rwX {shown}*"
+            " (it belongs to user {owner} and group {group}, mode {mode:o}, and this is user {ours}). To share a store \
+             between users, give its folder to their group: chgrp GROUP {folder}; chmod g+rwxs {folder}. Do so for \
+             existing files, too: chgrp -R GROUP {shown}*; chmod -R g+rwX {shown}*"
         );
     }
     message
@@ -77,10 +81,12 @@ pub(crate) fn classify(path: &Path, phase: Phase, error: &rusqlite::Error) -> Fa
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
             Fault::Busy
         }
-        Some(ErrorCode::NotADatabase) => Fault::Config(format!("{shown} is not a SQLite database")),
-        Some(ErrorCode::DatabaseCorrupt) => {
-            Fault::Config(format!("{shown} is damaged ({error}): move it away, and a new one is made"))
+        Some(ErrorCode::NotADatabase) => {
+            Fault::Config(format!("{shown} is not a SQLite database: use another path"))
         }
+        Some(ErrorCode::DatabaseCorrupt) => Fault::Config(format!(
+            "{shown} is damaged ({error}): move it away, and a new one will be created"
+        )),
         Some(ErrorCode::ReadOnly) => {
             by_phase(describe_unwritable(path, &format!("it or its folder is read-only: {error}")))
         }
@@ -96,7 +102,7 @@ pub(crate) fn classify(path: &Path, phase: Phase, error: &rusqlite::Error) -> Fa
             | ErrorCode::OperationAborted,
         ) => Fault::Unavailable(format!("{shown}: {error}")),
         // What remains are tables or columns that do not match the layout.
-        _ => Fault::Config(format!("{shown} cannot be used as a Tenure store: {error}")),
+        _ => Fault::Config(format!("{shown} cannot be used as a Tenure store ({error}): use another path")),
     }
 }
 
@@ -121,10 +127,10 @@ mod tests {
             let Fault::Unavailable(why) = running(outage) else { panic!("{outage}") };
             assert!(why.contains("/x/locks.db"), "{why}");
         }
-        for mistake in [read_only, cannot_open, 26, 11] {
-            let Fault::Config(why) = opening(mistake) else { panic!("{mistake}") };
+        for misconfigured in [read_only, cannot_open, 26, 11] {
+            let Fault::Config(why) = opening(misconfigured) else { panic!("{misconfigured}") };
             assert!(why.contains("/x/locks.db"), "{why}");
         }
-        assert!(matches!(opening(full), Fault::Unavailable(_)), "a full disk is no mistake");
+        assert!(matches!(opening(full), Fault::Unavailable(_)), "a full disk is not a configuration error");
     }
 }

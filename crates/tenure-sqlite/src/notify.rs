@@ -126,7 +126,7 @@ impl Shared {
     }
 
     /// Wakes the waiters behind those that could not be woken. Completes even if the caller is cancelled, or the file
-    /// is busy for longer than a caller waits: the changes are committed, and no other process would wake these waiters.
+    /// is busy for longer than a caller waits: the changes are committed, and no other process would wake the waiters.
     pub(crate) async fn skip_unreached(self: &Arc<Self>, unreached: Vec<(Name, Unreached)>) {
         if unreached.is_empty() {
             return;

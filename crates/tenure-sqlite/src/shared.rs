@@ -67,7 +67,7 @@ impl Shared {
         let folder = beside(&path, "-wake");
         if let Ok(found) = WakeFolder::open(&path) {
             if let Err(error) = found.grant_access(&path, users_of(&path)) {
-                tracing::debug!(folder = %folder.display(), %error, "users of the store may not be able to wake each other: the permissions of the folder were not set");
+                tracing::debug!(folder = %folder.display(), %error, "its permissions cannot be set");
             }
             wake::remove_dead_fifos(&found);
         }
@@ -107,7 +107,8 @@ impl Shared {
         match error {
             RowError::Sqlite(error) => classify(&self.path, Phase::Running, &error),
             RowError::Body(name, error) => Fault::Config(format!(
-                "{}: the ledger of {name} cannot be read: {error}",
+                "{}: the ledger of {name} cannot be read ({error}): if the name is not in use, delete its row from the \
+                 table ledgers",
                 self.path.display()
             )),
         }
@@ -165,7 +166,9 @@ impl Shared {
     fn reconnect(&self) -> std::result::Result<Database, Fault> {
         tracing::warn!(path = %self.path.display(), "the file was removed or replaced; opening it again");
         Database::connect(&self.path, &self.options).map_err(|fault| match fault {
-            Fault::Config(why) => Fault::Unavailable(format!("the file was removed or replaced: {why}")),
+            Fault::Config(why) => Fault::Unavailable(format!(
+                "the file was removed or replaced, and cannot be opened again: {why}"
+            )),
             Fault::Unfinished(_) => Fault::Busy,
             other => other,
         })
@@ -218,7 +221,7 @@ impl Shared {
         if empty.effects.dirty {
             return Err(error);
         }
-        tracing::warn!(path = %self.path.display(), %name, ?error, "the row cannot be read; holds of this name are lost");
+        tracing::warn!(path = %self.path.display(), %name, ?error, "unreadable row, its holds are lost");
         Ok((result, Notifications { effects: empty.effects, watchers: Vec::new() }))
     }
 

@@ -132,9 +132,9 @@ fn check_reach(shared: &Shared) -> Finding {
         Some(kind) => Finding::warning(
             "reach",
             format!(
-                "{path} is on a network file system ({kind}), where file locks do not hold between machines"
+                "{path} is on a network file system ({kind}), where file locks do not work between machines"
             ),
-            "use a file on a local disk; for several machines redis://",
+            "use a file on a local disk; for several machines use a server, as with redis://",
         ),
         None => Finding::ok(
             "reach",
@@ -146,11 +146,11 @@ fn check_reach(shared: &Shared) -> Finding {
 /// Whether other processes can wake this one.
 fn check_wake_ups(shared: &Shared) -> Finding {
     match shared.subscribers.open(ClientId::new(), &shared.background) {
-        Ok(_) => Finding::ok("wake-ups", "waiters are told at once"),
+        Ok(_) => Finding::ok("wake-ups", "waiters are woken by other processes at once"),
         Err(error) => Finding::warning(
             "wake-ups",
-            format!("waiters cannot be told and have to look by themselves: {error}"),
-            format!("make {} a folder of this user that can be written to", shared.folder.display()),
+            format!("waiters cannot be woken by other processes and have to poll: {error}"),
+            format!("make sure that {} is a folder that this user may write to", shared.folder.display()),
         ),
     }
 }
@@ -165,7 +165,7 @@ fn check_sharing(shared: &Shared) -> Option<Finding> {
         Finding::warning(
             "sharing",
             format!(
-                "group {} may use the file, but what others make in {folder} beside it gets a group of theirs",
+                "group {} may use the file, but files that other users create beside it in {folder} get another group",
                 file.st_gid
             ),
             format!("chmod g+s {folder}"),

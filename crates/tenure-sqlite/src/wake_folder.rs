@@ -124,7 +124,7 @@ impl WakeFolder {
         let of_file = || rustix::fs::stat(store).is_ok_and(|file| file.st_uid == owner);
         if owner != ours && owner != 0 && !of_file() {
             return Err(wrong(format!(
-                "belongs to user {owner}, who is neither this user ({ours}) nor root nor the owner of the store: remove it"
+                "belongs to user {owner} instead of this user ({ours}), root or the owner of the store: remove it"
             )));
         }
         Ok(Self(fd))
