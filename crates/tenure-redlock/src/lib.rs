@@ -9,10 +9,10 @@ mod inspect;
 mod late;
 mod leave;
 mod options;
-mod pauses;
 mod pending;
 mod reach;
 mod renew;
+mod round_backoff;
 mod rounds;
 mod votes;
 mod watch;
@@ -30,8 +30,8 @@ use tokio::sync::Semaphore;
 pub use options::QuorumOptions;
 
 use self::ask::Calls;
-use self::pauses::Pauses;
 use self::pending::Pending;
+use self::round_backoff::RoundBackoffs;
 use self::rounds::{Lost, Places, Rounds};
 use self::votes::{Verdict, Vote, Votes, majority};
 use tenure_core::backend::{
@@ -72,7 +72,7 @@ struct Inner {
     options: QuorumOptions,
     rounds: Rounds,
     pending: Vec<Pending>,
-    pauses: Pauses,
+    backoffs: RoundBackoffs,
     /// Limits how many decided rounds may still have attempts in flight.
     late: Arc<Semaphore>,
     background: Background,
@@ -109,9 +109,9 @@ impl Quorum {
             shared_proof: None,
         };
         let pending = nodes.iter().map(|_| Pending::default()).collect();
-        let (rounds, pauses) = (Rounds::default(), Pauses::default());
+        let (rounds, backoffs) = (Rounds::default(), RoundBackoffs::default());
         let (late, background) = (Arc::new(Semaphore::new(late::MOST)), Background::new("tenure-quorum"));
-        Ok(Self(Arc::new(Inner { nodes, info, options, rounds, pending, pauses, late, background })))
+        Ok(Self(Arc::new(Inner { nodes, info, options, rounds, pending, backoffs, late, background })))
     }
 
     /// The nodes of this quorum.
@@ -240,7 +240,7 @@ impl Inner {
         let _turn = entry.turn.lock().await;
         if claim.wait.is_some()
             && entry.current().is_none()
-            && let Some(left) = self.pauses.left(&claim.name, self.clock().now())
+            && let Some(left) = self.backoffs.remaining(&claim.name, self.clock().now())
         {
             return Ok(Attempt::Busy { retry_after: Some(left), behind: None, position: None });
         }
@@ -261,7 +261,7 @@ impl Inner {
                 .filter(|node| nothing(*node))
                 .for_each(|node| entry.is_not_at(node, round.id));
             self.abandon(entry.granted(until));
-            self.pauses.clear(&claim.name);
+            self.backoffs.clear(&claim.name);
             self.finish(&entry, round, calls, until);
             return Ok(Attempt::Granted { fence: None, until });
         }
@@ -313,11 +313,11 @@ impl Inner {
             return Err(Error::GaveUp { backend: SCHEME, what, reason });
         }
         if contended {
-            let pause = self.options.pause(took);
+            let delay = self.options.delay_after(took);
             // Counted from now, after what was granted has been given back.
             let now = self.clock().now();
-            self.pauses.set(&claim.name, now.after(pause), votes.yes() > 0, now);
-            return Ok(Attempt::Busy { retry_after: Some(pause), behind: None, position: None });
+            self.backoffs.set(&claim.name, now.after(delay), votes.yes() > 0, now);
+            return Ok(Attempt::Busy { retry_after: Some(delay), behind: None, position: None });
         }
         match votes.refused().filter(|_| retry_after.is_none()) {
             Some(Error::Config(why)) => {

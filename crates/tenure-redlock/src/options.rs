@@ -65,8 +65,8 @@ impl QuorumOptions {
         self.node_timeout.unwrap_or(part)
     }
 
-    /// The delay after a round that took `took`.
-    pub(super) fn pause(&self, took: Duration) -> Duration {
+    /// Returns the delay after a lost round that took `took`.
+    pub(super) fn delay_after(&self, took: Duration) -> Duration {
         let (from, to) = (self.retry_delay.start().as_micros(), self.retry_delay.end().as_micros());
         let micros = |n: u128| u64::try_from(n).unwrap_or(u64::MAX);
         Duration::from_micros(fastrand::u64(micros(from)..=micros(to))).max(took)
@@ -92,12 +92,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_never_shorter_than_the_round() {
+    fn a_delay_is_never_shorter_than_the_round() {
         let options = QuorumOptions::default();
         for _ in 0..1_000 {
-            assert!((ms(50)..=ms(250)).contains(&options.pause(ms(3))));
+            assert!((ms(50)..=ms(250)).contains(&options.delay_after(ms(3))));
         }
-        assert_eq!(options.pause(ms(900)), ms(900));
+        assert_eq!(options.delay_after(ms(900)), ms(900));
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Watch for Ears {
             }
             if self.heard.len() >= self.inner.needed() {
                 self.heard.clear();
-                if self.inner.pauses.hear(&self.name, self.inner.clock().now()) {
+                if self.inner.backoffs.end_on_change(&self.name, self.inner.clock().now()) {
                     return Signal::Changed;
                 }
             }
