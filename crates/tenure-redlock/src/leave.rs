@@ -80,7 +80,7 @@ impl Inner {
     /// Gives up these queue positions, in the background.
     pub(super) fn abandon(self: &Arc<Self>, places: Option<Places>) {
         if let Some(Places { claim, nodes }) = places {
-            nodes.into_iter().for_each(|node| self.release_later(node, &claim, None));
+            nodes.into_iter().for_each(|node| self.release_in_background(node, &claim, None));
         }
     }
 
@@ -124,7 +124,7 @@ impl<'a> Releasing<'a> {
         let (calls, mut open) = (Calls::new(), Vec::new());
         for node in nodes {
             if claim.id != HoldId::NONE && (silent(node) || inner.pending[node].is_silent()) {
-                inner.release_later(node, claim, entry);
+                inner.release_in_background(node, claim, entry);
                 continue;
             }
             let (backend, claim) = (inner.nodes[node].backend.clone(), claim.clone());
@@ -142,7 +142,7 @@ impl<'a> Releasing<'a> {
         let Self { inner, claim, entry, calls, open } = self;
         let sent = inner.clock().now();
         let mut done = |node: usize, answer: Result<Released>| {
-            if inner.answered(node, claim, *entry, &answer) {
+            if inner.record_answer(node, claim, *entry, &answer) {
                 open.retain(|n| *n != node);
             }
             votes.0[node] = Some(Vote::of_release(answer));
@@ -160,7 +160,7 @@ impl<'a> Releasing<'a> {
                 .await;
         }
         for node in self.open.iter().filter(|node| votes.0[**node].is_none()) {
-            self.inner.pending[*node].fell_silent();
+            self.inner.pending[*node].mark_silent();
         }
     }
 }
@@ -168,7 +168,7 @@ impl<'a> Releasing<'a> {
 impl Drop for Releasing<'_> {
     fn drop(&mut self) {
         for node in self.open.drain(..) {
-            self.inner.release_later(node, self.claim, self.entry);
+            self.inner.release_in_background(node, self.claim, self.entry);
         }
     }
 }

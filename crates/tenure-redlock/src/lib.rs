@@ -30,7 +30,7 @@ use tokio::sync::Semaphore;
 pub use options::QuorumOptions;
 
 use self::ask::Calls;
-use self::pending::Pending;
+use self::pending::PendingReleases;
 use self::round_backoff::RoundBackoffs;
 use self::rounds::{Lost, Places, Rounds};
 use self::votes::{Verdict, Vote, Votes, majority};
@@ -71,7 +71,7 @@ struct Inner {
     info: Info,
     options: QuorumOptions,
     rounds: Rounds,
-    pending: Vec<Pending>,
+    pending: Vec<PendingReleases>,
     backoffs: RoundBackoffs,
     /// Limits how many decided rounds may still have attempts in flight.
     late: Arc<Semaphore>,
@@ -108,7 +108,7 @@ impl Quorum {
             doubt,
             shared_proof: None,
         };
-        let pending = nodes.iter().map(|_| Pending::default()).collect();
+        let pending = nodes.iter().map(|_| PendingReleases::default()).collect();
         let (rounds, backoffs) = (Rounds::default(), RoundBackoffs::default());
         let (late, background) = (Arc::new(Semaphore::new(late::MOST)), Background::new("tenure-quorum"));
         Ok(Self(Arc::new(Inner { nodes, info, options, rounds, pending, backoffs, late, background })))

@@ -163,7 +163,7 @@ impl Inner {
         entry.may_be_at(node);
         let again = Claim { holds: 1, ..(*claim).clone() };
         // If it is released meanwhile, the release may have reached the node before this attempt.
-        let _undo = pending::Undo::new(&self, node, &claim, &entry);
+        let _guard = pending::RestoreGuard::new(&self, node, &claim, &entry);
         let answer = self.nodes[node].backend.try_acquire(&again).await?;
         if matches!(answer, Attempt::Granted { .. }) {
             tracing::info!(node = self.nodes[node].name, name = %claim.name, "given back to a node that had lost it");
