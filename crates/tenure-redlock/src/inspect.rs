@@ -79,7 +79,10 @@ impl Inner {
         let mut votes = Votes::new(self.nodes.len());
         let mut seen = Vec::new();
         let mut calls =
-            self.ask(&query, |backend, query| async move { backend.require_admin()?.inspect(query).await });
+            self.call_nodes(
+                &query,
+                |backend, query| async move { backend.require_admin()?.inspect(query).await },
+            );
         let begun = self.clock().now();
         let mut done = |node: usize, answer: Result<Vec<Snapshot>>| {
             votes.0[node] = Some(match answer {
@@ -91,11 +94,11 @@ impl Inner {
             });
             votes.yes() >= self.needed()
         };
-        self.gather(&mut calls, begun.after(LIMIT), &mut done).await;
+        self.collect(&mut calls, begun.after(LIMIT), &mut done).await;
         // A majority has answered. The others get as much time again.
         let now = self.clock().now();
         let grace = now.since(begun).max(GRACE);
-        self.gather(&mut calls, now.after(grace), |node, answer| {
+        self.collect(&mut calls, now.after(grace), |node, answer| {
             done(node, answer);
             false
         })
@@ -119,10 +122,10 @@ impl Inner {
     pub(super) async fn expel(self: &Arc<Self>, name: &Name, kind: Kind, holder: &str) -> Result<Released> {
         let mut votes = Votes::new(self.nodes.len());
         let asked = (name.clone(), Arc::<str>::from(holder));
-        let mut calls = self.ask(&asked, |backend, (name, holder)| async move {
+        let mut calls = self.call_nodes(&asked, |backend, (name, holder)| async move {
             backend.require_admin()?.expel(&name, kind, &holder).await
         });
-        self.gather(&mut calls, self.clock().now().after(LIMIT), |node, answer| {
+        self.collect(&mut calls, self.clock().now().after(LIMIT), |node, answer| {
             votes.0[node] = Some(Vote::of_release(answer));
             false
         })

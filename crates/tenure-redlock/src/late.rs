@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Inner;
-use super::ask::Calls;
+use super::fan_out::Calls;
 use super::rounds::{Begun, Entry};
 use super::votes::Vote;
 use tenure_core::Time;

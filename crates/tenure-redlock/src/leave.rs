@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use super::Inner;
-use super::ask::Calls;
+use super::fan_out::Calls;
 use super::rounds::{Entry, Places};
 use super::votes::{Verdict, Vote, Votes};
 use tenure_core::backend::Released;
@@ -15,12 +15,12 @@ impl Inner {
     /// Writes the hold count of a hold that stays. It is only for inspection, so a majority is enough.
     pub(super) async fn unnest(self: &Arc<Self>, claim: &Claim, left: u32) -> Result<Released> {
         let Some(id) = self.rounds.current(claim.id) else { return Ok(Released::Gone) };
-        let ask = Arc::new(Claim { id, ..claim.clone() });
+        let round_claim = Arc::new(Claim { id, ..claim.clone() });
         let limit = self.options.node_timeout(claim.lease);
         let until = self.clock().now().after(limit);
-        let votes =
-            self.votes(&ask, until, move |node, ask| async move {
-                Vote::of_release(node.release(&ask, left).await)
+        let votes = self
+            .votes(&round_claim, until, move |node, round_claim| async move {
+                Vote::of_release(node.release(&round_claim, left).await)
             })
             .await;
         match votes.verdict() {
@@ -42,8 +42,8 @@ impl Inner {
             self.rounds.forget(claim.id, &entry);
             return Ok(if waited { Released::Freed } else { Released::Gone });
         };
-        let ask = Arc::new(Claim { id, wait: None, ..claim.clone() });
-        let votes = self.release_on(&ask, Some(&entry), 0..self.nodes.len(), |_| false).await;
+        let round_claim = Arc::new(Claim { id, wait: None, ..claim.clone() });
+        let votes = self.release_on(&round_claim, Some(&entry), 0..self.nodes.len(), |_| false).await;
         let released = self.left(claim, &votes);
         if released.is_ok() {
             self.rounds.forget(claim.id, &entry);
@@ -67,8 +67,8 @@ impl Inner {
         let ids = if claim.id == HoldId::NONE { vec![claim.id] } else { self.find(claim).await? };
         let mut released = Ok(Released::Gone);
         for id in ids {
-            let ask = Arc::new(Claim { id, wait: None, ..claim.clone() });
-            let votes = self.release_on(&ask, None, 0..self.nodes.len(), |_| false).await;
+            let round_claim = Arc::new(Claim { id, wait: None, ..claim.clone() });
+            let votes = self.release_on(&round_claim, None, 0..self.nodes.len(), |_| false).await;
             match self.left(claim, &votes) {
                 Ok(Released::Gone) => {}
                 other => released = other,
@@ -148,12 +148,12 @@ impl<'a> Releasing<'a> {
             votes.0[node] = Some(Vote::of_release(answer));
             votes.verdict() == Verdict::Won
         };
-        inner.gather(calls, until, &mut done).await;
+        inner.collect(calls, until, &mut done).await;
         if !calls.is_empty() {
             let now = inner.clock().now();
             let grace = now.after(now.since(sent)).min(until);
             inner
-                .gather(calls, grace, |node, answer| {
+                .collect(calls, grace, |node, answer| {
                     done(node, answer);
                     false
                 })

@@ -4,7 +4,7 @@
 //! leftovers of a lost round cannot affect the next one. Validity counts from the moment the round was sent, minus the
 //! allowed clock drift.
 
-mod ask;
+mod fan_out;
 mod inspect;
 mod late;
 mod leave;
@@ -29,7 +29,7 @@ use tokio::sync::Semaphore;
 
 pub use options::QuorumOptions;
 
-use self::ask::Calls;
+use self::fan_out::Calls;
 use self::pending::PendingReleases;
 use self::round_backoff::RoundBackoffs;
 use self::rounds::{Lost, Places, Rounds};
@@ -214,18 +214,18 @@ impl Inner {
     /// Asks all nodes and collects votes until they decide or the deadline passes.
     async fn votes<F: Future<Output = Vote> + Send + 'static>(
         &self,
-        ask: &Arc<Claim>,
+        round_claim: &Arc<Claim>,
         until: Time,
         call: impl Fn(Arc<dyn Backend>, Arc<Claim>) -> F,
     ) -> Votes {
-        self.votes_of(&mut self.ask(ask, call), until).await
+        self.votes_of(&mut self.call_nodes(round_claim, call), until).await
     }
 
     /// Collects the votes of `calls` until they decide or the deadline passes. Calls still in flight then stay in
     /// `calls`.
     async fn votes_of(&self, calls: &mut Calls<Vote>, until: Time) -> Votes {
         let mut votes = Votes::new(self.nodes.len());
-        self.gather(calls, until, |node, vote| {
+        self.collect(calls, until, |node, vote| {
             votes.0[node] = Some(vote);
             votes.verdict() != Verdict::Open
         })
@@ -247,10 +247,11 @@ impl Inner {
         let Some(round) = entry.begin(|| self.rounds.fresh(claim.id)) else {
             return Err(self.info.unavailable(format!("acquire {}", claim.name), "it is being released"));
         };
-        let ask = Arc::new(Claim { id: round.id, ..claim.clone() });
+        let round_claim = Arc::new(Claim { id: round.id, ..claim.clone() });
         let (sent, limit) = (self.clock().now(), self.options.node_timeout(claim.lease));
-        let mut calls =
-            self.ask(&ask, |node, ask| async move { Vote::of_attempt(node.try_acquire(&ask).await) });
+        let mut calls = self.call_nodes(&round_claim, |node, round_claim| async move {
+            Vote::of_attempt(node.try_acquire(&round_claim).await)
+        });
         let votes = self.votes_of(&mut calls, sent.after(limit)).await;
         let now = self.clock().now();
         let until = self.options.drift.until(sent, claim.lease);
@@ -274,14 +275,14 @@ impl Inner {
         // On nodes where another client holds it, a waiter keeps its queue position until the next round has a new one.
         let stays = |node: usize| claim.wait.is_some() && votes.0[node] == Some(Vote::No);
         let places = || Places {
-            claim: ask.clone(),
+            claim: round_claim.clone(),
             nodes: (0..self.nodes.len()).filter(|node| stays(*node)).collect(),
         };
         let (lost, before) = entry.lost(claim.wait.map(|_| places()));
         self.abandon(before);
         let going = (0..self.nodes.len()).filter(|node| !stays(*node) && !nothing(*node));
         // Nodes that have not answered yet are sent the release in the background.
-        self.release_on(&ask, None, going, |node| votes.0[node].is_none()).await;
+        self.release_on(&round_claim, None, going, |node| votes.0[node].is_none()).await;
         // A waiter tries again, and releases explicitly when it gives up.
         if claim.wait.is_none() && !entry.waits() {
             self.rounds.forget(claim.id, &entry);
@@ -340,11 +341,11 @@ impl Inner {
     /// Re-enters a hold on all nodes that have it.
     async fn enter(self: &Arc<Self>, claim: &Claim) -> Result<Attempt> {
         let Some(id) = self.rounds.current(claim.id) else { return Ok(Attempt::Gone) };
-        let ask = Arc::new(Claim { id, wait: None, ..claim.clone() });
+        let round_claim = Arc::new(Claim { id, wait: None, ..claim.clone() });
         let (sent, limit) = (self.clock().now(), self.options.node_timeout(claim.lease));
         let votes = self
-            .votes(&ask, sent.after(limit), |node, ask| async move {
-                Vote::of_attempt(node.try_acquire(&ask).await)
+            .votes(&round_claim, sent.after(limit), |node, round_claim| async move {
+                Vote::of_attempt(node.try_acquire(&round_claim).await)
             })
             .await;
         match votes.verdict() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::{Either, join_all, select};
 use tokio::sync::Notify;
 
-use super::ask::Calls;
+use super::fan_out::Calls;
 use super::rounds::Entry;
 use super::{Inner, SCHEME};
 use tenure_core::backend::Released;
@@ -307,7 +307,7 @@ impl Inner {
             calls.push(Box::pin(async move { (at, backend.release(&claim, 0).await) }));
         }
         let mut confirmed = HashSet::new();
-        self.gather(&mut calls, limit, |at, answer| {
+        self.collect(&mut calls, limit, |at, answer| {
             let Release { claim, entry, .. } = &unsent.releases[at];
             if self.record_answer(node, claim, entry.as_ref(), &answer) {
                 pending.confirm(claim.id);

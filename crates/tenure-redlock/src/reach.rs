@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::stream::StreamExt;
 
-use super::ask::Calls;
+use super::fan_out::Calls;
 use super::{Inner, Quorum, SCHEME};
 use tenure_core::{Error, Result};
 
@@ -44,7 +44,7 @@ impl Quorum {
             }
             there >= needed || refused.is_some()
         };
-        inner.gather(&mut calls, begun.after(LONGEST), &mut done).await;
+        inner.collect(&mut calls, begun.after(LONGEST), &mut done).await;
         if !calls.is_empty() {
             let now = inner.clock().now();
             let grace = now.after(now.since(begun).max(GRACE));
@@ -52,7 +52,7 @@ impl Quorum {
                 done(node, answer);
                 false
             };
-            inner.gather(&mut calls, grace, &mut rest).await;
+            inner.collect(&mut calls, grace, &mut rest).await;
         }
         if let Some(refused) = refused {
             return Err(refused);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::StreamExt;
 
-use super::ask::Calls;
+use super::fan_out::Calls;
 use super::rounds::Entry;
 use super::votes::{Verdict, Vote, Votes};
 use super::{Inner, pending};
@@ -51,8 +51,8 @@ impl Inner {
         let mut votes: Vec<Votes> = asked.iter().map(|_| Votes::new(n)).collect();
         let mut failed = None;
         let mut calls: Renewals =
-            self.ask(&batch, |backend, batch| async move { backend.renew(&batch).await });
-        self.gather(&mut calls, sent.after(limit), |node, answer| {
+            self.call_nodes(&batch, |backend, batch| async move { backend.renew(&batch).await });
+        self.collect(&mut calls, sent.after(limit), |node, answer| {
             for (k, votes) in votes.iter_mut().enumerate() {
                 votes.0[node] = Some(match &answer {
                     Ok(found) => match found.get(k) {
@@ -129,7 +129,7 @@ impl Inner {
         if urgent.is_empty() {
             return;
         }
-        self.gather(&mut urgent, until, |which, restored| {
+        self.collect(&mut urgent, until, |which, restored| {
             if restored == Ok(true) {
                 votes[which / n].0[which % n] = Some(Vote::Yes);
             }

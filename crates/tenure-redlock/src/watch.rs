@@ -8,7 +8,7 @@ use futures_util::future::{BoxFuture, Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::Inner;
-use super::ask::Calls;
+use super::fan_out::Calls;
 use tenure_core::backend::{Interest, Signal, Watch};
 use tenure_core::{Name, Result};
 
@@ -20,12 +20,12 @@ pub(super) async fn open(inner: &Arc<Inner>, name: &Name, interest: Interest<'_>
     };
     let limit = inner.clock().now().after(inner.options.node_timeout(claim.lease));
     let asked = (name.clone(), Arc::new(claim.clone()));
-    let mut opening = inner.ask(&asked, |backend, (name, claim)| -> BoxFuture<'static, Opened> {
+    let mut opening = inner.call_nodes(&asked, |backend, (name, claim)| -> BoxFuture<'static, Opened> {
         Box::pin(async move { backend.watch(&name, Interest::Claim(&claim)).await })
     });
     let (mut ears, mut failed) = (Vec::new(), None);
     inner
-        .gather(&mut opening, limit, |node, opened| {
+        .collect(&mut opening, limit, |node, opened| {
             match opened {
                 Ok(watch) => ears.push((node, watch)),
                 Err(error) => failed = Some(error),
