@@ -6,7 +6,6 @@
 
 mod fan_out;
 mod inspect;
-mod late;
 mod leave;
 mod options;
 mod pending;
@@ -14,6 +13,7 @@ mod reach;
 mod renew;
 mod round_backoff;
 mod rounds;
+mod stragglers;
 mod votes;
 mod watch;
 
@@ -74,7 +74,7 @@ struct Inner {
     pending: Vec<PendingReleases>,
     backoffs: RoundBackoffs,
     /// Limits how many decided rounds may still have attempts in flight.
-    late: Arc<Semaphore>,
+    straggler_permits: Arc<Semaphore>,
     background: Background,
 }
 
@@ -110,8 +110,16 @@ impl Quorum {
         };
         let pending = nodes.iter().map(|_| PendingReleases::default()).collect();
         let (rounds, backoffs) = (Rounds::default(), RoundBackoffs::default());
-        let (late, background) = (Arc::new(Semaphore::new(late::MOST)), Background::new("tenure-quorum"));
-        Ok(Self(Arc::new(Inner { nodes, info, options, rounds, pending, backoffs, late, background })))
+        Ok(Self(Arc::new(Inner {
+            straggler_permits: Arc::new(Semaphore::new(stragglers::MAX_ROUNDS)),
+            background: Background::new("tenure-quorum"),
+            nodes,
+            info,
+            options,
+            rounds,
+            pending,
+            backoffs,
+        })))
     }
 
     /// The nodes of this quorum.
@@ -263,7 +271,7 @@ impl Inner {
                 .for_each(|node| entry.is_not_at(node, round.id));
             self.abandon(entry.granted(until));
             self.backoffs.clear(&claim.name);
-            self.finish(&entry, round, calls, until);
+            self.finish_in_background(&entry, round, calls, until);
             return Ok(Attempt::Granted { fence: None, until });
         }
         // Attempts not sent yet must not arrive after their release.

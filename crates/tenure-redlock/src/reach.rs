@@ -83,7 +83,7 @@ impl Inner {
             return;
         }
         let inner = self.clone();
-        self.spawn_here(async move {
+        self.spawn_on_caller(async move {
             while let Some((node, answer)) = calls.next().await {
                 let name = &inner.nodes[node].name;
                 match answer {

@@ -74,7 +74,7 @@ impl Inner {
             let held = held.filter_map(|(k, (at, claim))| {
                 self.rounds.get(claims[*at].id).map(|entry| (k, claim.clone(), entry))
             });
-            self.repair_late(calls, held.collect());
+            self.repair_stragglers(calls, held.collect());
         }
         self.repair(&asked, claims, &mut votes, self.clock().now().after(limit)).await;
         for ((at, claim), votes) in asked.iter().zip(&votes) {
@@ -140,10 +140,10 @@ impl Inner {
 
     /// Restores holds that a majority has on nodes that report their loss after the decision. `held` are these holds,
     /// with their index in the answers.
-    fn repair_late(self: &Arc<Self>, mut calls: Renewals, held: Vec<(usize, Arc<Claim>, Arc<Entry>)>) {
-        let Ok(permit) = self.late.clone().try_acquire_owned() else { return };
+    fn repair_stragglers(self: &Arc<Self>, mut calls: Renewals, held: Vec<(usize, Arc<Claim>, Arc<Entry>)>) {
+        let Ok(permit) = self.straggler_permits.clone().try_acquire_owned() else { return };
         let inner = self.clone();
-        self.spawn_here(async move {
+        self.spawn_on_caller(async move {
             let _permit = permit;
             while let Some((node, answer)) = calls.next().await {
                 let Ok(answers) = answer else { continue };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use super::late::Late;
+use super::stragglers::Stragglers;
 use super::votes::{Vote, Votes};
 use tenure_core::backend::Released;
 use tenure_core::{Claim, HoldId, Time};
@@ -73,13 +73,13 @@ impl Rounds {
     /// have not been sent: they would arrive after the release.
     pub(super) fn leave(&self, claim: HoldId, until: Time) -> Option<Arc<Entry>> {
         let entry = self.get(claim)?;
-        let late = {
+        let stragglers = {
             let mut state = entry.lock();
             state.leaving.get_or_insert(until);
-            state.late.take()
+            state.stragglers.take()
         };
-        if let Some(late) = late {
-            late.cancel();
+        if let Some(stragglers) = stragglers {
+            stragglers.cancel();
         }
         Some(entry)
     }
@@ -142,7 +142,7 @@ struct State {
     /// Nodes to which it was restored since: a late answer to the first attempt says nothing about them.
     given: BTreeSet<usize>,
     /// Attempts still in flight after the decision.
-    late: Option<Arc<Late>>,
+    stragglers: Option<Arc<Stragglers>>,
 }
 
 impl Entry {
@@ -180,13 +180,16 @@ impl Entry {
     }
 
     /// Keeps these attempts going until the release, and cancels those of an earlier round under the same id.
-    pub(super) fn set_late(&self, late: &Arc<Late>) {
-        let over = {
+    pub(super) fn set_stragglers(&self, stragglers: &Arc<Stragglers>) {
+        let obsolete = {
             let mut state = self.lock();
-            if state.leaving.is_some() { Some(late.clone()) } else { state.late.replace(late.clone()) }
+            match state.leaving {
+                Some(_) => Some(stragglers.clone()),
+                None => state.stragglers.replace(stragglers.clone()),
+            }
         };
-        if let Some(over) = over {
-            over.cancel();
+        if let Some(obsolete) = obsolete {
+            obsolete.cancel();
         }
     }
 
