@@ -6,10 +6,10 @@
 
 mod fan_out;
 mod inspect;
-mod leave;
 mod options;
 mod pending;
 mod reach;
+mod release;
 mod renew;
 mod round_backoff;
 mod rounds;
@@ -157,7 +157,7 @@ impl Backend for Quorum {
     }
 
     async fn release(&self, claim: &Claim, left: u32) -> Result<Released> {
-        if left > 0 { self.0.unnest(claim, left).await } else { self.0.leave(claim).await }
+        if left > 0 { self.0.set_hold_count(claim, left).await } else { self.0.release(claim).await }
     }
 
     async fn count(&self, name: &Name, counter: Counter, _op: CountOp, _id: OpId) -> Result<CountReply> {
@@ -269,7 +269,7 @@ impl Inner {
             (0..self.nodes.len())
                 .filter(|node| nothing(*node))
                 .for_each(|node| entry.is_not_at(node, round.id));
-            self.abandon(entry.granted(until));
+            self.release_positions(entry.granted(until));
             self.backoffs.clear(&claim.name);
             self.finish_in_background(&entry, round, calls, until);
             return Ok(Attempt::Granted { fence: None, until });
@@ -287,7 +287,7 @@ impl Inner {
             nodes: (0..self.nodes.len()).filter(|node| stays(*node)).collect(),
         };
         let (lost, before) = entry.lost(claim.wait.map(|_| places()));
-        self.abandon(before);
+        self.release_positions(before);
         let going = (0..self.nodes.len()).filter(|node| !stays(*node) && !nothing(*node));
         // Nodes that have not answered yet are sent the release in the background.
         self.release_on(&round_claim, None, going, |node| votes.0[node].is_none()).await;

@@ -255,7 +255,7 @@ impl Inner {
         match answer {
             Ok(released) => {
                 if let Some(entry) = entry {
-                    entry.settle(node, *released);
+                    entry.record_release(node, *released);
                 }
                 true
             }

@@ -69,13 +69,13 @@ impl Rounds {
         self.get(claim).and_then(|entry| entry.current())
     }
 
-    /// Marks the claim as being released, and remembers this until nothing of it can be left. Cancels attempts that
+    /// Marks the claim as being released, and remembers this until it has expired on all nodes. Cancels attempts that
     /// have not been sent: they would arrive after the release.
-    pub(super) fn leave(&self, claim: HoldId, until: Time) -> Option<Arc<Entry>> {
+    pub(super) fn begin_release(&self, claim: HoldId, until: Time) -> Option<Arc<Entry>> {
         let entry = self.get(claim)?;
         let stragglers = {
             let mut state = entry.lock();
-            state.leaving.get_or_insert(until);
+            state.releasing.get_or_insert(until);
             state.stragglers.take()
         };
         if let Some(stragglers) = stragglers {
@@ -133,10 +133,10 @@ struct State {
     rounds: u32,
     /// The queue positions that the last round left on the nodes.
     places: Option<Places>,
-    /// Set while it is being released: when nothing of it can be left.
-    leaving: Option<Time>,
+    /// Set while it is being released: when it has expired on all nodes.
+    releasing: Option<Time>,
     /// Nodes that have confirmed its release.
-    said: HashMap<usize, Released>,
+    released_on: HashMap<usize, Released>,
     /// Nodes that certainly did not execute an attempt of the current round: nothing to release there.
     without: BTreeSet<usize>,
     /// Nodes to which it was restored since: a late answer to the first attempt says nothing about them.
@@ -152,7 +152,7 @@ impl Entry {
 
     fn is_over(&self, now: Time, max_lease: Duration) -> bool {
         let state = self.lock();
-        let last = state.leaving.max(state.until);
+        let last = state.releasing.max(state.until);
         last.is_some_and(|last| last.after(max_lease) < now)
     }
 
@@ -164,7 +164,7 @@ impl Entry {
     /// released.
     pub(super) fn begin(&self, fresh: impl FnOnce() -> HoldId) -> Option<Begun> {
         let mut state = self.lock();
-        if state.leaving.is_some() {
+        if state.releasing.is_some() {
             return None;
         }
         let again = state.current.is_some();
@@ -183,7 +183,7 @@ impl Entry {
     pub(super) fn set_stragglers(&self, stragglers: &Arc<Stragglers>) {
         let obsolete = {
             let mut state = self.lock();
-            match state.leaving {
+            match state.releasing {
                 Some(_) => Some(stragglers.clone()),
                 None => state.stragglers.replace(stragglers.clone()),
             }
@@ -233,26 +233,27 @@ impl Entry {
 
     pub(super) fn current(&self) -> Option<HoldId> {
         let state = self.lock();
-        state.current.filter(|_| state.leaving.is_none())
+        state.current.filter(|_| state.releasing.is_none())
     }
 
     /// The id that is to be released.
-    pub(super) fn leaving(&self) -> Option<HoldId> {
+    pub(super) fn id_to_release(&self) -> Option<HoldId> {
         self.lock().current
     }
 
-    pub(super) fn settle(&self, node: usize, released: Released) {
-        self.lock().said.entry(node).or_insert(released);
+    /// Records that a node has confirmed its release.
+    pub(super) fn record_release(&self, node: usize, released: Released) {
+        self.lock().released_on.entry(node).or_insert(released);
     }
 
     /// The answers of nodes to its release so far, including those that are certain without asking.
-    pub(super) fn said(&self, n: usize) -> Votes {
+    pub(super) fn release_answers(&self, n: usize) -> Votes {
         let mut votes = Votes::new(n);
         let state = self.lock();
         for node in &state.without {
             votes.0[*node] = Some(Vote::of_release(Ok(Released::Gone)));
         }
-        for (node, released) in &state.said {
+        for (node, released) in &state.released_on {
             votes.0[*node] = Some(Vote::of_release(Ok(*released)));
         }
         votes
@@ -283,7 +284,7 @@ mod tests {
         entry.is_not_at(1, round);
         entry.may_be_at(2);
         entry.is_not_at(2, round);
-        let said = entry.said(3);
+        let said = entry.release_answers(3);
         assert!(said.0[0].is_none() && said.0[1].is_some() && said.0[2].is_none(), "node 2 is to be asked");
     }
 
@@ -298,7 +299,7 @@ mod tests {
         let template = Claim::of(claim, tenure_core::Name::new("x").unwrap(), tenure_core::Kind::Lock);
         assert_eq!(entry.lost(Some(Places { claim: Arc::new(template), nodes: Vec::new() })).0.rounds, 1);
         assert_ne!(entry.begin(|| rounds.fresh(claim)).unwrap().id, first.id);
-        rounds.leave(claim, now);
+        rounds.begin_release(claim, now);
         assert_eq!(entry.begin(|| rounds.fresh(claim)), None, "released is released");
         assert_eq!(rounds.current(claim), None);
         assert!(!entry.is_over(now, lease));

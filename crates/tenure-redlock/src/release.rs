@@ -1,4 +1,4 @@
-//! Release on all nodes. A majority decides; releases that the others have not confirmed continue in the background.
+//! Releases a hold on all nodes. A majority decides; what the other nodes have not confirmed continues in the background.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use tenure_core::backend::Released;
 use tenure_core::{Claim, HoldId, Result, Time};
 
 impl Inner {
-    /// Writes the hold count of a hold that stays. It is only for inspection, so a majority is enough.
-    pub(super) async fn unnest(self: &Arc<Self>, claim: &Claim, left: u32) -> Result<Released> {
+    /// Writes the reentry count of a hold that stays. It is only for inspection, so a majority is enough.
+    pub(super) async fn set_hold_count(self: &Arc<Self>, claim: &Claim, left: u32) -> Result<Released> {
         let Some(id) = self.rounds.current(claim.id) else { return Ok(Released::Gone) };
         let round_claim = Arc::new(Claim { id, ..claim.clone() });
         let limit = self.options.node_timeout(claim.lease);
@@ -31,27 +31,28 @@ impl Inner {
     }
 
     /// Releases on all nodes. What a node does not confirm is retried in the background.
-    pub(super) async fn leave(self: &Arc<Self>, claim: &Claim) -> Result<Released> {
-        let Some(entry) = self.rounds.leave(claim.id, self.clock().now().after(claim.lease)) else {
-            return self.leave_unknown(claim).await;
+    pub(super) async fn release(self: &Arc<Self>, claim: &Claim) -> Result<Released> {
+        let Some(entry) = self.rounds.begin_release(claim.id, self.clock().now().after(claim.lease)) else {
+            return self.release_foreign(claim).await;
         };
         let places = entry.places();
-        let waited = places.as_ref().is_some_and(|p| !p.nodes.is_empty());
-        self.abandon(places);
-        let Some(id) = entry.leaving() else {
+        let was_waiting = places.as_ref().is_some_and(|p| !p.nodes.is_empty());
+        self.release_positions(places);
+        let Some(id) = entry.id_to_release() else {
             self.rounds.forget(claim.id, &entry);
-            return Ok(if waited { Released::Freed } else { Released::Gone });
+            return Ok(if was_waiting { Released::Freed } else { Released::Gone });
         };
         let round_claim = Arc::new(Claim { id, wait: None, ..claim.clone() });
         let votes = self.release_on(&round_claim, Some(&entry), 0..self.nodes.len(), |_| false).await;
-        let released = self.left(claim, &votes);
+        let released = self.release_result(claim, &votes);
         if released.is_ok() {
             self.rounds.forget(claim.id, &entry);
         }
         released
     }
 
-    fn left(&self, claim: &Claim, votes: &Votes) -> Result<Released> {
+    /// The result of a release with these answers.
+    fn release_result(&self, claim: &Claim, votes: &Votes) -> Result<Released> {
         match votes.verdict() {
             Verdict::Won => Ok(Released::Freed),
             _ if votes.gone() => Ok(Released::Gone),
@@ -63,13 +64,13 @@ impl Inner {
     }
 
     /// Releases a hold of another process by its id, or whatever is held by a token.
-    async fn leave_unknown(self: &Arc<Self>, claim: &Claim) -> Result<Released> {
+    async fn release_foreign(self: &Arc<Self>, claim: &Claim) -> Result<Released> {
         let ids = if claim.id == HoldId::NONE { vec![claim.id] } else { self.find(claim).await? };
         let mut released = Ok(Released::Gone);
         for id in ids {
             let round_claim = Arc::new(Claim { id, wait: None, ..claim.clone() });
             let votes = self.release_on(&round_claim, None, 0..self.nodes.len(), |_| false).await;
-            match self.left(claim, &votes) {
+            match self.release_result(claim, &votes) {
                 Ok(Released::Gone) => {}
                 other => released = other,
             }
@@ -78,7 +79,7 @@ impl Inner {
     }
 
     /// Gives up these queue positions, in the background.
-    pub(super) fn abandon(self: &Arc<Self>, places: Option<Places>) {
+    pub(super) fn release_positions(self: &Arc<Self>, places: Option<Places>) {
         if let Some(Places { claim, nodes }) = places {
             nodes.into_iter().for_each(|node| self.release_in_background(node, &claim, None));
         }
@@ -90,28 +91,28 @@ impl Inner {
         claim: &Arc<Claim>,
         entry: Option<&Arc<Entry>>,
         nodes: impl Iterator<Item = usize>,
-        silent: impl Fn(usize) -> bool,
+        is_silent: impl Fn(usize) -> bool,
     ) -> Votes {
         let (n, limit) = (self.nodes.len(), self.options.node_timeout(claim.lease));
-        let mut votes = entry.map_or_else(|| Votes::new(n), |entry| entry.said(n));
-        let open = nodes.filter(|node| votes.0[*node].is_none());
-        let mut releasing = Releasing::new(self, claim, entry, open, silent);
-        releasing.run(self.clock().now().after(limit), &mut votes).await;
+        let mut votes = entry.map_or_else(|| Votes::new(n), |entry| entry.release_answers(n));
+        let unconfirmed = nodes.filter(|node| votes.0[*node].is_none());
+        let mut release = ReleaseInFlight::new(self, claim, entry, unconfirmed, is_silent);
+        release.run(self.clock().now().after(limit), &mut votes).await;
         votes
     }
 }
 
 /// A release in flight to some nodes. What is unconfirmed when this is dropped continues in the background.
-struct Releasing<'a> {
+struct ReleaseInFlight<'a> {
     inner: &'a Arc<Inner>,
     claim: &'a Arc<Claim>,
     entry: Option<&'a Arc<Entry>>,
     calls: Calls<Result<Released>>,
     /// The nodes that have not confirmed.
-    open: Vec<usize>,
+    unconfirmed: Vec<usize>,
 }
 
-impl<'a> Releasing<'a> {
+impl<'a> ReleaseInFlight<'a> {
     /// Sends the release to those of `nodes` that answer. Silent ones are released in the background, unless the claim
     /// is identified by its token alone.
     fn new(
@@ -119,11 +120,11 @@ impl<'a> Releasing<'a> {
         claim: &'a Arc<Claim>,
         entry: Option<&'a Arc<Entry>>,
         nodes: impl Iterator<Item = usize>,
-        silent: impl Fn(usize) -> bool,
+        is_silent: impl Fn(usize) -> bool,
     ) -> Self {
-        let (calls, mut open) = (Calls::new(), Vec::new());
+        let (calls, mut unconfirmed) = (Calls::new(), Vec::new());
         for node in nodes {
-            if claim.id != HoldId::NONE && (silent(node) || inner.pending[node].is_silent()) {
+            if claim.id != HoldId::NONE && (is_silent(node) || inner.pending[node].is_silent()) {
                 inner.release_in_background(node, claim, entry);
                 continue;
             }
@@ -131,19 +132,19 @@ impl<'a> Releasing<'a> {
             let call: BoxFuture<'static, _> =
                 Box::pin(async move { (node, backend.release(&claim, 0).await) });
             calls.push(call);
-            open.push(node);
+            unconfirmed.push(node);
         }
-        Self { inner, claim, entry, calls, open }
+        Self { inner, claim, entry, calls, unconfirmed }
     }
 
     /// Collects answers until a majority has released, all have answered, or the deadline passes. After a majority the
     /// others get as much time again: it costs little, and a node that answers now needs no retry.
     async fn run(&mut self, until: Time, votes: &mut Votes) {
-        let Self { inner, claim, entry, calls, open } = self;
+        let Self { inner, claim, entry, calls, unconfirmed } = self;
         let sent = inner.clock().now();
         let mut done = |node: usize, answer: Result<Released>| {
             if inner.record_answer(node, claim, *entry, &answer) {
-                open.retain(|n| *n != node);
+                unconfirmed.retain(|n| *n != node);
             }
             votes.0[node] = Some(Vote::of_release(answer));
             votes.verdict() == Verdict::Won
@@ -159,15 +160,15 @@ impl<'a> Releasing<'a> {
                 })
                 .await;
         }
-        for node in self.open.iter().filter(|node| votes.0[**node].is_none()) {
+        for node in self.unconfirmed.iter().filter(|node| votes.0[**node].is_none()) {
             self.inner.pending[*node].mark_silent();
         }
     }
 }
 
-impl Drop for Releasing<'_> {
+impl Drop for ReleaseInFlight<'_> {
     fn drop(&mut self) {
-        for node in self.open.drain(..) {
+        for node in self.unconfirmed.drain(..) {
             self.inner.release_in_background(node, self.claim, self.entry);
         }
     }
