@@ -4,11 +4,11 @@
 //! leftovers of a lost round cannot affect the next one. Validity counts from the moment the round was sent, minus the
 //! allowed clock drift.
 
+mod connect;
 mod fan_out;
 mod inspect;
 mod options;
 mod pending;
-mod reach;
 mod release;
 mod renew;
 mod round_backoff;
