@@ -32,7 +32,7 @@ pub use options::QuorumOptions;
 use self::fan_out::Calls;
 use self::pending::PendingReleases;
 use self::round_backoff::RoundBackoffs;
-use self::rounds::{Lost, Places, Rounds};
+use self::rounds::{LostRounds, QueuePositions, Rounds};
 use self::votes::{Verdict, Vote, Votes, majority};
 use tenure_core::backend::{
     Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released,
@@ -145,7 +145,7 @@ impl Backend for Quorum {
         let inner = &self.0;
         inner.info.require(claim.kind.family())?;
         inner.check_lease(claim)?;
-        if claim.holds > 1 { inner.enter(claim).await } else { inner.round(claim).await }
+        if claim.holds > 1 { inner.reenter(claim).await } else { inner.run_round(claim).await }
     }
 
     async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
@@ -219,19 +219,19 @@ impl Inner {
         self.nodes.iter().map(|n| n.name.as_str())
     }
 
-    /// Asks all nodes and collects votes until they decide or the deadline passes.
-    async fn votes<F: Future<Output = Vote> + Send + 'static>(
+    /// Calls all nodes and collects their votes until they decide or the deadline passes.
+    async fn call_for_votes<F: Future<Output = Vote> + Send + 'static>(
         &self,
         round_claim: &Arc<Claim>,
         until: Time,
         call: impl Fn(Arc<dyn Backend>, Arc<Claim>) -> F,
     ) -> Votes {
-        self.votes_of(&mut self.call_nodes(round_claim, call), until).await
+        self.collect_votes(&mut self.call_nodes(round_claim, call), until).await
     }
 
     /// Collects the votes of `calls` until they decide or the deadline passes. Calls still in flight then stay in
     /// `calls`.
-    async fn votes_of(&self, calls: &mut Calls<Vote>, until: Time) -> Votes {
+    async fn collect_votes(&self, calls: &mut Calls<Vote>, until: Time) -> Votes {
         let mut votes = Votes::new(self.nodes.len());
         self.collect(calls, until, |node, vote| {
             votes.0[node] = Some(vote);
@@ -241,18 +241,18 @@ impl Inner {
         votes
     }
 
-    /// One round: asks every node, and releases what was granted if there is no majority.
-    async fn round(self: &Arc<Self>, claim: &Claim) -> Result<Attempt> {
-        let entry = self.rounds.enter(claim.id, self.clock().now(), self.options.max_lease);
+    /// Runs one round: calls every node, and releases what was granted if there is no majority.
+    async fn run_round(self: &Arc<Self>, claim: &Claim) -> Result<Attempt> {
+        let entry = self.rounds.get_or_create(claim.id, self.clock().now(), self.options.max_lease);
         // A retry waits for the attempt before it and sees its result.
         let _turn = entry.turn.lock().await;
         if claim.wait.is_some()
-            && entry.current().is_none()
+            && entry.current_id().is_none()
             && let Some(left) = self.backoffs.remaining(&claim.name, self.clock().now())
         {
             return Ok(Attempt::Busy { retry_after: Some(left), behind: None, position: None });
         }
-        let Some(round) = entry.begin(|| self.rounds.fresh(claim.id)) else {
+        let Some(round) = entry.begin_round(|| self.rounds.new_id(claim.id)) else {
             return Err(self.info.unavailable(format!("acquire {}", claim.name), "it is being released"));
         };
         let round_claim = Arc::new(Claim { id: round.id, ..claim.clone() });
@@ -260,16 +260,17 @@ impl Inner {
         let mut calls = self.call_nodes(&round_claim, |node, round_claim| async move {
             Vote::of_attempt(node.try_acquire(&round_claim).await)
         });
-        let votes = self.votes_of(&mut calls, sent.after(limit)).await;
+        let votes = self.collect_votes(&mut calls, sent.after(limit)).await;
         let now = self.clock().now();
         let until = self.options.drift.until(sent, claim.lease);
         // Nothing to release there, unless an earlier attempt under this id was executed.
-        let nothing = |node: usize| !round.again && votes.0[node].as_ref().is_some_and(Vote::is_not_executed);
+        let not_executed =
+            |node: usize| !round.is_repeated && votes.0[node].as_ref().is_some_and(Vote::is_not_executed);
         if votes.verdict() == Verdict::Won && now < until {
             (0..self.nodes.len())
-                .filter(|node| nothing(*node))
-                .for_each(|node| entry.is_not_at(node, round.id));
-            self.release_positions(entry.granted(until));
+                .filter(|node| not_executed(*node))
+                .for_each(|node| entry.mark_not_executed(node, round.id));
+            self.release_positions(entry.record_grant(until));
             self.backoffs.clear(&claim.name);
             self.finish_in_background(&entry, round, calls, until);
             return Ok(Attempt::Granted { fence: None, until });
@@ -281,25 +282,32 @@ impl Inner {
             return Err(self.unknown(format!("acquire {}", claim.name), &votes, limit));
         }
         // On nodes where another client holds it, a waiter keeps its queue position until the next round has a new one.
-        let stays = |node: usize| claim.wait.is_some() && votes.0[node] == Some(Vote::No);
-        let places = || Places {
+        let keeps_position = |node: usize| claim.wait.is_some() && votes.0[node] == Some(Vote::No);
+        let positions = || QueuePositions {
             claim: round_claim.clone(),
-            nodes: (0..self.nodes.len()).filter(|node| stays(*node)).collect(),
+            nodes: (0..self.nodes.len()).filter(|node| keeps_position(*node)).collect(),
         };
-        let (lost, before) = entry.lost(claim.wait.map(|_| places()));
+        let (lost, before) = entry.end_lost_round(claim.wait.map(|_| positions()));
         self.release_positions(before);
-        let going = (0..self.nodes.len()).filter(|node| !stays(*node) && !nothing(*node));
+        let release_on = (0..self.nodes.len()).filter(|node| !keeps_position(*node) && !not_executed(*node));
         // Nodes that have not answered yet are sent the release in the background.
-        self.release_on(&round_claim, None, going, |node| votes.0[node].is_none()).await;
+        self.release_on(&round_claim, None, release_on, |node| votes.0[node].is_none()).await;
         // A waiter tries again, and releases explicitly when it gives up.
-        if claim.wait.is_none() && !entry.waits() {
-            self.rounds.forget(claim.id, &entry);
+        if claim.wait.is_none() && !entry.is_waiting() {
+            self.rounds.remove(claim.id, &entry);
         }
-        self.verdict(claim, &votes, lost, sent, now)
+        self.lost_round_result(claim, &votes, lost, sent, now)
     }
 
     /// The result of a lost round for the caller.
-    fn verdict(&self, claim: &Claim, votes: &Votes, lost: Lost, sent: Time, now: Time) -> Result<Attempt> {
+    fn lost_round_result(
+        &self,
+        claim: &Claim,
+        votes: &Votes,
+        lost: LostRounds,
+        sent: Time,
+        now: Time,
+    ) -> Result<Attempt> {
         let what = format!("acquire {}", claim.name);
         let (took, limit) = (now.since(sent), self.options.node_timeout(claim.lease));
         let time_up = took >= limit;
@@ -313,7 +321,7 @@ impl Inner {
         let retry_after = votes.retry_after(time_up).filter(|_| !contended);
         // A waiter's first attempt was made without a queue position, and its entry was removed: it counts as one more
         // round.
-        let rounds = lost.rounds + 1;
+        let rounds = lost.count + 1;
         if claim.wait == Some(Duration::MAX)
             && retry_after.is_none()
             && self.is_enough(rounds, lost.begun, now)
@@ -347,12 +355,12 @@ impl Inner {
     }
 
     /// Re-enters a hold on all nodes that have it.
-    async fn enter(self: &Arc<Self>, claim: &Claim) -> Result<Attempt> {
-        let Some(id) = self.rounds.current(claim.id) else { return Ok(Attempt::Gone) };
+    async fn reenter(self: &Arc<Self>, claim: &Claim) -> Result<Attempt> {
+        let Some(id) = self.rounds.current_id(claim.id) else { return Ok(Attempt::Gone) };
         let round_claim = Arc::new(Claim { id, wait: None, ..claim.clone() });
         let (sent, limit) = (self.clock().now(), self.options.node_timeout(claim.lease));
         let votes = self
-            .votes(&round_claim, sent.after(limit), |node, round_claim| async move {
+            .call_for_votes(&round_claim, sent.after(limit), |node, round_claim| async move {
                 Vote::of_attempt(node.try_acquire(&round_claim).await)
             })
             .await;

@@ -402,7 +402,7 @@ impl<'a> RestoreGuard<'a> {
 
 impl Drop for RestoreGuard<'_> {
     fn drop(&mut self) {
-        if self.entry.current() != Some(self.claim.id) {
+        if self.entry.current_id() != Some(self.claim.id) {
             self.inner.release_in_background(self.node, self.claim, Some(self.entry));
         }
     }

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 
 use super::Inner;
 use super::fan_out::Calls;
-use super::rounds::{Entry, Places};
+use super::rounds::{Entry, QueuePositions};
 use super::votes::{Verdict, Vote, Votes};
 use tenure_core::backend::Released;
 use tenure_core::{Claim, HoldId, Result, Time};
@@ -14,12 +14,12 @@ use tenure_core::{Claim, HoldId, Result, Time};
 impl Inner {
     /// Writes the reentry count of a hold that stays. It is only for inspection, so a majority is enough.
     pub(super) async fn set_hold_count(self: &Arc<Self>, claim: &Claim, left: u32) -> Result<Released> {
-        let Some(id) = self.rounds.current(claim.id) else { return Ok(Released::Gone) };
+        let Some(id) = self.rounds.current_id(claim.id) else { return Ok(Released::Gone) };
         let round_claim = Arc::new(Claim { id, ..claim.clone() });
         let limit = self.options.node_timeout(claim.lease);
         let until = self.clock().now().after(limit);
         let votes = self
-            .votes(&round_claim, until, move |node, round_claim| async move {
+            .call_for_votes(&round_claim, until, move |node, round_claim| async move {
                 Vote::of_release(node.release(&round_claim, left).await)
             })
             .await;
@@ -35,18 +35,18 @@ impl Inner {
         let Some(entry) = self.rounds.begin_release(claim.id, self.clock().now().after(claim.lease)) else {
             return self.release_foreign(claim).await;
         };
-        let places = entry.places();
-        let was_waiting = places.as_ref().is_some_and(|p| !p.nodes.is_empty());
-        self.release_positions(places);
+        let positions = entry.take_positions();
+        let was_waiting = positions.as_ref().is_some_and(|p| !p.nodes.is_empty());
+        self.release_positions(positions);
         let Some(id) = entry.id_to_release() else {
-            self.rounds.forget(claim.id, &entry);
+            self.rounds.remove(claim.id, &entry);
             return Ok(if was_waiting { Released::Freed } else { Released::Gone });
         };
         let round_claim = Arc::new(Claim { id, wait: None, ..claim.clone() });
         let votes = self.release_on(&round_claim, Some(&entry), 0..self.nodes.len(), |_| false).await;
         let released = self.release_result(claim, &votes);
         if released.is_ok() {
-            self.rounds.forget(claim.id, &entry);
+            self.rounds.remove(claim.id, &entry);
         }
         released
     }
@@ -79,8 +79,8 @@ impl Inner {
     }
 
     /// Gives up these queue positions, in the background.
-    pub(super) fn release_positions(self: &Arc<Self>, places: Option<Places>) {
-        if let Some(Places { claim, nodes }) = places {
+    pub(super) fn release_positions(self: &Arc<Self>, positions: Option<QueuePositions>) {
+        if let Some(QueuePositions { claim, nodes }) = positions {
             nodes.into_iter().for_each(|node| self.release_in_background(node, &claim, None));
         }
     }

@@ -28,12 +28,12 @@ impl Inner {
         let mut asked: Vec<(usize, Arc<Claim>)> = Vec::new();
         for (at, claim) in claims.iter().enumerate() {
             let id = match self.rounds.get(claim.id) {
-                Some(entry) if entry.waits() => {
+                Some(entry) if entry.is_waiting() => {
                     // Its rounds refresh its queue positions.
                     answers[at] = Renewal::Queued;
                     None
                 }
-                Some(entry) => entry.current(),
+                Some(entry) => entry.current_id(),
                 None if claim.id == HoldId::NONE => Some(claim.id),
                 // A hold of another process. In a larger batch it is one of ours that was released by hand.
                 None if claims.len() == 1 => self.find(claim).await?.first().copied(),
@@ -81,7 +81,7 @@ impl Inner {
             let until = self.options.drift.until(sent, claim.lease);
             answers[*at] = match votes.verdict() {
                 Verdict::Won => {
-                    self.rounds.renewed(claims[*at].id, until);
+                    self.rounds.record_renewal(claims[*at].id, until);
                     Renewal::Held { until }
                 }
                 _ if votes.gone() => Renewal::Gone,
@@ -157,10 +157,10 @@ impl Inner {
 
     /// Restores a hold on a node, unless it is being released. Returns whether the node has it now.
     async fn restore(self: Arc<Self>, node: usize, claim: Arc<Claim>, entry: Arc<Entry>) -> Result<bool> {
-        if entry.current() != Some(claim.id) {
+        if entry.current_id() != Some(claim.id) {
             return Ok(false);
         }
-        entry.may_be_at(node);
+        entry.mark_restored(node);
         let again = Claim { holds: 1, ..(*claim).clone() };
         // If it is released meanwhile, the release may have reached the node before this attempt.
         let _guard = pending::RestoreGuard::new(&self, node, &claim, &entry);

@@ -13,7 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::Inner;
 use super::fan_out::Calls;
-use super::rounds::{Begun, Entry};
+use super::rounds::{Entry, Round};
 use super::votes::Vote;
 use tenure_core::Time;
 
@@ -53,7 +53,7 @@ impl Inner {
     pub(super) fn finish_in_background(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
-        round: Begun,
+        round: Round,
         calls: Calls<Vote>,
         until: Time,
     ) {
@@ -77,8 +77,8 @@ impl Inner {
                 match in_flight.poll_next_unpin(cx) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(None) => *calls = None,
-                    Poll::Ready(Some((node, vote))) if vote.is_not_executed() && !round.again => {
-                        entry.is_not_at(node, round.id);
+                    Poll::Ready(Some((node, vote))) if vote.is_not_executed() && !round.is_repeated => {
+                        entry.mark_not_executed(node, round.id);
                     }
                     Poll::Ready(Some(_)) => {}
                 }

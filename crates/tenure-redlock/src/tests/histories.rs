@@ -23,11 +23,11 @@ struct Rules {
     delayed_restart: bool,
     /// The largest deviation of a clock's rate.
     off: f64,
-    one_id: bool,
+    reuse_id: bool,
 }
 
 /// All rules: of the 1 % drift between two clocks each has half.
-const GOOD: Rules = Rules { delayed_restart: true, off: 0.0045, one_id: false };
+const GOOD: Rules = Rules { delayed_restart: true, off: 0.0045, reuse_id: false };
 
 /// Until when each client believes that it holds, in true time.
 #[derive(Debug, Default)]
@@ -77,7 +77,7 @@ fn history(seed: u64, rules: Rules) -> (Option<String>, u32) {
                 });
                 let options = QuorumOptions { max_lease: LEASE, ..QuorumOptions::default() };
                 let quorum = Quorum::new(nodes.collect(), options).unwrap();
-                quorum.0.rounds.one_id.store(rules.one_id, SeqCst);
+                quorum.0.rounds.reuse_id.store(rules.reuse_id, SeqCst);
                 tokio::spawn(client(
                     who,
                     quorum,
@@ -233,6 +233,6 @@ fn with_clocks_that_differ_more_than_allowed_two_hold() {
 
 #[test]
 fn with_one_id_for_all_rounds_two_hold() {
-    let (found, _) = search(50_000, Rules { one_id: true, ..GOOD });
+    let (found, _) = search(50_000, Rules { reuse_id: true, ..GOOD });
     assert!(found.is_some());
 }
