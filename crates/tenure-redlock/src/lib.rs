@@ -316,7 +316,7 @@ impl Inner {
                 format!("most nodes granted it, but that took {took:?}, of a lease of {:?}", claim.lease);
             return Err(self.info.unavailable(what, reason));
         }
-        let said = || votes.tell(self.names(), took, limit);
+        let answers = || votes.describe(self.names(), took, limit);
         let contended = votes.is_contended(time_up);
         let retry_after = votes.retry_after(time_up).filter(|_| !contended);
         // A waiter's first attempt was made without a queue position, and its entry was removed: it counts as one more
@@ -324,31 +324,31 @@ impl Inner {
         let rounds = lost.count + 1;
         if claim.wait == Some(Duration::MAX)
             && retry_after.is_none()
-            && self.is_enough(rounds, lost.begun, now)
+            && self.has_used_tries(rounds, lost.begun, now)
         {
-            let reason = format!("after {rounds} rounds; in the last one {}", said());
+            let reason = format!("after {rounds} rounds; in the last one {}", answers());
             return Err(Error::GaveUp { backend: SCHEME, what, reason });
         }
         if contended {
             let delay = self.options.delay_after(took);
             // Counted from now, after what was granted has been given back.
             let now = self.clock().now();
-            self.backoffs.set(&claim.name, now.after(delay), votes.yes() > 0, now);
+            self.backoffs.set(&claim.name, now.after(delay), votes.yes_count() > 0, now);
             return Ok(Attempt::Busy { retry_after: Some(delay), behind: None, position: None });
         }
-        match votes.refused().filter(|_| retry_after.is_none()) {
+        match votes.permanent_error().filter(|_| retry_after.is_none()) {
             Some(Error::Config(why)) => {
-                return Err(Error::Config(format!("{SCHEME}: {what}: {why}; {}", said())));
+                return Err(Error::Config(format!("{SCHEME}: {what}: {why}; {}", answers())));
             }
             Some(unsupported @ Error::Unsupported { .. }) => return Err(unsupported.clone()),
             _ => {}
         }
-        Err(Error::Unavailable { backend: SCHEME, what, reason: said(), retry_after })
+        Err(Error::Unavailable { backend: SCHEME, what, reason: answers(), retry_after })
     }
 
     /// Whether a waiter without a timeout has used up its `tries`: enough rounds, and no sooner than their delays would
     /// allow. Wake-ups under contention make many rounds start early.
-    fn is_enough(&self, rounds: u32, begun: Time, now: Time) -> bool {
+    fn has_used_tries(&self, rounds: u32, begun: Time, now: Time) -> bool {
         let tries = self.options.tries;
         let least = self.options.retry_delay.start().saturating_mul(tries.saturating_sub(2));
         tries > 0 && rounds >= tries && now.since(begun) >= least
@@ -368,12 +368,12 @@ impl Inner {
             Verdict::Won => {
                 Ok(Attempt::Granted { fence: None, until: self.options.drift.until(sent, claim.lease) })
             }
-            _ if votes.gone() => Ok(Attempt::Gone),
+            _ if votes.is_gone() => Ok(Attempt::Gone),
             _ => Err(self.unknown(format!("enter {}", claim.name), &votes, limit)),
         }
     }
 
     fn unknown(&self, what: String, votes: &Votes, limit: Duration) -> Error {
-        Error::Unknown { backend: SCHEME, what, reason: votes.tell(self.names(), limit, limit) }
+        Error::Unknown { backend: SCHEME, what, reason: votes.describe(self.names(), limit, limit) }
     }
 }

@@ -25,7 +25,7 @@ impl Inner {
             .await;
         match votes.verdict() {
             Verdict::Won => Ok(Released::Freed),
-            _ if votes.gone() => Ok(Released::Gone),
+            _ if votes.is_gone() => Ok(Released::Gone),
             _ => Err(self.unknown(format!("release {}", claim.name), &votes, limit)),
         }
     }
@@ -55,7 +55,7 @@ impl Inner {
     fn release_result(&self, claim: &Claim, votes: &Votes) -> Result<Released> {
         match votes.verdict() {
             Verdict::Won => Ok(Released::Freed),
-            _ if votes.gone() => Ok(Released::Gone),
+            _ if votes.is_gone() => Ok(Released::Gone),
             _ => {
                 let limit = self.options.node_timeout(claim.lease);
                 Err(self.unknown(format!("release {}", claim.name), votes, limit))
@@ -65,7 +65,7 @@ impl Inner {
 
     /// Releases a hold of another process by its id, or whatever is held by a token.
     async fn release_foreign(self: &Arc<Self>, claim: &Claim) -> Result<Released> {
-        let ids = if claim.id == HoldId::NONE { vec![claim.id] } else { self.find(claim).await? };
+        let ids = if claim.id == HoldId::NONE { vec![claim.id] } else { self.find_round_ids(claim).await? };
         let mut released = Ok(Released::Gone);
         for id in ids {
             let round_claim = Arc::new(Claim { id, wait: None, ..claim.clone() });

@@ -36,7 +36,7 @@ impl Inner {
                 Some(entry) => entry.current_id(),
                 None if claim.id == HoldId::NONE => Some(claim.id),
                 // A hold of another process. In a larger batch it is one of ours that was released by hand.
-                None if claims.len() == 1 => self.find(claim).await?.first().copied(),
+                None if claims.len() == 1 => self.find_round_ids(claim).await?.first().copied(),
                 None => None,
             };
             asked.extend(id.map(|id| (at, Arc::new(Claim { id, wait: None, ..(**claim).clone() }))));
@@ -63,7 +63,7 @@ impl Inner {
                     Err(error) => Vote::Failed(error.clone()),
                 });
             }
-            votes.iter().all(|v| v.verdict() == Verdict::Won || v.gone())
+            votes.iter().all(|v| v.verdict() == Verdict::Won || v.is_gone())
         })
         .await;
         if !calls.is_empty() {
@@ -84,7 +84,7 @@ impl Inner {
                     self.rounds.record_renewal(claims[*at].id, until);
                     Renewal::Held { until }
                 }
-                _ if votes.gone() => Renewal::Gone,
+                _ if votes.is_gone() => Renewal::Gone,
                 _ => {
                     failed = Some(self.unknown(format!("renew {}", claim.name), votes, limit));
                     Renewal::Unanswered
@@ -112,7 +112,7 @@ impl Inner {
         let (n, mut urgent) = (self.nodes.len(), Calls::new());
         for (k, (at, claim)) in asked.iter().enumerate() {
             let Some(entry) = self.rounds.get(claims[*at].id) else { continue };
-            if claim.lease.is_zero() || votes[k].gone() {
+            if claim.lease.is_zero() || votes[k].is_gone() {
                 continue;
             }
             let lost = (0..n).filter(|node| votes[k].0[*node] == Some(Vote::No));
