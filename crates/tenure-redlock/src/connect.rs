@@ -91,7 +91,7 @@ impl Inner {
                     Err(error) if error.is_transient() => {
                         tracing::warn!(node = name, %error, "the node does not answer");
                     }
-                    Err(error) => tracing::error!(error = %inner.node_error(node, &error), "the node cannot be used, and does not vote"),
+                    Err(error) => tracing::error!(node = name, %error, "the node cannot be used"),
                 }
             }
         });

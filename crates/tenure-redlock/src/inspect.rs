@@ -158,7 +158,8 @@ impl Inner {
                 Err(error) => {
                     failed += 1;
                     let what = format!("does not answer: {error}");
-                    let advice = "the others decide without it, as long as they are a majority";
+                    let advice =
+                        "bring it back: the others decide without it only as long as they are a majority";
                     findings.push(Finding::warning("node", what, advice).at(&node.name));
                 }
             }
@@ -173,8 +174,8 @@ impl Inner {
         }
         findings.push(Finding::warning(
             "peers",
-            "other libraries on these nodes grant on a node that was just restarted, and may let two in then",
-            "keep data over restarts there (appendonly yes, appendfsync always), or let Tenure alone use these names",
+            "other libraries count the vote of a node that was just restarted, and may grant a lock twice then",
+            "make the nodes durable (appendonly yes, appendfsync always), or use these names with Tenure only",
         ));
         Ok(findings)
     }
@@ -183,11 +184,15 @@ impl Inner {
         let (n, needed) = (self.nodes.len(), self.needed());
         let what = format!("{n} nodes, of which {needed} must agree and {} may fail", n - needed);
         if n % 2 == 0 {
-            let advice = format!("{} nodes bear as many failures", n - 1);
+            let advice = format!("{} nodes tolerate as many failures", n - 1);
             return Finding::warning("quorum", what, advice);
         }
         if n < 3 {
-            return Finding::warning("quorum", what, "three or five nodes survive the loss of one or two");
+            return Finding::warning(
+                "quorum",
+                what,
+                "use three or five nodes, which tolerate one or two failures",
+            );
         }
         Finding::ok("quorum", what)
     }

@@ -43,12 +43,12 @@ use tenure_core::{Background, Claim, Clock, Doubt, Error, Family, Finding, Kind,
 const SCHEME: &str = "redlock";
 
 const REFUSALS: &[(Family, &str)] = &[
-    (Family::Fair, "each node has a queue of its own, and they need not agree"),
-    (Family::Leader, "a quorum hands out no fence, and elections need one"),
-    (Family::ReadWrite, "each node would have to know the readers of the others"),
-    (Family::Permit, "a majority for each permit does not keep their number"),
-    (Family::Latch, "numbers on several nodes do not stay the same"),
-    (Family::Count, "numbers on several nodes do not stay the same"),
+    (Family::Fair, "each node has a queue of its own, and their orders may differ"),
+    (Family::Leader, "a quorum has no fencing token, and elections need one"),
+    (Family::ReadWrite, "a node does not know the readers of the others"),
+    (Family::Permit, "a majority for each permit does not limit their number"),
+    (Family::Latch, "counts on independent nodes would differ"),
+    (Family::Count, "counts on independent nodes would differ"),
 ];
 
 /// One of the stores of a quorum.
@@ -86,7 +86,7 @@ impl Quorum {
     pub fn new(nodes: Vec<Node>, options: QuorumOptions) -> Result<Self> {
         options.check()?;
         let Some(first) = nodes.first() else {
-            return Err(Error::Config(format!("{SCHEME}: no nodes: three or five are usual")));
+            return Err(Error::Config(format!("{SCHEME}: no nodes are given: give three or five")));
         };
         let doubt = Doubt::new();
         for node in &nodes {
@@ -167,7 +167,7 @@ impl Backend for Quorum {
             Counter::Size => Family::Permit,
         };
         self.0.info.require(family)?;
-        unreachable!("{name}: no counts here")
+        unreachable!("{name}: a quorum supports no counts")
     }
 
     async fn close(&self, within: Duration) -> Result<()> {
@@ -205,8 +205,8 @@ impl Inner {
             return Ok(());
         }
         Err(Error::Config(format!(
-            "{SCHEME}: a lease of {:?} for {} is longer than max_lease, {most:?}: a node that was restarted keeps out for \
-             that long only",
+            "{SCHEME}: a lease of {:?} for {} is longer than max_lease, {most:?}: a node that was restarted does not \
+             vote for that long only. Use a shorter lease, or raise max_lease on all clients",
             claim.lease, claim.name
         )))
     }
@@ -253,7 +253,9 @@ impl Inner {
             return Ok(Attempt::Busy { retry_after: Some(left), behind: None, position: None });
         }
         let Some(round) = entry.begin_round(|| self.rounds.new_id(claim.id)) else {
-            return Err(self.info.unavailable(format!("acquire {}", claim.name), "it is being released"));
+            return Err(self
+                .info
+                .unavailable(format!("acquire {}", claim.name), "the claim is being released"));
         };
         let round_claim = Arc::new(Claim { id: round.id, ..claim.clone() });
         let (sent, limit) = (self.clock().now(), self.options.node_timeout(claim.lease));
@@ -312,8 +314,10 @@ impl Inner {
         let (took, limit) = (now.since(sent), self.options.node_timeout(claim.lease));
         let time_up = took >= limit;
         if votes.verdict() == Verdict::Won {
-            let reason =
-                format!("most nodes granted it, but that took {took:?}, of a lease of {:?}", claim.lease);
+            let reason = format!(
+                "a majority granted it, but that took {took:?} of a lease of {:?}: use a longer lease",
+                claim.lease
+            );
             return Err(self.info.unavailable(what, reason));
         }
         let answers = || votes.describe(self.names(), took, limit);

@@ -225,8 +225,8 @@ impl PendingReleases {
 }
 
 impl Inner {
-    /// Sends a release in the background, until it is confirmed. A claim identified by its token alone is not retried: the retry could hit a later
-    /// hold of that token.
+    /// Sends a release in the background, until it is confirmed. A claim identified by its token alone is not retried:
+    /// the retry could hit a later hold of that token.
     pub(super) fn release_in_background(
         self: &Arc<Self>,
         node: usize,

@@ -1,4 +1,5 @@
-//! Releases a hold on all nodes. A majority decides; what the other nodes have not confirmed continues in the background.
+//! Releases a hold on all nodes. A majority decides; releases that the others have not confirmed continue in the
+//! background.
 
 use std::sync::Arc;
 

@@ -98,7 +98,7 @@ impl Inner {
     }
 
     fn no_answer(&self) -> Error {
-        self.info.unavailable("renew", "no answer")
+        self.info.unavailable("renew", "the node did not answer for this hold")
     }
 
     /// Restores holds on nodes that lost them. Waits for this only where the hold is short of a majority.
@@ -166,7 +166,8 @@ impl Inner {
         let _guard = pending::RestoreGuard::new(&self, node, &claim, &entry);
         let answer = self.nodes[node].backend.try_acquire(&again).await?;
         if matches!(answer, Attempt::Granted { .. }) {
-            tracing::info!(node = self.nodes[node].name, name = %claim.name, "given back to a node that had lost it");
+            let node = &self.nodes[node].name;
+            tracing::info!(node, name = %claim.name, "hold restored on a node that had lost it");
             return Ok(true);
         }
         Ok(false)

@@ -110,8 +110,8 @@ impl Votes {
         let answer = |vote: &Option<Vote>| match vote {
             None if took < limit => "had not answered yet".to_owned(),
             None => format!("no answer within {limit:?}"),
-            Some(Vote::Yes) => "granted, and given back".to_owned(),
-            Some(Vote::No) => "held by another".to_owned(),
+            Some(Vote::Yes) => "granted, then released".to_owned(),
+            Some(Vote::No) => "held by another client".to_owned(),
             Some(Vote::Failed(Error::Unavailable { reason, .. } | Error::Unknown { reason, .. })) => {
                 reason.clone()
             }

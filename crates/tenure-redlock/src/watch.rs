@@ -16,7 +16,7 @@ type Opened = Result<Box<dyn Watch>>;
 
 pub(super) async fn open(inner: &Arc<Inner>, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
     let Interest::Claim(claim) = interest else {
-        return Err(inner.info.unavailable(format!("watch {name}"), "a quorum has locks only"));
+        return Err(inner.info.unavailable(format!("watch {name}"), "a quorum supports locks only"));
     };
     let limit = inner.clock().now().after(inner.options.node_timeout(claim.lease));
     let arguments = (name.clone(), Arc::new(claim.clone()));
