@@ -1,6 +1,6 @@
-//! RedLock: one lock on several independent stores, held by whoever has a majority of them.
+//! RedLock: one lock on several independent stores, held by the client that a majority of them has granted it to.
 //!
-//! All nodes are asked in parallel. Each round has its own id on the nodes and is undone by that id only, so that
+//! All nodes are called in parallel. Each round has its own id on the nodes and is released by that id only, so that
 //! leftovers of a lost round cannot affect the next one. Validity counts from the moment the round was sent, minus the
 //! allowed clock drift.
 

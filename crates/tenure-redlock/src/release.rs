@@ -17,18 +17,13 @@ impl Inner {
     pub(super) async fn set_hold_count(self: &Arc<Self>, claim: &Claim, left: u32) -> Result<Released> {
         let Some(id) = self.rounds.current_id(claim.id) else { return Ok(Released::Gone) };
         let round_claim = Arc::new(Claim { id, ..claim.clone() });
-        let limit = self.options.node_timeout(claim.lease);
-        let until = self.clock().now().after(limit);
+        let until = self.clock().now().after(self.options.node_timeout(claim.lease));
         let votes = self
             .call_for_votes(&round_claim, until, move |node, round_claim| async move {
                 Vote::of_release(node.release(&round_claim, left).await)
             })
             .await;
-        match votes.verdict() {
-            Verdict::Won => Ok(Released::Freed),
-            _ if votes.is_gone() => Ok(Released::Gone),
-            _ => Err(self.unknown(format!("release {}", claim.name), &votes, limit)),
-        }
+        self.release_result(claim, &votes)
     }
 
     /// Releases on all nodes. What a node does not confirm is retried in the background.
