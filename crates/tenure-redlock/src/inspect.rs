@@ -1,4 +1,4 @@
-//! Inspection of a quorum, and forced releases.
+//! Administration: inspection of a quorum, forced releases and diagnosis.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use tenure_core::backend::{Holder, Query, Released, Snapshot, Waiter};
 use tenure_core::{Claim, Error, Family, Finding, HoldId, Kind, Name, Result};
 
 /// Timeout of nodes for inspection.
-const LIMIT: Duration = Duration::from_secs(2);
+const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The least extra time of nodes slower than the majority.
 const GRACE: Duration = Duration::from_millis(20);
 
 /// The nodes' answers about one name: holders and waiters by claim.
 #[derive(Default)]
-struct Seen {
+struct Reported {
     holders: BTreeMap<String, Vec<Holder>>,
     waiters: BTreeMap<String, Waiter>,
 }
@@ -27,10 +27,10 @@ struct Seen {
 impl Inner {
     /// Returns what a majority of nodes holds, and the waiters of any node.
     pub(super) async fn inspect(self: &Arc<Self>, query: Query) -> Result<Vec<Snapshot>> {
-        let all = self.look(query).await?;
-        let mut names: BTreeMap<Name, Seen> = BTreeMap::new();
+        let all = self.inspect_nodes(query).await?;
+        let mut names: BTreeMap<Name, Reported> = BTreeMap::new();
         for snapshot in all.into_iter().flatten().filter(|s| s.family == Family::Lock) {
-            let Seen { holders, waiters } = names.entry(snapshot.name).or_default();
+            let Reported { holders, waiters } = names.entry(snapshot.name).or_default();
             for mut waiter in snapshot.waiters {
                 if let Some(id) = waiter.id.parse().ok().filter(|_| !waiter.foreign) {
                     waiter.id = claim_of(id).to_string();
@@ -45,7 +45,8 @@ impl Inner {
             }
         }
         let held = names.into_iter().filter_map(|(name, seen)| {
-            let holders: Vec<Holder> = seen.holders.into_values().filter_map(|of| self.holder(of)).collect();
+            let holders: Vec<Holder> =
+                seen.holders.into_values().filter_map(|of| self.merge_holder(of)).collect();
             let mut waiters: Vec<Waiter> = seen.waiters.into_values().collect();
             waiters.sort_by_key(|w| w.since);
             let (used, family) = (!holders.is_empty() || !waiters.is_empty(), Family::Lock);
@@ -66,7 +67,7 @@ impl Inner {
 
     /// Merges one holder as seen by the nodes; `None` without a majority. Its time left ends when it would lose the
     /// majority.
-    fn holder(&self, mut of: Vec<Holder>) -> Option<Holder> {
+    fn merge_holder(&self, mut of: Vec<Holder>) -> Option<Holder> {
         of.sort_by_key(|h| std::cmp::Reverse(h.left.unwrap_or(Duration::MAX)));
         let left = of.get(self.needed() - 1)?.left;
         let holds = of.iter().map(|h| h.holds).max()?;
@@ -75,11 +76,14 @@ impl Inner {
     }
 
     /// The answer of each node, if a majority answers.
-    async fn look(self: &Arc<Self>, query: Query) -> Result<Vec<Vec<Snapshot>>> {
+    async fn inspect_nodes(self: &Arc<Self>, query: Query) -> Result<Vec<Vec<Snapshot>>> {
         let mut votes = Votes::new(self.nodes.len());
         let mut seen = Vec::new();
         let mut calls =
-            self.ask(&query, |backend, query| async move { backend.require_admin()?.inspect(query).await });
+            self.call_nodes(
+                &query,
+                |backend, query| async move { backend.require_admin()?.inspect(query).await },
+            );
         let begun = self.clock().now();
         let mut done = |node: usize, answer: Result<Vec<Snapshot>>| {
             votes.0[node] = Some(match answer {
@@ -89,26 +93,28 @@ impl Inner {
                 }
                 Err(error) => Vote::Failed(error),
             });
-            votes.yes() >= self.needed()
+            votes.yes_count() >= self.needed()
         };
-        self.gather(&mut calls, begun.after(LIMIT), &mut done).await;
+        self.collect(&mut calls, begun.after(NODE_TIMEOUT), &mut done).await;
         // A majority has answered. The others get as much time again.
         let now = self.clock().now();
         let grace = now.since(begun).max(GRACE);
-        self.gather(&mut calls, now.after(grace), |node, answer| {
+        self.collect(&mut calls, now.after(grace), |node, answer| {
             done(node, answer);
             false
         })
         .await;
         if seen.len() < self.needed() {
-            return Err(self.info.unavailable("look", votes.tell(self.names(), LIMIT, LIMIT)));
+            return Err(self
+                .info
+                .unavailable("inspect", votes.describe(self.names(), NODE_TIMEOUT, NODE_TIMEOUT)));
         }
         Ok(seen)
     }
 
-    /// The ids under which a claim of another process is on the nodes.
-    pub(super) async fn find(self: &Arc<Self>, claim: &Claim) -> Result<Vec<HoldId>> {
-        let all = self.look(Query::Name(claim.name.clone())).await?;
+    /// Returns the ids under which a claim of another process is on the nodes.
+    pub(super) async fn find_round_ids(self: &Arc<Self>, claim: &Claim) -> Result<Vec<HoldId>> {
+        let all = self.inspect_nodes(Query::Name(claim.name.clone())).await?;
         let holders = all.iter().flatten().flat_map(|s| &s.holders).filter_map(Holder::hold_id);
         let mut ids: Vec<HoldId> = holders.filter(|id| claim_of(*id) == claim.id).collect();
         ids.sort_unstable();
@@ -118,31 +124,31 @@ impl Inner {
 
     pub(super) async fn expel(self: &Arc<Self>, name: &Name, kind: Kind, holder: &str) -> Result<Released> {
         let mut votes = Votes::new(self.nodes.len());
-        let asked = (name.clone(), Arc::<str>::from(holder));
-        let mut calls = self.ask(&asked, |backend, (name, holder)| async move {
+        let arguments = (name.clone(), Arc::<str>::from(holder));
+        let mut calls = self.call_nodes(&arguments, |backend, (name, holder)| async move {
             backend.require_admin()?.expel(&name, kind, &holder).await
         });
-        self.gather(&mut calls, self.clock().now().after(LIMIT), |node, answer| {
+        self.collect(&mut calls, self.clock().now().after(NODE_TIMEOUT), |node, answer| {
             votes.0[node] = Some(Vote::of_release(answer));
             false
         })
         .await;
-        if votes.yes() > 0 {
+        if votes.yes_count() > 0 {
             return Ok(Released::Freed);
         }
-        if votes.gone() {
+        if votes.is_gone() {
             return Ok(Released::Gone);
         }
-        Err(self.unknown(format!("release {name}"), &votes, LIMIT))
+        Err(self.unknown(format!("release {name}"), &votes, NODE_TIMEOUT))
     }
 
     pub(super) async fn diagnose(self: &Arc<Self>) -> Result<Vec<Finding>> {
-        let mut findings = vec![self.size()];
+        let mut findings = vec![self.check_size()];
         let looks = self.nodes.iter().map(|node| async move {
             let found = async { node.backend.require_admin()?.diagnose().await };
             (node, found.await)
         });
-        let mut away = 0;
+        let mut failed = 0;
         for (node, found) in join_all(looks).await {
             match found {
                 Ok(found) => {
@@ -150,38 +156,43 @@ impl Inner {
                     findings.extend(found.into_iter().map(named));
                 }
                 Err(error) => {
-                    away += 1;
+                    failed += 1;
                     let what = format!("does not answer: {error}");
-                    let advice = "the others decide without it, as long as they are a majority";
+                    let advice =
+                        "bring it back: the others decide without it only as long as they are a majority";
                     findings.push(Finding::warning("node", what, advice).at(&node.name));
                 }
             }
         }
-        if self.nodes.len() - away < self.needed() {
+        if self.nodes.len() - failed < self.needed() {
             return Err(Error::Unavailable {
                 backend: SCHEME,
-                what: "look".to_owned(),
-                reason: format!("{away} of {} nodes do not answer", self.nodes.len()),
+                what: "diagnose".to_owned(),
+                reason: format!("{failed} of {} nodes do not answer", self.nodes.len()),
                 retry_after: None,
             });
         }
         findings.push(Finding::warning(
             "peers",
-            "other libraries on these nodes grant on a node that was just restarted, and may let two in then",
-            "keep data over restarts there (appendonly yes, appendfsync always), or let Tenure alone use these names",
+            "other libraries count the vote of a node that was just restarted, and may grant a lock twice then",
+            "make the nodes durable (appendonly yes, appendfsync always), or use these names with Tenure only",
         ));
         Ok(findings)
     }
 
-    fn size(&self) -> Finding {
+    fn check_size(&self) -> Finding {
         let (n, needed) = (self.nodes.len(), self.needed());
         let what = format!("{n} nodes, of which {needed} must agree and {} may fail", n - needed);
         if n % 2 == 0 {
-            let advice = format!("{} nodes bear as many failures", n - 1);
+            let advice = format!("{} nodes tolerate as many failures", n - 1);
             return Finding::warning("quorum", what, advice);
         }
         if n < 3 {
-            return Finding::warning("quorum", what, "three or five nodes survive the loss of one or two");
+            return Finding::warning(
+                "quorum",
+                what,
+                "use three or five nodes, which tolerate one or two failures",
+            );
         }
         Finding::ok("quorum", what)
     }

@@ -1,19 +1,19 @@
-//! RedLock: one lock on several independent stores, held by whoever has a majority of them.
+//! RedLock: one lock on several independent stores, held by the client that a majority of them has granted it to.
 //!
-//! All nodes are asked in parallel. Each round has its own id on the nodes and is undone by that id only, so that
+//! All nodes are called in parallel. Each round has its own id on the nodes and is released by that id only, so that
 //! leftovers of a lost round cannot affect the next one. Validity counts from the moment the round was sent, minus the
 //! allowed clock drift.
 
-mod ask;
+mod connect;
+mod fan_out;
 mod inspect;
-mod late;
-mod leave;
 mod options;
-mod pauses;
 mod pending;
-mod reach;
+mod release;
 mod renew;
+mod round_backoff;
 mod rounds;
+mod stragglers;
 mod votes;
 mod watch;
 
@@ -29,10 +29,10 @@ use tokio::sync::Semaphore;
 
 pub use options::QuorumOptions;
 
-use self::ask::Calls;
-use self::pauses::Pauses;
-use self::pending::Pending;
-use self::rounds::{Lost, Places, Rounds};
+use self::fan_out::Calls;
+use self::pending::PendingReleases;
+use self::round_backoff::RoundBackoffs;
+use self::rounds::{LostRounds, QueuePositions, Rounds};
 use self::votes::{Verdict, Vote, Votes, majority};
 use tenure_core::backend::{
     Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released,
@@ -43,12 +43,12 @@ use tenure_core::{Background, Claim, Clock, Doubt, Error, Family, Finding, Kind,
 const SCHEME: &str = "redlock";
 
 const REFUSALS: &[(Family, &str)] = &[
-    (Family::Fair, "each node has a queue of its own, and they need not agree"),
-    (Family::Leader, "a quorum hands out no fence, and elections need one"),
-    (Family::ReadWrite, "each node would have to know the readers of the others"),
-    (Family::Permit, "a majority for each permit does not keep their number"),
-    (Family::Latch, "numbers on several nodes do not stay the same"),
-    (Family::Count, "numbers on several nodes do not stay the same"),
+    (Family::Fair, "each node has a queue of its own, and their orders may differ"),
+    (Family::Leader, "a quorum has no fencing token, and elections need one"),
+    (Family::ReadWrite, "a node does not know the readers of the others"),
+    (Family::Permit, "a majority for each permit does not limit their number"),
+    (Family::Latch, "counts on independent nodes would differ"),
+    (Family::Count, "counts on independent nodes would differ"),
 ];
 
 /// One of the stores of a quorum.
@@ -71,10 +71,10 @@ struct Inner {
     info: Info,
     options: QuorumOptions,
     rounds: Rounds,
-    pending: Vec<Pending>,
-    pauses: Pauses,
+    pending: Vec<PendingReleases>,
+    backoffs: RoundBackoffs,
     /// Limits how many decided rounds may still have attempts in flight.
-    late: Arc<Semaphore>,
+    straggler_permits: Arc<Semaphore>,
     background: Background,
 }
 
@@ -86,7 +86,7 @@ impl Quorum {
     pub fn new(nodes: Vec<Node>, options: QuorumOptions) -> Result<Self> {
         options.check()?;
         let Some(first) = nodes.first() else {
-            return Err(Error::Config(format!("{SCHEME}: no nodes: three or five are usual")));
+            return Err(Error::Config(format!("{SCHEME}: no nodes are given: give three or five")));
         };
         let doubt = Doubt::new();
         for node in &nodes {
@@ -108,10 +108,18 @@ impl Quorum {
             doubt,
             shared_proof: None,
         };
-        let pending = nodes.iter().map(|_| Pending::default()).collect();
-        let (rounds, pauses) = (Rounds::default(), Pauses::default());
-        let (late, background) = (Arc::new(Semaphore::new(late::MOST)), Background::new("tenure-quorum"));
-        Ok(Self(Arc::new(Inner { nodes, info, options, rounds, pending, pauses, late, background })))
+        let pending = nodes.iter().map(|_| PendingReleases::default()).collect();
+        let (rounds, backoffs) = (Rounds::default(), RoundBackoffs::default());
+        Ok(Self(Arc::new(Inner {
+            straggler_permits: Arc::new(Semaphore::new(stragglers::MAX_ROUNDS)),
+            background: Background::new("tenure-quorum"),
+            nodes,
+            info,
+            options,
+            rounds,
+            pending,
+            backoffs,
+        })))
     }
 
     /// The nodes of this quorum.
@@ -137,7 +145,7 @@ impl Backend for Quorum {
         let inner = &self.0;
         inner.info.require(claim.kind.family())?;
         inner.check_lease(claim)?;
-        if claim.holds > 1 { inner.enter(claim).await } else { inner.round(claim).await }
+        if claim.holds > 1 { inner.reenter(claim).await } else { inner.run_round(claim).await }
     }
 
     async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
@@ -149,7 +157,7 @@ impl Backend for Quorum {
     }
 
     async fn release(&self, claim: &Claim, left: u32) -> Result<Released> {
-        if left > 0 { self.0.unnest(claim, left).await } else { self.0.leave(claim).await }
+        if left > 0 { self.0.set_hold_count(claim, left).await } else { self.0.release(claim).await }
     }
 
     async fn count(&self, name: &Name, counter: Counter, _op: CountOp, _id: OpId) -> Result<CountReply> {
@@ -159,7 +167,7 @@ impl Backend for Quorum {
             Counter::Size => Family::Permit,
         };
         self.0.info.require(family)?;
-        unreachable!("{name}: no counts here")
+        unreachable!("{name}: a quorum supports no counts")
     }
 
     async fn close(&self, within: Duration) -> Result<()> {
@@ -197,8 +205,8 @@ impl Inner {
             return Ok(());
         }
         Err(Error::Config(format!(
-            "{SCHEME}: a lease of {:?} for {} is longer than max_lease, {most:?}: a node that was restarted keeps out for \
-             that long only",
+            "{SCHEME}: a lease of {:?} for {} is longer than max_lease, {most:?}: a node that was restarted does not \
+             vote for that long only. Use a shorter lease, or raise max_lease on all clients",
             claim.lease, claim.name
         )))
     }
@@ -211,21 +219,21 @@ impl Inner {
         self.nodes.iter().map(|n| n.name.as_str())
     }
 
-    /// Asks all nodes and collects votes until they decide or the deadline passes.
-    async fn votes<F: Future<Output = Vote> + Send + 'static>(
+    /// Calls all nodes and collects their votes until they decide or the deadline passes.
+    async fn call_for_votes<F: Future<Output = Vote> + Send + 'static>(
         &self,
-        ask: &Arc<Claim>,
+        round_claim: &Arc<Claim>,
         until: Time,
         call: impl Fn(Arc<dyn Backend>, Arc<Claim>) -> F,
     ) -> Votes {
-        self.votes_of(&mut self.ask(ask, call), until).await
+        self.collect_votes(&mut self.call_nodes(round_claim, call), until).await
     }
 
     /// Collects the votes of `calls` until they decide or the deadline passes. Calls still in flight then stay in
     /// `calls`.
-    async fn votes_of(&self, calls: &mut Calls<Vote>, until: Time) -> Votes {
+    async fn collect_votes(&self, calls: &mut Calls<Vote>, until: Time) -> Votes {
         let mut votes = Votes::new(self.nodes.len());
-        self.gather(calls, until, |node, vote| {
+        self.collect(calls, until, |node, vote| {
             votes.0[node] = Some(vote);
             votes.verdict() != Verdict::Open
         })
@@ -233,36 +241,40 @@ impl Inner {
         votes
     }
 
-    /// One round: asks every node, and releases what was granted if there is no majority.
-    async fn round(self: &Arc<Self>, claim: &Claim) -> Result<Attempt> {
-        let entry = self.rounds.enter(claim.id, self.clock().now(), self.options.max_lease);
+    /// Runs one round: calls every node, and releases what was granted if there is no majority.
+    async fn run_round(self: &Arc<Self>, claim: &Claim) -> Result<Attempt> {
+        let entry = self.rounds.get_or_create(claim.id, self.clock().now(), self.options.max_lease);
         // A retry waits for the attempt before it and sees its result.
         let _turn = entry.turn.lock().await;
         if claim.wait.is_some()
-            && entry.current().is_none()
-            && let Some(left) = self.pauses.left(&claim.name, self.clock().now())
+            && entry.current_id().is_none()
+            && let Some(left) = self.backoffs.remaining(&claim.name, self.clock().now())
         {
             return Ok(Attempt::Busy { retry_after: Some(left), behind: None, position: None });
         }
-        let Some(round) = entry.begin(|| self.rounds.fresh(claim.id)) else {
-            return Err(self.info.unavailable(format!("acquire {}", claim.name), "it is being released"));
+        let Some(round) = entry.begin_round(|| self.rounds.new_id(claim.id)) else {
+            return Err(self
+                .info
+                .unavailable(format!("acquire {}", claim.name), "the claim is being released"));
         };
-        let ask = Arc::new(Claim { id: round.id, ..claim.clone() });
+        let round_claim = Arc::new(Claim { id: round.id, ..claim.clone() });
         let (sent, limit) = (self.clock().now(), self.options.node_timeout(claim.lease));
-        let mut calls =
-            self.ask(&ask, |node, ask| async move { Vote::of_attempt(node.try_acquire(&ask).await) });
-        let votes = self.votes_of(&mut calls, sent.after(limit)).await;
+        let mut calls = self.call_nodes(&round_claim, |node, round_claim| async move {
+            Vote::of_attempt(node.try_acquire(&round_claim).await)
+        });
+        let votes = self.collect_votes(&mut calls, sent.after(limit)).await;
         let now = self.clock().now();
         let until = self.options.drift.until(sent, claim.lease);
         // Nothing to release there, unless an earlier attempt under this id was executed.
-        let nothing = |node: usize| !round.again && votes.0[node].as_ref().is_some_and(Vote::is_not_executed);
+        let not_executed =
+            |node: usize| !round.is_repeated && votes.0[node].as_ref().is_some_and(Vote::is_not_executed);
         if votes.verdict() == Verdict::Won && now < until {
             (0..self.nodes.len())
-                .filter(|node| nothing(*node))
-                .for_each(|node| entry.is_not_at(node, round.id));
-            self.abandon(entry.granted(until));
-            self.pauses.clear(&claim.name);
-            self.finish(&entry, round, calls, until);
+                .filter(|node| not_executed(*node))
+                .for_each(|node| entry.mark_not_executed(node, round.id));
+            self.release_positions(entry.record_grant(until));
+            self.backoffs.clear(&claim.name);
+            self.finish_in_background(&entry, round, calls, until);
             return Ok(Attempt::Granted { fence: None, until });
         }
         // Attempts not sent yet must not arrive after their release.
@@ -272,91 +284,100 @@ impl Inner {
             return Err(self.unknown(format!("acquire {}", claim.name), &votes, limit));
         }
         // On nodes where another client holds it, a waiter keeps its queue position until the next round has a new one.
-        let stays = |node: usize| claim.wait.is_some() && votes.0[node] == Some(Vote::No);
-        let places = || Places {
-            claim: ask.clone(),
-            nodes: (0..self.nodes.len()).filter(|node| stays(*node)).collect(),
+        let keeps_position = |node: usize| claim.wait.is_some() && votes.0[node] == Some(Vote::No);
+        let positions = || QueuePositions {
+            claim: round_claim.clone(),
+            nodes: (0..self.nodes.len()).filter(|node| keeps_position(*node)).collect(),
         };
-        let (lost, before) = entry.lost(claim.wait.map(|_| places()));
-        self.abandon(before);
-        let going = (0..self.nodes.len()).filter(|node| !stays(*node) && !nothing(*node));
+        let (lost, before) = entry.end_lost_round(claim.wait.map(|_| positions()));
+        self.release_positions(before);
+        let release_on = (0..self.nodes.len()).filter(|node| !keeps_position(*node) && !not_executed(*node));
         // Nodes that have not answered yet are sent the release in the background.
-        self.release_on(&ask, None, going, |node| votes.0[node].is_none()).await;
+        self.release_on(&round_claim, None, release_on, |node| votes.0[node].is_none()).await;
         // A waiter tries again, and releases explicitly when it gives up.
-        if claim.wait.is_none() && !entry.waits() {
-            self.rounds.forget(claim.id, &entry);
+        if claim.wait.is_none() && !entry.is_waiting() {
+            self.rounds.remove(claim.id, &entry);
         }
-        self.verdict(claim, &votes, lost, sent, now)
+        self.lost_round_result(claim, &votes, lost, sent, now)
     }
 
     /// The result of a lost round for the caller.
-    fn verdict(&self, claim: &Claim, votes: &Votes, lost: Lost, sent: Time, now: Time) -> Result<Attempt> {
+    fn lost_round_result(
+        &self,
+        claim: &Claim,
+        votes: &Votes,
+        lost: LostRounds,
+        sent: Time,
+        now: Time,
+    ) -> Result<Attempt> {
         let what = format!("acquire {}", claim.name);
         let (took, limit) = (now.since(sent), self.options.node_timeout(claim.lease));
         let time_up = took >= limit;
         if votes.verdict() == Verdict::Won {
-            let reason =
-                format!("most nodes granted it, but that took {took:?}, of a lease of {:?}", claim.lease);
+            let reason = format!(
+                "a majority granted it, but that took {took:?} of a lease of {:?}: use a longer lease",
+                claim.lease
+            );
             return Err(self.info.unavailable(what, reason));
         }
-        let said = || votes.tell(self.names(), took, limit);
+        let answers = || votes.describe(self.names(), took, limit);
         let contended = votes.is_contended(time_up);
         let retry_after = votes.retry_after(time_up).filter(|_| !contended);
         // A waiter's first attempt was made without a queue position, and its entry was removed: it counts as one more
         // round.
-        let rounds = lost.rounds + 1;
+        let rounds = lost.count + 1;
         if claim.wait == Some(Duration::MAX)
             && retry_after.is_none()
-            && self.is_enough(rounds, lost.begun, now)
+            && self.has_used_tries(rounds, lost.begun, now)
         {
-            let reason = format!("after {rounds} rounds; in the last one {}", said());
+            let reason = format!("after {rounds} rounds; in the last one {}", answers());
             return Err(Error::GaveUp { backend: SCHEME, what, reason });
         }
         if contended {
-            let pause = self.options.pause(took);
+            let delay = self.options.delay_after(took);
             // Counted from now, after what was granted has been given back.
             let now = self.clock().now();
-            self.pauses.set(&claim.name, now.after(pause), votes.yes() > 0, now);
-            return Ok(Attempt::Busy { retry_after: Some(pause), behind: None, position: None });
+            self.backoffs.set(&claim.name, now.after(delay), votes.yes_count() > 0, now);
+            return Ok(Attempt::Busy { retry_after: Some(delay), behind: None, position: None });
         }
-        match votes.refused().filter(|_| retry_after.is_none()) {
+        match votes.permanent_error().filter(|_| retry_after.is_none()) {
             Some(Error::Config(why)) => {
-                return Err(Error::Config(format!("{SCHEME}: {what}: {why}; {}", said())));
+                return Err(Error::Config(format!("{SCHEME}: {what}: {why}; {}", answers())));
             }
             Some(unsupported @ Error::Unsupported { .. }) => return Err(unsupported.clone()),
             _ => {}
         }
-        Err(Error::Unavailable { backend: SCHEME, what, reason: said(), retry_after })
+        Err(Error::Unavailable { backend: SCHEME, what, reason: answers(), retry_after })
     }
 
     /// Whether a waiter without a timeout has used up its `tries`: enough rounds, and no sooner than their delays would
     /// allow. Wake-ups under contention make many rounds start early.
-    fn is_enough(&self, rounds: u32, begun: Time, now: Time) -> bool {
+    fn has_used_tries(&self, rounds: u32, begun: Time, now: Time) -> bool {
         let tries = self.options.tries;
         let least = self.options.retry_delay.start().saturating_mul(tries.saturating_sub(2));
         tries > 0 && rounds >= tries && now.since(begun) >= least
     }
 
     /// Re-enters a hold on all nodes that have it.
-    async fn enter(self: &Arc<Self>, claim: &Claim) -> Result<Attempt> {
-        let Some(id) = self.rounds.current(claim.id) else { return Ok(Attempt::Gone) };
-        let ask = Arc::new(Claim { id, wait: None, ..claim.clone() });
+    async fn reenter(self: &Arc<Self>, claim: &Claim) -> Result<Attempt> {
+        let Some(id) = self.rounds.current_id(claim.id) else { return Ok(Attempt::Gone) };
+        let round_claim = Arc::new(Claim { id, wait: None, ..claim.clone() });
         let (sent, limit) = (self.clock().now(), self.options.node_timeout(claim.lease));
         let votes = self
-            .votes(&ask, sent.after(limit), |node, ask| async move {
-                Vote::of_attempt(node.try_acquire(&ask).await)
+            .call_for_votes(&round_claim, sent.after(limit), |node, round_claim| async move {
+                Vote::of_attempt(node.try_acquire(&round_claim).await)
             })
             .await;
         match votes.verdict() {
             Verdict::Won => {
                 Ok(Attempt::Granted { fence: None, until: self.options.drift.until(sent, claim.lease) })
             }
-            _ if votes.gone() => Ok(Attempt::Gone),
+            _ if votes.is_gone() => Ok(Attempt::Gone),
             _ => Err(self.unknown(format!("enter {}", claim.name), &votes, limit)),
         }
     }
 
     fn unknown(&self, what: String, votes: &Votes, limit: Duration) -> Error {
-        Error::Unknown { backend: SCHEME, what, reason: votes.tell(self.names(), limit, limit) }
+        Error::Unknown { backend: SCHEME, what, reason: votes.describe(self.names(), limit, limit) }
     }
 }

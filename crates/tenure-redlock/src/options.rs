@@ -42,20 +42,23 @@ impl QuorumOptions {
         let wrong = |what: String| Err(Error::Config(format!("redlock: {what}")));
         let (from, to) = (self.retry_delay.start(), self.retry_delay.end());
         if from > to {
-            return wrong(format!("a retry_delay from {from:?} to {to:?} is empty"));
+            return wrong(format!(
+                "retry_delay is an empty range, from {from:?} to {to:?}: give the shorter one first"
+            ));
         }
         if self.node_timeout.is_some_and(|t| t.is_zero()) {
-            return wrong("a node_timeout of nothing leaves no time to answer".to_owned());
+            return wrong("node_timeout is 0, which leaves no time to answer".to_owned());
         }
         if !(0.0..0.5).contains(&self.drift.factor) {
-            return wrong(format!("a drift of {} of the lease: expected 0 to 0.5", self.drift.factor));
+            return wrong(format!("drift is {} of the lease: expected 0 to 0.5", self.drift.factor));
         }
-        const LONG: Duration = Duration::from_secs(86_400);
-        if self.drift.plus > LONG || self.node_timeout.is_some_and(|t| t > LONG) || *to > LONG {
-            return wrong("a drift, node_timeout or retry_delay of more than a day".to_owned());
+        const LONGEST: Duration = Duration::from_secs(86_400);
+        if self.drift.plus > LONGEST || self.node_timeout.is_some_and(|t| t > LONGEST) || *to > LONGEST {
+            return wrong("drift, node_timeout and retry_delay may be at most a day".to_owned());
         }
         if self.max_lease < tenure_core::Claim::MIN_LEASE {
-            return wrong(format!("a max_lease of {:?} is too short", self.max_lease));
+            let least = tenure_core::Claim::MIN_LEASE;
+            return wrong(format!("max_lease is {:?}: expected at least {least:?}", self.max_lease));
         }
         Ok(())
     }
@@ -65,8 +68,8 @@ impl QuorumOptions {
         self.node_timeout.unwrap_or(part)
     }
 
-    /// The delay after a round that took `took`.
-    pub(super) fn pause(&self, took: Duration) -> Duration {
+    /// Returns the delay after a lost round that took `took`.
+    pub(super) fn delay_after(&self, took: Duration) -> Duration {
         let (from, to) = (self.retry_delay.start().as_micros(), self.retry_delay.end().as_micros());
         let micros = |n: u128| u64::try_from(n).unwrap_or(u64::MAX);
         Duration::from_micros(fastrand::u64(micros(from)..=micros(to))).max(took)
@@ -92,27 +95,27 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_never_shorter_than_the_round() {
+    fn a_delay_is_never_shorter_than_the_round() {
         let options = QuorumOptions::default();
         for _ in 0..1_000 {
-            assert!((ms(50)..=ms(250)).contains(&options.pause(ms(3))));
+            assert!((ms(50)..=ms(250)).contains(&options.delay_after(ms(3))));
         }
-        assert_eq!(options.pause(ms(900)), ms(900));
+        assert_eq!(options.delay_after(ms(900)), ms(900));
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_options_are_refused() {
         let wrong: [fn(&mut QuorumOptions); 4] = [
             |o| o.retry_delay = ms(9)..=ms(1),
             |o| o.node_timeout = Some(Duration::ZERO),
             |o| o.drift.factor = 1.0,
             |o| o.max_lease = Duration::ZERO,
         ];
-        for spoil in wrong {
+        for break_option in wrong {
             let mut options = QuorumOptions::default();
             assert!(options.check().is_ok());
-            spoil(&mut options);
-            assert!(options.check().unwrap_err().to_string().starts_with("redlock: a "));
+            break_option(&mut options);
+            assert!(options.check().unwrap_err().to_string().starts_with("redlock: "));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::StreamExt;
 
-use super::ask::Calls;
+use super::fan_out::Calls;
 use super::rounds::Entry;
 use super::votes::{Verdict, Vote, Votes};
 use super::{Inner, pending};
@@ -28,15 +28,15 @@ impl Inner {
         let mut asked: Vec<(usize, Arc<Claim>)> = Vec::new();
         for (at, claim) in claims.iter().enumerate() {
             let id = match self.rounds.get(claim.id) {
-                Some(entry) if entry.waits() => {
+                Some(entry) if entry.is_waiting() => {
                     // Its rounds refresh its queue positions.
                     answers[at] = Renewal::Queued;
                     None
                 }
-                Some(entry) => entry.current(),
+                Some(entry) => entry.current_id(),
                 None if claim.id == HoldId::NONE => Some(claim.id),
                 // A hold of another process. In a larger batch it is one of ours that was released by hand.
-                None if claims.len() == 1 => self.find(claim).await?.first().copied(),
+                None if claims.len() == 1 => self.find_round_ids(claim).await?.first().copied(),
                 None => None,
             };
             asked.extend(id.map(|id| (at, Arc::new(Claim { id, wait: None, ..(**claim).clone() }))));
@@ -51,8 +51,8 @@ impl Inner {
         let mut votes: Vec<Votes> = asked.iter().map(|_| Votes::new(n)).collect();
         let mut failed = None;
         let mut calls: Renewals =
-            self.ask(&batch, |backend, batch| async move { backend.renew(&batch).await });
-        self.gather(&mut calls, sent.after(limit), |node, answer| {
+            self.call_nodes(&batch, |backend, batch| async move { backend.renew(&batch).await });
+        self.collect(&mut calls, sent.after(limit), |node, answer| {
             for (k, votes) in votes.iter_mut().enumerate() {
                 votes.0[node] = Some(match &answer {
                     Ok(found) => match found.get(k) {
@@ -63,7 +63,7 @@ impl Inner {
                     Err(error) => Vote::Failed(error.clone()),
                 });
             }
-            votes.iter().all(|v| v.verdict() == Verdict::Won || v.gone())
+            votes.iter().all(|v| v.verdict() == Verdict::Won || v.is_gone())
         })
         .await;
         if !calls.is_empty() {
@@ -74,17 +74,17 @@ impl Inner {
             let held = held.filter_map(|(k, (at, claim))| {
                 self.rounds.get(claims[*at].id).map(|entry| (k, claim.clone(), entry))
             });
-            self.repair_late(calls, held.collect());
+            self.repair_stragglers(calls, held.collect());
         }
         self.repair(&asked, claims, &mut votes, self.clock().now().after(limit)).await;
         for ((at, claim), votes) in asked.iter().zip(&votes) {
             let until = self.options.drift.until(sent, claim.lease);
             answers[*at] = match votes.verdict() {
                 Verdict::Won => {
-                    self.rounds.renewed(claims[*at].id, until);
+                    self.rounds.record_renewal(claims[*at].id, until);
                     Renewal::Held { until }
                 }
-                _ if votes.gone() => Renewal::Gone,
+                _ if votes.is_gone() => Renewal::Gone,
                 _ => {
                     failed = Some(self.unknown(format!("renew {}", claim.name), votes, limit));
                     Renewal::Unanswered
@@ -98,7 +98,7 @@ impl Inner {
     }
 
     fn no_answer(&self) -> Error {
-        self.info.unavailable("renew", "no answer")
+        self.info.unavailable("renew", "the node did not answer for this hold")
     }
 
     /// Restores holds on nodes that lost them. Waits for this only where the hold is short of a majority.
@@ -112,7 +112,7 @@ impl Inner {
         let (n, mut urgent) = (self.nodes.len(), Calls::new());
         for (k, (at, claim)) in asked.iter().enumerate() {
             let Some(entry) = self.rounds.get(claims[*at].id) else { continue };
-            if claim.lease.is_zero() || votes[k].gone() {
+            if claim.lease.is_zero() || votes[k].is_gone() {
                 continue;
             }
             let lost = (0..n).filter(|node| votes[k].0[*node] == Some(Vote::No));
@@ -129,7 +129,7 @@ impl Inner {
         if urgent.is_empty() {
             return;
         }
-        self.gather(&mut urgent, until, |which, restored| {
+        self.collect(&mut urgent, until, |which, restored| {
             if restored == Ok(true) {
                 votes[which / n].0[which % n] = Some(Vote::Yes);
             }
@@ -140,10 +140,10 @@ impl Inner {
 
     /// Restores holds that a majority has on nodes that report their loss after the decision. `held` are these holds,
     /// with their index in the answers.
-    fn repair_late(self: &Arc<Self>, mut calls: Renewals, held: Vec<(usize, Arc<Claim>, Arc<Entry>)>) {
-        let Ok(permit) = self.late.clone().try_acquire_owned() else { return };
+    fn repair_stragglers(self: &Arc<Self>, mut calls: Renewals, held: Vec<(usize, Arc<Claim>, Arc<Entry>)>) {
+        let Ok(permit) = self.straggler_permits.clone().try_acquire_owned() else { return };
         let inner = self.clone();
-        self.spawn_here(async move {
+        self.spawn_on_caller(async move {
             let _permit = permit;
             while let Some((node, answer)) = calls.next().await {
                 let Ok(answers) = answer else { continue };
@@ -157,16 +157,17 @@ impl Inner {
 
     /// Restores a hold on a node, unless it is being released. Returns whether the node has it now.
     async fn restore(self: Arc<Self>, node: usize, claim: Arc<Claim>, entry: Arc<Entry>) -> Result<bool> {
-        if entry.current() != Some(claim.id) {
+        if entry.current_id() != Some(claim.id) {
             return Ok(false);
         }
-        entry.may_be_at(node);
+        entry.mark_restored(node);
         let again = Claim { holds: 1, ..(*claim).clone() };
         // If it is released meanwhile, the release may have reached the node before this attempt.
-        let _undo = pending::Undo::new(&self, node, &claim, &entry);
+        let _guard = pending::RestoreGuard::new(&self, node, &claim, &entry);
         let answer = self.nodes[node].backend.try_acquire(&again).await?;
         if matches!(answer, Attempt::Granted { .. }) {
-            tracing::info!(node = self.nodes[node].name, name = %claim.name, "given back to a node that had lost it");
+            let node = &self.nodes[node].name;
+            tracing::info!(node, name = %claim.name, "hold restored on a node that had lost it");
             return Ok(true);
         }
         Ok(false)

@@ -41,13 +41,13 @@ impl Votes {
         self.0.iter().flatten().filter(|v| which(v)).count()
     }
 
-    pub(super) fn yes(&self) -> usize {
+    pub(super) fn yes_count(&self) -> usize {
         self.count(|v| *v == Vote::Yes)
     }
 
     /// The outcome, decided as soon as the missing votes cannot change it.
     pub(super) fn verdict(&self) -> Verdict {
-        let (n, yes) = (self.0.len(), self.yes());
+        let (n, yes) = (self.0.len(), self.yes_count());
         let open = self.0.iter().filter(|v| v.is_none()).count();
         if yes >= majority(n) {
             Verdict::Won
@@ -59,37 +59,38 @@ impl Votes {
     }
 
     /// For a hold: whether so many nodes do not have it that the others cannot be a majority.
-    pub(super) fn gone(&self) -> bool {
+    pub(super) fn is_gone(&self) -> bool {
         self.count(|v| *v == Vote::No) > self.0.len() - majority(self.0.len())
     }
 
     /// For a lost round: whether other holders were in the way; otherwise too few nodes could vote at all. A node that
     /// had not answered by the decision might have voted; one that had not by the deadline could not.
     pub(super) fn is_contended(&self, time_up: bool) -> bool {
-        self.able(time_up) >= majority(self.0.len())
+        self.voters(time_up) >= majority(self.0.len())
     }
 
-    fn able(&self, time_up: bool) -> usize {
-        let able = |v: &Option<Vote>| match v {
+    /// The number of nodes that voted, or might have.
+    fn voters(&self, time_up: bool) -> usize {
+        let is_voter = |v: &Option<Vote>| match v {
             None => !time_up,
             Some(vote) => !matches!(vote, Vote::Failed(_)),
         };
-        self.0.iter().filter(|v| able(v)).count()
+        self.0.iter().filter(|v| is_voter(v)).count()
     }
 
     /// When enough nodes will be able to vote, if known: the time by which enough of those that are not ready now will
     /// be.
     pub(super) fn retry_after(&self, time_up: bool) -> Option<Duration> {
-        let missing = majority(self.0.len()).checked_sub(self.able(time_up) + 1)?;
+        let missing = majority(self.0.len()).checked_sub(self.voters(time_up) + 1)?;
         let mut ready: Vec<Duration> = self.0.iter().flatten().filter_map(Vote::ready_in).collect();
         ready.sort_unstable();
         ready.get(missing).copied()
     }
 
-    /// The error that rules out a majority permanently, if there is one.
-    pub(super) fn refused(&self) -> Option<&Error> {
-        let refused = |vote: &Vote| matches!(vote, Vote::Failed(error) if !error.is_transient());
-        if self.count(refused) <= self.0.len() - majority(self.0.len()) {
+    /// Returns the error that rules out a majority permanently, if there is one.
+    pub(super) fn permanent_error(&self) -> Option<&Error> {
+        let is_permanent = |vote: &Vote| matches!(vote, Vote::Failed(error) if !error.is_transient());
+        if self.count(is_permanent) <= self.0.len() - majority(self.0.len()) {
             return None;
         }
         self.0.iter().flatten().find_map(|vote| match vote {
@@ -100,27 +101,27 @@ impl Votes {
 
     /// Describes the vote of each node. A round decided within `limit` did not wait for nodes that had not answered
     /// yet.
-    pub(super) fn tell<'a>(
+    pub(super) fn describe<'a>(
         &self,
         names: impl Iterator<Item = &'a str>,
         took: Duration,
         limit: Duration,
     ) -> String {
-        let said = |vote: &Option<Vote>| match vote {
+        let answer = |vote: &Option<Vote>| match vote {
             None if took < limit => "had not answered yet".to_owned(),
             None => format!("no answer within {limit:?}"),
-            Some(Vote::Yes) => "granted, and given back".to_owned(),
-            Some(Vote::No) => "held by another".to_owned(),
+            Some(Vote::Yes) => "granted, then released".to_owned(),
+            Some(Vote::No) => "held by another client".to_owned(),
             Some(Vote::Failed(Error::Unavailable { reason, .. } | Error::Unknown { reason, .. })) => {
                 reason.clone()
             }
             Some(Vote::Failed(error)) => error.to_string(),
         };
         let each: Vec<String> =
-            names.zip(&self.0).map(|(name, vote)| format!("node {name}: {}", said(vote))).collect();
+            names.zip(&self.0).map(|(name, vote)| format!("node {name}: {}", answer(vote))).collect();
         format!(
             "{} of {} nodes granted it, {} needed; {}",
-            self.yes(),
+            self.yes_count(),
             self.0.len(),
             majority(self.0.len()),
             each.join("; ")
@@ -167,19 +168,19 @@ mod tests {
         Vote::Failed(Error::Unavailable { backend: "x", what: "y".into(), reason: "z".into(), retry_after })
     }
 
-    fn votes(said: &str) -> Votes {
+    fn votes(text: &str) -> Votes {
         let vote = |c| match c {
             'y' => Some(Vote::Yes),
             'n' => Some(Vote::No),
             'f' => Some(failed(None)),
             _ => None,
         };
-        Votes(said.chars().map(vote).collect())
+        Votes(text.chars().map(vote).collect())
     }
 
     #[test]
     fn three_of_five_succeed_and_two_fail() {
-        for (said, verdict) in [
+        for (text, verdict) in [
             ("yyy..", Verdict::Won),
             ("yy...", Verdict::Open),
             ("yynn.", Verdict::Open),
@@ -194,13 +195,13 @@ mod tests {
             ("yyn.", Verdict::Open),
             ("yynn", Verdict::Lost),
         ] {
-            assert_eq!(votes(said).verdict(), verdict, "{said}");
+            assert_eq!(votes(text).verdict(), verdict, "{text}");
         }
     }
 
     #[test]
-    fn busy_is_told_from_unavailable() {
-        for (said, early, late) in [
+    fn busy_is_distinguished_from_unavailable() {
+        for (text, early, late) in [
             ("yynnn", true, true),
             ("nnffy", true, true),
             ("yyfff", false, false),
@@ -208,22 +209,26 @@ mod tests {
             ("fn.", true, false),
             ("ffn..", true, false),
         ] {
-            assert_eq!(votes(said).is_contended(false), early, "{said}");
-            assert_eq!(votes(said).is_contended(true), late, "{said}");
+            assert_eq!(votes(text).is_contended(false), early, "{text}");
+            assert_eq!(votes(text).is_contended(true), late, "{text}");
         }
-        assert!(votes("nnn..").gone() && votes("nn.").gone());
-        assert!(!votes("nnyyy").gone() && !votes("nnfff").gone());
+        assert!(votes("nnn..").is_gone() && votes("nn.").is_gone());
+        assert!(!votes("nnyyy").is_gone() && !votes("nnfff").is_gone());
     }
 
     #[test]
-    fn it_is_known_when_enough_will_be_able_to_vote() {
-        let mut young = votes("yyf..");
-        assert_eq!(young.retry_after(true), None);
-        young.0[2..].clone_from_slice(&[Some(failed(Some(9))), Some(failed(Some(5))), Some(failed(None))]);
-        assert_eq!(young.retry_after(true), Some(Duration::from_secs(5)), "one more is enough");
-        young.0[1] = Some(failed(None));
-        assert_eq!(young.retry_after(true), Some(Duration::from_secs(9)), "both are needed");
-        young.0[0] = Some(failed(None));
-        assert_eq!(young.retry_after(true), None, "and that is not enough");
+    fn retry_after_is_when_enough_nodes_can_vote() {
+        let mut restarted = votes("yyf..");
+        assert_eq!(restarted.retry_after(true), None);
+        restarted.0[2..].clone_from_slice(&[
+            Some(failed(Some(9))),
+            Some(failed(Some(5))),
+            Some(failed(None)),
+        ]);
+        assert_eq!(restarted.retry_after(true), Some(Duration::from_secs(5)), "one more is enough");
+        restarted.0[1] = Some(failed(None));
+        assert_eq!(restarted.retry_after(true), Some(Duration::from_secs(9)), "both are needed");
+        restarted.0[0] = Some(failed(None));
+        assert_eq!(restarted.retry_after(true), None, "and that is not enough");
     }
 }

@@ -8,7 +8,7 @@ use futures_util::future::{BoxFuture, Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::Inner;
-use super::ask::Calls;
+use super::fan_out::Calls;
 use tenure_core::backend::{Interest, Signal, Watch};
 use tenure_core::{Name, Result};
 
@@ -16,59 +16,59 @@ type Opened = Result<Box<dyn Watch>>;
 
 pub(super) async fn open(inner: &Arc<Inner>, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
     let Interest::Claim(claim) = interest else {
-        return Err(inner.info.unavailable(format!("watch {name}"), "a quorum has locks only"));
+        return Err(inner.info.unavailable(format!("watch {name}"), "a quorum supports locks only"));
     };
     let limit = inner.clock().now().after(inner.options.node_timeout(claim.lease));
-    let asked = (name.clone(), Arc::new(claim.clone()));
-    let mut opening = inner.ask(&asked, |backend, (name, claim)| -> BoxFuture<'static, Opened> {
+    let arguments = (name.clone(), Arc::new(claim.clone()));
+    let mut opening = inner.call_nodes(&arguments, |backend, (name, claim)| -> BoxFuture<'static, Opened> {
         Box::pin(async move { backend.watch(&name, Interest::Claim(&claim)).await })
     });
-    let (mut ears, mut failed) = (Vec::new(), None);
+    let (mut watches, mut failed) = (Vec::new(), None);
     inner
-        .gather(&mut opening, limit, |node, opened| {
+        .collect(&mut opening, limit, |node, opened| {
             match opened {
-                Ok(watch) => ears.push((node, watch)),
+                Ok(watch) => watches.push((node, watch)),
                 Err(error) => failed = Some(error),
             }
-            ears.len() >= inner.needed()
+            watches.len() >= inner.needed()
         })
         .await;
     match failed {
-        Some(error) if ears.is_empty() && opening.is_empty() => Err(error),
-        _ => Ok(Box::new(Ears {
+        Some(error) if watches.is_empty() && opening.is_empty() => Err(error),
+        _ => Ok(Box::new(QuorumWatch {
             inner: inner.clone(),
             name: name.clone(),
-            ears,
+            watches,
             opening: Mutex::new(opening),
-            heard: BTreeSet::new(),
+            signalled: BTreeSet::new(),
         })),
     }
 }
 
-struct Ears {
+struct QuorumWatch {
     inner: Arc<Inner>,
     name: Name,
-    ears: Vec<(usize, Box<dyn Watch>)>,
+    watches: Vec<(usize, Box<dyn Watch>)>,
     /// Watches that are still being opened.
     opening: Mutex<Calls<Opened>>,
     /// The nodes that have signalled since the last signal of this watch.
-    heard: BTreeSet<usize>,
+    signalled: BTreeSet<usize>,
 }
 
 #[async_trait]
-impl Watch for Ears {
+impl Watch for QuorumWatch {
     async fn signal(&mut self) -> Signal {
         loop {
-            let Self { ears, opening, .. } = self;
+            let Self { watches, opening, .. } = self;
             let opening = opening.get_mut().unwrap_or_else(|e| e.into_inner());
-            let mut signals: FuturesUnordered<_> = ears
+            let mut signals: FuturesUnordered<_> = watches
                 .iter_mut()
-                .map(|(node, ear)| async move {
-                    ear.signal().await;
+                .map(|(node, watch)| async move {
+                    watch.signal().await;
                     *node
                 })
                 .collect();
-            let heard = async {
+            let signalled = async {
                 match signals.next().await {
                     Some(node) => node,
                     None => std::future::pending().await,
@@ -80,20 +80,20 @@ impl Watch for Ears {
                     None => std::future::pending().await,
                 }
             };
-            match select(Box::pin(heard), Box::pin(opened)).await {
+            match select(Box::pin(signalled), Box::pin(opened)).await {
                 Either::Left((node, _)) => {
-                    self.heard.insert(node);
+                    self.signalled.insert(node);
                 }
                 Either::Right(((node, opened), _)) => {
                     drop(signals);
-                    self.ears.extend(opened.ok().map(|watch| (node, watch)));
+                    self.watches.extend(opened.ok().map(|watch| (node, watch)));
                     // Releases before the watch was opened are not signalled.
-                    self.heard.insert(node);
+                    self.signalled.insert(node);
                 }
             }
-            if self.heard.len() >= self.inner.needed() {
-                self.heard.clear();
-                if self.inner.pauses.hear(&self.name, self.inner.clock().now()) {
+            if self.signalled.len() >= self.inner.needed() {
+                self.signalled.clear();
+                if self.inner.backoffs.end_on_change(&self.name, self.inner.clock().now()) {
                     return Signal::Changed;
                 }
             }

@@ -1,2 +1,2 @@
--- Forgets a ledger whose fence has gone into the floor. ?1: name.
+-- Deletes an idle ledger, whose fence is covered by the floor in meta. ?1: name.
 DELETE FROM ledgers WHERE name = ?1

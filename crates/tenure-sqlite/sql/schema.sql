@@ -1,4 +1,4 @@
--- The layout, made once in a transaction of its own; docs/wire/sqlite.md describes it.
+-- The layout, created once in its own transaction; docs/wire/sqlite.md describes it.
 CREATE TABLE ledgers (
     name TEXT PRIMARY KEY NOT NULL,
     fence INTEGER NOT NULL,

@@ -12,26 +12,26 @@ use rustix::fs::{FileType, FlockOperation, OFlags};
 use rustix::io::Errno;
 
 use crate::Options;
-use crate::fault::{Fault, Phase, judge, unwritable};
-use crate::folder::{self, Folder, MAKING, NEW, Users};
-use crate::ledgers::Written;
-use crate::names::only_name;
+use crate::aliases::check_single_path;
+use crate::fault::{Fault, Phase, classify, describe_unwritable};
+use crate::ledgers::LedgerCache;
+use crate::wake_folder::{self, CREATE_LOCK, NEW_FILE, Users, WakeFolder};
 
 /// "Tenr", in the header of every store.
 const APPLICATION_ID: i64 = 0x5465_6E72;
 /// The layout that this version supports.
 const LAYOUT: i64 = 1;
 /// How often the path is checked, at most.
-const LOOK: Duration = Duration::from_millis(10);
+const CHECK_EVERY: Duration = Duration::from_millis(10);
 const SCHEMA: &str = include_str!("../sql/schema.sql");
 
 /// An open database file.
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) conn: Connection,
-    pub(crate) written: Written,
-    id: FileId,
-    looked: Cell<Instant>,
+    pub(crate) cache: LedgerCache,
+    file_id: FileId,
+    checked: Cell<Instant>,
 }
 
 /// The identity of a file, independent of its path. It is not reused while the file is open.
@@ -39,7 +39,7 @@ type FileId = (u64, u64);
 
 /// By path only: closing any descriptor of the file would drop the locks that SQLite has on it in this process.
 fn file_id(path: &Path) -> Option<FileId> {
-    rustix::fs::stat(path).ok().map(|found| folder::id(&found))
+    rustix::fs::stat(path).ok().map(|found| wake_folder::file_id(&found))
 }
 
 /// The path of a file beside the database.
@@ -56,29 +56,29 @@ impl Database {
             create(path, options)?;
         }
         let Some(id) = file_id(path) else { return Err(Fault::Busy) };
-        only_name(path).map_err(|why| Fault::Config(why.to_string()))?;
-        let conn = prepared(path, options)?;
+        check_single_path(path).map_err(|why| Fault::Config(why.to_string()))?;
+        let conn = open_connection(path, options)?;
         // Replaced while it was opened: it is unknown which of the two files this is.
         if file_id(path) != Some(id) {
             return Err(Fault::Busy);
         }
-        Ok(Self { conn, written: Written::default(), id, looked: Cell::new(Instant::now()) })
+        Ok(Self { conn, cache: LedgerCache::default(), file_id: id, checked: Cell::new(Instant::now()) })
     }
 
     /// Whether both have the same file open.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.id == other.id
+    pub(crate) fn is_same_file(&self, other: &Self) -> bool {
+        self.file_id == other.file_id
     }
 
     /// Whether it is still the file at its path, where other processes lock. Checked only now and then, which is
     /// enough: what was granted in a removed file is lost in any case.
     pub(crate) fn is_current(&self, path: &Path) -> bool {
-        if self.looked.get().elapsed() < LOOK {
+        if self.checked.get().elapsed() < CHECK_EVERY {
             return true;
         }
-        let current = file_id(path) == Some(self.id);
+        let current = file_id(path) == Some(self.file_id);
         if current {
-            self.looked.set(Instant::now());
+            self.checked.set(Instant::now());
         }
         current
     }
@@ -88,25 +88,28 @@ impl Database {
 /// SQLite and by processes that still have the earlier one open. They are removed before the file exists, while no
 /// other process can create it.
 fn create(path: &Path, options: &Options) -> Result<(), Fault> {
-    let cannot = |what: &str, e: io::Error| {
+    let cannot = |step: &str, e: io::Error| {
         let path = path.display();
         Fault::Config(match e.kind() {
-            io::ErrorKind::Other => format!("{path} cannot be made: {e}"),
-            _ => format!("{path} cannot be made, is its folder read-only? {what}: {e}"),
+            // Errors of the wake-up folder come with their own advice.
+            io::ErrorKind::Other => format!("{path} cannot be created: {e}"),
+            _ => format!("{path} cannot be created ({step}: {e}): is its folder missing or read-only?"),
         })
     };
     let parent = path.parent().unwrap_or(Path::new("/"));
-    let parent = rustix::fs::stat(parent).map_err(|e| cannot("no folder", e.into()))?;
+    let parent = rustix::fs::stat(parent).map_err(|e| cannot("reading its folder", e.into()))?;
     let users = match options.mode {
         Some(mode) => Users::of_mode(mode),
         None => Users::of_folder(&parent),
     };
-    let folder = Folder::make(path, users).map_err(|e| match cannot("no folder for wake-ups", e) {
-        // Another user just created the folder, and has not set its mode or created the file yet.
-        Fault::Config(why) if Folder::is_new(path) => Fault::Unfinished(why),
-        other => other,
+    let folder = WakeFolder::open_or_create(path, users).map_err(|e| {
+        match cannot("creating its wake-up folder", e) {
+            // Another user just created the folder, and has not set its mode or created the file yet.
+            Fault::Config(why) if WakeFolder::is_new(path) => Fault::Unfinished(why),
+            other => other,
+        }
     })?;
-    let Some(_making) = Making::begin(&folder, users).map_err(|e| cannot("no lock", e))? else {
+    let Some(_lock) = CreateLock::try_lock(&folder, users).map_err(|e| cannot("locking", e))? else {
         return Err(Fault::Busy);
     };
     if file_id(path).is_some() {
@@ -114,39 +117,41 @@ fn create(path: &Path, options: &Options) -> Result<(), Fault> {
     }
     for suffix in ["-wal", "-shm"] {
         match fs::remove_file(beside(path, suffix)) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(cannot(suffix, e)),
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(cannot(&format!("removing an old {suffix} file"), e));
+            }
             _ => {}
         }
     }
     // Closed before another process can find it: closing a descriptor of the store's file drops the locks that SQLite
     // has on it.
-    folder.remove(NEW);
-    let new = folder.open_file(NEW, FileType::RegularFile, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
-    let new = new.map_err(|e| cannot("no file", e.into()))?;
-    users.admit(&new, users.file()).map_err(|e| cannot("no permissions", e))?;
+    folder.remove(NEW_FILE);
+    let new = folder.open_file(NEW_FILE, FileType::RegularFile, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
+    let new = new.map_err(|e| cannot("creating the file", e.into()))?;
+    users.grant_access(&new, users.file_mode()).map_err(|e| cannot("setting its permissions", e))?;
     drop(new);
-    match folder.move_out(NEW, path) {
+    match folder.move_out(NEW_FILE, path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(Fault::Busy),
-        other => other.map_err(|e| cannot("not renamed", e))?,
+        other => other.map_err(|e| cannot("renaming", e))?,
     }
     // Opened and closed once, so that the header is in the file itself and not only in its WAL.
-    prepared(path, &Options::default()).map(drop)
+    open_connection(path, &Options::default()).map(drop)
 }
 
-/// The lock for creating the file. Only users of the store can hold it, since nobody else can open the lock file.
-struct Making<'a> {
-    folder: &'a Folder,
+/// The lock for creating the file. Only users of the store can hold it, since only they can open the lock file.
+struct CreateLock<'a> {
+    folder: &'a WakeFolder,
     _lock: OwnedFd,
 }
 
-impl<'a> Making<'a> {
+impl<'a> CreateLock<'a> {
     /// Returns `None` when another process is creating the file.
-    fn begin(folder: &'a Folder, users: Users) -> io::Result<Option<Self>> {
-        let open = |flags| folder.open_file(MAKING, FileType::RegularFile, OFlags::RDWR | flags);
+    fn try_lock(folder: &'a WakeFolder, users: Users) -> io::Result<Option<Self>> {
+        let open = |flags| folder.open_file(CREATE_LOCK, FileType::RegularFile, OFlags::RDWR | flags);
         let lock = match open(OFlags::empty()) {
             Err(Errno::NOENT) => match open(OFlags::CREATE | OFlags::EXCL) {
                 Ok(lock) => {
-                    users.admit(&lock, users.file())?;
+                    users.grant_access(&lock, users.file_mode())?;
                     lock
                 }
                 Err(Errno::EXIST) => return Ok(None),
@@ -161,79 +166,81 @@ impl<'a> Making<'a> {
             other => other?,
         }
         // If its last holder removed the file meanwhile, this lock excludes nobody.
-        let locked = folder::id(&rustix::fs::fstat(&lock)?);
-        let found = folder.stat(MAKING).is_some_and(|found| folder::id(&found) == locked);
+        let locked = wake_folder::file_id(&rustix::fs::fstat(&lock)?);
+        let found = folder.stat(CREATE_LOCK).is_some_and(|found| wake_folder::file_id(&found) == locked);
         Ok(found.then_some(Self { folder, _lock: lock }))
     }
 }
 
-impl Drop for Making<'_> {
+impl Drop for CreateLock<'_> {
     fn drop(&mut self) {
-        self.folder.remove(MAKING);
+        self.folder.remove(CREATE_LOCK);
     }
 }
 
 /// What a file contains.
-enum Found {
-    Ours,
+enum Contents {
+    Store,
     Empty,
 }
 
-fn prepared(path: &Path, options: &Options) -> Result<Connection, Fault> {
-    let judged = |e: rusqlite::Error| judge(path, Phase::Opening, &e);
+/// Opens the file, and creates the tables if it is empty.
+fn open_connection(path: &Path, options: &Options) -> Result<Connection, Fault> {
+    let classify = |e: rusqlite::Error| classify(path, Phase::Opening, &e);
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let conn = Connection::open_with_flags(path, flags).map_err(judged)?;
-    conn.busy_timeout(Duration::ZERO).map_err(judged)?;
-    if conn.is_readonly("main").map_err(judged)? {
-        return Err(Fault::Config(unwritable(path, "it is read-only")));
+    let conn = Connection::open_with_flags(path, flags).map_err(classify)?;
+    conn.busy_timeout(Duration::ZERO).map_err(classify)?;
+    if conn.is_readonly("main").map_err(classify)? {
+        return Err(Fault::Config(describe_unwritable(path, "it is read-only")));
     }
-    let found = in_transaction(&conn, "BEGIN", || identify(&conn, path).map_err(Judge::Fault))
-        .map_err(|e| e.by(judged))?;
+    let contents = in_transaction(&conn, "BEGIN", || identify(&conn, path).map_err(TxError::Fault))
+        .map_err(|e| e.classify_with(classify))?;
     let mode: String =
-        conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(judged)?;
+        conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(classify)?;
     if mode != "wal" {
         let path = path.display();
         return Err(Fault::Config(format!(
-            "{path}: this file system has no shared memory for SQLite (mode {mode})"
+            "{path}: this file system does not support SQLite's shared memory (journal mode {mode} instead of wal): \
+             use a file on a local disk"
         )));
     }
-    conn.pragma_update(None, "synchronous", "normal").map_err(judged)?;
-    if let Found::Empty = found {
+    conn.pragma_update(None, "synchronous", "normal").map_err(classify)?;
+    if let Contents::Empty = contents {
         in_transaction(&conn, "BEGIN IMMEDIATE", || {
             // Another process may have created the schema meanwhile.
-            if let Found::Empty = identify(&conn, path).map_err(Judge::Fault)? {
+            if let Contents::Empty = identify(&conn, path).map_err(TxError::Fault)? {
                 conn.execute_batch(SCHEMA)?;
                 conn.pragma_update(None, "application_id", APPLICATION_ID)?;
                 conn.pragma_update(None, "user_version", LAYOUT)?;
             }
             Ok(())
         })
-        .map_err(|e| e.by(judged))?;
+        .map_err(|e| e.classify_with(classify))?;
     }
     if let Some(pages) = options.max_pages {
-        conn.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).map_err(judged)?;
+        conn.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).map_err(classify)?;
     }
     Ok(conn)
 }
 
-/// An error that is classified already, or not yet.
-enum Judge {
+/// An error inside a transaction, classified or not.
+enum TxError {
     Fault(Fault),
-    Error(rusqlite::Error),
+    Sqlite(rusqlite::Error),
 }
 
-impl From<rusqlite::Error> for Judge {
+impl From<rusqlite::Error> for TxError {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Error(error)
+        Self::Sqlite(error)
     }
 }
 
-impl Judge {
-    fn by(self, judge: impl Fn(rusqlite::Error) -> Fault) -> Fault {
+impl TxError {
+    fn classify_with(self, classify: impl Fn(rusqlite::Error) -> Fault) -> Fault {
         match self {
             Self::Fault(fault) => fault,
-            Self::Error(error) => judge(error),
+            Self::Sqlite(error) => classify(error),
         }
     }
 }
@@ -241,10 +248,10 @@ impl Judge {
 fn in_transaction<T>(
     conn: &Connection,
     begin: &str,
-    job: impl FnOnce() -> Result<T, Judge>,
-) -> Result<T, Judge> {
+    job: impl FnOnce() -> Result<T, TxError>,
+) -> Result<T, TxError> {
     conn.execute_batch(begin)?;
-    let done = job().and_then(|done| conn.execute_batch("COMMIT").map(|()| done).map_err(Judge::Error));
+    let done = job().and_then(|done| conn.execute_batch("COMMIT").map(|()| done).map_err(TxError::Sqlite));
     if !conn.is_autocommit() {
         let _ = conn.execute_batch("ROLLBACK");
     }
@@ -252,22 +259,23 @@ fn in_transaction<T>(
 }
 
 /// Identifies the file before anything in it is changed. Runs in a transaction: another process may be creating it.
-fn identify(conn: &Connection, path: &Path) -> Result<Found, Fault> {
-    let judged = |e: rusqlite::Error| judge(path, Phase::Opening, &e);
-    let number = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(judged);
+fn identify(conn: &Connection, path: &Path) -> Result<Contents, Fault> {
+    let classify = |e: rusqlite::Error| classify(path, Phase::Opening, &e);
+    let number = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(classify);
     let tables = number("SELECT count(*) FROM sqlite_schema")?;
     let application = number("PRAGMA application_id")?;
     let layout = number("PRAGMA user_version")?;
     let path = path.display();
     match (application, layout) {
-        (APPLICATION_ID, LAYOUT) => Ok(Found::Ours),
+        (APPLICATION_ID, LAYOUT) => Ok(Contents::Store),
         (APPLICATION_ID, other) => Err(Fault::Config(format!(
-            "{path} has layout {other}, this version of Tenure knows layout {LAYOUT}: use the version that made it, or \
-             another file"
+            "{path} has layout {other}, and this version of Tenure supports layout {LAYOUT}: use the version that \
+             created it, or another path"
         ))),
-        (0, 0) if tables == 0 => Ok(Found::Empty),
+        (0, 0) if tables == 0 => Ok(Contents::Empty),
         (other, _) => {
-            Err(Fault::Config(format!("{path} is not a Tenure store (application id {other:#010x})")))
+            let found = format!("application id {other:#010x}");
+            Err(Fault::Config(format!("{path} is not a Tenure store ({found}): use another path")))
         }
     }
 }

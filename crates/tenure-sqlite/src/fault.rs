@@ -1,4 +1,4 @@
-//! Classifies what went wrong in the file: retry, reopen, not executed, or permanent.
+//! Classifies errors: whether to retry, to reopen the file, to report an outage or a configuration error.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub(crate) enum Fault {
     /// text.
     Unfinished(String),
     /// The file at the path is not the one that is open: it was removed or replaced.
-    Moved,
+    Replaced,
     /// It may work later.
     Unavailable(String),
     /// It cannot work until something is changed.
@@ -31,8 +31,12 @@ impl Fault {
         let reason = match self {
             Self::Config(why) | Self::Unfinished(why) => return Error::Config(why),
             Self::Unavailable(why) => why,
-            Self::Busy => format!("another process holds the file: {path}"),
-            Self::Moved => format!("{path}: the file was removed or replaced, again and again"),
+            Self::Busy => {
+                format!("another process holds the file {path}: if this lasts, find that process with fuser")
+            }
+            Self::Replaced => {
+                format!("{path} was removed or replaced while it was opened: find out what replaces it")
+            }
         };
         Error::Unavailable { backend: SCHEME, what: what.to_string(), reason, retry_after: None }
     }
@@ -46,26 +50,26 @@ pub(crate) enum Phase {
 }
 
 /// The message for a file that cannot be written, with advice if it belongs to another user.
-pub(crate) fn unwritable(path: &Path, why: &str) -> String {
+pub(crate) fn describe_unwritable(path: &Path, why: &str) -> String {
     let shown = path.display();
-    let mut says = format!("{shown} cannot be opened for writing: {why}");
+    let mut message = format!("{shown} cannot be opened for writing: {why}");
     let ours = rustix::process::geteuid().as_raw();
     if let Ok(found) = rustix::fs::stat(path)
         && found.st_uid != ours
     {
         let (owner, group, mode) = (found.st_uid, found.st_gid, found.st_mode & 0o7777);
         let folder = path.parent().unwrap_or(path).display();
-        says += &format!(
-            " (it belongs to user {owner} and group {group}, mode {mode:o}, and this is user {ours}). Several users \
-             share a store in a folder of their group: chgrp GROUP {folder}; chmod g+rwxs {folder}. What was made there \
-             before follows with: chgrp -R GROUP {shown}*; chmod -R g+rwX {shown}*"
+        message += &format!(
+            " (it belongs to user {owner} and group {group}, mode {mode:o}, and this is user {ours}). To share a store \
+             between users, give its folder to their group: chgrp GROUP {folder}; chmod g+rwxs {folder}. Do so for \
+             existing files, too: chgrp -R GROUP {shown}*; chmod -R g+rwX {shown}*"
         );
     }
-    says
+    message
 }
 
 /// Classifies errors of SQLite. This is the only place that does.
-pub(crate) fn judge(path: &Path, phase: Phase, error: &rusqlite::Error) -> Fault {
+pub(crate) fn classify(path: &Path, phase: Phase, error: &rusqlite::Error) -> Fault {
     let shown = path.display();
     let code = error.sqlite_error_code();
     let by_phase = |why: String| match phase {
@@ -77,15 +81,17 @@ pub(crate) fn judge(path: &Path, phase: Phase, error: &rusqlite::Error) -> Fault
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
             Fault::Busy
         }
-        Some(ErrorCode::NotADatabase) => Fault::Config(format!("{shown} is not a SQLite database")),
-        Some(ErrorCode::DatabaseCorrupt) => {
-            Fault::Config(format!("{shown} is damaged ({error}): move it away, and a new one is made"))
+        Some(ErrorCode::NotADatabase) => {
+            Fault::Config(format!("{shown} is not a SQLite database: use another path"))
         }
+        Some(ErrorCode::DatabaseCorrupt) => Fault::Config(format!(
+            "{shown} is damaged ({error}): move it away, and a new one will be created"
+        )),
         Some(ErrorCode::ReadOnly) => {
-            by_phase(unwritable(path, &format!("it or its folder is read-only: {error}")))
+            by_phase(describe_unwritable(path, &format!("it or its folder is read-only: {error}")))
         }
         Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            by_phase(unwritable(path, &error.to_string()))
+            by_phase(describe_unwritable(path, &error.to_string()))
         }
         Some(
             ErrorCode::DiskFull
@@ -96,7 +102,7 @@ pub(crate) fn judge(path: &Path, phase: Phase, error: &rusqlite::Error) -> Fault
             | ErrorCode::OperationAborted,
         ) => Fault::Unavailable(format!("{shown}: {error}")),
         // What remains are tables or columns that do not match the layout.
-        _ => Fault::Config(format!("{shown} cannot be used as a Tenure store: {error}")),
+        _ => Fault::Config(format!("{shown} cannot be used as a Tenure store ({error}): use another path")),
     }
 }
 
@@ -109,22 +115,22 @@ mod tests {
     }
 
     #[test]
-    fn each_code_says_what_a_caller_can_do() {
+    fn each_code_is_classified() {
         let path = Path::new("/x/locks.db");
-        let running = |code| judge(path, Phase::Running, &sqlite(code));
-        let opening = |code| judge(path, Phase::Opening, &sqlite(code));
+        let running = |code| classify(path, Phase::Running, &sqlite(code));
+        let opening = |code| classify(path, Phase::Opening, &sqlite(code));
         for busy in [5, 5 | (1 << 8), 6, 15] {
             assert!(matches!(running(busy), Fault::Busy), "{busy}");
         }
         let (full, io, read_only, cannot_open) = (13, 10 | (3 << 8), 8 | (3 << 8), 14);
-        for trouble in [full, io, read_only, cannot_open] {
-            let Fault::Unavailable(why) = running(trouble) else { panic!("{trouble}") };
+        for outage in [full, io, read_only, cannot_open] {
+            let Fault::Unavailable(why) = running(outage) else { panic!("{outage}") };
             assert!(why.contains("/x/locks.db"), "{why}");
         }
-        for mistake in [read_only, cannot_open, 26, 11] {
-            let Fault::Config(why) = opening(mistake) else { panic!("{mistake}") };
+        for misconfigured in [read_only, cannot_open, 26, 11] {
+            let Fault::Config(why) = opening(misconfigured) else { panic!("{misconfigured}") };
             assert!(why.contains("/x/locks.db"), "{why}");
         }
-        assert!(matches!(opening(full), Fault::Unavailable(_)), "a full disk is no mistake");
+        assert!(matches!(opening(full), Fault::Unavailable(_)), "a full disk is not a configuration error");
     }
 }

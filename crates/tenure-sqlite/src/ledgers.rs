@@ -1,4 +1,4 @@
-//! Rows: one ledger per name, read and written in the transaction that changes it.
+//! The rows of the database: one ledger per name, read and written in the transaction that changes it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,8 +17,8 @@ const UPDATE: &str = statement(include_str!("../sql/update.sql"));
 const INSERT: &str = statement(include_str!("../sql/insert.sql"));
 const DELETE: &str = statement(include_str!("../sql/delete.sql"));
 const WALK: &str = statement(include_str!("../sql/walk.sql"));
-const NOTE: &str = statement(include_str!("../sql/note.sql"));
-const NOTED: &str = statement(include_str!("../sql/noted.sql"));
+const SET_META: &str = statement(include_str!("../sql/set_meta.sql"));
+const GET_META: &str = statement(include_str!("../sql/get_meta.sql"));
 
 /// Strips the comment in the first line, because cached statements are looked up by their text.
 const fn statement(file: &str) -> &str {
@@ -31,7 +31,7 @@ const fn statement(file: &str) -> &str {
 }
 
 /// Rows checked in one sweep, so that it takes milliseconds however many rows there are.
-const SWEEP: usize = 1024;
+const SWEEP_ROWS: usize = 1024;
 /// The highest fence of all deleted rows: new ledgers start above it.
 const FLOOR: &str = "floor";
 /// Where the next sweep begins.
@@ -53,38 +53,38 @@ impl From<rusqlite::Error> for RowError {
 
 type Result<T> = std::result::Result<T, RowError>;
 
-/// A cache of ledgers that this process wrote, each with its body. If the row still has the same body it need not be
+/// A cache of the ledgers that this process wrote, each with its body. If the row still has that body it need not be
 /// parsed, which takes as long as everything else outside of SQLite.
 #[derive(Debug, Default)]
-pub(crate) struct Written(RefCell<HashMap<Name, (String, Ledger)>>);
+pub(crate) struct LedgerCache(RefCell<HashMap<Name, (String, Ledger)>>);
 
-impl Written {
-    const MOST: usize = 128;
+impl LedgerCache {
+    const CAPACITY: usize = 128;
 
     fn take(&self, name: &Name, body: &[u8]) -> Option<Ledger> {
         let (written, ledger) = self.0.borrow_mut().remove(name)?;
         (written.as_bytes() == body).then_some(ledger)
     }
 
-    fn keep(&self, name: &Name, body: String, ledger: Ledger) {
-        let mut written = self.0.borrow_mut();
-        if written.len() >= Self::MOST {
-            written.clear();
+    fn insert(&self, name: &Name, body: String, ledger: Ledger) {
+        let mut cached = self.0.borrow_mut();
+        if cached.len() >= Self::CAPACITY {
+            cached.clear();
         }
-        written.insert(name.clone(), (body, ledger));
+        cached.insert(name.clone(), (body, ledger));
     }
 }
 
 /// A write transaction, rolled back if it is dropped without a commit.
 pub(crate) struct Tx<'a> {
     conn: &'a Connection,
-    written: &'a Written,
+    cache: &'a LedgerCache,
 }
 
 impl<'a> Tx<'a> {
-    pub(crate) fn begin(conn: &'a Connection, written: &'a Written) -> Result<Self> {
+    pub(crate) fn begin(conn: &'a Connection, cache: &'a LedgerCache) -> Result<Self> {
         conn.prepare_cached(BEGIN)?.execute([])?;
-        Ok(Self { conn, written })
+        Ok(Self { conn, cache })
     }
 
     pub(crate) fn commit(self) -> Result<()> {
@@ -92,14 +92,14 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
-    /// The ledger of `name`, and whether it has a row.
+    /// Reads the ledger of `name`, and returns whether it has a row.
     pub(crate) fn read(&self, name: &Name) -> Result<(Ledger, bool)> {
         let mut read = self.conn.prepare_cached(READ)?;
         let mut rows = read.query([name.as_str()])?;
         let Some(row) = rows.next()? else { return Ok((Ledger::above(self.floor()?), false)) };
         let (fence, body) = (row.get_ref(0)?, row.get_ref(1)?);
         if let ValueRef::Text(body) = body
-            && let Some(ledger) = self.written.take(name, body)
+            && let Some(ledger) = self.cache.take(name, body)
         {
             return Ok((ledger, true));
         }
@@ -114,38 +114,38 @@ impl<'a> Tx<'a> {
         };
         self.conn.prepare_cached(sql)?.execute(params![name.as_str(), signed(ledger.fence), body])?;
         if let Some(body) = body {
-            self.written.keep(name, body, ledger);
+            self.cache.insert(name, body, ledger);
         }
         Ok(())
     }
 
     fn floor(&self) -> Result<u64> {
-        let mut noted = self.conn.prepare_cached(NOTED)?;
-        let floor: Option<i64> = noted.query_row([FLOOR], |row| row.get(0)).optional()?;
+        let mut get = self.conn.prepare_cached(GET_META)?;
+        let floor: Option<i64> = get.query_row([FLOOR], |row| row.get(0)).optional()?;
         Ok(floor.map_or(0, unsigned))
     }
 
     /// Deletes rows that contain only a fence, or nothing that is still valid, continuing where the last sweep ended.
     pub(crate) fn sweep(&self, now: Now) -> Result<()> {
         let from: Option<String> =
-            self.conn.prepare_cached(NOTED)?.query_row([CURSOR], |row| row.get(0)).optional()?;
+            self.conn.prepare_cached(GET_META)?.query_row([CURSOR], |row| row.get(0)).optional()?;
         let (mut idle, mut changed) = (Vec::new(), Vec::new());
         let (mut seen, mut floor) = (0, self.floor()?);
         let mut next = String::new();
         walk(self.conn, from.as_deref().unwrap_or(""), |name, ledger| {
-            if seen == SWEEP {
+            if seen == SWEEP_ROWS {
                 next = name.as_str().to_owned();
                 return false;
             }
             seen += 1;
-            // An unreadable row is kept for people to look at; it blocks nothing.
+            // An unreadable row is kept for inspection; it blocks nothing.
             let Ok(mut ledger) = ledger else { return true };
             ledger.prune(now);
             if ledger.is_idle() {
                 floor = floor.max(ledger.fence);
                 idle.push(name);
             } else if std::mem::take(&mut ledger.effects).dirty {
-                // Entries stamped by another clock get one full term, counted from this look; it must be stored.
+                // Entries stamped by another clock get one full term from now, which must be stored.
                 changed.push((name, ledger));
             }
             true
@@ -156,8 +156,8 @@ impl<'a> Tx<'a> {
         for name in &idle {
             self.conn.prepare_cached(DELETE)?.execute([name.as_str()])?;
         }
-        self.conn.prepare_cached(NOTE)?.execute(params![FLOOR, signed(floor)])?;
-        self.conn.prepare_cached(NOTE)?.execute(params![CURSOR, next])?;
+        self.conn.prepare_cached(SET_META)?.execute(params![FLOOR, signed(floor)])?;
+        self.conn.prepare_cached(SET_META)?.execute(params![CURSOR, next])?;
         Ok(())
     }
 }
@@ -170,18 +170,18 @@ impl Drop for Tx<'_> {
     }
 }
 
-/// The ledger of `name`, if it has a row.
-pub(crate) fn look(conn: &Connection, name: &Name) -> Result<Option<Ledger>> {
+/// Reads the ledger of `name`, if it has a row.
+pub(crate) fn read_ledger(conn: &Connection, name: &Name) -> Result<Option<Ledger>> {
     let mut read = conn.prepare_cached(READ)?;
     let mut rows = read.query([name.as_str()])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     parse(name, row.get_ref(0)?, row.get_ref(1)?).map(Some)
 }
 
-/// The holders of `name`. Skips the queue, which may be long.
-pub(crate) fn inside(conn: &Connection, name: &Name) -> Result<Option<Ledger>> {
+/// Reads the holders of `name`. Skips the queue, which may be long.
+pub(crate) fn read_holders(conn: &Connection, name: &Name) -> Result<Option<Ledger>> {
     #[derive(Deserialize)]
-    struct Inside {
+    struct Holders {
         fence: u64,
         size: Option<u32>,
         #[serde(default)]
@@ -191,12 +191,12 @@ pub(crate) fn inside(conn: &Connection, name: &Name) -> Result<Option<Ledger>> {
     let mut rows = read.query([name.as_str()])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let ValueRef::Text(body) = row.get_ref(1)? else { return Ok(None) };
-    let inside: Inside = serde_json::from_slice(body).map_err(|e| RowError::Body(name.clone(), e))?;
-    let Inside { fence, size, holders } = inside;
+    let parsed: Holders = serde_json::from_slice(body).map_err(|e| RowError::Body(name.clone(), e))?;
+    let Holders { fence, size, holders } = parsed;
     Ok(Some(Ledger { fence, size, holders, ..Ledger::default() }))
 }
 
-/// Ledgers in use whose names begin with `prefix`, sorted, at most `limit`. An unreadable one is skipped; asking for
+/// Reads ledgers in use whose names begin with `prefix`, sorted, at most `limit`. An unreadable one is skipped; reading
 /// it by name returns the error.
 pub(crate) fn scan(conn: &Connection, prefix: &str, limit: usize) -> Result<Vec<(Name, Ledger)>> {
     let mut found = Vec::new();
@@ -204,7 +204,7 @@ pub(crate) fn scan(conn: &Connection, prefix: &str, limit: usize) -> Result<Vec<
         let more = found.len() < limit && name.as_str().starts_with(prefix);
         match ledger {
             Ok(ledger) if more && !ledger.is_idle() => found.push((name, ledger)),
-            Err(error) if more => tracing::warn!(%name, ?error, "cannot be read, not listed"),
+            Err(error) if more => tracing::warn!(%name, ?error, "the row cannot be read and is not listed"),
             _ => {}
         }
         more

@@ -21,21 +21,20 @@
 //! process resumes or dies. A file on a network file system is refused, since neither its locks nor its shared memory
 //! work between machines; a FUSE file system cannot be identified and is assumed to be local.
 
-mod background;
+mod aliases;
+mod busy_retry;
 mod database;
-mod ear;
 mod fault;
-mod folder;
 mod ledgers;
-mod names;
 mod network;
-mod news;
+mod notify;
 mod options;
-mod pause;
-mod place;
+mod path;
 mod shared;
 mod store;
+mod subscriber;
 mod wake;
+mod wake_folder;
 
 use std::path::Path;
 
@@ -43,7 +42,7 @@ use tenure_core::ledger::Ledgered;
 use tenure_core::{Clock, Error, Result};
 
 pub use options::Options;
-pub use place::default_path;
+pub use path::default_path;
 pub use store::SqliteStore;
 
 /// A store in a file.

@@ -4,19 +4,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tenure_core::backend::{Info, Liveness};
+use rusqlite::Connection;
+use tenure_core::backend::{Background, Info, Liveness};
 use tenure_core::ledger::{Ledger, Now, Watched};
 use tenure_core::{Doubt, Drift, Family, Name, wall_micros};
 
-use crate::background::Background;
+use crate::busy_retry::BusyRetry;
 use crate::database::{Database, beside};
-use crate::ear::Ears;
-use crate::fault::{Fault, Phase, SCHEME, judge};
-use crate::folder::{Folder, Users};
+use crate::fault::{Fault, Phase, SCHEME, classify};
 use crate::ledgers::{RowError, Tx};
-use crate::news::News;
-use crate::pause::Pause;
-use crate::{Clock, Options, Result, place, wake};
+use crate::notify::Notifications;
+
+use crate::subscriber::Subscribers;
+use crate::wake_folder::{Users, WakeFolder};
+use crate::{Clock, Options, Result, path, wake};
 
 /// State that a store and its watches share.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ pub(crate) struct Shared {
     boot: u128,
     database: Mutex<Database>,
     pub(crate) watched: Arc<Watched>,
-    pub(crate) ears: Ears,
+    pub(crate) subscribers: Subscribers,
     pub(crate) background: Background,
 }
 
@@ -50,25 +51,25 @@ fn boottime_shift(offsets: &str) -> i128 {
 
 /// The users of an existing store.
 pub(crate) fn users_of(path: &Path) -> Users {
-    rustix::fs::stat(path).map_or(Users::NOBODY, |file| Users::of_file(&file))
+    rustix::fs::stat(path).map_or(Users::CREATOR, |file| Users::of_file(&file))
 }
 
 impl Shared {
     pub(crate) fn open(path: &Path, options: Options) -> Result<Self> {
-        let path = place::settle(path, &options)?;
-        let mut pause = Pause::new(options.busy_limit());
+        let path = path::resolve(path, &options)?;
+        let mut retry = BusyRetry::new(options.busy_limit());
         let database = loop {
             match Database::connect(&path, &options) {
-                Err(Fault::Busy | Fault::Unfinished(_)) if pause.wait_here() => {}
+                Err(Fault::Busy | Fault::Unfinished(_)) if retry.wait_blocking() => {}
                 other => break other.map_err(|fault| fault.into_error(&path, "open"))?,
             }
         };
         let folder = beside(&path, "-wake");
-        if let Ok(found) = Folder::open(&path) {
-            if let Err(error) = found.admit(&path, users_of(&path)) {
-                tracing::debug!(folder = %folder.display(), %error, "not opened to the users of the store");
+        if let Ok(found) = WakeFolder::open(&path) {
+            if let Err(error) = found.grant_access(&path, users_of(&path)) {
+                tracing::debug!(folder = %folder.display(), %error, "its permissions cannot be set");
             }
-            wake::sweep(&found);
+            wake::remove_dead_fifos(&found);
         }
         let watched = Arc::<Watched>::default();
         let info = Info {
@@ -86,10 +87,10 @@ impl Shared {
             shared_proof: None,
         };
         Ok(Self {
-            ears: Ears::new(&path, watched.clone()),
+            subscribers: Subscribers::new(&path, watched.clone()),
             boot: options.boot_id.unwrap_or_else(clock_id),
             database: Mutex::new(database),
-            background: Background::default(),
+            background: Background::new("tenure-sqlite"),
             path,
             folder,
             options,
@@ -102,11 +103,12 @@ impl Shared {
         Now { clock: self.boot, tick: self.info.clock.now().as_nanos() / 1000, wall: wall_micros() }
     }
 
-    pub(crate) fn judge(&self, error: RowError) -> Fault {
+    pub(crate) fn classify(&self, error: RowError) -> Fault {
         match error {
-            RowError::Sqlite(error) => judge(&self.path, Phase::Running, &error),
+            RowError::Sqlite(error) => classify(&self.path, Phase::Running, &error),
             RowError::Body(name, error) => Fault::Config(format!(
-                "{}: the ledger of {name} cannot be read: {error}",
+                "{}: the ledger of {name} cannot be read ({error}): if the name is not in use, delete its row from the \
+                 table ledgers",
                 self.path.display()
             )),
         }
@@ -128,28 +130,29 @@ impl Shared {
         what: impl Fn() -> String,
         mut job: impl FnMut(&Database) -> std::result::Result<T, Fault>,
     ) -> Result<T> {
-        let mut pause = Pause::new(limit);
+        let mut retry = BusyRetry::new(limit);
         loop {
-            let fault = match self.attempt(&mut job) {
+            let fault = match self.run_once(&mut job) {
                 Ok(done) => return Ok(done),
                 Err(fault) => fault,
             };
-            let again = matches!(fault, Fault::Busy | Fault::Moved);
-            if !again || !pause.wait(&self.background).await {
+            let retryable = matches!(fault, Fault::Busy | Fault::Replaced);
+            if !retryable || !retry.wait(&self.background).await {
                 return Err(fault.into_error(&self.path, what()));
             }
         }
     }
 
-    pub(crate) fn attempt<T>(
+    /// Runs `job` once, or once more after reopening a file that was replaced.
+    fn run_once<T>(
         &self,
         job: &mut impl FnMut(&Database) -> std::result::Result<T, Fault>,
     ) -> std::result::Result<T, Fault> {
         let mut database = self.database.lock().unwrap_or_else(|e| e.into_inner());
         let done = job(&database);
-        let Err(Fault::Moved) = done else { return done };
+        let Err(Fault::Replaced) = done else { return done };
         let opened = self.reconnect()?;
-        let replaced = !opened.is_same(&database);
+        let replaced = !opened.is_same_file(&database);
         *database = opened;
         let done = job(&database);
         // Raising a doubt calls wakers, which are foreign code and may use the file again.
@@ -161,9 +164,11 @@ impl Shared {
     }
 
     fn reconnect(&self) -> std::result::Result<Database, Fault> {
-        tracing::warn!(path = %self.path.display(), "the store's file was removed or replaced, opening anew");
+        tracing::warn!(path = %self.path.display(), "the file was removed or replaced; opening it again");
         Database::connect(&self.path, &self.options).map_err(|fault| match fault {
-            Fault::Config(why) => Fault::Unavailable(format!("the file was removed or replaced: {why}")),
+            Fault::Config(why) => Fault::Unavailable(format!(
+                "the file was removed or replaced, and cannot be opened again: {why}"
+            )),
             Fault::Unfinished(_) => Fault::Busy,
             other => other,
         })
@@ -173,11 +178,11 @@ impl Shared {
     pub(crate) fn begin<'a>(&self, database: &'a Database) -> std::result::Result<Tx<'a>, Fault> {
         // A transaction that could not be rolled back is abandoned with its connection.
         if !database.conn.is_autocommit() {
-            return Err(Fault::Moved);
+            return Err(Fault::Replaced);
         }
-        let tx = Tx::begin(&database.conn, &database.written).map_err(|e| self.judge(e))?;
+        let tx = Tx::begin(&database.conn, &database.cache).map_err(|e| self.classify(e))?;
         // Checked after the lock is taken: until the commit, others wait for it, unless they lock another file.
-        if database.is_current(&self.path) { Ok(tx) } else { Err(Fault::Moved) }
+        if database.is_current(&self.path) { Ok(tx) } else { Err(Fault::Replaced) }
     }
 
     pub(crate) fn change<R>(
@@ -186,71 +191,84 @@ impl Shared {
         name: &Name,
         change: impl FnOnce(&mut Ledger, Now) -> R,
         sweep: &mut bool,
-    ) -> std::result::Result<(R, News), RowError> {
+    ) -> std::result::Result<(R, Notifications), RowError> {
         let now = self.now();
         let (mut ledger, has_row) = tx.read(name)?;
         let result = change(&mut ledger, now);
         let effects = std::mem::take(&mut ledger.effects);
         let mut watchers = Vec::new();
         if effects.dirty {
-            self.hear_new_waiter(&ledger);
+            self.subscribe_new_waiter(&ledger);
             if effects.count || effects.holder {
                 watchers = ledger.watchers.iter().map(|w| w.client).collect();
             }
             tx.write(name, ledger, has_row)?;
             *sweep |= !has_row && now.wall.is_multiple_of(self.options.sweep_every());
         }
-        Ok((result, News { effects, watchers }))
+        Ok((result, Notifications { effects, watchers }))
     }
 
-    /// The result of one of many changes whose ledger cannot be read, so that the others do not fail with it. A change
-    /// that only looks something up, as a renewal does, finds nothing.
-    pub(crate) fn find_nothing<R>(
+    /// Applies a change to an empty ledger in place of one that cannot be read, so that the other changes of a batch do
+    /// not fail with it. Returns the error if the change would write.
+    pub(crate) fn change_unreadable<R>(
         &self,
         error: RowError,
         change: impl FnOnce(&mut Ledger, Now) -> R,
-    ) -> std::result::Result<(R, News), RowError> {
+    ) -> std::result::Result<(R, Notifications), RowError> {
         let RowError::Body(name, _) = &error else { return Err(error) };
-        let mut nothing = Ledger::default();
-        let result = change(&mut nothing, self.now());
-        if nothing.effects.dirty {
+        let mut empty = Ledger::default();
+        let result = change(&mut empty, self.now());
+        if empty.effects.dirty {
             return Err(error);
         }
-        tracing::warn!(path = %self.path.display(), %name, ?error, "cannot be read, what is held there is lost");
-        Ok((result, News { effects: nothing.effects, watchers: Vec::new() }))
+        tracing::warn!(path = %self.path.display(), %name, ?error, "unreadable row, its holds are lost");
+        Ok((result, Notifications { effects: empty.effects, watchers: Vec::new() }))
+    }
+
+    /// Runs `job` on the rows, after checking that the open file is the one that others use.
+    pub(crate) async fn read<T>(
+        &self,
+        what: impl Fn() -> String,
+        mut job: impl FnMut(&Connection) -> std::result::Result<T, RowError>,
+    ) -> Result<T> {
+        let job = |database: &Database| match database.is_current(&self.path) {
+            true => job(&database.conn).map_err(|e| self.classify(e)),
+            false => Err(Fault::Replaced),
+        };
+        self.run(what, job).await
     }
 
     pub(crate) async fn update<R>(
         &self,
         name: &Name,
         mut change: impl FnMut(&mut Ledger, Now) -> R,
-    ) -> Result<(R, News)> {
+    ) -> Result<(R, Notifications)> {
         let job = |database: &Database| {
             let mut sweep = false;
             let tx = self.begin(database)?;
-            let done = self.change(&tx, name, &mut change, &mut sweep).map_err(|e| self.judge(e))?;
-            tx.commit().map_err(|e| self.judge(e))?;
-            self.sweep(database, sweep);
+            let done = self.change(&tx, name, &mut change, &mut sweep).map_err(|e| self.classify(e))?;
+            tx.commit().map_err(|e| self.classify(e))?;
+            self.sweep_if(sweep, database);
             Ok(done)
         };
         self.run(|| format!("change {name}"), job).await
     }
 
     /// Checks that the file can be written, by an empty transaction.
-    pub(crate) async fn writable(&self) -> Result<()> {
-        let job = |database: &Database| self.begin(database)?.commit().map_err(|e| self.judge(e));
-        self.run(|| "look whether it can be written".to_owned(), job).await
+    pub(crate) async fn check_writable(&self) -> Result<()> {
+        let job = |database: &Database| self.begin(database)?.commit().map_err(|e| self.classify(e));
+        self.run(|| "check that the file can be written".to_owned(), job).await
     }
 
-    /// Best effort: a later new name triggers the next sweep.
-    pub(crate) fn sweep(&self, database: &Database, due: bool) {
+    /// Removes idle rows if a sweep is due. Best effort: a later new name triggers the next sweep.
+    pub(crate) fn sweep_if(&self, due: bool, database: &Database) {
         let sweep = || {
-            let tx = Tx::begin(&database.conn, &database.written)?;
+            let tx = Tx::begin(&database.conn, &database.cache)?;
             tx.sweep(self.now())?;
             tx.commit()
         };
         if due && let Err(error) = sweep() {
-            tracing::debug!(path = %self.path.display(), ?error, "not swept");
+            tracing::debug!(path = %self.path.display(), ?error, "idle rows were not removed");
         }
     }
 }

@@ -9,17 +9,16 @@ use tenure_core::backend::{Info, Interest, Signal, Watch};
 use tenure_core::ledger::{Ledger, LedgerStore, Now};
 use tenure_core::{ClientId, Finding, Name};
 
+use crate::aliases::check_single_path;
 use crate::database::Database;
-use crate::ear::Ear;
-use crate::fault::Fault;
-use crate::ledgers::{inside, look, scan};
-use crate::names::only_name;
+use crate::ledgers::{read_holders, read_ledger, scan};
 use crate::network::network_fs;
 use crate::shared::Shared;
+use crate::subscriber::Subscriber;
 use crate::{Options, Result};
 
-/// How often a watcher registers again. The store remembers it for longer than this.
-const WATCH_AGAIN: Duration = Duration::from_secs(3);
+/// How often a watcher registers again. A registration lasts for longer than this.
+const REGISTER_EVERY: Duration = Duration::from_secs(3);
 
 /// The ledgers of a [`Sqlite`](crate::Sqlite).
 #[derive(Debug)]
@@ -43,8 +42,8 @@ impl LedgerStore for SqliteStore {
         name: &Name,
         change: impl FnMut(&mut Ledger, Now) -> R + Send,
     ) -> Result<R> {
-        let (result, news) = self.shared.update(name, change).await?;
-        self.shared.pass_on(name, news).await;
+        let (result, notifications) = self.shared.update(name, change).await?;
+        self.shared.notify(name, notifications).await;
         Ok(result)
     }
 
@@ -60,96 +59,82 @@ impl LedgerStore for SqliteStore {
             let each = names.iter().enumerate().map(|(i, name)| {
                 let mut change = |ledger: &mut Ledger, now| change(i, ledger, now);
                 let done = shared.change(&tx, name, &mut change, &mut sweep);
-                done.or_else(|error| shared.find_nothing(error, change))
+                done.or_else(|error| shared.change_unreadable(error, change))
             });
-            let done = each.collect::<std::result::Result<Vec<_>, _>>().map_err(|e| shared.judge(e))?;
-            tx.commit().map_err(|e| shared.judge(e))?;
-            shared.sweep(database, sweep);
+            let done = each.collect::<std::result::Result<Vec<_>, _>>().map_err(|e| shared.classify(e))?;
+            tx.commit().map_err(|e| shared.classify(e))?;
+            shared.sweep_if(sweep, database);
             Ok(done)
         };
         let done = shared.run(|| format!("change {} names", names.len()), job).await?;
         // Wake all before waiting for anything.
-        let told = names.iter().zip(&done).map(|(name, (_, news))| shared.tell(name, news).in_queue_of(name));
-        let missed = told.flatten().collect();
-        shared.go_on(missed).await;
+        let unreached = names.iter().zip(&done).filter_map(|(name, (_, notifications))| {
+            shared.wake_affected(name, notifications).in_queue_of(name)
+        });
+        shared.skip_unreached(unreached.collect()).await;
         Ok(done.into_iter().map(|(result, _)| result).collect())
     }
 
     async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
         let shared = &self.shared;
-        let (client, registers) = match interest {
+        let (client, must_register) = match interest {
             Interest::Claim(claim) => (claim.id.client, false),
             Interest::Count(client, _) | Interest::Holder(client) => (client, true),
         };
         let inner = shared.watched.listen(name, interest);
-        let ear = shared.ears.open(client, &shared.background).inspect_err(|error| {
-            tracing::warn!(folder = %shared.folder.display(), %error, "cannot be woken by other processes, polling");
-        });
-        let mut again = None;
-        if registers {
-            shared.register(name, client).await?;
-            again = Some(Again { shared: shared.clone(), name: name.clone(), client, last: Instant::now() });
+        let subscriber = shared.subscribe(client);
+        let mut registration = None;
+        if must_register {
+            shared.register_watcher(name, client).await?;
+            registration = Some(Registration {
+                shared: shared.clone(),
+                name: name.clone(),
+                client,
+                last: Instant::now(),
+            });
         }
-        Ok(Box::new(Listening { inner, _ear: ear.ok(), again }))
+        Ok(Box::new(SqliteWatch { inner, _subscriber: subscriber, registration }))
     }
 
     async fn peek(&self, name: &Name) -> Result<Option<(Ledger, Now)>> {
         let shared = &self.shared;
-        let job = |database: &Database| {
-            if !database.is_current(&shared.path) {
-                return Err(Fault::Moved);
-            }
-            look(&database.conn, name).map_err(|e| shared.judge(e))
-        };
-        let found = shared.run(|| format!("look at {name}"), job).await?;
+        let found = shared.read(|| format!("read {name}"), |conn| read_ledger(conn, name)).await?;
         Ok(found.filter(|ledger| !ledger.is_idle()).map(|ledger| (ledger, shared.now())))
     }
 
     async fn inside(&self, name: &Name) -> Result<Option<(Ledger, Now)>> {
         let shared = &self.shared;
-        let job = |database: &Database| {
-            if !database.is_current(&shared.path) {
-                return Err(Fault::Moved);
-            }
-            inside(&database.conn, name).map_err(|e| shared.judge(e))
-        };
-        let found = shared.run(|| format!("look at {name}"), job).await?;
+        let found = shared.read(|| format!("read {name}"), |conn| read_holders(conn, name)).await?;
         Ok(found.map(|ledger| (ledger, shared.now())))
     }
 
     async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(Name, Ledger, Now)>> {
         let shared = &self.shared;
-        let job = |database: &Database| {
-            if !database.is_current(&shared.path) {
-                return Err(Fault::Moved);
-            }
-            scan(&database.conn, prefix, limit).map_err(|e| shared.judge(e))
-        };
-        let found = shared.run(|| format!("list {prefix:?}"), job).await?;
+        let found = shared.read(|| format!("list {prefix:?}"), |conn| scan(conn, prefix, limit)).await?;
         let now = shared.now();
         Ok(found.into_iter().map(|(name, ledger)| (name, ledger, now)).collect())
     }
 
     async fn diagnose(&self) -> Result<Vec<Finding>> {
         let shared = &self.shared;
-        shared.writable().await?;
-        Ok([reach(shared), wake_ups(shared)].into_iter().chain(sharing(shared)).collect())
+        shared.check_writable().await?;
+        Ok([check_reach(shared), check_wake_ups(shared)].into_iter().chain(check_sharing(shared)).collect())
     }
 }
 
 /// Which processes can share the file.
-fn reach(shared: &Shared) -> Finding {
+fn check_reach(shared: &Shared) -> Finding {
     let path = shared.path.display();
-    if let Err(not_alone) = only_name(&shared.path) {
-        return Finding::error("reach", not_alone.what, not_alone.advice);
+    if let Err(aliased) = check_single_path(&shared.path) {
+        return Finding::error("reach", aliased.what, aliased.advice);
     }
     match network_fs(&shared.path) {
         Some(kind) => Finding::warning(
             "reach",
             format!(
-                "{path} is on a network file system ({kind}), where file locks do not hold between machines"
+                "{path} is on a network file system ({kind}), where file locks do not work between machines"
             ),
-            "use a file on a local disk; for several machines redis://",
+            "use a file on a local disk; for several machines use a server, as with redis://",
         ),
         None => Finding::ok(
             "reach",
@@ -159,19 +144,19 @@ fn reach(shared: &Shared) -> Finding {
 }
 
 /// Whether other processes can wake this one.
-fn wake_ups(shared: &Shared) -> Finding {
-    match shared.ears.open(ClientId::new(), &shared.background) {
-        Ok(_) => Finding::ok("wake-ups", "waiters are told at once"),
+fn check_wake_ups(shared: &Shared) -> Finding {
+    match shared.subscribers.open(ClientId::new(), &shared.background) {
+        Ok(_) => Finding::ok("wake-ups", "waiters are woken by other processes at once"),
         Err(error) => Finding::warning(
             "wake-ups",
-            format!("waiters cannot be told and have to look by themselves: {error}"),
-            format!("make {} a folder of this user that can be written to", shared.folder.display()),
+            format!("waiters cannot be woken by other processes and have to poll: {error}"),
+            format!("make sure that {} is a folder that this user may write to", shared.folder.display()),
         ),
     }
 }
 
 /// Whether several users can keep sharing the file, if its permissions let them.
-fn sharing(shared: &Shared) -> Option<Finding> {
+fn check_sharing(shared: &Shared) -> Option<Finding> {
     let (file, parent) =
         (rustix::fs::stat(&shared.path).ok()?, rustix::fs::stat(shared.path.parent()?).ok()?);
     let (shared_by_group, inherits) = (file.st_mode & 0o020 != 0, parent.st_mode & 0o2000 != 0);
@@ -180,7 +165,7 @@ fn sharing(shared: &Shared) -> Option<Finding> {
         Finding::warning(
             "sharing",
             format!(
-                "group {} may use the file, but what others make in {folder} beside it gets a group of theirs",
+                "group {} may use the file, but files that other users create beside it in {folder} get another group",
                 file.st_gid
             ),
             format!("chmod g+s {folder}"),
@@ -189,14 +174,14 @@ fn sharing(shared: &Shared) -> Option<Finding> {
 }
 
 /// A watch in this process, together with the FIFO through which other processes wake it.
-struct Listening {
+struct SqliteWatch {
     inner: Box<dyn Watch>,
-    _ear: Option<Arc<Ear>>,
-    again: Option<Again>,
+    _subscriber: Option<Arc<Subscriber>>,
+    registration: Option<Registration>,
 }
 
-/// Renews the registration of a watcher in the store.
-struct Again {
+/// The registration of a watcher in the store, which must be renewed.
+struct Registration {
     shared: Arc<Shared>,
     name: Name,
     client: ClientId,
@@ -204,14 +189,16 @@ struct Again {
 }
 
 #[async_trait]
-impl Watch for Listening {
+impl Watch for SqliteWatch {
     async fn signal(&mut self) -> Signal {
-        if let Some(again) = &mut self.again
-            && again.last.elapsed() >= WATCH_AGAIN
+        if let Some(registration) = &mut self.registration
+            && registration.last.elapsed() >= REGISTER_EVERY
         {
-            again.last = Instant::now();
-            if let Err(error) = again.shared.register(&again.name, again.client).await {
-                tracing::debug!(name = %again.name, %error, "not registered as a watcher, polling");
+            registration.last = Instant::now();
+            if let Err(error) =
+                registration.shared.register_watcher(&registration.name, registration.client).await
+            {
+                tracing::debug!(name = %registration.name, %error, "not registered as a watcher, polling");
             }
         }
         self.inner.signal().await

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -234,6 +235,13 @@ struct Ear {
     notify: Notify,
 }
 
+impl Ear {
+    /// Wakes the watcher. Its waker is foreign code: a panic is caught, so that the other watchers are woken too.
+    fn wake(&self) {
+        let _ = catch_unwind(AssertUnwindSafe(|| self.notify.notify_one()));
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Hears {
     Admissions,
@@ -267,7 +275,7 @@ impl Watched {
             };
             if concerned {
                 ear.open.fetch_or(effects.open, SeqCst);
-                ear.notify.notify_one();
+                ear.wake();
             }
         }
     }
@@ -278,7 +286,7 @@ impl Watched {
             Some(name) => self.ears(name),
             None => self.names.lock().unwrap().values().flatten().filter_map(Weak::upgrade).collect(),
         };
-        ears.iter().for_each(|ear| ear.notify.notify_one());
+        ears.iter().for_each(|ear| ear.wake());
     }
 
     /// Returns the watchers of `name`, to be notified outside the lock: a waker is foreign code.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::node::{Fate, Server, Way};
+use super::node::{Connection, Delivery, Server};
 use crate::{Node, Quorum, QuorumOptions};
 use tenure_core::backend::{Attempt, Backend, Renewal};
 use tenure_core::{Claim, ClientId, Clock, HoldId, Kind, Name};
@@ -23,11 +23,11 @@ struct Rules {
     delayed_restart: bool,
     /// The largest deviation of a clock's rate.
     off: f64,
-    one_id: bool,
+    reuse_id: bool,
 }
 
 /// All rules: of the 1 % drift between two clocks each has half.
-const GOOD: Rules = Rules { delayed_restart: true, off: 0.0045, one_id: false };
+const GOOD: Rules = Rules { delayed_restart: true, off: 0.0045, reuse_id: false };
 
 /// Until when each client believes that it holds, in true time.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ fn history(seed: u64, rules: Rules) -> (Option<String>, u32) {
         let clients = 2 + rng.usize(..2);
         let holders = Arc::new(Holders(Mutex::new((vec![None; clients], None))));
         let grants = Arc::new(Mutex::new(0));
-        let chaos = tokio::spawn(trouble(servers.clone(), Rng::with_seed(rng.u64(..))));
+        let chaos = tokio::spawn(cause_failures(servers.clone(), Rng::with_seed(rng.u64(..))));
         let tasks: Vec<_> = (0..clients)
             .map(|who| {
                 let (clock, dice) =
@@ -72,12 +72,13 @@ fn history(seed: u64, rules: Rules) -> (Option<String>, u32) {
                 let dice = Arc::new(dice);
                 let nodes = servers.iter().enumerate().map(|(at, server)| {
                     let dice = dice.clone();
-                    let way = Way::new(server, &clock, move || fate(&mut dice.lock().unwrap()));
-                    Node { name: at.to_string(), backend: Arc::new(way) }
+                    let connection =
+                        Connection::new(server, &clock, move || delivery(&mut dice.lock().unwrap()));
+                    Node { name: at.to_string(), backend: Arc::new(connection) }
                 });
                 let options = QuorumOptions { max_lease: LEASE, ..QuorumOptions::default() };
                 let quorum = Quorum::new(nodes.collect(), options).unwrap();
-                quorum.0.rounds.one_id.store(rules.one_id, SeqCst);
+                quorum.0.rounds.reuse_id.store(rules.reuse_id, SeqCst);
                 tokio::spawn(client(
                     who,
                     quorum,
@@ -102,15 +103,15 @@ fn ms(n: u64) -> Duration {
 }
 
 /// Most messages arrive soon; some late, some never, some twice.
-fn fate(rng: &mut Rng) -> Fate {
-    let way = |rng: &mut Rng| match rng.u32(..30) {
+fn delivery(rng: &mut Rng) -> Delivery {
+    let delay = |rng: &mut Rng| match rng.u32(..30) {
         0 => ms(rng.u64(..600)),
         1..=3 => ms(rng.u64(..60)),
         _ => Duration::from_micros(rng.u64(..900)),
     };
-    Fate {
-        there: way(rng),
-        back: way(rng),
+    Delivery {
+        there: delay(rng),
+        back: delay(rng),
         request_lost: rng.u32(..40) == 0,
         reply_lost: rng.u32(..40) == 0,
         again: (rng.u32(..30) == 0).then(|| ms(rng.u64(..300))),
@@ -118,7 +119,7 @@ fn fate(rng: &mut Rng) -> Fate {
 }
 
 /// Nodes stop, and restart without their data: mostly one after another.
-async fn trouble(servers: Vec<Arc<Server>>, mut rng: Rng) {
+async fn cause_failures(servers: Vec<Arc<Server>>, mut rng: Rng) {
     loop {
         sleep(ms(rng.u64(20..900))).await;
         let server = &servers[rng.usize(..servers.len())];
@@ -233,6 +234,6 @@ fn with_clocks_that_differ_more_than_allowed_two_hold() {
 
 #[test]
 fn with_one_id_for_all_rounds_two_hold() {
-    let (found, _) = search(50_000, Rules { one_id: true, ..GOOD });
+    let (found, _) = search(50_000, Rules { reuse_id: true, ..GOOD });
     assert!(found.is_some());
 }

@@ -19,7 +19,7 @@ use tenure_core::{Claim, Clock, Doubt, Drift, Error, Family, HoldId, Name, OpId,
 
 /// The delivery of a message.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Fate {
+pub(super) struct Delivery {
     pub(super) there: Duration,
     pub(super) back: Duration,
     pub(super) request_lost: bool,
@@ -38,16 +38,16 @@ pub(super) struct Server {
 #[derive(Debug)]
 struct State {
     holder: Option<(HoldId, Time)>,
-    born: Option<Time>,
+    restarted_at: Option<Time>,
     /// Counts restarts: what was sent before one does not arrive after it.
-    life: u64,
+    incarnation: u64,
     stopped_until: Option<Instant>,
 }
 
 impl Server {
     /// A server that has always been up.
     pub(super) fn new(rate: f64, restart_delay: Duration) -> Arc<Self> {
-        let state = State { holder: None, born: None, life: 0, stopped_until: None };
+        let state = State { holder: None, restarted_at: None, incarnation: 0, stopped_until: None };
         Arc::new(Self { clock: Clock::simulated(rate), restart_delay, state: Mutex::new(state) })
     }
 
@@ -58,15 +58,15 @@ impl Server {
     pub(super) fn restart_empty(&self) {
         let mut state = self.lock();
         state.holder = None;
-        state.born = Some(self.clock.now());
-        state.life += 1;
+        state.restarted_at = Some(self.clock.now());
+        state.incarnation += 1;
     }
 
     pub(super) fn stop_for(&self, time: Duration) {
         self.lock().stopped_until = Some(Instant::now() + time);
     }
 
-    async fn awake(&self) {
+    async fn wait_while_stopped(&self) {
         let until = self.lock().stopped_until;
         if let Some(until) = until {
             sleep_until(until).await;
@@ -80,12 +80,12 @@ impl Server {
         state.holder.map(|(id, _)| id)
     }
 
-    fn of_age(&self) -> Result<()> {
-        let Some(born) = self.lock().born else { return Ok(()) };
-        let age = self.clock.now().since(born);
+    fn check_restart_delay(&self) -> Result<()> {
+        let Some(restarted_at) = self.lock().restarted_at else { return Ok(()) };
+        let age = self.clock.now().since(restarted_at);
         match self.restart_delay.checked_sub(age) {
             Some(left) if !left.is_zero() => Err(Error::Unavailable {
-                backend: "imagined",
+                backend: "simulated",
                 what: "acquire".into(),
                 reason: format!("restarted {age:?} ago"),
                 retry_after: Some(left),
@@ -102,7 +102,7 @@ impl Server {
     }
 
     fn attempt(&self, claim: &Claim) -> Result<Attempt> {
-        self.of_age()?;
+        self.check_restart_delay()?;
         match self.holder() {
             Some(id) if id != claim.id => {
                 Ok(Attempt::Busy { retry_after: None, behind: None, position: None })
@@ -116,7 +116,7 @@ impl Server {
     }
 
     fn renewal(&self, claim: &Claim) -> Result<Renewal> {
-        self.of_age()?;
+        self.check_restart_delay()?;
         if self.holder() != Some(claim.id) {
             return Ok(Renewal::Gone);
         }
@@ -133,25 +133,25 @@ impl Server {
     }
 }
 
-type Plan = Arc<dyn Fn() -> Fate + Send + Sync>;
+type Plan = Arc<dyn Fn() -> Delivery + Send + Sync>;
 
 /// The connection of one client to a server.
-pub(super) struct Way {
+pub(super) struct Connection {
     server: Arc<Server>,
     info: Info,
     plan: Plan,
     /// Attempts in flight, by id.
-    flying: Arc<Mutex<HashMap<HoldId, u32>>>,
+    in_flight: Arc<Mutex<HashMap<HoldId, u32>>>,
 }
 
-impl Way {
+impl Connection {
     pub(super) fn new(
         server: &Arc<Server>,
         clock: &Clock,
-        plan: impl Fn() -> Fate + Send + Sync + 'static,
+        plan: impl Fn() -> Delivery + Send + Sync + 'static,
     ) -> Self {
         let info = Info {
-            scheme: "imagined",
+            scheme: "simulated",
             families: &[Family::Lock],
             refusals: &[],
             fenced: false,
@@ -164,58 +164,58 @@ impl Way {
             doubt: Doubt::new(),
             shared_proof: None,
         };
-        Self { server: server.clone(), info, plan: Arc::new(plan), flying: Arc::default() }
+        Self { server: server.clone(), info, plan: Arc::new(plan), in_flight: Arc::default() }
     }
 
     /// Sends a request. It arrives whether or not anybody waits for the answer.
     fn send<R: Send + 'static, E: Fn(&Server) -> Result<R> + Send + 'static>(
         &self,
-        flies: Option<HoldId>,
+        attempt: Option<HoldId>,
         effect: E,
     ) -> impl Future<Output = Result<R>> + Send + use<R, E> {
-        let (fate, server, flying) = ((self.plan)(), self.server.clone(), self.flying.clone());
-        let life = server.lock().life;
-        if let Some(id) = flies {
-            *flying.lock().unwrap().entry(id).or_default() += 1;
+        let (delivery, server, in_flight) = ((self.plan)(), self.server.clone(), self.in_flight.clone());
+        let incarnation = server.lock().incarnation;
+        if let Some(id) = attempt {
+            *in_flight.lock().unwrap().entry(id).or_default() += 1;
         }
         let (reply, answer) = oneshot::channel();
-        let land = move |flying: &Mutex<HashMap<HoldId, u32>>| {
-            let mut flying = flying.lock().unwrap();
-            if let Some(id) = flies
-                && let Some(n) = flying.get_mut(&id)
+        let arrived = move |in_flight: &Mutex<HashMap<HoldId, u32>>| {
+            let mut in_flight = in_flight.lock().unwrap();
+            if let Some(id) = attempt
+                && let Some(n) = in_flight.get_mut(&id)
             {
                 *n -= 1;
                 if *n == 0 {
-                    flying.remove(&id);
+                    in_flight.remove(&id);
                 }
             }
         };
         tokio::spawn(async move {
-            sleep(fate.there).await;
-            server.awake().await;
-            if fate.request_lost || server.lock().life != life {
-                return land(&flying);
+            sleep(delivery.there).await;
+            server.wait_while_stopped().await;
+            if delivery.request_lost || server.lock().incarnation != incarnation {
+                return arrived(&in_flight);
             }
             let answer = effect(&server);
-            if fate.again.is_none() {
-                land(&flying);
+            if delivery.again.is_none() {
+                arrived(&in_flight);
             }
-            if !fate.reply_lost {
-                sleep(fate.back).await;
+            if !delivery.reply_lost {
+                sleep(delivery.back).await;
                 let _ = reply.send(answer);
             }
-            if let Some(later) = fate.again {
+            if let Some(later) = delivery.again {
                 sleep(later).await;
-                server.awake().await;
-                if server.lock().life == life {
+                server.wait_while_stopped().await;
+                if server.lock().incarnation == incarnation {
                     let _ = effect(&server);
                 }
-                land(&flying);
+                arrived(&in_flight);
             }
         });
         async move {
             let unknown =
-                || Error::Unknown { backend: "imagined", what: "call".into(), reason: "lost".into() };
+                || Error::Unknown { backend: "simulated", what: "call".into(), reason: "lost".into() };
             match tokio::time::timeout(Duration::from_millis(500), answer).await {
                 Ok(Ok(answer)) => answer,
                 _ => Err(unknown()),
@@ -224,14 +224,14 @@ impl Way {
     }
 }
 
-impl fmt::Debug for Way {
+impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.server.fmt(f)
     }
 }
 
 #[async_trait]
-impl Backend for Way {
+impl Backend for Connection {
     fn info(&self) -> &Info {
         &self.info
     }
@@ -242,14 +242,14 @@ impl Backend for Way {
     }
 
     async fn watch(&self, _name: &Name, _interest: Interest<'_>) -> Result<Box<dyn Watch>> {
-        struct Deaf;
+        struct NeverSignals;
         #[async_trait]
-        impl Watch for Deaf {
+        impl Watch for NeverSignals {
             async fn signal(&mut self) -> Signal {
                 std::future::pending().await
             }
         }
-        Ok(Box::new(Deaf))
+        Ok(Box::new(NeverSignals))
     }
 
     async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
@@ -261,13 +261,13 @@ impl Backend for Way {
         if left > 0 {
             return Ok(Released::Freed);
         }
-        let (asked, flying) = (claim.clone(), self.flying.clone());
+        let (asked, in_flight) = (claim.clone(), self.in_flight.clone());
         let what = move |server: &Server| {
             let released = server.release(&asked);
             // An attempt is still in flight: finding nothing proves nothing.
-            if released == Released::Gone && flying.lock().unwrap().contains_key(&asked.id) {
+            if released == Released::Gone && in_flight.lock().unwrap().contains_key(&asked.id) {
                 let (what, reason) = ("release".into(), "its attempt may still arrive".into());
-                return Err(Error::Unknown { backend: "imagined", what, reason });
+                return Err(Error::Unknown { backend: "simulated", what, reason });
             }
             Ok(released)
         };

@@ -16,10 +16,10 @@ use tenure_core::{Claim, Client, Clock, Error, HoldId, Kind, Memory, Name, OpId,
 
 /// A memory store that answers only when it is allowed to.
 #[derive(Debug)]
-struct Shy {
+struct ControlledNode {
     inner: Memory,
     silent: Mutex<bool>,
-    speaks: Notify,
+    unsilenced: Notify,
     /// Whether attempts wait before they are executed, not only before they are answered.
     slow: AtomicBool,
     /// Whether it is unreachable.
@@ -34,12 +34,12 @@ struct Shy {
     releasing: AtomicUsize,
 }
 
-impl Shy {
+impl ControlledNode {
     fn new(clock: &Clock) -> Arc<Self> {
         Arc::new(Self {
             inner: Memory::with_clock(clock.clone()),
             silent: Mutex::new(false),
-            speaks: Notify::new(),
+            unsilenced: Notify::new(),
             slow: AtomicBool::new(false),
             away: AtomicBool::new(false),
             asked: Mutex::default(),
@@ -50,9 +50,9 @@ impl Shy {
         })
     }
 
-    fn silent(&self, silent: bool) {
+    fn set_silent(&self, silent: bool) {
         *self.silent.lock().unwrap() = silent;
-        self.speaks.notify_waiters();
+        self.unsilenced.notify_waiters();
     }
 
     async fn holds(&self, name: &str) -> bool {
@@ -60,21 +60,21 @@ impl Shy {
         seen.iter().any(|s| !s.holders.is_empty())
     }
 
-    async fn may_speak(&self) {
+    async fn wait_while_silent(&self) {
         self.waiting.fetch_add(1, SeqCst);
         loop {
-            let speaks = self.speaks.notified();
+            let unsilenced = self.unsilenced.notified();
             if !*self.silent.lock().unwrap() {
                 break;
             }
-            speaks.await;
+            unsilenced.await;
         }
         self.waiting.fetch_sub(1, SeqCst);
     }
 }
 
 #[async_trait::async_trait]
-impl Backend for Shy {
+impl Backend for ControlledNode {
     fn info(&self) -> &Info {
         self.inner.info()
     }
@@ -85,11 +85,11 @@ impl Backend for Shy {
             return Err(self.info().unavailable("acquire", "away"));
         }
         if self.slow.load(SeqCst) {
-            self.may_speak().await;
+            self.wait_while_silent().await;
         }
         self.executed.fetch_add(1, SeqCst);
         let answer = self.inner.try_acquire(claim).await;
-        self.may_speak().await;
+        self.wait_while_silent().await;
         answer
     }
 
@@ -98,7 +98,7 @@ impl Backend for Shy {
     }
 
     async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
-        self.may_speak().await;
+        self.wait_while_silent().await;
         self.inner.renew(claims).await
     }
 
@@ -107,7 +107,7 @@ impl Backend for Shy {
             return Err(self.info().unavailable("release", "away"));
         }
         self.releasing.fetch_add(1, SeqCst);
-        self.may_speak().await;
+        self.wait_while_silent().await;
         self.releasing.fetch_sub(1, SeqCst);
         self.released.lock().unwrap().push(claim.id);
         self.inner.release(claim, left).await
@@ -124,33 +124,34 @@ impl Backend for Shy {
 
 const S: Duration = Duration::from_secs(1);
 
-struct Stage {
+struct Fixture {
     clock: Clock,
-    nodes: Vec<Arc<Shy>>,
+    nodes: Vec<Arc<ControlledNode>>,
     quorum: Quorum,
     client: Client,
 }
 
 /// A quorum of `n` nodes with changed options.
-fn stage(n: usize, change: impl Fn(&mut QuorumOptions)) -> Stage {
+fn fixture(n: usize, change: impl Fn(&mut QuorumOptions)) -> Fixture {
     let clock = Clock::manual();
-    let nodes: Vec<Arc<Shy>> = (0..n).map(|_| Shy::new(&clock)).collect();
-    let named = |(at, node): (usize, &Arc<Shy>)| Node { name: format!("n{at}"), backend: node.clone() };
+    let nodes: Vec<Arc<ControlledNode>> = (0..n).map(|_| ControlledNode::new(&clock)).collect();
+    let named =
+        |(at, node): (usize, &Arc<ControlledNode>)| Node { name: format!("n{at}"), backend: node.clone() };
     let mut options = QuorumOptions::default();
     change(&mut options);
     let quorum = Quorum::new(nodes.iter().enumerate().map(named).collect(), options).unwrap();
     let client = Client::with(Arc::new(quorum.clone()), Settings::default());
-    Stage { clock, nodes, quorum, client }
+    Fixture { clock, nodes, quorum, client }
 }
 
-impl Stage {
+impl Fixture {
     fn claim(&self) -> Claim {
         let id = HoldId { client: tenure_core::ClientId::new(), n: 1 };
         Claim { lease: 5 * S, ..Claim::of(id, Name::new("x").unwrap(), Kind::Lock) }
     }
 
     /// Lets another client hold it on these nodes.
-    async fn taken(&self, nodes: &[usize]) {
+    async fn hold_elsewhere(&self, nodes: &[usize]) {
         for at in nodes {
             // Longer than any time that passes in a test.
             let theirs = Claim { lease: 3600 * S, ..self.claim() };
@@ -160,13 +161,13 @@ impl Stage {
     }
 
     /// The number of nodes on which somebody waits.
-    async fn places(&self, name: &str) -> usize {
-        let mut places = 0;
+    async fn queue_positions(&self, name: &str) -> usize {
+        let mut positions = 0;
         for node in &self.nodes {
             let seen = node.inner.inspect(Query::Name(Name::new(name).unwrap())).await.unwrap();
-            places += seen.iter().filter(|s| !s.waiters.is_empty()).count();
+            positions += seen.iter().filter(|s| !s.waiters.is_empty()).count();
         }
-        places
+        positions
     }
 
     /// Whether nothing is held or waited for on any node.
@@ -183,15 +184,15 @@ impl Stage {
 
 /// Lease 5 s, deciding vote after 2 s: 5 − 2 − (1 % of 5 + 0.002) = 2.948 s are left.
 #[tokio::test]
-async fn what_is_left_is_what_the_textbook_says() {
-    let stage = stage(5, |o| o.node_timeout = Some(3 * S));
-    stage.nodes[2..].iter().for_each(|n| n.silent(true));
-    let lock = stage.client.lock("x").lease(5 * S);
+async fn validity_is_what_the_textbook_says() {
+    let fixture = fixture(5, |o| o.node_timeout = Some(3 * S));
+    fixture.nodes[2..].iter().for_each(|n| n.set_silent(true));
+    let lock = fixture.client.lock("x").lease(5 * S);
     let acquiring = tokio::spawn(async move { lock.try_acquire().await });
-    until("all are asked", || async { stage.nodes[4].waiting.load(SeqCst) == 1 }).await;
-    stage.clock.advance(2 * S);
+    until("all nodes are called", || async { fixture.nodes[4].waiting.load(SeqCst) == 1 }).await;
+    fixture.clock.advance(2 * S);
     assert!(!acquiring.is_finished(), "two of five are not enough");
-    stage.nodes[2].silent(false);
+    fixture.nodes[2].set_silent(false);
     let guard = done("an answer", acquiring).await.unwrap().expect("three of five are");
     assert_eq!(guard.remaining(), Duration::from_millis(2948));
 }
@@ -199,116 +200,117 @@ async fn what_is_left_is_what_the_textbook_says() {
 /// Lease 5 s, node timeout 1 s: silent nodes are given up after that.
 #[tokio::test]
 async fn silent_nodes_are_given_up_after_their_time() {
-    let stage = stage(5, |o| o.node_timeout = Some(S));
-    stage.nodes[2..].iter().for_each(|n| n.silent(true));
-    let claim = stage.claim();
-    let (quorum, asked) = (stage.quorum.clone(), claim.clone());
+    let fixture = fixture(5, |o| o.node_timeout = Some(S));
+    fixture.nodes[2..].iter().for_each(|n| n.set_silent(true));
+    let claim = fixture.claim();
+    let (quorum, asked) = (fixture.quorum.clone(), claim.clone());
     let acquiring = tokio::spawn(async move { quorum.try_acquire(&asked).await });
-    until("all are asked", || async { stage.nodes[4].waiting.load(SeqCst) == 1 }).await;
-    stage.clock.advance(S - Duration::from_millis(1));
+    until("all nodes are called", || async { fixture.nodes[4].waiting.load(SeqCst) == 1 }).await;
+    fixture.clock.advance(S - Duration::from_millis(1));
     tokio::task::yield_now().await;
     assert!(!acquiring.is_finished());
-    stage.clock.advance(Duration::from_millis(1));
+    fixture.clock.advance(Duration::from_millis(1));
     let error = done("an answer", acquiring).await.unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
     let said = error.to_string();
     assert!(said.contains("2 of 5 nodes granted it, 3 needed"), "{said}");
     assert!(
-        said.contains("node n0: granted, and given back; ") && said.contains("node n4: no answer within 1s"),
+        said.contains("node n0: granted, then released; ") && said.contains("node n4: no answer within 1s"),
         "{said}"
     );
     // Nodes that did not answer get a release too.
-    stage.nodes.iter().for_each(|n| n.silent(false));
-    until("all are told", || async {
-        stage.clock.advance(Duration::from_millis(10));
-        stage.nodes.iter().all(|n| !n.released.lock().unwrap().is_empty())
+    fixture.nodes.iter().for_each(|n| n.set_silent(false));
+    until("all nodes get the release", || async {
+        fixture.clock.advance(Duration::from_millis(10));
+        fixture.nodes.iter().all(|n| !n.released.lock().unwrap().is_empty())
     })
     .await;
-    assert!(stage.is_empty().await);
+    assert!(fixture.is_empty().await);
 }
 
 #[tokio::test]
 async fn three_of_five_are_enough_and_two_are_not() {
-    let stage = stage(5, |_| {});
-    stage.taken(&[0, 1, 2]).await;
-    assert!(stage.client.lock("x").try_acquire().await.unwrap().is_none());
-    for node in &stage.nodes {
+    let fixture = fixture(5, |_| {});
+    fixture.hold_elsewhere(&[0, 1, 2]).await;
+    assert!(fixture.client.lock("x").try_acquire().await.unwrap().is_none());
+    for node in &fixture.nodes {
         let ids: Vec<HoldId> = node.asked.lock().unwrap().clone();
         assert_eq!(*node.released.lock().unwrap(), ids, "every node is told to let go, of that round only");
     }
-    let other = stage_with_two_taken().await;
+    let other = fixture_with_two_taken().await;
     assert!(other.client.lock("x").try_acquire().await.unwrap().is_some());
 }
 
-async fn stage_with_two_taken() -> Stage {
-    let stage = stage(5, |_| {});
-    stage.taken(&[3, 4]).await;
-    stage
+async fn fixture_with_two_taken() -> Fixture {
+    let fixture = fixture(5, |_| {});
+    fixture.hold_elsewhere(&[3, 4]).await;
+    fixture
 }
 
 /// Two of four are not a majority.
 #[tokio::test]
-async fn half_is_not_most() {
-    let stage = stage(4, |_| {});
-    stage.taken(&[0, 1]).await;
-    assert!(stage.client.lock("x").try_acquire().await.unwrap().is_none());
+async fn half_is_not_a_majority() {
+    let fixture = fixture(4, |_| {});
+    fixture.hold_elsewhere(&[0, 1]).await;
+    assert!(fixture.client.lock("x").try_acquire().await.unwrap().is_none());
 }
 
 /// S3. Leftovers of a lost round cannot affect the next one: each has its own id.
 #[tokio::test]
 async fn each_round_has_an_id_of_its_own() {
-    let stage = stage(3, |_| {});
-    stage.taken(&[0, 1]).await;
-    let claim = Claim { wait: Some(S), ..stage.claim() };
+    let fixture = fixture(3, |_| {});
+    fixture.hold_elsewhere(&[0, 1]).await;
+    let claim = Claim { wait: Some(S), ..fixture.claim() };
     for _ in 0..3 {
-        let Attempt::Busy { retry_after: Some(pause), .. } = stage.quorum.try_acquire(&claim).await.unwrap()
+        let Attempt::Busy { retry_after: Some(pause), .. } =
+            fixture.quorum.try_acquire(&claim).await.unwrap()
         else {
             panic!("others have it")
         };
         // No other round starts before the backoff is over.
-        let asked = stage.nodes[2].asked.lock().unwrap().len();
-        assert!(matches!(stage.quorum.try_acquire(&claim).await.unwrap(), Attempt::Busy { .. }));
-        assert_eq!(stage.nodes[2].asked.lock().unwrap().len(), asked);
-        stage.clock.advance(pause);
+        let asked = fixture.nodes[2].asked.lock().unwrap().len();
+        assert!(matches!(fixture.quorum.try_acquire(&claim).await.unwrap(), Attempt::Busy { .. }));
+        assert_eq!(fixture.nodes[2].asked.lock().unwrap().len(), asked);
+        fixture.clock.advance(pause);
     }
-    let asked = stage.nodes[2].asked.lock().unwrap().clone();
+    let asked = fixture.nodes[2].asked.lock().unwrap().clone();
     let different: std::collections::BTreeSet<_> = asked.iter().collect();
     assert_eq!((asked.len(), different.len()), (3, 3));
-    assert_eq!(*stage.nodes[2].released.lock().unwrap(), asked);
+    assert_eq!(*fixture.nodes[2].released.lock().unwrap(), asked);
 }
 
 /// `acquire` gives up and reports each node's answer; a caller with a timeout waits for that long.
 #[tokio::test]
 async fn after_so_many_rounds_it_gives_up() {
-    let stage = stage(3, |o| {
+    let fixture = fixture(3, |o| {
         o.tries = 4;
         o.retry_delay = Duration::from_millis(1)..=Duration::from_millis(2);
     });
-    stage.taken(&[0, 1, 2]).await;
-    let lock = stage.client.lock("x");
+    fixture.hold_elsewhere(&[0, 1, 2]).await;
+    let lock = fixture.client.lock("x");
     let acquiring = tokio::spawn(async move { lock.acquire().await });
     until("it gives up", || async {
-        stage.clock.advance(Duration::from_millis(1));
+        fixture.clock.advance(Duration::from_millis(1));
         acquiring.is_finished()
     })
     .await;
     let said = done("it gives up", acquiring).await.expect_err("an error").to_string();
     assert!(said.contains("gave up: after 4 rounds") && said.contains("node n2: held by another"), "{said}");
-    assert_eq!(stage.nodes[0].asked.lock().unwrap().len(), 4);
+    assert_eq!(fixture.nodes[0].asked.lock().unwrap().len(), 4);
 }
 
 #[tokio::test]
-async fn what_a_quorum_cannot_do_it_refuses_with_the_reason() {
-    let stage = stage(3, |_| {});
-    let client = &stage.client;
+async fn unsupported_kinds_are_refused_with_the_reason() {
+    let fixture = fixture(3, |_| {});
+    let client = &fixture.client;
     let said = |result: Result<Option<tenure_core::Guard>>| result.unwrap_err().to_string();
     for (error, reason) in [
         (said(client.lock("x").fair().try_acquire().await), "a queue of its own"),
         (said(client.rwlock("x").read().try_acquire().await), "readers of the others"),
         (said(client.rwlock("x").write().try_acquire().await), "readers of the others"),
-        (said(client.semaphore("x", 3).permits(1).try_acquire().await), "does not keep their number"),
-        (client.latch("x").count_down().await.unwrap_err().to_string(), "do not stay the same"),
-        (client.counting_semaphore("x").release(1).await.unwrap_err().to_string(), "do not stay the same"),
+        (said(client.semaphore("x", 3).permits(1).try_acquire().await), "does not limit their number"),
+        (client.latch("x").count_down().await.unwrap_err().to_string(), "would differ"),
+        (client.counting_semaphore("x").release(1).await.unwrap_err().to_string(), "would differ"),
         (client.election("x").campaign().await.unwrap_err().to_string(), "no fencing token"),
         (said(client.lock("x").lease(61 * S).try_acquire().await), "longer than max_lease, 60s"),
         (said(client.lock("x").token("me").try_acquire().await), "a token of the caller's own"),
@@ -321,70 +323,70 @@ async fn what_a_quorum_cannot_do_it_refuses_with_the_reason() {
 /// A renewal restores the hold on a node that lost it, as long as a majority has it. A hold lost by a majority is lost.
 #[tokio::test]
 async fn a_renewal_repairs_a_minority() {
-    let stage = stage(5, |_| {});
-    let claim = Arc::new(stage.claim());
-    assert!(matches!(stage.quorum.try_acquire(&claim).await.unwrap(), Attempt::Granted { .. }));
-    let id = stage.nodes[0].asked.lock().unwrap()[0];
+    let fixture = fixture(5, |_| {});
+    let claim = Arc::new(fixture.claim());
+    assert!(matches!(fixture.quorum.try_acquire(&claim).await.unwrap(), Attempt::Granted { .. }));
+    let id = fixture.nodes[0].asked.lock().unwrap()[0];
     let forget = async |at: usize| {
         let gone = Claim { id, ..(*claim).clone() };
-        assert_eq!(stage.nodes[at].inner.release(&gone, 0).await.unwrap(), Released::Freed);
+        assert_eq!(fixture.nodes[at].inner.release(&gone, 0).await.unwrap(), Released::Freed);
     };
     let has = async |at: usize| {
-        let seen = stage.nodes[at].inner.inspect(Query::Name(claim.name.clone())).await.unwrap();
+        let seen = fixture.nodes[at].inner.inspect(Query::Name(claim.name.clone())).await.unwrap();
         seen.iter().any(|s| s.holders.iter().any(|h| h.hold_id() == Some(id)))
     };
     forget(0).await;
     forget(1).await;
-    let renewed = stage.quorum.renew(std::slice::from_ref(&claim)).await.unwrap();
+    let renewed = fixture.quorum.renew(std::slice::from_ref(&claim)).await.unwrap();
     assert!(matches!(renewed[..], [Renewal::Held { .. }]));
     until("it is repaired by the same id", || async { has(0).await && has(1).await }).await;
     for at in 0..3 {
         forget(at).await;
     }
-    assert_eq!(stage.quorum.renew(std::slice::from_ref(&claim)).await.unwrap(), [Renewal::Gone]);
+    assert_eq!(fixture.quorum.renew(std::slice::from_ref(&claim)).await.unwrap(), [Renewal::Gone]);
     assert!(!has(0).await, "what most lost is not brought back");
 }
 
 /// With two silent nodes, the restored vote is needed for a majority: it is waited for.
 #[tokio::test]
 async fn a_repair_that_is_needed_counts() {
-    let stage = stage(5, |o| o.node_timeout = Some(S));
-    let claim = Arc::new(stage.claim());
-    assert!(matches!(stage.quorum.try_acquire(&claim).await.unwrap(), Attempt::Granted { .. }));
-    let id = stage.nodes[0].asked.lock().unwrap()[0];
-    stage.nodes[0].inner.release(&Claim { id, ..(*claim).clone() }, 0).await.unwrap();
-    stage.nodes[3..].iter().for_each(|n| n.silent(true));
-    let quorum = stage.quorum.clone();
+    let fixture = fixture(5, |o| o.node_timeout = Some(S));
+    let claim = Arc::new(fixture.claim());
+    assert!(matches!(fixture.quorum.try_acquire(&claim).await.unwrap(), Attempt::Granted { .. }));
+    let id = fixture.nodes[0].asked.lock().unwrap()[0];
+    fixture.nodes[0].inner.release(&Claim { id, ..(*claim).clone() }, 0).await.unwrap();
+    fixture.nodes[3..].iter().for_each(|n| n.set_silent(true));
+    let quorum = fixture.quorum.clone();
     let renewing = tokio::spawn(async move { quorum.renew(&[claim]).await });
-    until("all are asked", || async { stage.nodes[4].waiting.load(SeqCst) == 1 }).await;
-    stage.clock.advance(S);
+    until("all nodes are called", || async { fixture.nodes[4].waiting.load(SeqCst) == 1 }).await;
+    fixture.clock.advance(S);
     assert!(matches!(done("an answer", renewing).await.unwrap()[..], [Renewal::Held { .. }]));
 }
 
 /// With all nodes up it waits for as long as others hold it, however many rounds that takes.
 #[tokio::test]
 async fn contention_is_waited_out() {
-    let stage = stage(3, |o| {
+    let fixture = fixture(3, |o| {
         o.retry_delay = Duration::from_millis(1)..=Duration::from_millis(2);
         o.max_lease = 3600 * S;
     });
-    let held = Claim { lease: 3600 * S, ..stage.claim() };
-    assert!(matches!(stage.quorum.try_acquire(&held).await.unwrap(), Attempt::Granted { .. }));
-    let lock = stage.client.lock("x");
+    let held = Claim { lease: 3600 * S, ..fixture.claim() };
+    assert!(matches!(fixture.quorum.try_acquire(&held).await.unwrap(), Attempt::Granted { .. }));
+    let lock = fixture.client.lock("x");
     let acquiring = tokio::spawn(async move { lock.acquire().await });
     until("a hundred rounds", || async {
-        stage.clock.advance(Duration::from_millis(1));
+        fixture.clock.advance(Duration::from_millis(1));
         assert!(
             !acquiring.is_finished(),
             "it gave up after {} rounds",
-            stage.nodes[0].asked.lock().unwrap().len()
+            fixture.nodes[0].asked.lock().unwrap().len()
         );
-        stage.nodes[0].asked.lock().unwrap().len() > 100
+        fixture.nodes[0].asked.lock().unwrap().len() > 100
     })
     .await;
-    stage.quorum.release(&held, 0).await.unwrap();
+    fixture.quorum.release(&held, 0).await.unwrap();
     until("it gets in", || async {
-        stage.clock.advance(Duration::from_millis(1));
+        fixture.clock.advance(Duration::from_millis(1));
         acquiring.is_finished()
     })
     .await;
@@ -394,138 +396,138 @@ async fn contention_is_waited_out() {
 /// A node slower than the majority gets the hold too, without a renewal.
 #[tokio::test]
 async fn a_slow_node_gets_the_hold_too() {
-    let stage = stage(3, |_| {});
-    stage.nodes[2].slow.store(true, SeqCst);
-    stage.nodes[2].silent(true);
-    let guard = stage.client.lock("x").try_acquire().await.unwrap().expect("two of three are enough");
-    stage.nodes[2].silent(false);
-    until("it has it", || async { stage.nodes[2].holds("x").await }).await;
+    let fixture = fixture(3, |_| {});
+    fixture.nodes[2].slow.store(true, SeqCst);
+    fixture.nodes[2].set_silent(true);
+    let guard = fixture.client.lock("x").try_acquire().await.unwrap().expect("two of three are enough");
+    fixture.nodes[2].set_silent(false);
+    until("it has it", || async { fixture.nodes[2].holds("x").await }).await;
     guard.release().await.unwrap();
-    until("nothing is left", || async { stage.is_empty().await }).await;
+    until("nothing is left", || async { fixture.is_empty().await }).await;
 }
 
 /// A slow node that has not executed the attempt by the time of the release does not execute it later.
 #[tokio::test]
-async fn a_slow_node_is_given_nothing_after_the_release() {
-    let stage = stage(3, |_| {});
-    stage.nodes[2].slow.store(true, SeqCst);
-    stage.nodes[2].silent(true);
-    let guard = stage.client.lock("x").try_acquire().await.unwrap().expect("two of three are enough");
+async fn a_slow_node_executes_nothing_after_the_release() {
+    let fixture = fixture(3, |_| {});
+    fixture.nodes[2].slow.store(true, SeqCst);
+    fixture.nodes[2].set_silent(true);
+    let guard = fixture.client.lock("x").try_acquire().await.unwrap().expect("two of three are enough");
     let releasing = tokio::spawn(guard.release());
-    until("the others have let go", || async {
+    until("the others have released it", || async {
         // The release waits for the third node no longer than the node timeout.
-        stage.clock.advance(Duration::from_millis(100));
+        fixture.clock.advance(Duration::from_millis(100));
         releasing.is_finished()
     })
     .await;
     done("released", releasing).await.unwrap();
-    stage.nodes[2].silent(false);
-    until("the third was told as well", || async {
-        stage.clock.advance(Duration::from_millis(10));
-        !stage.nodes[2].released.lock().unwrap().is_empty()
+    fixture.nodes[2].set_silent(false);
+    until("the third gets the release as well", || async {
+        fixture.clock.advance(Duration::from_millis(10));
+        !fixture.nodes[2].released.lock().unwrap().is_empty()
     })
     .await;
-    assert_eq!(stage.nodes[2].executed.load(SeqCst), 0);
-    assert!(stage.is_empty().await);
+    assert_eq!(fixture.nodes[2].executed.load(SeqCst), 0);
+    assert!(fixture.is_empty().await);
 }
 
 /// A hold is restored also on a node that reports late that it lost it.
 #[tokio::test]
 async fn a_slow_node_is_repaired_too() {
-    let stage = stage(3, |_| {});
-    let claim = Arc::new(stage.claim());
-    assert!(matches!(stage.quorum.try_acquire(&claim).await.unwrap(), Attempt::Granted { .. }));
-    let id = stage.nodes[0].asked.lock().unwrap()[0];
-    stage.nodes[2].inner.release(&Claim { id, ..(*claim).clone() }, 0).await.unwrap();
-    stage.nodes[2].silent(true);
-    let renewed = stage.quorum.renew(std::slice::from_ref(&claim)).await.unwrap();
+    let fixture = fixture(3, |_| {});
+    let claim = Arc::new(fixture.claim());
+    assert!(matches!(fixture.quorum.try_acquire(&claim).await.unwrap(), Attempt::Granted { .. }));
+    let id = fixture.nodes[0].asked.lock().unwrap()[0];
+    fixture.nodes[2].inner.release(&Claim { id, ..(*claim).clone() }, 0).await.unwrap();
+    fixture.nodes[2].set_silent(true);
+    let renewed = fixture.quorum.renew(std::slice::from_ref(&claim)).await.unwrap();
     assert!(matches!(renewed[..], [Renewal::Held { .. }]));
-    stage.nodes[2].silent(false);
-    until("it is repaired", || async { stage.nodes[2].holds("x").await }).await;
+    fixture.nodes[2].set_silent(false);
+    until("it is repaired", || async { fixture.nodes[2].holds("x").await }).await;
 }
 
 /// A node that certainly executed nothing gets no release, neither after a lost round nor after a hold.
 #[tokio::test]
-async fn a_node_that_was_away_is_told_nothing() {
-    let stage = stage(3, |_| {});
-    stage.nodes[2].away.store(true, SeqCst);
-    stage.client.lock("x").try_acquire().await.unwrap().expect("two of three").release().await.unwrap();
-    stage.taken(&[0, 1]).await;
-    assert!(stage.client.lock("x").try_acquire().await.unwrap().is_none());
-    assert_eq!(stage.nodes[2].asked.lock().unwrap().len(), 2);
-    stage.nodes[2].away.store(false, SeqCst);
-    stage.client.close().await.unwrap();
-    assert_eq!(*stage.nodes[2].released.lock().unwrap(), []);
+async fn a_node_that_executed_nothing_gets_no_release() {
+    let fixture = fixture(3, |_| {});
+    fixture.nodes[2].away.store(true, SeqCst);
+    fixture.client.lock("x").try_acquire().await.unwrap().expect("two of three").release().await.unwrap();
+    fixture.hold_elsewhere(&[0, 1]).await;
+    assert!(fixture.client.lock("x").try_acquire().await.unwrap().is_none());
+    assert_eq!(fixture.nodes[2].asked.lock().unwrap().len(), 2);
+    fixture.nodes[2].away.store(false, SeqCst);
+    fixture.client.close().await.unwrap();
+    assert_eq!(*fixture.nodes[2].released.lock().unwrap(), []);
 }
 
 /// A waiter leaves while nodes are slow: `close` waits until they have confirmed its release.
 #[tokio::test]
 async fn close_waits_for_releases_in_the_background() {
-    let stage = stage(3, |o| o.retry_delay = Duration::from_millis(1)..=Duration::from_millis(2));
-    stage.taken(&[0, 1, 2]).await;
-    let lock = stage.client.lock("x");
+    let fixture = fixture(3, |o| o.retry_delay = Duration::from_millis(1)..=Duration::from_millis(2));
+    fixture.hold_elsewhere(&[0, 1, 2]).await;
+    let lock = fixture.client.lock("x");
     let waiting = tokio::spawn(async move { lock.acquire().await });
-    until("it has a place everywhere", || async {
-        stage.clock.advance(Duration::from_millis(1));
-        stage.places("x").await == 3
+    until("it is queued on every node", || async {
+        fixture.clock.advance(Duration::from_millis(1));
+        fixture.queue_positions("x").await == 3
     })
     .await;
-    stage.nodes.iter().for_each(|n| n.silent(true));
+    fixture.nodes.iter().for_each(|n| n.set_silent(true));
     waiting.abort();
-    let client = stage.client.clone();
+    let client = fixture.client.clone();
     let closing = tokio::spawn(async move { client.close().await });
-    until("all are told", || async {
+    until("all nodes get the release", || async {
         // The current round ends, too.
-        stage.clock.advance(Duration::from_millis(20));
-        stage.nodes.iter().all(|n| n.releasing.load(SeqCst) > 0)
+        fixture.clock.advance(Duration::from_millis(20));
+        fixture.nodes.iter().all(|n| n.releasing.load(SeqCst) > 0)
     })
     .await;
     assert!(!closing.is_finished());
-    stage.nodes.iter().for_each(|n| n.silent(false));
+    fixture.nodes.iter().for_each(|n| n.set_silent(false));
     done("closed", closing).await.unwrap();
-    assert_eq!(stage.places("x").await, 0);
+    assert_eq!(fixture.queue_positions("x").await, 0);
 }
 
 /// A node that does not answer is sent the release, and then not waited for.
 #[tokio::test]
 async fn close_does_not_wait_for_a_node_that_does_not_answer() {
-    let stage = stage(3, |_| {});
-    let guard = stage.client.lock("x").try_acquire().await.unwrap().expect("free");
-    until("all have it", || async { stage.nodes[2].holds("x").await }).await;
-    stage.nodes[2].silent(true);
-    let client = stage.client.clone();
+    let fixture = fixture(3, |_| {});
+    let guard = fixture.client.lock("x").try_acquire().await.unwrap().expect("free");
+    until("all have it", || async { fixture.nodes[2].holds("x").await }).await;
+    fixture.nodes[2].set_silent(true);
+    let client = fixture.client.clone();
     let closing = tokio::spawn(async move {
         guard.release().await.unwrap();
         client.close().await
     });
     until("closed", || async {
-        stage.clock.advance(Duration::from_millis(100));
+        fixture.clock.advance(Duration::from_millis(100));
         closing.is_finished()
     })
     .await;
     done("closed", closing).await.unwrap();
-    assert!(stage.nodes[2].releasing.load(SeqCst) > 0, "it was told");
+    assert!(fixture.nodes[2].releasing.load(SeqCst) > 0, "it was sent the release");
 }
 
 /// The queue position on a node that did not answer for longer than a lease is removed when the node answers again.
 #[tokio::test]
-async fn a_place_is_undone_for_as_long_as_it_lasts() {
-    let stage = stage(3, |o| o.retry_delay = Duration::from_millis(1)..=Duration::from_millis(2));
-    stage.taken(&[0, 1, 2]).await;
-    let claim = Claim { wait: Some(S), stamp: 600 * S, ..stage.claim() };
-    assert!(matches!(stage.quorum.try_acquire(&claim).await.unwrap(), Attempt::Busy { .. }));
-    assert_eq!(stage.places("x").await, 3);
-    stage.nodes[0].away.store(true, SeqCst);
-    stage.quorum.release(&claim, 0).await.unwrap();
-    until("the others have let go", || async { stage.places("x").await == 1 }).await;
+async fn a_queue_position_is_released_for_as_long_as_it_lasts() {
+    let fixture = fixture(3, |o| o.retry_delay = Duration::from_millis(1)..=Duration::from_millis(2));
+    fixture.hold_elsewhere(&[0, 1, 2]).await;
+    let claim = Claim { wait: Some(S), stamp: 600 * S, ..fixture.claim() };
+    assert!(matches!(fixture.quorum.try_acquire(&claim).await.unwrap(), Attempt::Busy { .. }));
+    assert_eq!(fixture.queue_positions("x").await, 3);
+    fixture.nodes[0].away.store(true, SeqCst);
+    fixture.quorum.release(&claim, 0).await.unwrap();
+    until("the others have released it", || async { fixture.queue_positions("x").await == 1 }).await;
     for _ in 0..20 {
-        stage.clock.advance(claim.lease / 10);
+        fixture.clock.advance(claim.lease / 10);
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    stage.nodes[0].away.store(false, SeqCst);
-    until("it lets go as well", || async {
-        stage.clock.advance(Duration::from_millis(10));
-        stage.places("x").await == 0
+    fixture.nodes[0].away.store(false, SeqCst);
+    until("the last one releases it as well", || async {
+        fixture.clock.advance(Duration::from_millis(10));
+        fixture.queue_positions("x").await == 0
     })
     .await;
 }

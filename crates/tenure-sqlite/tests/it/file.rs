@@ -1,4 +1,4 @@
-//! The file in trouble: not ours, damaged, in the way, full, busy, removed.
+//! Failures of the database file: of another program, damaged, full, busy, removed or replaced.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use tenure_core::{Client, Error, Settings};
 use tenure_sqlite::Options;
 use testbed::{FAR, PATIENCE, done, until};
 
-use crate::support::{Other, client, fresh, patient, until_waiting};
+use crate::support::{ChildProcess, client, fresh, patient, until_waiting};
 use crate::users::is_root;
 
 fn refused(path: &Path) -> String {
@@ -307,10 +307,10 @@ async fn a_file_mounted_by_itself_is_refused() {
         assert!(refused(&mounted.join("x")).contains("does not exist"));
         return;
     }
-    let mut other = Other::start_by(inside, "open", &mounted);
-    let why = other.says().await;
+    let mut other = ChildProcess::start_by(inside, "open", &mounted);
+    let why = other.next_line().await;
     assert!(why.contains("mounted by itself") && why.contains("mount the folder"), "{why}");
-    other.ends_well();
+    other.wait_for_success();
 }
 
 #[test]

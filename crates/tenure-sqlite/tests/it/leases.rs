@@ -1,4 +1,4 @@
-//! Time and order in the file: leases under another boot, fences over restarts and sweeps, watchers that stay known.
+//! Leases after a reboot, fences after restarts and sweeps, sweeps and unreadable rows, registration of watchers.
 
 use std::path::Path;
 use std::sync::Arc;

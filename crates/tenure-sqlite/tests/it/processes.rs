@@ -1,4 +1,4 @@
-//! Several processes on one file: they exclude each other, wake each other, and get over each other's deaths.
+//! Several processes on one file: they exclude each other, wake each other, and recover when one of them dies.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,24 +8,26 @@ use tenure_core::backend::Attempt;
 use tenure_core::{Backend, Claim, ClientId, Error, HoldId, Kind, Lock, Name};
 use testbed::{done, until, within};
 
-use crate::support::{Other, client, fresh, patient, play, say, until_waiting, wait_for_go};
+use crate::support::{
+    ChildProcess, client, fresh, patient, print_line, run_role, until_waiting, wait_for_parent,
+};
 use crate::users;
 
 const ROUNDS: u64 = 300;
 
 #[test]
 fn role() {
-    play(async |role, path| match role {
+    run_role(async |role, path| match role {
         "count" => count(path).await,
         "create" => create(path).await,
         "hold" => hold(path).await,
         "wait" => wait(path, false).await,
         "wait fair" => wait(path, true).await,
         "wait permit" => wait_for(patient(path).semaphore("seats", 1).permits(1)).await,
-        "open" => say(opened(path)),
+        "open" => print_line(opened(path)),
         "open as nobody" => {
             users::become_nobody();
-            say(opened(path));
+            print_line(opened(path));
         }
         "wait as nobody" => {
             users::become_nobody();
@@ -44,7 +46,7 @@ fn role() {
 async fn count(path: &Path) {
     let client = client(path);
     let file = path.with_extension("number");
-    wait_for_go();
+    wait_for_parent();
     for _ in 0..ROUNDS {
         let guard = client.lock("number").acquire().await.unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
@@ -54,7 +56,7 @@ async fn count(path: &Path) {
         std::fs::write(&file, format!("{} {fence}", n.parse::<u64>().unwrap() + 1)).unwrap();
         guard.release().await.unwrap();
     }
-    say("done");
+    print_line("done");
 }
 
 #[tokio::test]
@@ -62,47 +64,47 @@ async fn processes_exclude_each_other() {
     let (_folder, path) = fresh();
     let file = path.with_extension("number");
     std::fs::write(&file, "0 0").unwrap();
-    let mut others: Vec<_> = (0..3).map(|_| Other::start("count", &path)).collect();
-    others.iter_mut().for_each(Other::go);
+    let mut others: Vec<_> = (0..3).map(|_| ChildProcess::start("count", &path)).collect();
+    others.iter_mut().for_each(ChildProcess::go);
     for mut other in others {
-        assert_eq!(other.says().await, "done");
-        other.ends_well();
+        assert_eq!(other.next_line().await, "done");
+        other.wait_for_success();
     }
     let text = std::fs::read_to_string(&file).unwrap();
     assert_eq!(text.split_once(' ').unwrap().0, (3 * ROUNDS).to_string());
 }
 
 async fn create(path: &Path) {
-    say("ready");
-    wait_for_go();
+    print_line("ready");
+    wait_for_parent();
     let client = client(path);
     let guard = client.lock("first").acquire().await.unwrap();
     guard.release().await.unwrap();
-    say("done");
+    print_line("done");
 }
 
 #[tokio::test]
 async fn eight_processes_make_the_same_file_at_once() {
     let (_folder, path) = fresh();
-    let mut others: Vec<_> = (0..8).map(|_| Other::start("create", &path)).collect();
+    let mut others: Vec<_> = (0..8).map(|_| ChildProcess::start("create", &path)).collect();
     for other in &mut others {
-        assert_eq!(other.says().await, "ready");
+        assert_eq!(other.next_line().await, "ready");
     }
-    others.iter_mut().for_each(Other::go);
+    others.iter_mut().for_each(ChildProcess::go);
     for mut other in others {
-        assert_eq!(other.says().await, "done");
-        other.ends_well();
+        assert_eq!(other.next_line().await, "done");
+        other.wait_for_success();
     }
 }
 
 async fn hold(path: &Path) {
     let client = client(path);
     let guard = client.lock("door").lease(Duration::from_secs(1)).acquire().await.unwrap();
-    say(guard.fence().unwrap());
-    wait_for_go();
+    print_line(guard.fence().unwrap());
+    wait_for_parent();
     let note = async || client.lock("door").holder().await.unwrap()?.note;
     until("a note", || async { note().await.is_some() }).await;
-    say(note().await.unwrap());
+    print_line(note().await.unwrap());
     drop(guard);
 }
 
@@ -112,8 +114,8 @@ async fn a_killed_holder_is_gone_after_its_lease_and_not_before() {
     let client = patient(&path);
     // A machine that stands still for a lease ends it by that.
     for _ in 0..20 {
-        let mut other = Other::start("hold", &path);
-        let fence: u64 = other.says().await.parse().unwrap();
+        let mut other = ChildProcess::start("hold", &path);
+        let fence: u64 = other.next_line().await.parse().unwrap();
         let asked = Instant::now();
         let held = client.lock("door").holder().await.unwrap();
         other.kill();
@@ -131,16 +133,16 @@ async fn a_killed_holder_is_gone_after_its_lease_and_not_before() {
 #[tokio::test]
 async fn a_removed_file_is_made_anew_while_another_process_has_it_open() {
     let (_folder, path) = fresh();
-    let mut other = Other::start("hold", &path);
-    other.says().await;
+    let mut other = ChildProcess::start("hold", &path);
+    other.next_line().await;
     // What lies beside it stays, and is in use by the other process.
     std::fs::remove_file(&path).unwrap();
     let client = client(&path);
     let guard =
         client.lock("door").note("new").try_acquire().await.unwrap().expect("a new file knows of no holder");
-    other.go();
-    assert_eq!(other.says().await, "new", "the other process sees the new file");
-    other.ends_well();
+    other.proceed();
+    assert_eq!(other.next_line().await, "new", "the other process sees the new file");
+    other.wait_for_success();
     guard.release().await.unwrap();
 }
 
@@ -159,10 +161,10 @@ async fn wait(path: &Path, fair: bool) {
 
 async fn wait_for(lock: Lock) {
     let guard = lock.acquire().await.unwrap();
-    say("held");
-    wait_for_go();
+    print_line("held");
+    wait_for_parent();
     guard.release().await.unwrap();
-    say("released");
+    print_line("released");
 }
 
 #[tokio::test]
@@ -170,19 +172,19 @@ async fn a_release_wakes_another_process() {
     let (_folder, path) = fresh();
     let client = patient(&path);
     let guard = client.lock("door").acquire().await.unwrap();
-    let mut other = Other::start("wait", &path);
+    let mut other = ChildProcess::start("wait", &path);
     until_waiting(&client, "door", 1).await;
     guard.release().await.unwrap();
-    assert_eq!(other.says().await, "held");
+    assert_eq!(other.next_line().await, "held");
 
     // And back: this process waits, the other one releases.
     let lock = client.lock("door");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     until_waiting(&client, "door", 1).await;
-    other.go();
-    assert_eq!(other.says().await, "released");
+    other.proceed();
+    assert_eq!(other.next_line().await, "released");
     drop(done("woken", waiting).await.unwrap());
-    other.ends_well();
+    other.wait_for_success();
 }
 
 #[tokio::test]
@@ -190,24 +192,25 @@ async fn a_killed_waiter_is_skipped() {
     let (_folder, path) = fresh();
     let client = patient(&path);
     let guard = client.lock("door").fair().acquire().await.unwrap();
-    let mut first = Other::start("wait fair", &path);
+    let mut first = ChildProcess::start("wait fair", &path);
     until_waiting(&client, "door", 1).await;
-    let mut second = Other::start("wait fair", &path);
+    let mut second = ChildProcess::start("wait fair", &path);
     until_waiting(&client, "door", 2).await;
     first.kill();
     guard.release().await.unwrap();
-    assert_eq!(second.says().await, "held");
+    assert_eq!(second.next_line().await, "held");
     tenure_sqlite::open(&path, tenure_sqlite::Options::default()).unwrap();
     let fifos = std::fs::read_dir(format!("{}-wake", path.display())).unwrap().count();
     assert_eq!(fifos, 1, "whoever opens the store removes that of the dead one");
-    second.ends_well();
+    second.wait_for_success();
 }
 
 fn wake_folder(path: &Path) -> PathBuf {
     format!("{}-wake", path.display()).into()
 }
 
-/// Whoever opens the store removes the FIFO of a dead waiter, and with it the sign that it is dead.
+/// A process that opens the store removes the FIFO of a dead waiter, after which the waiter cannot be recognised as
+/// dead.
 #[tokio::test]
 async fn a_dead_waiter_without_a_trace_holds_nobody_up() {
     for (role, name) in [("wait", "door"), ("wait permit", "seats")] {
@@ -220,19 +223,19 @@ async fn a_dead_waiter_without_a_trace_holds_nobody_up() {
         let guard = held.acquire().await.unwrap();
         let mut dead: Vec<_> = Vec::new();
         for n in 1..4 {
-            dead.push(Other::start(role, &path));
+            dead.push(ChildProcess::start(role, &path));
             until_waiting(&here, name, n).await;
         }
-        let mut living = Other::start(role, &path);
+        let mut living = ChildProcess::start(role, &path);
         until_waiting(&here, name, 4).await;
-        dead.iter_mut().for_each(Other::kill);
+        dead.iter_mut().for_each(ChildProcess::kill);
         client(&path);
         assert_eq!(std::fs::read_dir(wake_folder(&path)).unwrap().count(), 1, "that of the living one");
         guard.release().await.unwrap();
-        assert_eq!(living.says().await, "held", "{role}");
-        living.go();
-        assert_eq!(living.says().await, "released");
-        living.ends_well();
+        assert_eq!(living.next_line().await, "held", "{role}");
+        living.proceed();
+        assert_eq!(living.next_line().await, "released");
+        living.wait_for_success();
     }
 }
 
@@ -241,22 +244,22 @@ async fn a_missing_fifo_is_not_a_death() {
     let (_folder, path) = fresh();
     let here = patient(&path);
     let guard = here.lock("door").acquire().await.unwrap();
-    let mut first = Other::start("wait", &path);
+    let mut first = ChildProcess::start("wait", &path);
     until_waiting(&here, "door", 1).await;
     let waits = here.show("door").await.unwrap().unwrap().waiters[0].id.clone();
     for fifo in std::fs::read_dir(wake_folder(&path)).unwrap() {
         std::fs::remove_file(fifo.unwrap().path()).unwrap();
     }
-    let mut second = Other::start("wait", &path);
+    let mut second = ChildProcess::start("wait", &path);
     until_waiting(&here, "door", 2).await;
     guard.release().await.unwrap();
-    assert_eq!(second.says().await, "held", "the next one is woken");
+    assert_eq!(second.next_line().await, "held", "the next one is woken");
     let left = here.show("door").await.unwrap().unwrap().waiters;
     assert_eq!(left.iter().map(|w| &w.id).collect::<Vec<_>>(), [&waits], "the first one keeps its place");
     first.kill();
-    second.go();
-    assert_eq!(second.says().await, "released");
-    second.ends_well();
+    second.proceed();
+    assert_eq!(second.next_line().await, "released");
+    second.wait_for_success();
 }
 
 #[tokio::test]
@@ -264,7 +267,7 @@ async fn an_opener_removes_what_the_dead_left() {
     let (_folder, path) = fresh();
     let here = patient(&path);
     let _guard = here.lock("door").acquire().await.unwrap();
-    let mut other = Other::start("wait", &path);
+    let mut other = ChildProcess::start("wait", &path);
     until_waiting(&here, "door", 1).await;
     let fifos = || std::fs::read_dir(format!("{}-wake", path.display())).unwrap().count();
     assert_eq!(fifos(), 1);
@@ -278,7 +281,7 @@ async fn an_opener_removes_what_the_dead_left() {
 async fn latch(path: &Path) {
     let client = patient(path);
     client.latch("gate").wait().await.unwrap();
-    say("open");
+    print_line("open");
 }
 
 #[tokio::test]
@@ -286,11 +289,11 @@ async fn a_latch_opens_in_another_process() {
     let (_folder, path) = fresh();
     let client = patient(&path);
     client.latch("gate").try_set_count(1).await.unwrap();
-    let mut other = Other::start("latch", &path);
+    let mut other = ChildProcess::start("latch", &path);
     until_watched(&path, "gate").await;
     client.latch("gate").count_down().await.unwrap();
-    assert_eq!(other.says().await, "open");
-    other.ends_well();
+    assert_eq!(other.next_line().await, "open");
+    other.wait_for_success();
 }
 
 /// Waits until another process is registered as a watcher, which no answer of the library tells.
@@ -304,7 +307,7 @@ async fn until_watched(path: &Path, name: &str) {
 async fn take(path: &Path) {
     let client = patient(path);
     client.counting_semaphore("pool").acquire(1).await.unwrap();
-    say("taken");
+    print_line("taken");
 }
 
 #[tokio::test]
@@ -313,11 +316,11 @@ async fn a_counting_semaphore_wakes_another_process() {
     let client = patient(&path);
     client.counting_semaphore("pool").release(1).await.unwrap();
     client.counting_semaphore("pool").acquire(1).await.unwrap();
-    let mut other = Other::start("take", &path);
+    let mut other = ChildProcess::start("take", &path);
     until_watched(&path, "pool").await;
     client.counting_semaphore("pool").release(1).await.unwrap();
-    assert_eq!(other.says().await, "taken");
-    other.ends_well();
+    assert_eq!(other.next_line().await, "taken");
+    other.wait_for_success();
 }
 
 async fn observe(path: &Path) {
@@ -325,8 +328,8 @@ async fn observe(path: &Path) {
     let mut observer = client.election("seat").observe().unwrap();
     loop {
         match observer.next().await.unwrap() {
-            Some(holder) => say(holder.id),
-            None => say("nobody"),
+            Some(holder) => print_line(holder.id),
+            None => print_line("nobody"),
         }
     }
 }
@@ -335,12 +338,12 @@ async fn observe(path: &Path) {
 async fn an_observer_sees_leaders_of_another_process_come_and_go() {
     let (_folder, path) = fresh();
     let client = patient(&path);
-    let mut other = Other::start("observe", &path);
-    assert_eq!(other.says().await, "nobody");
+    let mut other = ChildProcess::start("observe", &path);
+    assert_eq!(other.next_line().await, "nobody");
     let leader = client.election("seat").campaign().await.unwrap();
-    assert_ne!(other.says().await, "nobody");
+    assert_ne!(other.next_line().await, "nobody");
     leader.release().await.unwrap();
-    assert_eq!(other.says().await, "nobody");
+    assert_eq!(other.next_line().await, "nobody");
 }
 
 /// Looks whether a process that can start no thread can wait, and bear a busy file.
@@ -361,7 +364,7 @@ async fn without_threads(path: &Path) {
     let other = rusqlite::Connection::open(path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     assert!(matches!(attempt().await, Err(Error::Unavailable { .. })));
-    say("polls");
+    print_line("polls");
 }
 
 #[tokio::test]
@@ -370,9 +373,9 @@ async fn a_process_that_can_start_no_thread_polls() {
     let mut command = Command::new(std::env::current_exe().unwrap());
     // No address space has room for such a stack.
     command.env("RUST_MIN_STACK", (1_u64 << 60).to_string());
-    let mut other = Other::start_by(command, "without threads", &path);
-    assert_eq!(other.says().await, "polls");
-    other.ends_well();
+    let mut other = ChildProcess::start_by(command, "without threads", &path);
+    assert_eq!(other.next_line().await, "polls");
+    other.wait_for_success();
 }
 
 /// Takes and leaves locks for as long as it lives.
@@ -383,7 +386,7 @@ async fn churn(path: &Path) {
         // On a loaded machine an answer may come after the lease.
         let Ok(guard) = guard else { continue };
         if n % 100 == 0 {
-            say(guard.fence().unwrap());
+            print_line(guard.fence().unwrap());
         }
         let _ = guard.release().await;
     }
@@ -394,9 +397,9 @@ async fn killed_at_any_moment_the_file_stays_whole_and_fences_grow() {
     let (_folder, path) = fresh();
     let mut last = 0;
     for _ in 0..5 {
-        let mut other = Other::start("churn", &path);
+        let mut other = ChildProcess::start("churn", &path);
         for _ in 0..3 {
-            last = other.says().await.parse::<u64>().unwrap().max(last);
+            last = other.next_line().await.parse::<u64>().unwrap().max(last);
         }
         other.kill();
         let client = client(&path);

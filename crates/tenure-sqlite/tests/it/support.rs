@@ -1,4 +1,4 @@
-//! Other processes for tests: the test binary runs itself with a role, and talks through lines.
+//! Child processes for tests: the test binary runs itself with a role, and communicates through lines of text.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -24,8 +24,8 @@ pub(crate) fn client(path: &Path) -> Client {
     Client::new(tenure_sqlite::open(path, Options::default()).unwrap())
 }
 
-/// A client that does not look for itself, and whose holds do not end: who waits for it or with it goes on only when it
-/// is woken.
+/// A client that does not poll, and whose holds do not end: its waiters, and those who wait for it, continue only when
+/// they are woken.
 pub(crate) fn patient(path: &Path) -> Client {
     let mut settings = Settings::default();
     (settings.poll, settings.lease) = (Some(FAR), FAR);
@@ -40,15 +40,15 @@ pub(crate) async fn until_waiting(client: &Client, name: &str, n: usize) {
     .await;
 }
 
-/// Another process.
-pub(crate) struct Other {
+/// A child process that runs this test binary.
+pub(crate) struct ChildProcess {
     process: std::process::Child,
     stdin: Option<ChildStdin>,
     lines: UnboundedReceiver<String>,
 }
 
-impl Other {
-    /// Starts this test binary in a role, which `processes::role` plays.
+impl ChildProcess {
+    /// Starts this test binary with a role, which `processes::role` runs.
     pub(crate) fn start(role: &str, path: &Path) -> Self {
         Self::start_by(Command::new(std::env::current_exe().unwrap()), role, path)
     }
@@ -77,13 +77,13 @@ impl Other {
         Self { process, stdin, lines }
     }
 
-    /// The next line it says.
-    pub(crate) async fn says(&mut self) -> String {
-        within("the other process speaks", self.lines.recv()).await.expect("it lives")
+    /// Returns the next line that it prints.
+    pub(crate) async fn next_line(&mut self) -> String {
+        within("the child process prints a line", self.lines.recv()).await.expect("it is alive")
     }
 
-    /// Tells it to go on.
-    pub(crate) fn go(&mut self) {
+    /// Lets it continue after `wait_for_parent`.
+    pub(crate) fn proceed(&mut self) {
         writeln!(self.stdin.as_mut().unwrap(), "go").unwrap();
     }
 
@@ -92,38 +92,38 @@ impl Other {
         self.process.wait().unwrap();
     }
 
-    /// Waits for its end, which must be a good one.
-    pub(crate) fn ends_well(mut self) {
+    /// Waits for its end, and expects success.
+    pub(crate) fn wait_for_success(mut self) {
         drop(self.stdin.take());
         let status = wait_until("the other process ends", || self.process.try_wait().unwrap());
         assert!(status.success(), "{status}");
     }
 }
 
-impl Drop for Other {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Says a line to whoever started this process.
-pub(crate) fn say(line: impl std::fmt::Display) {
+/// In a child process: prints a line for the parent.
+pub(crate) fn print_line(line: impl std::fmt::Display) {
     println!("@{line}");
 }
 
-/// Waits until told to go on.
-pub(crate) fn wait_for_go() {
+/// In a child process: waits for `proceed`.
+pub(crate) fn wait_for_parent() {
     std::io::stdin().lock().read_line(&mut String::new()).unwrap();
 }
 
-/// In another process: the role to play, and the path of the store.
+/// In a child process: its role, and the path of the store.
 fn role() -> Option<(String, PathBuf)> {
     Some((std::env::var(ROLE).ok()?, std::env::var_os(PATH)?.into()))
 }
 
-/// In another process: plays its role. In the test run itself: nothing.
-pub(crate) fn play(act: impl AsyncFnOnce(&str, &Path)) {
+/// In a child process: runs its role. In the test run itself: nothing.
+pub(crate) fn run_role(act: impl AsyncFnOnce(&str, &Path)) {
     let Some((role, path)) = role() else { return };
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(act(&role, &path));
 }

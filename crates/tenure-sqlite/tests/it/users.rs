@@ -1,4 +1,4 @@
-//! Other users: those who share a store, and those who would like to spoil it.
+//! Several users: those who share a store, and those who try to damage it.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
@@ -11,7 +11,7 @@ use tenure_core::backend::Interest;
 use tenure_core::{Backend, Claim, Client, ClientId, Error, HoldId, Kind, Name};
 use tenure_sqlite::Options;
 
-use crate::support::{Other, client, fresh, patient, until_waiting};
+use crate::support::{ChildProcess, client, fresh, patient, until_waiting};
 
 const NOBODY: u32 = 65534;
 
@@ -56,7 +56,7 @@ async fn nothing_is_made_where_a_link_leads() {
     fs::create_dir(&elsewhere).unwrap();
     symlink(&elsewhere, wake_folder(&path)).unwrap();
     let said = why(open(&path));
-    assert!(said.contains("locks.db-wake is a link") && said.contains("remove it"), "{said}");
+    assert!(said.contains("locks.db-wake is a symbolic link") && said.contains("remove it"), "{said}");
     assert!(!path.exists());
 
     // And of a store that is there already: it polls, and says so.
@@ -73,7 +73,10 @@ async fn nothing_is_made_where_a_link_leads() {
     assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0, "a FIFO was made where the link leads");
     let found = here.diagnose().await.unwrap();
     let wake_ups = found.iter().find(|f| f.check == "wake-ups").unwrap();
-    assert!(wake_ups.level == tenure_core::Level::Warning && wake_ups.what.contains("a link"), "{wake_ups}");
+    assert!(
+        wake_ups.level == tenure_core::Level::Warning && wake_ups.what.contains("a symbolic link"),
+        "{wake_ups}"
+    );
     waiting.abort();
     drop(guard);
 }
@@ -236,19 +239,19 @@ async fn users_of_one_group_share_a_store() {
 /// A lock goes from this process to one of another user, and back: each wakes the other.
 async fn hand_over(here: &Client, path: &Path) {
     let guard = here.lock("door").acquire().await.unwrap();
-    let mut other = Other::start(if is_root() { "wait as nobody" } else { "wait" }, path);
+    let mut other = ChildProcess::start(if is_root() { "wait as nobody" } else { "wait" }, path);
     until_waiting(here, "door", 1).await;
     guard.release().await.unwrap();
-    assert_eq!(other.says().await, "held", "one user wakes the other");
+    assert_eq!(other.next_line().await, "held", "one user wakes the other");
     let waiting = tokio::spawn({
         let lock = here.lock("door");
         async move { lock.acquire().await }
     });
     until_waiting(here, "door", 1).await;
-    other.go();
-    assert_eq!(other.says().await, "released");
+    other.proceed();
+    assert_eq!(other.next_line().await, "released");
     drop(testbed::done("and back", waiting).await.unwrap());
-    other.ends_well();
+    other.wait_for_success();
 }
 
 #[tokio::test]
@@ -256,9 +259,9 @@ async fn root_uses_the_store_of_another_user() {
     let (folder, path) = fresh();
     if is_root() {
         chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
-        let mut maker = Other::start("open as nobody", &path);
-        assert_eq!(maker.says().await, "opened");
-        maker.ends_well();
+        let mut maker = ChildProcess::start("open as nobody", &path);
+        assert_eq!(maker.next_line().await, "opened");
+        maker.wait_for_success();
         // Made anew by root, it is still that user's.
         fs::remove_dir(wake_folder(&path)).unwrap();
     }
@@ -274,9 +277,9 @@ async fn who_may_not_write_is_told_how_to_share() {
         let (folder, path) = fresh();
         set_mode(folder.path(), 0o755);
         drop(open(&path).unwrap());
-        let mut other = Other::start("open as nobody", &path);
-        let said = other.says().await;
-        other.ends_well();
+        let mut other = ChildProcess::start("open as nobody", &path);
+        let said = other.next_line().await;
+        other.wait_for_success();
         said
     } else {
         why(open(Path::new("/etc/passwd")))

@@ -150,7 +150,7 @@ impl QuorumConfig {
         let nodes = nodes.map(|(name, redis)| Node { name, backend: redis.clone() }).collect();
         let quorum = Quorum::new(nodes, self.options)?;
         quorum
-            .reach(|node| {
+            .connect(|node| {
                 let redis = stores[node].clone();
                 async move { redis.reach().await }
             })

@@ -1,4 +1,4 @@
-//! Asks all nodes in parallel, in the caller's task.
+//! Calls all nodes in parallel, in the caller's task, and collects their answers until they decide.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -16,23 +16,28 @@ use tenure_core::{Backend, Time};
 pub(super) type Calls<T> = FuturesUnordered<BoxFuture<'static, (usize, T)>>;
 
 /// How often, after a decision, the remaining calls are polled once more. A node that answers now needs no retry.
-const GRACE: usize = 3;
+const EXTRA_POLLS: usize = 3;
 
 impl Inner {
-    pub(super) fn ask<W, T, F>(&self, what: &W, call: impl Fn(Arc<dyn Backend>, W) -> F) -> Calls<T>
+    /// Starts a call to every node, with a clone of `argument`.
+    pub(super) fn call_nodes<W, T, F>(
+        &self,
+        argument: &W,
+        call: impl Fn(Arc<dyn Backend>, W) -> F,
+    ) -> Calls<T>
     where
         W: Clone,
         F: Future<Output = T> + Send + 'static,
     {
-        let asked = |(at, node): (usize, &super::Node)| -> BoxFuture<'static, (usize, T)> {
-            let answer = call(node.backend.clone(), what.clone());
+        let started = |(at, node): (usize, &super::Node)| -> BoxFuture<'static, (usize, T)> {
+            let answer = call(node.backend.clone(), argument.clone());
             Box::pin(answer.map(move |answer| (at, answer)))
         };
-        self.nodes.iter().enumerate().map(asked).collect()
+        self.nodes.iter().enumerate().map(started).collect()
     }
 
     /// Collects answers until `done` returns true or the deadline passes. Calls still in flight stay in `calls`.
-    pub(super) async fn gather<T>(
+    pub(super) async fn collect<T>(
         &self,
         calls: &mut Calls<T>,
         until: Time,
@@ -53,7 +58,7 @@ impl Inner {
                 None => return,
             }
         }
-        for _ in 0..GRACE {
+        for _ in 0..EXTRA_POLLS {
             while let Some(Some((node, answer))) = calls.next().now_or_never() {
                 done(node, answer);
             }
@@ -79,7 +84,7 @@ impl Inner {
     }
 
     /// Spawns on the background thread, independent of the caller's polls. Returns false if that thread cannot be
-    /// started: what the work would undo then ends with its lease.
+    /// started: what the work would release then ends with its lease.
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> bool {
         if !self.clock().is_boot() {
             tokio::spawn(work);

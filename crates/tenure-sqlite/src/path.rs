@@ -1,4 +1,4 @@
-//! The path of the file: the default path, and checks before SQLite opens it.
+//! The path of the database file: the default one, and the checks before SQLite opens a file.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -9,7 +9,7 @@ use crate::network::network_fs;
 use crate::{Error, Options, Result};
 
 /// Advice where the default path cannot be used.
-const NAME_IT: &str = "name the file, as in --url sqlite:/var/lib/app/locks.db, or in TENURE_URL";
+const GIVE_A_PATH: &str = "give a path, as in --url sqlite:/var/lib/app/locks.db or TENURE_URL";
 
 /// The file that is used when none is given: `$XDG_STATE_HOME/tenure/locks.db`, else
 /// `$HOME/.local/state/tenure/locks.db`. Where `HOME` is not set, as in services and some cron jobs, the home
@@ -29,35 +29,36 @@ fn choose(state: Option<OsString>, home: Option<PathBuf>) -> Result<PathBuf> {
     match state.or(home) {
         Some(state) => Ok(state.join("tenure/locks.db")),
         None => Err(Error::Config(format!(
-            "no place for the default store: neither $HOME nor the user database names a home directory; {NAME_IT}"
+            "the default store has no path, since neither $HOME nor the user database names a home directory: \
+             {GIVE_A_PATH}"
         ))),
     }
 }
 
-/// The canonical path, which is the same for all processes: absolute, without symlinks, so that all find the same
-/// files beside it. Its folder exists.
-pub(crate) fn settle(path: &Path, options: &Options) -> Result<PathBuf> {
+/// Resolves `path` to the path that all processes use: absolute and without symlinks, so that all find the same files
+/// beside it. Checks that its folder exists and is not on a network file system.
+pub(crate) fn resolve(path: &Path, options: &Options) -> Result<PathBuf> {
     let wrong = |why: String| Error::Config(format!("{}: {why}", path.display()));
     let absolute = std::path::absolute(path).map_err(|e| wrong(e.to_string()))?;
     if absolute.is_dir() {
-        return Err(wrong("this is a folder, expected a file".into()));
+        return Err(wrong("this is a folder: give the path of a file in it".into()));
     }
     let (Some(folder), Some(file)) = (absolute.parent(), absolute.file_name()) else {
-        return Err(wrong("this does not name a file".into()));
+        return Err(wrong("this is not the path of a file".into()));
     };
     if default_path().is_ok_and(|default| absolute == default) {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-            .map_err(|e| wrong(format!("cannot make the folder {}: {e}; {NAME_IT}", folder.display())))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|e| {
+            wrong(format!("the folder {} cannot be created ({e}): {GIVE_A_PATH}", folder.display()))
+        })?;
     }
     if !folder.is_dir() {
-        return Err(wrong(format!("the folder {} does not exist: make it first", folder.display())));
+        return Err(wrong(format!("the folder {} does not exist: create it first", folder.display())));
     }
     let dangling = !absolute.exists() && absolute.is_symlink();
     if dangling {
-        return Err(wrong("this is a link to a file that does not exist: name the file itself".into()));
+        return Err(wrong(
+            "this is a symbolic link to a file that does not exist: give the path of the file itself".into(),
+        ));
     }
     let real = match fs::canonicalize(&absolute) {
         Ok(real) => real,
@@ -67,8 +68,8 @@ pub(crate) fn settle(path: &Path, options: &Options) -> Result<PathBuf> {
         && let Some(fs) = real.parent().and_then(network_fs)
     {
         return Err(wrong(format!(
-            "it is on a network file system ({fs}), where file locks and shared memory do not hold between machines: \
-             use a local file, or allow it with network_fs if only this machine uses the file"
+            "this is on a network file system ({fs}), where file locks and shared memory do not work between machines: \
+             use a local file, or set network_fs=allow if only this machine uses the file"
         )));
     }
     Ok(real)
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn state_belongs_where_the_user_says() {
+    fn the_default_path_follows_the_environment() {
         let choose =
             |state: Option<&str>, home: Option<&str>| choose(state.map(Into::into), home.map(Into::into));
         assert_eq!(choose(Some("/s"), Some("/h")).unwrap(), Path::new("/s/tenure/locks.db"));
@@ -88,16 +89,16 @@ mod tests {
             choose(Some("relative"), Some("/h")).unwrap(),
             Path::new("/h/.local/state/tenure/locks.db")
         );
-        for nowhere in [choose(Some(""), None), choose(None, Some("relative"))] {
-            assert!(nowhere.unwrap_err().to_string().contains("--url sqlite:/"));
+        for unknown in [choose(Some(""), None), choose(None, Some("relative"))] {
+            assert!(unknown.unwrap_err().to_string().contains("--url sqlite:/"));
         }
     }
 
     #[test]
-    fn without_a_home_in_the_environment_it_is_the_users_own() {
-        // The test runs itself as a process with another environment, which prints what it finds there.
-        const ASKED: &str = "TENURE_TEST_TELLS_ITS_PATH";
-        if std::env::var_os(ASKED).is_some() {
+    fn without_home_the_default_path_comes_from_the_user_database() {
+        // The test runs itself in a process with another environment, which prints the default path.
+        const IN_CHILD: &str = "TENURE_TEST_PRINT_DEFAULT_PATH";
+        if std::env::var_os(IN_CHILD).is_some() {
             println!("found {:?}", default_path());
             return;
         }
@@ -105,11 +106,11 @@ mod tests {
         let own = std::process::Command::new("sh").args(own).output().unwrap().stdout;
         let find = |home: Option<&str>| {
             let mut process = std::process::Command::new(std::env::current_exe().unwrap());
-            let me = "place::tests::without_a_home_in_the_environment_it_is_the_users_own";
-            process.args(["--exact", me, "--nocapture"]).env(ASKED, "1");
+            let me = "path::tests::without_home_the_default_path_comes_from_the_user_database";
+            process.args(["--exact", me, "--nocapture"]).env(IN_CHILD, "1");
             process.env_remove("XDG_STATE_HOME").env_remove("HOME").envs(home.map(|home| ("HOME", home)));
-            let said = String::from_utf8(process.output().unwrap().stdout).unwrap();
-            said.lines().find(|line| line.contains("found ")).unwrap().to_owned()
+            let output = String::from_utf8(process.output().unwrap().stdout).unwrap();
+            output.lines().find(|line| line.contains("found ")).unwrap().to_owned()
         };
         let own = String::from_utf8(own).unwrap();
         assert_eq!(find(None), find(Some(own.trim())), "a service and the shell of one user");

@@ -1,5 +1,5 @@
-//! Attempts still in flight when their round was won. They continue in the background, so that a node that is slow, or
-//! is still being connected to, gets the hold as well. Releasing the hold cancels them.
+//! Stragglers: attempts still in flight when their round was won. They continue in the background, so that a node that
+//! is slow, or is still being connected to, gets the hold as well. Releasing the hold cancels them.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -12,23 +12,23 @@ use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Inner;
-use super::ask::Calls;
-use super::rounds::{Begun, Entry};
+use super::fan_out::Calls;
+use super::rounds::{Entry, Round};
 use super::votes::Vote;
 use tenure_core::Time;
 
 /// The most rounds whose attempts continue. Those of all others are cancelled by the decision, so that they do not pile
 /// up for a node that is down for long.
-pub(super) const MOST: usize = 64;
+pub(super) const MAX_ROUNDS: usize = 64;
 
 /// The remaining attempts of one round.
 #[derive(Default)]
-pub(super) struct Late {
+pub(super) struct Stragglers {
     calls: Mutex<Option<(Calls<Vote>, OwnedSemaphorePermit)>>,
     task: AtomicWaker,
 }
 
-impl Late {
+impl Stragglers {
     fn lock(&self) -> MutexGuard<'_, Option<(Calls<Vote>, OwnedSemaphorePermit)>> {
         self.calls.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -41,55 +41,56 @@ impl Late {
     }
 }
 
-impl fmt::Debug for Late {
+impl fmt::Debug for Stragglers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Late")
+        f.write_str("Stragglers")
     }
 }
 
 impl Inner {
     /// Lets the remaining attempts of a won round continue. Each ends by its node's own timeout; none is polled after
     /// `until`.
-    pub(super) fn finish(
+    pub(super) fn finish_in_background(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
-        round: Begun,
+        round: Round,
         calls: Calls<Vote>,
         until: Time,
     ) {
         if calls.is_empty() {
             return;
         }
-        let Ok(permit) = self.late.clone().try_acquire_owned() else { return };
-        let late = Arc::new(Late { calls: Mutex::new(Some((calls, permit))), ..Late::default() });
-        entry.set_late(&late);
+        let Ok(permit) = self.straggler_permits.clone().try_acquire_owned() else { return };
+        let stragglers =
+            Arc::new(Stragglers { calls: Mutex::new(Some((calls, permit))), ..Stragglers::default() });
+        entry.set_stragglers(&stragglers);
         let (clock, entry) = (self.clock().clone(), entry.clone());
-        let going_on = poll_fn(move |cx| {
-            late.task.register(cx.waker());
+        let finishing = poll_fn(move |cx| {
+            stragglers.task.register(cx.waker());
             loop {
-                let mut calls = late.lock();
-                let Some((under_way, _)) = calls.as_mut().filter(|_| clock.now() < until) else {
+                let mut calls = stragglers.lock();
+                let Some((in_flight, _)) = calls.as_mut().filter(|_| clock.now() < until) else {
                     drop(calls);
-                    late.cancel();
+                    stragglers.cancel();
                     return Poll::Ready(());
                 };
-                match under_way.poll_next_unpin(cx) {
+                match in_flight.poll_next_unpin(cx) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(None) => *calls = None,
-                    Poll::Ready(Some((node, vote))) if vote.is_not_executed() && !round.again => {
-                        entry.is_not_at(node, round.id);
+                    Poll::Ready(Some((node, vote))) if vote.is_not_executed() && !round.is_repeated => {
+                        entry.mark_not_executed(node, round.id);
                     }
                     Poll::Ready(Some(_)) => {}
                 }
             }
         });
-        self.spawn_here(going_on);
+        self.spawn_on_caller(finishing);
     }
 
     /// Spawns on the caller's runtime, whose connections the work uses; in the background if there is none.
-    pub(super) fn spawn_here(&self, work: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn spawn_on_caller(&self, work: impl Future<Output = ()> + Send + 'static) {
         match Handle::try_current() {
-            Ok(here) => drop(here.spawn(work)),
+            Ok(caller) => drop(caller.spawn(work)),
             Err(_) => drop(self.spawn(work)),
         }
     }

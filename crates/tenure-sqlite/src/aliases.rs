@@ -1,37 +1,42 @@
-//! One file, one name: SQLite keeps its WAL and its shared memory beside the path that a file was opened by. Processes
-//! that open the file by another name would use another WAL, and both would be granted the lock.
+//! Refuses a database file that has several paths. SQLite keeps its WAL and its shared memory beside the path by which
+//! a file was opened. Processes that open one file by two paths use two WALs, and both would be granted the lock.
 
 use std::fmt;
 use std::path::Path;
 
-/// Why a file cannot be shared under its path.
+/// Why a file may have several paths, and what to do about it.
 #[derive(Debug, PartialEq)]
-pub(crate) struct NotAlone {
+pub(crate) struct Aliased {
     pub(crate) what: String,
     pub(crate) advice: String,
 }
 
-impl fmt::Display for NotAlone {
+impl fmt::Display for Aliased {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.what, self.advice)
     }
 }
 
 /// Checks that all processes that use the file find the same WAL beside it.
-pub(crate) fn only_name(path: &Path) -> Result<(), NotAlone> {
+pub(crate) fn check_single_path(path: &Path) -> Result<(), Aliased> {
     let shown = path.display();
-    let apart = "users of different ones would not see each other's locks";
     let links = rustix::fs::stat(path).map_or(1, |found| found.st_nlink);
     if links > 1 {
-        return Err(NotAlone {
-            what: format!("{shown} has {links} names (hard links), and {apart}"),
-            advice: "remove the others (find -samefile shows them), or make them symbolic links".into(),
+        return Err(Aliased {
+            what: format!(
+                "{shown} has {links} names (hard links), and processes that use different ones would not see each \
+                 other's locks"
+            ),
+            advice: "remove the other names (find -samefile lists them), or make them symbolic links".into(),
         });
     }
     if is_mount_point(path) {
-        return Err(NotAlone {
-            what: format!("{shown} is mounted by itself, without what lies beside it, and {apart}"),
-            advice: "mount the folder that it is in, in every container that uses it".into(),
+        return Err(Aliased {
+            what: format!(
+                "{shown} is mounted by itself, without the files beside it, and processes that use it elsewhere would \
+                 not see its locks"
+            ),
+            advice: "mount the folder that contains it instead, in every container that uses it".into(),
         });
     }
     Ok(())
@@ -57,10 +62,10 @@ fn is_mount_point(_: &Path) -> bool {
 #[cfg(any(target_os = "linux", target_os = "android", test))]
 /// Whether `path` is a mount point in this `mountinfo`, where mount points are the fifth field.
 fn is_mounted(mountinfo: &str, path: &Path) -> bool {
-    let wanted = path.to_string_lossy();
-    let written =
-        wanted.replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011").replace('\n', "\\012");
-    mountinfo.lines().any(|line| line.split(' ').nth(4) == Some(&*written))
+    let shown = path.to_string_lossy();
+    let escaped =
+        shown.replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011").replace('\n', "\\012");
+    mountinfo.lines().any(|line| line.split(' ').nth(4) == Some(&*escaped))
 }
 
 #[cfg(test)]
@@ -77,12 +82,12 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_file_has_one_name() {
+    fn an_ordinary_file_has_one_path() {
         let tmp = tempfile::tempdir().unwrap();
         let (path, link) = (tmp.path().join("a"), tmp.path().join("b"));
         std::fs::write(&path, "").unwrap();
-        assert_eq!(only_name(&path), Ok(()));
+        assert_eq!(check_single_path(&path), Ok(()));
         std::fs::hard_link(&path, link).unwrap();
-        assert!(only_name(&path).unwrap_err().what.contains("2 names"));
+        assert!(check_single_path(&path).unwrap_err().what.contains("2 names"));
     }
 }

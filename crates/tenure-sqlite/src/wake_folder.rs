@@ -1,6 +1,6 @@
-//! The folder of the wake-up FIFOs, beside the database file. Others may write to the parent folder. So it is opened
-//! once, without following symlinks, checked, and then used through its descriptor, so that it cannot be swapped for
-//! another.
+//! The folder of the wake-up FIFOs, beside the database file. Other users may be able to write to the parent folder. So
+//! the folder is opened once, without following symlinks, checked, and then used through its descriptor, which cannot
+//! be swapped for another.
 
 use std::io;
 use std::path::Path;
@@ -22,19 +22,19 @@ pub(crate) struct Users {
 }
 
 /// The name of a file that is about to become the store.
-pub(crate) const NEW: &str = ".new";
+pub(crate) const NEW_FILE: &str = ".new";
 /// The name of the lock file for creating the store.
-pub(crate) const MAKING: &str = ".making";
+pub(crate) const CREATE_LOCK: &str = ".making";
 
 /// How long another user may take from creating the folder to creating the file.
-const NEW_FOR: Duration = Duration::from_secs(1);
+const CREATION_TIME: Duration = Duration::from_secs(1);
 
 const SETGID: u32 = 0o2000;
 const STICKY: u32 = 0o1000;
 
 impl Users {
-    /// Only the user who creates it.
-    pub(crate) const NOBODY: Self = Self { mode: 0o600, owner: None };
+    /// Only the user who creates the file.
+    pub(crate) const CREATOR: Self = Self { mode: 0o600, owner: None };
 
     /// The users of a file that is created with this mode.
     pub(crate) fn of_mode(mode: u32) -> Self {
@@ -59,24 +59,24 @@ impl Users {
     }
 
     /// The permissions of the file.
-    pub(crate) fn file(self) -> u32 {
+    pub(crate) fn file_mode(self) -> u32 {
         self.mode
     }
 
     /// The permissions of a FIFO: all who may write the file may wake its clients.
-    pub(crate) fn fifo(self) -> u32 {
+    pub(crate) fn fifo_mode(self) -> u32 {
         0o600 | (self.mode & 0o022)
     }
 
     /// The permissions of the wake-up folder: all who may write the file may create files there.
-    fn wake_folder(self, parent: &Stat) -> u32 {
+    fn folder_mode(self, parent: &Stat) -> u32 {
         let may_write = |bit: u32, all: u32| if self.mode & bit != 0 { all } else { 0 };
         let sticky = may_write(0o002, STICKY) | (parent.st_mode & STICKY);
         0o700 | may_write(0o020, 0o070) | may_write(0o002, 0o007) | sticky | (parent.st_mode & SETGID)
     }
 
     /// Whether an existing file already has this mode and the right owner.
-    fn are_admitted(self, found: &Stat, mode: u32) -> bool {
+    fn have_access(self, found: &Stat, mode: u32) -> bool {
         let may_give = rustix::process::geteuid().is_root();
         let given = self.owner.is_none_or(|owner| !may_give || owner == (found.st_uid, found.st_gid));
         given && found.st_mode & mode == mode
@@ -84,27 +84,27 @@ impl Users {
 
     /// Gives them access to a new file, through its descriptor: its path may name another file by now. What root
     /// creates beside another user's store is given to that user, as SQLite does with its WAL.
-    pub(crate) fn admit(self, made: impl AsFd, mode: u32) -> io::Result<()> {
+    pub(crate) fn grant_access(self, file: impl AsFd, mode: u32) -> io::Result<()> {
         if let Some((uid, gid)) = self.owner
             && rustix::process::geteuid().is_root()
         {
-            rustix::fs::fchown(&made, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+            rustix::fs::fchown(&file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
         }
-        Ok(rustix::fs::fchmod(&made, Mode::from_raw_mode(mode))?)
+        Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?)
     }
 }
 
 /// The open wake-up folder.
 #[derive(Debug)]
-pub(crate) struct Folder(OwnedFd);
+pub(crate) struct WakeFolder(OwnedFd);
 
-impl AsFd for Folder {
+impl AsFd for WakeFolder {
     fn as_fd(&self) -> rustix::fd::BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
-impl Folder {
+impl WakeFolder {
     /// Opens the wake-up folder of the file `store`.
     ///
     /// # Errors
@@ -114,7 +114,9 @@ impl Folder {
         let wrong = |why: String| io::Error::other(format!("{} {why}", path.display()));
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::open(&path, flags, Mode::empty()).map_err(|e| match e {
-            Errno::NOTDIR | Errno::LOOP => wrong("is a link or a file, not a folder: remove it".into()),
+            Errno::NOTDIR | Errno::LOOP => {
+                wrong("is a symbolic link or a file instead of a folder: remove it".into())
+            }
             other => other.into(),
         })?;
         let owner = rustix::fs::fstat(&fd)?.st_uid;
@@ -122,32 +124,33 @@ impl Folder {
         let of_file = || rustix::fs::stat(store).is_ok_and(|file| file.st_uid == owner);
         if owner != ours && owner != 0 && !of_file() {
             return Err(wrong(format!(
-                "belongs to user {owner}, who is neither this one ({ours}) nor the owner of the store: remove it"
+                "belongs to user {owner} instead of this user ({ours}), root or the owner of the store: remove it"
             )));
         }
         Ok(Self(fd))
     }
 
-    /// Opens the wake-up folder, creating it if it does not exist, and gives these users access.
-    pub(crate) fn make(store: &Path, users: Users) -> io::Result<Self> {
+    /// Opens the wake-up folder, creates it if it does not exist, and gives these users access.
+    pub(crate) fn open_or_create(store: &Path, users: Users) -> io::Result<Self> {
         match rustix::fs::mkdir(beside(store, "-wake"), Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(other) => return Err(other.into()),
         }
         let folder = Self::open(store)?;
-        folder.admit(store, users)?;
+        folder.grant_access(store, users)?;
         Ok(folder)
     }
 
     /// Gives these users access, if the folder is ours. Every opener does this, since the process that created the
     /// folder may have been killed before it did.
-    pub(crate) fn admit(&self, store: &Path, users: Users) -> io::Result<()> {
+    pub(crate) fn grant_access(&self, store: &Path, users: Users) -> io::Result<()> {
         let parent = rustix::fs::stat(store.parent().unwrap_or(Path::new("/")))?;
-        let (found, mode) = (rustix::fs::fstat(self)?, users.wake_folder(&parent));
+        let (found, mode) = (rustix::fs::fstat(self)?, users.folder_mode(&parent));
         let ours = found.st_uid == rustix::process::geteuid().as_raw();
         // Skips a folder of ours that was moved into its place, which would contain other files.
-        if ours && !users.are_admitted(&found, mode) && self.names()?.iter().all(|name| is_known(name)) {
-            users.admit(self, (found.st_mode & 0o7777) | mode)?;
+        if ours && !users.have_access(&found, mode) && self.file_names()?.iter().all(|name| is_own_name(name))
+        {
+            users.grant_access(self, (found.st_mode & 0o7777) | mode)?;
         }
         Ok(())
     }
@@ -157,11 +160,11 @@ impl Folder {
         let Ok(found) = rustix::fs::lstat(beside(store, "-wake")) else { return false };
         let changed = Duration::new(found.st_ctime.try_into().unwrap_or(0), found.st_ctime_nsec as u32);
         let age = Duration::from_micros(wall_micros()).saturating_sub(changed);
-        FileType::from_raw_mode(found.st_mode) == FileType::Directory && age < NEW_FOR
+        FileType::from_raw_mode(found.st_mode) == FileType::Directory && age < CREATION_TIME
     }
 
     /// The names of its files.
-    pub(crate) fn names(&self) -> io::Result<Vec<String>> {
+    pub(crate) fn file_names(&self) -> io::Result<Vec<String>> {
         let entries =
             Dir::read_from(self)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
         entries.filter(|name| !matches!(name.as_deref(), Ok("." | ".."))).collect()
@@ -177,7 +180,7 @@ impl Folder {
         }
     }
 
-    /// The metadata of a file in it, or `None` if there is none.
+    /// The metadata of one of its files, or `None` if it does not exist.
     pub(crate) fn stat(&self, name: &str) -> Option<Stat> {
         rustix::fs::statat(self, name, AtFlags::SYMLINK_NOFOLLOW).ok()
     }
@@ -202,12 +205,12 @@ impl Folder {
 }
 
 /// Whether a file of this name belongs in the folder.
-fn is_known(name: &str) -> bool {
-    name == NEW || name == MAKING || wake::client_of(name).is_some()
+fn is_own_name(name: &str) -> bool {
+    name == NEW_FILE || name == CREATE_LOCK || wake::client_of(name).is_some()
 }
 
 /// The identity of a file, independent of its path.
-pub(crate) fn id(stat: &Stat) -> (u64, u64) {
+pub(crate) fn file_id(stat: &Stat) -> (u64, u64) {
     (stat.st_dev as _, stat.st_ino as _)
 }
 
@@ -218,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_for_the_group_of_its_folder_or_for_whoever_could_replace_it() {
+    fn a_file_is_for_the_group_of_its_folder_or_for_all_who_could_replace_it() {
         for (parent, file) in [
             (0o700, 0o600),
             (0o755, 0o600),
@@ -233,7 +236,7 @@ mod tests {
             let tmp = tempfile::tempdir().unwrap();
             std::fs::set_permissions(tmp.path(), std::fs::Permissions::from_mode(parent)).unwrap();
             let users = Users::of_folder(&rustix::fs::stat(tmp.path()).unwrap());
-            assert_eq!(users.file(), file, "{parent:o}");
+            assert_eq!(users.file_mode(), file, "{parent:o}");
         }
     }
 
@@ -242,14 +245,14 @@ mod tests {
         for (file, wake) in [(0o600, 0o700), (0o660, 0o770), (0o644, 0o700), (0o666, 0o1777)] {
             let tmp = tempfile::tempdir().unwrap();
             let store = tmp.path().join("locks.db");
-            Folder::make(&store, Users::of_mode(file)).unwrap();
+            WakeFolder::open_or_create(&store, Users::of_mode(file)).unwrap();
             let made = std::fs::metadata(tmp.path().join("locks.db-wake")).unwrap();
             assert_eq!(made.mode() & 0o7777, wake, "{file:o}");
         }
     }
 
-    /// A group's store whose folder was created, but not opened to the group, with a file in it.
-    fn left_closed(inside: Option<&str>) -> (tempfile::TempDir, std::path::PathBuf) {
+    /// The folder of a group's store that was created, but not opened to the group, with a file in it.
+    fn create_closed(inside: Option<&str>) -> (tempfile::TempDir, std::path::PathBuf) {
         let tmp = tempfile::tempdir().unwrap();
         let wake = tmp.path().join("locks.db-wake");
         rustix::fs::mkdir(&wake, Mode::RWXU).unwrap();
@@ -258,40 +261,42 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_next_lets_in_those_whom_its_maker_did_not() {
+    fn the_next_opener_grants_the_access_that_the_creator_did_not() {
         let id = tenure_core::ClientId::new();
-        let (fifo, unfinished) = (id.to_string(), wake::unfinished(id));
-        for inside in [None, Some(MAKING), Some(NEW), Some(&*fifo), Some(&*unfinished)] {
-            let (tmp, wake) = left_closed(inside);
-            Folder::make(&tmp.path().join("locks.db"), Users::of_mode(0o660)).unwrap();
+        let (fifo, unfinished) = (id.to_string(), wake::unfinished_name(id));
+        for inside in [None, Some(CREATE_LOCK), Some(NEW_FILE), Some(&*fifo), Some(&*unfinished)] {
+            let (tmp, wake) = create_closed(inside);
+            WakeFolder::open_or_create(&tmp.path().join("locks.db"), Users::of_mode(0o660)).unwrap();
             assert_eq!(wake.metadata().unwrap().mode() & 0o7777, 0o770, "{inside:?}");
         }
     }
 
     #[test]
-    fn another_folder_put_in_its_place_stays_closed() {
-        let (tmp, wake) = left_closed(Some("diary"));
-        Folder::make(&tmp.path().join("locks.db"), Users::of_mode(0o660)).unwrap();
+    fn a_foreign_folder_in_its_place_stays_closed() {
+        let (tmp, wake) = create_closed(Some("diary"));
+        WakeFolder::open_or_create(&tmp.path().join("locks.db"), Users::of_mode(0o660)).unwrap();
         assert_eq!(wake.metadata().unwrap().mode() & 0o7777, 0o700);
     }
 
     #[test]
-    fn what_its_owner_allows_beyond_that_stays_allowed() {
-        let (tmp, wake) = left_closed(None);
+    fn wider_permissions_of_the_owner_are_kept() {
+        let (tmp, wake) = create_closed(None);
         std::fs::set_permissions(&wake, std::fs::Permissions::from_mode(0o705)).unwrap();
-        Folder::make(&tmp.path().join("locks.db"), Users::of_mode(0o660)).unwrap();
+        WakeFolder::open_or_create(&tmp.path().join("locks.db"), Users::of_mode(0o660)).unwrap();
         assert_eq!(wake.metadata().unwrap().mode() & 0o7777, 0o775);
     }
 
     #[test]
-    fn a_link_or_a_file_is_not_taken_for_it() {
+    fn a_symlink_or_a_file_in_its_place_is_refused() {
         let tmp = tempfile::tempdir().unwrap();
         let (store, wake) = (tmp.path().join("locks.db"), tmp.path().join("locks.db-wake"));
-        let users = Users::NOBODY;
+        let users = Users::CREATOR;
         std::os::unix::fs::symlink(tmp.path(), &wake).unwrap();
-        assert!(Folder::make(&store, users).unwrap_err().to_string().contains("a link"));
+        assert!(
+            WakeFolder::open_or_create(&store, users).unwrap_err().to_string().contains("a symbolic link")
+        );
         std::fs::remove_file(&wake).unwrap();
         std::fs::write(&wake, "").unwrap();
-        assert!(Folder::make(&store, users).unwrap_err().to_string().contains("remove it"));
+        assert!(WakeFolder::open_or_create(&store, users).unwrap_err().to_string().contains("remove it"));
     }
 }

@@ -1,2 +1,0 @@
--- What was noted about the whole file. ?1: key. Answer: no row, or the value.
-SELECT value FROM meta WHERE key = ?1
