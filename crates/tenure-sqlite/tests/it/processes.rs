@@ -65,7 +65,7 @@ async fn processes_exclude_each_other() {
     let file = path.with_extension("number");
     std::fs::write(&file, "0 0").unwrap();
     let mut others: Vec<_> = (0..3).map(|_| ChildProcess::start("count", &path)).collect();
-    others.iter_mut().for_each(ChildProcess::go);
+    others.iter_mut().for_each(ChildProcess::proceed);
     for mut other in others {
         assert_eq!(other.next_line().await, "done");
         other.wait_for_success();
@@ -90,7 +90,7 @@ async fn eight_processes_make_the_same_file_at_once() {
     for other in &mut others {
         assert_eq!(other.next_line().await, "ready");
     }
-    others.iter_mut().for_each(ChildProcess::go);
+    others.iter_mut().for_each(ChildProcess::proceed);
     for mut other in others {
         assert_eq!(other.next_line().await, "done");
         other.wait_for_success();
