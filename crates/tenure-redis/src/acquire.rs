@@ -33,7 +33,7 @@ impl Redis {
         let name = keys.name();
         let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
         let common = [&*id, &lease, &holds, &keep, &who, &stamp];
-        let sent = self.info.clock.now();
+        let sent = self.info.clock().now();
         let reply = match claim.kind {
             Kind::Lock | Kind::Leader => {
                 let leader = if claim.kind == Kind::Leader { keys.leader_channel() } else { String::new() };

@@ -35,7 +35,7 @@ impl Redis {
             return self.acquire_scriptless(claim).await;
         }
         let keys = self.keys(&claim.name)?;
-        let sent = self.info.clock.now();
+        let sent = self.info.clock().now();
         let (token, id) = token_and_id(claim);
         let (lease, holds, who) = (millis(claim.lease).to_string(), claim.holds.to_string(), describe(claim));
         let stamp = claim.wait.map_or_else(String::new, |_| millis(claim.stamp).to_string());

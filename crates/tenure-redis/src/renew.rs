@@ -38,7 +38,7 @@ impl Redis {
     /// Renews the claims: one script call for up to 100 claims of a slot, all calls for a node in one pipeline, nodes
     /// in parallel.
     pub(crate) async fn renew_batched(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
-        let sent = self.info.clock.now();
+        let sent = self.info.clock().now();
         let keys: Vec<Keys> = claims.iter().map(|c| self.keys(&c.name)).collect::<Result<_>>()?;
         let mut answers = vec![Renewal::Unanswered; claims.len()];
         let mut failed = None;

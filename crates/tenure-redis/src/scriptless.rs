@@ -94,7 +94,7 @@ impl Redis {
         }
         let keys = self.keys(&claim.name)?;
         let failed = |failure| self.call_error("acquire", &claim.name, &keys, failure);
-        let sent = self.info.clock.now();
+        let sent = self.info.clock().now();
         let until = self.info.drift.until(sent, claim.lease);
         let ((token, _), lease) = (token_and_id(claim), millis(claim.lease).to_string());
         if claim.holds == 1 {
@@ -135,7 +135,7 @@ impl Redis {
 
     pub(crate) async fn renew_scriptless(&self, claim: &Claim) -> Result<Renewal> {
         let keys = self.keys(&claim.name)?;
-        let sent = self.info.clock.now();
+        let sent = self.info.clock().now();
         let held = self.extend(claim, &keys).await;
         match held.map_err(|failure| self.call_error("renew", &claim.name, &keys, failure))? {
             true => Ok(Renewal::Held { until: self.info.drift.until(sent, claim.lease) }),

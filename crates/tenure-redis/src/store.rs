@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tenure_core::backend::{
-    Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released,
-    Renewal, Snapshot, Watch,
+    Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal,
+    Snapshot, Watch,
 };
-use tenure_core::{Claim, Clock, Drift, Error, Family, Finding, Kind, Name, OpId, Result};
+use tenure_core::{Claim, Environment, Error, Family, Finding, Kind, Name, OpId, Result};
 use tokio::sync::OnceCell;
 
 use crate::error::ErrorContext;
@@ -64,21 +64,16 @@ impl Redis {
         let layout = options.layout;
         let plain = layout == Layout::Plain;
         let transport = Transport::new(&options)?;
-        let info = Info {
-            scheme,
-            families: if plain { &[Family::Lock] } else { Family::ALL },
-            refusals: if plain { PLAIN_REFUSALS } else { &[] },
-            fenced: !plain,
-            tokens: plain,
-            liveness: Liveness::Lease,
-            poll: POLL,
-            clock: Clock::boot(),
-            drift: Drift::default(),
-            doubt: transport.doubt.clone(),
-            durable: true,
+        let mut info = Info::new(scheme, Environment::system());
+        (info.fenced, info.tokens, info.durable) = (!plain, plain, true);
+        info.poll = POLL;
+        info.doubt = transport.doubt.clone();
+        if plain {
+            (info.families, info.refusals) = (&[Family::Lock], PLAIN_REFUSALS);
+        } else {
             // A JVM reader shortens the TTL of the whole lock to its own lease.
-            shared_proof: (!plain).then_some(watchdog / 3),
-        };
+            info.shared_proof = Some(watchdog / 3);
+        }
         Ok(Self {
             transport,
             info,

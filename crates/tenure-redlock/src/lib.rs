@@ -35,8 +35,8 @@ use self::round_backoff::RoundBackoffs;
 use self::rounds::{LostRounds, QueuePositions, Rounds};
 use self::votes::{Verdict, Vote, Votes, majority};
 use tenure_core::backend::{
-    Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Query, Released,
-    Renewal, Snapshot, Watch,
+    Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal,
+    Snapshot, Watch,
 };
 use tenure_core::{Background, Claim, Clock, Doubt, Error, Family, Finding, Kind, Name, OpId, Result, Time};
 
@@ -94,20 +94,11 @@ impl Quorum {
             info.require(Family::Lock)?;
             info.doubt.also(&doubt);
         }
-        let info = Info {
-            scheme: SCHEME,
-            families: &[Family::Lock],
-            refusals: REFUSALS,
-            fenced: false,
-            tokens: nodes.iter().all(|n| n.backend.info().tokens),
-            durable: false,
-            liveness: Liveness::Lease,
-            poll: first.backend.info().poll,
-            clock: first.backend.info().clock.clone(),
-            drift: options.drift,
-            doubt,
-            shared_proof: None,
-        };
+        let mut info = Info::new(SCHEME, first.backend.info().environment.clone());
+        (info.families, info.refusals) = (&[Family::Lock], REFUSALS);
+        info.tokens = nodes.iter().all(|n| n.backend.info().tokens);
+        info.poll = first.backend.info().poll;
+        (info.drift, info.doubt) = (options.drift, doubt);
         let pending = nodes.iter().map(|_| PendingReleases::default()).collect();
         let (rounds, backoffs) = (Rounds::default(), RoundBackoffs::default());
         Ok(Self(Arc::new(Inner {
@@ -196,7 +187,7 @@ impl Admin for Quorum {
 
 impl Inner {
     fn clock(&self) -> &Clock {
-        &self.info.clock
+        self.info.clock()
     }
 
     fn check_lease(&self, claim: &Claim) -> Result<()> {
@@ -334,7 +325,7 @@ impl Inner {
             return Err(Error::GaveUp { backend: SCHEME, what, reason });
         }
         if contended {
-            let delay = self.options.delay_after(took);
+            let delay = self.options.delay_after(took, &self.info.environment.chance);
             // Counted from now, after what was granted has been given back.
             let now = self.clock().now();
             self.backoffs.set(&claim.name, now.after(delay), votes.yes_count() > 0, now);

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use tenure_core::{Drift, Error, Result};
+use tenure_core::{Chance, Drift, Error, Result};
 
 /// Options of a [`Quorum`](crate::Quorum). Start from `QuorumOptions::default()` and set fields.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,10 +69,9 @@ impl QuorumOptions {
     }
 
     /// Returns the delay after a lost round that took `took`.
-    pub(super) fn delay_after(&self, took: Duration) -> Duration {
-        let (from, to) = (self.retry_delay.start().as_micros(), self.retry_delay.end().as_micros());
-        let micros = |n: u128| u64::try_from(n).unwrap_or(u64::MAX);
-        Duration::from_micros(fastrand::u64(micros(from)..=micros(to))).max(took)
+    pub(super) fn delay_after(&self, took: Duration, chance: &Chance) -> Duration {
+        let (from, to) = (*self.retry_delay.start(), *self.retry_delay.end());
+        (from + to.saturating_sub(from).mul_f64(chance.fraction())).max(took)
     }
 }
 
@@ -98,9 +97,9 @@ mod tests {
     fn a_delay_is_never_shorter_than_the_round() {
         let options = QuorumOptions::default();
         for _ in 0..1_000 {
-            assert!((ms(50)..=ms(250)).contains(&options.delay_after(ms(3))));
+            assert!((ms(50)..=ms(250)).contains(&options.delay_after(ms(3), &Chance::default())));
         }
-        assert_eq!(options.delay_after(ms(900)), ms(900));
+        assert_eq!(options.delay_after(ms(900), &Chance::default()), ms(900));
     }
 
     #[test]

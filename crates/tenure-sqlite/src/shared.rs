@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use tenure_core::backend::{Background, Info, Liveness};
+use tenure_core::backend::{Background, Info};
 use tenure_core::ledger::{Ledger, Now, Watched};
-use tenure_core::{Doubt, Drift, Family, Name, wall_micros};
+use tenure_core::{Environment, Name, wall_micros};
 
 use crate::busy_retry::BusyRetry;
 use crate::database::{Database, beside};
@@ -72,20 +72,10 @@ impl Shared {
             wake::remove_dead_fifos(&found);
         }
         let watched = Arc::<Watched>::default();
-        let info = Info {
-            scheme: SCHEME,
-            families: Family::ALL,
-            fenced: true,
-            durable: false,
-            tokens: false,
-            refusals: &[],
-            liveness: Liveness::Lease,
-            poll: Duration::from_secs(2),
-            clock: options.clock.clone().unwrap_or_else(Clock::boot),
-            drift: Drift::default(),
-            doubt: Doubt::new(),
-            shared_proof: None,
-        };
+        let clock = options.clock.clone().unwrap_or_else(Clock::boot);
+        let mut info = Info::new(SCHEME, Environment::with_clock(clock));
+        info.fenced = true;
+        info.poll = Duration::from_secs(2);
         Ok(Self {
             subscribers: Subscribers::new(&path, watched.clone()),
             boot: options.boot_id.unwrap_or_else(clock_id),
@@ -100,7 +90,7 @@ impl Shared {
     }
 
     pub(crate) fn now(&self) -> Now {
-        Now { clock: self.boot, tick: self.info.clock.now().as_nanos() / 1000, wall: wall_micros() }
+        Now { clock: self.boot, tick: self.info.clock().now().as_nanos() / 1000, wall: wall_micros() }
     }
 
     pub(crate) fn classify(&self, error: RowError) -> Fault {

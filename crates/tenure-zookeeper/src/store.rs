@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use tenure_core::backend::{
     Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Released, Renewal, Watch,
 };
-use tenure_core::{Background, Claim, Clock, Doubt, Drift, Error, Family, HoldId, Name, OpId, Result};
+use tenure_core::{Background, Claim, Clock, Doubt, Drift, Environment, Error, HoldId, Name, OpId, Result};
 use tokio::runtime::Handle;
 
 use crate::error::{RequestError, RequestResult, SCHEME};
@@ -71,20 +71,10 @@ impl ZooKeeper {
             retry_after: None,
         })?;
         runtime.spawn(watch_after_delay(Arc::downgrade(&store), store.unwatched_added.clone()));
-        let info = Info {
-            scheme: SCHEME,
-            families: Family::ALL,
-            refusals: &[],
-            fenced: true,
-            tokens: false,
-            durable: false,
-            liveness: Liveness::Session,
-            poll: POLL,
-            clock,
-            drift,
-            doubt,
-            shared_proof: None,
-        };
+        let mut info = Info::new(SCHEME, Environment::with_clock(clock));
+        info.fenced = true;
+        info.liveness = Liveness::Session;
+        (info.poll, info.drift, info.doubt) = (POLL, drift, doubt);
         Ok(Self { info, store, runtime, _background: background })
     }
 

@@ -46,6 +46,12 @@ impl Environment {
         Self { clock, chance: Chance::default(), threads: Threads::Own }
     }
 
+    /// Replaces the source of random numbers.
+    #[must_use]
+    pub fn with_chance(self, chance: Chance) -> Self {
+        Self { chance, ..self }
+    }
+
     /// The clock of the current tokio runtime, random numbers that follow from `seed`, and tasks of that runtime instead
     /// of threads. On a runtime with one thread whose clock is paused, a run can be repeated.
     ///

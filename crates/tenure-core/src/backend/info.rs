@@ -3,10 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::backend::{Clock, Doubt, Drift, Durability, Error, Family, Name, Result};
+use crate::backend::{Clock, Doubt, Drift, Durability, Environment, Error, Family, Name, Result};
 
-/// Properties and capabilities of a store.
+/// Properties and capabilities of a store. Made by [`Info::new`], then changed where the store differs.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Info {
     /// The scheme of its address, and its name in errors.
     pub scheme: &'static str,
@@ -25,8 +26,9 @@ pub struct Info {
     pub liveness: Liveness,
     /// The longest time that a waiter sleeps without a signal before it polls.
     pub poll: Duration,
-    /// The clock by which this backend reports how long a grant is valid.
-    pub clock: Clock,
+    /// Where the engine of its clients gets time, chance and threads from. By its clock the backend reports how long a
+    /// grant is valid.
+    pub environment: Environment,
     /// The safety margin that is subtracted from each lease.
     pub drift: Drift,
     /// Raised by the backend when its server may have lost grants. Clients then verify all their holds, and waiters try
@@ -38,6 +40,29 @@ pub struct Info {
 }
 
 impl Info {
+    /// A store with leases that supports every family, has no fences, tokens or replicas, and cannot lose grants.
+    pub fn new(scheme: &'static str, environment: Environment) -> Self {
+        Self {
+            scheme,
+            families: Family::ALL,
+            refusals: &[],
+            fenced: false,
+            tokens: false,
+            durable: false,
+            liveness: Liveness::Lease,
+            poll: Duration::from_secs(5),
+            environment,
+            drift: Drift::default(),
+            doubt: Doubt::new(),
+            shared_proof: None,
+        }
+    }
+
+    /// Returns the clock by which this backend reports how long a grant is valid.
+    pub fn clock(&self) -> &Clock {
+        &self.environment.clock
+    }
+
     /// Fails with `Unsupported` if this store does not support `family`.
     pub fn require(&self, family: Family) -> Result<()> {
         if self.families.contains(&family) {

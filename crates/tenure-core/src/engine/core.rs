@@ -58,7 +58,7 @@ impl Engine {
             *limit = (*limit).min(YEAR);
         }
         settings.poll = settings.poll.map(|p| p.clamp(Duration::from_millis(1), Duration::from_secs(86_400)));
-        let environment = Environment::with_clock(backend.info().clock.clone());
+        let environment = backend.info().environment.clone();
         let id = ClientId::drawn(&environment.chance);
         let core = Core {
             id,

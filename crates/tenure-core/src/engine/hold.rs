@@ -152,7 +152,7 @@ impl Hold {
             owner: asked.owner,
             since: now,
             mailboxes: Mutex::default(),
-            clock: info.clock.clone(),
+            clock: info.clock().clone(),
             session,
             until: AtomicU64::new(until.as_nanos()),
             renew_at: AtomicU64::new(renew_at.as_nanos()),

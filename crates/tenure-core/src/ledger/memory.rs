@@ -4,9 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::backend::{
-    Clock, Doubt, Drift, Family, Finding, Info, Interest, Liveness, Name, Result, Watch, wall_micros,
-};
+use crate::backend::{Clock, Environment, Finding, Info, Interest, Name, Result, Watch, wall_micros};
 use crate::ledger::{Ledger, LedgerStore, Ledgered, Now, Watched};
 
 /// A store in memory. Each instance is separate; to share one, clone its client.
@@ -30,21 +28,16 @@ impl Memory {
 
     /// Creates an empty store on the given clock.
     pub fn with_clock(clock: Clock) -> Self {
+        Self::in_environment(Environment::with_clock(clock))
+    }
+
+    /// Creates an empty store with these sources of time, chance and threads.
+    pub fn in_environment(environment: Environment) -> Self {
+        let mut info = Info::new("memory", environment);
+        info.fenced = true;
+        info.poll = Duration::from_secs(2);
         Self::over(MemoryStore {
-            info: Info {
-                scheme: "memory",
-                families: Family::ALL,
-                fenced: true,
-                durable: false,
-                tokens: false,
-                refusals: &[],
-                liveness: Liveness::Lease,
-                poll: Duration::from_secs(2),
-                clock,
-                drift: Drift::default(),
-                doubt: Doubt::new(),
-                shared_proof: None,
-            },
+            info,
             table: Mutex::new(Table { ledgers: HashMap::new(), floor: 0, sweep_at: 1024 }),
             watched: Arc::default(),
         })
@@ -69,7 +62,7 @@ struct Table {
 
 impl MemoryStore {
     fn now(&self) -> Now {
-        Now { clock: 0, tick: self.info.clock.now().as_nanos() / 1000, wall: wall_micros() }
+        Now { clock: 0, tick: self.info.clock().now().as_nanos() / 1000, wall: wall_micros() }
     }
 
     pub(crate) fn change<R>(&self, name: &Name, change: impl FnOnce(&mut Ledger, Now) -> R) -> R {

@@ -111,7 +111,7 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
             return Ok(busy);
         }
         let store = self.turn().await;
-        let (sent, doubts) = (info.clock.now(), info.doubt.times());
+        let (sent, doubts) = (info.clock().now(), info.doubt.times());
         let outcome =
             store.update(&claim.name, |ledger, now| ledger.attempt(claim, &self.process, now)).await??;
         if claim.wait.is_some() {
@@ -139,7 +139,7 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
     async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
         let info = self.store.info();
         let store = self.turn().await;
-        let sent = info.clock.now();
+        let sent = info.clock().now();
         // A name with many waiters is read and written once.
         let mut by_name: BTreeMap<&Name, Vec<usize>> = BTreeMap::new();
         for (i, claim) in claims.iter().enumerate() {
@@ -206,7 +206,7 @@ impl<S: LedgerStore> Ledgered<S> {
     async fn still_busy(&self, claim: &Claim) -> Result<Option<Attempt>> {
         let info = self.store.info();
         let place = self.placed.lock().unwrap().get(&claim.id).copied();
-        let is_fresh = |(until, doubts)| info.clock.now() < until && doubts == info.doubt.times();
+        let is_fresh = |(until, doubts)| info.clock().now() < until && doubts == info.doubt.times();
         if claim.wait.is_none() || claim.kind.is_queued() || !place.is_some_and(is_fresh) {
             return Ok(None);
         }

@@ -23,7 +23,8 @@ struct Copied {
 impl Copied {
     fn new(clock: &Clock) -> Arc<Self> {
         let inner = Memory::with_clock(clock.clone());
-        let info = Info { durable: true, ..inner.info().clone() };
+        let mut info = inner.info().clone();
+        info.durable = true;
         Arc::new(Self { inner, info, asked: Mutex::default() })
     }
 

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::node::{Connection, Delivery, Server};
 use crate::{Node, Quorum, QuorumOptions};
 use tenure_core::backend::{Attempt, Backend, Renewal};
-use tenure_core::{Claim, ClientId, Clock, HoldId, Kind, Name};
+use tenure_core::{Chance, Claim, ClientId, Clock, Environment, HoldId, Kind, Name};
 
 const LEASE: Duration = Duration::from_secs(1);
 /// The length of a history, in simulated time.
@@ -53,7 +53,7 @@ impl Holders {
 fn history(seed: u64, rules: Rules) -> (Option<String>, u32) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    fastrand::seed(seed);
+    let chance = Chance::seeded(seed);
     runtime.block_on(async {
         let mut rng = Rng::with_seed(seed);
         let n = [3, 3, 5][rng.usize(..3)];
@@ -70,10 +70,12 @@ fn history(seed: u64, rules: Rules) -> (Option<String>, u32) {
                 let (clock, dice) =
                     (Clock::simulated(rate(&mut rng)), Mutex::new(Rng::with_seed(rng.u64(..))));
                 let dice = Arc::new(dice);
+                let environment = Environment::with_clock(clock.clone()).with_chance(chance.clone());
                 let nodes = servers.iter().enumerate().map(|(at, server)| {
                     let dice = dice.clone();
-                    let connection =
-                        Connection::new(server, &clock, move || delivery(&mut dice.lock().unwrap()));
+                    let connection = Connection::new(server, environment.clone(), move || {
+                        delivery(&mut dice.lock().unwrap())
+                    });
                     Node { name: at.to_string(), backend: Arc::new(connection) }
                 });
                 let options = QuorumOptions { max_lease: LEASE, ..QuorumOptions::default() };

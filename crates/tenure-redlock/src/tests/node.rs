@@ -12,10 +12,9 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use tenure_core::backend::{
-    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Released, Renewal, Signal,
-    Watch,
+    Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Released, Renewal, Signal, Watch,
 };
-use tenure_core::{Claim, Clock, Doubt, Drift, Error, Family, HoldId, Name, OpId, Result, Time};
+use tenure_core::{Claim, Clock, Environment, Error, Family, HoldId, Name, OpId, Result, Time};
 
 /// The delivery of a message.
 #[derive(Clone, Copy, Debug, Default)]
@@ -147,23 +146,11 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) fn new(
         server: &Arc<Server>,
-        clock: &Clock,
+        environment: Environment,
         plan: impl Fn() -> Delivery + Send + Sync + 'static,
     ) -> Self {
-        let info = Info {
-            scheme: "simulated",
-            families: &[Family::Lock],
-            refusals: &[],
-            fenced: false,
-            tokens: false,
-            durable: false,
-            liveness: Liveness::Lease,
-            poll: Duration::from_secs(5),
-            clock: clock.clone(),
-            drift: Drift::default(),
-            doubt: Doubt::new(),
-            shared_proof: None,
-        };
+        let mut info = Info::new("simulated", environment);
+        info.families = &[Family::Lock];
         Self { server: server.clone(), info, plan: Arc::new(plan), in_flight: Arc::default() }
     }
 

@@ -170,7 +170,7 @@ pub(crate) fn heirs(client: &Client, suffix: &str) -> Vec<(String, Lock)> {
 
 /// The time, by the clock that all clients of this process share.
 pub(crate) fn now(client: &Client) -> Time {
-    client.backend().info().clock.now()
+    client.backend().info().clock().now()
 }
 
 /// Waits until a hold has ended by its own clock. Returns when that was, computed from the last time that was left of

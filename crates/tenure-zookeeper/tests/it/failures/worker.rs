@@ -117,7 +117,7 @@ fn say(what: &str) {
 /// Reports what a thread and work under the guard see right after the process continues.
 async fn mind(client: &tenure_core::Client, guard: tenure_core::Guard, begun: oneshot::Sender<()>) {
     let guard = Arc::new(guard);
-    let (clock, looked) = (client.backend().info().clock.clone(), guard.clone());
+    let (clock, looked) = (client.backend().info().clock().clone(), guard.clone());
     let (looks, looking) = oneshot::channel();
     let first_look = tokio::task::spawn_blocking(move || {
         let mut last = clock.now();
