@@ -218,7 +218,10 @@ async fn a_lock_of_the_other_layout_is_named() {
     let client = client(&server).await;
     server.cmd(&["HSET", "x", "somebody:1", "1"]).unwrap();
     let said = client.lock("x").try_acquire().await.unwrap_err().to_string();
-    assert!(said.contains("a hash, as Redisson makes it") && said.contains("without layout=plain"), "{said}");
+    assert!(
+        said.contains("a hash, as created by Redisson") && said.contains("without layout=plain"),
+        "{said}"
+    );
     assert!(!said.contains("remove"), "{said}");
     let holder = client.lock("x").holder().await.unwrap().expect("what is there is shown");
     assert_eq!((holder.id.as_str(), holder.foreign), ("somebody:1", true));

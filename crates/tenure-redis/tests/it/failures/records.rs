@@ -84,7 +84,7 @@ async fn a_semaphore_does_not_overwrite_a_stranger() {
     bench.cmd(&["SET", "db", "hello"]);
     let client = bench.client().await;
     let said = client.semaphore("db", 3).permits(1).try_acquire().await.unwrap_err().to_string();
-    assert!(said.contains("\"db\"") && said.contains("something else"), "{said}");
+    assert!(said.contains("\"db\"") && said.contains("is not a lock of this kind"), "{said}");
     assert_eq!(bench.cmd(&["GET", "db"]).text(), "hello");
 }
 
@@ -131,7 +131,7 @@ async fn too_many_permits_at_once_are_refused() {
     let client = bench.client().await;
     let semaphore = client.semaphore("x", 100_000);
     let said = semaphore.permits(5_000).try_acquire().await.unwrap_err().to_string();
-    assert!(said.contains("5000 permits") && said.contains("1000 at most"), "{said}");
+    assert!(said.contains("5000 permits") && said.contains("at most 1000"), "{said}");
     assert!(semaphore.permits(1_000).try_acquire().await.unwrap().is_some());
 }
 
