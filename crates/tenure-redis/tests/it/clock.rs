@@ -7,7 +7,7 @@ use std::process::Command;
 use tenure_core::{Admin, Finding, Level};
 use testbed::{Error, Place, Recipe, Resp, Server};
 
-use crate::bench::{open, options};
+use crate::harness::{open, options};
 
 /// Shifts the wall clock, and lets it run a thousand times too fast if asked to.
 const SHIFT: &str = r#"

@@ -4,7 +4,7 @@ use tenure_core::{Admin, Finding, Level};
 use tenure_redis::{Address, Options, Sentinels, Topology};
 use testbed::{RedisOptions, Replicated, Resp, until, wait_until, within};
 
-use crate::bench::{open, options as at, with};
+use crate::harness::{open, options as at, with};
 
 /// A server that has no fault but what is asked for: it writes to disk, and has users.
 fn server(users: &[&str]) -> testbed::Redis {

@@ -3,7 +3,7 @@
 use tenure_core::{Client, Lock};
 use testbed::{FAR, PATIENCE, RedisOptions, done, until};
 
-use crate::bench::{open, options, polling};
+use crate::harness::{open, options, polling};
 
 const CALL: &str = "4f3c2b1a-0000-4000-8000-000000000001:-5";
 const OTHER: &str = "4f3c2b1a-0000-4000-8000-000000000001:7";

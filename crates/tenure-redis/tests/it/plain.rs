@@ -7,10 +7,10 @@ use tenure_core::{Claim, Client, ClientId, Error, HoldId, Kind, LostReason, Name
 use tenure_redis::{Layout, Options};
 use testbed::{FAR, Redis, RedisOptions, done, until, within};
 
-use crate::bench::{self, LEASE, LONG, open, renewed, seen, settings, woken_only};
+use crate::harness::{self, LEASE, LONG, open, renewed, seen, settings, woken_only};
 
 fn options(server: &Redis) -> Options {
-    let mut options = bench::options(server.port());
+    let mut options = harness::options(server.port());
     options.layout = Layout::Plain;
     options
 }

@@ -6,7 +6,7 @@ use tenure_core::{Client, Durability, Error, LostReason};
 use tenure_redis::{Address, Options, Sentinels, Topology};
 use testbed::{FAR, PATIENCE, RedisOptions, Replicated, done, until, within};
 
-use crate::bench::{hasty, leasing, open, options, seen, settings};
+use crate::harness::{hasty, leasing, open, options, seen, settings};
 
 fn address(text: &str) -> Address {
     let (host, port) = text.rsplit_once(':').expect("a port");

@@ -8,30 +8,31 @@ use std::time::Duration;
 use tenure_core::{Client, HoldId};
 use testbed::{FAR, Rule, Way, done, within};
 
-use crate::bench::{Bench, about, leasing, polling, seen, waiting, woken_only};
+use crate::harness::{Harness, about, leasing, polling, seen, waiting, woken_only};
 
 const CHANNEL: &str = "redisson_lock__channel:{x}";
 
-fn subscribers(bench: &Bench, channel: &str) -> i64 {
-    bench.cmd(&["PUBSUB", "NUMSUB", channel]).items()[1].int().unwrap()
+fn subscribers(harness: &Harness, channel: &str) -> i64 {
+    harness.cmd(&["PUBSUB", "NUMSUB", channel]).items()[1].int().unwrap()
 }
 
-async fn listens(bench: &Bench, n: i64) {
-    seen("it listens", || subscribers(bench, CHANNEL) == n).await;
+async fn listens(harness: &Harness, n: i64) {
+    seen("it listens", || subscribers(harness, CHANNEL) == n).await;
 }
 
 /// C14. A wake-up that is lost costs the poll cap, and no more.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_message_costs_a_poll() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let poll = Duration::from_millis(600);
     // Nothing else brings it in: the holder's lease does not end.
-    let (holder, client) = (bench.client_with(leasing(FAR)).await, network.client_with(polling(poll)).await);
+    let (holder, client) =
+        (harness.client_with(leasing(FAR)).await, network.client_with(polling(poll)).await);
     let held = holder.lock("x").acquire().await.unwrap();
     let waiter = tokio::spawn(async move { client.lock("x").acquire().await });
     waiting(&holder, "x", 1).await;
-    listens(&bench, 1).await;
+    listens(&harness, 1).await;
     network.proxy.set(Way::ToClient, Rule::DropPushes);
     held.release().await.unwrap();
     let guard = done("its next look", waiter).await.unwrap();
@@ -43,12 +44,12 @@ async fn a_lost_message_costs_a_poll() {
 /// C14. Subscriptions cut at random while a lock goes from hand to hand: everybody who may have missed a message looks.
 #[tokio::test(flavor = "multi_thread")]
 async fn subscriptions_cut_all_the_time_lose_no_wake_up() {
-    let bench = Bench::start();
+    let harness = Harness::start();
     let mut clients = Vec::new();
     for _ in 0..3 {
-        clients.push(bench.client_with(woken_only()).await);
+        clients.push(harness.client_with(woken_only()).await);
     }
-    let mut killer = bench.redis.client().unwrap();
+    let mut killer = harness.redis.client().unwrap();
     let (stop, stopped) = mpsc::channel::<()>();
     let killed = Arc::new(AtomicI64::new(0));
     let kills = killed.clone();
@@ -89,15 +90,15 @@ async fn subscriptions_cut_all_the_time_lose_no_wake_up() {
 /// C15. A subscriber that the server threw out for being slow looks after it came back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscriber_thrown_out_by_a_flood_looks_again() {
-    let bench = Bench::configured(&["client-output-buffer-limit pubsub 64kb 0 0"]);
-    let (holder, client) = (bench.client_with(woken_only()).await, bench.client_with(woken_only()).await);
+    let harness = Harness::configured(&["client-output-buffer-limit pubsub 64kb 0 0"]);
+    let (holder, client) = (harness.client_with(woken_only()).await, harness.client_with(woken_only()).await);
     let held = holder.lock("x").acquire().await.unwrap();
     let waiter = tokio::spawn(async move { client.lock("x").acquire().await });
-    listens(&bench, 1).await;
+    listens(&harness, 1).await;
     let flood = "x".repeat(1_000_000);
     for _ in 0..5 {
         // Each throws it out as soon as it is there.
-        seen("it came back", || bench.number(&["PUBLISH", CHANNEL, &flood]) == 1).await;
+        seen("it came back", || harness.number(&["PUBLISH", CHANNEL, &flood]) == 1).await;
     }
     held.release().await.unwrap();
     drop(done("told by its return", waiter).await.unwrap());
@@ -106,16 +107,16 @@ async fn a_subscriber_thrown_out_by_a_flood_looks_again() {
 /// C15. Nor is anybody held up by many small messages about nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_messages_delays_nobody_else() {
-    let bench = Bench::start();
-    let (holder, client) = (bench.client_with(woken_only()).await, bench.client_with(woken_only()).await);
+    let harness = Harness::start();
+    let (holder, client) = (harness.client_with(woken_only()).await, harness.client_with(woken_only()).await);
     let held = [holder.lock("x").acquire().await.unwrap(), holder.lock("y").acquire().await.unwrap()];
     let waiters = ["x", "y"].map(|name| {
         let lock = client.lock(name);
         tokio::spawn(async move { lock.acquire().await })
     });
-    listens(&bench, 1).await;
-    seen("it listens", || subscribers(&bench, "redisson_lock__channel:{y}") == 1).await;
-    let mut flood = bench.redis.client().unwrap();
+    listens(&harness, 1).await;
+    seen("it listens", || subscribers(&harness, "redisson_lock__channel:{y}") == 1).await;
+    let mut flood = harness.redis.client().unwrap();
     let (stop, stopped) = mpsc::channel::<()>();
     let flooding = std::thread::spawn(move || {
         while stopped.try_recv().is_err() {
@@ -141,9 +142,9 @@ async fn a_flood_of_messages_delays_nobody_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_channels_share_one_connection_and_go() {
     const NAMES: usize = 1000;
-    let bench = Bench::start();
-    let client = bench.client_with(polling(FAR)).await;
-    let mut fill = bench.redis.client().unwrap();
+    let harness = Harness::start();
+    let client = harness.client_with(polling(FAR)).await;
+    let mut fill = harness.redis.client().unwrap();
     for n in 0..NAMES {
         fill.cmd(&["HSET", &format!("x{n}"), "somebody:1", "1"]).unwrap();
         fill.cmd(&["PEXPIRE", &format!("x{n}"), "600000"]).unwrap();
@@ -154,9 +155,9 @@ async fn a_thousand_channels_share_one_connection_and_go() {
             tokio::spawn(async move { lock.acquire().await.unwrap().release().await.unwrap() })
         })
         .collect();
-    let channels = |bench: &Bench| bench.cmd(&["PUBSUB", "CHANNELS"]).items().len();
-    seen("all listen", || channels(&bench) == NAMES).await;
-    let listeners = bench.cmd(&["CLIENT", "LIST", "TYPE", "pubsub"]).text();
+    let channels = |harness: &Harness| harness.cmd(&["PUBSUB", "CHANNELS"]).items().len();
+    seen("all listen", || channels(&harness) == NAMES).await;
+    let listeners = harness.cmd(&["CLIENT", "LIST", "TYPE", "pubsub"]).text();
     assert_eq!(listeners.lines().count(), 1, "{listeners}");
     for n in 0..NAMES {
         fill.cmd(&["DEL", &format!("x{n}")]).unwrap();
@@ -165,23 +166,24 @@ async fn a_thousand_channels_share_one_connection_and_go() {
     for waiter in waiters {
         done("woken", waiter).await;
     }
-    seen("no channel is left", || channels(&bench) == 0).await;
+    seen("no channel is left", || channels(&harness) == 0).await;
 }
 
 /// C17. A release with a thousand waiters behind it costs as many commands as with one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_wakes_one_of_a_thousand() {
-    let bench = Bench::start();
-    let clients: [Client; 2] = [bench.client_with(woken_only()).await, bench.client_with(woken_only()).await];
+    let harness = Harness::start();
+    let clients: [Client; 2] =
+        [harness.client_with(woken_only()).await, harness.client_with(woken_only()).await];
     let held = clients[0].lock("x").acquire().await.unwrap();
-    let mut monitor = bench.redis.monitor().unwrap();
+    let mut monitor = harness.redis.monitor().unwrap();
     let (entered, mut inside) = tokio::sync::mpsc::unbounded_channel();
     for n in 0..1000 {
         let (lock, entered) = (clients[n % 2].lock("x"), entered.clone());
         tokio::spawn(async move { entered.send(lock.acquire().await.unwrap()) });
     }
     waiting(&clients[0], "x", 2).await;
-    listens(&bench, 2).await;
+    listens(&harness, 2).await;
     // All of them have looked once, and then only those in front of each client.
     let mut ids = BTreeSet::new();
     seen("all have looked", || {

@@ -11,7 +11,7 @@ use testbed::{
     Cluster, FAR, PATIENCE, RedisOptions, Replicated, Sentinels, done, key_in, slot_of, until, within,
 };
 
-use crate::bench::{
+use crate::harness::{
     LONG, claim, granted, grows, hasty, leasing, open, options, polling, renewed, scripts, seen, settings,
     with, woken_only,
 };

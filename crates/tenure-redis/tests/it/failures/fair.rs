@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure_core::{Backend, Kind};
 use testbed::{FAR, done, within};
 
-use crate::bench::{Bench, LONG, SHORT, about, claim, granted, polling, seen};
+use crate::harness::{Harness, LONG, SHORT, about, claim, granted, polling, seen};
 
 const QUEUE: &str = "redisson_lock_queue:{x}";
 const SCORES: &str = "redisson_lock_timeout:{x}";
@@ -15,29 +15,29 @@ const STAMPS: &str = "tenure_stamps:{x}";
 /// take a hundred stamps or a hundred questions.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_dead_waiters_are_skipped_together() {
-    let bench = Bench::start();
-    let client = bench.client().await;
+    let harness = Harness::start();
+    let client = harness.client().await;
     let held = client.lock("x").fair().acquire().await.unwrap();
-    let (other, dead) = (bench.client_with(polling(SHORT * 2)).await, bench.backend().await);
+    let (other, dead) = (harness.client_with(polling(SHORT * 2)).await, harness.backend().await);
     for _ in 0..100 {
         let mut one = claim("x", Kind::FairLock);
         (one.wait, one.stamp) = (Some(FAR), FAR);
         assert!(!granted(&*dead, &one).await);
     }
-    assert_eq!(bench.number(&["LLEN", QUEUE]), 100);
-    let last = || bench.cmd(&["LINDEX", QUEUE, "-1"]).text();
+    assert_eq!(harness.number(&["LLEN", QUEUE]), 100);
+    let last = || harness.cmd(&["LINDEX", QUEUE, "-1"]).text();
     let dead = last();
     let waiter = tokio::spawn(async move { other.lock("x").fair().acquire().await });
     seen("it waits", || last() != dead).await;
     // They all died at the same moment: otherwise it is a hundred deaths that are waited for, one by one.
     let alive = last();
-    let score = bench.cmd(&["ZSCORE", STAMPS, &alive]).text();
-    bench.ends_stamps("x", Duration::from_millis(1500));
-    bench.cmd(&["ZADD", STAMPS, &score, &alive]);
-    let mut monitor = bench.redis.monitor().unwrap();
+    let score = harness.cmd(&["ZSCORE", STAMPS, &alive]).text();
+    harness.ends_stamps("x", Duration::from_millis(1500));
+    harness.cmd(&["ZADD", STAMPS, &score, &alive]);
+    let mut monitor = harness.redis.monitor().unwrap();
     held.release().await.unwrap();
     done("the living one", waiter).await.unwrap().release().await.unwrap();
-    assert_eq!((bench.exists(QUEUE), bench.exists(SCORES)), (false, false));
+    assert_eq!((harness.exists(QUEUE), harness.exists(SCORES)), (false, false));
     let asked = about(&monitor.drain().unwrap(), "x").len();
     assert!(asked < 20, "asked {asked} times meanwhile");
 }
@@ -45,11 +45,12 @@ async fn a_hundred_dead_waiters_are_skipped_together() {
 /// L5. Those who wait for longer than their patience keep their places as long as they give signs of life.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_living_keep_their_places_while_the_dead_go() {
-    let bench = Bench::start();
+    let harness = Harness::start();
     // A stamp lasts for three polls.
-    let (client, other) = (bench.client().await, bench.client_with(polling(Duration::from_secs(3))).await);
+    let (client, other) =
+        (harness.client().await, harness.client_with(polling(Duration::from_secs(3))).await);
     let held = client.lock("x").fair().acquire().await.unwrap();
-    let backend = bench.backend().await;
+    let backend = harness.backend().await;
     let mut dead = claim("x", Kind::FairLock);
     (dead.wait, dead.stamp) = (Some(FAR), SHORT);
     assert!(!granted(&*backend, &dead).await);
@@ -59,18 +60,19 @@ async fn the_living_keep_their_places_while_the_dead_go() {
         tokio::spawn(async move { enter.send(lock.acquire().await) });
     }
     let queue = || {
-        let all = bench.cmd(&["LRANGE", QUEUE, "0", "-1"]).texts();
+        let all = harness.cmd(&["LRANGE", QUEUE, "0", "-1"]).texts();
         all.into_iter().filter(|id| *id != dead.id.to_string()).collect::<Vec<_>>()
     };
     seen("they wait", || queue().len() == 3).await;
     let order = queue();
-    let stamp = |id: &String| bench.cmd(&["ZSCORE", STAMPS, id]).text().parse::<f64>().unwrap();
+    let stamp = |id: &String| harness.cmd(&["ZSCORE", STAMPS, id]).text().parse::<f64>().unwrap();
     let first: Vec<_> = order.iter().map(stamp).collect();
     // Whoever comes now sweeps: the dead one goes, and nobody else is swept.
     testbed::until("each gave a sign of life, and the dead one is gone", || async {
         assert!(!granted(&*backend, &claim("x", Kind::FairLock)).await);
         assert_eq!(queue(), order);
-        order.iter().zip(&first).all(|(id, first)| stamp(id) > *first) && bench.number(&["LLEN", QUEUE]) == 3
+        order.iter().zip(&first).all(|(id, first)| stamp(id) > *first)
+            && harness.number(&["LLEN", QUEUE]) == 3
     })
     .await;
     let mut served = Vec::new();
@@ -87,11 +89,11 @@ async fn the_living_keep_their_places_while_the_dead_go() {
 /// ours have put on before, as the layout says.
 #[tokio::test(flavor = "multi_thread")]
 async fn scores_contain_the_patience_of_all_before() {
-    let bench = Bench::start();
-    let backend = bench.backend().await;
-    let before = bench.time();
+    let harness = Harness::start();
+    let backend = harness.backend().await;
+    let before = harness.time();
     assert!(granted(&*backend, &claim("x", Kind::FairLock)).await);
-    let after = bench.time();
+    let after = harness.time();
     let mut waits = Vec::new();
     for seconds in [20, 300, 40] {
         let mut one = claim("x", Kind::FairLock);
@@ -100,7 +102,7 @@ async fn scores_contain_the_patience_of_all_before() {
         waits.push(one);
     }
     let score =
-        |n: usize| bench.cmd(&["ZSCORE", SCORES, &waits[n].id.to_string()]).text().parse::<f64>().unwrap();
+        |n: usize| harness.cmd(&["ZSCORE", SCORES, &waits[n].id.to_string()]).text().parse::<f64>().unwrap();
     // What the holder has left, and the patience of each up to itself. Times are whole milliseconds there.
     let ahead = [20.0, 320.0, 360.0].map(|s| s * 1000.0 + LONG.as_millis() as f64);
     for (n, ahead) in ahead.into_iter().enumerate() {

@@ -5,15 +5,15 @@ use std::time::Duration;
 use tenure_core::{Claim, Kind};
 use testbed::{FAR, done, until, within};
 
-use crate::bench::{Bench, SHORT, claim, granted, leasing, templates};
+use crate::harness::{Harness, SHORT, claim, granted, leasing, templates};
 
 /// A2. Whatever a dead client held or waited for ends by itself: each of its keys has a time to live, none longer than
 /// what it asked for, and everybody gets in after one lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_client_leaves_only_what_ends_by_itself() {
-    let bench = Bench::start();
+    let harness = Harness::start();
     // Without a client above it nobody renews, releases or stamps: as dead as a killed process.
-    let dead = bench.backend().await;
+    let dead = harness.backend().await;
     let kinds = [
         ("lock", Kind::Lock),
         ("leader", Kind::Leader),
@@ -35,8 +35,8 @@ async fn a_dead_client_leaves_only_what_ends_by_itself() {
             granted(&*dead, &waits).await;
         }
     }
-    for key in bench.keys() {
-        let left = bench.number(&["PTTL", &key]);
+    for key in harness.keys() {
+        let left = harness.number(&["PTTL", &key]);
         // How many permits there are is no leftover: it stays until it is forgotten. So do Redisson's ends of them,
         // which whoever asks next takes away. The last fence is kept for a day.
         let stays = ["permits", "tenure_number:{permits}", "{permits}:timeout"].contains(&key.as_str());
@@ -47,7 +47,7 @@ async fn a_dead_client_leaves_only_what_ends_by_itself() {
         let gone = left == -2;
         assert!(gone || stays || queue || (0..=most).contains(&left), "{key} lives for {left} ms");
     }
-    let client = bench.client().await;
+    let client = harness.client().await;
     let heirs = [
         client.lock("lock"),
         client.lock("leader"),
@@ -69,15 +69,15 @@ async fn a_dead_client_leaves_only_what_ends_by_itself() {
     .await;
     let stays = |key: &str| ["permits", "tenure_number:{permits}"].contains(&key);
     let endless: Vec<_> =
-        bench.keys().into_iter().filter(|k| !stays(k) && bench.number(&["PTTL", k]) == -1).collect();
+        harness.keys().into_iter().filter(|k| !stays(k) && harness.number(&["PTTL", k]) == -1).collect();
     assert!(endless.is_empty(), "{endless:?}");
 }
 
 /// A5. Dropped at any moment while its commands are on a slow way, an acquire leaves nothing behind.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_dropped_on_a_slow_network_leaves_nothing() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     // What is freed is freed by an undo: no lease ends here.
     let client = network.client_with(leasing(FAR)).await;
     network.proxy.set(testbed::Way::ToServer, testbed::Rule::Jitter(Duration::from_millis(20)));
@@ -89,7 +89,7 @@ async fn an_acquire_dropped_on_a_slow_network_leaves_nothing() {
         }
     }
     network.proxy.heal();
-    let other = bench.client().await;
+    let other = harness.client().await;
     for (name, lock) in templates(&other, "dropped") {
         within(&name, lock.acquire()).await.unwrap().release().await.unwrap();
     }
@@ -102,8 +102,8 @@ async fn an_acquire_dropped_on_a_slow_network_leaves_nothing() {
 /// A6. A release whose future is dropped while it is on its way is a release.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_dropped_on_a_slow_network_goes_on() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let client = network.client().await;
     for (name, lock) in templates(&client, "left") {
         let guard = lock.clone().lease(FAR).acquire().await.unwrap();

@@ -8,24 +8,24 @@ use tenure_core::{Backend, Client, Error, HoldId, Kind, LostReason};
 use tenure_redis::{Redis, Tls};
 use testbed::{Certificates, Cut, FAR, Proxy, RedisOptions, Rule, Way, done, until, within};
 
-use crate::bench::{
-    Bench, CALL, SHORT, about, all_held, claim, hasty, leasing, open, options, polling, renewed, seen,
+use crate::harness::{
+    CALL, Harness, SHORT, about, all_held, claim, hasty, leasing, open, options, polling, renewed, seen,
     settings, take, templates, waiting, warm, woken_only,
 };
 
 /// B1. Nobody listens: certainly not executed, told as such, and it works again when the server does.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_cannot_leave_is_unavailable() {
-    let bench = Bench::start();
-    let backend = bench.backend().await;
+    let harness = Harness::start();
+    let backend = harness.backend().await;
     let (client, patient) = (Client::with(backend.clone(), hasty()), Client::with(backend, settings()));
     patient.lock("x").acquire().await.unwrap().release().await.unwrap();
-    bench.redis.kill().unwrap();
+    harness.redis.kill().unwrap();
     for lock in [client.lock("x"), client.lock("y").fair()] {
         let error = lock.try_acquire().await.unwrap_err();
         assert!(matches!(error, Error::Unavailable { .. }), "{error}");
     }
-    bench.redis.restart_empty().unwrap();
+    harness.redis.restart_empty().unwrap();
     until("it works again", || async { client.lock("x").try_acquire().await.is_ok_and(|g| g.is_some()) })
         .await;
 }
@@ -33,8 +33,8 @@ async fn a_request_that_cannot_leave_is_unavailable() {
 /// B21. As without a leader, or behind a balancer that has nobody to pass it on to.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_closes_at_once_is_tried_again_within_the_call() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     network.proxy.set(Way::ToServer, Rule::CutAfter(0));
     let error = Redis::open(network.options()).await.unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
@@ -55,18 +55,18 @@ async fn a_server_that_closes_at_once_is_tried_again_within_the_call() {
 /// B1. It left and never arrived: nobody can know, and the repeat has the same id.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_lost_on_the_way_is_unknown_and_repeated_under_its_id() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let (backend, client) = (open(network.options()).await, network.client().await);
     network.proxy.cut_once("never-arrives", Cut::BeforeRequest);
     let error = backend.try_acquire(&claim("never-arrives", Kind::Lock)).await.unwrap_err();
     assert!(error.is_unknown(), "{error}");
-    assert!(!bench.exists("never-arrives"));
+    assert!(!harness.exists("never-arrives"));
 
     network.proxy.cut_once("comes-again", Cut::BeforeRequest);
     let guard = client.lock("comes-again").acquire().await.unwrap();
     assert_eq!(network.proxy.cuts_left(), 0);
-    let fields = bench.cmd(&["HKEYS", "comes-again"]).texts();
+    let fields = harness.cmd(&["HKEYS", "comes-again"]).texts();
     assert_eq!(fields, [guard.id().to_string()]);
 }
 
@@ -74,10 +74,10 @@ async fn a_request_lost_on_the_way_is_unknown_and_repeated_under_its_id() {
 /// the key for at least as long as the guard believes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_and_a_release_whose_replies_are_lost_count() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let client = network.client().await;
-    let look = bench.client().await;
+    let look = harness.client().await;
     let mut releases = Vec::new();
     for (n, cut) in [Cut::AfterRequest, Cut::InReply(3)].into_iter().enumerate() {
         for (name, lock) in templates(&client, &n.to_string()) {
@@ -92,9 +92,9 @@ async fn a_grant_and_a_release_whose_replies_are_lost_count() {
                 "{name}: one hold, with its own fence"
             );
             if name.starts_with("permits") {
-                assert_eq!(bench.number(&["GET", &name]), 2, "three of five, once");
+                assert_eq!(harness.number(&["GET", &name]), 2, "three of five, once");
             } else {
-                assert!(bench.covers(&name, &guard), "{name}");
+                assert!(harness.covers(&name, &guard), "{name}");
             }
             network.proxy.cut_once(&name, cut);
             let releasing = tokio::spawn(guard.release());
@@ -113,10 +113,10 @@ async fn a_grant_and_a_release_whose_replies_are_lost_count() {
 /// B3. An answer that took longer than the lease does not count, and what it granted is given back.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_after_the_lease_is_no_grant() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let client = network.client().await;
-    let mut monitor = bench.redis.monitor().unwrap();
+    let mut monitor = harness.redis.monitor().unwrap();
     let lease = Duration::from_millis(300);
     network.proxy.set(Way::ToClient, Rule::Delay(lease * 2));
     let error = client.lock("late").lease(lease).try_acquire().await.unwrap_err();
@@ -128,24 +128,24 @@ async fn an_answer_after_the_lease_is_no_grant() {
         kinds.len() == 2
     })
     .await;
-    assert!(!bench.exists("late"));
+    assert!(!harness.exists("late"));
 }
 
 /// B4. What the network delivers twice has the effect of once: each command of each kind is sent again as it was.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_executed_twice_changes_nothing() {
-    let bench = Bench::start();
-    let client = bench.client().await;
+    let harness = Harness::start();
+    let client = harness.client().await;
     warm(&client).await;
-    let mut monitor = bench.redis.monitor().unwrap();
+    let mut monitor = harness.redis.monitor().unwrap();
     let mut twice = async |what: &str| {
-        let before = state(&bench);
+        let before = state(&harness);
         let seen = monitor.drain().unwrap();
-        let mut again = bench.redis.client().unwrap();
-        for command in crate::bench::scripts(&seen) {
+        let mut again = harness.redis.client().unwrap();
+        for command in crate::harness::scripts(&seen) {
             again.cmd(&command.words).unwrap_or_else(|e| panic!("{what}: {e}"));
         }
-        assert_eq!(state(&bench), before, "{what}");
+        assert_eq!(state(&harness), before, "{what}");
         // What was sent again is not sent a third time.
         monitor.drain().unwrap();
     };
@@ -184,8 +184,8 @@ struct Attempts {
 }
 
 impl Attempts {
-    fn new(bench: &Bench) -> Self {
-        Self { monitor: bench.redis.monitor().unwrap(), seen: Vec::new() }
+    fn new(harness: &Harness) -> Self {
+        Self { monitor: harness.redis.monitor().unwrap(), seen: Vec::new() }
     }
 
     fn all(&mut self) -> &[(HoldId, Vec<String>)] {
@@ -207,9 +207,9 @@ impl Attempts {
 /// the back of its gate. The busy answer to whoever is in front says who has it, and it gets what is its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_executed_late_is_found_by_who_is_in_front() {
-    let bench = Bench::start();
-    let hash = Client::with(bench.backend().await, woken_only());
-    let mut options = bench.options();
+    let harness = Harness::start();
+    let hash = Client::with(harness.backend().await, woken_only());
+    let mut options = harness.options();
     options.layout = tenure_redis::Layout::Plain;
     let plain = Client::with(open(options).await, woken_only());
     let own = |name: &str| format!("{name}:{{x}}");
@@ -223,7 +223,7 @@ async fn an_attempt_executed_late_is_found_by_who_is_in_front() {
         (plain.lock("x"), vec![], own("tenure_lock")),
     ] {
         let held = lock.acquire().await.unwrap();
-        let mut attempts = Attempts::new(&bench);
+        let mut attempts = Attempts::new(&harness);
         let waits = || {
             let lock = lock.clone();
             tokio::spawn(async move { lock.acquire().await.unwrap() })
@@ -234,17 +234,17 @@ async fn an_attempt_executed_late_is_found_by_who_is_in_front() {
         let back = waits();
         let (id, again) = attempts.until(3).await;
         // The holder is gone, and before anybody hears of it the old attempt comes.
-        bench.cmd(&["DEL", "x"]);
-        keys.iter().for_each(|key| drop(bench.cmd(&["DEL", key])));
+        harness.cmd(&["DEL", "x"]);
+        keys.iter().for_each(|key| drop(harness.cmd(&["DEL", key])));
         let again: Vec<&str> = again.iter().map(String::as_str).collect();
-        assert_eq!(bench.cmd(&again).items()[0].int(), Some(1), "granted to one who does not know");
-        bench.cmd(&["PUBLISH", &channel, "1"]);
+        assert_eq!(harness.cmd(&again).items()[0].int(), Some(1), "granted to one who does not know");
+        harness.cmd(&["PUBLISH", &channel, "1"]);
         let guard = done("it gets what is its own", back).await;
         assert_eq!(guard.id(), id);
         guard.release().await.unwrap();
         done("and then the first", front).await.release().await.unwrap();
         drop(held);
-        bench.cmd(&["FLUSHALL"]);
+        harness.cmd(&["FLUSHALL"]);
     }
 }
 
@@ -252,11 +252,11 @@ async fn an_attempt_executed_late_is_found_by_who_is_in_front() {
 /// the claim comes to the gate.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_executed_late_is_found_when_it_comes_to_wait() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let client = Client::with(open(network.options()).await, woken_only());
     let held = client.lock("x").acquire().await.unwrap();
-    let mut attempts = Attempts::new(&bench);
+    let mut attempts = Attempts::new(&harness);
     let waits = || {
         let lock = client.lock("x");
         tokio::spawn(async move { lock.acquire().await.unwrap() })
@@ -267,10 +267,10 @@ async fn an_attempt_executed_late_is_found_when_it_comes_to_wait() {
     network.proxy.set_for(0, Way::ToClient, Rule::Stall);
     let back = waits();
     let (id, again) = attempts.until(3).await;
-    bench.cmd(&["DEL", "x"]);
+    harness.cmd(&["DEL", "x"]);
     let again: Vec<&str> = again.iter().map(String::as_str).collect();
-    assert_eq!(bench.cmd(&again).items()[0].int(), Some(1), "granted to one who does not know");
-    bench.cmd(&["PUBLISH", "redisson_lock__channel:{x}", "0"]);
+    assert_eq!(harness.cmd(&again).items()[0].int(), Some(1), "granted to one who does not know");
+    harness.cmd(&["PUBLISH", "redisson_lock__channel:{x}", "0"]);
     // What was sent again, and then the one in front.
     assert_ne!(attempts.until(5).await.0, id);
     network.proxy.heal();
@@ -282,10 +282,10 @@ async fn an_attempt_executed_late_is_found_when_it_comes_to_wait() {
 }
 
 /// All that is stored, but for how long, and for what is remembered in order to know a repeat.
-fn state(bench: &Bench) -> Vec<(String, String)> {
-    let mut client = bench.redis.client().unwrap();
+fn state(harness: &Harness) -> Vec<(String, String)> {
+    let mut client = harness.redis.client().unwrap();
     let kept = |key: &String| !key.starts_with("tenure_operations");
-    let keys = bench.keys().into_iter().filter(kept);
+    let keys = harness.keys().into_iter().filter(kept);
     keys.map(|key| {
         let dump = match client.cmd(&["TYPE", &key]).unwrap().text().as_str() {
             "hash" => client.cmd(&["HGETALL", &key]),
@@ -305,8 +305,8 @@ fn state(bench: &Bench) -> Vec<(String, String)> {
 /// B5. Connections that nobody tells of their end are found out by the clock, and the lock is renewed over others.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_is_renewed_although_its_connections_are_half_open() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let client = network.hasty_client(settings()).await;
     let guard = client.lock("x").acquire().await.unwrap();
     let before = network.proxy.accepted();
@@ -316,17 +316,18 @@ async fn a_hold_is_renewed_although_its_connections_are_half_open() {
     }
     renewed([&guard]).await;
     assert!(network.proxy.accepted() > before, "over a new connection");
-    assert!(bench.covers("x", &guard));
+    assert!(harness.covers("x", &guard));
     guard.release().await.unwrap();
 }
 
 /// B5. A waiter that listens at a dead connection looks for itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_with_a_half_open_subscription_gets_in_by_its_poll() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let poll = Duration::from_millis(700);
-    let (holder, client) = (bench.client_with(leasing(FAR)).await, network.hasty_client(polling(poll)).await);
+    let (holder, client) =
+        (harness.client_with(leasing(FAR)).await, network.hasty_client(polling(poll)).await);
     let held = holder.lock("x").acquire().await.unwrap();
     let waiter = tokio::spawn(async move { client.lock("x").acquire().await });
     waiting(&holder, "x", 1).await;
@@ -334,7 +335,7 @@ async fn a_waiter_with_a_half_open_subscription_gets_in_by_its_poll() {
         network.proxy.set_for(connection, Way::ToClient, Rule::Swallow);
     }
     // Once it might look because it has found out how silent its connection is; more often only by its poll.
-    let mut monitor = bench.redis.monitor().unwrap();
+    let mut monitor = harness.redis.monitor().unwrap();
     let mut looks = 0;
     seen("it looks again and again", || {
         looks += about(&monitor.drain().unwrap(), "x").len();
@@ -349,9 +350,9 @@ async fn a_waiter_with_a_half_open_subscription_gets_in_by_its_poll() {
 /// the next is larger: what is protected refuses the old one. Also A1 and A8, as seen from outside.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_that_is_not_heard_ends_before_the_next_begins() {
-    let bench = Bench::start();
-    let network = bench.network();
-    let (client, other) = (network.client_with(leasing(SHORT * 2)).await, bench.client().await);
+    let harness = Harness::start();
+    let network = harness.network();
+    let (client, other) = (network.client_with(leasing(SHORT * 2)).await, harness.client().await);
     let held = all_held(&client, "one-way").await;
     network.proxy.set(Way::ToServer, Rule::Stall);
     for (name, _, old) in held {
@@ -369,33 +370,33 @@ async fn a_holder_that_is_not_heard_ends_before_the_next_begins() {
 /// have kept.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_that_hears_nothing_ends_and_frees_the_name() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let client = network.client_with(leasing(SHORT * 2)).await;
     let guard = take(&client.lock("x")).await;
     network.proxy.set(Way::ToClient, Rule::Stall);
     let lost = within("its own clock", guard.lost()).await;
     assert_eq!(lost.reason, LostReason::Expired);
     network.proxy.heal();
-    seen("free", || !bench.exists("x")).await;
-    assert!(bench.client().await.lock("x").try_acquire().await.unwrap().is_some());
+    seen("free", || !harness.exists("x")).await;
+    assert!(harness.client().await.lock("x").try_acquire().await.unwrap().is_some());
 }
 
 /// B6. A waiter whose answers do not come disturbs neither the holder nor, for longer than its lease, those who wait.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_that_hears_nothing_does_not_disturb() {
-    let bench = Bench::start();
-    let network = bench.network();
-    let (client, other) = (network.hasty_client(leasing(SHORT)).await, bench.client().await);
+    let harness = Harness::start();
+    let network = harness.network();
+    let (client, other) = (network.hasty_client(leasing(SHORT)).await, harness.client().await);
     let held = other.lock("x").acquire().await.unwrap();
     let deaf = tokio::spawn(async move { client.lock("x").acquire().await.map(drop) });
     waiting(&other, "x", 1).await;
     network.proxy.set(Way::ToClient, Rule::Stall);
     renewed([&held]).await;
-    assert_eq!(bench.cmd(&["HKEYS", "x"]).texts(), [held.id().to_string()]);
+    assert_eq!(harness.cmd(&["HKEYS", "x"]).texts(), [held.id().to_string()]);
     held.release().await.unwrap();
     // Whether or not its last attempt arrived just then: it cannot renew what it does not know of.
-    assert!(bench.left("x") <= SHORT);
+    assert!(harness.left("x") <= SHORT);
     within("one lease at most", other.lock("x").acquire()).await.unwrap().release().await.unwrap();
     deaf.abort();
 }
@@ -403,8 +404,8 @@ async fn a_waiter_that_hears_nothing_does_not_disturb() {
 /// B7. A deadline counts for the whole of a call, however slowly its answer trickles in.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trickling_answer_ends_at_the_deadline() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let backend = open(network.hasty()).await;
     until("warm", || async { backend.try_acquire(&claim("warm", Kind::Lock)).await.is_ok() }).await;
     // The whole answer would take far longer. A deadline that each byte puts off would let it come.
@@ -421,11 +422,11 @@ async fn a_trickling_answer_ends_at_the_deadline() {
 async fn a_trickling_handshake_ends_at_the_deadline() {
     let folder = tempfile::tempdir().unwrap();
     let files = Certificates::generate(folder.path()).unwrap();
-    let plain = Bench::start();
-    let encrypted = Bench::with(RedisOptions { tls: Some(files.clone()), ..RedisOptions::default() });
+    let plain = Harness::start();
+    let encrypted = Harness::with(RedisOptions { tls: Some(files.clone()), ..RedisOptions::default() });
     let ca = Some(files.ca);
-    for (bench, tls) in [(plain, None), (encrypted, Some(Tls { ca, ..Tls::default() }))] {
-        let proxy = Proxy::start_raw(bench.redis.port()).unwrap();
+    for (harness, tls) in [(plain, None), (encrypted, Some(Tls { ca, ..Tls::default() }))] {
+        let proxy = Proxy::start_raw(harness.redis.port()).unwrap();
         let mut through = options(proxy.port());
         (through.timeout, through.tls) = (CALL, tls);
         // Opens while the network is well.
@@ -442,9 +443,9 @@ async fn a_certificate_that_nobody_vouches_for_is_refused() {
     let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let files = Certificates::generate(folder.path()).unwrap();
     let other = Certificates::generate(elsewhere.path()).unwrap();
-    let bench = Bench::with(RedisOptions { tls: Some(files.clone()), ..RedisOptions::default() });
+    let harness = Harness::with(RedisOptions { tls: Some(files.clone()), ..RedisOptions::default() });
     let with = |ca| {
-        let mut options = bench.options();
+        let mut options = harness.options();
         options.tls = Some(Tls { ca: Some(ca), ..Tls::default() });
         options
     };
@@ -452,7 +453,7 @@ async fn a_certificate_that_nobody_vouches_for_is_refused() {
     let error = Redis::open(with(other.ca)).await.expect_err("an unknown issuer");
     assert!(matches!(error, Error::Config(_)), "{error}");
     // A client that speaks TLS to a server that does not.
-    let clear = Bench::start();
+    let clear = Harness::start();
     let mut options = clear.options();
     options.timeout = CALL;
     options.tls = Some(Tls { ca: Some(files.ca), ..Tls::default() });
@@ -464,8 +465,8 @@ async fn a_certificate_that_nobody_vouches_for_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_meets_no_storm_of_connections() {
     const WAITERS: usize = 500;
-    let bench = Bench::with(RedisOptions { append_only: true, ..RedisOptions::default() });
-    let network = bench.network();
+    let harness = Harness::with(RedisOptions { append_only: true, ..RedisOptions::default() });
+    let network = harness.network();
     let client = network.client_with(polling(Duration::from_secs(1))).await;
     let held = client.lock("x").acquire().await.unwrap();
     let waiters: Vec<_> = (0..WAITERS)
@@ -478,9 +479,9 @@ async fn a_restart_meets_no_storm_of_connections() {
     let before = network.proxy.accepted();
     // However long it is away: what is counted is what it meets when it is back.
     network.proxy.refuse();
-    bench.redis.kill().unwrap();
+    harness.redis.kill().unwrap();
     network.proxy.close_all();
-    bench.redis.restart().unwrap();
+    harness.redis.restart().unwrap();
     network.proxy.accept().unwrap();
     // The hold may have outlived the restart or not: what counts is that all get in.
     drop(held);
@@ -494,8 +495,8 @@ async fn a_restart_meets_no_storm_of_connections() {
 /// B11. Renewal has connections of its own: calls that hang do not hold it up.
 #[tokio::test(flavor = "multi_thread")]
 async fn renewal_does_not_wait_behind_acquires() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let client = network.client().await;
     let guard = client.lock("x").acquire().await.unwrap();
     // The first connection is that of the callers.

@@ -7,20 +7,20 @@ use tenure_core::backend::{Attempt, Backend, CountOp, Counter, Released, Renewal
 use tenure_core::{Claim, Client, Durability, Error, Fence, Kind, LostReason, Name, OpId};
 use testbed::{Replicated, done, until, within};
 
-use crate::bench::{Bench, LONG, claim, granted, open, options, settings, waiting, woken_only};
+use crate::harness::{Harness, LONG, claim, granted, open, options, settings, waiting, woken_only};
 
 const PERMIT: Kind = Kind::Permit { n: 1, limit: 1 };
 
 /// A waiter that died and whose stamp was evicted would never be recognised as dead.
 #[tokio::test]
 async fn a_waiter_without_a_stamp_is_in_nobodys_way() {
-    let bench = Bench::start();
-    let backend = bench.backend().await;
+    let harness = Harness::start();
+    let backend = harness.backend().await;
     let writer = claim("x", Kind::Write);
     assert!(granted(&*backend, &writer).await);
     let dead = Claim { wait: Some(Duration::MAX), ..claim("x", Kind::Write) };
     assert!(!granted(&*backend, &dead).await);
-    bench.cmd(&["DEL", "tenure_stamps:{x}"]);
+    harness.cmd(&["DEL", "tenure_stamps:{x}"]);
     backend.release(&writer, 0).await.unwrap();
     for kind in [Kind::Read { under_write: None }, Kind::Write] {
         let next = claim("x", kind);
@@ -32,22 +32,22 @@ async fn a_waiter_without_a_stamp_is_in_nobodys_way() {
 /// Of a lock that nobody holds or waits for, nothing is left but the last fence.
 #[tokio::test]
 async fn a_release_leaves_nothing_behind_but_the_fence() {
-    let bench = Bench::start();
-    let backend = bench.backend().await;
+    let harness = Harness::start();
+    let backend = harness.backend().await;
     let read = Kind::Read { under_write: None };
     for kind in [Kind::Lock, Kind::FairLock, Kind::Leader, read, Kind::Write] {
         let held = claim("x", kind);
         assert!(granted(&*backend, &held).await);
         assert_eq!(backend.release(&held, 0).await.unwrap(), Released::Freed);
-        assert_eq!(bench.keys(), ["tenure_fence:{x}"], "{kind:?}");
+        assert_eq!(harness.keys(), ["tenure_fence:{x}"], "{kind:?}");
     }
 }
 
 /// A waiter that is neither the first nor the last gives up: nothing of it stays among the others.
 #[tokio::test]
 async fn a_waiter_that_gives_up_leaves_no_queue_position() {
-    let bench = Bench::start();
-    let backend = bench.backend().await;
+    let harness = Harness::start();
+    let backend = harness.backend().await;
     let writer = claim("x", Kind::Write);
     assert!(granted(&*backend, &writer).await);
     let queued = [Kind::Write, Kind::Read { under_write: None }, Kind::Write]
@@ -56,21 +56,21 @@ async fn a_waiter_that_gives_up_leaves_no_queue_position() {
         assert!(!granted(&*backend, waiter).await);
     }
     backend.release(&queued[1], 0).await.unwrap();
-    let left = bench.cmd(&["ZRANGE", "tenure_waiters:{x}", "0", "-1"]).texts();
+    let left = harness.cmd(&["ZRANGE", "tenure_waiters:{x}", "0", "-1"]).texts();
     assert_eq!(left, [queued[0].id.to_string(), queued[2].id.to_string()]);
 }
 
 /// An attempt of the wrong kind takes no waiter's stamp away.
 #[tokio::test]
 async fn a_refused_fair_attempt_sweeps_nothing() {
-    let bench = Bench::start();
-    let backend = bench.backend().await;
+    let harness = Harness::start();
+    let backend = harness.backend().await;
     assert!(granted(&*backend, &claim("x", Kind::Write)).await);
     let waiter = Claim { wait: Some(Duration::MAX), ..claim("x", Kind::Write) };
     assert!(!granted(&*backend, &waiter).await);
     // It died long ago.
-    bench.cmd(&["ZADD", "tenure_stamps:{x}", "1", &waiter.id.to_string()]);
-    let score = || bench.cmd(&["ZSCORE", "tenure_stamps:{x}", &waiter.id.to_string()]);
+    harness.cmd(&["ZADD", "tenure_stamps:{x}", "1", &waiter.id.to_string()]);
+    let score = || harness.cmd(&["ZSCORE", "tenure_stamps:{x}", &waiter.id.to_string()]);
     let before = score();
     assert!(!before.is_nil());
     assert!(backend.try_acquire(&claim("x", Kind::FairLock)).await.is_err());
@@ -80,55 +80,55 @@ async fn a_refused_fair_attempt_sweeps_nothing() {
 /// A value of another program under the name of a semaphore is not overwritten.
 #[tokio::test]
 async fn a_semaphore_does_not_overwrite_a_stranger() {
-    let bench = Bench::start();
-    bench.cmd(&["SET", "db", "hello"]);
-    let client = bench.client().await;
+    let harness = Harness::start();
+    harness.cmd(&["SET", "db", "hello"]);
+    let client = harness.client().await;
     let said = client.semaphore("db", 3).permits(1).try_acquire().await.unwrap_err().to_string();
     assert!(said.contains("\"db\"") && said.contains("is not a lock of this kind"), "{said}");
-    assert_eq!(bench.cmd(&["GET", "db"]).text(), "hello");
+    assert_eq!(harness.cmd(&["GET", "db"]).text(), "hello");
 }
 
 /// A repeat finds what it was granted. What others have taken back since, and perhaps given away, it does not take
 /// again without paying.
 #[tokio::test]
 async fn a_repeat_does_not_take_back_a_permit_that_was_given_to_another() {
-    let bench = Bench::start();
-    let backend = bench.backend().await;
+    let harness = Harness::start();
+    let backend = harness.backend().await;
     let first = claim("x", PERMIT);
     assert!(granted(&*backend, &first).await);
     // As a JVM does whose clock is far ahead: it takes the permit back, and then for itself.
-    bench.cmd(&["DEL", "{x}:timeout"]);
-    bench.cmd(&["ZADD", "{x}:timeout", "9000000000000", "0123456789abcdef"]);
+    harness.cmd(&["DEL", "{x}:timeout"]);
+    harness.cmd(&["ZADD", "{x}:timeout", "9000000000000", "0123456789abcdef"]);
     assert!(!granted(&*backend, &first).await, "one of one, and another has it");
     backend.release(&first, 0).await.unwrap();
-    assert_eq!(bench.cmd(&["GET", "x"]).text(), "0");
+    assert_eq!(harness.cmd(&["GET", "x"]).text(), "0");
     assert!(!granted(&*backend, &claim("x", PERMIT)).await);
 }
 
 /// Permits of a JVM whose clock is behind end when that clock says so.
 #[tokio::test]
 async fn a_clock_that_is_behind_keeps_its_permits() {
-    let bench = Bench::start();
-    let mut options = bench.options();
+    let harness = Harness::start();
+    let mut options = harness.options();
     options.permit_slack = LONG;
     let backend = open(options).await;
     let one = claim("x", PERMIT);
     assert!(granted(&*backend, &one).await);
     backend.release(&one, 0).await.unwrap();
-    let seconds: i64 = bench.cmd(&["TIME"]).texts()[0].parse().unwrap();
+    let seconds: i64 = harness.cmd(&["TIME"]).texts()[0].parse().unwrap();
     // Taken just now for four seconds, by a clock that is five behind. Up to a minute is borne here.
-    bench.cmd(&["ZADD", "{x}:timeout", &((seconds - 1) * 1000).to_string(), "0123456789abcdef"]);
-    bench.cmd(&["DECR", "x"]);
+    harness.cmd(&["ZADD", "{x}:timeout", &((seconds - 1) * 1000).to_string(), "0123456789abcdef"]);
+    harness.cmd(&["DECR", "x"]);
     assert!(!granted(&*backend, &claim("x", PERMIT)).await);
-    bench.cmd(&["ZADD", "{x}:timeout", &((seconds - 600) * 1000).to_string(), "0123456789abcdef"]);
+    harness.cmd(&["ZADD", "{x}:timeout", &((seconds - 600) * 1000).to_string(), "0123456789abcdef"]);
     assert!(granted(&*backend, &claim("x", PERMIT)).await, "even a slow clock agrees");
 }
 
 /// The server walks over each permit of a hold: too many of them would hold up everybody else.
 #[tokio::test]
 async fn too_many_permits_at_once_are_refused() {
-    let bench = Bench::start();
-    let client = bench.client().await;
+    let harness = Harness::start();
+    let client = harness.client().await;
     let semaphore = client.semaphore("x", 100_000);
     let said = semaphore.permits(5_000).try_acquire().await.unwrap_err().to_string();
     assert!(said.contains("5000 permits") && said.contains("at most 1000"), "{said}");
@@ -146,8 +146,8 @@ async fn fence(backend: &dyn Backend, claim: &Claim) -> Fence {
 /// C4. A hold whose record was evicted still has a fence: a new one, larger than all before, and the same at each repeat.
 #[tokio::test]
 async fn a_repeat_after_its_record_was_evicted_has_a_fence() {
-    let bench = Bench::start();
-    let backend = bench.backend().await;
+    let harness = Harness::start();
+    let backend = harness.backend().await;
     let read = Kind::Read { under_write: None };
     let kinds = [("l", Kind::Lock), ("f", Kind::FairLock), ("r", read), ("w", Kind::Write), ("p", PERMIT)];
     for (name, kind) in kinds {
@@ -155,15 +155,15 @@ async fn a_repeat_after_its_record_was_evicted_has_a_fence() {
         let first = fence(&*backend, &one).await;
         assert_eq!(fence(&*backend, &one).await, first, "{name}: a repeat finds its grant");
         let about = format!("tenure_about:{{{name}}}");
-        bench.cmd(&["DEL", &about]);
+        harness.cmd(&["DEL", &about]);
         let second = fence(&*backend, &one).await;
         assert!(second > first, "{name}: {second} after {first}");
         assert_eq!(fence(&*backend, &one).await, second, "{name}: it keeps that");
-        assert!(!bench.left(&about).is_zero(), "{name}: and the record ends by itself");
+        assert!(!harness.left(&about).is_zero(), "{name}: and the record ends by itself");
     }
     let writer = claim("under", Kind::Write);
     let first = fence(&*backend, &writer).await;
-    bench.cmd(&["DEL", "tenure_about:{under}"]);
+    harness.cmd(&["DEL", "tenure_about:{under}"]);
     let reader = claim("under", Kind::Read { under_write: Some(writer.id) });
     assert!(fence(&*backend, &reader).await > first);
 }
@@ -172,8 +172,8 @@ async fn a_repeat_after_its_record_was_evicted_has_a_fence() {
 /// although the name is never idle.
 #[tokio::test]
 async fn records_of_dead_waiters_go() {
-    let bench = Bench::start();
-    let backend = bench.backend().await;
+    let harness = Harness::start();
+    let backend = harness.backend().await;
     for (name, kind) in [("l", Kind::Lock), ("f", Kind::FairLock), ("w", Kind::Write), ("p", PERMIT)] {
         let held = claim(name, kind);
         assert!(granted(&*backend, &held).await);
@@ -181,7 +181,7 @@ async fn records_of_dead_waiters_go() {
             assert!(!granted(&*backend, &Claim { wait: Some(Duration::MAX), ..claim(name, kind) }).await);
         }
         let about = format!("tenure_about:{{{name}}}");
-        let records = || bench.number(&["HLEN", &about]);
+        let records = || harness.number(&["HLEN", &about]);
         assert!(records() > 100, "{name}: the test itself");
         for set in [
             "tenure_waiters",
@@ -190,7 +190,7 @@ async fn records_of_dead_waiters_go() {
             "redisson_lock_queue",
             "redisson_lock_timeout",
         ] {
-            bench.cmd(&["DEL", &format!("{set}:{{{name}}}")]);
+            harness.cmd(&["DEL", &format!("{set}:{{{name}}}")]);
         }
         backend.release(&held, 0).await.unwrap();
         for _ in 0..100 {
@@ -206,20 +206,20 @@ async fn records_of_dead_waiters_go() {
 /// the next grants.
 #[tokio::test]
 async fn records_of_ended_readers_go() {
-    let bench = Bench::start();
-    let backend = bench.backend().await;
+    let harness = Harness::start();
+    let backend = harness.backend().await;
     let read = Kind::Read { under_write: None };
     let ended: Vec<Claim> = (0..100).map(|_| claim("x", read)).collect();
     for one in &ended {
         assert!(granted(&*backend, one).await);
     }
-    bench.cmd(&["DEL", "x"]);
+    harness.cmd(&["DEL", "x"]);
     for one in &ended {
-        bench.cmd(&["DEL", &format!("{{x}}:{}:rwlock_timeout:1", one.id)]);
+        harness.cmd(&["DEL", &format!("{{x}}:{}:rwlock_timeout:1", one.id)]);
     }
     // What is known of the name stays, since others go on reading.
     assert!(granted(&*backend, &claim("x", read)).await);
-    let known = |one: &Claim| bench.number(&["HEXISTS", "tenure_about:{x}", &one.id.to_string()]) == 1;
+    let known = |one: &Claim| harness.number(&["HEXISTS", "tenure_about:{x}", &one.id.to_string()]) == 1;
     let late = ended.iter().find(|one| known(one)).expect("a record");
     assert_eq!(backend.release(late, 0).await.unwrap(), Released::Gone);
     assert!(!known(late), "of one that was released late");
@@ -228,15 +228,15 @@ async fn records_of_ended_readers_go() {
         assert!(granted(&*backend, &next).await);
         backend.release(&next, 0).await.unwrap();
     }
-    let records = bench.number(&["HLEN", "tenure_about:{x}"]);
+    let records = harness.number(&["HLEN", "tenure_about:{x}"]);
     assert!(records <= 6, "{records} records of one reader");
 }
 
 /// More than a semaphore has can never be free: it is refused at once, and keeps nobody out.
 #[tokio::test(flavor = "multi_thread")]
 async fn more_permits_than_there_ever_will_be_are_refused() {
-    let bench = Bench::start();
-    let (client, other) = (bench.client_with(woken_only()).await, bench.client_with(woken_only()).await);
+    let harness = Harness::start();
+    let (client, other) = (harness.client_with(woken_only()).await, harness.client_with(woken_only()).await);
     let one = client.semaphore("x", 2).acquire().await.unwrap();
     let larger = other.semaphore("x", 10);
     let error = within("told", larger.acquire_many(5)).await.unwrap_err();
@@ -251,8 +251,8 @@ async fn more_permits_than_there_ever_will_be_are_refused() {
 /// Who waits for more than a new size has is told so, and those behind it go on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_smaller_size_refuses_who_waits_for_more() {
-    let bench = Bench::start();
-    let (client, other) = (bench.client_with(woken_only()).await, bench.client_with(woken_only()).await);
+    let harness = Harness::start();
+    let (client, other) = (harness.client_with(woken_only()).await, harness.client_with(woken_only()).await);
     let semaphore = client.semaphore("x", 5);
     let three = semaphore.acquire_many(3).await.unwrap();
     let waits = |n| {
@@ -274,11 +274,11 @@ async fn a_smaller_size_refuses_who_waits_for_more() {
 /// One claim of a batch meets a key of another program. The others are renewed all the same.
 #[tokio::test]
 async fn a_claim_that_cannot_be_renewed_is_not_the_others_loss() {
-    let bench = Bench::start();
-    let backend = bench.backend().await;
+    let harness = Harness::start();
+    let backend = harness.backend().await;
     let (good, bad) = (Arc::new(claim("good", Kind::Lock)), Arc::new(claim("bad", PERMIT)));
     assert!(granted(&*backend, &good).await && granted(&*backend, &bad).await);
-    bench.cmd(&["SET", "{bad}:timeout", "hello"]);
+    harness.cmd(&["SET", "{bad}:timeout", "hello"]);
     for batch in [[bad.clone(), good.clone()], [good.clone(), bad.clone()]] {
         let answers = backend.renew(&batch).await.unwrap();
         for (claim, answer) in batch.iter().zip(answers) {
@@ -295,8 +295,8 @@ async fn a_claim_that_cannot_be_renewed_is_not_the_others_loss() {
 /// A latch that opened and was set again while nobody could hear it: another one, whatever its count.
 #[tokio::test]
 async fn a_latch_knows_when_it_was_made() {
-    let bench = Bench::start();
-    let backend = bench.backend().await;
+    let harness = Harness::start();
+    let backend = harness.backend().await;
     let name = Name::new("x").unwrap();
     let client = tenure_core::ClientId::new();
     let mut n = 0;

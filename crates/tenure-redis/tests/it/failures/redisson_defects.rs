@@ -3,18 +3,18 @@
 
 use testbed::within;
 
-use crate::bench::{Bench, renewed};
+use crate::harness::{Harness, renewed};
 
 /// 3. One bad entry stops the renewal of all that are renewed with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_key_of_a_wrong_type_does_not_stop_the_renewal_of_others() {
-    let bench = Bench::start();
-    let client = bench.client().await;
+    let harness = Harness::start();
+    let client = harness.client().await;
     let mut held = Vec::new();
     for n in 0..50 {
         held.push(client.lock(format!("x{n}")).acquire().await.unwrap());
     }
-    bench.cmd(&["SET", "x7", "a word"]);
+    harness.cmd(&["SET", "x7", "a word"]);
     let bad = held.remove(7);
     tokio::join!(within("lost", bad.lost()), renewed(&held));
     for guard in held {
@@ -25,13 +25,13 @@ async fn one_key_of_a_wrong_type_does_not_stop_the_renewal_of_others() {
 /// 12. A semaphore made smaller than what is in use publishes no negative number, which no JVM can bear.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_negative_number_of_permits_is_published() {
-    let bench = Bench::start();
-    let client = bench.client().await;
-    let mut messages = bench.redis.psubscribe(&["redisson_sc:*"]).unwrap();
+    let harness = Harness::start();
+    let client = harness.client().await;
+    let mut messages = harness.redis.psubscribe(&["redisson_sc:*"]).unwrap();
     let semaphore = client.semaphore("x", 5);
     let held = semaphore.acquire_many(4).await.unwrap();
     semaphore.resize(1).await.unwrap();
-    assert_eq!(bench.number(&["GET", "x"]), -3);
+    assert_eq!(harness.number(&["GET", "x"]), -3);
     held.release().await.unwrap();
     let all: Vec<_> = messages.drain().unwrap().iter().map(testbed::Message::text).collect();
     assert!(!all.is_empty() && all.iter().all(|text| text.parse::<i64>().is_ok_and(|n| n >= 0)), "{all:?}");
@@ -41,9 +41,9 @@ async fn no_negative_number_of_permits_is_published() {
 /// those that sleep: it would wait for as long as the lease. The message of a reader is kept for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_writer_that_goes_is_heard_by_those_who_do_not_sleep_yet() {
-    let bench = Bench::start();
-    let client = bench.client().await;
-    let mut messages = bench.redis.psubscribe(&["redisson_rwlock:*"]).unwrap();
+    let harness = Harness::start();
+    let client = harness.client().await;
+    let mut messages = harness.redis.psubscribe(&["redisson_rwlock:*"]).unwrap();
     let mut told = || -> Vec<_> { messages.drain().unwrap().iter().map(testbed::Message::text).collect() };
     let (lock, me) = (client.rwlock("x"), tenure_core::Owner::new());
     lock.write().acquire().await.unwrap().release().await.unwrap();

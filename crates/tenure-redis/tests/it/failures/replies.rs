@@ -8,8 +8,8 @@ use tenure_core::backend::{Backend, Renewal};
 use tenure_core::{Claim, Client, Error, Kind};
 use testbed::{FAR, Redis, RedisOptions, done, free_port, wait_until, within};
 
-use crate::bench::{
-    Bench, LONG, SHORT, claim, granted, hasty, leasing, open, options, renewed, seen, settings, take,
+use crate::harness::{
+    Harness, LONG, SHORT, claim, granted, hasty, leasing, open, options, renewed, seen, settings, take,
     templates, warm, warmed,
 };
 
@@ -45,22 +45,22 @@ async fn refuses_with(code: &str, client: &Client, heal: impl FnOnce()) {
 /// C5. A server that is out of memory takes nothing new, and goes on renewing and releasing what is held.
 #[tokio::test(flavor = "multi_thread")]
 async fn out_of_memory_is_unavailable() {
-    let bench = Bench::start();
-    let client = warmed(bench.options(), hasty()).await;
+    let harness = Harness::start();
+    let client = warmed(harness.options(), hasty()).await;
     let held = client.lock("held").acquire().await.unwrap();
-    bench.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
-    refuses_with("OOM", &client, || drop(bench.cmd(&["CONFIG", "SET", "maxmemory", "0"]))).await;
-    bench.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    harness.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    refuses_with("OOM", &client, || drop(harness.cmd(&["CONFIG", "SET", "maxmemory", "0"]))).await;
+    harness.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     renewed([&held]).await;
     held.release().await.unwrap();
-    assert!(!bench.exists("held"));
+    assert!(!harness.exists("held"));
 }
 
 /// C5. What is there needs no memory to be kept: permits are renewed and places in queues stamped.
 #[tokio::test]
 async fn out_of_memory_permits_are_renewed_and_places_kept() {
-    let bench = Bench::start();
-    let backend = bench.backend().await;
+    let harness = Harness::start();
+    let backend = harness.backend().await;
     let permits = claim("permits", Kind::Permit { n: 2, limit: 3 });
     assert!(granted(&*backend, &permits).await);
     let mut claims = vec![Arc::new(Claim { lease: LONG * 2, ..permits })];
@@ -70,7 +70,7 @@ async fn out_of_memory_permits_are_renewed_and_places_kept() {
         assert!(!granted(&*backend, &place).await);
         claims.push(Arc::new(place));
     }
-    bench.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    harness.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     for one in &claims {
         let answer =
             backend.renew(std::slice::from_ref(one)).await.unwrap_or_else(|e| panic!("{}: {e}", one.name));
@@ -81,32 +81,35 @@ async fn out_of_memory_permits_are_renewed_and_places_kept() {
             assert!(!granted(&*backend, one).await);
         }
     }
-    let end: f64 =
-        bench.cmd(&["ZSCORE", "tenure_permits:{permits}", &claims[0].id.to_string()]).text().parse().unwrap();
-    assert!(end - bench.time() > LONG.as_millis() as f64, "renewed for twice as long");
+    let end: f64 = harness
+        .cmd(&["ZSCORE", "tenure_permits:{permits}", &claims[0].id.to_string()])
+        .text()
+        .parse()
+        .unwrap();
+    assert!(end - harness.time() > LONG.as_millis() as f64, "renewed for twice as long");
     let error = backend.try_acquire(&claim("new", Kind::Lock)).await.unwrap_err();
     assert!(error.to_string().contains("OOM"), "the test itself: {error}");
 }
 
 /// A script that has no end, until the test kills it.
 struct Endless<'a> {
-    bench: &'a Bench,
+    harness: &'a Harness,
     client: testbed::Resp,
 }
 
 impl<'a> Endless<'a> {
-    async fn start(bench: &'a Bench) -> Self {
-        let mut client = bench.redis.client().unwrap();
+    async fn start(harness: &'a Harness) -> Self {
+        let mut client = harness.redis.client().unwrap();
         client.send(&["EVAL", "while true do end", "0"]).unwrap();
         let is_busy = |e: testbed::Error| e.reply().is_some_and(|r| r.starts_with("BUSY"));
-        seen("busy", || bench.redis.cmd(&["GET", "x"]).is_err_and(is_busy)).await;
-        Self { bench, client }
+        seen("busy", || harness.redis.cmd(&["GET", "x"]).is_err_and(is_busy)).await;
+        Self { harness, client }
     }
 
     /// Fails if somebody else has killed it.
     fn kill(mut self) {
         assert_eq!(self.client.receive_within(Duration::from_millis(1)).unwrap(), None, "it runs");
-        self.bench.cmd(&["SCRIPT", "KILL"]);
+        self.harness.cmd(&["SCRIPT", "KILL"]);
         assert!(self.client.receive().is_err());
     }
 }
@@ -114,11 +117,11 @@ impl<'a> Endless<'a> {
 /// C9. A long script of somebody else is waited for, and never killed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_server_is_waited_for() {
-    let bench = Bench::configured(&["busy-reply-threshold 20"]);
-    let (client, hasty) = (bench.client_with(leasing(LONG)).await, bench.client_with(hasty()).await);
+    let harness = Harness::configured(&["busy-reply-threshold 20"]);
+    let (client, hasty) = (harness.client_with(leasing(LONG)).await, harness.client_with(hasty()).await);
     warm(&client).await;
     let held = client.lock("held").acquire().await.unwrap();
-    let script = Endless::start(&bench).await;
+    let script = Endless::start(&harness).await;
     let waiting = {
         let lock = client.lock("x");
         tokio::spawn(async move { lock.acquire().await })
@@ -135,23 +138,23 @@ async fn a_busy_server_is_waited_for() {
 /// C9. Its validity runs on meanwhile: a hold that could not be renewed in time ends by its own clock.
 #[tokio::test(flavor = "multi_thread")]
 async fn validity_runs_while_the_server_is_busy() {
-    let bench = Bench::configured(&["busy-reply-threshold 20"]);
-    let client = warmed(bench.options(), leasing(SHORT * 2)).await;
+    let harness = Harness::configured(&["busy-reply-threshold 20"]);
+    let client = warmed(harness.options(), leasing(SHORT * 2)).await;
     let guard = take(&client.lock("x")).await;
-    let script = Endless::start(&bench).await;
+    let script = Endless::start(&harness).await;
     let lost = within("its own clock", guard.lost()).await;
     assert_eq!(lost.reason, tenure_core::LostReason::Expired);
     script.kill();
-    seen("free", || !bench.exists("x")).await;
+    seen("free", || !harness.exists("x")).await;
 }
 
 /// C10. Scripts forgotten every ten milliseconds, under load: nobody notices.
 #[tokio::test(flavor = "multi_thread")]
 async fn scripts_flushed_all_the_time_change_nothing() {
-    let bench = Bench::start();
-    let client = bench.client().await;
+    let harness = Harness::start();
+    let client = harness.client().await;
     let kept = client.lock("kept").acquire().await.unwrap();
-    let mut flusher = bench.redis.client().unwrap();
+    let mut flusher = harness.redis.client().unwrap();
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let flushing = std::thread::spawn(move || {
         let mut flushes = 0;
@@ -194,23 +197,23 @@ async fn scripts_flushed_all_the_time_change_nothing() {
 async fn a_loading_server_is_waited_for() {
     // Each key takes its time to load, until the test has seen enough, and clients are answered in between.
     let lines = ["key-load-delay 20000", "loading-process-events-interval-bytes 1024", "rdbcompression no"];
-    let bench = Bench::with(RedisOptions {
+    let harness = Harness::with(RedisOptions {
         save: Some("3600 1000000".into()),
         lines: lines.map(str::to_owned).to_vec(),
         ..RedisOptions::default()
     });
-    let mut fill = bench.redis.client().unwrap();
+    let mut fill = harness.redis.client().unwrap();
     for n in 0..6000 {
         fill.cmd(&["SET", &format!("filler-{n}"), &"x".repeat(100)]).unwrap();
     }
-    let client = bench.client_with(hasty()).await;
-    let patient = bench.client().await;
+    let client = harness.client_with(hasty()).await;
+    let patient = harness.client().await;
     fill.cmd(&["SAVE"]).unwrap();
-    bench.redis.kill().unwrap();
+    harness.redis.kill().unwrap();
     std::thread::scope(|scope| {
-        let restart = scope.spawn(|| bench.redis.restart());
+        let restart = scope.spawn(|| harness.redis.restart());
         let loading = || {
-            let reply = bench.redis.cmd(&["PING"]).err()?;
+            let reply = harness.redis.cmd(&["PING"]).err()?;
             reply.reply().is_some_and(|r| r.starts_with("LOADING")).then_some(())
         };
         wait_until("it loads", loading);
@@ -224,7 +227,7 @@ async fn a_loading_server_is_waited_for() {
                 );
                 let lock = patient.lock("x");
                 let waiting = tokio::spawn(async move { lock.acquire().await });
-                bench.cmd(&["CONFIG", "SET", "key-load-delay", "0"]);
+                harness.cmd(&["CONFIG", "SET", "key-load-delay", "0"]);
                 done("loaded", waiting).await.unwrap().release().await.unwrap();
             })
         });
@@ -235,46 +238,50 @@ async fn a_loading_server_is_waited_for() {
 /// C11. READONLY: a replica writes nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_replica_is_unavailable() {
-    let bench = Bench::start();
-    let client = warmed(bench.options(), hasty()).await;
+    let harness = Harness::start();
+    let client = warmed(harness.options(), hasty()).await;
     let master = Redis::start(RedisOptions::default()).unwrap();
-    bench.cmd(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
+    harness.cmd(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
     wait_until("linked", || {
-        (bench.redis.info("replication").ok()?["master_link_status"] == "up").then_some(())
+        (harness.redis.info("replication").ok()?["master_link_status"] == "up").then_some(())
     });
-    refuses_with("READONLY", &client, || drop(bench.cmd(&["REPLICAOF", "NO", "ONE"]))).await;
+    refuses_with("READONLY", &client, || drop(harness.cmd(&["REPLICAOF", "NO", "ONE"]))).await;
 }
 
 /// C11. MASTERDOWN: nor does a replica that has lost its master.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_without_its_master_is_unavailable() {
-    let bench = Bench::configured(&["replica-serve-stale-data no"]);
-    let client = warmed(bench.options(), hasty()).await;
-    bench.cmd(&["REPLICAOF", "127.0.0.1", &free_port().unwrap().to_string()]);
-    refuses_with("MASTERDOWN", &client, || drop(bench.cmd(&["REPLICAOF", "NO", "ONE"]))).await;
+    let harness = Harness::configured(&["replica-serve-stale-data no"]);
+    let client = warmed(harness.options(), hasty()).await;
+    harness.cmd(&["REPLICAOF", "127.0.0.1", &free_port().unwrap().to_string()]);
+    refuses_with("MASTERDOWN", &client, || drop(harness.cmd(&["REPLICAOF", "NO", "ONE"]))).await;
 }
 
 /// C11. NOREPLICAS: too few replicas for a write.
 #[tokio::test(flavor = "multi_thread")]
 async fn too_few_replicas_are_unavailable() {
-    let bench = Bench::start();
-    let client = warmed(bench.options(), hasty()).await;
-    bench.cmd(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
-    refuses_with("NOREPLICAS", &client, || drop(bench.cmd(&["CONFIG", "SET", "min-replicas-to-write", "0"])))
-        .await;
+    let harness = Harness::start();
+    let client = warmed(harness.options(), hasty()).await;
+    harness.cmd(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    refuses_with("NOREPLICAS", &client, || {
+        drop(harness.cmd(&["CONFIG", "SET", "min-replicas-to-write", "0"]))
+    })
+    .await;
 }
 
 /// C11. MISCONF: a server that could not save refuses to write.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_save_is_unavailable() {
-    let bench = Bench::with(RedisOptions { save: Some("3600 1000000".into()), ..RedisOptions::default() });
-    let client = warmed(bench.options(), hasty()).await;
-    std::fs::remove_dir_all(bench.redis.place().data()).unwrap();
-    bench.cmd(&["BGSAVE"]);
-    let failed = || (bench.redis.info("persistence").ok()?["rdb_last_bgsave_status"] == "err").then_some(());
+    let harness =
+        Harness::with(RedisOptions { save: Some("3600 1000000".into()), ..RedisOptions::default() });
+    let client = warmed(harness.options(), hasty()).await;
+    std::fs::remove_dir_all(harness.redis.place().data()).unwrap();
+    harness.cmd(&["BGSAVE"]);
+    let failed =
+        || (harness.redis.info("persistence").ok()?["rdb_last_bgsave_status"] == "err").then_some(());
     wait_until("the save fails", failed);
     refuses_with("MISCONF", &client, || {
-        drop(bench.cmd(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]))
+        drop(harness.cmd(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]))
     })
     .await;
 }
@@ -283,11 +290,11 @@ async fn a_failed_save_is_unavailable() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_without_slots_is_unavailable() {
     let bus = format!("cluster-port {}", free_port().unwrap());
-    let bench = Bench::configured(&["cluster-enabled yes", &bus]);
-    let client = Client::with(open(options(bench.redis.port())).await, hasty());
+    let harness = Harness::configured(&["cluster-enabled yes", &bus]);
+    let client = Client::with(open(options(harness.redis.port())).await, hasty());
     refuses_with("CLUSTERDOWN", &client, || {
-        bench.cmd(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
-        wait_until("served", || bench.redis.cmd(&["GET", "x"]).ok().map(drop));
+        harness.cmd(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+        wait_until("served", || harness.redis.cmd(&["GET", "x"]).ok().map(drop));
     })
     .await;
 }

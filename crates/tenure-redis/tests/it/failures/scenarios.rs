@@ -7,9 +7,9 @@ use tenure_core::{Backend, Client, Fence, Kind, LostReason, Owner, multi};
 use tenure_redis::{Address, Fences, Options, Topology};
 use testbed::{Cut, FAR, Rule, Way, done, within};
 
-use crate::bench::{
-    Bench, LEASE, LONG, Network, SHORT, about, claim, granted, grows, leasing, open, polling, seen, settings,
-    take, warmed,
+use crate::harness::{
+    Harness, LEASE, LONG, Network, SHORT, about, claim, granted, grows, leasing, open, polling, seen,
+    settings, take, warmed,
 };
 
 /// Begins to acquire, and drops that when it has reached a network which does not let it through.
@@ -26,8 +26,8 @@ async fn dropped_on_its_way(network: &Network, lock: &tenure_core::Lock) {
 /// anew: it finds nothing of its own id, and takes nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn s1_a_release_that_arrives_late_does_not_free_the_next_hold() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let client = network.hasty_client(settings()).await;
     let lock = client.lock("x").owner(&Owner::new()).lease(FAR);
     let old = lock.acquire().await.unwrap();
@@ -38,7 +38,7 @@ async fn s1_a_release_that_arrives_late_does_not_free_the_next_hold() {
     // Given up on the connection that hangs, and repeated over a new one.
     within("repeated", old.release()).await.unwrap();
     let new = lock.acquire().await.unwrap();
-    let mut monitor = bench.redis.monitor().unwrap();
+    let mut monitor = harness.redis.monitor().unwrap();
     network.proxy.heal();
     let mut late = Vec::new();
     seen("the old one arrives", || {
@@ -46,7 +46,7 @@ async fn s1_a_release_that_arrives_late_does_not_free_the_next_hold() {
         about(&late, "x").iter().any(|s| s.words.contains(&id))
     })
     .await;
-    assert_eq!(bench.cmd(&["HKEYS", "x"]).texts(), [new.id().to_string()]);
+    assert_eq!(harness.cmd(&["HKEYS", "x"]).texts(), [new.id().to_string()]);
     assert!(new.is_held());
     new.release().await.unwrap();
 }
@@ -54,10 +54,10 @@ async fn s1_a_release_that_arrives_late_does_not_free_the_next_hold() {
 /// S2. The undo of an acquire that was dropped on its way goes behind it, on the same connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn s2_an_undo_does_not_overtake_the_acquire() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let client = network.client().await;
-    let mut monitor = bench.redis.monitor().unwrap();
+    let mut monitor = harness.redis.monitor().unwrap();
     network.proxy.set_for(0, Way::ToServer, Rule::Stall);
     dropped_on_its_way(&network, &client.lock("x").lease(FAR)).await;
     network.proxy.heal();
@@ -67,19 +67,19 @@ async fn s2_an_undo_does_not_overtake_the_acquire() {
         about(&all, "x").len() >= 2
     })
     .await;
-    seen("nothing is held", || !bench.exists("x")).await;
+    seen("nothing is held", || !harness.exists("x")).await;
 }
 
 /// S2. If the connection died, the acquire may still arrive after its undo: it is undone again, until its lease is over.
 #[tokio::test(flavor = "multi_thread")]
 async fn s2_an_acquire_that_arrives_after_its_undo_is_undone_again() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let client = network.hasty_client(settings()).await;
     for connection in 0..network.proxy.accepted() {
         network.proxy.set_for(connection, Way::ToServer, Rule::Stall);
     }
-    let mut monitor = bench.redis.monitor().unwrap();
+    let mut monitor = harness.redis.monitor().unwrap();
     dropped_on_its_way(&network, &client.lock("x").lease(FAR)).await;
     // An undo over a new connection has found nothing.
     let mut all = Vec::new();
@@ -88,13 +88,13 @@ async fn s2_an_acquire_that_arrives_after_its_undo_is_undone_again() {
         !about(&all, "x").is_empty()
     })
     .await;
-    assert!(!bench.exists("x"));
+    assert!(!harness.exists("x"));
     network.proxy.heal();
     all.clear();
     seen("it arrives and is taken back", || {
         all.extend(monitor.drain().unwrap());
         let created = all.iter().any(|s| s.is_in_script() && s.name() == "HSET" && s.words[1] == "x");
-        created && !bench.exists("x")
+        created && !harness.exists("x")
     })
     .await;
 }
@@ -103,23 +103,23 @@ async fn s2_an_acquire_that_arrives_after_its_undo_is_undone_again() {
 /// puts the hash right in time, although it is not renewed itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn s5_a_reader_outlives_a_jvm_that_shortened_the_hash() {
-    let bench = Bench::start();
+    let harness = Harness::start();
     // Shorter than thirty seconds, which a test does not have.
     let watchdog = LEASE;
-    let mut options = bench.options();
+    let mut options = harness.options();
     options.redisson_watchdog = watchdog;
-    let (client, other) = (Client::with(open(options).await, settings()), bench.client().await);
+    let (client, other) = (Client::with(open(options).await, settings()), harness.client().await);
     let long = client.rwlock("x").read().lease(FAR).acquire().await.unwrap();
     let renewed = client.rwlock("y").read().acquire().await.unwrap();
-    assert!(bench.left("x") > LONG);
+    assert!(harness.left("x") > LONG);
     for name in ["x", "y"] {
-        bench.cmd(&["HSET", name, "8a5b0d0e-26c3-4d5f-9d4b-000000000000:1", "1"]);
-        bench.cmd(&["PEXPIRE", name, &watchdog.as_millis().to_string()]);
+        harness.cmd(&["HSET", name, "8a5b0d0e-26c3-4d5f-9d4b-000000000000:1", "1"]);
+        harness.cmd(&["PEXPIRE", name, &watchdog.as_millis().to_string()]);
     }
     // What has ended does not come back: this is in time or never.
-    grows("put right", || bench.left("y")).await;
+    grows("put right", || harness.left("y")).await;
     assert!(renewed.is_held());
-    seen("put right before it ends", || bench.left("x") > LONG).await;
+    seen("put right before it ends", || harness.left("x") > LONG).await;
     assert!(other.rwlock("x").write().try_acquire().await.unwrap().is_none());
     assert!(long.is_held());
 }
@@ -127,10 +127,10 @@ async fn s5_a_reader_outlives_a_jvm_that_shortened_the_hash() {
 /// S5. A hash that is gone is a lost read lock, also where the reader's own key still lives.
 #[tokio::test(flavor = "multi_thread")]
 async fn s5_a_reader_whose_hash_is_gone_is_told() {
-    let bench = Bench::start();
-    let client = bench.client().await;
+    let harness = Harness::start();
+    let client = harness.client().await;
     let guard = client.rwlock("x").read().acquire().await.unwrap();
-    bench.cmd(&["PEXPIRE", "x", "1"]);
+    harness.cmd(&["PEXPIRE", "x", "1"]);
     let lost = within("its next renewal", guard.lost()).await;
     assert_eq!(lost.reason, LostReason::Gone);
 }
@@ -138,8 +138,8 @@ async fn s5_a_reader_whose_hash_is_gone_is_told() {
 /// S8. Counts whose answers are lost are counted once.
 #[tokio::test(flavor = "multi_thread")]
 async fn s8_counts_whose_replies_are_lost_count_once() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let client = network.client().await;
     let latch = client.latch("counted-latch");
     for cut in [Cut::BeforeRequest, Cut::AfterRequest, Cut::InReply(2)] {
@@ -147,17 +147,17 @@ async fn s8_counts_whose_replies_are_lost_count_once() {
         assert!(latch.try_set_count(3).await.unwrap(), "{cut:?}");
         network.proxy.cut_once("counted-latch", cut);
         latch.count_down().await.unwrap();
-        assert_eq!(bench.number(&["GET", "counted-latch"]), 2, "{cut:?}");
+        assert_eq!(harness.number(&["GET", "counted-latch"]), 2, "{cut:?}");
         assert!(latch.delete().await.unwrap());
 
         let seats = client.counting_semaphore("counted-seats");
         assert!(seats.try_set(5).await.unwrap());
         network.proxy.cut_once("counted-seats", cut);
         assert!(seats.try_acquire(2).await.unwrap(), "{cut:?}");
-        assert_eq!(bench.number(&["GET", "counted-seats"]), 3, "{cut:?}");
+        assert_eq!(harness.number(&["GET", "counted-seats"]), 3, "{cut:?}");
         network.proxy.cut_once("counted-seats", cut);
         seats.release(1).await.unwrap();
-        assert_eq!(bench.number(&["GET", "counted-seats"]), 4, "{cut:?}");
+        assert_eq!(harness.number(&["GET", "counted-seats"]), 4, "{cut:?}");
         assert!(seats.delete().await.unwrap());
         assert_eq!(network.proxy.cuts_left(), 0);
     }
@@ -166,8 +166,8 @@ async fn s8_counts_whose_replies_are_lost_count_once() {
 /// S8. A take that was dropped on its way gives back what it took, if it took anything, and nothing else.
 #[tokio::test(flavor = "multi_thread")]
 async fn s8_a_take_dropped_on_its_way_is_undone_once() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let client = network.client().await;
     let seats = client.counting_semaphore("seats");
     assert!(seats.try_set(5).await.unwrap());
@@ -183,9 +183,9 @@ async fn s8_a_take_dropped_on_its_way_is_undone_once() {
     }
     assert!(kept < 20, "some are dropped");
     network.proxy.heal();
-    seen("all are back, and no more", || bench.number(&["GET", "seats"]) == 5).await;
+    seen("all are back, and no more", || harness.number(&["GET", "seats"]) == 5).await;
     client.close().await.unwrap();
-    assert_eq!(bench.number(&["GET", "seats"]), 5);
+    assert_eq!(harness.number(&["GET", "seats"]), 5);
 }
 
 fn fence_of(attempt: Attempt) -> Fence {
@@ -199,16 +199,16 @@ fn fence_of(attempt: Attempt) -> Fence {
 /// never ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn s11_redissons_counter_never_gets_a_ttl() {
-    let bench = Bench::start();
-    bench.cmd(&["SET", "redisson_lock_token:{x}", "41"]);
-    let client = bench.client().await;
+    let harness = Harness::start();
+    harness.cmd(&["SET", "redisson_lock_token:{x}", "41"]);
+    let client = harness.client().await;
     let guard = client.lock("x").acquire().await.unwrap();
     assert!(guard.fence().unwrap().0 > 1_000_000);
     guard.release().await.unwrap();
-    assert_eq!(bench.cmd(&["GET", "redisson_lock_token:{x}"]).text(), "41");
-    assert!(bench.number(&["PTTL", "tenure_fence:{x}"]) > 0);
+    assert_eq!(harness.cmd(&["GET", "redisson_lock_token:{x}"]).text(), "41");
+    assert!(harness.number(&["PTTL", "tenure_fence:{x}"]) > 0);
 
-    let mut shared = bench.options();
+    let mut shared = harness.options();
     shared.fences = Fences::Redisson;
     let client = Client::with(open(shared).await, settings());
     for expected in [42, 43] {
@@ -216,31 +216,31 @@ async fn s11_redissons_counter_never_gets_a_ttl() {
         assert_eq!(guard.fence(), Some(Fence(expected)));
         guard.release().await.unwrap();
     }
-    assert_eq!(bench.number(&["PTTL", "redisson_lock_token:{x}"]), -1);
-    assert_eq!(bench.number(&["INCR", "redisson_lock_token:{x}"]), 44, "as a JVM would");
+    assert_eq!(harness.number(&["PTTL", "redisson_lock_token:{x}"]), -1);
+    assert_eq!(harness.number(&["INCR", "redisson_lock_token:{x}"]), 44, "as a JVM would");
 }
 
 /// S11. A clock that went back gives one more than the last, in full: no number of sixteen digits is rounded.
 #[tokio::test(flavor = "multi_thread")]
 async fn s11_fences_grow_by_one_when_the_clock_went_back() {
-    let bench = Bench::start();
-    let client = bench.client().await;
+    let harness = Harness::start();
+    let client = harness.client().await;
     let mut last = 9_007_199_254_740_993_u64;
-    bench.cmd(&["SET", "tenure_fence:{x}", &last.to_string()]);
+    harness.cmd(&["SET", "tenure_fence:{x}", &last.to_string()]);
     for _ in 0..3 {
         let guard = client.lock("x").acquire().await.unwrap();
         assert_eq!(guard.fence(), Some(Fence(last + 1)));
         last += 1;
         guard.release().await.unwrap();
     }
-    assert_eq!(bench.cmd(&["GET", "tenure_fence:{x}"]).text(), last.to_string());
+    assert_eq!(harness.cmd(&["GET", "tenure_fence:{x}"]).text(), last.to_string());
 }
 
 /// S11. An attempt that is repeated finds its own fence, also where others have got larger ones since.
 #[tokio::test(flavor = "multi_thread")]
 async fn s11_a_repeated_reader_has_its_own_fence() {
-    let bench = Bench::start();
-    let backend = bench.backend().await;
+    let harness = Harness::start();
+    let backend = harness.backend().await;
     for kind in [Kind::Read { under_write: None }, Kind::Permit { n: 1, limit: 3 }] {
         let [first, second] = [
             claim(kind.family().to_string().as_str(), kind),
@@ -256,8 +256,8 @@ async fn s11_a_repeated_reader_has_its_own_fence() {
 /// repeat of three permits takes no more than three.
 #[tokio::test(flavor = "multi_thread")]
 async fn s12_permits_have_slack_for_clocks_ahead_and_ids_that_repeat() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     // Whoever waited for the slack, too, would not get in here.
     let with_slack = |mut options: Options| {
         options.permit_slack = FAR;
@@ -266,16 +266,16 @@ async fn s12_permits_have_slack_for_clocks_ahead_and_ids_that_repeat() {
     let client = warmed(with_slack(network.options()), settings()).await;
     let lease = SHORT * 3;
     network.proxy.cut_once("seats", Cut::AfterRequest);
-    let before = bench.time();
+    let before = harness.time();
     let guard = client.semaphore("seats", 5).permits(3).lease(lease).acquire().await.unwrap();
     assert_eq!(network.proxy.cuts_left(), 0);
-    assert_eq!((bench.number(&["GET", "seats"]), bench.number(&["ZCARD", "{seats}:timeout"])), (2, 3));
+    assert_eq!((harness.number(&["GET", "seats"]), harness.number(&["ZCARD", "{seats}:timeout"])), (2, 3));
     // What a clock says that is ahead by a second less than the slack, just before they end.
     let ahead = before + (FAR - Duration::from_secs(1) + lease).as_secs_f64() * 1e3;
-    let swept = bench.cmd(&["ZRANGEBYSCORE", "{seats}:timeout", "0", &ahead.to_string()]);
+    let swept = harness.cmd(&["ZRANGEBYSCORE", "{seats}:timeout", "0", &ahead.to_string()]);
     assert!(swept.items().is_empty(), "a JVM that much ahead would take them");
     // Here they end when they end all the same.
-    let other = Client::with(open(with_slack(bench.options())).await, settings());
+    let other = Client::with(open(with_slack(harness.options())).await, settings());
     drop(client);
     guard.detach();
     drop(within("their own lease", other.semaphore("seats", 5).acquire_many(5)).await.unwrap());
@@ -284,9 +284,9 @@ async fn s12_permits_have_slack_for_clocks_ahead_and_ids_that_repeat() {
 /// L4. One server under two addresses, two names in opposite orders: neither waits while it holds.
 #[tokio::test(flavor = "multi_thread")]
 async fn l4_two_orders_under_two_addresses_do_not_deadlock() {
-    let bench = Bench::start();
-    let by_socket = Options::new(Topology::Standalone(Address::Unix(bench.redis.socket())));
-    let clients = [Client::with(open(by_socket).await, settings()), bench.client().await];
+    let harness = Harness::start();
+    let by_socket = Options::new(Topology::Standalone(Address::Unix(harness.redis.socket())));
+    let clients = [Client::with(open(by_socket).await, settings()), harness.client().await];
     let tasks = [["a", "b"], ["b", "a"]].into_iter().zip(clients).map(|(names, client)| {
         tokio::spawn(async move {
             for _ in 0..20 {
@@ -304,15 +304,15 @@ async fn l4_two_orders_under_two_addresses_do_not_deadlock() {
 /// L6. A writer of ours that waits keeps our new readers out; one that died does so for its stamp only.
 #[tokio::test(flavor = "multi_thread")]
 async fn l6_a_dead_writer_keeps_readers_out_for_its_stamp_only() {
-    let bench = Bench::start();
+    let harness = Harness::start();
     // It looks again when it was told to, not by its poll.
-    let (client, dead) = (bench.client_with(polling(FAR)).await, bench.backend().await);
+    let (client, dead) = (harness.client_with(polling(FAR)).await, harness.backend().await);
     let reader = client.rwlock("x").read().acquire().await.unwrap();
     let mut writer = claim("x", Kind::Write);
     (writer.wait, writer.stamp) = (Some(FAR), FAR);
     assert!(!granted(&*dead, &writer).await);
     assert!(client.rwlock("x").read().try_acquire().await.unwrap().is_none(), "it came first");
-    bench.ends_stamps("x", Duration::from_millis(500));
+    harness.ends_stamps("x", Duration::from_millis(500));
     drop(within("its stamp", client.rwlock("x").read().acquire()).await.unwrap());
     drop(reader);
 }
@@ -320,48 +320,49 @@ async fn l6_a_dead_writer_keeps_readers_out_for_its_stamp_only() {
 /// L7. A renewal that arrived, and whose answer came after the end: nobody holds, and nobody waits for a lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn l7_a_lost_guard_does_not_leave_the_name_locked() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let client = network.client_with(leasing(SHORT)).await;
     let guard = take(&client.lock("x")).await;
     network.proxy.set(Way::ToClient, Rule::Stall);
     within("its own clock", guard.lost()).await;
     // As if renewals had gone on arriving.
-    bench.cmd(&["PEXPIRE", "x", "600000"]);
+    harness.cmd(&["PEXPIRE", "x", "600000"]);
     network.proxy.heal();
-    drop(within("given back", bench.client().await.lock("x").acquire()).await.unwrap());
+    drop(within("given back", harness.client().await.lock("x").acquire()).await.unwrap());
 }
 
 /// L8. A release that ran, and whose answer was lost, is a release and no error; one that came too late is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn l8_a_repeated_release_is_no_stranger() {
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let client = network.client().await;
     let guard = client.lock("twice-released").acquire().await.unwrap();
     network.proxy.cut_once("twice-released", Cut::AfterRequest);
     guard.release().await.unwrap();
     assert_eq!(network.proxy.cuts_left(), 0);
     let guard = client.lock("x").acquire().await.unwrap();
-    bench.cmd(&["DEL", "x"]);
+    harness.cmd(&["DEL", "x"]);
     assert!(guard.release().await.unwrap_err().is_lost());
 }
 
 /// L9. A latch that opens and is set anew before its waiter can look has opened.
 #[tokio::test(flavor = "multi_thread")]
 async fn l9_a_latch_set_anew_at_once_has_opened() {
-    let bench = Bench::start();
-    let (client, other) = (bench.client_with(polling(FAR)).await, bench.client().await);
+    let harness = Harness::start();
+    let (client, other) = (harness.client_with(polling(FAR)).await, harness.client().await);
     let latch = other.latch("x");
     assert!(latch.try_set_count(1).await.unwrap());
     let waiter = tokio::spawn(async move { client.latch("x").wait().await });
     seen("it listens", || {
-        bench.cmd(&["PUBSUB", "NUMSUB", "redisson_countdownlatch__channel__{x}"]).items()[1].int() == Some(1)
+        harness.cmd(&["PUBSUB", "NUMSUB", "redisson_countdownlatch__channel__{x}"]).items()[1].int()
+            == Some(1)
     })
     .await;
     // In one go, as a script of a JVM might: the waiter sees nothing but the message.
     let script =
         "redis.call('DEL', KEYS[1]) redis.call('PUBLISH', ARGV[1], '0') redis.call('SET', KEYS[1], '5')";
-    bench.cmd(&["EVAL", script, "1", "x", "redisson_countdownlatch__channel__{x}"]);
+    harness.cmd(&["EVAL", script, "1", "x", "redisson_countdownlatch__channel__{x}"]);
     done("opened", waiter).await.unwrap();
 }

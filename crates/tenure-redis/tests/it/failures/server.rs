@@ -4,29 +4,29 @@ use tenure_core::{Client, Error, Kind, LostReason, Settings};
 use tenure_redis::Options;
 use testbed::{FAR, RedisOptions, done, within};
 
-use crate::bench::{
-    Bench, LEASE, LONG, SHORT, all_held, claim, leasing, open, renewed, seen, take, templates, waiting, warm,
-    woken_only,
+use crate::harness::{
+    Harness, LEASE, LONG, SHORT, all_held, claim, leasing, open, renewed, seen, take, templates, waiting,
+    warm, woken_only,
 };
 
 /// C4. A lock that the server threw out to make room is lost at its next renewal; the next fence is larger.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_evicted_lock_is_lost_at_its_next_renewal() {
-    let bench = Bench::configured(&["maxmemory-policy volatile-ttl"]);
-    let client = bench.client().await;
+    let harness = Harness::configured(&["maxmemory-policy volatile-ttl"]);
+    let client = harness.client().await;
     let guard = client.lock("x").acquire().await.unwrap();
-    assert!(bench.exists("tenure_fence:{x}"));
+    assert!(harness.exists("tenure_fence:{x}"));
     // Less than it has: the keys that end soonest go first, the last fence too.
-    bench.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    harness.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     seen("thrown out", || {
-        let _ = bench.redis.cmd(&["SET", "more", "x"]);
-        !bench.exists("x") && !bench.exists("tenure_fence:{x}")
+        let _ = harness.redis.cmd(&["SET", "more", "x"]);
+        !harness.exists("x") && !harness.exists("tenure_fence:{x}")
     })
     .await;
-    bench.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
+    harness.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
     let lost = within("its next renewal", guard.lost()).await;
     assert_eq!(lost.reason, LostReason::Gone);
-    assert!(!bench.exists("x"), "a renewal creates nothing");
+    assert!(!harness.exists("x"), "a renewal creates nothing");
     let next = client.lock("x").try_acquire().await.unwrap().expect("free");
     assert!(next.fence() > guard.fence());
 }
@@ -35,17 +35,17 @@ async fn an_evicted_lock_is_lost_at_its_next_renewal() {
 /// lengthens no guard.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ttl_changed_behind_its_back_is_put_right_and_believed_by_nobody() {
-    let bench = Bench::start();
-    let client = bench.client().await;
+    let harness = Harness::start();
+    let client = harness.client().await;
     let mut held = all_held(&client, "clock").await;
     held.retain(|(name, ..)| !name.starts_with("permits"));
     for (name, ..) in &held {
-        bench.cmd(&["PEXPIRE", name, &(LEASE * 8 / 9).as_millis().to_string()]);
+        harness.cmd(&["PEXPIRE", name, &(LEASE * 8 / 9).as_millis().to_string()]);
     }
     for (name, _, guard) in &held {
-        seen("put right", || bench.left(name) > LEASE * 8 / 9).await;
+        seen("put right", || harness.left(name) > LEASE * 8 / 9).await;
         assert!(guard.is_held());
-        bench.cmd(&["PEXPIRE", name, "600000"]);
+        harness.cmd(&["PEXPIRE", name, "600000"]);
     }
     renewed(held.iter().map(|(.., guard)| guard)).await;
     for (_, _, guard) in held {
@@ -57,14 +57,14 @@ async fn a_ttl_changed_behind_its_back_is_put_right_and_believed_by_nobody() {
 /// C6. A clock that jumps past a lease takes the lock away: the guard is lost at its next renewal.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_a_clock_ended_is_lost() {
-    let bench = Bench::start();
-    let client = bench.client().await;
+    let harness = Harness::start();
+    let client = harness.client().await;
     let held = all_held(&client, "ended").await;
     for (name, ..) in &held {
         if name.starts_with("permits") {
-            bench.cmd(&["DEL", &format!("{{{name}}}:timeout"), &format!("tenure_permits:{{{name}}}")]);
+            harness.cmd(&["DEL", &format!("{{{name}}}:timeout"), &format!("tenure_permits:{{{name}}}")]);
         } else {
-            bench.cmd(&["PEXPIRE", name, "1"]);
+            harness.cmd(&["PEXPIRE", name, "1"]);
         }
     }
     for (name, _, guard) in held {
@@ -76,14 +76,14 @@ async fn a_lock_that_a_clock_ended_is_lost() {
 /// C7. FLUSHALL: lost at the next renewal, never created anew; the next fence is larger.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_flushed_is_lost() {
-    let bench = Bench::start();
-    let client = bench.client().await;
+    let harness = Harness::start();
+    let client = harness.client().await;
     let held = all_held(&client, "flushed").await;
-    bench.cmd(&["FLUSHALL"]);
+    harness.cmd(&["FLUSHALL"]);
     for (name, lock, guard) in held {
         let lost = within(&name, guard.lost()).await;
         assert_eq!(lost.reason, LostReason::Gone, "{name}");
-        assert!(!bench.exists(&name), "{name}: created anew");
+        assert!(!harness.exists(&name), "{name}: created anew");
         let next = lock.try_acquire().await.unwrap().expect("free");
         assert!(next.fence() > guard.fence(), "{name}");
         next.release().await.unwrap();
@@ -93,10 +93,10 @@ async fn what_was_flushed_is_lost() {
 /// C7. A server that comes back empty: lost, and the next fence is larger.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_restart_forgot_is_lost() {
-    let bench = Bench::start();
-    let client = bench.client().await;
+    let harness = Harness::start();
+    let client = harness.client().await;
     let held = all_held(&client, "restart").await;
-    bench.redis.restart_empty().unwrap();
+    harness.redis.restart_empty().unwrap();
     for (name, lock, guard) in held {
         let lost = within(&name, guard.lost()).await;
         assert_eq!(lost.reason, LostReason::Gone, "{name}");
@@ -107,8 +107,8 @@ async fn what_a_restart_forgot_is_lost() {
 }
 
 /// A client that looks after its idle connections as often as by default, which goes by how long a call may take.
-async fn idle(bench: &Bench, settings: Settings) -> Client {
-    let mut options = bench.options();
+async fn idle(harness: &Harness, settings: Settings) -> Client {
+    let mut options = harness.options();
     options.timeout = Options::new(options.topology.clone()).timeout;
     Client::with(open(options).await, settings)
 }
@@ -116,10 +116,10 @@ async fn idle(bench: &Bench, settings: Settings) -> Client {
 /// C7. Who holds for long need not wait for the next renewal: another run of the server is noticed, and all is proved.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_is_noticed_at_once() {
-    let bench = Bench::start();
-    let client = idle(&bench, leasing(FAR)).await;
+    let harness = Harness::start();
+    let client = idle(&harness, leasing(FAR)).await;
     let guard = client.lock("x").acquire().await.unwrap();
-    bench.redis.restart_empty().unwrap();
+    harness.redis.restart_empty().unwrap();
     let lost = within("proved again", guard.lost()).await;
     assert_eq!(lost.reason, LostReason::Gone);
 }
@@ -127,24 +127,24 @@ async fn a_restart_is_noticed_at_once() {
 /// C7. What a server kept over its restart is still held.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_survives_a_restart_stays_held() {
-    let bench = Bench::with(RedisOptions { append_only: true, ..RedisOptions::default() });
-    let client = idle(&bench, leasing(LONG)).await;
+    let harness = Harness::with(RedisOptions { append_only: true, ..RedisOptions::default() });
+    let client = idle(&harness, leasing(LONG)).await;
     let guard = client.lock("x").acquire().await.unwrap();
-    bench.redis.restart().unwrap();
+    harness.redis.restart().unwrap();
     renewed([&guard]).await;
-    assert_eq!(bench.cmd(&["HKEYS", "x"]).texts(), [guard.id().to_string()]);
+    assert_eq!(harness.cmd(&["HKEYS", "x"]).texts(), [guard.id().to_string()]);
     guard.release().await.unwrap();
 }
 
 /// C19. A pause that is shorter than what a hold has left is a delay and nothing else.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_pause_of_the_server_is_a_delay() {
-    let bench = Bench::configured(&["enable-debug-command yes"]);
-    let client = bench.client().await;
+    let harness = Harness::configured(&["enable-debug-command yes"]);
+    let client = harness.client().await;
     warm(&client).await;
     for pause in [["CLIENT", "PAUSE", "500"], ["DEBUG", "SLEEP", "0.5"]] {
         let held = client.lock("held").acquire().await.unwrap();
-        let mut other = bench.redis.client().unwrap();
+        let mut other = harness.redis.client().unwrap();
         other.send(&pause).unwrap();
         let guard = client.lock("x").acquire().await.unwrap();
         assert!(held.is_held(), "{pause:?}");
@@ -157,13 +157,13 @@ async fn a_short_pause_of_the_server_is_a_delay() {
 /// C19. A longer one ends the hold by its own clock, while the server still stands; nobody else is inside before.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_pause_of_the_server_ends_the_hold_by_its_own_clock() {
-    let bench = Bench::start();
-    let (client, other) = (bench.client_with(leasing(SHORT * 2)).await, bench.client().await);
+    let harness = Harness::start();
+    let (client, other) = (harness.client_with(leasing(SHORT * 2)).await, harness.client().await);
     let guard = take(&client.lock("x")).await;
-    bench.redis.stop().unwrap();
+    harness.redis.stop().unwrap();
     let lost = within("its own clock", guard.lost()).await;
     assert_eq!(lost.reason, LostReason::Expired);
-    bench.redis.resume().unwrap();
+    harness.redis.resume().unwrap();
     let next = within("the next one", other.lock("x").acquire()).await.unwrap();
     assert!(next.fence() > guard.fence());
 }
@@ -177,9 +177,9 @@ async fn a_missing_right_is_named_or_done_without() {
         "bound on >x ~mine* &* +@all",
     ];
     let users = users.map(str::to_owned).to_vec();
-    let bench = Bench::with(RedisOptions { users, ..RedisOptions::default() });
+    let harness = Harness::with(RedisOptions { users, ..RedisOptions::default() });
     let client = async |user: &str| {
-        let mut options = bench.options();
+        let mut options = harness.options();
         (options.user, options.password) = (Some(user.to_owned()), Some("x".into()));
         // Neither a poll nor the end of a lease helps who does not look.
         Client::with(open(options).await, woken_only())
@@ -207,13 +207,13 @@ async fn a_missing_right_is_named_or_done_without() {
 /// C22. A key of another type is named, as what it is: a mistake, and no holder to wait for.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_of_the_wrong_type_is_named() {
-    let bench = Bench::start();
-    let client = bench.client().await;
+    let harness = Harness::start();
+    let client = harness.client().await;
     for (name, lock) in templates(&client, "typed") {
         if name.starts_with("permits") {
-            bench.cmd(&["HSET", &name, "a", "1"])
+            harness.cmd(&["HSET", &name, "a", "1"])
         } else {
-            bench.cmd(&["SET", &name, "word"])
+            harness.cmd(&["SET", &name, "word"])
         };
         let error = within(&name, lock.acquire()).await.unwrap_err();
         assert!(matches!(error, Error::Config(_)), "{name}: {error}");
@@ -222,7 +222,7 @@ async fn a_key_of_the_wrong_type_is_named() {
             "{error}"
         );
     }
-    bench.cmd(&["HSET", "latch-typed", "a", "1"]);
+    harness.cmd(&["HSET", "latch-typed", "a", "1"]);
     let error = client.latch("latch-typed").try_set_count(1).await.unwrap_err();
     assert!(matches!(error, Error::Config(_)) && error.to_string().contains("latch-typed"), "{error}");
 }
@@ -231,13 +231,13 @@ async fn a_key_of_the_wrong_type_is_named() {
 /// nobody is told to remove it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_of_the_plain_layout_is_named() {
-    let bench = Bench::start();
-    let client = bench.client().await;
+    let harness = Harness::start();
+    let client = harness.client().await;
     for (name, lock) in templates(&client, "plain") {
         if name.starts_with("permits") {
             continue;
         }
-        bench.cmd(&["SET", &name, "worker-7", "NX", "PX", "600000"]);
+        harness.cmd(&["SET", &name, "worker-7", "NX", "PX", "600000"]);
         let said = within(&name, lock.acquire()).await.unwrap_err().to_string();
         assert!(said.contains("SET NX PX") && said.contains("layout=plain"), "{said}");
         assert!(!said.contains("remove"), "{said}");
@@ -245,7 +245,7 @@ async fn a_lock_of_the_plain_layout_is_named() {
         let holder = &seen.holders[0];
         assert_eq!((holder.id.as_str(), holder.foreign), ("worker-7", true));
         assert!(holder.left.is_some() && holder.note.as_deref().is_some_and(|n| n.contains("layout=plain")));
-        assert_eq!(bench.cmd(&["GET", &name]).text(), "worker-7");
+        assert_eq!(harness.cmd(&["GET", &name]).text(), "worker-7");
     }
     assert!(client.list("", 10).await.unwrap().is_empty(), "a value is not taken for a lock");
 }
@@ -253,15 +253,15 @@ async fn a_lock_of_the_plain_layout_is_named() {
 /// A key of another program that looks like a lock of many readers: all others wait while it is looked at.
 #[tokio::test]
 async fn a_listing_does_not_dwell_on_one_key() {
-    let bench = Bench::start();
-    let client = bench.client().await;
+    let harness = Harness::start();
+    let client = harness.client().await;
     let fill = "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', KEYS[1], 'field-' .. i, 1000) end
         return redis.call('HSET', KEYS[1], 'mode', 'read')";
     for fields in ["300", "5000"] {
-        bench.cmd(&["EVAL", fill, "1", "x", fields]);
-        let before = bench.executed();
+        harness.cmd(&["EVAL", fill, "1", "x", fields]);
+        let before = harness.executed();
         client.list("", 10).await.unwrap();
-        let cost = bench.executed() - before;
+        let cost = harness.executed() - before;
         assert!(cost < 5_000, "{cost} commands to look at {fields} fields");
     }
 }
@@ -269,15 +269,15 @@ async fn a_listing_does_not_dwell_on_one_key() {
 /// C22. A key without a TTL is nobody's lease: it is named at once instead of being waited for.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_without_a_ttl_is_named() {
-    let bench = Bench::start();
-    let client = bench.client().await;
+    let harness = Harness::start();
+    let client = harness.client().await;
     for (name, lock) in templates(&client, "endless") {
         if name.starts_with("permits") {
             continue;
         }
-        bench.cmd(&["HSET", &name, "mode", "write", "somebody:1:write", "1"]);
+        harness.cmd(&["HSET", &name, "mode", "write", "somebody:1:write", "1"]);
         if name.starts_with("lock") || name.starts_with("fair") {
-            bench.cmd(&["HDEL", &name, "mode"]);
+            harness.cmd(&["HDEL", &name, "mode"]);
         }
         let error = within(&name, lock.acquire()).await.unwrap_err();
         assert!(matches!(error, Error::Config(_)), "{name}: {error}");
@@ -288,25 +288,25 @@ async fn a_key_without_a_ttl_is_named() {
 /// C22. A key that was overwritten while it was held is a lost lock, and says so at the release too.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_overwritten_key_is_a_lost_lock() {
-    let bench = Bench::start();
-    let client = bench.client().await;
+    let harness = Harness::start();
+    let client = harness.client().await;
     let mut held = all_held(&client, "overwritten").await;
     held.retain(|(name, ..)| !name.starts_with("permits"));
     for (name, ..) in &held {
-        bench.cmd(&["SET", name, "mine now"]);
+        harness.cmd(&["SET", name, "mine now"]);
     }
     for (name, _, guard) in held {
         let lost = within(&name, guard.lost()).await;
         assert_eq!(lost.reason, LostReason::Gone, "{name}");
-        assert_eq!(bench.cmd(&["GET", &name]).text(), "mine now");
+        assert_eq!(harness.cmd(&["GET", &name]).text(), "mine now");
     }
 }
 
 /// Who has not the id of a hold releases nothing, and is shown who has it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_by_somebody_else_changes_nothing() {
-    let bench = Bench::start();
-    let (client, other) = (bench.client().await, bench.client().await);
+    let harness = Harness::start();
+    let (client, other) = (harness.client().await, harness.client().await);
     for (name, lock) in templates(&client, "owned") {
         let guard = lock.acquire().await.unwrap();
         let stranger = claim(&name, Kind::Lock);

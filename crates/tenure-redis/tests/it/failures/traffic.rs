@@ -8,16 +8,16 @@ use tenure_core::backend::{Backend, Released, Renewal};
 use tenure_core::{Claim, Kind, Owner};
 use testbed::{FAR, done};
 
-use crate::bench::{Bench, LEASE, about, claim, granted, polling, scripts, seen, templates};
+use crate::harness::{Harness, LEASE, about, claim, granted, polling, scripts, seen, templates};
 
 /// An acquire and a release that nobody contends with are one command each.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_uncontended_acquire_and_release_are_two_commands() {
-    let bench = Bench::start();
-    let client = bench.client().await;
+    let harness = Harness::start();
+    let client = harness.client().await;
     for (name, lock) in templates(&client, "once") {
         lock.acquire().await.unwrap().release().await.unwrap();
-        let mut monitor = bench.redis.monitor().unwrap();
+        let mut monitor = harness.redis.monitor().unwrap();
         lock.acquire().await.unwrap().release().await.unwrap();
         let seen = monitor.drain().unwrap();
         let sent: Vec<_> = seen.iter().filter(|s| !s.is_in_script()).map(|s| s.name()).collect();
@@ -28,15 +28,15 @@ async fn an_uncontended_acquire_and_release_are_two_commands() {
 /// What is held twice by one owner is one field with a count, as Redisson has it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_held_twice_is_one_field_with_two() {
-    let bench = Bench::start();
-    let client = bench.client().await;
+    let harness = Harness::start();
+    let client = harness.client().await;
     let lock = client.lock("x").owner(&Owner::new());
     let (outer, inner) = (lock.acquire().await.unwrap(), lock.acquire().await.unwrap());
-    assert_eq!(bench.cmd(&["HGETALL", "x"]).texts(), [outer.id().to_string(), "2".into()]);
+    assert_eq!(harness.cmd(&["HGETALL", "x"]).texts(), [outer.id().to_string(), "2".into()]);
     inner.release().await.unwrap();
-    assert_eq!(bench.cmd(&["HGETALL", "x"]).texts(), [outer.id().to_string(), "1".into()]);
+    assert_eq!(harness.cmd(&["HGETALL", "x"]).texts(), [outer.id().to_string(), "1".into()]);
     outer.release().await.unwrap();
-    assert!(!bench.exists("x"));
+    assert!(!harness.exists("x"));
 }
 
 /// A12. Ten thousand who wait for one name in one process: three connections, and nothing sent from one poll to the
@@ -44,13 +44,13 @@ async fn a_name_held_twice_is_one_field_with_two() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_waiters_are_quiet() {
     const WAITERS: usize = 10_000;
-    let bench = Bench::start();
+    let harness = Harness::start();
     let poll = Duration::from_secs(1);
-    let client = bench.client_with(polling(poll)).await;
+    let client = harness.client_with(polling(poll)).await;
     // By somebody who never renews, so that all that is sent is of the waiters.
-    bench.cmd(&["HSET", "x", "somebody:1", "1"]);
-    bench.cmd(&["PEXPIRE", "x", "600000"]);
-    let mut monitor = bench.redis.monitor().unwrap();
+    harness.cmd(&["HSET", "x", "somebody:1", "1"]);
+    harness.cmd(&["PEXPIRE", "x", "600000"]);
+    let mut monitor = harness.redis.monitor().unwrap();
     let waiters: Vec<_> = (0..WAITERS)
         .map(|_| {
             let lock = client.lock("x");
@@ -65,7 +65,7 @@ async fn ten_thousand_waiters_are_quiet() {
             && looks.last_chunk().is_some_and(|[a, b]: &[f64; 2]| b - a > poll.as_secs_f64() * 0.9)
     })
     .await;
-    let all = bench.cmd(&["CLIENT", "LIST"]).text();
+    let all = harness.cmd(&["CLIENT", "LIST"]).text();
     let ours: Vec<_> = all.lines().filter(|l| l.contains("name=tenure")).collect();
     assert!(ours.len() <= 3, "{ours:#?}");
     for waiter in waiters {
@@ -76,8 +76,8 @@ async fn ten_thousand_waiters_are_quiet() {
 /// The signs of life of those who wait: a script for a hundred of them, which does no more than one for a single one.
 #[tokio::test]
 async fn stamping_places_takes_few_commands() {
-    let bench = Bench::start();
-    let backend = bench.backend().await;
+    let harness = Harness::start();
+    let backend = harness.backend().await;
     let read = Kind::Read { under_write: None };
     for (word, holds, kind) in [
         ("fair", Kind::FairLock, Kind::FairLock),
@@ -93,10 +93,10 @@ async fn stamping_places_takes_few_commands() {
                 assert!(!granted(&*backend, &place).await);
                 places.push(Arc::new(place));
             }
-            let before = bench.executed();
+            let before = harness.executed();
             let answers = backend.renew(&places).await.unwrap();
             assert!(answers.iter().all(|answer| *answer == Renewal::Queued), "{answers:?}");
-            bench.executed() - before
+            harness.executed() - before
         };
         let (few, many) = (cost(100).await, cost(400).await);
         assert!(few < 50 && many < 4 * 50, "{kind:?}: {few} commands for 100, {many} for 400");
@@ -106,8 +106,8 @@ async fn stamping_places_takes_few_commands() {
 /// A reader that leaves does not have to ask after all the others.
 #[tokio::test]
 async fn readers_leave_without_a_look_at_all_others() {
-    let bench = Bench::start();
-    let backend = bench.backend().await;
+    let harness = Harness::start();
+    let backend = harness.backend().await;
     let cost = async |n: usize| {
         let name = format!("read-{n}");
         let mut readers = Vec::new();
@@ -118,14 +118,14 @@ async fn readers_leave_without_a_look_at_all_others() {
         // However long that took, each of them may be the one that lasts longest.
         let times = readers.iter().map(|r| format!("{{{name}}}:{}:rwlock_timeout:1", r.id));
         for key in times.chain([name.clone()]) {
-            bench.cmd(&["PEXPIREAT", &key, "9000000000000"]);
+            harness.cmd(&["PEXPIREAT", &key, "9000000000000"]);
         }
-        let before = bench.executed();
+        let before = harness.executed();
         for reader in &readers {
             assert_eq!(backend.release(reader, 0).await.unwrap(), Released::Freed);
         }
-        assert!(!bench.exists(&name));
-        bench.executed() - before
+        assert!(!harness.exists(&name));
+        harness.executed() - before
     };
     let (few, many) = (cost(100).await, cost(400).await);
     assert!(few < 100 * 20 && many < 400 * 20, "{few} commands for 100, {many} for 400");
@@ -135,8 +135,8 @@ async fn readers_leave_without_a_look_at_all_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_locks_are_renewed_by_ten_scripts() {
     const LOCKS: usize = 1000;
-    let bench = Bench::start();
-    let client = bench.client().await;
+    let harness = Harness::start();
+    let client = harness.client().await;
     let before: Vec<_> = (0..20)
         .map(|n| {
             let lock = client.lock(format!("earlier-{n}"));
@@ -160,7 +160,7 @@ async fn a_thousand_locks_are_renewed_by_ten_scripts() {
     for guard in taking {
         held.push(done("a thousand locks", guard).await);
     }
-    let mut monitor = bench.redis.monitor().unwrap();
+    let mut monitor = harness.redis.monitor().unwrap();
     // In which scripts, and when, each of them is renewed.
     let mut sent = 0;
     let mut renewals: BTreeMap<String, Vec<(usize, f64)>> =

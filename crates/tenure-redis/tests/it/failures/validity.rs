@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure_core::Owner;
 use testbed::{Rule, Way};
 
-use crate::bench::{Bench, LONG};
+use crate::harness::{Harness, LONG};
 
 /// A15, B3. Validity counts from the question: what the answer took is taken off it.
 #[tokio::test(flavor = "multi_thread")]
@@ -13,8 +13,8 @@ async fn what_an_answer_took_is_taken_off() {
     // Far more than is taken off for clocks that differ.
     const LATE: Duration = Duration::from_secs(1);
     const LEASE: Duration = Duration::from_secs(20);
-    let bench = Bench::start();
-    let network = bench.network();
+    let harness = Harness::start();
+    let network = harness.network();
     let client = network.client().await;
     network.proxy.set(Way::ToClient, Rule::Delay(LATE));
     let guard = client.lock("x").lease(LEASE).acquire().await.unwrap();
@@ -29,13 +29,13 @@ async fn what_an_answer_took_is_taken_off() {
 /// S4. The release of an inner guard extends what stays, as Redisson's does: by the lease, if less than that is left.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_inner_release_extends_what_stays() {
-    let bench = Bench::start();
-    let client = bench.client().await;
+    let harness = Harness::start();
+    let client = harness.client().await;
     let lock = client.lock("x").owner(&Owner::new()).lease(LONG * 10);
     let (outer, inner) = (lock.acquire().await.unwrap(), lock.acquire().await.unwrap());
-    bench.cmd(&["PEXPIRE", "x", "60000"]);
+    harness.cmd(&["PEXPIRE", "x", "60000"]);
     inner.release().await.unwrap();
-    assert!(bench.left("x") > LONG, "{:?} left", bench.left("x"));
+    assert!(harness.left("x") > LONG, "{:?} left", harness.left("x"));
     outer.release().await.unwrap();
-    assert!(!bench.exists("x"));
+    assert!(!harness.exists("x"));
 }

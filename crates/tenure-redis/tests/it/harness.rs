@@ -24,11 +24,11 @@ pub(crate) const CALL: Duration = Duration::from_secs(1);
 const ANSWER: Duration = Duration::from_secs(60);
 
 /// A server of its own.
-pub(crate) struct Bench {
+pub(crate) struct Harness {
     pub(crate) redis: Redis,
 }
 
-impl Bench {
+impl Harness {
     pub(crate) fn start() -> Self {
         Self::with(RedisOptions::default())
     }
