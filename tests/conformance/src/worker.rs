@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::Barrier;
 
-use crate::bench::{PATIENCE, within};
+use crate::harness::{PATIENCE, within};
 use crate::mutex::Mutex;
 
 /// A handle on another process.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use conformance::{Bench, Case, Store, all, stores};
+use conformance::{Case, Harness, Store, all, stores};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// Cases end by the patience for each of their steps. One that gets past this goes round in a circle.
@@ -102,12 +102,12 @@ fn opens(store: &Arc<dyn Store>) -> Trial {
 fn run(store: &Arc<dyn Store>, case: &Arc<Case>, chaos: Option<u64>) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let world = store.world().map_err(|e| e.to_string())?;
-    let bench = Arc::new(Bench::new(world, chaos, env!("CARGO_BIN_EXE_conformance-worker")));
+    let harness = Arc::new(Harness::new(world, chaos, env!("CARGO_BIN_EXE_conformance-worker")));
     let case = case.clone();
     let outcome = runtime.block_on(async move {
         let work = tokio::spawn(async move {
-            (case.run)(bench.clone()).await;
-            bench.nothing_left().await;
+            (case.run)(harness.clone()).await;
+            harness.nothing_left().await;
         });
         let stop = work.abort_handle();
         let outcome = tokio::time::timeout(LIMIT, work).await;

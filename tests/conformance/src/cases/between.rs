@@ -11,14 +11,14 @@ use tenure::backend::{Claim, OpId};
 use tenure::testing::{Call, Fate, Faults};
 use tenure::{Client, Name, Result};
 
-use crate::bench::{Bench, until};
+use crate::harness::{Harness, until};
 
 /// A client whose store is unreachable while the switch is on.
-pub(super) fn switched(bench: &Bench) -> (Client, Arc<AtomicBool>) {
+pub(super) fn switched(harness: &Harness) -> (Client, Arc<AtomicBool>) {
     let away = Arc::new(AtomicBool::new(false));
     let switch = away.clone();
     let plan = move |_: Call<'_>| Fate { refused: switch.load(SeqCst), ..Fate::default() };
-    (Client::with(Arc::new(Faults::new(bench.bare(), plan)), bench.settings()), away)
+    (Client::with(Arc::new(Faults::new(harness.bare(), plan)), harness.settings()), away)
 }
 
 /// A backend that counts reads of counters, which tells when a client has begun to wait.

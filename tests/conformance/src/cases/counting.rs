@@ -9,7 +9,7 @@ use tenure::{Client, CountingSemaphore, Family};
 
 use super::Case;
 use super::between::{Looked, switched};
-use crate::bench::{A_WHILE, Bench, PATIENCE, done, limited, ok, poll_times, until};
+use crate::harness::{A_WHILE, Harness, PATIENCE, done, limited, ok, poll_times, until};
 
 pub(super) fn cases() -> Vec<Case> {
     let mut all = cases![
@@ -48,8 +48,8 @@ async fn settles_at(semaphore: &CountingSemaphore, n: i64) {
     available(semaphore, n).await;
 }
 
-async fn set_once_only(bench: Arc<Bench>) {
-    let (a, b) = (of(&bench.client()), of(&bench.client()));
+async fn set_once_only(harness: Arc<Harness>) {
+    let (a, b) = (of(&harness.client()), of(&harness.client()));
     available(&a, 0).await;
     assert!(ok(a.try_set(5).await));
     assert!(!ok(b.try_set(7).await));
@@ -60,9 +60,9 @@ async fn set_once_only(bench: Arc<Bench>) {
     available(&a, 0).await;
 }
 
-async fn acquire_waits_for_a_release(bench: Arc<Bench>) {
-    let (a, store) = (of(&bench.client()), Looked::at(bench.backend()));
-    let b = of(&Client::with(store.clone(), bench.settings()));
+async fn acquire_waits_for_a_release(harness: Arc<Harness>) {
+    let (a, store) = (of(&harness.client()), Looked::at(harness.backend()));
+    let b = of(&Client::with(store.clone(), harness.settings()));
     assert!(ok(a.try_set(1).await));
     ok(a.acquire(1).await);
     assert!(!ok(a.try_acquire(1).await));
@@ -79,8 +79,8 @@ async fn acquire_waits_for_a_release(bench: Arc<Bench>) {
     available(&a, 0).await;
 }
 
-async fn acquire_dropped_after_every_poll(bench: Arc<Bench>) {
-    let (a, look) = (of(&bench.client()), of(&bench.observer()));
+async fn acquire_dropped_after_every_poll(harness: Arc<Harness>) {
+    let (a, look) = (of(&harness.client()), of(&harness.observer()));
     assert!(ok(a.try_set(3).await));
     for k in 0..20 {
         if let Some(taken) = poll_times(a.acquire(2), k).await {
@@ -94,8 +94,8 @@ async fn acquire_dropped_after_every_poll(bench: Arc<Bench>) {
     settles_at(&look, 3).await;
 }
 
-async fn acquire_that_waits_given_up_at_any_moment(bench: Arc<Bench>) {
-    let (a, b, look) = (of(&bench.client()), of(&bench.client()), of(&bench.observer()));
+async fn acquire_that_waits_given_up_at_any_moment(harness: Arc<Harness>) {
+    let (a, b, look) = (of(&harness.client()), of(&harness.client()), of(&harness.observer()));
     assert!(ok(b.try_set(1).await));
     for ms in 0..25 {
         let a = a.clone();
@@ -114,8 +114,8 @@ async fn acquire_that_waits_given_up_at_any_moment(bench: Arc<Bench>) {
     settles_at(&look, 1).await;
 }
 
-async fn a_wait_that_times_out_leaves_the_number(bench: Arc<Bench>) {
-    let a = of(&bench.client());
+async fn a_wait_that_times_out_leaves_the_number(harness: Arc<Harness>) {
+    let a = of(&harness.client());
     assert!(ok(a.try_set(1).await));
     let start = Instant::now();
     assert!(!limited(|| async { a.try_acquire_for(2, A_WHILE).await }).await);
@@ -125,8 +125,8 @@ async fn a_wait_that_times_out_leaves_the_number(bench: Arc<Bench>) {
     available(&a, 0).await;
 }
 
-async fn a_wait_that_times_out_takes_nothing_later(bench: Arc<Bench>) {
-    let (a, b) = (of(&bench.client()), of(&bench.client()));
+async fn a_wait_that_times_out_takes_nothing_later(harness: Arc<Harness>) {
+    let (a, b) = (of(&harness.client()), of(&harness.client()));
     for _ in 0..5 {
         assert!(!ok(a.try_acquire_for(1, Duration::from_millis(30)).await));
         ok(b.release(1).await);
@@ -136,8 +136,8 @@ async fn a_wait_that_times_out_takes_nothing_later(bench: Arc<Bench>) {
     settles_at(&b, 0).await;
 }
 
-async fn release_makes_one_that_is_absent(bench: Arc<Bench>) {
-    let (a, b) = (of(&bench.client()), of(&bench.client()));
+async fn release_makes_one_that_is_absent(harness: Arc<Harness>) {
+    let (a, b) = (of(&harness.client()), of(&harness.client()));
     ok(a.release(3).await);
     available(&b, 3).await;
     assert!(!ok(b.try_set(9).await), "there is one now");
@@ -145,8 +145,8 @@ async fn release_makes_one_that_is_absent(bench: Arc<Bench>) {
     available(&a, 0).await;
 }
 
-async fn release_once_begun_happens_once(bench: Arc<Bench>) {
-    let (a, look) = (of(&bench.client()), of(&bench.observer()));
+async fn release_once_begun_happens_once(harness: Arc<Harness>) {
+    let (a, look) = (of(&harness.client()), of(&harness.observer()));
     for k in 0..10 {
         let _ = poll_times(a.release(1), k).await;
         let n = k as i64;
@@ -155,9 +155,9 @@ async fn release_once_begun_happens_once(bench: Arc<Bench>) {
     settles_at(&look, 9).await;
 }
 
-async fn release_dropped_while_the_store_is_away_happens_once(bench: Arc<Bench>) {
-    let (client, away) = switched(&bench);
-    let (a, look) = (of(&client), of(&bench.observer()));
+async fn release_dropped_while_the_store_is_away_happens_once(harness: Arc<Harness>) {
+    let (client, away) = switched(&harness);
+    let (a, look) = (of(&client), of(&harness.observer()));
     for n in 1..4 {
         away.store(true, SeqCst);
         assert!(poll_times(a.release(1), 2).await.is_none());
@@ -167,8 +167,8 @@ async fn release_dropped_while_the_store_is_away_happens_once(bench: Arc<Bench>)
     }
 }
 
-async fn added_below_zero(bench: Arc<Bench>) {
-    let (a, b) = (of(&bench.client()), of(&bench.client()));
+async fn added_below_zero(harness: Arc<Harness>) {
+    let (a, b) = (of(&harness.client()), of(&harness.client()));
     assert!(ok(a.try_set(2).await));
     ok(a.add(-5).await);
     available(&b, -3).await;
@@ -181,8 +181,8 @@ async fn added_below_zero(bench: Arc<Bench>) {
     available(&a, 0).await;
 }
 
-async fn drained(bench: Arc<Bench>) {
-    let (a, b) = (of(&bench.client()), of(&bench.client()));
+async fn drained(harness: Arc<Harness>) {
+    let (a, b) = (of(&harness.client()), of(&harness.client()));
     assert_eq!(ok(a.drain().await), 0, "of none at all");
     assert!(ok(a.try_set(7).await));
     assert_eq!(ok(b.drain().await), 7);
@@ -192,9 +192,9 @@ async fn drained(bench: Arc<Bench>) {
     assert_eq!(ok(a.drain().await), 2);
 }
 
-async fn deleted(bench: Arc<Bench>) {
-    let (a, store) = (of(&bench.client()), Looked::at(bench.backend()));
-    let b = of(&Client::with(store.clone(), bench.settings()));
+async fn deleted(harness: Arc<Harness>) {
+    let (a, store) = (of(&harness.client()), Looked::at(harness.backend()));
+    let b = of(&Client::with(store.clone(), harness.settings()));
     assert!(!ok(a.delete().await));
     assert!(ok(a.try_set(1).await));
     let before = store.looks();
@@ -211,14 +211,14 @@ async fn deleted(bench: Arc<Bench>) {
     assert!(!ok(a.delete().await));
 }
 
-async fn never_more_than_there_is(bench: Arc<Bench>) {
+async fn never_more_than_there_is(harness: Arc<Harness>) {
     const ALL: i64 = 3;
-    let times = if bench.is_chaotic() { 5 } else { 25 };
-    let clients = [bench.client(), bench.client()];
+    let times = if harness.is_chaotic() { 5 } else { 25 };
+    let clients = [harness.client(), harness.client()];
     assert!(ok(of(&clients[0]).try_set(ALL as u64).await));
     let (inside, stop) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicBool::new(false)));
     let sampler = {
-        let (look, stop) = (of(&bench.observer()), stop.clone());
+        let (look, stop) = (of(&harness.observer()), stop.clone());
         tokio::spawn(async move {
             while !stop.load(SeqCst) {
                 let seen = ok(look.available().await);
@@ -250,9 +250,9 @@ async fn never_more_than_there_is(bench: Arc<Bench>) {
     settles_at(&of(&clients[0]), ALL).await;
 }
 
-async fn each_change_happens_once(bench: Arc<Bench>) {
-    let times = if bench.is_chaotic() { 12 } else { 40 };
-    let clients = [bench.client(), bench.client()];
+async fn each_change_happens_once(harness: Arc<Harness>) {
+    let times = if harness.is_chaotic() { 12 } else { 40 };
+    let clients = [harness.client(), harness.client()];
     let sum = Arc::new(AtomicI64::new(0));
     let tasks: Vec<_> = (0..6)
         .map(|i| {
@@ -282,5 +282,5 @@ async fn each_change_happens_once(bench: Arc<Bench>) {
     for task in tasks {
         done("all are done", task).await;
     }
-    settles_at(&of(&bench.observer()), sum.load(SeqCst)).await;
+    settles_at(&of(&harness.observer()), sum.load(SeqCst)).await;
 }

@@ -10,7 +10,7 @@ use tenure::testing::{Call, Fate, Faults};
 use tenure::{Client, Family, Guard, HoldId, LostReason};
 
 use super::Case;
-use crate::bench::{A_WHILE, Bench, FAR, RENEWED, done, ok, until, within};
+use crate::harness::{A_WHILE, FAR, Harness, RENEWED, done, ok, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     let mut all = cases![
@@ -27,8 +27,8 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// A client with faults injected by `plan`.
-fn planned(bench: &Bench, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
-    Client::with(Arc::new(Faults::new(bench.bare(), plan)), bench.settings())
+fn planned(harness: &Harness, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
+    Client::with(Arc::new(Faults::new(harness.bare(), plan)), harness.settings())
 }
 
 /// Raises a doubt. The next regular renewal of all holds is too far away to be mistaken for the verification.
@@ -37,9 +37,9 @@ fn raise(client: &Client) {
 }
 
 /// Removes a hold or queue position from the store without notifying its client.
-async fn forget(bench: &Bench, id: HoldId, name: &str, kind: Kind) {
+async fn forget(harness: &Harness, id: HoldId, name: &str, kind: Kind) {
     let claim = Claim::of(id, ok(tenure::Name::new(name)), kind);
-    assert_eq!(ok(bench.bare().release(&claim, 0).await), Released::Freed);
+    assert_eq!(ok(harness.bare().release(&claim, 0).await), Released::Freed);
 }
 
 async fn told(guard: &Guard) {
@@ -48,16 +48,16 @@ async fn told(guard: &Guard) {
     assert!(!guard.is_held());
 }
 
-async fn what_is_gone_is_told_at_once(bench: Arc<Bench>) {
-    let client = bench.client();
+async fn what_is_gone_is_told_at_once(harness: Arc<Harness>) {
+    let client = harness.client();
     let renewed = ok(client.lock("a").acquire().await);
     let leased = ok(client.lock("b").lease(FAR).acquire().await);
     let kept = [ok(client.lock("c").acquire().await), ok(client.lock("d").lease(FAR).acquire().await)];
-    forget(&bench, renewed.id(), "a", Kind::Lock).await;
-    forget(&bench, leased.id(), "b", Kind::Lock).await;
+    forget(&harness, renewed.id(), "a", Kind::Lock).await;
+    forget(&harness, leased.id(), "b", Kind::Lock).await;
     tokio::time::sleep(A_WHILE).await;
     // On stores that watch nodes the holder is notified even if no doubt is raised.
-    assert!(bench.has_sessions() || renewed.is_held() && leased.is_held(), "without a doubt nobody asks");
+    assert!(harness.has_sessions() || renewed.is_held() && leased.is_held(), "without a doubt nobody asks");
     raise(&client);
     told(&renewed).await;
     told(&leased).await;
@@ -67,10 +67,10 @@ async fn what_is_gone_is_told_at_once(bench: Arc<Bench>) {
     }
 }
 
-async fn what_is_there_keeps_its_time(bench: Arc<Bench>) {
+async fn what_is_there_keeps_its_time(harness: Arc<Harness>) {
     let proved = Arc::new(AtomicUsize::new(0));
     let counted = proved.clone();
-    let client = planned(&bench, move |call| {
+    let client = planned(&harness, move |call| {
         if let Call::Renew(claims) = call {
             counted.fetch_add(claims.len(), SeqCst);
         }
@@ -90,7 +90,7 @@ async fn what_is_there_keeps_its_time(bench: Arc<Bench>) {
     assert!(guard.is_held(), "a proof is not a loss");
     assert!(guard.remaining() < left, "longer than before: {:?} after {left:?}", guard.remaining());
     let asked = start.elapsed();
-    let held = bench.left(&ok(bench.observer().lock("x").holder().await).expect("held"));
+    let held = harness.left(&ok(harness.observer().lock("x").holder().await).expect("held"));
     // `held` is as of the query, which was after `asked`, so the comparison is on the safe side.
     assert!(
         held.is_none_or(|held| asked + held <= end + A_WHILE),
@@ -101,11 +101,11 @@ async fn what_is_there_keeps_its_time(bench: Arc<Bench>) {
     assert!(start.elapsed() >= RENEWED * 19 / 20, "cut short: {:?}", start.elapsed());
 }
 
-async fn an_inner_lease_is_there_after_a_doubt(bench: Arc<Bench>) {
+async fn an_inner_lease_is_there_after_a_doubt(harness: Arc<Harness>) {
     // The doubt is raised while the reply to the re-entry is in flight: that reply does not count any more.
     let entries = Arc::new(AtomicUsize::new(0));
     let counted = entries.clone();
-    let client = planned(&bench, move |call| match call {
+    let client = planned(&harness, move |call| match call {
         Call::TryAcquire(claim) if claim.holds > 1 => {
             counted.fetch_add(1, SeqCst);
             Fate { late: A_WHILE * 4, ..Fate::default() }
@@ -126,17 +126,17 @@ async fn an_inner_lease_is_there_after_a_doubt(bench: Arc<Bench>) {
     ok(outer.release().await);
 }
 
-async fn a_proof_that_fails_is_repeated(bench: Arc<Bench>) {
+async fn a_proof_that_fails_is_repeated(harness: Arc<Harness>) {
     let fails = Arc::new(AtomicUsize::new(2));
     let left = fails.clone();
-    let client = planned(&bench, move |call| {
+    let client = planned(&harness, move |call| {
         let renew = matches!(call, Call::Renew(_));
         let fails = renew && left.fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1)).is_ok();
         Fate { refused: fails, ..Fate::default() }
     });
     let guards = [ok(client.lock("a").acquire().await), ok(client.lock("b").lease(FAR).acquire().await)];
     for (guard, name) in guards.iter().zip(["a", "b"]) {
-        forget(&bench, guard.id(), name, Kind::Lock).await;
+        forget(&harness, guard.id(), name, Kind::Lock).await;
     }
     raise(&client);
     for guard in &guards {
@@ -145,16 +145,16 @@ async fn a_proof_that_fails_is_repeated(bench: Arc<Bench>) {
     assert_eq!(fails.load(SeqCst), 0);
 }
 
-async fn a_grant_on_its_way_is_proved_too(bench: Arc<Bench>) {
-    let client = planned(&bench, |call| match call {
+async fn a_grant_on_its_way_is_proved_too(harness: Arc<Harness>) {
+    let client = planned(&harness, |call| match call {
         Call::TryAcquire(_) => Fate { late: A_WHILE * 4, ..Fate::default() },
         _ => Fate::default(),
     });
-    let look = bench.observer();
+    let look = harness.observer();
     // Once by a first attempt, once by the gate.
     for waits in [false, true] {
         // On stores with queues the head is shown as the holder before its client knows: nothing was granted yet.
-        if waits && bench.has_sessions() {
+        if waits && harness.has_sessions() {
             continue;
         }
         let before = if waits { Some(ok(look.lock("x").acquire().await)) } else { None };
@@ -168,7 +168,7 @@ async fn a_grant_on_its_way_is_proved_too(bench: Arc<Bench>) {
         }
         until("it is granted", || async { ok(look.lock("x").is_locked().await) }).await;
         let id = ok(look.lock("x").holder().await).expect("held").hold_id().expect("ours");
-        forget(&bench, id, "x", Kind::Lock).await;
+        forget(&harness, id, "x", Kind::Lock).await;
         raise(&client);
         let guard = done("the answer", acquire).await;
         if guard.id() == id {
@@ -181,8 +181,8 @@ async fn a_grant_on_its_way_is_proved_too(bench: Arc<Bench>) {
     }
 }
 
-async fn no_other_client_is_disturbed(bench: Arc<Bench>) {
-    let (client, other) = (bench.client(), bench.client());
+async fn no_other_client_is_disturbed(harness: Arc<Harness>) {
+    let (client, other) = (harness.client(), harness.client());
     let (mine, theirs) = (ok(client.lock("a").acquire().await), ok(other.lock("b").acquire().await));
     for _ in 0..50 {
         raise(&client);
@@ -202,8 +202,8 @@ async fn no_other_client_is_disturbed(bench: Arc<Bench>) {
     ok(theirs.release().await);
 }
 
-async fn a_forgotten_place_is_taken_anew(bench: Arc<Bench>) {
-    let (client, look) = (bench.client(), bench.observer());
+async fn a_forgotten_place_is_taken_anew(harness: Arc<Harness>) {
+    let (client, look) = (harness.client(), harness.observer());
     let held = ok(look.lock("x").fair().acquire().await);
     let waiters = || async { ok(look.lock("x").waiters().await) };
     let (mut waiting, served) = (Vec::new(), Arc::new(Mutex::new(Vec::new())));
@@ -219,7 +219,7 @@ async fn a_forgotten_place_is_taken_anew(bench: Arc<Bench>) {
     // The head of the gate makes attempts, those behind it only renew their stamps. Remove the latter, then all.
     for head in [1, 0] {
         for waiter in waiters().await.into_iter().skip(head) {
-            forget(&bench, ok(waiter.id.parse()), "x", Kind::FairLock).await;
+            forget(&harness, ok(waiter.id.parse()), "x", Kind::FairLock).await;
         }
         assert_eq!(waiters().await.len(), head);
         raise(&client);

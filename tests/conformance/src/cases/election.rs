@@ -7,7 +7,7 @@ use std::time::Instant;
 use tenure::{Client, Election, Error, Family, Leader, Observer};
 
 use super::Case;
-use crate::bench::{A_WHILE, Bench, PATIENCE, SHORT, done, limited, ok, until, within};
+use crate::harness::{A_WHILE, Harness, PATIENCE, SHORT, done, limited, ok, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     cases![
@@ -40,9 +40,9 @@ async fn withdraws(look: &Client) {
     until("it withdraws", || async { ok(look.lock("x").waiters().await).is_empty() }).await;
 }
 
-async fn one_leads_at_a_time_and_terms_grow(bench: Arc<Bench>) {
-    let clients = [bench.client(), bench.client(), bench.client()];
-    let (inside, last, look) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)), bench.observer());
+async fn one_leads_at_a_time_and_terms_grow(harness: Arc<Harness>) {
+    let clients = [harness.client(), harness.client(), harness.client()];
+    let (inside, last, look) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)), harness.observer());
     let candidates: Vec<_> = (0..10)
         .map(|i| {
             let (election, look) = (of(&clients[i % 3]), of(&look));
@@ -66,8 +66,8 @@ async fn one_leads_at_a_time_and_terms_grow(bench: Arc<Bench>) {
     assert!(ok(of(&look).leader().await).is_none());
 }
 
-async fn the_leader_is_shown_with_its_note(bench: Arc<Bench>) {
-    let (a, b) = (bench.client(), bench.client());
+async fn the_leader_is_shown_with_its_note(harness: Arc<Harness>) {
+    let (a, b) = (harness.client(), harness.client());
     assert!(ok(of(&b).leader().await).is_none());
     let leadership = ok(of(&a).note("10.0.0.7:8080").campaign().await);
     let leader = ok(of(&b).leader().await).expect("there is one");
@@ -82,8 +82,8 @@ async fn the_leader_is_shown_with_its_note(bench: Arc<Bench>) {
     ok(silent.release().await);
 }
 
-async fn an_observer_sees_each_change(bench: Arc<Bench>) {
-    let clients = [bench.client(), bench.client(), bench.client()];
+async fn an_observer_sees_each_change(harness: Arc<Harness>) {
+    let clients = [harness.client(), harness.client(), harness.client()];
     let mut observers = [ok(of(&clients[0]).observe()), ok(of(&clients[1]).observe())];
     for observer in &mut observers {
         assert_eq!(next(observer).await, None, "nobody leads yet");
@@ -116,8 +116,8 @@ async fn an_observer_sees_each_change(bench: Arc<Bench>) {
     ok(leadership.release().await);
 }
 
-async fn an_observer_sees_a_dead_leader_go(bench: Arc<Bench>) {
-    let (a, b) = (bench.client(), bench.client());
+async fn an_observer_sees_a_dead_leader_go(harness: Arc<Harness>) {
+    let (a, b) = (harness.client(), harness.client());
     ok(of(&a).lease(SHORT).campaign().await).detach();
     let mut observer = ok(of(&b).observe());
     if next(&mut observer).await.is_some() {
@@ -128,8 +128,8 @@ async fn an_observer_sees_a_dead_leader_go(bench: Arc<Bench>) {
     ok(leadership.release().await);
 }
 
-async fn a_deposed_leader_is_told(bench: Arc<Bench>) {
-    let (a, b, look) = (bench.client_with(bench.renewing()), bench.client(), bench.observer());
+async fn a_deposed_leader_is_told(harness: Arc<Harness>) {
+    let (a, b, look) = (harness.client_with(harness.renewing()), harness.client(), harness.observer());
     let leadership = ok(of(&a).campaign().await);
     let term = leadership.fence();
     let waiting = tokio::spawn(async move { ok(of(&b).campaign().await) });
@@ -146,8 +146,8 @@ async fn a_deposed_leader_is_told(bench: Arc<Bench>) {
     ok(successor.release().await);
 }
 
-async fn a_campaign_times_out(bench: Arc<Bench>) {
-    let (a, b, look) = (bench.client(), bench.client(), bench.observer());
+async fn a_campaign_times_out(harness: Arc<Harness>) {
+    let (a, b, look) = (harness.client(), harness.client(), harness.observer());
     let leadership = ok(of(&a).campaign().await);
     let start = Instant::now();
     assert!(limited(|| async { of(&b).campaign_for(A_WHILE * 2).await }).await.is_none());
@@ -161,8 +161,8 @@ async fn a_campaign_times_out(bench: Arc<Bench>) {
     ok(leadership.release().await);
 }
 
-async fn a_candidate_dropped_never_leads(bench: Arc<Bench>) {
-    let (a, b, look) = (bench.client(), bench.client(), bench.observer());
+async fn a_candidate_dropped_never_leads(harness: Arc<Harness>) {
+    let (a, b, look) = (harness.client(), harness.client(), harness.observer());
     for _ in 0..3 {
         let leadership = ok(of(&a).campaign().await);
         let candidate = of(&b);
@@ -176,8 +176,8 @@ async fn a_candidate_dropped_never_leads(bench: Arc<Bench>) {
     }
 }
 
-async fn a_term_with_a_limit_ends(bench: Arc<Bench>) {
-    let (a, b) = (bench.client(), bench.client());
+async fn a_term_with_a_limit_ends(harness: Arc<Harness>) {
+    let (a, b) = (harness.client(), harness.client());
     let leadership = ok(of(&a).max_hold(SHORT).campaign().await);
     let successor = within("the next one leads", of(&b).campaign()).await;
     assert!(!leadership.is_held());

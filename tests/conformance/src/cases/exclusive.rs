@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use tenure::{Client, Family};
 
 use super::Case;
-use crate::bench::{
-    A_WHILE, Bench, PATIENCE, RENEWED, done, heavy, ok, poll_once, poll_times, until, within,
+use crate::harness::{
+    A_WHILE, Harness, PATIENCE, RENEWED, done, heavy, ok, poll_once, poll_times, until, within,
 };
 use crate::mutex::{ADAPTERS, Make, Mutex};
 
@@ -23,8 +23,8 @@ pub(super) fn cases() -> Vec<Case> {
             _ => &[Family::Lock],
         };
         let mut add =
-            |name: &str, case: fn(Arc<Bench>, Make) -> futures_util::future::BoxFuture<'static, ()>| {
-                all.push(Case::new(format!("{word}::{name}"), needs, move |bench| case(bench, *make)));
+            |name: &str, case: fn(Arc<Harness>, Make) -> futures_util::future::BoxFuture<'static, ()>| {
+                all.push(Case::new(format!("{word}::{name}"), needs, move |harness| case(harness, *make)));
             };
         macro_rules! each {
             ($($case:ident),* $(,)?) => { $(add(stringify!($case), |b, m| Box::pin($case(b, m)));)* };
@@ -47,14 +47,14 @@ pub(super) fn cases() -> Vec<Case> {
     all
 }
 
-async fn excludes_tasks(bench: Arc<Bench>, make: Make) {
-    let client = bench.client();
-    exclude(vec![make(&client, "x"); 8], if bench.is_chaotic() { 6 } else { 40 }).await;
+async fn excludes_tasks(harness: Arc<Harness>, make: Make) {
+    let client = harness.client();
+    exclude(vec![make(&client, "x"); 8], if harness.is_chaotic() { 6 } else { 40 }).await;
 }
 
-async fn excludes_clients(bench: Arc<Bench>, make: Make) {
-    let mutexes = (0..4).map(|_| make(&bench.client(), "x")).collect();
-    exclude(mutexes, if bench.is_chaotic() { 6 } else { 40 }).await;
+async fn excludes_clients(harness: Arc<Harness>, make: Make) {
+    let mutexes = (0..4).map(|_| make(&harness.client(), "x")).collect();
+    exclude(mutexes, if harness.is_chaotic() { 6 } else { 40 }).await;
 }
 
 async fn is_waited_for(look: &Client) -> bool {
@@ -93,8 +93,8 @@ async fn exclude(mutexes: Vec<Mutex>, times: u64) {
     assert_eq!(number.load(SeqCst), total);
 }
 
-async fn try_is_busy_at_once(bench: Arc<Bench>, make: Make) {
-    let (a, b) = (make(&bench.client(), "x"), make(&bench.client(), "x"));
+async fn try_is_busy_at_once(harness: Arc<Harness>, make: Make) {
+    let (a, b) = (make(&harness.client(), "x"), make(&harness.client(), "x"));
     let held = ok(a.acquire().await);
     assert!(ok(within("it does not wait", b.try_acquire()).await).is_none());
     ok(held.release().await);
@@ -102,8 +102,8 @@ async fn try_is_busy_at_once(bench: Arc<Bench>, make: Make) {
     ok(again.release().await);
 }
 
-async fn try_for_waits_as_long_as_told(bench: Arc<Bench>, make: Make) {
-    let (a, b) = (make(&bench.client(), "x"), make(&bench.client(), "x"));
+async fn try_for_waits_as_long_as_told(harness: Arc<Harness>, make: Make) {
+    let (a, b) = (make(&harness.client(), "x"), make(&harness.client(), "x"));
     let held = ok(a.acquire().await);
     let (start, wait) = (Instant::now(), Duration::from_millis(400));
     assert!(ok(within("it gives up", b.try_acquire_for(wait)).await).is_none());
@@ -114,36 +114,36 @@ async fn try_for_waits_as_long_as_told(bench: Arc<Bench>, make: Make) {
     ok(again.release().await);
 }
 
-async fn release_lets_the_next_in(bench: Arc<Bench>, make: Make) {
-    let (a, b) = (make(&bench.client(), "x"), make(&bench.client(), "x"));
+async fn release_lets_the_next_in(harness: Arc<Harness>, make: Make) {
+    let (a, b) = (make(&harness.client(), "x"), make(&harness.client(), "x"));
     let held = ok(a.acquire().await);
     let waiting = tokio::spawn(async move { ok(b.acquire().await) });
-    waits(&bench.observer()).await;
+    waits(&harness.observer()).await;
     assert!(!waiting.is_finished(), "two are inside");
     ok(held.release().await);
     let next = done("the wake-up", waiting).await;
     ok(next.release().await);
 }
 
-async fn drop_lets_the_next_in(bench: Arc<Bench>, make: Make) {
-    let (a, b) = (make(&bench.client(), "x"), make(&bench.client(), "x"));
+async fn drop_lets_the_next_in(harness: Arc<Harness>, make: Make) {
+    let (a, b) = (make(&harness.client(), "x"), make(&harness.client(), "x"));
     let held = ok(a.acquire().await);
     let waiting = tokio::spawn(async move { ok(b.acquire().await) });
-    waits(&bench.observer()).await;
+    waits(&harness.observer()).await;
     drop(held);
     let next = done("the wake-up", waiting).await;
     ok(next.release().await);
 }
 
-async fn drop_then_try_is_not_busy(bench: Arc<Bench>, make: Make) {
-    let mutex = make(&bench.client(), "x");
+async fn drop_then_try_is_not_busy(harness: Arc<Harness>, make: Make) {
+    let mutex = make(&harness.client(), "x");
     for _ in 0..20 {
         drop(ok(mutex.try_acquire().await).expect("the one before was dropped"));
     }
 }
 
-async fn watchdog_renews_past_the_lease(bench: Arc<Bench>, make: Make) {
-    let (a, b) = (make(&bench.client_with(bench.renewing()), "x"), make(&bench.client(), "x"));
+async fn watchdog_renews_past_the_lease(harness: Arc<Harness>, make: Make) {
+    let (a, b) = (make(&harness.client_with(harness.renewing()), "x"), make(&harness.client(), "x"));
     let held = ok(a.acquire().await);
     let start = Instant::now();
     while start.elapsed() < RENEWED * 4 / 3 {
@@ -154,8 +154,8 @@ async fn watchdog_renews_past_the_lease(bench: Arc<Bench>, make: Make) {
     ok(held.release().await);
 }
 
-async fn fences_only_grow(bench: Arc<Bench>, make: Make) {
-    let clients = [bench.client(), bench.client()];
+async fn fences_only_grow(harness: Arc<Harness>, make: Make) {
+    let clients = [harness.client(), harness.client()];
     if !clients[0].backend().info().fenced {
         assert!(ok(make(&clients[0], "x").acquire().await).fence().is_none());
         return;
@@ -169,8 +169,8 @@ async fn fences_only_grow(bench: Arc<Bench>, make: Make) {
     }
 }
 
-async fn acquire_dropped_after_every_poll(bench: Arc<Bench>, make: Make) {
-    let (client, other) = (bench.client(), bench.client());
+async fn acquire_dropped_after_every_poll(harness: Arc<Harness>, make: Make) {
+    let (client, other) = (harness.client(), harness.client());
     for busy in [false, true] {
         for k in 0..6 {
             let held = if busy { Some(ok(make(&other, "x").acquire().await)) } else { None };
@@ -190,8 +190,9 @@ async fn acquire_dropped_after_every_poll(bench: Arc<Bench>, make: Make) {
     }
 }
 
-async fn acquire_that_nobody_polls_blocks_nobody(bench: Arc<Bench>, make: Make) {
-    let (client, other, look) = (bench.client_with(bench.renewing()), bench.client(), bench.observer());
+async fn acquire_that_nobody_polls_blocks_nobody(harness: Arc<Harness>, make: Make) {
+    let (client, other, look) =
+        (harness.client_with(harness.renewing()), harness.client(), harness.observer());
     let held = ok(make(&other, "x").acquire().await);
     let mutex = make(&client, "x");
     let mut asleep = Box::pin(mutex.acquire());
@@ -211,10 +212,10 @@ async fn acquire_that_nobody_polls_blocks_nobody(bench: Arc<Bench>, make: Make) 
     drop(asleep);
 }
 
-async fn a_thousand_waiters(bench: Arc<Bench>, make: Make) {
+async fn a_thousand_waiters(harness: Arc<Harness>, make: Make) {
     let _turn = heavy().await;
-    let client = bench.client();
-    let n = if bench.is_chaotic() { 40 } else { 1000 };
+    let client = harness.client();
+    let n = if harness.is_chaotic() { 40 } else { 1000 };
     let held = ok(make(&client, "x").acquire().await);
     let inside = Arc::new(AtomicU64::new(0));
     let waiting: Vec<_> = (0..n)
@@ -228,7 +229,7 @@ async fn a_thousand_waiters(bench: Arc<Bench>, make: Make) {
             })
         })
         .collect();
-    waits(&bench.observer()).await;
+    waits(&harness.observer()).await;
     ok(held.release().await);
     for task in waiting {
         done("all get in", task).await;

@@ -7,7 +7,7 @@ use tenure::backend::{Claim, Kind};
 use tenure::{Client, ClientId, Family, HoldId, Name};
 
 use super::Case;
-use crate::bench::{A_WHILE, Bench, done, ok, until, within};
+use crate::harness::{A_WHILE, Harness, done, ok, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     const NEEDS: &[Family] = &[Family::Fair];
@@ -39,8 +39,8 @@ async fn queue_up(
     task
 }
 
-async fn in_order(bench: &Bench, clients: &[Client], n: usize) {
-    let held = ok(bench.client().lock("x").fair().acquire().await);
+async fn in_order(harness: &Harness, clients: &[Client], n: usize) {
+    let held = ok(harness.client().lock("x").fair().acquire().await);
     let served = Arc::new(Mutex::new(Vec::new()));
     let mut tasks = Vec::new();
     for who in 0..n {
@@ -53,23 +53,23 @@ async fn in_order(bench: &Bench, clients: &[Client], n: usize) {
     assert_eq!(*served.lock().unwrap(), (0..n).collect::<Vec<_>>());
 }
 
-async fn serves_in_order(bench: Arc<Bench>) {
-    in_order(&bench, &[bench.client()], 12).await;
+async fn serves_in_order(harness: Arc<Harness>) {
+    in_order(&harness, &[harness.client()], 12).await;
 }
 
-async fn serves_in_order_across_clients(bench: Arc<Bench>) {
-    in_order(&bench, &[bench.client(), bench.client(), bench.client()], 12).await;
+async fn serves_in_order_across_clients(harness: Arc<Harness>) {
+    in_order(&harness, &[harness.client(), harness.client(), harness.client()], 12).await;
 }
 
-async fn a_dead_head_is_skipped(bench: Arc<Bench>) {
-    let mut settings = bench.settings();
+async fn a_dead_head_is_skipped(harness: Arc<Harness>) {
+    let mut settings = harness.settings();
     settings.poll = Some(A_WHILE);
-    let client = bench.client_with(settings);
+    let client = harness.client_with(settings);
     let held = ok(client.lock("x").fair().acquire().await);
     // A hundred waiters that queue and never come back, all expiring at the same time: if they were skipped one after
     // another, each after its own timeout, that would take longer than the patience.
     let (dead, silent) = (100, Duration::from_secs(3));
-    let backend = bench.bare();
+    let backend = harness.bare();
     for n in 0..dead {
         let id = HoldId { client: ClientId::new(), n };
         let claim = Claim {
@@ -79,7 +79,7 @@ async fn a_dead_head_is_skipped(bench: Arc<Bench>) {
         };
         ok(backend.try_acquire(&claim).await);
     }
-    if bench.has_sessions() {
+    if harness.has_sessions() {
         // There a waiter is alive as long as its session, so end the session.
         drop(backend);
     }
@@ -87,8 +87,8 @@ async fn a_dead_head_is_skipped(bench: Arc<Bench>) {
     ok(ok(within("the living one is served", client.lock("x").fair().acquire()).await).release().await);
 }
 
-async fn a_head_that_gives_up_lets_the_next_in(bench: Arc<Bench>) {
-    let (a, b) = (bench.client(), bench.client());
+async fn a_head_that_gives_up_lets_the_next_in(harness: Arc<Harness>) {
+    let (a, b) = (harness.client(), harness.client());
     let held = ok(a.lock("x").fair().acquire().await);
     let served = Arc::new(Mutex::new(Vec::new()));
     let giving_up = queue_up(&b, 0, &served).await;
@@ -99,8 +99,8 @@ async fn a_head_that_gives_up_lets_the_next_in(bench: Arc<Bench>) {
     done("the next is served", task).await;
 }
 
-async fn a_try_does_not_overtake(bench: Arc<Bench>) {
-    let (a, b) = (bench.client(), bench.client());
+async fn a_try_does_not_overtake(harness: Arc<Harness>) {
+    let (a, b) = (harness.client(), harness.client());
     let held = ok(a.lock("x").fair().acquire().await);
     let asleep = b.lock("x").fair();
     let mut waiting = Box::pin(asleep.acquire());

@@ -11,7 +11,7 @@ use tenure::{ClientId, Durability, Error, Family, HoldId, LostReason, Name, Owne
 
 use super::Case;
 use super::replies::planned;
-use crate::bench::{A_WHILE, Bench, FAR, RENEWED, SHORT, done, ok, until, within};
+use crate::harness::{A_WHILE, FAR, Harness, RENEWED, SHORT, done, ok, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     const NEEDS: &[Family] = &[Family::Lock];
@@ -39,15 +39,15 @@ pub(super) fn cases() -> Vec<Case> {
     all
 }
 
-async fn an_owner_enters_again(bench: Arc<Bench>) {
-    let (client, other) = (bench.client(), bench.client());
+async fn an_owner_enters_again(harness: Arc<Harness>) {
+    let (client, other) = (harness.client(), harness.client());
     let lock = client.lock("x").owner(&Owner::new());
     let outer = ok(lock.acquire().await);
     let inner = ok(lock.try_acquire().await).expect("its owner is inside");
     assert_eq!((outer.holds(), inner.holds()), (2, 2));
     assert_eq!(outer.fence(), inner.fence());
     let seen = ok(other.lock("x").holder().await).expect("held").holds;
-    assert_eq!(seen, if bench.has_sessions() { 1 } else { 2 }, "a session does not tell how often");
+    assert_eq!(seen, if harness.has_sessions() { 1 } else { 2 }, "a session does not tell how often");
     assert!(ok(client.lock("x").try_acquire().await).is_none(), "another owner is a stranger");
     ok(inner.release().await);
     assert_eq!(outer.holds(), 1);
@@ -56,8 +56,8 @@ async fn an_owner_enters_again(bench: Arc<Bench>) {
     ok(ok(other.lock("x").try_acquire().await).expect("free").release().await);
 }
 
-async fn an_inner_guard_dropped_keeps_the_outer(bench: Arc<Bench>) {
-    let client = bench.client();
+async fn an_inner_guard_dropped_keeps_the_outer(harness: Arc<Harness>) {
+    let client = harness.client();
     let lock = client.lock("x").owner(&Owner::new());
     let outer = ok(lock.acquire().await);
     for _ in 0..10 {
@@ -65,13 +65,13 @@ async fn an_inner_guard_dropped_keeps_the_outer(bench: Arc<Bench>) {
     }
     assert_eq!(outer.holds(), 1);
     assert!(outer.is_held());
-    assert!(ok(bench.observer().lock("x").is_locked().await));
+    assert!(ok(harness.observer().lock("x").is_locked().await));
     ok(outer.release().await);
-    assert!(!ok(bench.observer().lock("x").is_locked().await));
+    assert!(!ok(harness.observer().lock("x").is_locked().await));
 }
 
-async fn a_reentry_keeps_the_fence_and_never_shortens(bench: Arc<Bench>) {
-    let client = bench.client();
+async fn a_reentry_keeps_the_fence_and_never_shortens(harness: Arc<Harness>) {
+    let client = harness.client();
     let lock = client.lock("x").owner(&Owner::new());
     let outer = ok(lock.clone().lease(FAR).acquire().await);
     let inner = ok(lock.lease(SHORT).acquire().await);
@@ -79,7 +79,7 @@ async fn a_reentry_keeps_the_fence_and_never_shortens(bench: Arc<Bench>) {
     // Capped by the session timeout, where there are sessions.
     assert!(outer.remaining() > SHORT * 2, "cut to {:?}", outer.remaining());
     // The store still holds it after the short lease.
-    let (start, look) = (Instant::now(), bench.observer());
+    let (start, look) = (Instant::now(), harness.observer());
     while start.elapsed() < SHORT * 3 / 2 {
         assert!(ok(look.lock("x").try_acquire().await).is_none(), "taken after {:?}", start.elapsed());
         tokio::time::sleep(A_WHILE).await;
@@ -89,14 +89,14 @@ async fn a_reentry_keeps_the_fence_and_never_shortens(bench: Arc<Bench>) {
     ok(outer.release().await);
 }
 
-async fn a_reentry_with_a_longer_lease_extends(bench: Arc<Bench>) {
-    let (client, look) = (bench.client(), bench.observer());
+async fn a_reentry_with_a_longer_lease_extends(harness: Arc<Harness>) {
+    let (client, look) = (harness.client(), harness.observer());
     let lock = client.lock("x").owner(&Owner::new());
     let left = || async { ok(look.lock("x").holder().await).expect("held").left };
     let outer = ok(lock.clone().lease(FAR / 4).acquire().await);
     let inner = ok(lock.lease(FAR / 2).acquire().await);
     // By the store's own clock; where there are sessions, a hold has no end of its own.
-    if let Some(left) = left().await.filter(|_| !bench.has_sessions()) {
+    if let Some(left) = left().await.filter(|_| !harness.has_sessions()) {
         assert!(left > FAR / 4, "it has {left:?} left");
         assert!(outer.remaining() > FAR / 4 && inner.remaining() > FAR / 4);
     }
@@ -105,8 +105,8 @@ async fn a_reentry_with_a_longer_lease_extends(bench: Arc<Bench>) {
     ok(outer.release().await);
 }
 
-async fn one_unleased_guard_keeps_the_hold_renewed(bench: Arc<Bench>) {
-    let client = bench.client_with(bench.renewing());
+async fn one_unleased_guard_keeps_the_hold_renewed(harness: Arc<Harness>) {
+    let client = harness.client_with(harness.renewing());
     let lock = client.lock("x").owner(&Owner::new());
     let outer = ok(lock.clone().lease(RENEWED).acquire().await);
     let inner = ok(lock.acquire().await);
@@ -121,17 +121,17 @@ async fn one_unleased_guard_keeps_the_hold_renewed(bench: Arc<Bench>) {
     assert_eq!(lost.reason, LostReason::Expired);
 }
 
-async fn two_clients_with_one_owner_exclude_each_other(bench: Arc<Bench>) {
+async fn two_clients_with_one_owner_exclude_each_other(harness: Arc<Harness>) {
     let me = Owner::new();
-    let (a, b) = (bench.client().lock("x").owner(&me), bench.client().lock("x").owner(&me));
+    let (a, b) = (harness.client().lock("x").owner(&me), harness.client().lock("x").owner(&me));
     let held = ok(a.acquire().await);
     assert!(ok(b.try_acquire().await).is_none());
     ok(held.release().await);
     ok(ok(b.try_acquire().await).expect("free").release().await);
 }
 
-async fn branches_of_one_scope_enter_again_and_others_do_not(bench: Arc<Bench>) {
-    let client = bench.client();
+async fn branches_of_one_scope_enter_again_and_others_do_not(harness: Arc<Harness>) {
+    let client = harness.client();
     let lock = client.lock("x");
     let me = Owner::new();
     let both = me.scope(async { tokio::join!(lock.acquire(), lock.acquire()) });
@@ -145,24 +145,24 @@ async fn branches_of_one_scope_enter_again_and_others_do_not(bench: Arc<Bench>) 
     assert_eq!([ok(a).is_some(), ok(b).is_some()].iter().filter(|in_| **in_).count(), 1);
 }
 
-async fn a_stranger_can_neither_release_nor_renew(bench: Arc<Bench>) {
-    let guard = ok(bench.client().lock("x").lease(FAR).acquire().await);
-    let backend = bench.bare();
+async fn a_stranger_can_neither_release_nor_renew(harness: Arc<Harness>) {
+    let guard = ok(harness.client().lock("x").lease(FAR).acquire().await);
+    let backend = harness.bare();
     let id = HoldId { client: ClientId::new(), n: 1 };
     let stranger = Arc::new(Claim { lease: FAR * 3 / 2, ..Claim::of(id, ok(Name::new("x")), Kind::Lock) });
     assert_eq!(ok(backend.release(&stranger, 0).await), tenure::backend::Released::Gone);
     assert_eq!(ok(backend.renew(std::slice::from_ref(&stranger)).await), [Renewal::Gone]);
-    let holder = ok(bench.observer().lock("x").holder().await).expect("still held");
+    let holder = ok(harness.observer().lock("x").holder().await).expect("still held");
     assert_eq!(holder.hold_id(), Some(guard.id()));
-    assert!(bench.left(&holder) <= Some(FAR), "its time is its own");
+    assert!(harness.left(&holder) <= Some(FAR), "its time is its own");
     ok(guard.release().await);
 }
 
-async fn who_holds_it_can_be_asked(bench: Arc<Bench>) {
-    let look = bench.observer();
+async fn who_holds_it_can_be_asked(harness: Arc<Harness>) {
+    let look = harness.observer();
     assert!(ok(look.lock("x").holder().await).is_none());
     assert!(ok(look.show("x").await).is_none());
-    let guard = ok(bench.client().lock("x").note("the night job").acquire().await);
+    let guard = ok(harness.client().lock("x").note("the night job").acquire().await);
     let holder = ok(look.lock("x").holder().await).expect("held");
     assert_eq!(holder.hold_id(), Some(guard.id()));
     assert_eq!(holder.note.as_deref(), Some("the night job"));
@@ -171,15 +171,15 @@ async fn who_holds_it_can_be_asked(bench: Arc<Bench>) {
     assert_eq!(holder.holds, 1);
     assert!(holder.host.as_ref().is_some_and(|h| !h.is_empty()));
     assert!(holder.since.is_some());
-    assert!(bench.left(&holder) <= Some(FAR));
+    assert!(harness.left(&holder) <= Some(FAR));
     assert_eq!(ok(look.list("x", 10).await).len(), 1);
     ok(guard.release().await);
     assert!(!ok(look.lock("x").is_locked().await));
     assert!(ok(look.list("x", 10).await).is_empty());
 }
 
-async fn a_forced_release_is_told_and_the_fence_moves_on(bench: Arc<Bench>) {
-    let (client, other) = (bench.client_with(bench.renewing()), bench.client());
+async fn a_forced_release_is_told_and_the_fence_moves_on(harness: Arc<Harness>) {
+    let (client, other) = (harness.client_with(harness.renewing()), harness.client());
     let guard = ok(client.lock("x").acquire().await);
     assert!(ok(other.lock("x").force_release().await));
     assert!(!ok(other.lock("x").force_release().await), "nobody holds it any more");
@@ -197,14 +197,14 @@ fn ok_err(result: tenure::Result<()>) -> Error {
     result.expect_err("an error")
 }
 
-async fn fences_grow_over_expiry_force_and_reopening(bench: Arc<Bench>) {
-    if !bench.bare().info().fenced {
+async fn fences_grow_over_expiry_force_and_reopening(harness: Arc<Harness>) {
+    if !harness.bare().info().fenced {
         return;
     }
     let mut last = None;
     for round in 0..4 {
         // Each round opens the store again.
-        let client = bench.client();
+        let client = harness.client();
         let lock = client.lock("x");
         let guard = match round {
             0 => ok(lock.clone().lease(SHORT).acquire().await),
@@ -224,8 +224,8 @@ async fn fences_grow_over_expiry_force_and_reopening(bench: Arc<Bench>) {
     }
 }
 
-async fn max_hold_ends_a_hold(bench: Arc<Bench>) {
-    let (client, other) = (bench.client(), bench.client());
+async fn max_hold_ends_a_hold(harness: Arc<Harness>) {
+    let (client, other) = (harness.client(), harness.client());
     let start = Instant::now();
     let guard = ok(client.lock("x").max_hold(SHORT).acquire().await);
     let worked = within("max_hold", guard.while_held(std::future::pending::<()>())).await;
@@ -237,14 +237,14 @@ async fn max_hold_ends_a_hold(bench: Arc<Bench>) {
     assert!(ok_err(guard.release().await).is_lost());
 }
 
-async fn max_hold_ends_a_forgotten_guard(bench: Arc<Bench>) {
-    let (client, other) = (bench.client(), bench.client());
+async fn max_hold_ends_a_forgotten_guard(harness: Arc<Harness>) {
+    let (client, other) = (harness.client(), harness.client());
     std::mem::forget(ok(client.lock("x").max_hold(SHORT).acquire().await));
     ok(ok(within("the name is freed", other.lock("x").acquire()).await).release().await);
 }
 
-async fn an_inner_max_hold_ends_with_its_guard(bench: Arc<Bench>) {
-    let lock = bench.client().lock("x").owner(&Owner::new());
+async fn an_inner_max_hold_ends_with_its_guard(harness: Arc<Harness>) {
+    let lock = harness.client().lock("x").owner(&Owner::new());
     let outer = ok(lock.acquire().await);
     // Long enough that it is not over before the inner guard is released.
     let inner = ok(lock.max_hold(RENEWED).acquire().await);
@@ -257,8 +257,8 @@ async fn an_inner_max_hold_ends_with_its_guard(bench: Arc<Bench>) {
     ok(outer.release().await);
 }
 
-async fn a_fixed_lease_is_not_renewed(bench: Arc<Bench>) {
-    let (client, other) = (bench.client(), bench.client());
+async fn a_fixed_lease_is_not_renewed(harness: Arc<Harness>) {
+    let (client, other) = (harness.client(), harness.client());
     let start = Instant::now();
     let guard = ok(client.lock("x").lease(SHORT).acquire().await);
     let next = ok(within("the lease ends", other.lock("x").acquire()).await);
@@ -269,26 +269,26 @@ async fn a_fixed_lease_is_not_renewed(bench: Arc<Bench>) {
     ok(next.release().await);
 }
 
-async fn a_release_after_the_lease_says_lost_and_leaves_the_next(bench: Arc<Bench>) {
-    let (client, other) = (bench.client(), bench.client());
+async fn a_release_after_the_lease_says_lost_and_leaves_the_next(harness: Arc<Harness>) {
+    let (client, other) = (harness.client(), harness.client());
     let guard = ok(client.lock("x").lease(SHORT).acquire().await);
     let next = ok(within("the lease ends", other.lock("x").lease(FAR).acquire()).await);
     assert!(ok_err(guard.release().await).is_lost());
-    let holder = ok(bench.observer().lock("x").holder().await).expect("held");
+    let holder = ok(harness.observer().lock("x").holder().await).expect("held");
     assert_eq!(holder.hold_id(), Some(next.id()));
-    assert!(bench.left(&holder).is_none_or(|left| left > FAR / 2), "its time is untouched");
+    assert!(harness.left(&holder).is_none_or(|left| left > FAR / 2), "its time is untouched");
     ok(next.release().await);
 }
 
-async fn close_frees_all_and_tells_guards_and_waiters(bench: Arc<Bench>) {
-    let (client, other) = (bench.client(), bench.client());
+async fn close_frees_all_and_tells_guards_and_waiters(harness: Arc<Harness>) {
+    let (client, other) = (harness.client(), harness.client());
     let guards = [ok(client.lock("x").acquire().await), ok(client.lock("y").acquire().await)];
     let foreign = ok(other.lock("z").acquire().await);
     let waiting = tokio::spawn({
         let client = client.clone();
         async move { client.lock("z").acquire().await }
     });
-    let look = bench.observer();
+    let look = harness.observer();
     until("it waits", || async { !ok(look.lock("z").waiters().await).is_empty() }).await;
     ok(within("close", client.close()).await);
     assert_eq!(guards[0].lost().await.reason, LostReason::Closed);
@@ -300,16 +300,16 @@ async fn close_frees_all_and_tells_guards_and_waiters(bench: Arc<Bench>) {
     ok(foreign.release().await);
 }
 
-async fn bad_options_are_named(bench: Arc<Bench>) {
+async fn bad_options_are_named(harness: Arc<Harness>) {
     let error =
-        bench.client().lock("x").lease(Duration::from_millis(1)).acquire().await.expect_err("too short");
+        harness.client().lock("x").lease(Duration::from_millis(1)).acquire().await.expect_err("too short");
     assert!(error.to_string().contains("1ms"), "{error}");
 }
 
-async fn copies_that_are_not_there_are_refused(bench: Arc<Bench>) {
+async fn copies_that_are_not_there_are_refused(harness: Arc<Harness>) {
     let sent = Arc::new(AtomicUsize::new(0));
     let counted = sent.clone();
-    let client = planned(&bench, move |_| {
+    let client = planned(&harness, move |_| {
         counted.fetch_add(1, SeqCst);
         Fate::default()
     });

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::Case;
 use super::between::{Looked, switched};
-use crate::bench::{A_WHILE, Bench, PATIENCE, done, limited, ok, poll_times, until, within};
+use crate::harness::{A_WHILE, Harness, PATIENCE, done, limited, ok, poll_times, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     let mut all = cases![
@@ -39,9 +39,9 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn on(bench: &Bench) -> Self {
-        let store = Looked::at(bench.backend());
-        Self { client: Client::with(store.clone(), bench.settings()), store }
+    fn on(harness: &Harness) -> Self {
+        let store = Looked::at(harness.backend());
+        Self { client: Client::with(store.clone(), harness.settings()), store }
     }
 
     /// Spawns tasks that wait, and returns once each has read the count.
@@ -65,15 +65,15 @@ async fn count(latch: &Latch, n: u64) {
     assert_eq!(ok(latch.count().await), n);
 }
 
-async fn an_absent_one_is_open(bench: Arc<Bench>) {
-    let latch = of(&bench.client());
+async fn an_absent_one_is_open(harness: Arc<Harness>) {
+    let latch = of(&harness.client());
     count(&latch, 0).await;
     ok(within("it is open", latch.wait()).await);
     assert!(ok(latch.wait_for(Duration::from_secs(5)).await));
 }
 
-async fn counted_down_it_opens_for_all(bench: Arc<Bench>) {
-    let (a, b, c) = (Waiting::on(&bench), Waiting::on(&bench), of(&bench.client()));
+async fn counted_down_it_opens_for_all(harness: Arc<Harness>) {
+    let (a, b, c) = (Waiting::on(&harness), Waiting::on(&harness), of(&harness.client()));
     assert!(ok(c.try_set_count(3).await));
     let mut waiting = a.start(10).await;
     waiting.extend(b.start(10).await);
@@ -90,8 +90,8 @@ async fn counted_down_it_opens_for_all(bench: Arc<Bench>) {
     count(&c, 0).await;
 }
 
-async fn a_wait_times_out(bench: Arc<Bench>) {
-    let latch = of(&bench.client());
+async fn a_wait_times_out(harness: Arc<Harness>) {
+    let latch = of(&harness.client());
     assert!(ok(latch.try_set_count(1).await));
     let start = Instant::now();
     assert!(!limited(|| async { latch.wait_for(A_WHILE).await }).await);
@@ -101,8 +101,8 @@ async fn a_wait_times_out(bench: Arc<Bench>) {
     assert!(ok(latch.wait_for(PATIENCE).await));
 }
 
-async fn below_zero_is_harmless(bench: Arc<Bench>) {
-    let (a, b) = (of(&bench.client()), of(&bench.client()));
+async fn below_zero_is_harmless(harness: Arc<Harness>) {
+    let (a, b) = (of(&harness.client()), of(&harness.client()));
     ok(a.count_down().await);
     assert!(ok(a.try_set_count(1).await), "what was counted down before does not count");
     for _ in 0..5 {
@@ -113,8 +113,8 @@ async fn below_zero_is_harmless(bench: Arc<Bench>) {
     count(&b, 2).await;
 }
 
-async fn set_only_when_open(bench: Arc<Bench>) {
-    let (a, b) = (of(&bench.client()), of(&bench.client()));
+async fn set_only_when_open(harness: Arc<Harness>) {
+    let (a, b) = (of(&harness.client()), of(&harness.client()));
     assert!(ok(a.try_set_count(2).await));
     assert!(!ok(b.try_set_count(9).await));
     ok(b.count_down().await);
@@ -125,16 +125,16 @@ async fn set_only_when_open(bench: Arc<Bench>) {
     count(&a, 9).await;
 }
 
-async fn a_count_of_zero_is_refused(bench: Arc<Bench>) {
-    let latch = of(&bench.client());
+async fn a_count_of_zero_is_refused(harness: Arc<Harness>) {
+    let latch = of(&harness.client());
     let refused = latch.try_set_count(0).await;
     assert!(matches!(refused, Err(Error::Config(_))), "{refused:?}");
     count(&latch, 0).await;
     assert!(ok(latch.try_set_count(1).await), "nothing was set");
 }
 
-async fn deleting_wakes_the_waiters(bench: Arc<Bench>) {
-    let (a, b, c) = (Waiting::on(&bench), Waiting::on(&bench), of(&bench.client()));
+async fn deleting_wakes_the_waiters(harness: Arc<Harness>) {
+    let (a, b, c) = (Waiting::on(&harness), Waiting::on(&harness), of(&harness.client()));
     assert!(!ok(c.delete().await));
     assert!(ok(c.try_set_count(3).await));
     let mut waiting = a.start(5).await;
@@ -146,9 +146,9 @@ async fn deleting_wakes_the_waiters(bench: Arc<Bench>) {
     assert!(!ok(c.delete().await));
 }
 
-async fn set_anew_at_once_it_still_opened(bench: Arc<Bench>) {
-    let (a, b, c) = (Waiting::on(&bench), Waiting::on(&bench), of(&bench.client()));
-    for round in 0..if bench.is_chaotic() { 10 } else { 50 } {
+async fn set_anew_at_once_it_still_opened(harness: Arc<Harness>) {
+    let (a, b, c) = (Waiting::on(&harness), Waiting::on(&harness), of(&harness.client()));
+    for round in 0..if harness.is_chaotic() { 10 } else { 50 } {
         assert!(ok(c.try_set_count(1).await));
         let mut waiting = a.start(1).await;
         waiting.extend(b.start(1).await);
@@ -166,10 +166,10 @@ async fn set_anew_at_once_it_still_opened(bench: Arc<Bench>) {
     }
 }
 
-async fn counted_down_once_each(bench: Arc<Bench>) {
+async fn counted_down_once_each(harness: Arc<Harness>) {
     let n = 50;
-    let clients = [bench.client(), bench.client()];
-    let look = of(&bench.observer());
+    let clients = [harness.client(), harness.client()];
+    let look = of(&harness.observer());
     assert!(ok(of(&clients[0]).try_set_count(n).await));
     let tasks: Vec<_> = (1..n)
         .map(|i| {
@@ -189,8 +189,8 @@ async fn counted_down_once_each(bench: Arc<Bench>) {
     count(&look, 0).await;
 }
 
-async fn count_down_once_begun_happens_once(bench: Arc<Bench>) {
-    let (a, look) = (of(&bench.client()), of(&bench.observer()));
+async fn count_down_once_begun_happens_once(harness: Arc<Harness>) {
+    let (a, look) = (of(&harness.client()), of(&harness.observer()));
     assert!(ok(a.try_set_count(20).await));
     for k in 0..10 {
         let _ = poll_times(a.count_down(), k).await;
@@ -201,9 +201,9 @@ async fn count_down_once_begun_happens_once(bench: Arc<Bench>) {
     count(&look, 11).await;
 }
 
-async fn count_down_dropped_while_the_store_is_away_happens_once(bench: Arc<Bench>) {
-    let (client, away) = switched(&bench);
-    let (a, look) = (of(&client), of(&bench.observer()));
+async fn count_down_dropped_while_the_store_is_away_happens_once(harness: Arc<Harness>) {
+    let (client, away) = switched(&harness);
+    let (a, look) = (of(&client), of(&harness.observer()));
     assert!(ok(a.try_set_count(2).await));
     away.store(true, SeqCst);
     assert!(poll_times(a.count_down(), 2).await.is_none());
@@ -215,10 +215,10 @@ async fn count_down_dropped_while_the_store_is_away_happens_once(bench: Arc<Benc
     count(&look, 0).await;
 }
 
-async fn a_wait_dropped_leaves_nothing(bench: Arc<Bench>) {
-    let c = of(&bench.client());
+async fn a_wait_dropped_leaves_nothing(harness: Arc<Harness>) {
+    let c = of(&harness.client());
     assert!(ok(c.try_set_count(1).await));
-    let waiting = Waiting::on(&bench);
+    let waiting = Waiting::on(&harness);
     for k in 0..10 {
         assert!(poll_times(of(&waiting.client).wait(), k % 4).await.is_none(), "it is closed");
     }

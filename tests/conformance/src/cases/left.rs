@@ -9,7 +9,7 @@ use tenure::testing::{Call, Fate, Faults};
 use tenure::{Client, Family};
 
 use super::Case;
-use crate::bench::{Bench, RENEWED, ok, poll_once, until, within};
+use crate::harness::{Harness, RENEWED, ok, poll_once, until, within};
 use crate::mutex::{ADAPTERS, Make};
 
 pub(super) fn cases() -> Vec<Case> {
@@ -23,7 +23,7 @@ pub(super) fn cases() -> Vec<Case> {
             _ => &[Family::Lock],
         };
         let name = format!("{word}::a_first_attempt_that_nobody_polls_blocks_nobody");
-        all.push(Case::new(name, needs, move |bench| blocks_nobody(bench, *make)));
+        all.push(Case::new(name, needs, move |harness| blocks_nobody(harness, *make)));
     }
     all.extend(cases!["multi"; &[Family::Lock]; half_taken_and_left_blocks_nobody]);
     all.extend(cases!["replies"; &[Family::Lock]; a_late_grant_to_one_that_waits_for_it_counts]);
@@ -35,21 +35,21 @@ pub(super) fn cases() -> Vec<Case> {
 /// A client behind a slow network, so that no reply arrives in the first poll, and the number of calls that `counts`
 /// matched. Uncollected grants are returned after a third of their lease.
 fn distant(
-    bench: &Bench,
+    harness: &Harness,
     counts: impl Fn(Call<'_>) -> bool + Send + Sync + 'static,
 ) -> (Client, Arc<AtomicUsize>) {
     let seen = Arc::new(AtomicUsize::new(0));
     let counted = seen.clone();
-    let network = Faults::new(bench.bare(), move |call| {
+    let network = Faults::new(harness.bare(), move |call| {
         counted.fetch_add(usize::from(counts(call)), SeqCst);
         Fate::default()
     });
-    (Client::with(Arc::new(network), bench.renewing()), seen)
+    (Client::with(Arc::new(network), harness.renewing()), seen)
 }
 
-async fn blocks_nobody(bench: Arc<Bench>, make: Make) {
-    let (client, given_back) = distant(&bench, |call| matches!(call, Call::Release(_)));
-    let (other, look) = (bench.client(), bench.observer());
+async fn blocks_nobody(harness: Arc<Harness>, make: Make) {
+    let (client, given_back) = distant(&harness, |call| matches!(call, Call::Release(_)));
+    let (other, look) = (harness.client(), harness.observer());
     let mutex = make(&client, "x");
     let mut left = Box::pin(mutex.acquire());
     assert!(poll_once(left.as_mut()).is_pending());
@@ -65,10 +65,10 @@ async fn blocks_nobody(bench: Arc<Bench>, make: Make) {
     ok(held.release().await);
 }
 
-async fn half_taken_and_left_blocks_nobody(bench: Arc<Bench>) {
+async fn half_taken_and_left_blocks_nobody(harness: Arc<Harness>) {
     let (client, sent) =
-        distant(&bench, |call| matches!(call, Call::TryAcquire(claim) if claim.name.as_str() == "y"));
-    let (other, look) = (bench.client(), bench.observer());
+        distant(&harness, |call| matches!(call, Call::TryAcquire(claim) if claim.name.as_str() == "y"));
+    let (other, look) = (harness.client(), harness.observer());
     let both = tenure::multi([client.lock("x"), client.lock("y")]);
     let mut left = Box::pin(both.acquire());
     while sent.load(SeqCst) == 0 {
@@ -86,17 +86,17 @@ async fn half_taken_and_left_blocks_nobody(bench: Arc<Bench>) {
     ok(all.release().await);
 }
 
-async fn a_late_grant_to_one_that_waits_for_it_counts(bench: Arc<Bench>) {
+async fn a_late_grant_to_one_that_waits_for_it_counts(harness: Arc<Harness>) {
     let attempts = Arc::new(AtomicUsize::new(0));
     let counted = attempts.clone();
-    let network = Faults::new(bench.bare(), move |call| match call {
+    let network = Faults::new(harness.bare(), move |call| match call {
         Call::TryAcquire(_) => {
             counted.fetch_add(1, SeqCst);
             Fate { late: RENEWED / 2, ..Fate::default() }
         }
         _ => Fate::default(),
     });
-    let client = Client::with(Arc::new(network), bench.renewing());
+    let client = Client::with(Arc::new(network), harness.renewing());
     // A third of the lease is over long before the reply arrives.
     let guard = ok(client.lock("x").acquire().await);
     assert!(guard.is_held());
@@ -104,9 +104,9 @@ async fn a_late_grant_to_one_that_waits_for_it_counts(bench: Arc<Bench>) {
     ok(guard.release().await);
 }
 
-async fn a_place_that_nobody_knows_of_is_given_up(bench: Arc<Bench>) {
-    let (client, _) = distant(&bench, |_| false);
-    let (other, look) = (bench.client(), bench.observer());
+async fn a_place_that_nobody_knows_of_is_given_up(harness: Arc<Harness>) {
+    let (client, _) = distant(&harness, |_| false);
+    let (other, look) = (harness.client(), harness.observer());
     let held = ok(other.lock("x").fair().acquire().await);
     let lock = client.lock("x").fair();
     let mut left = Box::pin(lock.acquire());
@@ -120,9 +120,9 @@ async fn a_place_that_nobody_knows_of_is_given_up(bench: Arc<Bench>) {
     ok(ok(within("begun anew", left).await).release().await);
 }
 
-async fn permits_that_nobody_collects_come_back(bench: Arc<Bench>) {
-    let (client, sent) = distant(&bench, |call| matches!(call, Call::Count(_, CountOp::TakeIfAtLeast(_))));
-    let (seats, look) = (client.counting_semaphore("x"), bench.client().counting_semaphore("x"));
+async fn permits_that_nobody_collects_come_back(harness: Arc<Harness>) {
+    let (client, sent) = distant(&harness, |call| matches!(call, Call::Count(_, CountOp::TakeIfAtLeast(_))));
+    let (seats, look) = (client.counting_semaphore("x"), harness.client().counting_semaphore("x"));
     assert!(ok(look.try_set(3).await));
     let mut left = Box::pin(seats.acquire(2));
     assert!(poll_once(left.as_mut()).is_pending());

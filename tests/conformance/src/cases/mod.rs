@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use tenure::Family;
 
-use crate::Bench;
+use crate::Harness;
 
-type Run = Box<dyn Fn(Arc<Bench>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+type Run = Box<dyn Fn(Arc<Harness>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
 /// One case.
 pub struct Case {
@@ -29,9 +29,9 @@ impl Case {
     pub fn new<F: Future<Output = ()> + Send + 'static>(
         name: impl Into<String>,
         needs: &'static [Family],
-        run: impl Fn(Arc<Bench>) -> F + Send + Sync + 'static,
+        run: impl Fn(Arc<Harness>) -> F + Send + Sync + 'static,
     ) -> Self {
-        let run: Run = Box::new(move |bench| Box::pin(run(bench)));
+        let run: Run = Box::new(move |harness| Box::pin(run(harness)));
         Self { name: name.into(), needs, processes: false, chaos: true, run }
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tenure::{Client, Error, Family, Memory, MultiLock, multi};
 
 use super::Case;
-use crate::bench::{A_WHILE, Bench, PATIENCE, done, limited, ok, poll_times, until, within};
+use crate::harness::{A_WHILE, Harness, PATIENCE, done, limited, ok, poll_times, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     let mut all = cases![
@@ -48,8 +48,8 @@ async fn frees<const N: usize>(look: &Client, names: [&str; N]) {
     }
 }
 
-async fn one_busy_leaves_none_held(bench: Arc<Bench>) {
-    let (a, b, look) = (bench.client(), bench.client(), bench.observer());
+async fn one_busy_leaves_none_held(harness: Arc<Harness>) {
+    let (a, b, look) = (harness.client(), harness.client(), harness.observer());
     let all = of(&a, ["a", "b", "c"]);
     for busy in ["a", "b", "c"] {
         let held = ok(b.lock(busy).acquire().await);
@@ -80,11 +80,11 @@ async fn one_busy_leaves_none_held(bench: Arc<Bench>) {
     }
 }
 
-async fn crossing_orders_do_not_deadlock(bench: Arc<Bench>) {
+async fn crossing_orders_do_not_deadlock(harness: Arc<Harness>) {
     const ORDERS: [&[&str]; 6] =
         [&["a", "b"], &["b", "a"], &["a", "b", "c"], &["c", "b", "a"], &["b", "c"], &["c", "a"]];
-    let times = if bench.is_chaotic() { 2 } else { 8 };
-    let clients = [bench.client(), bench.client()];
+    let times = if harness.is_chaotic() { 2 } else { 8 };
+    let clients = [harness.client(), harness.client()];
     let inside: Arc<HashMap<&str, AtomicU64>> =
         Arc::new(["a", "b", "c"].map(|n| (n, AtomicU64::new(0))).into());
     let tasks: Vec<_> = ORDERS
@@ -114,8 +114,8 @@ async fn crossing_orders_do_not_deadlock(bench: Arc<Bench>) {
     }
 }
 
-async fn one_name_twice_is_refused(bench: Arc<Bench>) {
-    let (client, look) = (bench.client(), bench.observer());
+async fn one_name_twice_is_refused(harness: Arc<Harness>) {
+    let (client, look) = (harness.client(), harness.observer());
     let twice = of(&client, ["a", "b", "a"]);
     for refused in
         [twice.acquire().await.map(Some), twice.try_acquire().await, twice.try_acquire_for(PATIENCE).await]
@@ -126,14 +126,14 @@ async fn one_name_twice_is_refused(bench: Arc<Bench>) {
     assert!(is_free(&look, "a").await && is_free(&look, "b").await);
 }
 
-async fn one_name_twice_through_two_clients_is_refused(bench: Arc<Bench>) {
-    let locks = multi([bench.client().lock("x"), bench.client().lock("x")]);
+async fn one_name_twice_through_two_clients_is_refused(harness: Arc<Harness>) {
+    let locks = multi([harness.client().lock("x"), harness.client().lock("x")]);
     let refused = within("it does not wait for itself", locks.acquire()).await;
     assert!(matches!(&refused, Err(Error::Config(why)) if why.contains("twice")), "{refused:?}");
-    frees(&bench.observer(), ["x"]).await;
+    frees(&harness.observer(), ["x"]).await;
 }
 
-async fn none_at_all_is_refused(_: Arc<Bench>) {
+async fn none_at_all_is_refused(_: Arc<Harness>) {
     let none = multi([]);
     for refused in
         [none.acquire().await.map(Some), none.try_acquire().await, none.try_acquire_for(PATIENCE).await]
@@ -142,8 +142,8 @@ async fn none_at_all_is_refused(_: Arc<Bench>) {
     }
 }
 
-async fn an_invalid_member_leaves_none_held(bench: Arc<Bench>) {
-    let (client, look) = (bench.client(), bench.observer());
+async fn an_invalid_member_leaves_none_held(harness: Arc<Harness>) {
+    let (client, look) = (harness.client(), harness.observer());
     let bad = of(&client, ["a", "", "c"]);
     for refused in
         [bad.acquire().await.map(Some), bad.try_acquire().await, bad.try_acquire_for(PATIENCE).await]
@@ -153,8 +153,8 @@ async fn an_invalid_member_leaves_none_held(bench: Arc<Bench>) {
     assert!(is_free(&look, "a").await && is_free(&look, "c").await);
 }
 
-async fn a_member_that_fails_leaves_none_held(bench: Arc<Bench>) {
-    let (client, other, look) = (bench.client(), bench.client(), bench.observer());
+async fn a_member_that_fails_leaves_none_held(harness: Arc<Harness>) {
+    let (client, other, look) = (harness.client(), harness.client(), harness.observer());
     let held = ok(other.rwlock("b").write().acquire().await);
     let bad = of(&client, ["a", "b", "c"]);
     for refused in
@@ -168,8 +168,8 @@ async fn a_member_that_fails_leaves_none_held(bench: Arc<Bench>) {
     ok(ok(bad.acquire().await).release().await);
 }
 
-async fn mixed_kinds(bench: Arc<Bench>) {
-    let (a, b, look) = (bench.client(), bench.client(), bench.observer());
+async fn mixed_kinds(harness: Arc<Harness>) {
+    let (a, b, look) = (harness.client(), harness.client(), harness.observer());
     let some = |client: &Client| {
         multi([client.lock("l"), client.rwlock("r").read(), client.semaphore("s", 3).permits(2)])
     };
@@ -190,10 +190,10 @@ async fn mixed_kinds(bench: Arc<Bench>) {
     ok(one.release().await);
 }
 
-async fn across_two_stores(bench: Arc<Bench>) {
-    let here = bench.client();
+async fn across_two_stores(harness: Arc<Harness>) {
+    let here = harness.client();
     let memory = Arc::new(Memory::new());
-    let there = || Client::with(memory.clone(), bench.settings());
+    let there = || Client::with(memory.clone(), harness.settings());
     let (mine, other) = (there(), there());
     // One name in two stores is two locks.
     let both = multi([here.lock("x"), mine.lock("x")]);
@@ -202,11 +202,11 @@ async fn across_two_stores(bench: Arc<Bench>) {
     ok(guards.release().await);
     let held = ok(other.lock("x").acquire().await);
     assert!(ok(both.try_acquire().await).is_none());
-    assert!(is_free(&bench.observer(), "x").await);
+    assert!(is_free(&harness.observer(), "x").await);
     let waiting = tokio::spawn(async move { ok(both.acquire().await) });
     until("it waits", || async { !ok(other.lock("x").waiters().await).is_empty() }).await;
     // In the opposite order, at the same time.
-    let crossing = multi([other.lock("x"), bench.client().lock("x")]);
+    let crossing = multi([other.lock("x"), harness.client().lock("x")]);
     let crossing = tokio::spawn(async move { ok(ok(crossing.acquire().await).release().await) });
     ok(held.release().await);
     let guards = done("it gets both", waiting).await;
@@ -215,8 +215,8 @@ async fn across_two_stores(bench: Arc<Bench>) {
     done("so does the other", crossing).await;
 }
 
-async fn release_reports_the_lost_and_frees_the_rest(bench: Arc<Bench>) {
-    let (a, b, look) = (bench.client(), bench.client(), bench.observer());
+async fn release_reports_the_lost_and_frees_the_rest(harness: Arc<Harness>) {
+    let (a, b, look) = (harness.client(), harness.client(), harness.observer());
     let guards = ok(of(&a, ["a", "b", "c"]).acquire().await);
     assert!(ok(look.lock("b").force_release().await));
     let next = ok(b.lock("b").acquire().await);
@@ -229,8 +229,8 @@ async fn release_reports_the_lost_and_frees_the_rest(bench: Arc<Bench>) {
     ok(next.release().await);
 }
 
-async fn acquire_dropped_after_every_poll_leaves_nothing(bench: Arc<Bench>) {
-    let (a, b, look) = (bench.client(), bench.client(), bench.observer());
+async fn acquire_dropped_after_every_poll_leaves_nothing(harness: Arc<Harness>) {
+    let (a, b, look) = (harness.client(), harness.client(), harness.observer());
     for busy in [None, Some("a"), Some("c")] {
         for k in 0..6 {
             let held = match busy {
@@ -252,8 +252,8 @@ async fn acquire_dropped_after_every_poll_leaves_nothing(bench: Arc<Bench>) {
     }
 }
 
-async fn a_wait_that_times_out_leaves_nothing(bench: Arc<Bench>) {
-    let (a, b, look) = (bench.client(), bench.client(), bench.observer());
+async fn a_wait_that_times_out_leaves_nothing(harness: Arc<Harness>) {
+    let (a, b, look) = (harness.client(), harness.client(), harness.observer());
     let all = of(&a, ["a", "b", "c"]);
     for busy in ["a", "c"] {
         let held = ok(b.lock(busy).acquire().await);
@@ -271,8 +271,8 @@ async fn a_wait_that_times_out_leaves_nothing(bench: Arc<Bench>) {
     ok(guards.release().await);
 }
 
-async fn one_lost_is_all_lost(bench: Arc<Bench>) {
-    let (a, look) = (bench.client_with(bench.renewing()), bench.observer());
+async fn one_lost_is_all_lost(harness: Arc<Harness>) {
+    let (a, look) = (harness.client_with(harness.renewing()), harness.observer());
     let guards = ok(of(&a, ["a", "b", "c"]).acquire().await);
     let working = guards.while_held(std::future::pending::<()>());
     assert!(ok(look.lock("c").force_release().await));
@@ -288,8 +288,8 @@ async fn one_lost_is_all_lost(bench: Arc<Bench>) {
     frees(&look, ["a", "b", "c"]).await;
 }
 
-async fn dropped_it_frees_all(bench: Arc<Bench>) {
-    let (a, b) = (bench.client(), bench.client());
+async fn dropped_it_frees_all(harness: Arc<Harness>) {
+    let (a, b) = (harness.client(), harness.client());
     for _ in 0..5 {
         drop(ok(of(&a, ["a", "b"]).try_acquire().await).expect("the one before was dropped"));
     }

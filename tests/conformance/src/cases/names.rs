@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tenure::{Error, Family};
 
 use super::Case;
-use crate::bench::{Bench, done, ok, until};
+use crate::harness::{Harness, done, ok, until};
 
 pub(super) fn cases() -> Vec<Case> {
     let mut all = cases![
@@ -120,8 +120,8 @@ fn names() -> Vec<String> {
     names
 }
 
-async fn bad_names_are_refused_when_used(bench: Arc<Bench>) {
-    let client = bench.client();
+async fn bad_names_are_refused_when_used(harness: Arc<Harness>) {
+    let client = harness.client();
     let huge = "x".repeat(1 << 20);
     for (name, says) in [
         ("", "empty"),
@@ -159,9 +159,9 @@ async fn bad_names_are_refused_when_used(bench: Arc<Bench>) {
 }
 
 /// Returns the names that the store accepts; checks that it refuses the others with a reason.
-async fn taken(bench: &Bench) -> Vec<String> {
-    let (refused, taken): (Vec<String>, _) = names().into_iter().partition(|name| bench.refuses(name));
-    let client = bench.client();
+async fn taken(harness: &Harness) -> Vec<String> {
+    let (refused, taken): (Vec<String>, _) = names().into_iter().partition(|name| harness.refuses(name));
+    let client = harness.client();
     for name in refused {
         let error = client.lock(&name).try_acquire().await.map(drop);
         assert!(matches!(&error, Err(Error::Config(why)) if why.contains("cluster")), "{name:?}: {error:?}");
@@ -169,9 +169,9 @@ async fn taken(bench: &Bench) -> Vec<String> {
     taken
 }
 
-async fn each_name_is_a_lock_of_its_own(bench: Arc<Bench>) {
-    let (a, b, look) = (bench.client(), bench.client(), bench.observer());
-    let names = taken(&bench).await;
+async fn each_name_is_a_lock_of_its_own(harness: Arc<Harness>) {
+    let (a, b, look) = (harness.client(), harness.client(), harness.observer());
+    let names = taken(&harness).await;
     let mut held = Vec::new();
     for name in &names {
         let guard = ok(a.lock(name).try_acquire().await);
@@ -190,8 +190,8 @@ async fn each_name_is_a_lock_of_its_own(bench: Arc<Bench>) {
     }
 }
 
-async fn each_name_waits_for_its_own_release(bench: Arc<Bench>) {
-    let (a, b, look) = (bench.client(), bench.client(), bench.observer());
+async fn each_name_waits_for_its_own_release(harness: Arc<Harness>) {
+    let (a, b, look) = (harness.client(), harness.client(), harness.observer());
     let names = ["a", "a/b", "a/", "A", "a ", "{a}", "a/b/c", "a:b", "a*"];
     let (mut held, mut waiting) = (Vec::new(), Vec::new());
     for name in names {
@@ -215,9 +215,9 @@ async fn each_name_waits_for_its_own_release(bench: Arc<Bench>) {
     }
 }
 
-async fn a_prefix_lists_exactly_what_begins_with_it(bench: Arc<Bench>) {
-    let (client, look) = (bench.client(), bench.observer());
-    let mut names = taken(&bench).await;
+async fn a_prefix_lists_exactly_what_begins_with_it(harness: Arc<Harness>) {
+    let (client, look) = (harness.client(), harness.observer());
+    let mut names = taken(&harness).await;
     let mut held = Vec::new();
     for name in &names {
         held.push(ok(client.lock(name).acquire().await));
@@ -241,8 +241,8 @@ async fn a_prefix_lists_exactly_what_begins_with_it(bench: Arc<Bench>) {
     assert!(left.is_empty(), "{} names are listed that nobody uses", left.len());
 }
 
-async fn one_name_is_not_two_things(bench: Arc<Bench>) {
-    let (a, b) = (bench.client(), bench.client());
+async fn one_name_is_not_two_things(harness: Arc<Harness>) {
+    let (a, b) = (harness.client(), harness.client());
     let held = ok(a.lock("x").acquire().await);
     let reader = b.rwlock("x").read();
     for refused in [reader.acquire().await.map(Some), reader.try_acquire().await] {
@@ -259,8 +259,8 @@ async fn one_name_is_not_two_things(bench: Arc<Bench>) {
     ok(ok(a.lock("x").try_acquire().await).expect("free").release().await);
 }
 
-async fn one_number_is_not_two_things(bench: Arc<Bench>) {
-    let client = bench.client();
+async fn one_number_is_not_two_things(harness: Arc<Harness>) {
+    let client = harness.client();
     assert!(ok(client.latch("x").try_set_count(1).await));
     let refused = client.counting_semaphore("x").release(1).await;
     let Err(Error::Config(reason)) = refused else { panic!("{refused:?}") };

@@ -8,11 +8,11 @@ use tenure::backend::{Claim, Kind, OpId};
 use tenure::{ClientId, Family, HoldId, Memory, Name};
 
 use super::Case;
-use crate::bench::{Bench, ok};
+use crate::harness::{Harness, ok};
 
 pub(super) fn cases() -> Vec<Case> {
     let one = |word: &str, needs: &'static [Family], kind: fn(u64) -> Kind| {
-        Case::new(format!("oracle::{word}"), needs, move |bench| holds(bench, kind)).calm()
+        Case::new(format!("oracle::{word}"), needs, move |harness| holds(harness, kind)).calm()
     };
     vec![
         one("lock", &[Family::Lock], |_| Kind::Lock),
@@ -45,9 +45,9 @@ fn plain(attempt: Attempt) -> String {
     }
 }
 
-async fn holds(bench: Arc<Bench>, kind: fn(u64) -> Kind) {
-    let (store, memory) = (bench.bare(), Memory::new());
-    let queues = bench.has_sessions();
+async fn holds(harness: Arc<Harness>, kind: fn(u64) -> Kind) {
+    let (store, memory) = (harness.bare(), Memory::new());
+    let queues = harness.has_sessions();
     let client = ClientId::new();
     let name = ok(Name::new("x"));
     let mut dice = Dice(42);
@@ -109,8 +109,8 @@ async fn holds(bench: Arc<Bench>, kind: fn(u64) -> Kind) {
     }
 }
 
-async fn counts(bench: Arc<Bench>) {
-    let (store, memory) = (bench.bare(), Memory::new());
+async fn counts(harness: Arc<Harness>) {
+    let (store, memory) = (harness.bare(), Memory::new());
     let client = ClientId::new();
     let mut dice = Dice(7);
     for (word, counter) in [("s", Counter::Semaphore), ("l", Counter::Latch)] {

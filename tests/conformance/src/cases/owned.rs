@@ -7,7 +7,7 @@ use tokio::sync::Barrier;
 
 use super::Case;
 use super::rwlock::{read, waits, write};
-use crate::bench::{A_WHILE, Bench, done, ok, poll_once, within};
+use crate::harness::{A_WHILE, Harness, done, ok, poll_once, within};
 
 pub(super) fn cases() -> Vec<Case> {
     cases![
@@ -22,8 +22,8 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-async fn a_writer_reads_under_its_write_and_downgrades(bench: Arc<Bench>) {
-    let (a, b) = (bench.client(), bench.client());
+async fn a_writer_reads_under_its_write_and_downgrades(harness: Arc<Harness>) {
+    let (a, b) = (harness.client(), harness.client());
     let me = Owner::new();
     let writer = ok(write(&a).owner(&me).acquire().await);
     let own = within("it waits for itself", read(&a).owner(&me).acquire()).await;
@@ -36,13 +36,13 @@ async fn a_writer_reads_under_its_write_and_downgrades(bench: Arc<Bench>) {
     ok(other.release().await);
     assert!(ok(write(&b).try_acquire().await).is_none(), "a writer is inside with a reader");
     let waiting = tokio::spawn(async move { ok(write(&b).acquire().await) });
-    waits(&bench.observer(), 1).await;
+    waits(&harness.observer(), 1).await;
     ok(own.release().await);
     ok(done("the writer gets in", waiting).await.release().await);
 }
 
-async fn a_reader_cannot_become_a_writer(bench: Arc<Bench>) {
-    let (a, b) = (bench.client(), bench.client());
+async fn a_reader_cannot_become_a_writer(harness: Arc<Harness>) {
+    let (a, b) = (harness.client(), harness.client());
     let me = Owner::new();
     let own = ok(read(&a).owner(&me).acquire().await);
     let refused = within("the answer", write(&a).owner(&me).acquire()).await;
@@ -57,8 +57,8 @@ async fn a_reader_cannot_become_a_writer(bench: Arc<Bench>) {
     ok(writer.release().await);
 }
 
-async fn tasks_of_one_owner_with_a_stranger_between_them(bench: Arc<Bench>) {
-    let (client, other, look) = (bench.client(), bench.client(), bench.observer());
+async fn tasks_of_one_owner_with_a_stranger_between_them(harness: Arc<Harness>) {
+    let (client, other, look) = (harness.client(), harness.client(), harness.observer());
     for half in [read, write] {
         for stranger in [&client, &other] {
             let me = Owner::new();
@@ -93,8 +93,8 @@ async fn tasks_of_one_owner_with_a_stranger_between_them(bench: Arc<Bench>) {
     }
 }
 
-async fn an_own_read_passes_a_waiting_writer(bench: Arc<Bench>) {
-    let (client, other, look) = (bench.client(), bench.client(), bench.observer());
+async fn an_own_read_passes_a_waiting_writer(harness: Arc<Harness>) {
+    let (client, other, look) = (harness.client(), harness.client(), harness.observer());
     for stranger in [&client, &other] {
         let me = Owner::new();
         let writer = ok(write(&client).owner(&me).acquire().await);
@@ -110,8 +110,8 @@ async fn an_own_read_passes_a_waiting_writer(bench: Arc<Bench>) {
     }
 }
 
-async fn an_owners_acquire_that_nobody_polls_blocks_nobody(bench: Arc<Bench>) {
-    let client = bench.client_with(bench.renewing());
+async fn an_owners_acquire_that_nobody_polls_blocks_nobody(harness: Arc<Harness>) {
+    let client = harness.client_with(harness.renewing());
     let me = Owner::new();
     let lock = read(&client).owner(&me);
     let mut asleep = Box::pin(lock.acquire());
@@ -125,8 +125,9 @@ async fn an_owners_acquire_that_nobody_polls_blocks_nobody(bench: Arc<Bench>) {
     drop(asleep);
 }
 
-async fn an_owners_acquire_that_nobody_polls_does_not_stop_the_queue(bench: Arc<Bench>) {
-    let (client, other, look) = (bench.client_with(bench.renewing()), bench.client(), bench.observer());
+async fn an_owners_acquire_that_nobody_polls_does_not_stop_the_queue(harness: Arc<Harness>) {
+    let (client, other, look) =
+        (harness.client_with(harness.renewing()), harness.client(), harness.observer());
     for half in [read, write] {
         let me = Owner::new();
         let held = ok(write(&other).acquire().await);
@@ -145,8 +146,9 @@ async fn an_owners_acquire_that_nobody_polls_does_not_stop_the_queue(bench: Arc<
     }
 }
 
-async fn an_owners_acquire_that_nobody_polls_does_not_part_its_tasks(bench: Arc<Bench>) {
-    let (client, other, look) = (bench.client_with(bench.renewing()), bench.client(), bench.observer());
+async fn an_owners_acquire_that_nobody_polls_does_not_part_its_tasks(harness: Arc<Harness>) {
+    let (client, other, look) =
+        (harness.client_with(harness.renewing()), harness.client(), harness.observer());
     for half in [read, write] {
         let me = Owner::new();
         let held = ok(write(&other).acquire().await);

@@ -8,7 +8,7 @@ use tenure::{Client, ClientId, Error, Family, HoldId, Semaphore};
 use tokio::sync::Barrier;
 
 use super::Case;
-use crate::bench::{A_WHILE, Bench, FAR, RENEWED, SHORT, done, limited, ok, until, within};
+use crate::harness::{A_WHILE, FAR, Harness, RENEWED, SHORT, done, limited, ok, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     cases![
@@ -45,8 +45,8 @@ async fn waits(look: &Client) {
     until("they wait", || async { !ok(look.semaphore("x", 1).waiters().await).is_empty() }).await;
 }
 
-async fn many_are_all_or_nothing(bench: Arc<Bench>) {
-    let (a, b) = (of(&bench.client(), 5), of(&bench.client(), 5));
+async fn many_are_all_or_nothing(harness: Arc<Harness>) {
+    let (a, b) = (of(&harness.client(), 5), of(&harness.client(), 5));
     let three = ok(a.acquire_many(3).await);
     available(&b, 2).await;
     assert!(ok(b.try_acquire_many(3).await).is_none());
@@ -55,7 +55,7 @@ async fn many_are_all_or_nothing(bench: Arc<Bench>) {
     assert!(ok(b.try_acquire().await).is_none());
     let b2 = b.clone();
     let waiting = tokio::spawn(async move { ok(b2.acquire_many(4).await) });
-    waits(&bench.observer()).await;
+    waits(&harness.observer()).await;
     ok(three.release().await);
     tokio::time::sleep(A_WHILE).await;
     assert!(!waiting.is_finished(), "only three are free");
@@ -69,10 +69,10 @@ async fn many_are_all_or_nothing(bench: Arc<Bench>) {
     available(&a, 5).await;
 }
 
-async fn never_more_than_the_limit(bench: Arc<Bench>) {
+async fn never_more_than_the_limit(harness: Arc<Harness>) {
     const LIMIT: i64 = 4;
-    let times = if bench.is_chaotic() { 5 } else { 25 };
-    let clients = [bench.client(), bench.client(), bench.client()];
+    let times = if harness.is_chaotic() { 5 } else { 25 };
+    let clients = [harness.client(), harness.client(), harness.client()];
     let (inside, most) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicI64::new(0)));
     let tasks: Vec<_> = (0..9)
         .map(|i| {
@@ -98,12 +98,12 @@ async fn never_more_than_the_limit(bench: Arc<Bench>) {
     available(&of(&clients[0], LIMIT as u32), LIMIT).await;
 }
 
-async fn a_larger_size_lets_waiters_in(bench: Arc<Bench>) {
-    let (a, b) = (of(&bench.client(), 3), of(&bench.client(), 5));
+async fn a_larger_size_lets_waiters_in(harness: Arc<Harness>) {
+    let (a, b) = (of(&harness.client(), 3), of(&harness.client(), 5));
     let two = ok(a.acquire_many(2).await);
     let b2 = b.clone();
     let waiting = tokio::spawn(async move { ok(b2.acquire_many(3).await) });
-    waits(&bench.observer()).await;
+    waits(&harness.observer()).await;
     ok(a.resize(4).await);
     tokio::time::sleep(A_WHILE).await;
     assert!(!waiting.is_finished(), "only two are free");
@@ -115,8 +115,8 @@ async fn a_larger_size_lets_waiters_in(bench: Arc<Bench>) {
     available(&a, 5).await;
 }
 
-async fn a_smaller_size_gives_none_until_enough_came_back(bench: Arc<Bench>) {
-    let (a, b) = (of(&bench.client(), 5), of(&bench.client(), 5));
+async fn a_smaller_size_gives_none_until_enough_came_back(harness: Arc<Harness>) {
+    let (a, b) = (of(&harness.client(), 5), of(&harness.client(), 5));
     let (three, two) = (ok(a.acquire_many(3).await), ok(b.acquire_many(2).await));
     ok(b.resize(2).await);
     available(&a, -3).await;
@@ -131,8 +131,8 @@ async fn a_smaller_size_gives_none_until_enough_came_back(bench: Arc<Bench>) {
     ok(all.release().await);
 }
 
-async fn the_size_given_first_stays(bench: Arc<Bench>) {
-    let (a, b) = (of(&bench.client(), 2), of(&bench.client(), 10));
+async fn the_size_given_first_stays(harness: Arc<Harness>) {
+    let (a, b) = (of(&harness.client(), 2), of(&harness.client(), 10));
     let one = ok(a.acquire().await);
     available(&b, 1).await;
     let two = ok(b.try_acquire().await).expect("one is free");
@@ -142,8 +142,8 @@ async fn the_size_given_first_stays(bench: Arc<Bench>) {
     available(&b, 2).await;
 }
 
-async fn a_forgotten_size_is_given_anew(bench: Arc<Bench>) {
-    let (a, b) = (of(&bench.client(), 1), of(&bench.client(), 3));
+async fn a_forgotten_size_is_given_anew(harness: Arc<Harness>) {
+    let (a, b) = (of(&harness.client(), 1), of(&harness.client(), 3));
     let one = ok(a.acquire().await);
     assert!(ok(a.forget_size().await));
     let two = ok(b.try_acquire_many(2).await).expect("the new size is three");
@@ -153,8 +153,8 @@ async fn a_forgotten_size_is_given_anew(bench: Arc<Bench>) {
     ok(two.release().await);
 }
 
-async fn permits_of_the_dead_come_back(bench: Arc<Bench>) {
-    let (a, b) = (of(&bench.client(), 3), of(&bench.client(), 3));
+async fn permits_of_the_dead_come_back(harness: Arc<Harness>) {
+    let (a, b) = (of(&harness.client(), 3), of(&harness.client(), 3));
     let alive = ok(b.acquire().await);
     let start = Instant::now();
     ok(a.permits(2).lease(SHORT).acquire().await).detach();
@@ -166,15 +166,15 @@ async fn permits_of_the_dead_come_back(bench: Arc<Bench>) {
     ok(alive.release().await);
 }
 
-async fn released_by_its_id_from_elsewhere(bench: Arc<Bench>) {
-    let (a, b) = (of(&bench.client_with(bench.renewing()), 2), of(&bench.client(), 2));
-    let look = of(&bench.observer(), 2);
+async fn released_by_its_id_from_elsewhere(harness: Arc<Harness>) {
+    let (a, b) = (of(&harness.client_with(harness.renewing()), 2), of(&harness.client(), 2));
+    let look = of(&harness.observer(), 2);
     let (one, two) = (ok(a.acquire().await), ok(a.acquire().await));
     assert!(ok(b.release_by(one.id()).await));
     available(&look, 1).await;
     assert!(!ok(look.release_by(one.id()).await), "it is gone already");
     let next = ok(a.try_acquire().await).expect("one is free");
-    if bench.is_chaotic() {
+    if harness.is_chaotic() {
         // Where a reply is lost, a release cannot tell who freed the permit, unless the loss is known before.
         within("the loss is told", one.lost()).await;
     }
@@ -188,10 +188,10 @@ async fn released_by_its_id_from_elsewhere(bench: Arc<Bench>) {
     available(&look, 2).await;
 }
 
-async fn renewed_by_its_id_it_outlives_its_lease(bench: Arc<Bench>) {
-    let (a, b, look) = (of(&bench.client(), 1), of(&bench.client(), 1), of(&bench.observer(), 1));
+async fn renewed_by_its_id_it_outlives_its_lease(harness: Arc<Harness>) {
+    let (a, b, look) = (of(&harness.client(), 1), of(&harness.client(), 1), of(&harness.observer(), 1));
     let id = ok(a.permits(1).lease(RENEWED).acquire().await).detach();
-    if bench.has_sessions() {
+    if harness.has_sessions() {
         let refused = b.renew_by(id, FAR).await;
         assert!(matches!(refused, Err(Error::Unsupported { .. })), "{refused:?}");
         assert!(ok(b.release_by(id).await));
@@ -210,34 +210,34 @@ async fn renewed_by_its_id_it_outlives_its_lease(bench: Arc<Bench>) {
     ok(ok(a.try_acquire().await).expect("free").release().await);
 }
 
-async fn a_wrong_id_changes_nothing(bench: Arc<Bench>) {
-    let (a, look) = (of(&bench.client(), 2), of(&bench.observer(), 2));
+async fn a_wrong_id_changes_nothing(harness: Arc<Harness>) {
+    let (a, look) = (of(&harness.client(), 2), of(&harness.observer(), 2));
     let held = ok(a.acquire().await);
     let strange =
         [HoldId { client: ClientId::new(), n: held.id().n }, HoldId { n: held.id().n + 1000, ..held.id() }];
     for id in strange {
         assert!(!ok(look.release_by(id).await));
-        assert!(bench.has_sessions() || !ok(look.renew_by(id, FAR * 10).await));
+        assert!(harness.has_sessions() || !ok(look.renew_by(id, FAR * 10).await));
     }
     available(&look, 1).await;
     let holder = ok(look.holder().await).expect("one");
     assert_eq!(holder.id, held.id().to_string());
-    assert!(bench.left(&holder) <= Some(FAR));
+    assert!(harness.left(&holder) <= Some(FAR));
     ok(held.release().await);
     assert!(
-        bench.has_sessions() || !ok(look.renew_by(strange[0], FAR * 10).await),
+        harness.has_sessions() || !ok(look.renew_by(strange[0], FAR * 10).await),
         "a renewal makes nothing"
     );
     available(&look, 2).await;
 }
 
-async fn a_try_passes_a_waiter_that_wants_more(bench: Arc<Bench>) {
-    let a = of(&bench.client(), 5);
+async fn a_try_passes_a_waiter_that_wants_more(harness: Arc<Harness>) {
+    let a = of(&harness.client(), 5);
     let two = ok(a.acquire_many(2).await);
     let a2 = a.clone();
     let waiting = tokio::spawn(async move { ok(a2.acquire_many(5).await) });
-    waits(&bench.observer()).await;
-    if bench.has_sessions() {
+    waits(&harness.observer()).await;
+    if harness.has_sessions() {
         until("where there is a queue nobody passes it", || async {
             match ok(a.try_acquire().await) {
                 Some(one) => ok(one.release().await),
@@ -254,10 +254,10 @@ async fn a_try_passes_a_waiter_that_wants_more(bench: Arc<Bench>) {
     ok(done("all five are free", waiting).await.release().await);
 }
 
-async fn impossible_numbers_are_refused(bench: Arc<Bench>) {
-    let a = of(&bench.client(), 3);
+async fn impossible_numbers_are_refused(harness: Arc<Harness>) {
+    let a = of(&harness.client(), 3);
     for (semaphore, n, says) in
-        [(&a, 0, "at least one"), (&a, 4, "4 permits"), (&of(&bench.client(), 0), 1, "no permits")]
+        [(&a, 0, "at least one"), (&a, 4, "4 permits"), (&of(&harness.client(), 0), 1, "no permits")]
     {
         for refused in [semaphore.acquire_many(n).await.map(Some), semaphore.try_acquire_many(n).await] {
             let Err(Error::Config(reason)) = refused else { panic!("{refused:?}") };
@@ -273,8 +273,8 @@ fn refused<T: std::fmt::Debug>(answer: tenure::Result<T>, n: u32, size: u32) {
     assert!(reason.contains(&format!("{n} permits")) && reason.contains(&format!("has {size}")), "{reason}");
 }
 
-async fn more_than_there_ever_will_be_is_refused(bench: Arc<Bench>) {
-    let (a, b, look) = (of(&bench.client(), 2), of(&bench.client(), 10), of(&bench.observer(), 2));
+async fn more_than_there_ever_will_be_is_refused(harness: Arc<Harness>) {
+    let (a, b, look) = (of(&harness.client(), 2), of(&harness.client(), 10), of(&harness.observer(), 2));
     let one = ok(a.acquire().await);
     refused(b.try_acquire_many(5).await, 5, 2);
     refused(within("it does not wait", b.acquire_many(5)).await, 5, 2);
@@ -284,7 +284,7 @@ async fn more_than_there_ever_will_be_is_refused(bench: Arc<Bench>) {
     // Requests that could wait do not queue behind it.
     let b2 = b.clone();
     let waiting = tokio::spawn(async move { ok(b2.acquire_many(2).await) });
-    waits(&bench.observer()).await;
+    waits(&harness.observer()).await;
     refused(within("it does not wait", b.acquire_many(5)).await, 5, 2);
     ok(one.release().await);
     let two = done("two are free", waiting).await;
@@ -295,13 +295,13 @@ async fn more_than_there_ever_will_be_is_refused(bench: Arc<Bench>) {
     ok(ok(b.try_acquire_many(5).await).expect("five are free").release().await);
 }
 
-async fn a_smaller_size_refuses_who_waits_for_more(bench: Arc<Bench>) {
-    let (a, b, c) = (of(&bench.client(), 5), of(&bench.client(), 5), of(&bench.client(), 5));
-    let look = of(&bench.observer(), 5);
+async fn a_smaller_size_refuses_who_waits_for_more(harness: Arc<Harness>) {
+    let (a, b, c) = (of(&harness.client(), 5), of(&harness.client(), 5), of(&harness.client(), 5));
+    let look = of(&harness.observer(), 5);
     let all = ok(a.acquire_many(5).await);
     let (b2, c2) = (b.clone(), c.clone());
     let many = tokio::spawn(async move { b2.acquire_many(4).await });
-    waits(&bench.observer()).await;
+    waits(&harness.observer()).await;
     let few = tokio::spawn(async move { ok(c2.acquire_many(2).await) });
     until("both wait", || async { ok(look.waiters().await).len() == 2 }).await;
     ok(a.resize(2).await);
@@ -315,8 +315,8 @@ async fn a_smaller_size_refuses_who_waits_for_more(bench: Arc<Bench>) {
     available(&look, 2).await;
 }
 
-async fn runs_go_in_together(bench: Arc<Bench>) {
-    let (clients, n) = ([bench.client(), bench.client()], 20);
+async fn runs_go_in_together(harness: Arc<Harness>) {
+    let (clients, n) = ([harness.client(), harness.client()], 20);
     let all = ok(of(&clients[0], n as u32).acquire_many(n as u32).await);
     let together = Arc::new(Barrier::new(n));
     let tasks: Vec<_> = (0..n)
@@ -330,15 +330,15 @@ async fn runs_go_in_together(bench: Arc<Bench>) {
             })
         })
         .collect();
-    waits(&bench.observer()).await;
+    waits(&harness.observer()).await;
     ok(all.release().await);
     for task in tasks {
         done("all are inside at once", task).await;
     }
 }
 
-async fn taken_from_all_by_force(bench: Arc<Bench>) {
-    let (a, look) = (of(&bench.client_with(bench.renewing()), 3), of(&bench.observer(), 3));
+async fn taken_from_all_by_force(harness: Arc<Harness>) {
+    let (a, look) = (of(&harness.client_with(harness.renewing()), 3), of(&harness.observer(), 3));
     let (one, two) = (ok(a.acquire().await), ok(a.acquire_many(2).await));
     assert!(ok(look.force_release().await));
     available(&look, 3).await;
@@ -353,8 +353,8 @@ async fn taken_from_all_by_force(bench: Arc<Bench>) {
     ok(all.release().await);
 }
 
-async fn a_wait_that_times_out_leaves_nothing(bench: Arc<Bench>) {
-    let (a, look) = (of(&bench.client(), 2), of(&bench.observer(), 2));
+async fn a_wait_that_times_out_leaves_nothing(harness: Arc<Harness>) {
+    let (a, look) = (of(&harness.client(), 2), of(&harness.observer(), 2));
     let one = ok(a.acquire().await);
     assert!(limited(|| async { a.permits(2).try_acquire_for(A_WHILE).await }).await.is_none());
     until("it does not wait any more", || async { ok(look.waiters().await).is_empty() }).await;

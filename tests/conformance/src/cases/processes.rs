@@ -6,7 +6,7 @@ use std::time::Instant;
 use tenure::Family;
 
 use super::Case;
-use crate::bench::{A_WHILE, Bench, VICTIM, done, heavy, ok, until, within};
+use crate::harness::{A_WHILE, Harness, VICTIM, done, heavy, ok, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     const LOCK: &[Family] = &[Family::Lock, Family::Fair];
@@ -21,7 +21,7 @@ pub(super) fn cases() -> Vec<Case> {
     ];
     let turns = TURNS.iter().map(|&(kind, needs)| {
         let name = format!("{kind}::several_tasks_of_several_processes");
-        Case::new(name, needs, move |bench| several_tasks_of_several_processes(bench, kind))
+        Case::new(name, needs, move |harness| several_tasks_of_several_processes(harness, kind))
     });
     all.into_iter().chain(turns).map(|case| case.processes().calm()).collect()
 }
@@ -41,23 +41,23 @@ fn slot(answer: &str) -> &str {
     answer.split(' ').nth(1).expect("a slot")
 }
 
-async fn exclude_each_other(bench: Arc<Bench>) {
-    let (mut a, mut b) = (bench.process().await, bench.process().await);
+async fn exclude_each_other(harness: Arc<Harness>) {
+    let (mut a, mut b) = (harness.process().await, harness.process().await);
     for kind in ["lock", "fair"] {
         let held = a.ask(&format!("acquire {kind} {kind}")).await;
         assert_eq!(b.ask(&format!("try {kind} {kind}")).await, "busy");
-        assert!(ok(bench.observer().lock(kind).try_acquire().await).is_none());
+        assert!(ok(harness.observer().lock(kind).try_acquire().await).is_none());
         assert_eq!(a.ask(&format!("release {}", slot(&held))).await, "ok");
         let next = b.ask(&format!("try {kind} {kind}")).await;
         assert_eq!(b.ask(&format!("release {}", slot(&next))).await, "ok");
     }
 }
 
-async fn wake_each_other(bench: Arc<Bench>) {
-    let (mut a, mut b) = (bench.process().await, bench.process().await);
+async fn wake_each_other(harness: Arc<Harness>) {
+    let (mut a, mut b) = (harness.process().await, harness.process().await);
     let held = a.ask("acquire x lock").await;
     b.send("acquire x lock").await;
-    let look = bench.observer();
+    let look = harness.observer();
     until("it waits", || async { !ok(look.lock("x").waiters().await).is_empty() }).await;
     assert_eq!(a.ask(&format!("release {}", slot(&held))).await, "ok");
     // Woken by the signal: its poll cap is longer than the patience.
@@ -65,22 +65,22 @@ async fn wake_each_other(bench: Arc<Bench>) {
     assert_eq!(b.ask(&format!("release {}", slot(&next))).await, "ok");
 }
 
-async fn a_killed_holder_frees_after_its_lease(bench: Arc<Bench>) {
-    let mut a = bench.victim().await;
+async fn a_killed_holder_frees_after_its_lease(harness: Arc<Harness>) {
+    let mut a = harness.victim().await;
     slot(&a.ask("acquire x lock").await);
     a.kill().await;
-    let (start, holder) = (Instant::now(), ok(bench.observer().lock("x").holder().await));
-    let left = holder.and_then(|holder| bench.left(&holder)).unwrap_or_default();
-    let next = ok(within("free after its lease", bench.client().lock("x").acquire()).await);
+    let (start, holder) = (Instant::now(), ok(harness.observer().lock("x").holder().await));
+    let left = holder.and_then(|holder| harness.left(&holder)).unwrap_or_default();
+    let next = ok(within("free after its lease", harness.client().lock("x").acquire()).await);
     assert!(start.elapsed() + A_WHILE >= left, "{left:?} were left, taken after {:?}", start.elapsed());
     ok(next.release().await);
 }
 
-async fn a_killed_waiter_is_skipped(bench: Arc<Bench>) {
-    let (mut a, mut b) = (bench.process().await, bench.victim().await);
+async fn a_killed_waiter_is_skipped(harness: Arc<Harness>) {
+    let (mut a, mut b) = (harness.process().await, harness.victim().await);
     let held = a.ask("acquire x fair").await;
     b.send("acquire x fair").await;
-    let look = bench.observer();
+    let look = harness.observer();
     let waiters = async || {
         let waiters = ok(look.lock("x").waiters().await);
         waiters.into_iter().map(|waiter| waiter.id).collect::<Vec<_>>()
@@ -89,18 +89,18 @@ async fn a_killed_waiter_is_skipped(bench: Arc<Bench>) {
     let dead = waiters().await;
     b.kill().await;
     // No signal announces a death: waiters behind the dead one have to poll.
-    let mut settings = bench.settings();
+    let mut settings = harness.settings();
     settings.poll = Some(VICTIM / 3);
-    let client = bench.client_with(settings);
+    let client = harness.client_with(settings);
     let waiting = tokio::spawn(async move { ok(client.lock("x").fair().acquire().await) });
     until("another waits behind it", || async { waiters().await.iter().any(|id| !dead.contains(id)) }).await;
     assert_eq!(a.ask(&format!("release {}", slot(&held))).await, "ok");
     ok(done("the living one", waiting).await.release().await);
 }
 
-async fn are_served_in_order(bench: Arc<Bench>) {
-    let mut workers = [bench.process().await, bench.process().await, bench.process().await];
-    let client = bench.client();
+async fn are_served_in_order(harness: Arc<Harness>) {
+    let mut workers = [harness.process().await, harness.process().await, harness.process().await];
+    let client = harness.client();
     let held = ok(client.lock("x").fair().acquire().await);
     for (i, worker) in workers.iter_mut().enumerate() {
         worker.send("acquire x fair").await;
@@ -116,17 +116,17 @@ async fn are_served_in_order(bench: Arc<Bench>) {
     assert!(fences.is_sorted() || fences.iter().all(|f| *f == 0), "{fences:?}");
 }
 
-async fn a_stopped_holder_finds_out_before_it_works_on(bench: Arc<Bench>) {
-    let mut a = bench.victim().await;
+async fn a_stopped_holder_finds_out_before_it_works_on(harness: Arc<Harness>) {
+    let mut a = harness.victim().await;
     let held = a.ask("acquire x lock").await;
     let slot = slot(&held).to_owned();
     signal(a.pid(), "STOP");
-    let next = ok(within("its lease ends", bench.client().lock("x").acquire()).await);
+    let next = ok(within("its lease ends", harness.client().lock("x").acquire()).await);
     signal(a.pid(), "CONT");
     assert_eq!(a.ask(&format!("held {slot}")).await, "no");
     let released = a.ask(&format!("release {slot}")).await;
     assert!(released.starts_with("error") && released.contains("lost"), "{released}");
-    assert!(next.is_held() && ok(bench.observer().lock("x").is_locked().await));
+    assert!(next.is_held() && ok(harness.observer().lock("x").is_locked().await));
     ok(next.release().await);
 }
 
@@ -138,7 +138,7 @@ fn signal(pid: u32, signal: &str) {
 /// With several tasks in each of several processes, the order in which they reach the store differs from the order in
 /// which they reach the gate of their process, and the waiter that the store wakes need not be the one the gate listens
 /// for. None of them polls within a case, so a missed wake-up is a hang.
-async fn several_tasks_of_several_processes(bench: Arc<Bench>, kind: &'static str) {
+async fn several_tasks_of_several_processes(harness: Arc<Harness>, kind: &'static str) {
     const PROCESSES: usize = 2;
     const TASKS: usize = 8;
     const EACH: usize = 20;
@@ -148,7 +148,7 @@ async fn several_tasks_of_several_processes(bench: Arc<Bench>, kind: &'static st
     std::fs::write(&file, "0").expect("the file");
     let mut workers = Vec::new();
     for _ in 0..PROCESSES {
-        workers.push(bench.process().await);
+        workers.push(harness.process().await);
     }
     for worker in &mut workers {
         worker.send(&format!("turns x {kind} {file} {EACH} {TASKS}")).await;
@@ -166,8 +166,8 @@ async fn several_tasks_of_several_processes(bench: Arc<Bench>, kind: &'static st
     }
 }
 
-async fn fences_grow_across_them(bench: Arc<Bench>) {
-    let mut workers = [bench.process().await, bench.process().await];
+async fn fences_grow_across_them(harness: Arc<Harness>) {
+    let mut workers = [harness.process().await, harness.process().await];
     let mut last = 0;
     for i in 0..10 {
         let worker = &mut workers[i % 2];

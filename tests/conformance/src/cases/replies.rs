@@ -9,7 +9,7 @@ use tenure::testing::{Call, Fate, Faults};
 use tenure::{Client, Error, Family, LostReason, Owner};
 
 use super::Case;
-use crate::bench::{A_WHILE, Bench, FAR, RENEWED, SHORT, done, limited, ok, poll_once, until, within};
+use crate::harness::{A_WHILE, FAR, Harness, RENEWED, SHORT, done, limited, ok, poll_once, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     const NEEDS: &[Family] = &[Family::Lock];
@@ -38,18 +38,18 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// A client with faults injected by `plan`.
-pub(super) fn planned(bench: &Bench, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
-    Client::with(Arc::new(Faults::new(bench.bare(), plan)), bench.settings())
+pub(super) fn planned(harness: &Harness, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
+    Client::with(Arc::new(Faults::new(harness.bare(), plan)), harness.settings())
 }
 
 /// A client with faults injected by `plan`, whose lease is renewed while a case watches.
-fn renewing(bench: &Bench, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
-    Client::with(Arc::new(Faults::new(bench.bare(), plan)), bench.renewing())
+fn renewing(harness: &Harness, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
+    Client::with(Arc::new(Faults::new(harness.bare(), plan)), harness.renewing())
 }
 
-async fn one_for_two_guards_and_none_after_the_release(bench: Arc<Bench>) {
+async fn one_for_two_guards_and_none_after_the_release(harness: Arc<Harness>) {
     let renewed = Arc::new(AtomicUsize::new(0));
-    let client = renewing(&bench, {
+    let client = renewing(&harness, {
         let renewed = renewed.clone();
         move |call| {
             if let Call::Renew(claims) = call {
@@ -74,9 +74,9 @@ async fn one_for_two_guards_and_none_after_the_release(bench: Arc<Bench>) {
     assert_eq!(renewed.load(SeqCst), then, "renewed after the release");
 }
 
-async fn failing_twice_keeps_the_guard(bench: Arc<Bench>) {
+async fn failing_twice_keeps_the_guard(harness: Arc<Harness>) {
     let calls = Arc::new(AtomicUsize::new(0));
-    let client = renewing(&bench, {
+    let client = renewing(&harness, {
         let calls = calls.clone();
         move |call| match call {
             Call::Renew(_) => Fate { refused: calls.fetch_add(1, SeqCst) < 2, ..Fate::default() },
@@ -89,11 +89,11 @@ async fn failing_twice_keeps_the_guard(bench: Arc<Bench>) {
     ok(guard.release().await);
 }
 
-async fn failing_for_good_loses_it_within_its_validity(bench: Arc<Bench>) {
+async fn failing_for_good_loses_it_within_its_validity(harness: Arc<Harness>) {
     let client =
-        renewing(&bench, |call| Fate { request_lost: matches!(call, Call::Renew(_)), ..Fate::default() });
+        renewing(&harness, |call| Fate { request_lost: matches!(call, Call::Renew(_)), ..Fate::default() });
     let guard = ok(client.lock("x").acquire().await);
-    let other = bench.client();
+    let other = harness.client();
     let taken = tokio::spawn(async move { ok(other.lock("x").acquire().await) });
     let lost = within("told", guard.lost()).await;
     assert_eq!(lost.reason, LostReason::Expired);
@@ -101,50 +101,50 @@ async fn failing_for_good_loses_it_within_its_validity(bench: Arc<Bench>) {
     ok(done("the next", taken).await.release().await);
 }
 
-async fn answered_too_late_frees_the_name(bench: Arc<Bench>) {
+async fn answered_too_late_frees_the_name(harness: Arc<Harness>) {
     // The renewal is executed late, and its reply arrives after the guard gave up: the store has a fresh lease that
     // nobody holds.
-    let mut settings = bench.settings();
+    let mut settings = harness.settings();
     settings.lease = SHORT * 3;
-    let late = Faults::new(bench.bare(), |call| match call {
+    let late = Faults::new(harness.bare(), |call| match call {
         Call::Renew(_) => Fate { delay: SHORT, late: SHORT * 3, ..Fate::default() },
         _ => Fate::default(),
     });
     let client = Client::with(Arc::new(late), settings);
     let guard = ok(client.lock("x").acquire().await);
     within("told", guard.lost()).await;
-    let other = bench.client();
+    let other = harness.client();
     let next = ok(within("freed", other.lock("x").acquire()).await);
     tokio::time::sleep(SHORT * 2).await;
     assert!(!guard.is_held(), "a late answer does not revive it");
     ok(next.release().await);
 }
 
-async fn found_gone_is_told_at_once(bench: Arc<Bench>) {
-    let client = bench.client_with(bench.renewing());
+async fn found_gone_is_told_at_once(harness: Arc<Harness>) {
+    let client = harness.client_with(harness.renewing());
     let guard = ok(client.lock("x").acquire().await);
-    let backend = bench.bare();
+    let backend = harness.bare();
     ok(backend.release(&Claim::of(guard.id(), guard.name().clone(), Kind::Lock), 0).await);
     let lost = within("the next renewal", guard.lost()).await;
     assert_eq!(lost.reason, LostReason::Gone);
 }
 
-async fn a_lost_grant_is_found_again_with_its_fence(bench: Arc<Bench>) {
+async fn a_lost_grant_is_found_again_with_its_fence(harness: Arc<Harness>) {
     let first = AtomicBool::new(true);
-    let client = planned(&bench, move |call| match call {
+    let client = planned(&harness, move |call| match call {
         Call::TryAcquire(_) => Fate { reply_lost: first.swap(false, SeqCst), ..Fate::default() },
         _ => Fate::default(),
     });
     let guard = ok(client.lock("x").acquire().await);
-    let holder = ok(bench.observer().lock("x").holder().await).expect("held");
+    let holder = ok(harness.observer().lock("x").holder().await).expect("held");
     assert_eq!((holder.hold_id(), holder.fence), (Some(guard.id()), guard.fence()));
     ok(guard.release().await);
-    assert!(!ok(bench.observer().lock("x").is_locked().await));
+    assert!(!ok(harness.observer().lock("x").is_locked().await));
 }
 
-async fn a_lost_release_is_released(bench: Arc<Bench>) {
+async fn a_lost_release_is_released(harness: Arc<Harness>) {
     let first = AtomicBool::new(true);
-    let client = planned(&bench, move |call| match call {
+    let client = planned(&harness, move |call| match call {
         Call::Release(_) => Fate { reply_lost: first.swap(false, SeqCst), ..Fate::default() },
         _ => Fate::default(),
     });
@@ -152,25 +152,25 @@ async fn a_lost_release_is_released(bench: Arc<Bench>) {
     ok(guard.release().await);
 }
 
-async fn a_grant_after_its_lease_does_not_count(bench: Arc<Bench>) {
+async fn a_grant_after_its_lease_does_not_count(harness: Arc<Harness>) {
     // With sessions the lease starts with the guard, so a late reply does not shorten it.
-    if bench.has_sessions() {
+    if harness.has_sessions() {
         return;
     }
     let lease = SHORT / 2;
-    let client = planned(&bench, move |call| match call {
+    let client = planned(&harness, move |call| match call {
         Call::TryAcquire(_) => Fate { late: lease * 2, ..Fate::default() },
         _ => Fate::default(),
     });
     let tried = client.lock("x").lease(lease).try_acquire().await;
     assert!(matches!(tried, Err(Error::Unavailable { .. })), "{tried:?}");
-    until("nothing stays", || async { !ok(bench.observer().lock("x").is_locked().await) }).await;
+    until("nothing stays", || async { !ok(harness.observer().lock("x").is_locked().await) }).await;
 }
 
-async fn close_says_what_it_could_not_release(bench: Arc<Bench>) {
-    let mut settings = bench.settings();
+async fn close_says_what_it_could_not_release(harness: Arc<Harness>) {
+    let mut settings = harness.settings();
     settings.close_timeout = Duration::from_millis(300);
-    let deaf = Faults::new(bench.bare(), |call| Fate {
+    let deaf = Faults::new(harness.bare(), |call| Fate {
         request_lost: matches!(call, Call::Release(_)),
         ..Fate::default()
     });
@@ -179,14 +179,14 @@ async fn close_says_what_it_could_not_release(bench: Arc<Bench>) {
     let error = within("close", client.close()).await.expect_err("it cannot release").to_string();
     assert!(error.contains("stuck"), "{error}");
     let stuck = Claim::of(guard.id(), guard.name().clone(), Kind::Lock);
-    ok(bench.bare().release(&stuck, 0).await);
+    ok(harness.bare().release(&stuck, 0).await);
 }
 
-async fn close_waits_for_what_is_under_way(bench: Arc<Bench>) {
+async fn close_waits_for_what_is_under_way(harness: Arc<Harness>) {
     // The third attempt, which the gate makes when it is woken, is slow.
     let (attempts, sent) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
     let counted = sent.clone();
-    let client = planned(&bench, move |call| {
+    let client = planned(&harness, move |call| {
         counted.fetch_add(1, SeqCst);
         match call {
             Call::TryAcquire(_) if attempts.fetch_add(1, SeqCst) == 2 => {
@@ -195,7 +195,7 @@ async fn close_waits_for_what_is_under_way(bench: Arc<Bench>) {
             _ => Fate::default(),
         }
     });
-    let other = bench.client();
+    let other = harness.client();
     let held = ok(other.lock("x").acquire().await);
     let waiting = tokio::spawn({
         let client = client.clone();
@@ -215,9 +215,9 @@ async fn close_waits_for_what_is_under_way(bench: Arc<Bench>) {
     drop(waiting);
 }
 
-async fn an_inner_release_that_comes_last_is_released(bench: Arc<Bench>) {
+async fn an_inner_release_that_comes_last_is_released(harness: Arc<Harness>) {
     let releases = AtomicUsize::new(0);
-    let client = planned(&bench, move |call| match call {
+    let client = planned(&harness, move |call| match call {
         Call::Release(_) if releases.fetch_add(1, SeqCst) == 0 => Fate { delay: A_WHILE, ..Fate::default() },
         _ => Fate::default(),
     });
@@ -228,9 +228,9 @@ async fn an_inner_release_that_comes_last_is_released(bench: Arc<Bench>) {
     ok(b);
 }
 
-async fn a_wait_ends_in_time_though_the_store_is_slow(bench: Arc<Bench>) {
+async fn a_wait_ends_in_time_though_the_store_is_slow(harness: Arc<Harness>) {
     let attempts = AtomicUsize::new(0);
-    let client = planned(&bench, move |call| match call {
+    let client = planned(&harness, move |call| match call {
         Call::TryAcquire(_) if attempts.fetch_add(1, SeqCst) >= 2 => Fate { delay: FAR, ..Fate::default() },
         _ => Fate::default(),
     });
@@ -239,8 +239,8 @@ async fn a_wait_ends_in_time_though_the_store_is_slow(bench: Arc<Bench>) {
     ok(held.release().await);
 }
 
-async fn a_release_dropped_half_way_goes_on(bench: Arc<Bench>) {
-    let client = planned(&bench, |call| match call {
+async fn a_release_dropped_half_way_goes_on(harness: Arc<Harness>) {
+    let client = planned(&harness, |call| match call {
         Call::Release(_) => Fate { delay: A_WHILE, ..Fate::default() },
         _ => Fate::default(),
     });
@@ -248,17 +248,17 @@ async fn a_release_dropped_half_way_goes_on(bench: Arc<Bench>) {
     let mut release = Box::pin(guard.release());
     assert!(poll_once(release.as_mut()).is_pending());
     drop(release);
-    ok(within("free", bench.client().lock("x").acquire()).await.map(drop));
+    ok(within("free", harness.client().lock("x").acquire()).await.map(drop));
 }
 
-async fn a_reentry_that_fails_changes_nothing(bench: Arc<Bench>) {
+async fn a_reentry_that_fails_changes_nothing(harness: Arc<Harness>) {
     let refuses = Arc::new(AtomicBool::new(true));
     let plan = refuses.clone();
-    let faults = Faults::new(bench.bare(), move |call| match call {
+    let faults = Faults::new(harness.bare(), move |call| match call {
         Call::TryAcquire(claim) if claim.holds > 1 => Fate { refused: plan.load(SeqCst), ..Fate::default() },
         _ => Fate::default(),
     });
-    let mut settings = bench.settings();
+    let mut settings = harness.settings();
     settings.call_timeout = Duration::from_millis(50);
     let client = Client::with(Arc::new(faults), settings);
     let lock = client.lock("x").owner(&Owner::new());
@@ -274,15 +274,15 @@ async fn a_reentry_that_fails_changes_nothing(bench: Arc<Bench>) {
     ok(outer.release().await);
 }
 
-async fn those_who_only_wait_send_nothing(bench: Arc<Bench>) {
+async fn those_who_only_wait_send_nothing(harness: Arc<Harness>) {
     const WAITERS: usize = 200;
     let attempts = Arc::new(AtomicUsize::new(0));
     let counted = attempts.clone();
-    let client = planned(&bench, move |call| {
+    let client = planned(&harness, move |call| {
         counted.fetch_add(usize::from(matches!(call, Call::TryAcquire(_))), SeqCst);
         Fate::default()
     });
-    let held = ok(bench.client().lock("x").acquire().await);
+    let held = ok(harness.client().lock("x").acquire().await);
     let waiting: Vec<_> = (0..WAITERS)
         .map(|_| {
             let lock = client.lock("x");
@@ -293,7 +293,7 @@ async fn those_who_only_wait_send_nothing(bench: Arc<Bench>) {
     let tried = attempts.load(SeqCst);
     tokio::time::sleep(A_WHILE * 3).await;
     // At most one attempt of the gate. A quorum keeps polling.
-    let looks = if bench.bare().info().scheme == "redlock" { 120 } else { 1 };
+    let looks = if harness.bare().info().scheme == "redlock" { 120 } else { 1 };
     assert!(
         attempts.load(SeqCst) <= tried + looks,
         "{} attempts while nothing happens",

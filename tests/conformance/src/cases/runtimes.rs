@@ -9,7 +9,7 @@ use std::time::Duration;
 use tenure::{Client, Family};
 
 use super::Case;
-use crate::bench::{Bench, RENEWED, ok, until, within};
+use crate::harness::{Harness, RENEWED, ok, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     const NEEDS: &[Family] = &[Family::Lock];
@@ -35,16 +35,16 @@ async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
     within("the thread", receive).await.expect("no panic")
 }
 
-async fn a_guard_is_dropped_without_one(bench: Arc<Bench>) {
-    let client = bench.client();
+async fn a_guard_is_dropped_without_one(harness: Arc<Harness>) {
+    let client = harness.client();
     let guard = ok(client.lock("x").acquire().await);
     elsewhere(move || drop(guard)).await;
-    ok(within("free", bench.client().lock("x").acquire()).await.map(drop));
+    ok(within("free", harness.client().lock("x").acquire()).await.map(drop));
 }
 
-async fn it_shuts_down_with_a_thousand_guards(bench: Arc<Bench>) {
-    let n = if bench.is_chaotic() { 50 } else { 1000 };
-    let client = bench.client();
+async fn it_shuts_down_with_a_thousand_guards(harness: Arc<Harness>) {
+    let n = if harness.is_chaotic() { 50 } else { 1000 };
+    let client = harness.client();
     elsewhere(move || {
         let runtime = runtime();
         for i in 0..n {
@@ -58,12 +58,12 @@ async fn it_shuts_down_with_a_thousand_guards(bench: Arc<Bench>) {
         drop(runtime);
     })
     .await;
-    let look = bench.observer();
+    let look = harness.observer();
     until("all are free", || async { ok(look.list("x", 10).await).is_empty() }).await;
 }
 
-async fn a_client_is_used_from_a_second_one(bench: Arc<Bench>) {
-    let client = bench.client();
+async fn a_client_is_used_from_a_second_one(harness: Arc<Harness>) {
+    let client = harness.client();
     for _ in 0..3 {
         let client = client.clone();
         elsewhere(move || {
@@ -80,8 +80,8 @@ async fn a_client_is_used_from_a_second_one(bench: Arc<Bench>) {
     }
 }
 
-async fn a_blocked_one_does_not_stop_renewal(bench: Arc<Bench>) {
-    let client = bench.client_with(bench.renewing());
+async fn a_blocked_one_does_not_stop_renewal(harness: Arc<Harness>) {
+    let client = harness.client_with(harness.renewing());
     let held = elsewhere(move || {
         runtime().block_on(async {
             let guard = ok(client.lock("x").acquire().await);
@@ -95,8 +95,8 @@ async fn a_blocked_one_does_not_stop_renewal(bench: Arc<Bench>) {
     assert!(held);
 }
 
-async fn it_needs_no_timers(bench: Arc<Bench>) {
-    let (client, other) = (bench.client(), bench.client());
+async fn it_needs_no_timers(harness: Arc<Harness>) {
+    let (client, other) = (harness.client(), harness.client());
     let held = ok(other.lock("x").acquire().await);
     let given_up = elsewhere(move || {
         let bare = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
@@ -107,9 +107,9 @@ async fn it_needs_no_timers(bench: Arc<Bench>) {
     ok(held.release().await);
 }
 
-async fn a_loop_lets_other_tasks_run(bench: Arc<Bench>) {
+async fn a_loop_lets_other_tasks_run(harness: Arc<Harness>) {
     const ROUNDS: u32 = 1000;
-    let (client, held) = (bench.client(), ok(bench.client().lock("held").acquire().await));
+    let (client, held) = (harness.client(), ok(harness.client().lock("held").acquire().await));
     // Counts the iterations of each loop before another task of the same runtime is polled.
     let rounds = elsewhere(move || {
         let alone = |turn: &AsyncTurn| {
@@ -143,8 +143,8 @@ async fn a_loop_lets_other_tasks_run(bench: Arc<Bench>) {
 /// One iteration of a loop.
 type AsyncTurn = dyn Fn(Client) -> Pin<Box<dyn Future<Output = ()>>>;
 
-async fn a_panic_in_the_section_releases(bench: Arc<Bench>) {
-    let client = bench.client();
+async fn a_panic_in_the_section_releases(harness: Arc<Harness>) {
+    let client = harness.client();
     let other = ok(client.lock("y").acquire().await);
     let task = tokio::spawn({
         let lock = client.lock("x");
@@ -154,7 +154,7 @@ async fn a_panic_in_the_section_releases(bench: Arc<Bench>) {
         }
     });
     assert!(task.await.is_err());
-    ok(within("free", bench.client().lock("x").acquire()).await.map(drop));
+    ok(within("free", harness.client().lock("x").acquire()).await.map(drop));
     assert!(other.is_held(), "other names are not touched");
     ok(other.release().await);
 }

@@ -9,7 +9,7 @@ use tenure::{Client, Family, Lock, Owner};
 use tokio::sync::Barrier;
 
 use super::Case;
-use crate::bench::{A_WHILE, Bench, RENEWED, done, limited, ok, until, within};
+use crate::harness::{A_WHILE, Harness, RENEWED, done, limited, ok, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     cases![
@@ -38,8 +38,8 @@ pub(super) async fn waits(look: &Client, n: usize) {
     until("they wait", || async { ok(look.rwlock("x").waiters().await).len() == n }).await;
 }
 
-async fn readers_share(bench: Arc<Bench>) {
-    let (a, b) = (bench.client(), bench.client());
+async fn readers_share(harness: Arc<Harness>) {
+    let (a, b) = (harness.client(), harness.client());
     let held = [ok(read(&a).acquire().await), ok(read(&a).acquire().await), ok(read(&b).acquire().await)];
     let tried = ok(read(&b).try_acquire().await).expect("readers share");
     assert!(held.iter().all(|g| g.is_held()) && tried.is_held());
@@ -50,25 +50,25 @@ async fn readers_share(bench: Arc<Bench>) {
     ok(tried.release().await);
 }
 
-async fn a_writer_keeps_readers_out(bench: Arc<Bench>) {
-    let (a, b) = (bench.client(), bench.client());
+async fn a_writer_keeps_readers_out(harness: Arc<Harness>) {
+    let (a, b) = (harness.client(), harness.client());
     let writer = ok(write(&a).acquire().await);
     assert!(ok(read(&a).try_acquire().await).is_none());
     assert!(ok(read(&b).try_acquire().await).is_none());
     assert!(limited(|| async { read(&b).try_acquire_for(A_WHILE).await }).await.is_none());
     let waiting = tokio::spawn(async move { ok(read(&b).acquire().await) });
-    waits(&bench.observer(), 1).await;
+    waits(&harness.observer(), 1).await;
     assert!(!waiting.is_finished(), "a reader is inside with the writer");
     ok(writer.release().await);
     ok(done("the reader gets in", waiting).await.release().await);
 }
 
-async fn readers_keep_a_writer_out_until_the_last_is_gone(bench: Arc<Bench>) {
-    let (a, b) = (bench.client(), bench.client());
+async fn readers_keep_a_writer_out_until_the_last_is_gone(harness: Arc<Harness>) {
+    let (a, b) = (harness.client(), harness.client());
     let (first, second) = (ok(read(&a).acquire().await), ok(read(&b).acquire().await));
     assert!(ok(write(&a).try_acquire().await).is_none());
     let waiting = tokio::spawn(async move { ok(write(&b).acquire().await) });
-    waits(&bench.observer(), 1).await;
+    waits(&harness.observer(), 1).await;
     ok(first.release().await);
     tokio::time::sleep(A_WHILE).await;
     assert!(!waiting.is_finished(), "the writer is inside with a reader");
@@ -76,13 +76,13 @@ async fn readers_keep_a_writer_out_until_the_last_is_gone(bench: Arc<Bench>) {
     ok(done("the writer gets in", waiting).await.release().await);
 }
 
-async fn writers_exclude_each_other(bench: Arc<Bench>) {
-    let (a, b) = (bench.client(), bench.client());
+async fn writers_exclude_each_other(harness: Arc<Harness>) {
+    let (a, b) = (harness.client(), harness.client());
     let writer = ok(write(&a).acquire().await);
     assert!(ok(write(&a).try_acquire().await).is_none());
     assert!(ok(write(&b).try_acquire().await).is_none());
     let waiting = tokio::spawn(async move { ok(write(&b).acquire().await) });
-    waits(&bench.observer(), 1).await;
+    waits(&harness.observer(), 1).await;
     assert!(!waiting.is_finished(), "two writers are inside");
     let fence = writer.fence();
     ok(writer.release().await);
@@ -91,8 +91,8 @@ async fn writers_exclude_each_other(bench: Arc<Bench>) {
     ok(next.release().await);
 }
 
-async fn a_stream_of_readers_does_not_starve_a_writer(bench: Arc<Bench>) {
-    let clients = [bench.client(), bench.client()];
+async fn a_stream_of_readers_does_not_starve_a_writer(harness: Arc<Harness>) {
+    let clients = [harness.client(), harness.client()];
     let (stop, stood_back) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let readers: Vec<_> = (0..4)
         .map(|i| {
@@ -120,7 +120,7 @@ async fn a_stream_of_readers_does_not_starve_a_writer(bench: Arc<Bench>) {
         })
         .collect();
     for _ in 0..5 {
-        let look = bench.observer();
+        let look = harness.observer();
         until("all read", || async { ok(look.rwlock("x").holders().await).len() >= 4 }).await;
         let writer = within("the writer gets in", write(&clients[0]).acquire()).await;
         ok(ok(writer).release().await);
@@ -132,8 +132,8 @@ async fn a_stream_of_readers_does_not_starve_a_writer(bench: Arc<Bench>) {
     assert!(stood_back.load(SeqCst) > 0, "nobody stood back, so nobody was in the way");
 }
 
-async fn readers_behind_a_writer_go_in_together(bench: Arc<Bench>) {
-    let (clients, n) = ([bench.client(), bench.client()], 64);
+async fn readers_behind_a_writer_go_in_together(harness: Arc<Harness>) {
+    let (clients, n) = ([harness.client(), harness.client()], 64);
     let writer = ok(write(&clients[0]).acquire().await);
     let together = Arc::new(Barrier::new(n));
     let readers: Vec<_> = (0..n)
@@ -147,15 +147,15 @@ async fn readers_behind_a_writer_go_in_together(bench: Arc<Bench>) {
             })
         })
         .collect();
-    waits(&bench.observer(), n).await;
+    waits(&harness.observer(), n).await;
     ok(writer.release().await);
     for reader in readers {
         done("all readers are inside at once", reader).await;
     }
 }
 
-async fn a_writer_that_gives_up_lets_readers_pass(bench: Arc<Bench>) {
-    let (clients, look) = ([bench.client(), bench.client()], bench.observer());
+async fn a_writer_that_gives_up_lets_readers_pass(harness: Arc<Harness>) {
+    let (clients, look) = ([harness.client(), harness.client()], harness.observer());
     let inside = ok(read(&clients[0]).acquire().await);
     for (writer, reader) in [(0, 0), (0, 1), (1, 0)] {
         let writer = write(&clients[writer]);
@@ -170,12 +170,12 @@ async fn a_writer_that_gives_up_lets_readers_pass(bench: Arc<Bench>) {
     ok(inside.release().await);
 }
 
-async fn a_dead_readers_share_ends_alone(bench: Arc<Bench>) {
-    let (a, b) = (bench.client(), bench.client());
+async fn a_dead_readers_share_ends_alone(harness: Arc<Harness>) {
+    let (a, b) = (harness.client(), harness.client());
     let dead = ok(read(&a).lease(RENEWED).acquire().await).detach();
     let alive = ok(read(&b).acquire().await);
     let waiting = tokio::spawn(async move { ok(write(&a).acquire().await) });
-    let look = bench.observer().rwlock("x");
+    let look = harness.observer().rwlock("x");
     let ids = || async { ok(look.holders().await).iter().map(|h| h.id.clone()).collect::<Vec<_>>() };
     assert_eq!(ids().await, [dead.to_string(), alive.id().to_string()]);
     let left = [alive.id().to_string()];
@@ -187,9 +187,9 @@ async fn a_dead_readers_share_ends_alone(bench: Arc<Bench>) {
     ok(done("the writer gets in", waiting).await.release().await);
 }
 
-async fn each_reader_is_shown(bench: Arc<Bench>) {
-    let (a, b) = (bench.client(), bench.client());
-    let look = bench.observer().rwlock("x");
+async fn each_reader_is_shown(harness: Arc<Harness>) {
+    let (a, b) = (harness.client(), harness.client());
+    let look = harness.observer().rwlock("x");
     let me = Owner::new();
     let mut held = vec![ok(read(&a).owner(&me).acquire().await)];
     let again = ok(read(&a).owner(&me).acquire().await);

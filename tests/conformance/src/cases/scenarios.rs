@@ -10,7 +10,7 @@ use tenure::testing::{Call, Fate, Faults};
 use tenure::{Client, Family, Owner};
 
 use super::Case;
-use crate::bench::{A_WHILE, Bench, SHORT, done, ok, poll_once, poll_times, until, within};
+use crate::harness::{A_WHILE, Harness, SHORT, done, ok, poll_once, poll_times, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     const NEEDS: &[Family] = &[Family::Lock, Family::ReadWrite];
@@ -30,16 +30,16 @@ pub(super) fn cases() -> Vec<Case> {
     all.into_iter().map(Case::calm).collect()
 }
 
-fn planned(bench: &Bench, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
-    Client::with(Arc::new(Faults::new(bench.bare(), plan)), bench.settings())
+fn planned(harness: &Harness, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
+    Client::with(Arc::new(Faults::new(harness.bare(), plan)), harness.settings())
 }
 
-async fn is_holder(bench: &Bench, id: tenure::HoldId) -> bool {
-    ok(bench.observer().lock("x").holder().await).and_then(|h| h.hold_id()) == Some(id)
+async fn is_holder(harness: &Harness, id: tenure::HoldId) -> bool {
+    ok(harness.observer().lock("x").holder().await).and_then(|h| h.hold_id()) == Some(id)
 }
 
-async fn s1a_drop_then_acquire_again_by_the_same_owner(bench: Arc<Bench>) {
-    let client = planned(&bench, |call| match call {
+async fn s1a_drop_then_acquire_again_by_the_same_owner(harness: Arc<Harness>) {
+    let client = planned(&harness, |call| match call {
         Call::Release(_) => Fate { delay: SHORT / 2, ..Fate::default() },
         _ => Fate::default(),
     });
@@ -47,12 +47,12 @@ async fn s1a_drop_then_acquire_again_by_the_same_owner(bench: Arc<Bench>) {
     drop(ok(lock.acquire().await));
     let again = ok(lock.acquire().await);
     tokio::time::sleep(SHORT).await;
-    assert!(is_holder(&bench, again.id()).await, "the old release took the new hold");
+    assert!(is_holder(&harness, again.id()).await, "the old release took the new hold");
     ok(again.release().await);
 }
 
-async fn s1b_an_acquire_cancelled_in_flight_then_another(bench: Arc<Bench>) {
-    let client = planned(&bench, |call| match call {
+async fn s1b_an_acquire_cancelled_in_flight_then_another(harness: Arc<Harness>) {
+    let client = planned(&harness, |call| match call {
         Call::TryAcquire(_) => Fate { delay: A_WHILE * 2, ..Fate::default() },
         _ => Fate::default(),
     });
@@ -62,12 +62,12 @@ async fn s1b_an_acquire_cancelled_in_flight_then_another(bench: Arc<Bench>) {
     drop(first);
     let second = ok(lock.acquire().await);
     tokio::time::sleep(SHORT).await;
-    assert!(is_holder(&bench, second.id()).await, "the undo of the first took the second");
+    assert!(is_holder(&harness, second.id()).await, "the undo of the first took the second");
     ok(second.release().await);
 }
 
-async fn s1c_a_release_repeated_late(bench: Arc<Bench>) {
-    let client = planned(&bench, |call| match call {
+async fn s1c_a_release_repeated_late(harness: Arc<Harness>) {
+    let client = planned(&harness, |call| match call {
         Call::Release(_) => Fate { again: Some(A_WHILE * 2), ..Fate::default() },
         _ => Fate::default(),
     });
@@ -75,12 +75,12 @@ async fn s1c_a_release_repeated_late(bench: Arc<Bench>) {
     ok(ok(lock.acquire().await).release().await);
     let again = ok(lock.acquire().await);
     tokio::time::sleep(SHORT).await;
-    assert!(is_holder(&bench, again.id()).await);
+    assert!(is_holder(&harness, again.id()).await);
     ok(again.release().await);
 }
 
-async fn s1d_old_guards_do_not_count_for_a_new_hold(bench: Arc<Bench>) {
-    let (client, other) = (bench.client(), bench.client());
+async fn s1d_old_guards_do_not_count_for_a_new_hold(harness: Arc<Harness>) {
+    let (client, other) = (harness.client(), harness.client());
     let lock = client.lock("x").owner(&Owner::new());
     let short = lock.clone().lease(SHORT);
     let old = [ok(short.acquire().await), ok(short.acquire().await)];
@@ -91,23 +91,23 @@ async fn s1d_old_guards_do_not_count_for_a_new_hold(bench: Arc<Bench>) {
     for guard in old {
         assert!(guard.release().await.expect_err("lost").is_lost());
     }
-    assert!(is_holder(&bench, new.id()).await);
+    assert!(is_holder(&harness, new.id()).await);
     ok(new.release().await);
     ok(ok(other.lock("x").try_acquire().await).expect("nobody holds it").release().await);
 }
 
-async fn s1e_a_late_reentry_creates_nothing(bench: Arc<Bench>) {
-    let client = bench.client();
+async fn s1e_a_late_reentry_creates_nothing(harness: Arc<Harness>) {
+    let client = harness.client();
     let guard = ok(client.lock("x").acquire().await);
     let late = Claim { holds: 2, ..Claim::of(guard.id(), guard.name().clone(), Kind::Lock) };
     ok(guard.release().await);
-    let backend = bench.bare();
+    let backend = harness.bare();
     assert_eq!(ok(backend.try_acquire(&late).await), tenure::backend::Attempt::Gone);
     assert!(!ok(client.lock("x").is_locked().await));
 }
 
-async fn s2_a_release_does_not_overtake_the_acquire_it_undoes(bench: Arc<Bench>) {
-    let client = planned(&bench, |call| match call {
+async fn s2_a_release_does_not_overtake_the_acquire_it_undoes(harness: Arc<Harness>) {
+    let client = planned(&harness, |call| match call {
         Call::TryAcquire(_) => Fate { delay: SHORT / 2, ..Fate::default() },
         _ => Fate::default(),
     });
@@ -118,10 +118,10 @@ async fn s2_a_release_does_not_overtake_the_acquire_it_undoes(bench: Arc<Bench>)
     ok(client.close().await);
     // By then the attempt has reached the store, whether or not it was undone.
     tokio::time::sleep(SHORT).await;
-    assert!(!ok(bench.observer().lock("x").is_locked().await), "held by nobody");
+    assert!(!ok(harness.observer().lock("x").is_locked().await), "held by nobody");
 }
 
-async fn s3_an_id_is_dead_once_its_release_was_sent(bench: Arc<Bench>) {
+async fn s3_an_id_is_dead_once_its_release_was_sent(harness: Arc<Harness>) {
     // Records each release that is sent, and each attempt with an id that was released before.
     #[derive(Default)]
     struct Seen {
@@ -130,7 +130,7 @@ async fn s3_an_id_is_dead_once_its_release_was_sent(bench: Arc<Bench>) {
     }
     let seen = Arc::new(Mutex::new(Seen::default()));
     let notes = seen.clone();
-    let chaos: Arc<dyn Backend> = Arc::new(Faults::chaos(bench.bare(), 7));
+    let chaos: Arc<dyn Backend> = Arc::new(Faults::chaos(harness.bare(), 7));
     let client = Client::with(
         Arc::new(Faults::new(chaos, move |call| {
             let mut seen = notes.lock().unwrap();
@@ -142,7 +142,7 @@ async fn s3_an_id_is_dead_once_its_release_was_sent(bench: Arc<Bench>) {
             Fate::default()
         })),
         // Behind a faulty network something may be left in the store for one lease.
-        bench.renewing(),
+        harness.renewing(),
     );
     let tasks: Vec<_> = (0..8)
         .map(|n| {
@@ -164,19 +164,19 @@ async fn s3_an_id_is_dead_once_its_release_was_sent(bench: Arc<Bench>) {
     assert!(seen.revived.is_empty(), "tried after their release: {:?}", seen.revived);
 }
 
-async fn l2b_two_tasks_of_one_owner_with_a_stranger_between(bench: Arc<Bench>) {
-    two_tasks_and_a_stranger(&bench, &bench.client()).await;
+async fn l2b_two_tasks_of_one_owner_with_a_stranger_between(harness: Arc<Harness>) {
+    two_tasks_and_a_stranger(&harness, &harness.client()).await;
 }
 
-async fn two_tasks_and_a_stranger(bench: &Bench, client: &Client) {
+async fn two_tasks_and_a_stranger(harness: &Harness, client: &Client) {
     let me = Owner::new();
     let mine = client.lock("x").owner(&me);
-    let held = ok(bench.client().lock("x").acquire().await);
+    let held = ok(harness.client().lock("x").acquire().await);
     let first = tokio::spawn({
         let lock = mine.clone();
         async move { ok(lock.acquire().await) }
     });
-    let look = bench.observer();
+    let look = harness.observer();
     until("the first waits", || async { !ok(look.lock("x").waiters().await).is_empty() }).await;
     let stranger = tokio::spawn({
         let lock = client.lock("x");
@@ -195,21 +195,21 @@ async fn two_tasks_and_a_stranger(bench: &Bench, client: &Client) {
     ok(done("the stranger", stranger).await.release().await);
 }
 
-async fn l2b_also_when_entering_fails_at_first(bench: Arc<Bench>) {
+async fn l2b_also_when_entering_fails_at_first(harness: Arc<Harness>) {
     let refusals = AtomicUsize::new(0);
-    let mut settings = bench.settings();
+    let mut settings = harness.settings();
     settings.call_timeout = Duration::from_millis(50);
-    let faults = Faults::new(bench.bare(), move |call| match call {
+    let faults = Faults::new(harness.bare(), move |call| match call {
         Call::TryAcquire(claim) if claim.holds > 1 => {
             Fate { refused: refusals.fetch_add(1, SeqCst) < 12, ..Fate::default() }
         }
         _ => Fate::default(),
     });
-    two_tasks_and_a_stranger(&bench, &Client::with(Arc::new(faults), settings)).await;
+    two_tasks_and_a_stranger(&harness, &Client::with(Arc::new(faults), settings)).await;
 }
 
-async fn l2f_a_head_cancelled_after_the_wake_up(bench: Arc<Bench>) {
-    let (client, other) = (bench.client(), bench.client());
+async fn l2f_a_head_cancelled_after_the_wake_up(harness: Arc<Harness>) {
+    let (client, other) = (harness.client(), harness.client());
     for round in 0..10 {
         let held = ok(other.lock("x").acquire().await);
         let lock = client.lock("x");
@@ -231,13 +231,13 @@ async fn l2f_a_head_cancelled_after_the_wake_up(bench: Arc<Bench>) {
     }
 }
 
-async fn l1_a_grant_that_nobody_collects_is_passed_on_and_asked_for_again(bench: Arc<Bench>) {
-    let (client, other) = (bench.client_with(bench.renewing()), bench.client());
+async fn l1_a_grant_that_nobody_collects_is_passed_on_and_asked_for_again(harness: Arc<Harness>) {
+    let (client, other) = (harness.client_with(harness.renewing()), harness.client());
     let held = ok(other.lock("x").acquire().await);
     let lock = client.lock("x");
     let mut asleep = Box::pin(lock.acquire());
     // On stores with queues, an attempt that does not wait is briefly queued, too.
-    let mut seen = if bench.has_sessions() { 10 } else { 1 };
+    let mut seen = if harness.has_sessions() { 10 } else { 1 };
     while futures_util::poll!(asleep.as_mut()).is_pending() && seen > 0 {
         seen -= usize::from(!ok(other.lock("x").waiters().await).is_empty());
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -247,6 +247,6 @@ async fn l1_a_grant_that_nobody_collects_is_passed_on_and_asked_for_again(bench:
     until("and passed on", || async { !ok(other.lock("x").is_locked().await) }).await;
     // If polled later, it is served again.
     let guard = ok(within("served after all", asleep).await);
-    assert!(is_holder(&bench, guard.id()).await);
+    assert!(is_holder(&harness, guard.id()).await);
     ok(guard.release().await);
 }

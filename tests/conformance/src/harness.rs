@@ -35,7 +35,7 @@ pub const VICTIM: Duration = Duration::from_secs(3);
 pub const A_WHILE: Duration = Duration::from_millis(150);
 
 /// What a case works with.
-pub struct Bench {
+pub struct Harness {
     world: Box<dyn World>,
     chaos: Option<u64>,
     clients: AtomicU64,
@@ -43,8 +43,8 @@ pub struct Bench {
     worker: &'static str,
 }
 
-impl Bench {
-    /// Creates a bench on this world, behind a faulty network with this seed if one is given.
+impl Harness {
+    /// Creates a harness on this world, behind a faulty network with this seed if one is given.
     pub fn new(world: Box<dyn World>, chaos: Option<u64>, worker: &'static str) -> Self {
         Self { world, chaos, clients: AtomicU64::new(0), open: Mutex::default(), worker }
     }
