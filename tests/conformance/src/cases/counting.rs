@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tenure::{Client, CountingSemaphore, Family};
 
 use super::Case;
-use super::between::{Looked, switched};
+use super::interceptors::{Looked, switched};
 use crate::harness::{A_WHILE, Harness, PATIENCE, done, limited, ok, poll_times, until};
 
 pub(super) fn cases() -> Vec<Case> {

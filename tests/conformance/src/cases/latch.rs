@@ -9,7 +9,7 @@ use tenure::{Client, Error, Family, Latch};
 use tokio::task::JoinHandle;
 
 use super::Case;
-use super::between::{Looked, switched};
+use super::interceptors::{Looked, switched};
 use crate::harness::{A_WHILE, Harness, PATIENCE, done, limited, ok, poll_times, until, within};
 
 pub(super) fn cases() -> Vec<Case> {

@@ -55,25 +55,25 @@ macro_rules! cases {
     };
 }
 
-mod between;
 mod counting;
 mod doubt;
 mod election;
 mod exclusive;
 mod fair;
 mod holding;
+mod interceptors;
 mod latch;
-mod left;
 mod multi;
 mod names;
 mod oracle;
-mod owned;
 mod permits;
 mod processes;
 mod replies;
 mod runtimes;
 mod rwlock;
+mod rwlock_reentry;
 mod scenarios;
+mod unpolled;
 
 /// Every case there is.
 pub fn all() -> Vec<Case> {
@@ -85,16 +85,16 @@ pub fn all() -> Vec<Case> {
     all.extend(fair::cases());
     all.extend(holding::cases());
     all.extend(latch::cases());
-    all.extend(left::cases());
     all.extend(multi::cases());
     all.extend(names::cases());
     all.extend(oracle::cases());
-    all.extend(owned::cases());
     all.extend(permits::cases());
     all.extend(processes::cases());
     all.extend(replies::cases());
     all.extend(runtimes::cases());
     all.extend(rwlock::cases());
+    all.extend(rwlock_reentry::cases());
     all.extend(scenarios::cases());
+    all.extend(unpolled::cases());
     all
 }
