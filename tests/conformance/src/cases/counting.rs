@@ -14,21 +14,21 @@ use crate::harness::{A_WHILE, Harness, PATIENCE, done, limited, ok, poll_times, 
 pub(super) fn cases() -> Vec<Case> {
     let mut all = cases![
         "counting"; &[Family::Count];
-        set_once_only,
+        try_set_succeeds_once,
         acquire_waits_for_a_release,
         acquire_dropped_after_every_poll,
-        acquire_that_waits_given_up_at_any_moment,
-        a_wait_that_times_out_leaves_the_number,
-        a_wait_that_times_out_takes_nothing_later,
-        release_makes_one_that_is_absent,
-        release_once_begun_happens_once,
-        added_below_zero,
-        drained,
-        deleted,
-        never_more_than_there_is,
-        each_change_happens_once,
+        a_waiting_acquire_can_be_cancelled_at_any_moment,
+        a_timed_out_wait_takes_nothing,
+        a_timed_out_wait_takes_nothing_later,
+        release_creates_an_absent_semaphore,
+        a_dropped_release_is_applied_once,
+        add_can_go_below_zero,
+        drain_takes_all_permits,
+        delete_keeps_waiters_waiting,
+        never_grants_more_than_available,
+        each_change_is_applied_once,
     ];
-    let own = cases!["counting"; &[Family::Count]; release_dropped_while_the_store_is_away_happens_once];
+    let own = cases!["counting"; &[Family::Count]; a_release_dropped_during_an_outage_is_applied_once];
     all.extend(own.into_iter().map(Case::calm));
     all
 }
@@ -48,7 +48,7 @@ async fn settles_at(semaphore: &CountingSemaphore, n: i64) {
     available(semaphore, n).await;
 }
 
-async fn set_once_only(harness: Arc<Harness>) {
+async fn try_set_succeeds_once(harness: Arc<Harness>) {
     let (a, b) = (of(&harness.client()), of(&harness.client()));
     available(&a, 0).await;
     assert!(ok(a.try_set(5).await));
@@ -94,7 +94,7 @@ async fn acquire_dropped_after_every_poll(harness: Arc<Harness>) {
     settles_at(&look, 3).await;
 }
 
-async fn acquire_that_waits_given_up_at_any_moment(harness: Arc<Harness>) {
+async fn a_waiting_acquire_can_be_cancelled_at_any_moment(harness: Arc<Harness>) {
     let (a, b, look) = (of(&harness.client()), of(&harness.client()), of(&harness.observer()));
     assert!(ok(b.try_set(1).await));
     for ms in 0..25 {
@@ -114,7 +114,7 @@ async fn acquire_that_waits_given_up_at_any_moment(harness: Arc<Harness>) {
     settles_at(&look, 1).await;
 }
 
-async fn a_wait_that_times_out_leaves_the_number(harness: Arc<Harness>) {
+async fn a_timed_out_wait_takes_nothing(harness: Arc<Harness>) {
     let a = of(&harness.client());
     assert!(ok(a.try_set(1).await));
     let start = Instant::now();
@@ -125,7 +125,7 @@ async fn a_wait_that_times_out_leaves_the_number(harness: Arc<Harness>) {
     available(&a, 0).await;
 }
 
-async fn a_wait_that_times_out_takes_nothing_later(harness: Arc<Harness>) {
+async fn a_timed_out_wait_takes_nothing_later(harness: Arc<Harness>) {
     let (a, b) = (of(&harness.client()), of(&harness.client()));
     for _ in 0..5 {
         assert!(!ok(a.try_acquire_for(1, Duration::from_millis(30)).await));
@@ -136,7 +136,7 @@ async fn a_wait_that_times_out_takes_nothing_later(harness: Arc<Harness>) {
     settles_at(&b, 0).await;
 }
 
-async fn release_makes_one_that_is_absent(harness: Arc<Harness>) {
+async fn release_creates_an_absent_semaphore(harness: Arc<Harness>) {
     let (a, b) = (of(&harness.client()), of(&harness.client()));
     ok(a.release(3).await);
     available(&b, 3).await;
@@ -145,7 +145,7 @@ async fn release_makes_one_that_is_absent(harness: Arc<Harness>) {
     available(&a, 0).await;
 }
 
-async fn release_once_begun_happens_once(harness: Arc<Harness>) {
+async fn a_dropped_release_is_applied_once(harness: Arc<Harness>) {
     let (a, look) = (of(&harness.client()), of(&harness.observer()));
     for k in 0..10 {
         let _ = poll_times(a.release(1), k).await;
@@ -155,7 +155,7 @@ async fn release_once_begun_happens_once(harness: Arc<Harness>) {
     settles_at(&look, 9).await;
 }
 
-async fn release_dropped_while_the_store_is_away_happens_once(harness: Arc<Harness>) {
+async fn a_release_dropped_during_an_outage_is_applied_once(harness: Arc<Harness>) {
     let (client, away) = switched(&harness);
     let (a, look) = (of(&client), of(&harness.observer()));
     for n in 1..4 {
@@ -167,7 +167,7 @@ async fn release_dropped_while_the_store_is_away_happens_once(harness: Arc<Harne
     }
 }
 
-async fn added_below_zero(harness: Arc<Harness>) {
+async fn add_can_go_below_zero(harness: Arc<Harness>) {
     let (a, b) = (of(&harness.client()), of(&harness.client()));
     assert!(ok(a.try_set(2).await));
     ok(a.add(-5).await);
@@ -181,7 +181,7 @@ async fn added_below_zero(harness: Arc<Harness>) {
     available(&a, 0).await;
 }
 
-async fn drained(harness: Arc<Harness>) {
+async fn drain_takes_all_permits(harness: Arc<Harness>) {
     let (a, b) = (of(&harness.client()), of(&harness.client()));
     assert_eq!(ok(a.drain().await), 0, "of none at all");
     assert!(ok(a.try_set(7).await));
@@ -192,7 +192,7 @@ async fn drained(harness: Arc<Harness>) {
     assert_eq!(ok(a.drain().await), 2);
 }
 
-async fn deleted(harness: Arc<Harness>) {
+async fn delete_keeps_waiters_waiting(harness: Arc<Harness>) {
     let (a, store) = (of(&harness.client()), Looked::at(harness.backend()));
     let b = of(&Client::with(store.clone(), harness.settings()));
     assert!(!ok(a.delete().await));
@@ -211,7 +211,7 @@ async fn deleted(harness: Arc<Harness>) {
     assert!(!ok(a.delete().await));
 }
 
-async fn never_more_than_there_is(harness: Arc<Harness>) {
+async fn never_grants_more_than_available(harness: Arc<Harness>) {
     const ALL: i64 = 3;
     let times = if harness.is_chaotic() { 5 } else { 25 };
     let clients = [harness.client(), harness.client()];
@@ -250,7 +250,7 @@ async fn never_more_than_there_is(harness: Arc<Harness>) {
     settles_at(&of(&clients[0]), ALL).await;
 }
 
-async fn each_change_happens_once(harness: Arc<Harness>) {
+async fn each_change_is_applied_once(harness: Arc<Harness>) {
     let times = if harness.is_chaotic() { 12 } else { 40 };
     let clients = [harness.client(), harness.client()];
     let sum = Arc::new(AtomicI64::new(0));

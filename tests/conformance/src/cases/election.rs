@@ -16,10 +16,10 @@ pub(super) fn cases() -> Vec<Case> {
         the_leader_is_shown_with_its_note,
         an_observer_sees_each_change,
         an_observer_sees_a_dead_leader_go,
-        a_deposed_leader_is_told,
+        a_deposed_leader_is_notified,
         a_campaign_times_out,
-        a_candidate_dropped_never_leads,
-        a_term_with_a_limit_ends,
+        a_dropped_candidate_never_leads,
+        max_hold_ends_a_term,
     ]
 }
 
@@ -128,7 +128,7 @@ async fn an_observer_sees_a_dead_leader_go(harness: Arc<Harness>) {
     ok(leadership.release().await);
 }
 
-async fn a_deposed_leader_is_told(harness: Arc<Harness>) {
+async fn a_deposed_leader_is_notified(harness: Arc<Harness>) {
     let (a, b, look) = (harness.client_with(harness.renewing()), harness.client(), harness.observer());
     let leadership = ok(of(&a).campaign().await);
     let term = leadership.fence();
@@ -161,7 +161,7 @@ async fn a_campaign_times_out(harness: Arc<Harness>) {
     ok(leadership.release().await);
 }
 
-async fn a_candidate_dropped_never_leads(harness: Arc<Harness>) {
+async fn a_dropped_candidate_never_leads(harness: Arc<Harness>) {
     let (a, b, look) = (harness.client(), harness.client(), harness.observer());
     for _ in 0..3 {
         let leadership = ok(of(&a).campaign().await);
@@ -176,7 +176,7 @@ async fn a_candidate_dropped_never_leads(harness: Arc<Harness>) {
     }
 }
 
-async fn a_term_with_a_limit_ends(harness: Arc<Harness>) {
+async fn max_hold_ends_a_term(harness: Arc<Harness>) {
     let (a, b) = (harness.client(), harness.client());
     let leadership = ok(of(&a).max_hold(SHORT).campaign().await);
     let successor = within("the next one leads", of(&b).campaign()).await;

@@ -32,15 +32,15 @@ pub(super) fn cases() -> Vec<Case> {
         each![
             excludes_tasks,
             excludes_clients,
-            try_is_busy_at_once,
-            try_for_waits_as_long_as_told,
+            try_acquire_does_not_wait,
+            try_acquire_for_waits_for_the_given_time,
             release_lets_the_next_in,
             drop_lets_the_next_in,
             drop_then_try_is_not_busy,
             watchdog_renews_past_the_lease,
             fences_only_grow,
             acquire_dropped_after_every_poll,
-            acquire_that_nobody_polls_blocks_nobody,
+            an_unpolled_acquire_blocks_nobody,
             a_thousand_waiters,
         ];
     }
@@ -93,7 +93,7 @@ async fn exclude(mutexes: Vec<Mutex>, times: u64) {
     assert_eq!(number.load(SeqCst), total);
 }
 
-async fn try_is_busy_at_once(harness: Arc<Harness>, make: Make) {
+async fn try_acquire_does_not_wait(harness: Arc<Harness>, make: Make) {
     let (a, b) = (make(&harness.client(), "x"), make(&harness.client(), "x"));
     let held = ok(a.acquire().await);
     assert!(ok(within("it does not wait", b.try_acquire()).await).is_none());
@@ -102,7 +102,7 @@ async fn try_is_busy_at_once(harness: Arc<Harness>, make: Make) {
     ok(again.release().await);
 }
 
-async fn try_for_waits_as_long_as_told(harness: Arc<Harness>, make: Make) {
+async fn try_acquire_for_waits_for_the_given_time(harness: Arc<Harness>, make: Make) {
     let (a, b) = (make(&harness.client(), "x"), make(&harness.client(), "x"));
     let held = ok(a.acquire().await);
     let (start, wait) = (Instant::now(), Duration::from_millis(400));
@@ -190,7 +190,7 @@ async fn acquire_dropped_after_every_poll(harness: Arc<Harness>, make: Make) {
     }
 }
 
-async fn acquire_that_nobody_polls_blocks_nobody(harness: Arc<Harness>, make: Make) {
+async fn an_unpolled_acquire_blocks_nobody(harness: Arc<Harness>, make: Make) {
     let (client, other, look) =
         (harness.client_with(harness.renewing()), harness.client(), harness.observer());
     let held = ok(make(&other, "x").acquire().await);

@@ -16,30 +16,30 @@ use crate::harness::{A_WHILE, FAR, Harness, RENEWED, SHORT, done, ok, until, wit
 pub(super) fn cases() -> Vec<Case> {
     const NEEDS: &[Family] = &[Family::Lock];
     let mut all = cases!["holding"; NEEDS;
-        an_owner_enters_again,
+        an_owner_can_reenter,
         an_inner_guard_dropped_keeps_the_outer,
         a_reentry_keeps_the_fence_and_never_shortens,
         a_reentry_with_a_longer_lease_extends,
         one_unleased_guard_keeps_the_hold_renewed,
         two_clients_with_one_owner_exclude_each_other,
-        branches_of_one_scope_enter_again_and_others_do_not,
+        branches_of_one_scope_reenter_and_others_do_not,
         a_stranger_can_neither_release_nor_renew,
-        who_holds_it_can_be_asked,
-        a_forced_release_is_told_and_the_fence_moves_on,
+        the_holder_is_shown,
+        a_forced_release_is_reported_and_the_fence_grows,
         fences_grow_over_expiry_force_and_reopening,
         max_hold_ends_a_hold,
         max_hold_ends_a_forgotten_guard,
         an_inner_max_hold_ends_with_its_guard,
         a_fixed_lease_is_not_renewed,
-        a_release_after_the_lease_says_lost_and_leaves_the_next,
-        close_frees_all_and_tells_guards_and_waiters,
-        bad_options_are_named,
+        a_release_after_the_lease_reports_lost_and_keeps_the_next,
+        close_releases_all_and_notifies_guards_and_waiters,
+        invalid_options_are_named,
     ];
-    all.extend(cases!["holding"; NEEDS; copies_that_are_not_there_are_refused].into_iter().map(Case::calm));
+    all.extend(cases!["holding"; NEEDS; unsupported_replicas_are_refused].into_iter().map(Case::calm));
     all
 }
 
-async fn an_owner_enters_again(harness: Arc<Harness>) {
+async fn an_owner_can_reenter(harness: Arc<Harness>) {
     let (client, other) = (harness.client(), harness.client());
     let lock = client.lock("x").owner(&Owner::new());
     let outer = ok(lock.acquire().await);
@@ -130,7 +130,7 @@ async fn two_clients_with_one_owner_exclude_each_other(harness: Arc<Harness>) {
     ok(ok(b.try_acquire().await).expect("free").release().await);
 }
 
-async fn branches_of_one_scope_enter_again_and_others_do_not(harness: Arc<Harness>) {
+async fn branches_of_one_scope_reenter_and_others_do_not(harness: Arc<Harness>) {
     let client = harness.client();
     let lock = client.lock("x");
     let me = Owner::new();
@@ -158,7 +158,7 @@ async fn a_stranger_can_neither_release_nor_renew(harness: Arc<Harness>) {
     ok(guard.release().await);
 }
 
-async fn who_holds_it_can_be_asked(harness: Arc<Harness>) {
+async fn the_holder_is_shown(harness: Arc<Harness>) {
     let look = harness.observer();
     assert!(ok(look.lock("x").holder().await).is_none());
     assert!(ok(look.show("x").await).is_none());
@@ -178,7 +178,7 @@ async fn who_holds_it_can_be_asked(harness: Arc<Harness>) {
     assert!(ok(look.list("x", 10).await).is_empty());
 }
 
-async fn a_forced_release_is_told_and_the_fence_moves_on(harness: Arc<Harness>) {
+async fn a_forced_release_is_reported_and_the_fence_grows(harness: Arc<Harness>) {
     let (client, other) = (harness.client_with(harness.renewing()), harness.client());
     let guard = ok(client.lock("x").acquire().await);
     assert!(ok(other.lock("x").force_release().await));
@@ -269,7 +269,7 @@ async fn a_fixed_lease_is_not_renewed(harness: Arc<Harness>) {
     ok(next.release().await);
 }
 
-async fn a_release_after_the_lease_says_lost_and_leaves_the_next(harness: Arc<Harness>) {
+async fn a_release_after_the_lease_reports_lost_and_keeps_the_next(harness: Arc<Harness>) {
     let (client, other) = (harness.client(), harness.client());
     let guard = ok(client.lock("x").lease(SHORT).acquire().await);
     let next = ok(within("the lease ends", other.lock("x").lease(FAR).acquire()).await);
@@ -280,7 +280,7 @@ async fn a_release_after_the_lease_says_lost_and_leaves_the_next(harness: Arc<Ha
     ok(next.release().await);
 }
 
-async fn close_frees_all_and_tells_guards_and_waiters(harness: Arc<Harness>) {
+async fn close_releases_all_and_notifies_guards_and_waiters(harness: Arc<Harness>) {
     let (client, other) = (harness.client(), harness.client());
     let guards = [ok(client.lock("x").acquire().await), ok(client.lock("y").acquire().await)];
     let foreign = ok(other.lock("z").acquire().await);
@@ -300,13 +300,13 @@ async fn close_frees_all_and_tells_guards_and_waiters(harness: Arc<Harness>) {
     ok(foreign.release().await);
 }
 
-async fn bad_options_are_named(harness: Arc<Harness>) {
+async fn invalid_options_are_named(harness: Arc<Harness>) {
     let error =
         harness.client().lock("x").lease(Duration::from_millis(1)).acquire().await.expect_err("too short");
     assert!(error.to_string().contains("1ms"), "{error}");
 }
 
-async fn copies_that_are_not_there_are_refused(harness: Arc<Harness>) {
+async fn unsupported_replicas_are_refused(harness: Arc<Harness>) {
     let sent = Arc::new(AtomicUsize::new(0));
     let counted = sent.clone();
     let client = planned(&harness, move |_| {

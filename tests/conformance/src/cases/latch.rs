@@ -15,19 +15,19 @@ use crate::harness::{A_WHILE, Harness, PATIENCE, done, limited, ok, poll_times, 
 pub(super) fn cases() -> Vec<Case> {
     let mut all = cases![
         "latch"; &[Family::Latch];
-        an_absent_one_is_open,
-        counted_down_it_opens_for_all,
+        an_absent_latch_is_open,
+        count_down_to_zero_wakes_all_waiters,
         a_wait_times_out,
-        below_zero_is_harmless,
-        set_only_when_open,
+        count_down_below_zero_is_harmless,
+        the_count_is_set_only_when_open,
         a_count_of_zero_is_refused,
         deleting_wakes_the_waiters,
-        set_anew_at_once_it_still_opened,
-        counted_down_once_each,
-        count_down_once_begun_happens_once,
-        a_wait_dropped_leaves_nothing,
+        setting_the_count_again_at_once_keeps_no_waiter,
+        each_count_down_is_applied_once,
+        a_dropped_count_down_is_applied_once,
+        a_dropped_wait_leaves_nothing,
     ];
-    let own = cases!["latch"; &[Family::Latch]; count_down_dropped_while_the_store_is_away_happens_once];
+    let own = cases!["latch"; &[Family::Latch]; a_count_down_dropped_during_an_outage_is_applied_once];
     all.extend(own.into_iter().map(Case::calm));
     all
 }
@@ -65,14 +65,14 @@ async fn count(latch: &Latch, n: u64) {
     assert_eq!(ok(latch.count().await), n);
 }
 
-async fn an_absent_one_is_open(harness: Arc<Harness>) {
+async fn an_absent_latch_is_open(harness: Arc<Harness>) {
     let latch = of(&harness.client());
     count(&latch, 0).await;
     ok(within("it is open", latch.wait()).await);
     assert!(ok(latch.wait_for(Duration::from_secs(5)).await));
 }
 
-async fn counted_down_it_opens_for_all(harness: Arc<Harness>) {
+async fn count_down_to_zero_wakes_all_waiters(harness: Arc<Harness>) {
     let (a, b, c) = (Waiting::on(&harness), Waiting::on(&harness), of(&harness.client()));
     assert!(ok(c.try_set_count(3).await));
     let mut waiting = a.start(10).await;
@@ -101,7 +101,7 @@ async fn a_wait_times_out(harness: Arc<Harness>) {
     assert!(ok(latch.wait_for(PATIENCE).await));
 }
 
-async fn below_zero_is_harmless(harness: Arc<Harness>) {
+async fn count_down_below_zero_is_harmless(harness: Arc<Harness>) {
     let (a, b) = (of(&harness.client()), of(&harness.client()));
     ok(a.count_down().await);
     assert!(ok(a.try_set_count(1).await), "what was counted down before does not count");
@@ -113,7 +113,7 @@ async fn below_zero_is_harmless(harness: Arc<Harness>) {
     count(&b, 2).await;
 }
 
-async fn set_only_when_open(harness: Arc<Harness>) {
+async fn the_count_is_set_only_when_open(harness: Arc<Harness>) {
     let (a, b) = (of(&harness.client()), of(&harness.client()));
     assert!(ok(a.try_set_count(2).await));
     assert!(!ok(b.try_set_count(9).await));
@@ -146,7 +146,7 @@ async fn deleting_wakes_the_waiters(harness: Arc<Harness>) {
     assert!(!ok(c.delete().await));
 }
 
-async fn set_anew_at_once_it_still_opened(harness: Arc<Harness>) {
+async fn setting_the_count_again_at_once_keeps_no_waiter(harness: Arc<Harness>) {
     let (a, b, c) = (Waiting::on(&harness), Waiting::on(&harness), of(&harness.client()));
     for round in 0..if harness.is_chaotic() { 10 } else { 50 } {
         assert!(ok(c.try_set_count(1).await));
@@ -166,7 +166,7 @@ async fn set_anew_at_once_it_still_opened(harness: Arc<Harness>) {
     }
 }
 
-async fn counted_down_once_each(harness: Arc<Harness>) {
+async fn each_count_down_is_applied_once(harness: Arc<Harness>) {
     let n = 50;
     let clients = [harness.client(), harness.client()];
     let look = of(&harness.observer());
@@ -189,7 +189,7 @@ async fn counted_down_once_each(harness: Arc<Harness>) {
     count(&look, 0).await;
 }
 
-async fn count_down_once_begun_happens_once(harness: Arc<Harness>) {
+async fn a_dropped_count_down_is_applied_once(harness: Arc<Harness>) {
     let (a, look) = (of(&harness.client()), of(&harness.observer()));
     assert!(ok(a.try_set_count(20).await));
     for k in 0..10 {
@@ -201,7 +201,7 @@ async fn count_down_once_begun_happens_once(harness: Arc<Harness>) {
     count(&look, 11).await;
 }
 
-async fn count_down_dropped_while_the_store_is_away_happens_once(harness: Arc<Harness>) {
+async fn a_count_down_dropped_during_an_outage_is_applied_once(harness: Arc<Harness>) {
     let (client, away) = switched(&harness);
     let (a, look) = (of(&client), of(&harness.observer()));
     assert!(ok(a.try_set_count(2).await));
@@ -215,7 +215,7 @@ async fn count_down_dropped_while_the_store_is_away_happens_once(harness: Arc<Ha
     count(&look, 0).await;
 }
 
-async fn a_wait_dropped_leaves_nothing(harness: Arc<Harness>) {
+async fn a_dropped_wait_leaves_nothing(harness: Arc<Harness>) {
     let c = of(&harness.client());
     assert!(ok(c.try_set_count(1).await));
     let waiting = Waiting::on(&harness);

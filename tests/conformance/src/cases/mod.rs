@@ -56,7 +56,6 @@ macro_rules! cases {
 }
 
 mod counting;
-mod doubt;
 mod election;
 mod exclusive;
 mod fair;
@@ -74,12 +73,12 @@ mod rwlock;
 mod rwlock_reentry;
 mod scenarios;
 mod unpolled;
+mod verification;
 
 /// Every case there is.
 pub fn all() -> Vec<Case> {
     let mut all = Vec::new();
     all.extend(counting::cases());
-    all.extend(doubt::cases());
     all.extend(election::cases());
     all.extend(exclusive::cases());
     all.extend(fair::cases());
@@ -96,5 +95,6 @@ pub fn all() -> Vec<Case> {
     all.extend(rwlock_reentry::cases());
     all.extend(scenarios::cases());
     all.extend(unpolled::cases());
+    all.extend(verification::cases());
     all
 }

@@ -13,23 +13,23 @@ use crate::harness::{A_WHILE, Harness, PATIENCE, done, limited, ok, poll_times, 
 pub(super) fn cases() -> Vec<Case> {
     let mut all = cases![
         "multi"; &[Family::Lock];
-        one_busy_leaves_none_held,
+        a_busy_member_leaves_none_held,
         crossing_orders_do_not_deadlock,
-        one_name_twice_is_refused,
-        one_name_twice_through_two_clients_is_refused,
-        none_at_all_is_refused,
+        a_repeated_name_is_refused,
+        a_name_repeated_through_two_clients_is_refused,
+        an_empty_set_is_refused,
         an_invalid_member_leaves_none_held,
-        across_two_stores,
+        works_across_two_stores,
         acquire_dropped_after_every_poll_leaves_nothing,
-        a_wait_that_times_out_leaves_nothing,
-        one_lost_is_all_lost,
-        dropped_it_frees_all,
+        a_timed_out_wait_leaves_nothing,
+        a_lost_member_loses_all,
+        drop_releases_all,
     ];
     // Where replies are lost, a release that finds nothing may be the repeat of one that succeeded.
-    let lost = cases!["multi"; &[Family::Lock]; release_reports_the_lost_and_frees_the_rest];
+    let lost = cases!["multi"; &[Family::Lock]; release_reports_a_lost_member_and_releases_the_rest];
     all.extend(lost.into_iter().map(Case::calm));
     all.extend(cases!["multi"; &[Family::Lock, Family::ReadWrite]; a_member_that_fails_leaves_none_held]);
-    all.extend(cases!["multi"; &[Family::Lock, Family::ReadWrite, Family::Permit]; mixed_kinds]);
+    all.extend(cases!["multi"; &[Family::Lock, Family::ReadWrite, Family::Permit]; kinds_can_be_mixed]);
     all
 }
 
@@ -48,7 +48,7 @@ async fn frees<const N: usize>(look: &Client, names: [&str; N]) {
     }
 }
 
-async fn one_busy_leaves_none_held(harness: Arc<Harness>) {
+async fn a_busy_member_leaves_none_held(harness: Arc<Harness>) {
     let (a, b, look) = (harness.client(), harness.client(), harness.observer());
     let all = of(&a, ["a", "b", "c"]);
     for busy in ["a", "b", "c"] {
@@ -114,7 +114,7 @@ async fn crossing_orders_do_not_deadlock(harness: Arc<Harness>) {
     }
 }
 
-async fn one_name_twice_is_refused(harness: Arc<Harness>) {
+async fn a_repeated_name_is_refused(harness: Arc<Harness>) {
     let (client, look) = (harness.client(), harness.observer());
     let twice = of(&client, ["a", "b", "a"]);
     for refused in
@@ -126,14 +126,14 @@ async fn one_name_twice_is_refused(harness: Arc<Harness>) {
     assert!(is_free(&look, "a").await && is_free(&look, "b").await);
 }
 
-async fn one_name_twice_through_two_clients_is_refused(harness: Arc<Harness>) {
+async fn a_name_repeated_through_two_clients_is_refused(harness: Arc<Harness>) {
     let locks = multi([harness.client().lock("x"), harness.client().lock("x")]);
     let refused = within("it does not wait for itself", locks.acquire()).await;
     assert!(matches!(&refused, Err(Error::Config(why)) if why.contains("twice")), "{refused:?}");
     frees(&harness.observer(), ["x"]).await;
 }
 
-async fn none_at_all_is_refused(_: Arc<Harness>) {
+async fn an_empty_set_is_refused(_: Arc<Harness>) {
     let none = multi([]);
     for refused in
         [none.acquire().await.map(Some), none.try_acquire().await, none.try_acquire_for(PATIENCE).await]
@@ -168,7 +168,7 @@ async fn a_member_that_fails_leaves_none_held(harness: Arc<Harness>) {
     ok(ok(bad.acquire().await).release().await);
 }
 
-async fn mixed_kinds(harness: Arc<Harness>) {
+async fn kinds_can_be_mixed(harness: Arc<Harness>) {
     let (a, b, look) = (harness.client(), harness.client(), harness.observer());
     let some = |client: &Client| {
         multi([client.lock("l"), client.rwlock("r").read(), client.semaphore("s", 3).permits(2)])
@@ -190,7 +190,7 @@ async fn mixed_kinds(harness: Arc<Harness>) {
     ok(one.release().await);
 }
 
-async fn across_two_stores(harness: Arc<Harness>) {
+async fn works_across_two_stores(harness: Arc<Harness>) {
     let here = harness.client();
     let memory = Arc::new(Memory::new());
     let there = || Client::with(memory.clone(), harness.settings());
@@ -215,7 +215,7 @@ async fn across_two_stores(harness: Arc<Harness>) {
     done("so does the other", crossing).await;
 }
 
-async fn release_reports_the_lost_and_frees_the_rest(harness: Arc<Harness>) {
+async fn release_reports_a_lost_member_and_releases_the_rest(harness: Arc<Harness>) {
     let (a, b, look) = (harness.client(), harness.client(), harness.observer());
     let guards = ok(of(&a, ["a", "b", "c"]).acquire().await);
     assert!(ok(look.lock("b").force_release().await));
@@ -252,7 +252,7 @@ async fn acquire_dropped_after_every_poll_leaves_nothing(harness: Arc<Harness>) 
     }
 }
 
-async fn a_wait_that_times_out_leaves_nothing(harness: Arc<Harness>) {
+async fn a_timed_out_wait_leaves_nothing(harness: Arc<Harness>) {
     let (a, b, look) = (harness.client(), harness.client(), harness.observer());
     let all = of(&a, ["a", "b", "c"]);
     for busy in ["a", "c"] {
@@ -271,7 +271,7 @@ async fn a_wait_that_times_out_leaves_nothing(harness: Arc<Harness>) {
     ok(guards.release().await);
 }
 
-async fn one_lost_is_all_lost(harness: Arc<Harness>) {
+async fn a_lost_member_loses_all(harness: Arc<Harness>) {
     let (a, look) = (harness.client_with(harness.renewing()), harness.observer());
     let guards = ok(of(&a, ["a", "b", "c"]).acquire().await);
     let working = guards.while_held(std::future::pending::<()>());
@@ -288,7 +288,7 @@ async fn one_lost_is_all_lost(harness: Arc<Harness>) {
     frees(&look, ["a", "b", "c"]).await;
 }
 
-async fn dropped_it_frees_all(harness: Arc<Harness>) {
+async fn drop_releases_all(harness: Arc<Harness>) {
     let (a, b) = (harness.client(), harness.client());
     for _ in 0..5 {
         drop(ok(of(&a, ["a", "b"]).try_acquire().await).expect("the one before was dropped"));

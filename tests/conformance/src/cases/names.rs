@@ -11,13 +11,13 @@ use crate::harness::{Harness, done, ok, until};
 pub(super) fn cases() -> Vec<Case> {
     let mut all = cases![
         "names"; &[Family::Lock];
-        bad_names_are_refused_when_used,
-        each_name_is_a_lock_of_its_own,
+        invalid_names_are_refused_on_use,
+        each_name_is_a_separate_lock,
         each_name_waits_for_its_own_release,
-        a_prefix_lists_exactly_what_begins_with_it,
+        list_returns_exactly_the_names_with_the_prefix,
     ];
-    all.extend(cases!["names"; &[Family::Lock, Family::ReadWrite]; one_name_is_not_two_things]);
-    all.extend(cases!["names"; &[Family::Latch, Family::Count]; one_number_is_not_two_things]);
+    all.extend(cases!["names"; &[Family::Lock, Family::ReadWrite]; a_name_has_one_kind]);
+    all.extend(cases!["names"; &[Family::Latch, Family::Count]; a_counter_has_one_kind]);
     all
 }
 
@@ -120,7 +120,7 @@ fn names() -> Vec<String> {
     names
 }
 
-async fn bad_names_are_refused_when_used(harness: Arc<Harness>) {
+async fn invalid_names_are_refused_on_use(harness: Arc<Harness>) {
     let client = harness.client();
     let huge = "x".repeat(1 << 20);
     for (name, says) in [
@@ -169,7 +169,7 @@ async fn taken(harness: &Harness) -> Vec<String> {
     taken
 }
 
-async fn each_name_is_a_lock_of_its_own(harness: Arc<Harness>) {
+async fn each_name_is_a_separate_lock(harness: Arc<Harness>) {
     let (a, b, look) = (harness.client(), harness.client(), harness.observer());
     let names = taken(&harness).await;
     let mut held = Vec::new();
@@ -215,7 +215,7 @@ async fn each_name_waits_for_its_own_release(harness: Arc<Harness>) {
     }
 }
 
-async fn a_prefix_lists_exactly_what_begins_with_it(harness: Arc<Harness>) {
+async fn list_returns_exactly_the_names_with_the_prefix(harness: Arc<Harness>) {
     let (client, look) = (harness.client(), harness.observer());
     let mut names = taken(&harness).await;
     let mut held = Vec::new();
@@ -241,7 +241,7 @@ async fn a_prefix_lists_exactly_what_begins_with_it(harness: Arc<Harness>) {
     assert!(left.is_empty(), "{} names are listed that nobody uses", left.len());
 }
 
-async fn one_name_is_not_two_things(harness: Arc<Harness>) {
+async fn a_name_has_one_kind(harness: Arc<Harness>) {
     let (a, b) = (harness.client(), harness.client());
     let held = ok(a.lock("x").acquire().await);
     let reader = b.rwlock("x").read();
@@ -259,7 +259,7 @@ async fn one_name_is_not_two_things(harness: Arc<Harness>) {
     ok(ok(a.lock("x").try_acquire().await).expect("free").release().await);
 }
 
-async fn one_number_is_not_two_things(harness: Arc<Harness>) {
+async fn a_counter_has_one_kind(harness: Arc<Harness>) {
     let client = harness.client();
     assert!(ok(client.latch("x").try_set_count(1).await));
     let refused = client.counting_semaphore("x").release(1).await;

@@ -13,23 +13,23 @@ use crate::harness::{A_WHILE, FAR, Harness, RENEWED, SHORT, done, limited, ok, u
 pub(super) fn cases() -> Vec<Case> {
     cases![
         "permits"; &[Family::Permit];
-        many_are_all_or_nothing,
-        never_more_than_the_limit,
+        acquire_many_is_all_or_nothing,
+        never_grants_more_than_the_limit,
         a_larger_size_lets_waiters_in,
-        a_smaller_size_gives_none_until_enough_came_back,
-        the_size_given_first_stays,
-        a_forgotten_size_is_given_anew,
-        permits_of_the_dead_come_back,
-        released_by_its_id_from_elsewhere,
-        renewed_by_its_id_it_outlives_its_lease,
-        a_wrong_id_changes_nothing,
+        after_shrinking_none_are_granted_until_enough_are_released,
+        the_first_size_is_kept,
+        a_missing_size_is_set_again,
+        permits_of_dead_holders_are_returned,
+        a_permit_can_be_released_by_id,
+        a_permit_renewed_by_id_outlives_its_lease,
+        an_unknown_id_changes_nothing,
         a_try_passes_a_waiter_that_wants_more,
         impossible_numbers_are_refused,
-        more_than_there_ever_will_be_is_refused,
-        a_smaller_size_refuses_who_waits_for_more,
-        runs_go_in_together,
-        taken_from_all_by_force,
-        a_wait_that_times_out_leaves_nothing,
+        more_than_the_size_is_refused,
+        shrinking_refuses_waiters_that_want_more,
+        waiters_that_fit_are_admitted_together,
+        force_release_takes_all_permits,
+        a_timed_out_wait_leaves_nothing,
     ]
 }
 
@@ -45,7 +45,7 @@ async fn waits(look: &Client) {
     until("they wait", || async { !ok(look.semaphore("x", 1).waiters().await).is_empty() }).await;
 }
 
-async fn many_are_all_or_nothing(harness: Arc<Harness>) {
+async fn acquire_many_is_all_or_nothing(harness: Arc<Harness>) {
     let (a, b) = (of(&harness.client(), 5), of(&harness.client(), 5));
     let three = ok(a.acquire_many(3).await);
     available(&b, 2).await;
@@ -69,7 +69,7 @@ async fn many_are_all_or_nothing(harness: Arc<Harness>) {
     available(&a, 5).await;
 }
 
-async fn never_more_than_the_limit(harness: Arc<Harness>) {
+async fn never_grants_more_than_the_limit(harness: Arc<Harness>) {
     const LIMIT: i64 = 4;
     let times = if harness.is_chaotic() { 5 } else { 25 };
     let clients = [harness.client(), harness.client(), harness.client()];
@@ -115,7 +115,7 @@ async fn a_larger_size_lets_waiters_in(harness: Arc<Harness>) {
     available(&a, 5).await;
 }
 
-async fn a_smaller_size_gives_none_until_enough_came_back(harness: Arc<Harness>) {
+async fn after_shrinking_none_are_granted_until_enough_are_released(harness: Arc<Harness>) {
     let (a, b) = (of(&harness.client(), 5), of(&harness.client(), 5));
     let (three, two) = (ok(a.acquire_many(3).await), ok(b.acquire_many(2).await));
     ok(b.resize(2).await);
@@ -131,7 +131,7 @@ async fn a_smaller_size_gives_none_until_enough_came_back(harness: Arc<Harness>)
     ok(all.release().await);
 }
 
-async fn the_size_given_first_stays(harness: Arc<Harness>) {
+async fn the_first_size_is_kept(harness: Arc<Harness>) {
     let (a, b) = (of(&harness.client(), 2), of(&harness.client(), 10));
     let one = ok(a.acquire().await);
     available(&b, 1).await;
@@ -142,7 +142,7 @@ async fn the_size_given_first_stays(harness: Arc<Harness>) {
     available(&b, 2).await;
 }
 
-async fn a_forgotten_size_is_given_anew(harness: Arc<Harness>) {
+async fn a_missing_size_is_set_again(harness: Arc<Harness>) {
     let (a, b) = (of(&harness.client(), 1), of(&harness.client(), 3));
     let one = ok(a.acquire().await);
     assert!(ok(a.forget_size().await));
@@ -153,7 +153,7 @@ async fn a_forgotten_size_is_given_anew(harness: Arc<Harness>) {
     ok(two.release().await);
 }
 
-async fn permits_of_the_dead_come_back(harness: Arc<Harness>) {
+async fn permits_of_dead_holders_are_returned(harness: Arc<Harness>) {
     let (a, b) = (of(&harness.client(), 3), of(&harness.client(), 3));
     let alive = ok(b.acquire().await);
     let start = Instant::now();
@@ -166,7 +166,7 @@ async fn permits_of_the_dead_come_back(harness: Arc<Harness>) {
     ok(alive.release().await);
 }
 
-async fn released_by_its_id_from_elsewhere(harness: Arc<Harness>) {
+async fn a_permit_can_be_released_by_id(harness: Arc<Harness>) {
     let (a, b) = (of(&harness.client_with(harness.renewing()), 2), of(&harness.client(), 2));
     let look = of(&harness.observer(), 2);
     let (one, two) = (ok(a.acquire().await), ok(a.acquire().await));
@@ -188,7 +188,7 @@ async fn released_by_its_id_from_elsewhere(harness: Arc<Harness>) {
     available(&look, 2).await;
 }
 
-async fn renewed_by_its_id_it_outlives_its_lease(harness: Arc<Harness>) {
+async fn a_permit_renewed_by_id_outlives_its_lease(harness: Arc<Harness>) {
     let (a, b, look) = (of(&harness.client(), 1), of(&harness.client(), 1), of(&harness.observer(), 1));
     let id = ok(a.permits(1).lease(RENEWED).acquire().await).detach();
     if harness.has_sessions() {
@@ -210,7 +210,7 @@ async fn renewed_by_its_id_it_outlives_its_lease(harness: Arc<Harness>) {
     ok(ok(a.try_acquire().await).expect("free").release().await);
 }
 
-async fn a_wrong_id_changes_nothing(harness: Arc<Harness>) {
+async fn an_unknown_id_changes_nothing(harness: Arc<Harness>) {
     let (a, look) = (of(&harness.client(), 2), of(&harness.observer(), 2));
     let held = ok(a.acquire().await);
     let strange =
@@ -273,7 +273,7 @@ fn refused<T: std::fmt::Debug>(answer: tenure::Result<T>, n: u32, size: u32) {
     assert!(reason.contains(&format!("{n} permits")) && reason.contains(&format!("has {size}")), "{reason}");
 }
 
-async fn more_than_there_ever_will_be_is_refused(harness: Arc<Harness>) {
+async fn more_than_the_size_is_refused(harness: Arc<Harness>) {
     let (a, b, look) = (of(&harness.client(), 2), of(&harness.client(), 10), of(&harness.observer(), 2));
     let one = ok(a.acquire().await);
     refused(b.try_acquire_many(5).await, 5, 2);
@@ -295,7 +295,7 @@ async fn more_than_there_ever_will_be_is_refused(harness: Arc<Harness>) {
     ok(ok(b.try_acquire_many(5).await).expect("five are free").release().await);
 }
 
-async fn a_smaller_size_refuses_who_waits_for_more(harness: Arc<Harness>) {
+async fn shrinking_refuses_waiters_that_want_more(harness: Arc<Harness>) {
     let (a, b, c) = (of(&harness.client(), 5), of(&harness.client(), 5), of(&harness.client(), 5));
     let look = of(&harness.observer(), 5);
     let all = ok(a.acquire_many(5).await);
@@ -315,7 +315,7 @@ async fn a_smaller_size_refuses_who_waits_for_more(harness: Arc<Harness>) {
     available(&look, 2).await;
 }
 
-async fn runs_go_in_together(harness: Arc<Harness>) {
+async fn waiters_that_fit_are_admitted_together(harness: Arc<Harness>) {
     let (clients, n) = ([harness.client(), harness.client()], 20);
     let all = ok(of(&clients[0], n as u32).acquire_many(n as u32).await);
     let together = Arc::new(Barrier::new(n));
@@ -337,7 +337,7 @@ async fn runs_go_in_together(harness: Arc<Harness>) {
     }
 }
 
-async fn taken_from_all_by_force(harness: Arc<Harness>) {
+async fn force_release_takes_all_permits(harness: Arc<Harness>) {
     let (a, look) = (of(&harness.client_with(harness.renewing()), 3), of(&harness.observer(), 3));
     let (one, two) = (ok(a.acquire().await), ok(a.acquire_many(2).await));
     assert!(ok(look.force_release().await));
@@ -353,7 +353,7 @@ async fn taken_from_all_by_force(harness: Arc<Harness>) {
     ok(all.release().await);
 }
 
-async fn a_wait_that_times_out_leaves_nothing(harness: Arc<Harness>) {
+async fn a_timed_out_wait_leaves_nothing(harness: Arc<Harness>) {
     let (a, look) = (of(&harness.client(), 2), of(&harness.observer(), 2));
     let one = ok(a.acquire().await);
     assert!(limited(|| async { a.permits(2).try_acquire_for(A_WHILE).await }).await.is_none());

@@ -16,8 +16,8 @@ pub(super) fn cases() -> Vec<Case> {
         a_killed_holder_frees_after_its_lease,
         a_killed_waiter_is_skipped,
         are_served_in_order,
-        a_stopped_holder_finds_out_before_it_works_on,
-        fences_grow_across_them,
+        a_stopped_holder_notices_the_loss_before_it_continues,
+        fences_grow_across_processes,
     ];
     let turns = TURNS.iter().map(|&(kind, needs)| {
         let name = format!("{kind}::several_tasks_of_several_processes");
@@ -116,7 +116,7 @@ async fn are_served_in_order(harness: Arc<Harness>) {
     assert!(fences.is_sorted() || fences.iter().all(|f| *f == 0), "{fences:?}");
 }
 
-async fn a_stopped_holder_finds_out_before_it_works_on(harness: Arc<Harness>) {
+async fn a_stopped_holder_notices_the_loss_before_it_continues(harness: Arc<Harness>) {
     let mut a = harness.victim().await;
     let held = a.ask("acquire x lock").await;
     let slot = slot(&held).to_owned();
@@ -166,7 +166,7 @@ async fn several_tasks_of_several_processes(harness: Arc<Harness>, kind: &'stati
     }
 }
 
-async fn fences_grow_across_them(harness: Arc<Harness>) {
+async fn fences_grow_across_processes(harness: Arc<Harness>) {
     let mut workers = [harness.process().await, harness.process().await];
     let mut last = 0;
     for i in 0..10 {

@@ -14,24 +14,24 @@ use crate::harness::{A_WHILE, FAR, Harness, RENEWED, SHORT, done, limited, ok, p
 pub(super) fn cases() -> Vec<Case> {
     const NEEDS: &[Family] = &[Family::Lock];
     cases!["renewal"; NEEDS;
-        one_for_two_guards_and_none_after_the_release,
-        failing_twice_keeps_the_guard,
-        failing_for_good_loses_it_within_its_validity,
-        answered_too_late_frees_the_name,
-        found_gone_is_told_at_once,
+        one_serves_two_guards_and_none_follows_the_release,
+        two_failures_keep_the_guard,
+        permanent_failure_loses_the_guard_within_its_validity,
+        a_late_reply_frees_the_name,
+        a_missing_hold_is_reported_at_once,
     ]
     .into_iter()
     .chain(cases!["replies"; NEEDS;
-        a_lost_grant_is_found_again_with_its_fence,
-        a_lost_release_is_released,
+        a_grant_with_a_lost_reply_keeps_its_fence,
+        a_release_with_a_lost_reply_succeeds,
         a_grant_after_its_lease_does_not_count,
-        close_says_what_it_could_not_release,
-        close_waits_for_what_is_under_way,
-        an_inner_release_that_comes_last_is_released,
-        a_wait_ends_in_time_though_the_store_is_slow,
-        a_release_dropped_half_way_goes_on,
-        a_reentry_that_fails_changes_nothing,
-        those_who_only_wait_send_nothing,
+        close_names_what_it_could_not_release,
+        close_waits_for_calls_in_flight,
+        an_inner_release_that_arrives_last_succeeds,
+        a_wait_times_out_on_a_slow_store,
+        a_dropped_release_continues,
+        a_failed_reentry_changes_nothing,
+        waiters_send_nothing,
     ])
     .map(Case::calm)
     .collect()
@@ -47,7 +47,7 @@ fn renewing(harness: &Harness, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + '
     Client::with(Arc::new(Faults::new(harness.bare(), plan)), harness.renewing())
 }
 
-async fn one_for_two_guards_and_none_after_the_release(harness: Arc<Harness>) {
+async fn one_serves_two_guards_and_none_follows_the_release(harness: Arc<Harness>) {
     let renewed = Arc::new(AtomicUsize::new(0));
     let client = renewing(&harness, {
         let renewed = renewed.clone();
@@ -74,7 +74,7 @@ async fn one_for_two_guards_and_none_after_the_release(harness: Arc<Harness>) {
     assert_eq!(renewed.load(SeqCst), then, "renewed after the release");
 }
 
-async fn failing_twice_keeps_the_guard(harness: Arc<Harness>) {
+async fn two_failures_keep_the_guard(harness: Arc<Harness>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let client = renewing(&harness, {
         let calls = calls.clone();
@@ -89,7 +89,7 @@ async fn failing_twice_keeps_the_guard(harness: Arc<Harness>) {
     ok(guard.release().await);
 }
 
-async fn failing_for_good_loses_it_within_its_validity(harness: Arc<Harness>) {
+async fn permanent_failure_loses_the_guard_within_its_validity(harness: Arc<Harness>) {
     let client =
         renewing(&harness, |call| Fate { request_lost: matches!(call, Call::Renew(_)), ..Fate::default() });
     let guard = ok(client.lock("x").acquire().await);
@@ -101,7 +101,7 @@ async fn failing_for_good_loses_it_within_its_validity(harness: Arc<Harness>) {
     ok(done("the next", taken).await.release().await);
 }
 
-async fn answered_too_late_frees_the_name(harness: Arc<Harness>) {
+async fn a_late_reply_frees_the_name(harness: Arc<Harness>) {
     // The renewal is executed late, and its reply arrives after the guard gave up: the store has a fresh lease that
     // nobody holds.
     let mut settings = harness.settings();
@@ -120,7 +120,7 @@ async fn answered_too_late_frees_the_name(harness: Arc<Harness>) {
     ok(next.release().await);
 }
 
-async fn found_gone_is_told_at_once(harness: Arc<Harness>) {
+async fn a_missing_hold_is_reported_at_once(harness: Arc<Harness>) {
     let client = harness.client_with(harness.renewing());
     let guard = ok(client.lock("x").acquire().await);
     let backend = harness.bare();
@@ -129,7 +129,7 @@ async fn found_gone_is_told_at_once(harness: Arc<Harness>) {
     assert_eq!(lost.reason, LostReason::Gone);
 }
 
-async fn a_lost_grant_is_found_again_with_its_fence(harness: Arc<Harness>) {
+async fn a_grant_with_a_lost_reply_keeps_its_fence(harness: Arc<Harness>) {
     let first = AtomicBool::new(true);
     let client = planned(&harness, move |call| match call {
         Call::TryAcquire(_) => Fate { reply_lost: first.swap(false, SeqCst), ..Fate::default() },
@@ -142,7 +142,7 @@ async fn a_lost_grant_is_found_again_with_its_fence(harness: Arc<Harness>) {
     assert!(!ok(harness.observer().lock("x").is_locked().await));
 }
 
-async fn a_lost_release_is_released(harness: Arc<Harness>) {
+async fn a_release_with_a_lost_reply_succeeds(harness: Arc<Harness>) {
     let first = AtomicBool::new(true);
     let client = planned(&harness, move |call| match call {
         Call::Release(_) => Fate { reply_lost: first.swap(false, SeqCst), ..Fate::default() },
@@ -167,7 +167,7 @@ async fn a_grant_after_its_lease_does_not_count(harness: Arc<Harness>) {
     until("nothing stays", || async { !ok(harness.observer().lock("x").is_locked().await) }).await;
 }
 
-async fn close_says_what_it_could_not_release(harness: Arc<Harness>) {
+async fn close_names_what_it_could_not_release(harness: Arc<Harness>) {
     let mut settings = harness.settings();
     settings.close_timeout = Duration::from_millis(300);
     let deaf = Faults::new(harness.bare(), |call| Fate {
@@ -182,7 +182,7 @@ async fn close_says_what_it_could_not_release(harness: Arc<Harness>) {
     ok(harness.bare().release(&stuck, 0).await);
 }
 
-async fn close_waits_for_what_is_under_way(harness: Arc<Harness>) {
+async fn close_waits_for_calls_in_flight(harness: Arc<Harness>) {
     // The third attempt, which the gate makes when it is woken, is slow.
     let (attempts, sent) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
     let counted = sent.clone();
@@ -215,7 +215,7 @@ async fn close_waits_for_what_is_under_way(harness: Arc<Harness>) {
     drop(waiting);
 }
 
-async fn an_inner_release_that_comes_last_is_released(harness: Arc<Harness>) {
+async fn an_inner_release_that_arrives_last_succeeds(harness: Arc<Harness>) {
     let releases = AtomicUsize::new(0);
     let client = planned(&harness, move |call| match call {
         Call::Release(_) if releases.fetch_add(1, SeqCst) == 0 => Fate { delay: A_WHILE, ..Fate::default() },
@@ -228,7 +228,7 @@ async fn an_inner_release_that_comes_last_is_released(harness: Arc<Harness>) {
     ok(b);
 }
 
-async fn a_wait_ends_in_time_though_the_store_is_slow(harness: Arc<Harness>) {
+async fn a_wait_times_out_on_a_slow_store(harness: Arc<Harness>) {
     let attempts = AtomicUsize::new(0);
     let client = planned(&harness, move |call| match call {
         Call::TryAcquire(_) if attempts.fetch_add(1, SeqCst) >= 2 => Fate { delay: FAR, ..Fate::default() },
@@ -239,7 +239,7 @@ async fn a_wait_ends_in_time_though_the_store_is_slow(harness: Arc<Harness>) {
     ok(held.release().await);
 }
 
-async fn a_release_dropped_half_way_goes_on(harness: Arc<Harness>) {
+async fn a_dropped_release_continues(harness: Arc<Harness>) {
     let client = planned(&harness, |call| match call {
         Call::Release(_) => Fate { delay: A_WHILE, ..Fate::default() },
         _ => Fate::default(),
@@ -251,7 +251,7 @@ async fn a_release_dropped_half_way_goes_on(harness: Arc<Harness>) {
     ok(within("free", harness.client().lock("x").acquire()).await.map(drop));
 }
 
-async fn a_reentry_that_fails_changes_nothing(harness: Arc<Harness>) {
+async fn a_failed_reentry_changes_nothing(harness: Arc<Harness>) {
     let refuses = Arc::new(AtomicBool::new(true));
     let plan = refuses.clone();
     let faults = Faults::new(harness.bare(), move |call| match call {
@@ -274,7 +274,7 @@ async fn a_reentry_that_fails_changes_nothing(harness: Arc<Harness>) {
     ok(outer.release().await);
 }
 
-async fn those_who_only_wait_send_nothing(harness: Arc<Harness>) {
+async fn waiters_send_nothing(harness: Arc<Harness>) {
     const WAITERS: usize = 200;
     let attempts = Arc::new(AtomicUsize::new(0));
     let counted = attempts.clone();

@@ -14,13 +14,13 @@ use crate::harness::{Harness, RENEWED, ok, until, within};
 pub(super) fn cases() -> Vec<Case> {
     const NEEDS: &[Family] = &[Family::Lock];
     cases!["runtime"; NEEDS;
-        a_guard_is_dropped_without_one,
-        it_shuts_down_with_a_thousand_guards,
-        a_client_is_used_from_a_second_one,
-        a_blocked_one_does_not_stop_renewal,
-        it_needs_no_timers,
+        a_guard_can_be_dropped_without_a_runtime,
+        shutdown_releases_a_thousand_guards,
+        a_client_can_be_used_from_a_second_runtime,
+        a_blocked_runtime_does_not_stop_renewal,
+        needs_no_timers,
         a_loop_lets_other_tasks_run,
-        a_panic_in_the_section_releases,
+        a_panic_while_holding_releases,
     ]
 }
 
@@ -35,14 +35,14 @@ async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
     within("the thread", receive).await.expect("no panic")
 }
 
-async fn a_guard_is_dropped_without_one(harness: Arc<Harness>) {
+async fn a_guard_can_be_dropped_without_a_runtime(harness: Arc<Harness>) {
     let client = harness.client();
     let guard = ok(client.lock("x").acquire().await);
     elsewhere(move || drop(guard)).await;
     ok(within("free", harness.client().lock("x").acquire()).await.map(drop));
 }
 
-async fn it_shuts_down_with_a_thousand_guards(harness: Arc<Harness>) {
+async fn shutdown_releases_a_thousand_guards(harness: Arc<Harness>) {
     let n = if harness.is_chaotic() { 50 } else { 1000 };
     let client = harness.client();
     elsewhere(move || {
@@ -62,7 +62,7 @@ async fn it_shuts_down_with_a_thousand_guards(harness: Arc<Harness>) {
     until("all are free", || async { ok(look.list("x", 10).await).is_empty() }).await;
 }
 
-async fn a_client_is_used_from_a_second_one(harness: Arc<Harness>) {
+async fn a_client_can_be_used_from_a_second_runtime(harness: Arc<Harness>) {
     let client = harness.client();
     for _ in 0..3 {
         let client = client.clone();
@@ -80,7 +80,7 @@ async fn a_client_is_used_from_a_second_one(harness: Arc<Harness>) {
     }
 }
 
-async fn a_blocked_one_does_not_stop_renewal(harness: Arc<Harness>) {
+async fn a_blocked_runtime_does_not_stop_renewal(harness: Arc<Harness>) {
     let client = harness.client_with(harness.renewing());
     let held = elsewhere(move || {
         runtime().block_on(async {
@@ -95,7 +95,7 @@ async fn a_blocked_one_does_not_stop_renewal(harness: Arc<Harness>) {
     assert!(held);
 }
 
-async fn it_needs_no_timers(harness: Arc<Harness>) {
+async fn needs_no_timers(harness: Arc<Harness>) {
     let (client, other) = (harness.client(), harness.client());
     let held = ok(other.lock("x").acquire().await);
     let given_up = elsewhere(move || {
@@ -143,7 +143,7 @@ async fn a_loop_lets_other_tasks_run(harness: Arc<Harness>) {
 /// One iteration of a loop.
 type AsyncTurn = dyn Fn(Client) -> Pin<Box<dyn Future<Output = ()>>>;
 
-async fn a_panic_in_the_section_releases(harness: Arc<Harness>) {
+async fn a_panic_while_holding_releases(harness: Arc<Harness>) {
     let client = harness.client();
     let other = ok(client.lock("y").acquire().await);
     let task = tokio::spawn({

@@ -21,7 +21,7 @@ pub(super) fn cases() -> Vec<Case> {
         a_stream_of_readers_does_not_starve_a_writer,
         readers_behind_a_writer_go_in_together,
         a_writer_that_gives_up_lets_readers_pass,
-        a_dead_readers_share_ends_alone,
+        a_dead_readers_share_expires_alone,
         each_reader_is_shown,
     ]
 }
@@ -170,7 +170,7 @@ async fn a_writer_that_gives_up_lets_readers_pass(harness: Arc<Harness>) {
     ok(inside.release().await);
 }
 
-async fn a_dead_readers_share_ends_alone(harness: Arc<Harness>) {
+async fn a_dead_readers_share_expires_alone(harness: Arc<Harness>) {
     let (a, b) = (harness.client(), harness.client());
     let dead = ok(read(&a).lease(RENEWED).acquire().await).detach();
     let alive = ok(read(&b).acquire().await);

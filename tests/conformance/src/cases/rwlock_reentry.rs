@@ -14,11 +14,11 @@ pub(super) fn cases() -> Vec<Case> {
         "rwlock"; &[Family::ReadWrite];
         a_writer_reads_under_its_write_and_downgrades,
         a_reader_cannot_become_a_writer,
-        tasks_of_one_owner_with_a_stranger_between_them,
+        tasks_of_one_owner_enter_together_past_another_waiter,
         an_own_read_passes_a_waiting_writer,
-        an_owners_acquire_that_nobody_polls_blocks_nobody,
-        an_owners_acquire_that_nobody_polls_does_not_stop_the_queue,
-        an_owners_acquire_that_nobody_polls_does_not_part_its_tasks,
+        an_owners_unpolled_acquire_blocks_nobody,
+        an_owners_unpolled_acquire_does_not_stop_the_queue,
+        an_owners_unpolled_acquire_does_not_separate_its_tasks,
     ]
 }
 
@@ -57,7 +57,7 @@ async fn a_reader_cannot_become_a_writer(harness: Arc<Harness>) {
     ok(writer.release().await);
 }
 
-async fn tasks_of_one_owner_with_a_stranger_between_them(harness: Arc<Harness>) {
+async fn tasks_of_one_owner_enter_together_past_another_waiter(harness: Arc<Harness>) {
     let (client, other, look) = (harness.client(), harness.client(), harness.observer());
     for half in [read, write] {
         for stranger in [&client, &other] {
@@ -110,7 +110,7 @@ async fn an_own_read_passes_a_waiting_writer(harness: Arc<Harness>) {
     }
 }
 
-async fn an_owners_acquire_that_nobody_polls_blocks_nobody(harness: Arc<Harness>) {
+async fn an_owners_unpolled_acquire_blocks_nobody(harness: Arc<Harness>) {
     let client = harness.client_with(harness.renewing());
     let me = Owner::new();
     let lock = read(&client).owner(&me);
@@ -125,7 +125,7 @@ async fn an_owners_acquire_that_nobody_polls_blocks_nobody(harness: Arc<Harness>
     drop(asleep);
 }
 
-async fn an_owners_acquire_that_nobody_polls_does_not_stop_the_queue(harness: Arc<Harness>) {
+async fn an_owners_unpolled_acquire_does_not_stop_the_queue(harness: Arc<Harness>) {
     let (client, other, look) =
         (harness.client_with(harness.renewing()), harness.client(), harness.observer());
     for half in [read, write] {
@@ -146,7 +146,7 @@ async fn an_owners_acquire_that_nobody_polls_does_not_stop_the_queue(harness: Ar
     }
 }
 
-async fn an_owners_acquire_that_nobody_polls_does_not_part_its_tasks(harness: Arc<Harness>) {
+async fn an_owners_unpolled_acquire_does_not_separate_its_tasks(harness: Arc<Harness>) {
     let (client, other, look) =
         (harness.client_with(harness.renewing()), harness.client(), harness.observer());
     for half in [read, write] {

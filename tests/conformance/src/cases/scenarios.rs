@@ -23,9 +23,9 @@ pub(super) fn cases() -> Vec<Case> {
         s2_a_release_does_not_overtake_the_acquire_it_undoes,
         s3_an_id_is_dead_once_its_release_was_sent,
         l2b_two_tasks_of_one_owner_with_a_stranger_between,
-        l2b_also_when_entering_fails_at_first,
+        l2b_also_if_the_reentry_fails_at_first,
         l2f_a_head_cancelled_after_the_wake_up,
-        l1_a_grant_that_nobody_collects_is_passed_on_and_asked_for_again,
+        l1_an_uncollected_grant_is_passed_on_and_requested_again,
     ];
     all.into_iter().map(Case::calm).collect()
 }
@@ -195,7 +195,7 @@ async fn two_tasks_and_a_stranger(harness: &Harness, client: &Client) {
     ok(done("the stranger", stranger).await.release().await);
 }
 
-async fn l2b_also_when_entering_fails_at_first(harness: Arc<Harness>) {
+async fn l2b_also_if_the_reentry_fails_at_first(harness: Arc<Harness>) {
     let refusals = AtomicUsize::new(0);
     let mut settings = harness.settings();
     settings.call_timeout = Duration::from_millis(50);
@@ -231,7 +231,7 @@ async fn l2f_a_head_cancelled_after_the_wake_up(harness: Arc<Harness>) {
     }
 }
 
-async fn l1_a_grant_that_nobody_collects_is_passed_on_and_asked_for_again(harness: Arc<Harness>) {
+async fn l1_an_uncollected_grant_is_passed_on_and_requested_again(harness: Arc<Harness>) {
     let (client, other) = (harness.client_with(harness.renewing()), harness.client());
     let held = ok(other.lock("x").acquire().await);
     let lock = client.lock("x");

@@ -22,13 +22,13 @@ pub(super) fn cases() -> Vec<Case> {
             "leader" => &[Family::Leader],
             _ => &[Family::Lock],
         };
-        let name = format!("{word}::a_first_attempt_that_nobody_polls_blocks_nobody");
+        let name = format!("{word}::an_unpolled_first_attempt_blocks_nobody");
         all.push(Case::new(name, needs, move |harness| blocks_nobody(harness, *make)));
     }
-    all.extend(cases!["multi"; &[Family::Lock]; half_taken_and_left_blocks_nobody]);
-    all.extend(cases!["replies"; &[Family::Lock]; a_late_grant_to_one_that_waits_for_it_counts]);
-    all.extend(cases!["fair"; &[Family::Fair]; a_place_that_nobody_knows_of_is_given_up]);
-    all.extend(cases!["counting"; &[Family::Count]; permits_that_nobody_collects_come_back]);
+    all.extend(cases!["multi"; &[Family::Lock]; an_unpolled_acquire_of_some_members_blocks_nobody]);
+    all.extend(cases!["replies"; &[Family::Lock]; a_late_grant_to_a_polled_acquire_counts]);
+    all.extend(cases!["fair"; &[Family::Fair]; an_uncollected_queue_position_is_given_up]);
+    all.extend(cases!["counting"; &[Family::Count]; uncollected_permits_are_returned]);
     all.into_iter().map(Case::calm).collect()
 }
 
@@ -65,7 +65,7 @@ async fn blocks_nobody(harness: Arc<Harness>, make: Make) {
     ok(held.release().await);
 }
 
-async fn half_taken_and_left_blocks_nobody(harness: Arc<Harness>) {
+async fn an_unpolled_acquire_of_some_members_blocks_nobody(harness: Arc<Harness>) {
     let (client, sent) =
         distant(&harness, |call| matches!(call, Call::TryAcquire(claim) if claim.name.as_str() == "y"));
     let (other, look) = (harness.client(), harness.observer());
@@ -86,7 +86,7 @@ async fn half_taken_and_left_blocks_nobody(harness: Arc<Harness>) {
     ok(all.release().await);
 }
 
-async fn a_late_grant_to_one_that_waits_for_it_counts(harness: Arc<Harness>) {
+async fn a_late_grant_to_a_polled_acquire_counts(harness: Arc<Harness>) {
     let attempts = Arc::new(AtomicUsize::new(0));
     let counted = attempts.clone();
     let network = Faults::new(harness.bare(), move |call| match call {
@@ -104,7 +104,7 @@ async fn a_late_grant_to_one_that_waits_for_it_counts(harness: Arc<Harness>) {
     ok(guard.release().await);
 }
 
-async fn a_place_that_nobody_knows_of_is_given_up(harness: Arc<Harness>) {
+async fn an_uncollected_queue_position_is_given_up(harness: Arc<Harness>) {
     let (client, _) = distant(&harness, |_| false);
     let (other, look) = (harness.client(), harness.observer());
     let held = ok(other.lock("x").fair().acquire().await);
@@ -120,7 +120,7 @@ async fn a_place_that_nobody_knows_of_is_given_up(harness: Arc<Harness>) {
     ok(ok(within("begun anew", left).await).release().await);
 }
 
-async fn permits_that_nobody_collects_come_back(harness: Arc<Harness>) {
+async fn uncollected_permits_are_returned(harness: Arc<Harness>) {
     let (client, sent) = distant(&harness, |call| matches!(call, Call::Count(_, CountOp::TakeIfAtLeast(_))));
     let (seats, look) = (client.counting_semaphore("x"), harness.client().counting_semaphore("x"));
     assert!(ok(look.try_set(3).await));

@@ -14,15 +14,15 @@ use crate::harness::{A_WHILE, FAR, Harness, RENEWED, done, ok, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     let mut all = cases![
-        "doubt"; &[Family::Lock];
-        what_is_gone_is_told_at_once,
-        what_is_there_keeps_its_time,
-        an_inner_lease_is_there_after_a_doubt,
-        a_proof_that_fails_is_repeated,
-        a_grant_on_its_way_is_proved_too,
-        no_other_client_is_disturbed,
+        "verification"; &[Family::Lock];
+        missing_holds_are_reported_lost_at_once,
+        verification_does_not_extend_a_lease,
+        a_reentry_during_verification_is_repeated,
+        a_failed_verification_is_repeated,
+        a_grant_in_flight_is_verified,
+        other_clients_are_not_affected,
     ];
-    all.extend(cases!["doubt"; &[Family::Fair]; a_forgotten_place_is_taken_anew]);
+    all.extend(cases!["verification"; &[Family::Fair]; a_missing_queue_position_is_taken_again]);
     all.into_iter().map(Case::calm).collect()
 }
 
@@ -48,7 +48,7 @@ async fn told(guard: &Guard) {
     assert!(!guard.is_held());
 }
 
-async fn what_is_gone_is_told_at_once(harness: Arc<Harness>) {
+async fn missing_holds_are_reported_lost_at_once(harness: Arc<Harness>) {
     let client = harness.client();
     let renewed = ok(client.lock("a").acquire().await);
     let leased = ok(client.lock("b").lease(FAR).acquire().await);
@@ -67,7 +67,7 @@ async fn what_is_gone_is_told_at_once(harness: Arc<Harness>) {
     }
 }
 
-async fn what_is_there_keeps_its_time(harness: Arc<Harness>) {
+async fn verification_does_not_extend_a_lease(harness: Arc<Harness>) {
     let proved = Arc::new(AtomicUsize::new(0));
     let counted = proved.clone();
     let client = planned(&harness, move |call| {
@@ -101,7 +101,7 @@ async fn what_is_there_keeps_its_time(harness: Arc<Harness>) {
     assert!(start.elapsed() >= RENEWED * 19 / 20, "cut short: {:?}", start.elapsed());
 }
 
-async fn an_inner_lease_is_there_after_a_doubt(harness: Arc<Harness>) {
+async fn a_reentry_during_verification_is_repeated(harness: Arc<Harness>) {
     // The doubt is raised while the reply to the re-entry is in flight: that reply does not count any more.
     let entries = Arc::new(AtomicUsize::new(0));
     let counted = entries.clone();
@@ -126,7 +126,7 @@ async fn an_inner_lease_is_there_after_a_doubt(harness: Arc<Harness>) {
     ok(outer.release().await);
 }
 
-async fn a_proof_that_fails_is_repeated(harness: Arc<Harness>) {
+async fn a_failed_verification_is_repeated(harness: Arc<Harness>) {
     let fails = Arc::new(AtomicUsize::new(2));
     let left = fails.clone();
     let client = planned(&harness, move |call| {
@@ -145,7 +145,7 @@ async fn a_proof_that_fails_is_repeated(harness: Arc<Harness>) {
     assert_eq!(fails.load(SeqCst), 0);
 }
 
-async fn a_grant_on_its_way_is_proved_too(harness: Arc<Harness>) {
+async fn a_grant_in_flight_is_verified(harness: Arc<Harness>) {
     let client = planned(&harness, |call| match call {
         Call::TryAcquire(_) => Fate { late: A_WHILE * 4, ..Fate::default() },
         _ => Fate::default(),
@@ -181,7 +181,7 @@ async fn a_grant_on_its_way_is_proved_too(harness: Arc<Harness>) {
     }
 }
 
-async fn no_other_client_is_disturbed(harness: Arc<Harness>) {
+async fn other_clients_are_not_affected(harness: Arc<Harness>) {
     let (client, other) = (harness.client(), harness.client());
     let (mine, theirs) = (ok(client.lock("a").acquire().await), ok(other.lock("b").acquire().await));
     for _ in 0..50 {
@@ -202,7 +202,7 @@ async fn no_other_client_is_disturbed(harness: Arc<Harness>) {
     ok(theirs.release().await);
 }
 
-async fn a_forgotten_place_is_taken_anew(harness: Arc<Harness>) {
+async fn a_missing_queue_position_is_taken_again(harness: Arc<Harness>) {
     let (client, look) = (harness.client(), harness.observer());
     let held = ok(look.lock("x").fair().acquire().await);
     let waiters = || async { ok(look.lock("x").waiters().await) };
