@@ -15,7 +15,7 @@ pub use testbed::{FAR, PATIENCE, done, until, within};
 
 use tenure::backend::Backend;
 use tenure::backend::Liveness;
-use tenure::testing::Faults;
+use tenure::testing::{Call, Fate, Faults};
 use tenure::{Client, Holder, Result, Settings};
 
 use crate::stores::World;
@@ -56,7 +56,7 @@ impl Harness {
 
     /// Opens a separate backend, as another process would have it.
     pub fn backend(&self) -> Arc<dyn Backend> {
-        let backend = self.bare();
+        let backend = self.bare_backend();
         match self.chaos {
             None => backend,
             Some(seed) => Arc::new(Faults::chaos(backend, seed + self.clients.fetch_add(1, SeqCst))),
@@ -64,7 +64,7 @@ impl Harness {
     }
 
     /// Opens a backend without the faulty network, to inspect the store or to put other layers on.
-    pub fn bare(&self) -> Arc<dyn Backend> {
+    pub fn bare_backend(&self) -> Arc<dyn Backend> {
         // A server that is busy with other cases may time out at first.
         testbed::wait_until("the store opens", || match self.world.backend() {
             Err(error) if error.is_transient() => None,
@@ -84,7 +84,7 @@ impl Harness {
     }
 
     /// Settings with a lease that is renewed while a case watches.
-    pub fn renewing(&self) -> Settings {
+    pub fn renewing_settings(&self) -> Settings {
         let mut settings = self.settings();
         settings.lease = RENEWED;
         settings
@@ -102,18 +102,32 @@ impl Harness {
         client
     }
 
+    /// Creates a client with the faults that `plan` injects, instead of the faulty network.
+    pub fn faulty_client(&self, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
+        self.faulty_client_with(self.settings(), plan)
+    }
+
+    /// Creates a client with these settings and the faults that `plan` injects, instead of the faulty network.
+    pub fn faulty_client_with(
+        &self,
+        settings: Settings,
+        plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static,
+    ) -> Client {
+        Client::with(Arc::new(Faults::new(self.bare_backend(), plan)), settings)
+    }
+
     /// Creates a client without the faulty network.
     pub fn observer(&self) -> Client {
-        Client::with(self.bare(), self.settings())
+        Client::with(self.bare_backend(), self.settings())
     }
 
     /// Starts another process on the same world.
-    pub async fn process(&self) -> Worker {
+    pub async fn start_process(&self) -> Worker {
         Worker::start(self.worker, &self.url(), FAR, FAR).await
     }
 
     /// Starts a process that will be killed or stopped: what it has in the store expires soon after.
-    pub async fn victim(&self) -> Worker {
+    pub async fn start_victim(&self) -> Worker {
         let url = self.world.victims_url().expect("only cases marked so ask for processes");
         Worker::start(self.worker, &url, VICTIM, VICTIM / 3).await
     }
@@ -126,11 +140,11 @@ impl Harness {
     /// Whether holds live as long as a session here: the store shows no end for them, leases are enforced by the
     /// client, and all kinds are queued.
     pub fn has_sessions(&self) -> bool {
-        self.bare().info().liveness == Liveness::Session
+        self.bare_backend().info().liveness == Liveness::Session
     }
 
     /// The remaining time of a holder as the store shows it, or `None` on a store with sessions.
-    pub fn left(&self, holder: &Holder) -> Option<Duration> {
+    pub fn remaining_lease(&self, holder: &Holder) -> Option<Duration> {
         assert_eq!(holder.left.is_none(), self.has_sessions(), "{holder:?}");
         holder.left
     }
@@ -141,7 +155,7 @@ impl Harness {
     }
 
     /// Waits until nobody holds or waits for anything, which may take as long as dead holders need to expire.
-    pub async fn nothing_left(&self) {
+    pub async fn wait_until_empty(&self) {
         let clients = std::mem::take(&mut *self.open.lock().unwrap());
         for client in clients {
             let _ = client.close().await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure::{Client, Election, Fence, Guard, Lock, MultiGuard, MultiLock, Result};
+use tenure::{Client, Election, Family, Fence, Guard, Lock, MultiGuard, MultiLock, Result};
 
 /// An exclusive primitive.
 #[derive(Clone)]
@@ -26,14 +26,16 @@ pub enum Held {
 /// Creates a [`Mutex`] from a client and a name.
 pub type Make = fn(&Client, &str) -> Mutex;
 
-/// All adapters, by name.
-pub const ADAPTERS: &[(&str, Make)] = &[
-    ("lock", |c, name| Mutex::One(c.lock(name))),
-    ("fair", |c, name| Mutex::One(c.lock(name).fair())),
-    ("write", |c, name| Mutex::One(c.rwlock(name).write())),
-    ("permit", |c, name| Mutex::One(c.semaphore(name, 1).permits(1))),
-    ("multi", |c, name| Mutex::Many(tenure::multi([c.lock(name), c.lock(format!("{name}/2"))]))),
-    ("leader", |c, name| Mutex::Leader(c.election(name))),
+/// All adapters: the name, the families that the store must support, the constructor.
+pub const ADAPTERS: &[(&str, &[Family], Make)] = &[
+    ("lock", &[Family::Lock], |c, name| Mutex::One(c.lock(name))),
+    ("fair", &[Family::Fair], |c, name| Mutex::One(c.lock(name).fair())),
+    ("write", &[Family::ReadWrite], |c, name| Mutex::One(c.rwlock(name).write())),
+    ("permit", &[Family::Permit], |c, name| Mutex::One(c.semaphore(name, 1).permits(1))),
+    ("multi", &[Family::Lock], |c, name| {
+        Mutex::Many(tenure::multi([c.lock(name), c.lock(format!("{name}/2"))]))
+    }),
+    ("leader", &[Family::Leader], |c, name| Mutex::Leader(c.election(name))),
 ];
 
 impl Mutex {

@@ -107,7 +107,7 @@ fn run(store: &Arc<dyn Store>, case: &Arc<Case>, chaos: Option<u64>) -> Result<(
     let outcome = runtime.block_on(async move {
         let work = tokio::spawn(async move {
             (case.run)(harness.clone()).await;
-            harness.nothing_left().await;
+            harness.wait_until_empty().await;
         });
         let stop = work.abort_handle();
         let outcome = tokio::time::timeout(LIMIT, work).await;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tenure::{Client, CountingSemaphore, Family};
 
 use super::Case;
-use super::interceptors::{Looked, switched};
+use super::interceptors::{ReadCounter, client_with_outage_switch};
 use crate::harness::{A_WHILE, Harness, PATIENCE, done, limited, ok, poll_times, until};
 
 pub(super) fn cases() -> Vec<Case> {
@@ -61,15 +61,15 @@ async fn try_set_succeeds_once(harness: Arc<Harness>) {
 }
 
 async fn acquire_waits_for_a_release(harness: Arc<Harness>) {
-    let (a, store) = (of(&harness.client()), Looked::at(harness.backend()));
+    let (a, store) = (of(&harness.client()), ReadCounter::new(harness.backend()));
     let b = of(&Client::with(store.clone(), harness.settings()));
     assert!(ok(a.try_set(1).await));
     ok(a.acquire(1).await);
     assert!(!ok(a.try_acquire(1).await));
-    let before = store.looks();
+    let before = store.reads();
     let waiting = tokio::spawn(async move { ok(b.acquire(2).await) });
     // One read by the call itself, one by the worker.
-    store.looks_above(before + 1).await;
+    store.wait_for_reads_above(before + 1).await;
     ok(a.release(1).await);
     tokio::time::sleep(A_WHILE).await;
     assert!(!waiting.is_finished(), "it took one of two");
@@ -156,7 +156,7 @@ async fn a_dropped_release_is_applied_once(harness: Arc<Harness>) {
 }
 
 async fn a_release_dropped_during_an_outage_is_applied_once(harness: Arc<Harness>) {
-    let (client, away) = switched(&harness);
+    let (client, away) = client_with_outage_switch(&harness);
     let (a, look) = (of(&client), of(&harness.observer()));
     for n in 1..4 {
         away.store(true, SeqCst);
@@ -193,13 +193,13 @@ async fn drain_takes_all_permits(harness: Arc<Harness>) {
 }
 
 async fn delete_keeps_waiters_waiting(harness: Arc<Harness>) {
-    let (a, store) = (of(&harness.client()), Looked::at(harness.backend()));
+    let (a, store) = (of(&harness.client()), ReadCounter::new(harness.backend()));
     let b = of(&Client::with(store.clone(), harness.settings()));
     assert!(!ok(a.delete().await));
     assert!(ok(a.try_set(1).await));
-    let before = store.looks();
+    let before = store.reads();
     let waiting = tokio::spawn(async move { ok(b.acquire(2).await) });
-    store.looks_above(before + 1).await;
+    store.wait_for_reads_above(before + 1).await;
     assert!(ok(a.delete().await));
     available(&a, 0).await;
     tokio::time::sleep(A_WHILE).await;

@@ -129,7 +129,8 @@ async fn an_observer_sees_a_dead_leader_go(harness: Arc<Harness>) {
 }
 
 async fn a_deposed_leader_is_notified(harness: Arc<Harness>) {
-    let (a, b, look) = (harness.client_with(harness.renewing()), harness.client(), harness.observer());
+    let (a, b, look) =
+        (harness.client_with(harness.renewing_settings()), harness.client(), harness.observer());
     let leadership = ok(of(&a).campaign().await);
     let term = leadership.fence();
     let waiting = tokio::spawn(async move { ok(of(&b).campaign().await) });

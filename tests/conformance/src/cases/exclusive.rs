@@ -14,14 +14,7 @@ use crate::mutex::{ADAPTERS, Make, Mutex};
 
 pub(super) fn cases() -> Vec<Case> {
     let mut all = Vec::new();
-    for (word, make) in ADAPTERS {
-        let needs: &'static [Family] = match *word {
-            "fair" => &[Family::Fair],
-            "write" => &[Family::ReadWrite],
-            "permit" => &[Family::Permit],
-            "leader" => &[Family::Leader],
-            _ => &[Family::Lock],
-        };
+    for (word, needs, make) in ADAPTERS {
         let mut add =
             |name: &str, case: fn(Arc<Harness>, Make) -> futures_util::future::BoxFuture<'static, ()>| {
                 all.push(Case::new(format!("{word}::{name}"), needs, move |harness| case(harness, *make)));
@@ -143,7 +136,7 @@ async fn drop_then_try_is_not_busy(harness: Arc<Harness>, make: Make) {
 }
 
 async fn watchdog_renews_past_the_lease(harness: Arc<Harness>, make: Make) {
-    let (a, b) = (make(&harness.client_with(harness.renewing()), "x"), make(&harness.client(), "x"));
+    let (a, b) = (make(&harness.client_with(harness.renewing_settings()), "x"), make(&harness.client(), "x"));
     let held = ok(a.acquire().await);
     let start = Instant::now();
     while start.elapsed() < RENEWED * 4 / 3 {
@@ -192,7 +185,7 @@ async fn acquire_dropped_after_every_poll(harness: Arc<Harness>, make: Make) {
 
 async fn an_unpolled_acquire_blocks_nobody(harness: Arc<Harness>, make: Make) {
     let (client, other, look) =
-        (harness.client_with(harness.renewing()), harness.client(), harness.observer());
+        (harness.client_with(harness.renewing_settings()), harness.client(), harness.observer());
     let held = ok(make(&other, "x").acquire().await);
     let mutex = make(&client, "x");
     let mut asleep = Box::pin(mutex.acquire());

@@ -69,7 +69,7 @@ async fn a_dead_head_is_skipped(harness: Arc<Harness>) {
     // A hundred waiters that queue and never come back, all expiring at the same time: if they were skipped one after
     // another, each after its own timeout, that would take longer than the patience.
     let (dead, silent) = (100, Duration::from_secs(3));
-    let backend = harness.bare();
+    let backend = harness.bare_backend();
     for n in 0..dead {
         let id = HoldId { client: ClientId::new(), n };
         let claim = Claim {

@@ -10,7 +10,6 @@ use tenure::testing::Fate;
 use tenure::{ClientId, Durability, Error, Family, HoldId, LostReason, Name, Owner};
 
 use super::Case;
-use super::replies::planned;
 use crate::harness::{A_WHILE, FAR, Harness, RENEWED, SHORT, done, ok, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
@@ -106,7 +105,7 @@ async fn a_reentry_with_a_longer_lease_extends(harness: Arc<Harness>) {
 }
 
 async fn one_unleased_guard_keeps_the_hold_renewed(harness: Arc<Harness>) {
-    let client = harness.client_with(harness.renewing());
+    let client = harness.client_with(harness.renewing_settings());
     let lock = client.lock("x").owner(&Owner::new());
     let outer = ok(lock.clone().lease(RENEWED).acquire().await);
     let inner = ok(lock.acquire().await);
@@ -147,14 +146,14 @@ async fn branches_of_one_scope_reenter_and_others_do_not(harness: Arc<Harness>) 
 
 async fn a_stranger_can_neither_release_nor_renew(harness: Arc<Harness>) {
     let guard = ok(harness.client().lock("x").lease(FAR).acquire().await);
-    let backend = harness.bare();
+    let backend = harness.bare_backend();
     let id = HoldId { client: ClientId::new(), n: 1 };
     let stranger = Arc::new(Claim { lease: FAR * 3 / 2, ..Claim::of(id, ok(Name::new("x")), Kind::Lock) });
     assert_eq!(ok(backend.release(&stranger, 0).await), tenure::backend::Released::Gone);
     assert_eq!(ok(backend.renew(std::slice::from_ref(&stranger)).await), [Renewal::Gone]);
     let holder = ok(harness.observer().lock("x").holder().await).expect("still held");
     assert_eq!(holder.hold_id(), Some(guard.id()));
-    assert!(harness.left(&holder) <= Some(FAR), "its time is its own");
+    assert!(harness.remaining_lease(&holder) <= Some(FAR), "its time is its own");
     ok(guard.release().await);
 }
 
@@ -171,7 +170,7 @@ async fn the_holder_is_shown(harness: Arc<Harness>) {
     assert_eq!(holder.holds, 1);
     assert!(holder.host.as_ref().is_some_and(|h| !h.is_empty()));
     assert!(holder.since.is_some());
-    assert!(harness.left(&holder) <= Some(FAR));
+    assert!(harness.remaining_lease(&holder) <= Some(FAR));
     assert_eq!(ok(look.list("x", 10).await).len(), 1);
     ok(guard.release().await);
     assert!(!ok(look.lock("x").is_locked().await));
@@ -179,7 +178,7 @@ async fn the_holder_is_shown(harness: Arc<Harness>) {
 }
 
 async fn a_forced_release_is_reported_and_the_fence_grows(harness: Arc<Harness>) {
-    let (client, other) = (harness.client_with(harness.renewing()), harness.client());
+    let (client, other) = (harness.client_with(harness.renewing_settings()), harness.client());
     let guard = ok(client.lock("x").acquire().await);
     assert!(ok(other.lock("x").force_release().await));
     assert!(!ok(other.lock("x").force_release().await), "nobody holds it any more");
@@ -198,7 +197,7 @@ fn ok_err(result: tenure::Result<()>) -> Error {
 }
 
 async fn fences_grow_over_expiry_force_and_reopening(harness: Arc<Harness>) {
-    if !harness.bare().info().fenced {
+    if !harness.bare_backend().info().fenced {
         return;
     }
     let mut last = None;
@@ -276,7 +275,7 @@ async fn a_release_after_the_lease_reports_lost_and_keeps_the_next(harness: Arc<
     assert!(ok_err(guard.release().await).is_lost());
     let holder = ok(harness.observer().lock("x").holder().await).expect("held");
     assert_eq!(holder.hold_id(), Some(next.id()));
-    assert!(harness.left(&holder).is_none_or(|left| left > FAR / 2), "its time is untouched");
+    assert!(harness.remaining_lease(&holder).is_none_or(|left| left > FAR / 2), "its time is untouched");
     ok(next.release().await);
 }
 
@@ -309,7 +308,7 @@ async fn invalid_options_are_named(harness: Arc<Harness>) {
 async fn unsupported_replicas_are_refused(harness: Arc<Harness>) {
     let sent = Arc::new(AtomicUsize::new(0));
     let counted = sent.clone();
-    let client = planned(&harness, move |_| {
+    let client = harness.faulty_client(move |_| {
         counted.fetch_add(1, SeqCst);
         Fate::default()
     });

@@ -1,4 +1,4 @@
-//! Backends that some cases put between a client and its store.
+//! Backends that some cases put between a client and its store, to count its calls or to make them fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -8,44 +8,44 @@ use tenure::backend::{
     Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Released, Renewal, Watch,
 };
 use tenure::backend::{Claim, OpId};
-use tenure::testing::{Call, Fate, Faults};
+use tenure::testing::{Call, Fate};
 use tenure::{Client, Name, Result};
 
 use crate::harness::{Harness, until};
 
 /// A client whose store is unreachable while the switch is on.
-pub(super) fn switched(harness: &Harness) -> (Client, Arc<AtomicBool>) {
+pub(super) fn client_with_outage_switch(harness: &Harness) -> (Client, Arc<AtomicBool>) {
     let away = Arc::new(AtomicBool::new(false));
     let switch = away.clone();
     let plan = move |_: Call<'_>| Fate { refused: switch.load(SeqCst), ..Fate::default() };
-    (Client::with(Arc::new(Faults::new(harness.bare(), plan)), harness.settings()), away)
+    (harness.faulty_client(plan), away)
 }
 
-/// A backend that counts reads of counters, which tells when a client has begun to wait.
+/// A backend that counts reads of counters: after its first read, a client waits.
 #[derive(Debug)]
-pub(super) struct Looked {
+pub(super) struct ReadCounter {
     inner: Arc<dyn Backend>,
-    looks: AtomicU64,
+    reads: AtomicU64,
 }
 
-impl Looked {
-    pub(super) fn at(inner: Arc<dyn Backend>) -> Arc<Self> {
-        Arc::new(Self { inner, looks: AtomicU64::new(0) })
+impl ReadCounter {
+    pub(super) fn new(inner: Arc<dyn Backend>) -> Arc<Self> {
+        Arc::new(Self { inner, reads: AtomicU64::new(0) })
     }
 
     /// Number of reads answered so far.
-    pub(super) fn looks(&self) -> u64 {
-        self.looks.load(SeqCst)
+    pub(super) fn reads(&self) -> u64 {
+        self.reads.load(SeqCst)
     }
 
     /// Waits until there were more than `before`.
-    pub(super) async fn looks_above(&self, before: u64) {
-        until("somebody looks", || async { self.looks() > before }).await;
+    pub(super) async fn wait_for_reads_above(&self, before: u64) {
+        until("the count is read", || async { self.reads() > before }).await;
     }
 }
 
 #[async_trait]
-impl Backend for Looked {
+impl Backend for ReadCounter {
     fn info(&self) -> &Info {
         self.inner.info()
     }
@@ -69,7 +69,7 @@ impl Backend for Looked {
     async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply> {
         let reply = self.inner.count(name, counter, op, id).await;
         if reply.is_ok() && matches!(op, CountOp::Get | CountOp::TakeIfAtLeast(_)) {
-            self.looks.fetch_add(1, SeqCst);
+            self.reads.fetch_add(1, SeqCst);
         }
         reply
     }

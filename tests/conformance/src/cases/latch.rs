@@ -9,7 +9,7 @@ use tenure::{Client, Error, Family, Latch};
 use tokio::task::JoinHandle;
 
 use super::Case;
-use super::interceptors::{Looked, switched};
+use super::interceptors::{ReadCounter, client_with_outage_switch};
 use crate::harness::{A_WHILE, Harness, PATIENCE, done, limited, ok, poll_times, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
@@ -34,25 +34,25 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// A client whose waits can be detected.
 struct Waiting {
-    store: Arc<Looked>,
+    store: Arc<ReadCounter>,
     client: Client,
 }
 
 impl Waiting {
     fn on(harness: &Harness) -> Self {
-        let store = Looked::at(harness.backend());
+        let store = ReadCounter::new(harness.backend());
         Self { client: Client::with(store.clone(), harness.settings()), store }
     }
 
     /// Spawns tasks that wait, and returns once each has read the count.
     async fn start(&self, n: usize) -> Vec<JoinHandle<()>> {
-        let before = self.store.looks();
+        let before = self.store.reads();
         let each = (0..n).map(|_| {
             let latch = of(&self.client);
             tokio::spawn(async move { ok(latch.wait().await) })
         });
         let each = each.collect();
-        self.store.looks_above(before + n as u64 - 1).await;
+        self.store.wait_for_reads_above(before + n as u64 - 1).await;
         each
     }
 }
@@ -202,7 +202,7 @@ async fn a_dropped_count_down_is_applied_once(harness: Arc<Harness>) {
 }
 
 async fn a_count_down_dropped_during_an_outage_is_applied_once(harness: Arc<Harness>) {
-    let (client, away) = switched(&harness);
+    let (client, away) = client_with_outage_switch(&harness);
     let (a, look) = (of(&client), of(&harness.observer()));
     assert!(ok(a.try_set_count(2).await));
     away.store(true, SeqCst);

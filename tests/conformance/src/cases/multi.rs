@@ -272,7 +272,7 @@ async fn a_timed_out_wait_leaves_nothing(harness: Arc<Harness>) {
 }
 
 async fn a_lost_member_loses_all(harness: Arc<Harness>) {
-    let (a, look) = (harness.client_with(harness.renewing()), harness.observer());
+    let (a, look) = (harness.client_with(harness.renewing_settings()), harness.observer());
     let guards = ok(of(&a, ["a", "b", "c"]).acquire().await);
     let working = guards.while_held(std::future::pending::<()>());
     assert!(ok(look.lock("c").force_release().await));

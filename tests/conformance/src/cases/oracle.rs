@@ -46,7 +46,7 @@ fn plain(attempt: Attempt) -> String {
 }
 
 async fn holds(harness: Arc<Harness>, kind: fn(u64) -> Kind) {
-    let (store, memory) = (harness.bare(), Memory::new());
+    let (store, memory) = (harness.bare_backend(), Memory::new());
     let queues = harness.has_sessions();
     let client = ClientId::new();
     let name = ok(Name::new("x"));
@@ -110,7 +110,7 @@ async fn holds(harness: Arc<Harness>, kind: fn(u64) -> Kind) {
 }
 
 async fn counts(harness: Arc<Harness>) {
-    let (store, memory) = (harness.bare(), Memory::new());
+    let (store, memory) = (harness.bare_backend(), Memory::new());
     let client = ClientId::new();
     let mut dice = Dice(7);
     for (word, counter) in [("s", Counter::Semaphore), ("l", Counter::Latch)] {

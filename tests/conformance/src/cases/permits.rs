@@ -167,7 +167,7 @@ async fn permits_of_dead_holders_are_returned(harness: Arc<Harness>) {
 }
 
 async fn a_permit_can_be_released_by_id(harness: Arc<Harness>) {
-    let (a, b) = (of(&harness.client_with(harness.renewing()), 2), of(&harness.client(), 2));
+    let (a, b) = (of(&harness.client_with(harness.renewing_settings()), 2), of(&harness.client(), 2));
     let look = of(&harness.observer(), 2);
     let (one, two) = (ok(a.acquire().await), ok(a.acquire().await));
     assert!(ok(b.release_by(one.id()).await));
@@ -222,7 +222,7 @@ async fn an_unknown_id_changes_nothing(harness: Arc<Harness>) {
     available(&look, 1).await;
     let holder = ok(look.holder().await).expect("one");
     assert_eq!(holder.id, held.id().to_string());
-    assert!(harness.left(&holder) <= Some(FAR));
+    assert!(harness.remaining_lease(&holder) <= Some(FAR));
     ok(held.release().await);
     assert!(
         harness.has_sessions() || !ok(look.renew_by(strange[0], FAR * 10).await),
@@ -338,7 +338,7 @@ async fn waiters_that_fit_are_admitted_together(harness: Arc<Harness>) {
 }
 
 async fn force_release_takes_all_permits(harness: Arc<Harness>) {
-    let (a, look) = (of(&harness.client_with(harness.renewing()), 3), of(&harness.observer(), 3));
+    let (a, look) = (of(&harness.client_with(harness.renewing_settings()), 3), of(&harness.observer(), 3));
     let (one, two) = (ok(a.acquire().await), ok(a.acquire_many(2).await));
     assert!(ok(look.force_release().await));
     available(&look, 3).await;

@@ -42,7 +42,7 @@ fn slot(answer: &str) -> &str {
 }
 
 async fn exclude_each_other(harness: Arc<Harness>) {
-    let (mut a, mut b) = (harness.process().await, harness.process().await);
+    let (mut a, mut b) = (harness.start_process().await, harness.start_process().await);
     for kind in ["lock", "fair"] {
         let held = a.ask(&format!("acquire {kind} {kind}")).await;
         assert_eq!(b.ask(&format!("try {kind} {kind}")).await, "busy");
@@ -54,7 +54,7 @@ async fn exclude_each_other(harness: Arc<Harness>) {
 }
 
 async fn wake_each_other(harness: Arc<Harness>) {
-    let (mut a, mut b) = (harness.process().await, harness.process().await);
+    let (mut a, mut b) = (harness.start_process().await, harness.start_process().await);
     let held = a.ask("acquire x lock").await;
     b.send("acquire x lock").await;
     let look = harness.observer();
@@ -66,18 +66,18 @@ async fn wake_each_other(harness: Arc<Harness>) {
 }
 
 async fn a_killed_holder_frees_after_its_lease(harness: Arc<Harness>) {
-    let mut a = harness.victim().await;
+    let mut a = harness.start_victim().await;
     slot(&a.ask("acquire x lock").await);
     a.kill().await;
     let (start, holder) = (Instant::now(), ok(harness.observer().lock("x").holder().await));
-    let left = holder.and_then(|holder| harness.left(&holder)).unwrap_or_default();
+    let left = holder.and_then(|holder| harness.remaining_lease(&holder)).unwrap_or_default();
     let next = ok(within("free after its lease", harness.client().lock("x").acquire()).await);
     assert!(start.elapsed() + A_WHILE >= left, "{left:?} were left, taken after {:?}", start.elapsed());
     ok(next.release().await);
 }
 
 async fn a_killed_waiter_is_skipped(harness: Arc<Harness>) {
-    let (mut a, mut b) = (harness.process().await, harness.victim().await);
+    let (mut a, mut b) = (harness.start_process().await, harness.start_victim().await);
     let held = a.ask("acquire x fair").await;
     b.send("acquire x fair").await;
     let look = harness.observer();
@@ -99,7 +99,8 @@ async fn a_killed_waiter_is_skipped(harness: Arc<Harness>) {
 }
 
 async fn are_served_in_order(harness: Arc<Harness>) {
-    let mut workers = [harness.process().await, harness.process().await, harness.process().await];
+    let mut workers =
+        [harness.start_process().await, harness.start_process().await, harness.start_process().await];
     let client = harness.client();
     let held = ok(client.lock("x").fair().acquire().await);
     for (i, worker) in workers.iter_mut().enumerate() {
@@ -117,7 +118,7 @@ async fn are_served_in_order(harness: Arc<Harness>) {
 }
 
 async fn a_stopped_holder_notices_the_loss_before_it_continues(harness: Arc<Harness>) {
-    let mut a = harness.victim().await;
+    let mut a = harness.start_victim().await;
     let held = a.ask("acquire x lock").await;
     let slot = slot(&held).to_owned();
     signal(a.pid(), "STOP");
@@ -148,7 +149,7 @@ async fn several_tasks_of_several_processes(harness: Arc<Harness>, kind: &'stati
     std::fs::write(&file, "0").expect("the file");
     let mut workers = Vec::new();
     for _ in 0..PROCESSES {
-        workers.push(harness.process().await);
+        workers.push(harness.start_process().await);
     }
     for worker in &mut workers {
         worker.send(&format!("turns x {kind} {file} {EACH} {TASKS}")).await;
@@ -167,7 +168,7 @@ async fn several_tasks_of_several_processes(harness: Arc<Harness>, kind: &'stati
 }
 
 async fn fences_grow_across_processes(harness: Arc<Harness>) {
-    let mut workers = [harness.process().await, harness.process().await];
+    let mut workers = [harness.start_process().await, harness.start_process().await];
     let mut last = 0;
     for i in 0..10 {
         let worker = &mut workers[i % 2];

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use tenure::backend::{Claim, Kind};
-use tenure::testing::{Call, Fate, Faults};
+use tenure::testing::{Call, Fate};
 use tenure::{Client, Error, Family, LostReason, Owner};
 
 use super::Case;
@@ -37,19 +37,14 @@ pub(super) fn cases() -> Vec<Case> {
     .collect()
 }
 
-/// A client with faults injected by `plan`.
-pub(super) fn planned(harness: &Harness, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
-    Client::with(Arc::new(Faults::new(harness.bare(), plan)), harness.settings())
-}
-
 /// A client with faults injected by `plan`, whose lease is renewed while a case watches.
-fn renewing(harness: &Harness, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
-    Client::with(Arc::new(Faults::new(harness.bare(), plan)), harness.renewing())
+fn renewing_client(harness: &Harness, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
+    harness.faulty_client_with(harness.renewing_settings(), plan)
 }
 
 async fn one_serves_two_guards_and_none_follows_the_release(harness: Arc<Harness>) {
     let renewed = Arc::new(AtomicUsize::new(0));
-    let client = renewing(&harness, {
+    let client = renewing_client(&harness, {
         let renewed = renewed.clone();
         move |call| {
             if let Call::Renew(claims) = call {
@@ -76,7 +71,7 @@ async fn one_serves_two_guards_and_none_follows_the_release(harness: Arc<Harness
 
 async fn two_failures_keep_the_guard(harness: Arc<Harness>) {
     let calls = Arc::new(AtomicUsize::new(0));
-    let client = renewing(&harness, {
+    let client = renewing_client(&harness, {
         let calls = calls.clone();
         move |call| match call {
             Call::Renew(_) => Fate { refused: calls.fetch_add(1, SeqCst) < 2, ..Fate::default() },
@@ -90,8 +85,10 @@ async fn two_failures_keep_the_guard(harness: Arc<Harness>) {
 }
 
 async fn permanent_failure_loses_the_guard_within_its_validity(harness: Arc<Harness>) {
-    let client =
-        renewing(&harness, |call| Fate { request_lost: matches!(call, Call::Renew(_)), ..Fate::default() });
+    let client = renewing_client(&harness, |call| Fate {
+        request_lost: matches!(call, Call::Renew(_)),
+        ..Fate::default()
+    });
     let guard = ok(client.lock("x").acquire().await);
     let other = harness.client();
     let taken = tokio::spawn(async move { ok(other.lock("x").acquire().await) });
@@ -106,11 +103,10 @@ async fn a_late_reply_frees_the_name(harness: Arc<Harness>) {
     // nobody holds.
     let mut settings = harness.settings();
     settings.lease = SHORT * 3;
-    let late = Faults::new(harness.bare(), |call| match call {
+    let client = harness.faulty_client_with(settings, |call| match call {
         Call::Renew(_) => Fate { delay: SHORT, late: SHORT * 3, ..Fate::default() },
         _ => Fate::default(),
     });
-    let client = Client::with(Arc::new(late), settings);
     let guard = ok(client.lock("x").acquire().await);
     within("told", guard.lost()).await;
     let other = harness.client();
@@ -121,9 +117,9 @@ async fn a_late_reply_frees_the_name(harness: Arc<Harness>) {
 }
 
 async fn a_missing_hold_is_reported_at_once(harness: Arc<Harness>) {
-    let client = harness.client_with(harness.renewing());
+    let client = harness.client_with(harness.renewing_settings());
     let guard = ok(client.lock("x").acquire().await);
-    let backend = harness.bare();
+    let backend = harness.bare_backend();
     ok(backend.release(&Claim::of(guard.id(), guard.name().clone(), Kind::Lock), 0).await);
     let lost = within("the next renewal", guard.lost()).await;
     assert_eq!(lost.reason, LostReason::Gone);
@@ -131,7 +127,7 @@ async fn a_missing_hold_is_reported_at_once(harness: Arc<Harness>) {
 
 async fn a_grant_with_a_lost_reply_keeps_its_fence(harness: Arc<Harness>) {
     let first = AtomicBool::new(true);
-    let client = planned(&harness, move |call| match call {
+    let client = harness.faulty_client(move |call| match call {
         Call::TryAcquire(_) => Fate { reply_lost: first.swap(false, SeqCst), ..Fate::default() },
         _ => Fate::default(),
     });
@@ -144,7 +140,7 @@ async fn a_grant_with_a_lost_reply_keeps_its_fence(harness: Arc<Harness>) {
 
 async fn a_release_with_a_lost_reply_succeeds(harness: Arc<Harness>) {
     let first = AtomicBool::new(true);
-    let client = planned(&harness, move |call| match call {
+    let client = harness.faulty_client(move |call| match call {
         Call::Release(_) => Fate { reply_lost: first.swap(false, SeqCst), ..Fate::default() },
         _ => Fate::default(),
     });
@@ -158,7 +154,7 @@ async fn a_grant_after_its_lease_does_not_count(harness: Arc<Harness>) {
         return;
     }
     let lease = SHORT / 2;
-    let client = planned(&harness, move |call| match call {
+    let client = harness.faulty_client(move |call| match call {
         Call::TryAcquire(_) => Fate { late: lease * 2, ..Fate::default() },
         _ => Fate::default(),
     });
@@ -170,23 +166,22 @@ async fn a_grant_after_its_lease_does_not_count(harness: Arc<Harness>) {
 async fn close_names_what_it_could_not_release(harness: Arc<Harness>) {
     let mut settings = harness.settings();
     settings.close_timeout = Duration::from_millis(300);
-    let deaf = Faults::new(harness.bare(), |call| Fate {
+    let client = harness.faulty_client_with(settings, |call| Fate {
         request_lost: matches!(call, Call::Release(_)),
         ..Fate::default()
     });
-    let client = Client::with(Arc::new(deaf), settings);
     let guard = ok(client.lock("stuck").acquire().await);
     let error = within("close", client.close()).await.expect_err("it cannot release").to_string();
     assert!(error.contains("stuck"), "{error}");
     let stuck = Claim::of(guard.id(), guard.name().clone(), Kind::Lock);
-    ok(harness.bare().release(&stuck, 0).await);
+    ok(harness.bare_backend().release(&stuck, 0).await);
 }
 
 async fn close_waits_for_calls_in_flight(harness: Arc<Harness>) {
     // The third attempt, which the gate makes when it is woken, is slow.
     let (attempts, sent) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
     let counted = sent.clone();
-    let client = planned(&harness, move |call| {
+    let client = harness.faulty_client(move |call| {
         counted.fetch_add(1, SeqCst);
         match call {
             Call::TryAcquire(_) if attempts.fetch_add(1, SeqCst) == 2 => {
@@ -217,7 +212,7 @@ async fn close_waits_for_calls_in_flight(harness: Arc<Harness>) {
 
 async fn an_inner_release_that_arrives_last_succeeds(harness: Arc<Harness>) {
     let releases = AtomicUsize::new(0);
-    let client = planned(&harness, move |call| match call {
+    let client = harness.faulty_client(move |call| match call {
         Call::Release(_) if releases.fetch_add(1, SeqCst) == 0 => Fate { delay: A_WHILE, ..Fate::default() },
         _ => Fate::default(),
     });
@@ -230,7 +225,7 @@ async fn an_inner_release_that_arrives_last_succeeds(harness: Arc<Harness>) {
 
 async fn a_wait_times_out_on_a_slow_store(harness: Arc<Harness>) {
     let attempts = AtomicUsize::new(0);
-    let client = planned(&harness, move |call| match call {
+    let client = harness.faulty_client(move |call| match call {
         Call::TryAcquire(_) if attempts.fetch_add(1, SeqCst) >= 2 => Fate { delay: FAR, ..Fate::default() },
         _ => Fate::default(),
     });
@@ -240,7 +235,7 @@ async fn a_wait_times_out_on_a_slow_store(harness: Arc<Harness>) {
 }
 
 async fn a_dropped_release_continues(harness: Arc<Harness>) {
-    let client = planned(&harness, |call| match call {
+    let client = harness.faulty_client(|call| match call {
         Call::Release(_) => Fate { delay: A_WHILE, ..Fate::default() },
         _ => Fate::default(),
     });
@@ -254,13 +249,12 @@ async fn a_dropped_release_continues(harness: Arc<Harness>) {
 async fn a_failed_reentry_changes_nothing(harness: Arc<Harness>) {
     let refuses = Arc::new(AtomicBool::new(true));
     let plan = refuses.clone();
-    let faults = Faults::new(harness.bare(), move |call| match call {
+    let mut settings = harness.settings();
+    settings.call_timeout = Duration::from_millis(50);
+    let client = harness.faulty_client_with(settings, move |call| match call {
         Call::TryAcquire(claim) if claim.holds > 1 => Fate { refused: plan.load(SeqCst), ..Fate::default() },
         _ => Fate::default(),
     });
-    let mut settings = harness.settings();
-    settings.call_timeout = Duration::from_millis(50);
-    let client = Client::with(Arc::new(faults), settings);
     let lock = client.lock("x").owner(&Owner::new());
     let outer = ok(lock.acquire().await);
     let (fence, left) = (outer.fence(), outer.remaining());
@@ -278,7 +272,7 @@ async fn waiters_send_nothing(harness: Arc<Harness>) {
     const WAITERS: usize = 200;
     let attempts = Arc::new(AtomicUsize::new(0));
     let counted = attempts.clone();
-    let client = planned(&harness, move |call| {
+    let client = harness.faulty_client(move |call| {
         counted.fetch_add(usize::from(matches!(call, Call::TryAcquire(_))), SeqCst);
         Fate::default()
     });
@@ -293,7 +287,7 @@ async fn waiters_send_nothing(harness: Arc<Harness>) {
     let tried = attempts.load(SeqCst);
     tokio::time::sleep(A_WHILE * 3).await;
     // At most one attempt of the gate. A quorum keeps polling.
-    let looks = if harness.bare().info().scheme == "redlock" { 120 } else { 1 };
+    let looks = if harness.bare_backend().info().scheme == "redlock" { 120 } else { 1 };
     assert!(
         attempts.load(SeqCst) <= tried + looks,
         "{} attempts while nothing happens",

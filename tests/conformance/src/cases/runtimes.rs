@@ -81,7 +81,7 @@ async fn a_client_can_be_used_from_a_second_runtime(harness: Arc<Harness>) {
 }
 
 async fn a_blocked_runtime_does_not_stop_renewal(harness: Arc<Harness>) {
-    let client = harness.client_with(harness.renewing());
+    let client = harness.client_with(harness.renewing_settings());
     let held = elsewhere(move || {
         runtime().block_on(async {
             let guard = ok(client.lock("x").acquire().await);

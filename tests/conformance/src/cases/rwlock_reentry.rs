@@ -111,7 +111,7 @@ async fn an_own_read_passes_a_waiting_writer(harness: Arc<Harness>) {
 }
 
 async fn an_owners_unpolled_acquire_blocks_nobody(harness: Arc<Harness>) {
-    let client = harness.client_with(harness.renewing());
+    let client = harness.client_with(harness.renewing_settings());
     let me = Owner::new();
     let lock = read(&client).owner(&me);
     let mut asleep = Box::pin(lock.acquire());
@@ -127,7 +127,7 @@ async fn an_owners_unpolled_acquire_blocks_nobody(harness: Arc<Harness>) {
 
 async fn an_owners_unpolled_acquire_does_not_stop_the_queue(harness: Arc<Harness>) {
     let (client, other, look) =
-        (harness.client_with(harness.renewing()), harness.client(), harness.observer());
+        (harness.client_with(harness.renewing_settings()), harness.client(), harness.observer());
     for half in [read, write] {
         let me = Owner::new();
         let held = ok(write(&other).acquire().await);
@@ -148,7 +148,7 @@ async fn an_owners_unpolled_acquire_does_not_stop_the_queue(harness: Arc<Harness
 
 async fn an_owners_unpolled_acquire_does_not_separate_its_tasks(harness: Arc<Harness>) {
     let (client, other, look) =
-        (harness.client_with(harness.renewing()), harness.client(), harness.observer());
+        (harness.client_with(harness.renewing_settings()), harness.client(), harness.observer());
     for half in [read, write] {
         let me = Owner::new();
         let held = ok(write(&other).acquire().await);

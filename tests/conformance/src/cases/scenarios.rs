@@ -30,16 +30,12 @@ pub(super) fn cases() -> Vec<Case> {
     all.into_iter().map(Case::calm).collect()
 }
 
-fn planned(harness: &Harness, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
-    Client::with(Arc::new(Faults::new(harness.bare(), plan)), harness.settings())
-}
-
 async fn is_holder(harness: &Harness, id: tenure::HoldId) -> bool {
     ok(harness.observer().lock("x").holder().await).and_then(|h| h.hold_id()) == Some(id)
 }
 
 async fn s1a_drop_then_acquire_again_by_the_same_owner(harness: Arc<Harness>) {
-    let client = planned(&harness, |call| match call {
+    let client = harness.faulty_client(|call| match call {
         Call::Release(_) => Fate { delay: SHORT / 2, ..Fate::default() },
         _ => Fate::default(),
     });
@@ -52,7 +48,7 @@ async fn s1a_drop_then_acquire_again_by_the_same_owner(harness: Arc<Harness>) {
 }
 
 async fn s1b_an_acquire_cancelled_in_flight_then_another(harness: Arc<Harness>) {
-    let client = planned(&harness, |call| match call {
+    let client = harness.faulty_client(|call| match call {
         Call::TryAcquire(_) => Fate { delay: A_WHILE * 2, ..Fate::default() },
         _ => Fate::default(),
     });
@@ -67,7 +63,7 @@ async fn s1b_an_acquire_cancelled_in_flight_then_another(harness: Arc<Harness>) 
 }
 
 async fn s1c_a_release_repeated_late(harness: Arc<Harness>) {
-    let client = planned(&harness, |call| match call {
+    let client = harness.faulty_client(|call| match call {
         Call::Release(_) => Fate { again: Some(A_WHILE * 2), ..Fate::default() },
         _ => Fate::default(),
     });
@@ -101,13 +97,13 @@ async fn s1e_a_late_reentry_creates_nothing(harness: Arc<Harness>) {
     let guard = ok(client.lock("x").acquire().await);
     let late = Claim { holds: 2, ..Claim::of(guard.id(), guard.name().clone(), Kind::Lock) };
     ok(guard.release().await);
-    let backend = harness.bare();
+    let backend = harness.bare_backend();
     assert_eq!(ok(backend.try_acquire(&late).await), tenure::backend::Attempt::Gone);
     assert!(!ok(client.lock("x").is_locked().await));
 }
 
 async fn s2_a_release_does_not_overtake_the_acquire_it_undoes(harness: Arc<Harness>) {
-    let client = planned(&harness, |call| match call {
+    let client = harness.faulty_client(|call| match call {
         Call::TryAcquire(_) => Fate { delay: SHORT / 2, ..Fate::default() },
         _ => Fate::default(),
     });
@@ -130,7 +126,7 @@ async fn s3_an_id_is_dead_once_its_release_was_sent(harness: Arc<Harness>) {
     }
     let seen = Arc::new(Mutex::new(Seen::default()));
     let notes = seen.clone();
-    let chaos: Arc<dyn Backend> = Arc::new(Faults::chaos(harness.bare(), 7));
+    let chaos: Arc<dyn Backend> = Arc::new(Faults::chaos(harness.bare_backend(), 7));
     let client = Client::with(
         Arc::new(Faults::new(chaos, move |call| {
             let mut seen = notes.lock().unwrap();
@@ -142,7 +138,7 @@ async fn s3_an_id_is_dead_once_its_release_was_sent(harness: Arc<Harness>) {
             Fate::default()
         })),
         // Behind a faulty network something may be left in the store for one lease.
-        harness.renewing(),
+        harness.renewing_settings(),
     );
     let tasks: Vec<_> = (0..8)
         .map(|n| {
@@ -199,13 +195,13 @@ async fn l2b_also_if_the_reentry_fails_at_first(harness: Arc<Harness>) {
     let refusals = AtomicUsize::new(0);
     let mut settings = harness.settings();
     settings.call_timeout = Duration::from_millis(50);
-    let faults = Faults::new(harness.bare(), move |call| match call {
+    let client = harness.faulty_client_with(settings, move |call| match call {
         Call::TryAcquire(claim) if claim.holds > 1 => {
             Fate { refused: refusals.fetch_add(1, SeqCst) < 12, ..Fate::default() }
         }
         _ => Fate::default(),
     });
-    two_tasks_and_a_stranger(&harness, &Client::with(Arc::new(faults), settings)).await;
+    two_tasks_and_a_stranger(&harness, &client).await;
 }
 
 async fn l2f_a_head_cancelled_after_the_wake_up(harness: Arc<Harness>) {
@@ -232,7 +228,7 @@ async fn l2f_a_head_cancelled_after_the_wake_up(harness: Arc<Harness>) {
 }
 
 async fn l1_an_uncollected_grant_is_passed_on_and_requested_again(harness: Arc<Harness>) {
-    let (client, other) = (harness.client_with(harness.renewing()), harness.client());
+    let (client, other) = (harness.client_with(harness.renewing_settings()), harness.client());
     let held = ok(other.lock("x").acquire().await);
     let lock = client.lock("x");
     let mut asleep = Box::pin(lock.acquire());

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use tenure::backend::CountOp;
-use tenure::testing::{Call, Fate, Faults};
+use tenure::testing::{Call, Fate};
 use tenure::{Client, Family};
 
 use super::Case;
@@ -14,14 +14,7 @@ use crate::mutex::{ADAPTERS, Make};
 
 pub(super) fn cases() -> Vec<Case> {
     let mut all = Vec::new();
-    for (word, make) in ADAPTERS {
-        let needs: &'static [Family] = match *word {
-            "fair" => &[Family::Fair],
-            "write" => &[Family::ReadWrite],
-            "permit" => &[Family::Permit],
-            "leader" => &[Family::Leader],
-            _ => &[Family::Lock],
-        };
+    for (word, needs, make) in ADAPTERS {
         let name = format!("{word}::an_unpolled_first_attempt_blocks_nobody");
         all.push(Case::new(name, needs, move |harness| blocks_nobody(harness, *make)));
     }
@@ -40,11 +33,11 @@ fn distant(
 ) -> (Client, Arc<AtomicUsize>) {
     let seen = Arc::new(AtomicUsize::new(0));
     let counted = seen.clone();
-    let network = Faults::new(harness.bare(), move |call| {
+    let client = harness.faulty_client_with(harness.renewing_settings(), move |call| {
         counted.fetch_add(usize::from(counts(call)), SeqCst);
         Fate::default()
     });
-    (Client::with(Arc::new(network), harness.renewing()), seen)
+    (client, seen)
 }
 
 async fn blocks_nobody(harness: Arc<Harness>, make: Make) {
@@ -89,14 +82,13 @@ async fn an_unpolled_acquire_of_some_members_blocks_nobody(harness: Arc<Harness>
 async fn a_late_grant_to_a_polled_acquire_counts(harness: Arc<Harness>) {
     let attempts = Arc::new(AtomicUsize::new(0));
     let counted = attempts.clone();
-    let network = Faults::new(harness.bare(), move |call| match call {
+    let client = harness.faulty_client_with(harness.renewing_settings(), move |call| match call {
         Call::TryAcquire(_) => {
             counted.fetch_add(1, SeqCst);
             Fate { late: RENEWED / 2, ..Fate::default() }
         }
         _ => Fate::default(),
     });
-    let client = Client::with(Arc::new(network), harness.renewing());
     // A third of the lease is over long before the reply arrives.
     let guard = ok(client.lock("x").acquire().await);
     assert!(guard.is_held());

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tenure::backend::Released;
 use tenure::backend::{Claim, Kind};
-use tenure::testing::{Call, Fate, Faults};
+use tenure::testing::{Call, Fate};
 use tenure::{Client, Family, Guard, HoldId, LostReason};
 
 use super::Case;
@@ -26,11 +26,6 @@ pub(super) fn cases() -> Vec<Case> {
     all.into_iter().map(Case::calm).collect()
 }
 
-/// A client with faults injected by `plan`.
-fn planned(harness: &Harness, plan: impl Fn(Call<'_>) -> Fate + Send + Sync + 'static) -> Client {
-    Client::with(Arc::new(Faults::new(harness.bare(), plan)), harness.settings())
-}
-
 /// Raises a doubt. The next regular renewal of all holds is too far away to be mistaken for the verification.
 fn raise(client: &Client) {
     client.backend().info().doubt.raise();
@@ -39,7 +34,7 @@ fn raise(client: &Client) {
 /// Removes a hold or queue position from the store without notifying its client.
 async fn forget(harness: &Harness, id: HoldId, name: &str, kind: Kind) {
     let claim = Claim::of(id, ok(tenure::Name::new(name)), kind);
-    assert_eq!(ok(harness.bare().release(&claim, 0).await), Released::Freed);
+    assert_eq!(ok(harness.bare_backend().release(&claim, 0).await), Released::Freed);
 }
 
 async fn told(guard: &Guard) {
@@ -70,7 +65,7 @@ async fn missing_holds_are_reported_lost_at_once(harness: Arc<Harness>) {
 async fn verification_does_not_extend_a_lease(harness: Arc<Harness>) {
     let proved = Arc::new(AtomicUsize::new(0));
     let counted = proved.clone();
-    let client = planned(&harness, move |call| {
+    let client = harness.faulty_client(move |call| {
         if let Call::Renew(claims) = call {
             counted.fetch_add(claims.len(), SeqCst);
         }
@@ -90,7 +85,7 @@ async fn verification_does_not_extend_a_lease(harness: Arc<Harness>) {
     assert!(guard.is_held(), "a proof is not a loss");
     assert!(guard.remaining() < left, "longer than before: {:?} after {left:?}", guard.remaining());
     let asked = start.elapsed();
-    let held = harness.left(&ok(harness.observer().lock("x").holder().await).expect("held"));
+    let held = harness.remaining_lease(&ok(harness.observer().lock("x").holder().await).expect("held"));
     // `held` is as of the query, which was after `asked`, so the comparison is on the safe side.
     assert!(
         held.is_none_or(|held| asked + held <= end + A_WHILE),
@@ -105,7 +100,7 @@ async fn a_reentry_during_verification_is_repeated(harness: Arc<Harness>) {
     // The doubt is raised while the reply to the re-entry is in flight: that reply does not count any more.
     let entries = Arc::new(AtomicUsize::new(0));
     let counted = entries.clone();
-    let client = planned(&harness, move |call| match call {
+    let client = harness.faulty_client(move |call| match call {
         Call::TryAcquire(claim) if claim.holds > 1 => {
             counted.fetch_add(1, SeqCst);
             Fate { late: A_WHILE * 4, ..Fate::default() }
@@ -129,7 +124,7 @@ async fn a_reentry_during_verification_is_repeated(harness: Arc<Harness>) {
 async fn a_failed_verification_is_repeated(harness: Arc<Harness>) {
     let fails = Arc::new(AtomicUsize::new(2));
     let left = fails.clone();
-    let client = planned(&harness, move |call| {
+    let client = harness.faulty_client(move |call| {
         let renew = matches!(call, Call::Renew(_));
         let fails = renew && left.fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1)).is_ok();
         Fate { refused: fails, ..Fate::default() }
@@ -146,7 +141,7 @@ async fn a_failed_verification_is_repeated(harness: Arc<Harness>) {
 }
 
 async fn a_grant_in_flight_is_verified(harness: Arc<Harness>) {
-    let client = planned(&harness, |call| match call {
+    let client = harness.faulty_client(|call| match call {
         Call::TryAcquire(_) => Fate { late: A_WHILE * 4, ..Fate::default() },
         _ => Fate::default(),
     });
