@@ -5,6 +5,7 @@
 //! deadline.
 
 mod cluster;
+mod documents;
 mod error;
 mod folder;
 mod listen;
@@ -23,6 +24,7 @@ mod wait;
 mod zookeeper;
 
 pub use cluster::Cluster;
+pub use documents::DocumentedTests;
 pub use error::{Error, Result};
 pub use listen::{Message, Monitor, Seen, Subscription};
 pub use ports::free_port;
@@ -35,5 +37,8 @@ pub use server::{Place, Recipe, Server};
 pub use slots::{SLOTS, SlotMove, key_in, slot_of};
 pub use tls::Certificates;
 pub use value::Value;
-pub use wait::{FAR, PATIENCE, done, eventually, patience, until, wait_until, with_deadline, within};
+pub use wait::{
+    FAR, PATIENCE, done, eventually, has_grown, patience, until, until_true, wait_until, wait_until_true,
+    with_deadline, within,
+};
 pub use zookeeper::{Ensemble, SUPER, ZkAcl, ZkClient, ZkMode, ZkStat, ZooKeeper, ZooKeeperOptions};

@@ -67,6 +67,34 @@ pub async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut()
     }
 }
 
+/// [`until`], for a condition that is known without waiting.
+///
+/// # Panics
+/// When it never holds.
+pub async fn until_true(what: &str, mut holds: impl FnMut() -> bool) {
+    until(what, || std::future::ready(holds())).await;
+}
+
+/// Returns a condition for [`until_true`] and [`wait_until_true`]: whether `remaining` is more than `margin` above the
+/// smallest value so far. What remains of a lease grows only by a renewal.
+pub fn has_grown(margin: Duration, mut remaining: impl FnMut() -> Duration) -> impl FnMut() -> bool {
+    let mut least = remaining();
+    move || {
+        let now = remaining();
+        let grown = now > least + margin;
+        least = least.min(now);
+        grown
+    }
+}
+
+/// Polls `holds` until it returns true. Blocks the thread.
+///
+/// # Panics
+/// When it never does.
+pub fn wait_until_true(what: &str, mut holds: impl FnMut() -> bool) {
+    wait_until(what, || holds().then_some(()));
+}
+
 /// Polls `look` until it returns a value. Blocks the thread.
 ///
 /// # Panics

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tenure_core::{Backend, Claim, Client, ClientId, Guard, HoldId, Kind, Lock, Name, Settings};
 use tenure_redis::{Address, Options, Topology};
-use testbed::{FAR, Proxy, Redis, RedisOptions, Seen, Value, until, within};
+use testbed::{FAR, Proxy, Redis, RedisOptions, Seen, Value, has_grown, until, until_true, within};
 
 /// The default lease of clients here, renewed every third of it: long enough for a machine that stands still for a
 /// while.
@@ -286,33 +286,13 @@ pub(crate) fn about<'a>(seen: &'a [Seen], name: &str) -> Vec<&'a Seen> {
     scripts(seen).into_iter().filter(|s| s.words.iter().any(|w| w == name)).collect()
 }
 
-/// [`until`], for what is seen without asking a store.
-pub(crate) async fn seen(what: &str, mut holds: impl FnMut() -> bool) {
-    until(what, || std::future::ready(holds())).await;
-}
-
-/// Until there is more left than at some moment before, as only a renewal makes it.
-pub(crate) async fn grows(what: &str, mut left: impl FnMut() -> Duration) {
-    let mut least = left();
-    seen(what, || {
-        let now = left();
-        let grew = now > least;
-        least = least.min(now);
-        grew
-    })
-    .await;
-}
-
 /// Until each of these guards has been renewed.
 pub(crate) async fn renewed(guards: impl IntoIterator<Item = &Guard>) {
-    let mut missing: Vec<_> = guards.into_iter().map(|guard| (guard, guard.remaining())).collect();
-    seen("renewed", || {
-        missing.retain_mut(|(guard, least)| {
-            let now = guard.remaining();
-            let grew = now > *least;
-            *least = now.min(*least);
-            !grew
-        });
+    let guards = guards.into_iter();
+    let mut missing: Vec<_> =
+        guards.map(|guard| has_grown(Duration::ZERO, move || guard.remaining())).collect();
+    until_true("renewed", || {
+        missing.retain_mut(|is_renewed| !is_renewed());
         missing.is_empty()
     })
     .await;

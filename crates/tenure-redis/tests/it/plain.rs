@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tenure_core::backend::{Attempt, Backend, Released, Renewal};
 use tenure_core::{Claim, Client, ClientId, Error, HoldId, Kind, LostReason, Name};
 use tenure_redis::{Layout, Options};
-use testbed::{FAR, Redis, RedisOptions, done, until, within};
+use testbed::{FAR, Redis, RedisOptions, done, until, until_true, within};
 
-use crate::harness::{self, LEASE, LONG, open, renewed, seen, settings, woken_only};
+use crate::harness::{self, LEASE, LONG, open, renewed, settings, woken_only};
 
 fn options(server: &Redis) -> Options {
     let mut options = harness::options(server.port());
@@ -164,7 +164,8 @@ async fn a_release_is_told_and_a_stranger_is_looked_at() {
         tokio::spawn(async move { lock.acquire().await })
     };
     let listening = async || {
-        seen("it listens", || text(&server, &["PUBSUB", "NUMSUB", "tenure_lock:{x}"]).ends_with('1')).await;
+        until_true("it listens", || text(&server, &["PUBSUB", "NUMSUB", "tenure_lock:{x}"]).ends_with('1'))
+            .await;
     };
     let held = client(&server).await.lock("x").lease(FAR).acquire().await.unwrap();
     let waiting = waits();
@@ -284,7 +285,7 @@ async fn scripts_are_done_without_or_asked_for() {
     let mut monitor = server.monitor().unwrap();
     let waiting = tokio::spawn(async move { patient.lock("x").acquire().await });
     let mut looks = 0;
-    seen("it looks, and looks again", || {
+    until_true("it looks, and looks again", || {
         let taking = |s: &&testbed::Seen| s.name() == "SET" && s.words[1] == "x";
         looks += monitor.drain().unwrap().iter().filter(taking).count();
         looks > 2

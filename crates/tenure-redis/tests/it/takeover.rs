@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tenure_core::{Client, Durability, Error, LostReason};
 use tenure_redis::{Address, Options, Sentinels, Topology};
-use testbed::{FAR, PATIENCE, RedisOptions, Replicated, done, until, within};
+use testbed::{FAR, PATIENCE, RedisOptions, Replicated, done, until, until_true, within};
 
-use crate::harness::{hasty, leasing, open, options, seen, settings};
+use crate::harness::{hasty, leasing, open, options, settings};
 
 fn address(text: &str) -> Address {
     let (host, port) = text.rsplit_once(':').expect("a port");
@@ -47,7 +47,7 @@ async fn a_grant_that_too_few_replicas_have_is_refused_and_undone() {
     assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
     let free =
         || servers.master().cmd(&["EXISTS", "x", "tenure_about:{x}"]).expect("an answer").int() == Some(0);
-    seen("nothing stays behind", free).await;
+    until_true("nothing stays behind", free).await;
     servers.replicas()[0].resume().expect("resumed");
     let again = within("it is granted again", lock.acquire()).await;
     again.expect("the replica follows again").release().await.expect("held");

@@ -8,7 +8,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use tenure::backend::{Backend, Clock};
 use tenure::testing::{Call, Fate, Faults};
 use tenure::{Client, Deadlocks, Guard, Memory, Owner, Settings};
-use testbed::{PATIENCE, done, within};
+use testbed::{done, until_true, within};
 use tokio::time::timeout;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -63,13 +63,7 @@ impl Recorder {
     }
 
     async fn until(&self, what: &str, wanted: impl Fn(&BTreeMap<String, Vec<f64>>) -> bool) {
-        let all = async {
-            while !wanted(&self.look()) {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        let done = timeout(PATIENCE, all).await.is_ok();
-        assert!(done, "never: {what}: {:?}", self.look());
+        until_true(what, || wanted(&self.look())).await;
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use testbed::{Cluster, PATIENCE, Redis, RedisOptions, Resp, Result, Value, key_in, slot_of, wait_until};
+use testbed::{
+    Cluster, PATIENCE, Redis, RedisOptions, Resp, Result, Value, key_in, slot_of, wait_until_true,
+};
 
 fn started() -> Cluster {
     let begin = Instant::now();
@@ -33,7 +35,7 @@ fn keys_are_where_they_are_said_to_be() {
     for n in 0..3 {
         let size = |n: usize| cluster.nodes()[n].cmd(&["DBSIZE"]).unwrap().int();
         assert!(size(n) > Some(0));
-        wait_until("the replica follows", || (size(n) == size(n + 3)).then_some(()));
+        wait_until_true("the replica follows", || size(n) == size(n + 3));
     }
 }
 

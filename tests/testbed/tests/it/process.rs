@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use testbed::{Error, Redis, RedisOptions, Resp, wait_until};
+use testbed::{Error, Redis, RedisOptions, Resp, wait_until, wait_until_true};
 
 fn redis() -> Redis {
     Redis::start(RedisOptions::default()).unwrap()
@@ -45,8 +45,8 @@ fn a_killed_test_takes_its_servers_along() {
     assert_eq!(Resp::connect(port).unwrap().cmd(&["PING"]).unwrap().text(), "PONG");
     test.kill().unwrap();
     test.wait().unwrap();
-    wait_until("the server is gone", || (!is_alive(pid)).then_some(()));
-    wait_until("its folder is gone", || (!std::path::Path::new(folder).exists()).then_some(()));
+    wait_until_true("the server is gone", || !is_alive(pid));
+    wait_until_true("its folder is gone", || !std::path::Path::new(folder).exists());
 }
 
 #[test]

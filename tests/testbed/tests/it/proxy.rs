@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use testbed::{Cut, Error, Proxy, Redis, RedisOptions, Resp, Result, Rule, Value, Way, wait_until};
+use testbed::{Cut, Error, Proxy, Redis, RedisOptions, Resp, Result, Rule, Value, Way, wait_until_true};
 
 const SHORT: Duration = Duration::from_millis(100);
 
@@ -26,10 +26,6 @@ impl Bench {
     /// What the server has, asked without the proxy.
     fn get(&self, key: &str) -> String {
         self.redis.cmd(&["GET", key]).unwrap().text()
-    }
-
-    fn eventually(&self, what: &str, is: impl Fn() -> bool) {
-        wait_until(what, || is().then_some(()));
     }
 }
 
@@ -54,7 +50,7 @@ fn it_passes_and_counts() {
     assert!(counts[1].bytes_from_client > 1_000_000 && counts[1].bytes_from_server > 1_000_000);
     assert!(counts.iter().all(|c| c.is_open));
     drop(one);
-    bench.eventually("the end comes through", || !bench.proxy.counts()[0].is_open);
+    wait_until_true("the end comes through", || !bench.proxy.counts()[0].is_open);
     assert!(bench.proxy.counts()[1].is_open);
 }
 
@@ -96,7 +92,7 @@ fn one_way_stalls_and_goes_on() {
     let mut client = bench.client();
     bench.proxy.set(Way::ToClient, Rule::Stall);
     client.send(&["SET", "a", "1"]).unwrap();
-    bench.eventually("the command arrives", || bench.get("a") == "1");
+    wait_until_true("the command arrives", || bench.get("a") == "1");
     assert_eq!(client.receive_within(SHORT).unwrap(), None);
     bench.proxy.set(Way::ToServer, Rule::Stall);
     bench.proxy.set(Way::ToClient, Rule::Pass);
@@ -113,7 +109,7 @@ fn one_way_stalls_and_goes_on() {
 fn rules_are_for_all_or_for_one() {
     let bench = Bench::new();
     let (mut one, mut two) = (bench.client(), bench.client());
-    bench.eventually("both are there", || bench.proxy.accepted() == 2);
+    wait_until_true("both are there", || bench.proxy.accepted() == 2);
     bench.proxy.set_for(0, Way::ToServer, Rule::Stall);
     one.send(&["PING"]).unwrap();
     two.cmd(&["PING"]).unwrap();
@@ -220,7 +216,7 @@ fn a_half_open_connection_hears_nothing_of_the_end() {
     // The client goes, and the server does not learn of it, not even afterwards.
     drop(one);
     two.send(&["SET", "a", "1"]).unwrap();
-    bench.eventually("the end and the command are swallowed", || {
+    wait_until_true("the end and the command are swallowed", || {
         bench.proxy.counts().iter().all(|counts| counts.is_half_open)
     });
     bench.proxy.heal();

@@ -3,7 +3,9 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use testbed::{Ensemble, PATIENCE, ZkAcl, ZkClient, ZkMode, ZooKeeper, ZooKeeperOptions, wait_until};
+use testbed::{
+    Ensemble, PATIENCE, ZkAcl, ZkClient, ZkMode, ZooKeeper, ZooKeeperOptions, wait_until, wait_until_true,
+};
 
 fn zookeeper() -> ZooKeeper {
     ZooKeeper::start(ZooKeeperOptions::default()).unwrap()
@@ -182,7 +184,7 @@ fn an_ensemble_loses_a_member_and_its_leader() {
     ensemble.servers()[0].expire(session).unwrap();
     // Another server than the one that was told may be a little behind.
     let mut client = ensemble.servers()[1].client().unwrap();
-    wait_until("its node goes", || client.exists("/a").unwrap().is_none().then_some(()));
+    wait_until_true("its node goes", || client.exists("/a").unwrap().is_none());
 }
 
 #[test]

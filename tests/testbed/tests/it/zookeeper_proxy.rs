@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use testbed::{Cut, Error, PATIENCE, Proxy, Result, Rule, Way, ZkClient, ZkMode, ZkRequest};
-use testbed::{ZooKeeper, ZooKeeperOptions, wait_until};
+use testbed::{ZooKeeper, ZooKeeperOptions, wait_until_true};
 
 const SHORT: Duration = Duration::from_millis(100);
 
@@ -137,7 +137,7 @@ fn replies_are_late_or_lost() {
     assert!(begin.elapsed() >= SHORT, "{:?}", begin.elapsed());
     bench.proxy.set(Way::ToClient, Rule::Swallow);
     let lost = std::thread::spawn(move || client.create("/a", b"", ZkMode::Persistent));
-    wait_until("the node is made", || bench.exists("/a").then_some(()));
+    wait_until_true("the node is made", || bench.exists("/a"));
     assert!(!lost.is_finished());
     bench.proxy.close_all();
     assert!(is_cut(&lost.join().unwrap()));

@@ -6,9 +6,9 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use tenure_core::{Client, HoldId};
-use testbed::{FAR, Rule, Way, done, within};
+use testbed::{FAR, Rule, Way, done, until_true, within};
 
-use crate::harness::{Harness, about, leasing, polling, seen, waiting, woken_only};
+use crate::harness::{Harness, about, leasing, polling, waiting, woken_only};
 
 const CHANNEL: &str = "redisson_lock__channel:{x}";
 
@@ -17,7 +17,7 @@ fn subscribers(harness: &Harness, channel: &str) -> i64 {
 }
 
 async fn listens(harness: &Harness, n: i64) {
-    seen("it listens", || subscribers(harness, CHANNEL) == n).await;
+    until_true("it listens", || subscribers(harness, CHANNEL) == n).await;
 }
 
 /// C14. A wake-up that is lost costs the poll cap, and no more.
@@ -36,7 +36,7 @@ async fn a_lost_message_costs_a_poll() {
     network.proxy.set(Way::ToClient, Rule::DropPushes);
     held.release().await.unwrap();
     let guard = done("its next look", waiter).await.unwrap();
-    seen("lost", || network.proxy.counts().iter().map(|c| c.pushes_dropped).sum::<u64>() == 1).await;
+    until_true("lost", || network.proxy.counts().iter().map(|c| c.pushes_dropped).sum::<u64>() == 1).await;
     // Its own release is a message too.
     drop(guard);
 }
@@ -98,7 +98,7 @@ async fn a_subscriber_thrown_out_by_a_flood_looks_again() {
     let flood = "x".repeat(1_000_000);
     for _ in 0..5 {
         // Each throws it out as soon as it is there.
-        seen("it came back", || harness.number(&["PUBLISH", CHANNEL, &flood]) == 1).await;
+        until_true("it came back", || harness.number(&["PUBLISH", CHANNEL, &flood]) == 1).await;
     }
     held.release().await.unwrap();
     drop(done("told by its return", waiter).await.unwrap());
@@ -115,7 +115,7 @@ async fn a_flood_of_messages_delays_nobody_else() {
         tokio::spawn(async move { lock.acquire().await })
     });
     listens(&harness, 1).await;
-    seen("it listens", || subscribers(&harness, "redisson_lock__channel:{y}") == 1).await;
+    until_true("it listens", || subscribers(&harness, "redisson_lock__channel:{y}") == 1).await;
     let mut flood = harness.redis.client().unwrap();
     let (stop, stopped) = mpsc::channel::<()>();
     let flooding = std::thread::spawn(move || {
@@ -156,7 +156,7 @@ async fn a_thousand_channels_share_one_connection_and_go() {
         })
         .collect();
     let channels = |harness: &Harness| harness.cmd(&["PUBSUB", "CHANNELS"]).items().len();
-    seen("all listen", || channels(&harness) == NAMES).await;
+    until_true("all listen", || channels(&harness) == NAMES).await;
     let listeners = harness.cmd(&["CLIENT", "LIST", "TYPE", "pubsub"]).text();
     assert_eq!(listeners.lines().count(), 1, "{listeners}");
     for n in 0..NAMES {
@@ -166,7 +166,7 @@ async fn a_thousand_channels_share_one_connection_and_go() {
     for waiter in waiters {
         done("woken", waiter).await;
     }
-    seen("no channel is left", || channels(&harness) == 0).await;
+    until_true("no channel is left", || channels(&harness) == 0).await;
 }
 
 /// C17. A release with a thousand waiters behind it costs as many commands as with one.
@@ -186,7 +186,7 @@ async fn a_release_wakes_one_of_a_thousand() {
     listens(&harness, 2).await;
     // All of them have looked once, and then only those in front of each client.
     let mut ids = BTreeSet::new();
-    seen("all have looked", || {
+    until_true("all have looked", || {
         let commands = monitor.drain().unwrap();
         // The first argument stands behind the keys; that of an attempt is an id.
         let first = |words: &[String]| words.get(3 + words[2].parse::<usize>().unwrap()).cloned();

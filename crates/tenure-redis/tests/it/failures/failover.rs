@@ -8,12 +8,13 @@ use tenure_core::backend::{Admin, Backend, Released, Renewal};
 use tenure_core::{Claim, Client, Durability, Error, Kind, LostReason, Settings, multi};
 use tenure_redis::{Address, Layout, Topology};
 use testbed::{
-    Cluster, FAR, PATIENCE, RedisOptions, Replicated, Sentinels, done, key_in, slot_of, until, within,
+    Cluster, FAR, PATIENCE, RedisOptions, Replicated, Sentinels, done, has_grown, key_in, slot_of, until,
+    until_true, within,
 };
 
 use crate::harness::{
-    LONG, claim, granted, grows, hasty, leasing, open, options, polling, renewed, scripts, seen, settings,
-    with, woken_only,
+    LONG, claim, granted, hasty, leasing, open, options, polling, renewed, scripts, settings, with,
+    woken_only,
 };
 
 fn addresses(all: Vec<String>) -> Vec<Address> {
@@ -41,19 +42,19 @@ async fn a_hold_survives_a_fail_over_that_lost_nothing() {
     let client = behind(&world, leasing(LONG)).await;
     let guard = client.lock("x").acquire().await.unwrap();
     let old = world.master().unwrap();
-    seen("the replicas have it", || {
+    until_true("the replicas have it", || {
         world.servers().iter().all(|s| s.cmd(&["EXISTS", "x"]).unwrap().int() == Some(1))
     })
     .await;
     world.fail_over().unwrap();
     let master = world.wait_for_new_master(old.port(), PATIENCE).unwrap();
     // Until it has heard so itself, the old one answers, and what it says is not worth anything.
-    seen("the old one steps down", || old.cmd(&["ROLE"]).is_ok_and(|r| r.texts()[0] == "slave")).await;
+    until_true("the old one steps down", || old.cmd(&["ROLE"]).is_ok_and(|r| r.texts()[0] == "slave")).await;
     // Asked for now, instead of a third of a lease later.
     master.cmd(&["PEXPIRE", "x", "30000"]).unwrap();
     client.backend().info().doubt.raise();
     let left = || master.cmd(&["PTTL", "x"]).unwrap().int();
-    seen("renewed at the new one", || left() > Some(30_000)).await;
+    until_true("renewed at the new one", || left() > Some(30_000)).await;
     assert!(guard.is_held());
     assert_eq!(master.cmd(&["HKEYS", "x"]).unwrap().texts(), [guard.id().to_string()]);
     let fence = guard.fence();
@@ -101,13 +102,13 @@ async fn a_durable_grant_is_on_a_replica_before_it_is_told() {
     replica.stop().unwrap();
     let error = durable(&hasty).try_acquire().await.unwrap_err();
     assert!(error.is_unknown() && error.to_string().contains("0 of 1"), "{error}");
-    seen("taken back", || master.cmd(&["EXISTS", "x"]).unwrap().int() == Some(0)).await;
+    until_true("taken back", || master.cmd(&["EXISTS", "x"]).unwrap().int() == Some(0)).await;
 
     let acquiring = {
         let lock = durable(&client);
         tokio::spawn(async move { lock.acquire().await })
     };
-    seen("the master has it", || master.cmd(&["EXISTS", "x"]).unwrap().int() == Some(1)).await;
+    until_true("the master has it", || master.cmd(&["EXISTS", "x"]).unwrap().int() == Some(1)).await;
     assert!(!acquiring.is_finished(), "no replica has it");
     replica.resume().unwrap();
     let guard = done("granted", acquiring).await.unwrap();
@@ -132,7 +133,7 @@ async fn a_user_that_may_not_wait_for_replicas_gets_no_durable_grant() {
     let durable = hasty.lock("x").durability(Durability::Replicas(1));
     let error = within("told", durable.try_acquire()).await.unwrap_err();
     assert!(error.is_unknown() || matches!(error, Error::Config(_)), "{error}");
-    seen("taken back", || world.master().cmd(&["EXISTS", "x"]).unwrap().int() == Some(0)).await;
+    until_true("taken back", || world.master().cmd(&["EXISTS", "x"]).unwrap().int() == Some(0)).await;
     client.lock("x").acquire().await.unwrap().release().await.unwrap();
 }
 
@@ -177,7 +178,7 @@ async fn a_lock_moves_with_its_slot() {
         let asked = cluster.nodes()[to].cmd(&["PUBSUB", "SHARDNUMSUB", "redisson_lock__channel:{x}"]);
         asked.unwrap().items()[1].int() == Some(1)
     };
-    seen("it listens there", listeners).await;
+    until_true("it listens there", listeners).await;
     assert_eq!(cluster.nodes()[to].cmd(&["HKEYS", "x"]).unwrap().texts(), [held.id().to_string()]);
     let fence = held.fence();
     held.release().await.unwrap();
@@ -405,7 +406,7 @@ async fn nothing_is_released_where_nobody_would_hear_of_it() {
         tokio::spawn(async move { lock.acquire().await })
     };
     let from = cluster.node_of("x").unwrap();
-    seen("it waits and listens", || {
+    until_true("it waits and listens", || {
         let channels = from.cmd(&["PUBSUB", "SHARDCHANNELS"]).unwrap();
         from.cmd(&["EXISTS", "tenure_stamps:{x}"]).unwrap().int() == Some(1) && channels.items().len() == 1
     })
@@ -428,7 +429,7 @@ async fn a_multi_lock_over_all_nodes_has_no_command_over_two_slots() {
     assert_eq!(nodes.len(), 3);
     let all = multi(names.iter().map(|name| client.lock(name))).acquire().await.unwrap();
     assert_eq!(all.fences().len(), 3);
-    grows("renewed together", || all.remaining()).await;
+    until_true("renewed together", has_grown(Duration::ZERO, || all.remaining())).await;
     all.release().await.unwrap();
     for name in &names {
         assert_eq!(cluster.node_of(name).unwrap().cmd(&["EXISTS", name]).unwrap().int(), Some(0));

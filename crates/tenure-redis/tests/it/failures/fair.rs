@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tenure_core::{Backend, Kind};
-use testbed::{FAR, done, within};
+use testbed::{FAR, done, until_true, within};
 
-use crate::harness::{Harness, LONG, SHORT, about, claim, granted, polling, seen};
+use crate::harness::{Harness, LONG, SHORT, about, claim, granted, polling};
 
 const QUEUE: &str = "redisson_lock_queue:{x}";
 const SCORES: &str = "redisson_lock_timeout:{x}";
@@ -28,7 +28,7 @@ async fn a_hundred_dead_waiters_are_skipped_together() {
     let last = || harness.cmd(&["LINDEX", QUEUE, "-1"]).text();
     let dead = last();
     let waiter = tokio::spawn(async move { other.lock("x").fair().acquire().await });
-    seen("it waits", || last() != dead).await;
+    until_true("it waits", || last() != dead).await;
     // They all died at the same moment: otherwise it is a hundred deaths that are waited for, one by one.
     let alive = last();
     let score = harness.cmd(&["ZSCORE", STAMPS, &alive]).text();
@@ -63,7 +63,7 @@ async fn the_living_keep_their_places_while_the_dead_go() {
         let all = harness.cmd(&["LRANGE", QUEUE, "0", "-1"]).texts();
         all.into_iter().filter(|id| *id != dead.id.to_string()).collect::<Vec<_>>()
     };
-    seen("they wait", || queue().len() == 3).await;
+    until_true("they wait", || queue().len() == 3).await;
     let order = queue();
     let stamp = |id: &String| harness.cmd(&["ZSCORE", STAMPS, id]).text().parse::<f64>().unwrap();
     let first: Vec<_> = order.iter().map(stamp).collect();

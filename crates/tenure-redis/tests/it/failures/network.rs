@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use tenure_core::{Backend, Client, Error, HoldId, Kind, LostReason};
 use tenure_redis::{Redis, Tls};
-use testbed::{Certificates, Cut, FAR, Proxy, RedisOptions, Rule, Way, done, until, within};
+use testbed::{Certificates, Cut, FAR, Proxy, RedisOptions, Rule, Way, done, until, until_true, within};
 
 use crate::harness::{
-    CALL, Harness, SHORT, about, all_held, claim, hasty, leasing, open, options, polling, renewed, seen,
-    settings, take, templates, waiting, warm, woken_only,
+    Harness, CALL, SHORT, about, all_held, claim, hasty, leasing, open, options, polling, renewed, settings,
+    take, templates, waiting, warm, woken_only,
 };
 
 /// B1. Nobody listens: certainly not executed, told as such, and it works again when the server does.
@@ -45,7 +45,7 @@ async fn a_server_that_closes_at_once_is_tried_again_within_the_call() {
     let tries = tokio::spawn(async move { tries.try_acquire().await });
     let waits = tokio::spawn(async move { waits.acquire().await });
     let before = network.proxy.accepted();
-    seen("it was tried again", || network.proxy.accepted() >= before + 5).await;
+    until_true("it was tried again", || network.proxy.accepted() >= before + 5).await;
     assert!(!tries.is_finished() && !waits.is_finished());
     network.proxy.heal();
     assert!(done("the try", tries).await.unwrap().is_some());
@@ -98,7 +98,7 @@ async fn a_grant_and_a_release_whose_replies_are_lost_count() {
             }
             network.proxy.cut_once(&name, cut);
             let releasing = tokio::spawn(guard.release());
-            seen("it is cut", || network.proxy.cuts_left() == 0).await;
+            until_true("it is cut", || network.proxy.cuts_left() == 0).await;
             releases.push((name, releasing));
         }
     }
@@ -122,7 +122,7 @@ async fn an_answer_after_the_lease_is_no_grant() {
     let error = client.lock("late").lease(lease).try_acquire().await.unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
     let mut all = Vec::new();
-    seen("an undo was sent", || {
+    until_true("an undo was sent", || {
         all.extend(monitor.drain().unwrap());
         let kinds: BTreeSet<_> = about(&all, "late").iter().map(|s| s.words[1].clone()).collect();
         kinds.len() == 2
@@ -198,7 +198,7 @@ impl Attempts {
 
     /// Until there are `n`; the last one of them.
     async fn until(&mut self, n: usize) -> (HoldId, Vec<String>) {
-        seen("that many attempts", || self.all().len() >= n).await;
+        until_true("that many attempts", || self.all().len() >= n).await;
         self.seen[n - 1].clone()
     }
 }
@@ -337,7 +337,7 @@ async fn a_waiter_with_a_half_open_subscription_gets_in_by_its_poll() {
     // Once it might look because it has found out how silent its connection is; more often only by its poll.
     let mut monitor = harness.redis.monitor().unwrap();
     let mut looks = 0;
-    seen("it looks again and again", || {
+    until_true("it looks again and again", || {
         looks += about(&monitor.drain().unwrap(), "x").len();
         looks > 3
     })
@@ -378,7 +378,7 @@ async fn a_holder_that_hears_nothing_ends_and_frees_the_name() {
     let lost = within("its own clock", guard.lost()).await;
     assert_eq!(lost.reason, LostReason::Expired);
     network.proxy.heal();
-    seen("free", || !harness.exists("x")).await;
+    until_true("free", || !harness.exists("x")).await;
     assert!(harness.client().await.lock("x").try_acquire().await.unwrap().is_some());
 }
 

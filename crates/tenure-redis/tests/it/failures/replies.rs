@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tenure_core::backend::{Backend, Renewal};
 use tenure_core::{Claim, Client, Error, Kind};
-use testbed::{FAR, Redis, RedisOptions, done, free_port, wait_until, within};
+use testbed::{FAR, Redis, RedisOptions, done, free_port, until_true, wait_until, within};
 
 use crate::harness::{
-    Harness, LONG, SHORT, claim, granted, hasty, leasing, open, options, renewed, seen, settings, take,
-    templates, warm, warmed,
+    Harness, LONG, SHORT, claim, granted, hasty, leasing, open, options, renewed, settings, take, templates,
+    warm, warmed,
 };
 
 /// Of every kind: certainly not executed, in the server's own words; and once the server is well again, granted.
@@ -102,7 +102,7 @@ impl<'a> Endless<'a> {
         let mut client = harness.redis.client().unwrap();
         client.send(&["EVAL", "while true do end", "0"]).unwrap();
         let is_busy = |e: testbed::Error| e.reply().is_some_and(|r| r.starts_with("BUSY"));
-        seen("busy", || harness.redis.cmd(&["GET", "x"]).is_err_and(is_busy)).await;
+        until_true("busy", || harness.redis.cmd(&["GET", "x"]).is_err_and(is_busy)).await;
         Self { harness, client }
     }
 
@@ -145,7 +145,7 @@ async fn validity_runs_while_the_server_is_busy() {
     let lost = within("its own clock", guard.lost()).await;
     assert_eq!(lost.reason, tenure_core::LostReason::Expired);
     script.kill();
-    seen("free", || !harness.exists("x")).await;
+    until_true("free", || !harness.exists("x")).await;
 }
 
 /// C10. Scripts forgotten every ten milliseconds, under load: nobody notices.

@@ -5,11 +5,10 @@ use std::time::Duration;
 use tenure_core::backend::Attempt;
 use tenure_core::{Backend, Client, Fence, Kind, LostReason, Owner, multi};
 use tenure_redis::{Address, Fences, Options, Topology};
-use testbed::{Cut, FAR, Rule, Way, done, within};
+use testbed::{Cut, FAR, Rule, Way, done, has_grown, until_true, within};
 
 use crate::harness::{
-    Harness, LEASE, LONG, Network, SHORT, about, claim, granted, grows, leasing, open, polling, seen,
-    settings, take, warmed,
+    Harness, LEASE, LONG, Network, SHORT, about, claim, granted, leasing, open, polling, settings, take, warmed,
 };
 
 /// Begins to acquire, and drops that when it has reached a network which does not let it through.
@@ -18,7 +17,7 @@ async fn dropped_on_its_way(network: &Network, lock: &tenure_core::Lock) {
     let before = sent();
     tokio::select! {
         guard = lock.acquire() => panic!("{guard:?}"),
-        () = seen("it was sent", || sent() > before) => {}
+        () = until_true("it was sent", || sent() > before) => {}
     }
 }
 
@@ -41,7 +40,7 @@ async fn s1_a_release_that_arrives_late_does_not_free_the_next_hold() {
     let mut monitor = harness.redis.monitor().unwrap();
     network.proxy.heal();
     let mut late = Vec::new();
-    seen("the old one arrives", || {
+    until_true("the old one arrives", || {
         late.extend(monitor.drain().unwrap());
         about(&late, "x").iter().any(|s| s.words.contains(&id))
     })
@@ -62,12 +61,12 @@ async fn s2_an_undo_does_not_overtake_the_acquire() {
     dropped_on_its_way(&network, &client.lock("x").lease(FAR)).await;
     network.proxy.heal();
     let mut all = Vec::new();
-    seen("both were executed", || {
+    until_true("both were executed", || {
         all.extend(monitor.drain().unwrap());
         about(&all, "x").len() >= 2
     })
     .await;
-    seen("nothing is held", || !harness.exists("x")).await;
+    until_true("nothing is held", || !harness.exists("x")).await;
 }
 
 /// S2. If the connection died, the acquire may still arrive after its undo: it is undone again, until its lease is over.
@@ -83,7 +82,7 @@ async fn s2_an_acquire_that_arrives_after_its_undo_is_undone_again() {
     dropped_on_its_way(&network, &client.lock("x").lease(FAR)).await;
     // An undo over a new connection has found nothing.
     let mut all = Vec::new();
-    seen("undone before it arrived", || {
+    until_true("undone before it arrived", || {
         all.extend(monitor.drain().unwrap());
         !about(&all, "x").is_empty()
     })
@@ -91,7 +90,7 @@ async fn s2_an_acquire_that_arrives_after_its_undo_is_undone_again() {
     assert!(!harness.exists("x"));
     network.proxy.heal();
     all.clear();
-    seen("it arrives and is taken back", || {
+    until_true("it arrives and is taken back", || {
         all.extend(monitor.drain().unwrap());
         let created = all.iter().any(|s| s.is_in_script() && s.name() == "HSET" && s.words[1] == "x");
         created && !harness.exists("x")
@@ -117,9 +116,9 @@ async fn s5_a_reader_outlives_a_jvm_that_shortened_the_hash() {
         harness.cmd(&["PEXPIRE", name, &watchdog.as_millis().to_string()]);
     }
     // What has ended does not come back: this is in time or never.
-    grows("put right", || harness.left("y")).await;
+    until_true("put right", has_grown(Duration::ZERO, || harness.left("y"))).await;
     assert!(renewed.is_held());
-    seen("put right before it ends", || harness.left("x") > LONG).await;
+    until_true("put right before it ends", || harness.left("x") > LONG).await;
     assert!(other.rwlock("x").write().try_acquire().await.unwrap().is_none());
     assert!(long.is_held());
 }
@@ -183,7 +182,7 @@ async fn s8_a_take_dropped_on_its_way_is_undone_once() {
     }
     assert!(kept < 20, "some are dropped");
     network.proxy.heal();
-    seen("all are back, and no more", || harness.number(&["GET", "seats"]) == 5).await;
+    until_true("all are back, and no more", || harness.number(&["GET", "seats"]) == 5).await;
     client.close().await.unwrap();
     assert_eq!(harness.number(&["GET", "seats"]), 5);
 }
@@ -355,9 +354,8 @@ async fn l9_a_latch_set_anew_at_once_has_opened() {
     let latch = other.latch("x");
     assert!(latch.try_set_count(1).await.unwrap());
     let waiter = tokio::spawn(async move { client.latch("x").wait().await });
-    seen("it listens", || {
-        harness.cmd(&["PUBSUB", "NUMSUB", "redisson_countdownlatch__channel__{x}"]).items()[1].int()
-            == Some(1)
+    until_true("it listens", || {
+        harness.cmd(&["PUBSUB", "NUMSUB", "redisson_countdownlatch__channel__{x}"]).items()[1].int() == Some(1)
     })
     .await;
     // In one go, as a script of a JVM might: the waiter sees nothing but the message.

@@ -2,11 +2,11 @@
 
 use tenure_core::{Client, Error, Kind, LostReason, Settings};
 use tenure_redis::Options;
-use testbed::{FAR, RedisOptions, done, within};
+use testbed::{FAR, RedisOptions, done, until_true, within};
 
 use crate::harness::{
-    Harness, LEASE, LONG, SHORT, all_held, claim, leasing, open, renewed, seen, take, templates, waiting,
-    warm, woken_only,
+    Harness, LEASE, LONG, SHORT, all_held, claim, leasing, open, renewed, take, templates, waiting, warm,
+    woken_only,
 };
 
 /// C4. A lock that the server threw out to make room is lost at its next renewal; the next fence is larger.
@@ -18,7 +18,7 @@ async fn an_evicted_lock_is_lost_at_its_next_renewal() {
     assert!(harness.exists("tenure_fence:{x}"));
     // Less than it has: the keys that end soonest go first, the last fence too.
     harness.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
-    seen("thrown out", || {
+    until_true("thrown out", || {
         let _ = harness.redis.cmd(&["SET", "more", "x"]);
         !harness.exists("x") && !harness.exists("tenure_fence:{x}")
     })
@@ -43,7 +43,7 @@ async fn a_ttl_changed_behind_its_back_is_put_right_and_believed_by_nobody() {
         harness.cmd(&["PEXPIRE", name, &(LEASE * 8 / 9).as_millis().to_string()]);
     }
     for (name, _, guard) in &held {
-        seen("put right", || harness.left(name) > LEASE * 8 / 9).await;
+        until_true("put right", || harness.left(name) > LEASE * 8 / 9).await;
         assert!(guard.is_held());
         harness.cmd(&["PEXPIRE", name, "600000"]);
     }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tenure_core::backend::{Backend, Released, Renewal};
 use tenure_core::{Claim, Kind, Owner};
-use testbed::{FAR, done};
+use testbed::{FAR, done, until_true};
 
-use crate::harness::{Harness, LEASE, about, claim, granted, polling, scripts, seen, templates};
+use crate::harness::{Harness, LEASE, about, claim, granted, polling, scripts, templates};
 
 /// An acquire and a release that nobody contends with are one command each.
 #[tokio::test(flavor = "multi_thread")]
@@ -59,7 +59,7 @@ async fn ten_thousand_waiters_are_quiet() {
         .collect();
     let mut looks = Vec::new();
     // Each has looked once for itself; after that only polls of the first are left, one at a time.
-    seen("two polls with nothing between them", || {
+    until_true("two polls with nothing between them", || {
         looks.extend(about(&monitor.drain().unwrap(), "x").iter().map(|s| s.at));
         looks.len() > WAITERS
             && looks.last_chunk().is_some_and(|[a, b]: &[f64; 2]| b - a > poll.as_secs_f64() * 0.9)
@@ -165,7 +165,7 @@ async fn a_thousand_locks_are_renewed_by_ten_scripts() {
     let mut sent = 0;
     let mut renewals: BTreeMap<String, Vec<(usize, f64)>> =
         held.iter().map(|guard| (guard.id().to_string(), Vec::new())).collect();
-    seen("all are renewed a hundred at a time, and no sooner than they have to be", || {
+    until_true("all are renewed a hundred at a time, and no sooner than they have to be", || {
         assert!(held.iter().all(tenure_core::Guard::is_held));
         let all = monitor.drain().unwrap();
         // What is sent by its text was not known by its hash: the same renewal again.

@@ -8,8 +8,9 @@ use std::time::Duration;
 use tenure::blocking::{Client, Guard};
 use tenure::testing::{Call, Fate, Faults};
 use tenure::{Error, Settings};
+use testbed::wait_until_true;
 
-use super::harness::{Store, elsewhere, eventually, is_free, within};
+use super::harness::{Store, elsewhere, is_free, within};
 
 const LEASE: Duration = Duration::from_secs(5);
 /// Enough for the calls that are answered.
@@ -68,7 +69,7 @@ fn a_release_that_is_not_answered_is_unknown_and_ends_with_the_lease() {
         let error = guard.release().unwrap_err();
         assert!(error.is_unknown(), "{error}");
         deaf.store(false, SeqCst);
-        eventually("the lease ends", || is_free(&client, "x"));
+        wait_until_true("the lease ends", || is_free(&client, "x"));
     });
 }
 

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use tenure::blocking::{Client, Guard, MultiGuard, Observer};
 use tenure::{Error, LostReason};
+use testbed::wait_until_true;
 
-use super::harness::{Store, elsewhere, eventually, is_free, on_each, until_renewed, within};
+use super::harness::{Store, elsewhere, is_free, on_each, until_renewed, within};
 
 const LIMIT: Duration = Duration::from_millis(30);
 /// A lease whose renewal is waited for.
@@ -53,7 +54,7 @@ fn a_limit_ends_waiting() {
             (other.try_acquire_for(LIMIT).unwrap().is_some(), begun.elapsed())
         });
         assert!(!got && took >= LIMIT, "{got} after {took:?}");
-        eventually("its place is gone", || lock.waiters().unwrap().is_empty());
+        wait_until_true("its place is gone", || lock.waiters().unwrap().is_empty());
         held.release().unwrap();
     });
 }
@@ -83,7 +84,7 @@ fn a_hold_has_its_longest_time() {
         let guard = client.lock("x").max_hold(LIMIT).acquire().unwrap();
         let lost = guard.lost_for(Duration::MAX).expect("it ends");
         assert_eq!(lost.reason, LostReason::MaxHold);
-        eventually("it is free", || is_free(&client, "x"));
+        wait_until_true("it is free", || is_free(&client, "x"));
     });
 }
 
@@ -167,7 +168,7 @@ fn closing_ends_what_is_held_and_who_waits() {
             thread::spawn(move || latch.wait()),
         ];
         for name in ["x", "f"] {
-            eventually("they wait", || !client.lock(name).waiters().unwrap().is_empty());
+            wait_until_true("they wait", || !client.lock(name).waiters().unwrap().is_empty());
         }
         client.close().unwrap();
         for thread in waiting {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tenure::Settings;
 use tenure::backend::Backend;
 use tenure::blocking::{self, Client};
-use testbed::wait_until;
+use testbed::{has_grown, wait_until_true};
 
 pub(crate) struct Store {
     pub(crate) backend: Arc<dyn Backend>,
@@ -49,8 +49,8 @@ pub(crate) fn on_each(test: fn(&Store)) {
 /// What `work` comes to on a thread of its own. Fails instead of waiting for ever.
 pub(crate) fn within<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let worker = thread::spawn(work);
-    eventually(what, || worker.is_finished());
-    // Also what the thread keeps goes with it.
+    wait_until_true(what, || worker.is_finished());
+    // Joining also waits until what the thread owns is dropped.
     worker.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
@@ -59,19 +59,9 @@ pub(crate) fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'st
     within("elsewhere", work)
 }
 
-pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    wait_until(what, || is_so().then_some(()));
-}
-
-/// Waits until there is more of what gets less as long as nobody renews it.
+/// Waits until a lease is renewed, as `left` shows.
 pub(crate) fn until_renewed(left: impl Fn() -> Duration) {
-    let mut least = left();
-    eventually("it is renewed", || {
-        let now = left();
-        let renewed = now > least + Duration::from_millis(500);
-        least = least.min(now);
-        renewed
-    });
+    wait_until_true("it is renewed", has_grown(Duration::from_millis(500), left));
 }
 
 /// Whether a thread that holds nothing gets it.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tenure::blocking::multi;
 use tenure::{Durability, Error, Family, Level};
-use testbed::PATIENCE;
+use testbed::{PATIENCE, wait_until_true};
 
-use super::harness::{elsewhere, eventually, is_free, on_each};
+use super::harness::{elsewhere, is_free, on_each};
 
 const LIMIT: Duration = Duration::from_millis(30);
 
@@ -45,7 +45,7 @@ fn a_fair_lock_serves_in_order() {
                 order.lock().unwrap().push(n);
                 guard.release().unwrap();
             }));
-            eventually("it has its place", || lock.waiters().unwrap().len() == n + 1);
+            wait_until_true("it has its place", || lock.waiters().unwrap().len() == n + 1);
         }
         held.release().unwrap();
         threads.into_iter().for_each(|t| t.join().unwrap());
@@ -100,7 +100,7 @@ fn a_semaphore() {
         assert!(permits.holders().unwrap().iter().any(|h| h.note.as_deref() == Some("mine")));
         noted.release().unwrap();
         one.release().unwrap();
-        eventually("nobody waits", || permits.waiters().unwrap().is_empty());
+        wait_until_true("nobody waits", || permits.waiters().unwrap().is_empty());
         assert!(permits.force_release().unwrap());
         assert!(last.release().unwrap_err().is_lost());
     });
@@ -117,7 +117,7 @@ fn a_counting_semaphore() {
         let other = seats.clone();
         let waits = thread::spawn(move || other.acquire(2));
         seats.release(2).unwrap();
-        eventually("it is served", || waits.is_finished());
+        wait_until_true("it is served", || waits.is_finished());
         waits.join().unwrap().unwrap();
         seats.add(-1).unwrap();
         assert_eq!(seats.available().unwrap(), -1);
@@ -140,7 +140,7 @@ fn a_latch() {
         assert_eq!(latch.count().unwrap(), 1);
         assert!(!waits.is_finished());
         latch.count_down().unwrap();
-        eventually("it opens", || waits.is_finished());
+        wait_until_true("it opens", || waits.is_finished());
         waits.join().unwrap().unwrap();
         assert!(!latch.delete().unwrap());
     });

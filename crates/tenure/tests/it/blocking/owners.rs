@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use tenure::Owner;
 use tenure::blocking::Client;
+use testbed::wait_until_true;
 use tokio::runtime::Builder;
 use tokio::task::block_in_place;
 
-use super::harness::{elsewhere, eventually, is_free, on_each, within};
+use super::harness::{elsewhere, is_free, on_each, within};
 
 #[test]
 fn a_thread_enters_again() {
@@ -36,12 +37,12 @@ fn one_that_waits_is_let_in_by_the_last_release() {
         let (outer, inner) = (lock.acquire().unwrap(), lock.acquire().unwrap());
         let other = lock.clone();
         let waits = thread::spawn(move || other.acquire().map(|g| g.fence()).unwrap());
-        eventually("it waits", || !lock.waiters().unwrap().is_empty());
+        wait_until_true("it waits", || !lock.waiters().unwrap().is_empty());
         inner.release().unwrap();
         assert!(!waits.is_finished() && outer.is_held());
         let before = outer.fence();
         outer.release().unwrap();
-        eventually("it is let in", || waits.is_finished());
+        wait_until_true("it is let in", || waits.is_finished());
         assert!(waits.join().unwrap() > before);
     });
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tenure::Settings;
 use tenure::blocking::{Client, Guard, connect_with};
-use testbed::{PATIENCE, Redis, RedisOptions, ZooKeeper, ZooKeeperOptions};
+use testbed::{PATIENCE, Redis, RedisOptions, ZooKeeper, ZooKeeperOptions, wait_until_true};
 use tokio::runtime::Builder;
 use tokio::task::spawn_blocking;
 
-use super::harness::{elsewhere, eventually, is_free, until_renewed, within};
+use super::harness::{elsewhere, is_free, until_renewed, within};
 
 fn clients(url: &str) -> [Client; 2] {
     let mut settings = Settings::default();
@@ -37,11 +37,11 @@ fn serves(url: &str) {
         guard.release().unwrap();
         fence
     });
-    eventually("it waits", || !lock.waiters().unwrap().is_empty());
+    wait_until_true("it waits", || !lock.waiters().unwrap().is_empty());
     inner.release().unwrap();
     let before = outer.fence();
     outer.release().unwrap();
-    eventually("it is let in", || waits.is_finished());
+    wait_until_true("it is let in", || waits.is_finished());
     assert!(waits.join().unwrap() > before);
 
     let guard = lock.acquire().unwrap();
