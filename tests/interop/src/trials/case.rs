@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// The direction in which a lock is shared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Way {
+pub enum Direction {
     /// The peer holds it, Tenure waits for it or sees it.
     FromPeer,
     /// Tenure holds it, the peer waits for it or sees it.
@@ -20,7 +20,7 @@ pub enum Way {
 
 type Run<S> = Arc<dyn Fn(S) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
-/// A test case, which runs on a stage `S`.
+/// A test case, which runs on a fixture `S`.
 #[derive(Clone)]
 pub struct Case<S> {
     /// The kind of lock.
@@ -28,7 +28,7 @@ pub struct Case<S> {
     /// What the case shows.
     pub name: String,
     /// The direction in which it is shared.
-    pub way: Way,
+    pub direction: Direction,
     /// Whether it runs on a single server only, whatever the kind.
     pub one_server: bool,
     pub(super) run: Run<S>,
@@ -39,11 +39,11 @@ impl<S> Case<S> {
     pub fn new<F: Future<Output = ()> + Send + 'static>(
         kind: &'static str,
         name: &str,
-        way: Way,
+        direction: Direction,
         run: impl Fn(S) -> F + Send + Sync + 'static,
     ) -> Self {
-        let run: Run<S> = Arc::new(move |stage| Box::pin(run(stage)));
-        Self { kind, name: name.to_owned(), way, one_server: false, run }
+        let run: Run<S> = Arc::new(move |fixture| Box::pin(run(fixture)));
+        Self { kind, name: name.to_owned(), direction, one_server: false, run }
     }
 
     /// Restricts it to a single server.
@@ -55,6 +55,6 @@ impl<S> Case<S> {
 
 impl<S> fmt::Debug for Case<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Case").field(&self.kind).field(&self.name).field(&self.way).finish()
+        f.debug_tuple("Case").field(&self.kind).field(&self.name).field(&self.direction).finish()
     }
 }

@@ -1,9 +1,9 @@
 //! Tests of shared locks: cases that run on several deployments, and a final table of what was shared.
 //!
-//! A trial is named `PEER::PLACE::KIND::CASE`, and runs on a stage that it is given.
+//! A trial is named `PEER::DEPLOYMENT::KIND::CASE`, and runs on a fixture that it is given.
 
 mod case;
-mod party;
+mod process;
 mod table;
 
 use std::any::Any;
@@ -16,8 +16,8 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::{Builder, Runtime};
 
-pub use case::{Case, Way};
-pub use party::{Doomed, Party, Shared};
+pub use case::{Case, Direction};
+pub use process::{SharedProcess, SharedVictim, TrialProcess};
 use table::Table;
 
 /// A case that waits in vain fails with a message after `PATIENCE`; this limit is for waits without one.
@@ -38,28 +38,29 @@ impl Suite {
         Self { runtime, trials: Vec::new(), tables: Vec::new() }
     }
 
-    /// Adds these cases, each with its place. `stage` prepares a trial, and may take long for the first one at a place;
-    /// its second argument is a name unique to the case. What the closure captures is dropped after the last trial.
+    /// Adds these cases, each with its deployment. `fixture` prepares a trial, and may take long for the first one at a
+    /// deployment; its second argument is a name unique to the case. What the closure captures is dropped after the
+    /// last trial.
     pub fn add<P, S, F>(
         &mut self,
         peer: &'static str,
         cases: Vec<(P, Case<S>)>,
-        stage: impl Fn(P, String) -> F + Send + Sync + 'static,
+        fixture: impl Fn(P, String) -> F + Send + Sync + 'static,
     ) where
         P: Copy + Ord + fmt::Display + Send + Sync + 'static,
         S: Send + 'static,
         F: Future<Output = Result<S, Failed>> + Send,
     {
-        let (stage, table) = (Arc::new(stage), Arc::new(Table::new(peer)));
-        for (place, case) in cases {
-            let name = format!("{}::{place}::{}::{}", peer.to_lowercase(), case.kind, case.name);
-            let (handle, stage, table) = (self.runtime.handle().clone(), stage.clone(), table.clone());
+        let (fixture, table) = (Arc::new(fixture), Arc::new(Table::new(peer)));
+        for (deployment, case) in cases {
+            let name = format!("{}::{deployment}::{}::{}", peer.to_lowercase(), case.kind, case.name);
+            let (handle, fixture, table) = (self.runtime.handle().clone(), fixture.clone(), table.clone());
             let trial = Trial::test(name, move || {
                 let outcome = handle.block_on(async {
                     let own = format!("{}.{}", case.kind.replace('/', "-"), case.name);
-                    play(&case, stage(place, own).await?).await
+                    play(&case, fixture(deployment, own).await?).await
                 });
-                table.add(place, case.kind, case.way, outcome.is_ok());
+                table.add(deployment, case.kind, case.direction, outcome.is_ok());
                 outcome
             });
             self.trials.push(trial.with_kind(""));
@@ -85,8 +86,8 @@ impl fmt::Debug for Suite {
     }
 }
 
-async fn play<S: Send + 'static>(case: &Case<S>, stage: S) -> Result<(), Failed> {
-    let work = tokio::spawn((case.run)(stage));
+async fn play<S: Send + 'static>(case: &Case<S>, fixture: S) -> Result<(), Failed> {
+    let work = tokio::spawn((case.run)(fixture));
     let stop = work.abort_handle();
     let outcome = tokio::time::timeout(LIMIT, work).await;
     stop.abort();

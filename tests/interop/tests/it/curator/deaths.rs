@@ -2,33 +2,33 @@
 
 use std::time::Instant;
 
-use interop::trials::Doomed;
+use interop::trials::SharedVictim;
 
-use crate::curator::mutual::Words;
-use crate::curator::side::{Side, granted};
-use crate::curator::stage::Stage;
-use crate::curator::world::{LONG, SHORT};
-use crate::curator::{Case, Way};
+use crate::curator::environment::{LONG, SHORT};
+use crate::curator::fixture::Fixture;
+use crate::curator::mutual::KindCommands;
+use crate::curator::side::{Side, wait_for_grant};
+use crate::curator::{Case, Direction};
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for kind in ["lock", "read/write", "semaphore", "leader"] {
-        let words = Words::of(kind);
-        cases.push(Case::new(kind, "curator_dies", Way::FromPeer, move |stage| async move {
-            let doomed = Doomed::new(stage.own_jvm(SHORT).await);
-            dies(&stage, words, &doomed, false).await;
+        let commands = KindCommands::of(kind);
+        cases.push(Case::new(kind, "curator_dies", Direction::FromPeer, move |fixture| async move {
+            let shared_victim = SharedVictim::new(fixture.own_jvm(SHORT).await);
+            dies(&fixture, commands, &shared_victim, false).await;
         }));
-        cases.push(Case::new(kind, "tenure_dies", Way::FromTenure, move |stage| async move {
-            let doomed = Doomed::new(stage.own_worker(SHORT).await);
-            dies(&stage, words, &doomed, true).await;
+        cases.push(Case::new(kind, "tenure_dies", Direction::FromTenure, move |fixture| async move {
+            let shared_victim = SharedVictim::new(fixture.own_worker(SHORT).await);
+            dies(&fixture, commands, &shared_victim, true).await;
         }));
-        cases.push(Case::new(kind, "curator_closes", Way::FromPeer, move |stage| async move {
-            let (leaver, heir) = (words.own_jvm(&stage, LONG).await, words.rust(&stage, 0).await);
-            closes(&stage, words, &leaver, &heir).await;
+        cases.push(Case::new(kind, "curator_closes", Direction::FromPeer, move |fixture| async move {
+            let (leaver, next) = (commands.own_jvm(&fixture, LONG).await, commands.tenure(&fixture, 0).await);
+            closes(&fixture, commands, &leaver, &next).await;
         }));
-        cases.push(Case::new(kind, "tenure_closes", Way::FromTenure, move |stage| async move {
-            let (leaver, heir) = (words.own_rust(&stage, LONG).await, words.jvm(&stage, 0).await);
-            closes(&stage, words, &leaver, &heir).await;
+        cases.push(Case::new(kind, "tenure_closes", Direction::FromTenure, move |fixture| async move {
+            let (leaver, next) = (commands.own_tenure(&fixture, LONG).await, commands.jvm(&fixture, 0).await);
+            closes(&fixture, commands, &leaver, &next).await;
         }));
     }
     // Processes take their time to start, and the servers see no more of them than a session.
@@ -36,51 +36,54 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 /// It holds one and waits for another, and all who are left are of the other side.
-async fn dies(stage: &Stage, words: Words, doomed: &Doomed, ours: bool) {
-    let (holding, waiting) = (stage.part("holding"), stage.part("waiting"));
-    tokio::join!(dies_holding(&holding, words, doomed, ours), dies_waiting(&waiting, words, doomed, ours),);
+async fn dies(fixture: &Fixture, commands: KindCommands, shared_victim: &SharedVictim, ours: bool) {
+    let (holding, waiting) = (fixture.part("holding"), fixture.part("waiting"));
+    tokio::join!(
+        dies_holding(&holding, commands, shared_victim, ours),
+        dies_waiting(&waiting, commands, shared_victim, ours),
+    );
 }
 
-/// The heir has it when the session of the dead one has ended.
-async fn dies_holding(stage: &Stage, words: Words, doomed: &Doomed, ours: bool) {
-    let [victim, heir] = words.victim_and_other(stage, doomed, ours).await;
-    victim.enter("victim").await;
-    words.waiting(stage, 0).await;
-    let waiting = heir.wait("heir");
-    words.waiting(stage, 1).await;
-    doomed.kill().await;
-    granted(waiting).await;
-    heir.leave("heir").await;
-    words.nobody(stage).await;
+/// The next one is granted the lock once the session of the dead holder has expired.
+async fn dies_holding(fixture: &Fixture, commands: KindCommands, shared_victim: &SharedVictim, ours: bool) {
+    let [victim, next] = commands.victim_and_other(fixture, shared_victim, ours).await;
+    victim.acquire("victim").await;
+    commands.wait_for_waiters(fixture, 0).await;
+    let waiting = next.spawn_acquire("next");
+    commands.wait_for_waiters(fixture, 1).await;
+    shared_victim.kill().await;
+    wait_for_grant(waiting).await;
+    next.release("next").await;
+    commands.wait_until_empty(fixture).await;
 }
 
 /// The next one gets in although the first in line is dead, and both before it and behind it are of the other side.
-async fn dies_waiting(stage: &Stage, words: Words, doomed: &Doomed, ours: bool) {
-    let [victim, other] = words.victim_and_other(stage, doomed, ours).await;
-    other.enter("holder").await;
-    words.waiting(stage, 0).await;
-    let first = victim.wait("victim");
-    words.waiting(stage, 1).await;
-    let second = other.wait("next");
-    words.waiting(stage, 2).await;
-    doomed.kill().await;
+async fn dies_waiting(fixture: &Fixture, commands: KindCommands, shared_victim: &SharedVictim, ours: bool) {
+    let [victim, other] = commands.victim_and_other(fixture, shared_victim, ours).await;
+    other.acquire("holder").await;
+    commands.wait_for_waiters(fixture, 0).await;
+    let first = victim.spawn_acquire("victim");
+    commands.wait_for_waiters(fixture, 1).await;
+    let second = other.spawn_acquire("next");
+    commands.wait_for_waiters(fixture, 2).await;
+    shared_victim.kill().await;
     assert!(first.answer().await.is_err());
-    other.leave("holder").await;
-    granted(second).await;
-    other.leave("next").await;
-    words.nobody(stage).await;
+    other.release("holder").await;
+    wait_for_grant(second).await;
+    other.release("next").await;
+    commands.wait_until_empty(fixture).await;
 }
 
 /// A client that is closed takes its session with it, and all at once.
-async fn closes(stage: &Stage, words: Words, leaver: &Side, heir: &Side) {
-    leaver.enter("holder").await;
-    words.waiting(stage, 0).await;
-    let waiting = heir.wait("heir");
-    words.waiting(stage, 1).await;
+async fn closes(fixture: &Fixture, commands: KindCommands, leaver: &Side, next: &Side) {
+    leaver.acquire("holder").await;
+    commands.wait_for_waiters(fixture, 0).await;
+    let waiting = next.spawn_acquire("next");
+    commands.wait_for_waiters(fixture, 1).await;
     let begin = Instant::now();
-    leaver.party.call("closer", "close").await;
-    granted(waiting).await;
+    leaver.process.call("closer", "close").await;
+    wait_for_grant(waiting).await;
     assert!(begin.elapsed() < LONG / 2, "only after {:?}: by the end of the session", begin.elapsed());
-    heir.leave("heir").await;
-    words.nobody(stage).await;
+    next.release("next").await;
+    commands.wait_until_empty(fixture).await;
 }

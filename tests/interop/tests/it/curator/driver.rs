@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::time::Instant;
 
-use interop::trials::Party;
+use interop::trials::TrialProcess;
 use interop::{Curator, CuratorOptions, Error};
 
-use crate::curator::stage::Stage;
-use crate::curator::world::{LONG, SHORT};
-use crate::curator::{Case, Way};
+use crate::curator::environment::{LONG, SHORT};
+use crate::curator::fixture::Fixture;
+use crate::curator::{Case, Direction};
 
 macro_rules! cases {
-    ($($name:ident)*) => { vec![$(Case::new("driver", stringify!($name), Way::Alone, $name)),*] };
+    ($($name:ident)*) => { vec![$(Case::new("driver", stringify!($name), Direction::Alone, $name)),*] };
 }
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -32,7 +32,7 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 /// Asks one after the other; each line is a request and its answer.
-async fn converse(jvm: &Party, lines: &str) {
+async fn converse(jvm: &TrialProcess, lines: &str) {
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (request, expected) = line.split_once(" →").expect("an arrow");
         let answer = match jvm.try_call("t1", request).await {
@@ -44,7 +44,7 @@ async fn converse(jvm: &Party, lines: &str) {
 }
 
 /// Waits until a node has so many children by its own account, and says which.
-async fn children(jvm: &Party, name: &str, n: usize) -> Vec<String> {
+async fn children(jvm: &TrialProcess, name: &str, n: usize) -> Vec<String> {
     let look = || async {
         let all = jvm.call("looks", &format!("node.children {name}")).await;
         all.split(',').filter(|child| !child.is_empty()).map(str::to_owned).collect::<Vec<_>>()
@@ -53,14 +53,14 @@ async fn children(jvm: &Party, name: &str, n: usize) -> Vec<String> {
     look().await
 }
 
-async fn two_processes_exclude_each_other(stage: Stage) {
-    let (a, b) = (stage.jvm(0).await, stage.jvm(1).await);
+async fn two_processes_exclude_each_other(fixture: Fixture) {
+    let (a, b) = (fixture.jvm(0).await, fixture.jvm(1).await);
     for kind in ["plain", "fair", "write", "semaphore-mutex", "permit", "leader:b", "selector:b", "multi"] {
         let name = if kind == "multi" { "@.m1,@.m2".to_owned() } else { format!("@.{kind}") };
         let on = format!("{kind} {name}");
         a.call("t1", &format!("lock {on}")).await;
-        a.says("t1", &format!("is-held {on}"), "true").await;
-        b.says("t1", &format!("try {on} 100"), "false").await;
+        a.expect_answer("t1", &format!("is-held {on}"), "true").await;
+        b.expect_answer("t1", &format!("try {on} 100"), "false").await;
         let waiting = b.spawn("t1", &format!("lock {on}"));
         let queue = match kind {
             "permit" | "semaphore-mutex" => format!("{name}/leases"),
@@ -71,14 +71,14 @@ async fn two_processes_exclude_each_other(stage: Stage) {
         assert!(waiting.is_open(), "{kind}");
         a.call("t1", &format!("unlock {on}")).await;
         waiting.answer().await.unwrap();
-        a.says("t1", &format!("is-held {on}"), "false").await;
+        a.expect_answer("t1", &format!("is-held {on}"), "false").await;
         b.call("t1", &format!("unlock {on}")).await;
         children(&a, &queue, 0).await;
     }
 }
 
-async fn a_thread_enters_again_what_it_has(stage: Stage) {
-    let jvm = stage.jvm(0).await;
+async fn a_thread_enters_again_what_it_has(fixture: Fixture) {
+    let jvm = fixture.jvm(0).await;
     converse(
         &jvm,
         "
@@ -97,8 +97,8 @@ async fn a_thread_enters_again_what_it_has(stage: Stage) {
     assert!(children(&jvm, "@/b", 0).await.is_empty());
 }
 
-async fn a_read_under_ones_own_write_keeps_the_place(stage: Stage) {
-    let jvm = stage.jvm(0).await;
+async fn a_read_under_ones_own_write_keeps_the_place(fixture: Fixture) {
+    let jvm = fixture.jvm(0).await;
     converse(&jvm, "lock write @ →").await;
     let writer = jvm.spawn("t2", "lock write @");
     children(&jvm, "@", 2).await;
@@ -107,15 +107,15 @@ async fn a_read_under_ones_own_write_keeps_the_place(stage: Stage) {
     let digits: Vec<_> = queue.iter().map(|child| &child[child.len() - 10..]).collect();
     assert_eq!(digits, ["0000000000", "0000000000", "0000000001"]);
     converse(&jvm, "unlock write @ →").await;
-    jvm.says("t3", "try read @", "false").await;
+    jvm.expect_answer("t3", "try read @", "false").await;
     assert!(writer.is_open());
     converse(&jvm, "unlock read @ →").await;
     writer.answer().await.unwrap();
     jvm.call("t2", "unlock write @").await;
 }
 
-async fn permits_are_as_many_as_are_said(stage: Stage) {
-    let jvm = stage.jvm(0).await;
+async fn permits_are_as_many_as_are_said(fixture: Fixture) {
+    let jvm = fixture.jvm(0).await;
     converse(
         &jvm,
         "
@@ -139,8 +139,8 @@ async fn permits_are_as_many_as_are_said(stage: Stage) {
     waiting.answer().await.unwrap();
 }
 
-async fn leaders_say_who_they_are(stage: Stage) {
-    let jvm = stage.jvm(0).await;
+async fn leaders_say_who_they_are(fixture: Fixture) {
+    let jvm = fixture.jvm(0).await;
     converse(&jvm, "leader.who @ →\n leader.all @ →\n lock leader:one @ →").await;
     let waiting = jvm.spawn("t2", "lock leader:two @");
     let queue = children(&jvm, "@", 2).await;
@@ -151,8 +151,8 @@ async fn leaders_say_who_they_are(stage: Stage) {
     jvm.call("t2", "unlock leader:two @").await;
 }
 
-async fn whoever_is_revocable_is_asked(stage: Stage) {
-    let jvm = stage.jvm(0).await;
+async fn whoever_is_revocable_is_asked(fixture: Fixture) {
+    let jvm = fixture.jvm(0).await;
     converse(&jvm, "revocable plain @ →\n lock plain @ →").await;
     let paths = jvm.call("t1", "participants plain @").await;
     let path = paths.strip_prefix('/').unwrap();
@@ -175,8 +175,8 @@ async fn whoever_is_revocable_is_asked(stage: Stage) {
     .await;
 }
 
-async fn who_is_interrupted_leaves_nothing_behind(stage: Stage) {
-    let jvm = stage.jvm(0).await;
+async fn who_is_interrupted_leaves_nothing_behind(fixture: Fixture) {
+    let jvm = fixture.jvm(0).await;
     for (kind, queue, before) in [
         ("plain", "@.plain", 2),
         ("read", "@.read", 2),
@@ -198,8 +198,8 @@ async fn who_is_interrupted_leaves_nothing_behind(stage: Stage) {
     }
 }
 
-async fn a_number_kept_by_two_processes_loses_nothing(stage: Stage) {
-    let (a, b) = (stage.jvm(0).await, stage.jvm(1).await);
+async fn a_number_kept_by_two_processes_loses_nothing(fixture: Fixture) {
+    let (a, b) = (fixture.jvm(0).await, fixture.jvm(1).await);
     for (kind, name) in [
         ("plain", "@.plain"),
         ("write", "@.write"),
@@ -215,14 +215,14 @@ async fn a_number_kept_by_two_processes_loses_nothing(stage: Stage) {
         for one in loops {
             assert_eq!(one.answer().await.unwrap(), "20");
         }
-        assert_eq!(stage.counted(&number), 60, "{kind}");
+        assert_eq!(fixture.counted(&number), 60, "{kind}");
     }
 }
 
-async fn a_closed_loop_says_what_it_did(stage: Stage) {
-    let jvm = stage.jvm(0).await;
-    for place in ["own", "shared"] {
-        let said = jvm.call("t1", &format!("bench plain {place} 1 3 @.{place}")).await;
+async fn a_closed_loop_says_what_it_did(fixture: Fixture) {
+    let jvm = fixture.jvm(0).await;
+    for scope in ["own", "shared"] {
+        let said = jvm.call("t1", &format!("bench plain {scope} 1 3 @.{scope}")).await;
         let numbers: Vec<u64> = said.split(' ').map(|word| word.parse().unwrap()).collect();
         let [pairs, longest, middle] = numbers[..] else { panic!("{said}") };
         // Each of the three at least once.
@@ -231,12 +231,12 @@ async fn a_closed_loop_says_what_it_did(stage: Stage) {
     children(&jvm, "@.shared", 0).await;
 }
 
-async fn what_a_killed_process_had_ends_with_its_session(stage: Stage) {
-    let (a, b) = (stage.jvm(0).await, stage.own_jvm(SHORT).await);
+async fn what_a_killed_process_had_ends_with_its_session(fixture: Fixture) {
+    let (a, b) = (fixture.jvm(0).await, fixture.own_jvm(SHORT).await);
     b.call("t1", "lock plain @").await;
     let own = b.call("t1", "session").await;
     let child = children(&a, "@", 1).await.remove(0);
-    a.says("t1", &format!("node.owner @/{child}"), &own).await;
+    a.expect_answer("t1", &format!("node.owner @/{child}"), &own).await;
     let waiting = a.spawn("t1", "lock plain @");
     children(&a, "@", 2).await;
     let pid = b.pid();
@@ -247,8 +247,8 @@ async fn what_a_killed_process_had_ends_with_its_session(stage: Stage) {
     a.call("t1", "unlock plain @").await;
 }
 
-async fn what_a_closed_client_had_is_free_at_once(stage: Stage) {
-    let (a, b) = (stage.jvm(0).await, stage.own_jvm(LONG).await);
+async fn what_a_closed_client_had_is_free_at_once(fixture: Fixture) {
+    let (a, b) = (fixture.jvm(0).await, fixture.own_jvm(LONG).await);
     b.call("t1", "lock plain @").await;
     let waiting = a.spawn("t1", "lock plain @");
     children(&a, "@", 2).await;
@@ -260,7 +260,7 @@ async fn what_a_closed_client_had_is_free_at_once(stage: Stage) {
     a.call("t1", "unlock plain @").await;
 }
 
-async fn nobody_to_connect_to_is_an_error(_: Stage) {
+async fn nobody_to_connect_to_is_an_error(_: Fixture) {
     let error = Curator::start("127.0.0.1:1", &CuratorOptions::default()).await.unwrap_err();
     assert_eq!(error.class(), Some("IllegalStateException"), "{error}");
 }

@@ -2,61 +2,61 @@
 
 use testbed::{done, within};
 
-use crate::curator::side::granted;
-use crate::curator::stage::Stage;
-use crate::curator::world::SHORT;
-use crate::curator::{Case, Way};
+use crate::curator::environment::SHORT;
+use crate::curator::fixture::Fixture;
+use crate::curator::side::wait_for_grant;
+use crate::curator::{Case, Direction};
 
 const KIND: &str = "leader";
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new(KIND, "curator_shows_the_note_of_tenure", Way::FromTenure, curator_shows_tenure),
-        Case::new(KIND, "tenure_shows_the_id_of_curator", Way::FromPeer, tenure_shows_curator),
-        Case::new(KIND, "tenure_follows_who_leads", Way::Both, tenure_follows),
-        Case::new(KIND, "curator_dies_and_tenure_leads", Way::FromPeer, curator_dies).one_server(),
+        Case::new(KIND, "curator_shows_the_note_of_tenure", Direction::FromTenure, curator_shows_tenure),
+        Case::new(KIND, "tenure_shows_the_id_of_curator", Direction::FromPeer, tenure_shows_curator),
+        Case::new(KIND, "tenure_follows_who_leads", Direction::Both, tenure_follows),
+        Case::new(KIND, "curator_dies_and_tenure_leads", Direction::FromPeer, curator_dies).one_server(),
     ]
 }
 
-async fn curator_shows_tenure(stage: Stage) {
-    let (jvm, client) = (stage.jvm(0).await, stage.client().await);
-    jvm.says("other", "leader.who @", "").await;
-    let guard = client.election(stage.name()).note("10.0.0.7:8080").campaign().await.unwrap();
-    jvm.says("other", "leader.who @", "10.0.0.7:8080").await;
+async fn curator_shows_tenure(fixture: Fixture) {
+    let (jvm, client) = (fixture.jvm(0).await, fixture.client().await);
+    jvm.expect_answer("other", "leader.who @", "").await;
+    let guard = client.election(fixture.name()).note("10.0.0.7:8080").campaign().await.unwrap();
+    jvm.expect_answer("other", "leader.who @", "10.0.0.7:8080").await;
     let waiting = jvm.spawn("jvm", "lock leader:jvm-1 @");
-    stage.lined_up("@", 2).await;
-    let election = client.election(stage.name()).note("rust-2");
+    fixture.wait_for_queue("@", 2).await;
+    let election = client.election(fixture.name()).note("rust-2");
     let second = tokio::spawn(async move { election.campaign().await });
-    stage.lined_up("@", 3).await;
-    jvm.says("other", "leader.all @", "10.0.0.7:8080,jvm-1,rust-2").await;
+    fixture.wait_for_queue("@", 3).await;
+    jvm.expect_answer("other", "leader.all @", "10.0.0.7:8080,jvm-1,rust-2").await;
     guard.release().await.unwrap();
-    granted(waiting).await;
-    jvm.says("other", "leader.all @", "jvm-1,rust-2").await;
+    wait_for_grant(waiting).await;
+    jvm.expect_answer("other", "leader.all @", "jvm-1,rust-2").await;
     jvm.call("jvm", "unlock leader:jvm-1 @").await;
     let guard = second.await.unwrap().expect("granted");
-    jvm.says("other", "leader.who @", "rust-2").await;
+    jvm.expect_answer("other", "leader.who @", "rust-2").await;
     guard.release().await.unwrap();
-    jvm.says("other", "leader.all @", "").await;
+    jvm.expect_answer("other", "leader.all @", "").await;
 }
 
-async fn tenure_shows_curator(stage: Stage) {
-    let (jvm, client) = (stage.jvm(0).await, stage.client().await);
-    let election = client.election(stage.name());
+async fn tenure_shows_curator(fixture: Fixture) {
+    let (jvm, client) = (fixture.jvm(0).await, fixture.client().await);
+    let election = client.election(fixture.name());
     assert_eq!(election.leader().await.unwrap(), None);
     jvm.call("jvm", "lock leader:jvm-1 @").await;
     let leader = election.leader().await.unwrap().expect("there is one");
     assert_eq!(leader.note.as_deref(), Some("jvm-1"));
     assert!(election.try_campaign().await.unwrap().is_none(), "two lead");
-    jvm.says("jvm", "is-held leader:jvm-1 @", "true").await;
+    jvm.expect_answer("jvm", "is-held leader:jvm-1 @", "true").await;
     jvm.call("jvm", "unlock leader:jvm-1 @").await;
     let guard = within("elected", election.campaign()).await.unwrap();
     assert!(guard.fence().expect("a term") > leader.term);
     guard.release().await.unwrap();
 }
 
-async fn tenure_follows(stage: Stage) {
-    let (jvm, client) = (stage.jvm(0).await, stage.client().await);
-    let election = client.election(stage.name());
+async fn tenure_follows(fixture: Fixture) {
+    let (jvm, client) = (fixture.jvm(0).await, fixture.client().await);
+    let election = client.election(fixture.name());
     let mut observer = election.observe().unwrap();
     let mut next = async || within("news", observer.next()).await.unwrap();
     assert_eq!(next().await, None);
@@ -65,7 +65,7 @@ async fn tenure_follows(stage: Stage) {
     assert_eq!(theirs.note.as_deref(), Some("jvm-1"));
     let election = election.note("rust-1");
     let waiting = tokio::spawn(async move { election.campaign().await });
-    stage.lined_up("@", 2).await;
+    fixture.wait_for_queue("@", 2).await;
     jvm.call("jvm", "unlock leader:jvm-1 @").await;
     let guard = waiting.await.unwrap().expect("granted");
     let mut leader = next().await;
@@ -79,17 +79,17 @@ async fn tenure_follows(stage: Stage) {
     assert_eq!(next().await, None);
 }
 
-async fn curator_dies(stage: Stage) {
-    let (jvm, other) = (stage.own_jvm(SHORT).await, stage.jvm(0).await);
-    let client = stage.client().await;
+async fn curator_dies(fixture: Fixture) {
+    let (jvm, other) = (fixture.own_jvm(SHORT).await, fixture.jvm(0).await);
+    let client = fixture.client().await;
     jvm.call("jvm", "lock leader:victim @").await;
-    let election = client.election(stage.name()).note("heir");
+    let election = client.election(fixture.name()).note("next");
     let waiting = tokio::spawn(async move { election.campaign().await });
-    stage.lined_up("@", 2).await;
-    other.says("other", "leader.all @", "victim,heir").await;
+    fixture.wait_for_queue("@", 2).await;
+    other.expect_answer("other", "leader.all @", "victim,next").await;
     jvm.kill().await;
     let guard = done("elected", waiting).await.unwrap();
-    other.says("other", "leader.who @", "heir").await;
+    other.expect_answer("other", "leader.who @", "next").await;
     assert!(guard.is_held());
     guard.release().await.unwrap();
 }

@@ -2,6 +2,8 @@
 
 mod deaths;
 mod driver;
+mod environment;
+mod fixture;
 mod leader;
 mod lock;
 mod multi;
@@ -12,25 +14,24 @@ mod revocation;
 mod rwlock;
 mod sessions;
 mod side;
-mod stage;
-mod world;
 
 use std::sync::Arc;
 
+use environment::{Deployment, Environments};
+use fixture::Fixture;
+pub(crate) use interop::trials::Direction;
 use interop::trials::Suite;
-pub(crate) use interop::trials::Way;
-use stage::Stage;
-use world::{Place, Worlds};
 
-pub(crate) type Case = interop::trials::Case<Stage>;
+pub(crate) type Case = interop::trials::Case<Fixture>;
 
 /// All that is shared with Curator, and its driver by itself.
 pub(crate) fn add(suite: &mut Suite) {
-    let at_places = |case: Case| places(&case).iter().map(move |place| (*place, case.clone()));
-    let worlds = Arc::new(Worlds::default());
-    suite.add("Curator", cases().into_iter().flat_map(at_places).collect(), move |place, name| {
-        let worlds = worlds.clone();
-        async move { Ok(Stage::new(worlds.get(place).await?, &name)) }
+    let at_deployments =
+        |case: Case| deployments(&case).iter().map(move |deployment| (*deployment, case.clone()));
+    let environments = Arc::new(Environments::default());
+    suite.add("Curator", cases().into_iter().flat_map(at_deployments).collect(), move |deployment, name| {
+        let environments = environments.clone();
+        async move { Ok(Fixture::new(environments.get(deployment).await?, &name)) }
     });
 }
 
@@ -52,10 +53,12 @@ fn cases() -> Vec<Case> {
 }
 
 /// What several servers could do otherwise: news reaches their clients at different times.
-fn places(case: &Case) -> &'static [Place] {
+fn deployments(case: &Case) -> &'static [Deployment] {
     match case.kind {
-        _ if case.one_server => &[Place::Single],
-        "lock" | "fair" | "read/write" | "semaphore" | "leader" => &[Place::Single, Place::Ensemble],
-        _ => &[Place::Single],
+        _ if case.one_server => &[Deployment::Single],
+        "lock" | "fair" | "read/write" | "semaphore" | "leader" => {
+            &[Deployment::Single, Deployment::Ensemble]
+        }
+        _ => &[Deployment::Single],
     }
 }

@@ -1,16 +1,16 @@
-//! What holds for everything that lets one in at a time, each kind in its own words.
+//! What holds for everything that lets one in at a time, each kind in its own commands.
 
 use std::time::Duration;
 
-use interop::trials::Doomed;
+use interop::trials::SharedVictim;
 
-use crate::curator::side::{Side, granted};
-use crate::curator::stage::Stage;
-use crate::curator::{Case, Way};
+use crate::curator::fixture::Fixture;
+use crate::curator::side::{Side, wait_for_grant};
+use crate::curator::{Case, Direction};
 
 /// How a kind is spoken of. `@` is the name.
 #[derive(Clone, Copy)]
-pub(crate) struct Words {
+pub(crate) struct KindCommands {
     pub(crate) kind: &'static str,
     pub(crate) jvm: &'static str,
     pub(crate) rust: &'static str,
@@ -22,14 +22,20 @@ pub(crate) struct Words {
     holder_queues: bool,
 }
 
-const LOCK: Words =
-    Words { kind: "lock", jvm: "plain @", rust: "plain @", wait: "0", queue: "@", holder_queues: true };
+const LOCK: KindCommands = KindCommands {
+    kind: "lock",
+    jvm: "plain @",
+    rust: "plain @",
+    wait: "0",
+    queue: "@",
+    holder_queues: true,
+};
 
-pub(crate) const KINDS: [Words; 8] = [
+pub(crate) const KINDS: [KindCommands; 8] = [
     LOCK,
-    Words { kind: "fair", jvm: "fair @", rust: "fair @", ..LOCK },
-    Words { kind: "read/write", jvm: "write @", rust: "write @", ..LOCK },
-    Words {
+    KindCommands { kind: "fair", jvm: "fair @", rust: "fair @", ..LOCK },
+    KindCommands { kind: "read/write", jvm: "write @", rust: "write @", ..LOCK },
+    KindCommands {
         kind: "semaphore",
         jvm: "permit @",
         rust: "permit @",
@@ -37,7 +43,7 @@ pub(crate) const KINDS: [Words; 8] = [
         holder_queues: false,
         ..LOCK
     },
-    Words {
+    KindCommands {
         kind: "semaphore-mutex",
         jvm: "semaphore-mutex @",
         rust: "permit @",
@@ -45,108 +51,123 @@ pub(crate) const KINDS: [Words; 8] = [
         holder_queues: false,
         ..LOCK
     },
-    Words { kind: "leader", jvm: "leader:jvm @", rust: "leader:rust @", wait: "300", ..LOCK },
-    Words { kind: "selector", jvm: "selector:jvm @", rust: "plain @", wait: "300", ..LOCK },
-    Words { kind: "multi", jvm: "multi @1,@2", rust: "multi @1,@2", queue: "@1", ..LOCK },
+    KindCommands { kind: "leader", jvm: "leader:jvm @", rust: "leader:rust @", wait: "300", ..LOCK },
+    KindCommands { kind: "selector", jvm: "selector:jvm @", rust: "plain @", wait: "300", ..LOCK },
+    KindCommands { kind: "multi", jvm: "multi @1,@2", rust: "multi @1,@2", queue: "@1", ..LOCK },
 ];
 
-impl Words {
+impl KindCommands {
     /// The kind of this name.
     pub(crate) fn of(kind: &str) -> Self {
-        KINDS.into_iter().find(|words| words.kind == kind).expect("a kind")
+        KINDS.into_iter().find(|commands| commands.kind == kind).expect("a kind")
     }
 
-    pub(crate) async fn jvm(&self, stage: &Stage, n: usize) -> Side {
-        Side::new(stage.jvm(n).await, self.jvm, self.wait)
+    pub(crate) async fn jvm(&self, fixture: &Fixture, n: usize) -> Side {
+        Side::new(fixture.jvm(n).await, self.jvm, self.wait)
     }
 
-    pub(crate) async fn rust(&self, stage: &Stage, n: usize) -> Side {
-        Side::new(stage.worker(n).await, self.rust, "0")
+    pub(crate) async fn tenure(&self, fixture: &Fixture, n: usize) -> Side {
+        Side::new(fixture.worker(n).await, self.rust, "0")
     }
 
-    pub(crate) async fn own_jvm(&self, stage: &Stage, session: Duration) -> Side {
-        Side::new(stage.own_jvm(session).await, self.jvm, self.wait)
+    pub(crate) async fn own_jvm(&self, fixture: &Fixture, session: Duration) -> Side {
+        Side::new(fixture.own_jvm(session).await, self.jvm, self.wait)
     }
 
-    pub(crate) async fn own_rust(&self, stage: &Stage, session: Duration) -> Side {
-        Side::new(stage.own_worker(session).await, self.rust, "0")
+    pub(crate) async fn own_tenure(&self, fixture: &Fixture, session: Duration) -> Side {
+        Side::new(fixture.own_worker(session).await, self.rust, "0")
     }
 
     /// For a part of a trial: the one that is killed, and another of the other side.
-    pub(crate) async fn victim_and_other(&self, stage: &Stage, doomed: &Doomed, ours: bool) -> [Side; 2] {
-        let victim = doomed.party(stage.name());
+    pub(crate) async fn victim_and_other(
+        &self,
+        fixture: &Fixture,
+        shared_victim: &SharedVictim,
+        ours: bool,
+    ) -> [Side; 2] {
+        let victim = shared_victim.process(fixture.name());
         match ours {
-            true => [Side::new(victim, self.rust, "0"), self.jvm(stage, 0).await],
-            false => [Side::new(victim, self.jvm, self.wait), self.rust(stage, 0).await],
+            true => [Side::new(victim, self.rust, "0"), self.jvm(fixture, 0).await],
+            false => [Side::new(victim, self.jvm, self.wait), self.tenure(fixture, 0).await],
         }
     }
 
     /// Waits until one is in and so many wait.
-    pub(crate) async fn waiting(&self, stage: &Stage, n: usize) {
-        stage.lined_up(self.queue, n + usize::from(self.holder_queues)).await;
+    pub(crate) async fn wait_for_waiters(&self, fixture: &Fixture, n: usize) {
+        fixture.wait_for_queue(self.queue, n + usize::from(self.holder_queues)).await;
     }
 
     /// Waits until nothing is left of anybody.
-    pub(crate) async fn nobody(&self, stage: &Stage) {
-        stage.queued(self.queue, 0).await;
+    pub(crate) async fn wait_until_empty(&self, fixture: &Fixture) {
+        fixture.wait_for_children(self.queue, 0).await;
         if !self.holder_queues {
-            stage.queued("@/leases", 0).await;
+            fixture.wait_for_children("@/leases", 0).await;
         }
         if self.kind == "multi" {
-            stage.queued("@2", 0).await;
+            fixture.wait_for_children("@2", 0).await;
         }
     }
 }
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for words in KINDS {
-        let kind = words.kind;
-        cases.push(Case::new(kind, "curator_holds_tenure_waits", Way::FromPeer, move |stage| async move {
-            let (jvm, rust) = (words.jvm(&stage, 0).await, words.rust(&stage, 0).await);
-            hand_over(&stage, words, &jvm, &rust).await;
-        }));
-        cases.push(Case::new(kind, "tenure_holds_curator_waits", Way::FromTenure, move |stage| async move {
-            let (jvm, rust) = (words.jvm(&stage, 0).await, words.rust(&stage, 0).await);
-            hand_over(&stage, words, &rust, &jvm).await;
-        }));
-        cases.push(Case::new(kind, "a_number_kept_by_both_loses_nothing", Way::Both, move |stage| {
-            keep_a_number(stage, words)
+    for commands in KINDS {
+        let kind = commands.kind;
+        cases.push(Case::new(
+            kind,
+            "curator_holds_tenure_waits",
+            Direction::FromPeer,
+            move |fixture| async move {
+                let (jvm, rust) = (commands.jvm(&fixture, 0).await, commands.tenure(&fixture, 0).await);
+                hand_over(&fixture, commands, &jvm, &rust).await;
+            },
+        ));
+        cases.push(Case::new(
+            kind,
+            "tenure_holds_curator_waits",
+            Direction::FromTenure,
+            move |fixture| async move {
+                let (jvm, rust) = (commands.jvm(&fixture, 0).await, commands.tenure(&fixture, 0).await);
+                hand_over(&fixture, commands, &rust, &jvm).await;
+            },
+        ));
+        cases.push(Case::new(kind, "a_number_kept_by_both_loses_nothing", Direction::Both, move |fixture| {
+            keep_a_number(fixture, commands)
         }));
     }
     cases
 }
 
-async fn hand_over(stage: &Stage, words: Words, holder: &Side, waiter: &Side) {
-    holder.enter("holder").await;
+async fn hand_over(fixture: &Fixture, commands: KindCommands, holder: &Side, waiter: &Side) {
+    holder.acquire("holder").await;
     // Whoever gives up leaves nothing behind.
-    assert!(!waiter.attempt("waiter").await, "two are in");
-    words.waiting(stage, 0).await;
-    let waiting = waiter.wait("waiter");
-    words.waiting(stage, 1).await;
-    assert!(!holder.attempt("other").await, "two are in");
-    words.waiting(stage, 1).await;
+    assert!(!waiter.try_acquire("waiter").await, "two are in");
+    commands.wait_for_waiters(fixture, 0).await;
+    let waiting = waiter.spawn_acquire("waiter");
+    commands.wait_for_waiters(fixture, 1).await;
+    assert!(!holder.try_acquire("other").await, "two are in");
+    commands.wait_for_waiters(fixture, 1).await;
     assert!(waiting.is_open(), "two are in");
-    holder.leave("holder").await;
-    granted(waiting).await;
-    assert!(waiter.is_in("waiter").await);
-    assert!(!holder.attempt("holder").await, "two are in");
-    words.waiting(stage, 0).await;
-    waiter.leave("waiter").await;
-    words.nobody(stage).await;
-    holder.enter("holder").await;
-    holder.leave("holder").await;
-    words.nobody(stage).await;
+    holder.release("holder").await;
+    wait_for_grant(waiting).await;
+    assert!(waiter.is_held("waiter").await);
+    assert!(!holder.try_acquire("holder").await, "two are in");
+    commands.wait_for_waiters(fixture, 0).await;
+    waiter.release("waiter").await;
+    commands.wait_until_empty(fixture).await;
+    holder.acquire("holder").await;
+    holder.release("holder").await;
+    commands.wait_until_empty(fixture).await;
 }
 
 /// By two processes of each side, with two threads each.
-async fn keep_a_number(stage: Stage, words: Words) {
+async fn keep_a_number(fixture: Fixture, commands: KindCommands) {
     let n = 12;
     let sides = [
-        words.jvm(&stage, 0).await,
-        words.jvm(&stage, 1).await,
-        words.rust(&stage, 0).await,
-        words.rust(&stage, 1).await,
+        commands.jvm(&fixture, 0).await,
+        commands.jvm(&fixture, 1).await,
+        commands.tenure(&fixture, 0).await,
+        commands.tenure(&fixture, 1).await,
     ];
     let mut loops = Vec::new();
     for thread in ["loop-0", "loop-1"] {
@@ -154,8 +175,8 @@ async fn keep_a_number(stage: Stage, words: Words) {
     }
     let all = n * loops.len() as i64;
     for one in loops {
-        assert_eq!(one.answer_while(|| stage.progress()).await.expect("all counted"), n.to_string());
+        assert_eq!(one.answer_while(|| fixture.progress()).await.expect("all counted"), n.to_string());
     }
-    assert_eq!(stage.number(), all, "two were in at once");
-    words.nobody(&stage).await;
+    assert_eq!(fixture.number(), all, "two were in at once");
+    commands.wait_until_empty(&fixture).await;
 }

@@ -2,23 +2,26 @@
 
 use tokio::sync::mpsc;
 
-use crate::curator::mutual::Words;
-use crate::curator::side::{Side, granted};
-use crate::curator::stage::Stage;
-use crate::curator::{Case, Way};
+use crate::curator::fixture::Fixture;
+use crate::curator::mutual::KindCommands;
+use crate::curator::side::{Side, wait_for_grant};
+use crate::curator::{Case, Direction};
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for kind in ["fair", "read/write", "semaphore", "leader"] {
-        let words = Words::of(kind);
-        cases.push(Case::new(kind, "all_are_served_in_the_order_of_coming", Way::Both, move |stage| {
-            order(stage, words)
-        }));
+        let commands = KindCommands::of(kind);
+        cases.push(Case::new(
+            kind,
+            "all_are_served_in_the_order_of_coming",
+            Direction::Both,
+            move |fixture| order(fixture, commands),
+        ));
     }
     for kind in ["fair", "read/write", "semaphore", "leader"] {
-        let words = Words::of(kind);
-        cases.push(Case::new(kind, "who_leaves_early_changes_no_order", Way::Both, move |stage| {
-            leaving_early(stage, words)
+        let commands = KindCommands::of(kind);
+        cases.push(Case::new(kind, "who_leaves_early_changes_no_order", Direction::Both, move |fixture| {
+            leaving_early(fixture, commands)
         }));
     }
     cases
@@ -27,11 +30,11 @@ pub(crate) fn cases() -> Vec<Case> {
 /// The numbers of those who get in come out; each leaves at once.
 fn pass_through(side: &Side, n: usize, entered: &mpsc::UnboundedSender<usize>) {
     let (side, entered, thread) = (side.clone(), entered.clone(), format!("waiter-{n}"));
-    let waiting = side.wait(&thread);
+    let waiting = side.spawn_acquire(&thread);
     tokio::spawn(async move {
-        granted(waiting).await;
+        wait_for_grant(waiting).await;
         entered.send(n).expect("somebody counts");
-        side.leave(&thread).await;
+        side.release(&thread).await;
     });
 }
 
@@ -44,44 +47,52 @@ async fn served(mut order: mpsc::UnboundedReceiver<usize>, n: usize) -> Vec<usiz
     all
 }
 
-async fn order(stage: Stage, words: Words) {
-    let jvms = [words.jvm(&stage, 0).await, words.jvm(&stage, 1).await];
+async fn order(fixture: Fixture, commands: KindCommands) {
+    let jvms = [commands.jvm(&fixture, 0).await, commands.jvm(&fixture, 1).await];
     // Those of one process that wait for the same stand in the queue as one, unless it is a fair lock.
-    let rusts = [words.rust(&stage, 0).await, words.rust(&stage, 1).await, words.rust(&stage, 2).await];
-    jvms[0].enter("holder").await;
-    words.waiting(&stage, 0).await;
+    let rusts = [
+        commands.tenure(&fixture, 0).await,
+        commands.tenure(&fixture, 1).await,
+        commands.tenure(&fixture, 2).await,
+    ];
+    jvms[0].acquire("holder").await;
+    commands.wait_for_waiters(&fixture, 0).await;
     let (entered, order) = mpsc::unbounded_channel();
     let all = [&jvms[1], &rusts[0], &rusts[1], &jvms[0], &rusts[2], &jvms[1]];
     for (n, side) in all.into_iter().enumerate() {
         pass_through(side, n, &entered);
-        words.waiting(&stage, n + 1).await;
+        commands.wait_for_waiters(&fixture, n + 1).await;
     }
-    jvms[0].leave("holder").await;
+    jvms[0].release("holder").await;
     assert_eq!(served(order, all.len()).await, [0, 1, 2, 3, 4, 5]);
-    words.nobody(&stage).await;
+    commands.wait_until_empty(&fixture).await;
 }
 
 /// One of each side gives up in the middle of the queue.
-async fn leaving_early(stage: Stage, words: Words) {
-    let jvm = words.jvm(&stage, 0).await;
-    let rusts = [words.rust(&stage, 0).await, words.rust(&stage, 1).await, words.rust(&stage, 2).await];
-    rusts[0].enter("holder").await;
-    words.waiting(&stage, 0).await;
+async fn leaving_early(fixture: Fixture, commands: KindCommands) {
+    let jvm = commands.jvm(&fixture, 0).await;
+    let rusts = [
+        commands.tenure(&fixture, 0).await,
+        commands.tenure(&fixture, 1).await,
+        commands.tenure(&fixture, 2).await,
+    ];
+    rusts[0].acquire("holder").await;
+    commands.wait_for_waiters(&fixture, 0).await;
     let (entered, order) = mpsc::unbounded_channel();
     pass_through(&jvm, 0, &entered);
-    words.waiting(&stage, 1).await;
-    let leaving = [(&rusts[1], rusts[1].wait("leaving")), (&jvm, jvm.wait("leaving"))];
-    words.waiting(&stage, 3).await;
+    commands.wait_for_waiters(&fixture, 1).await;
+    let leaving = [(&rusts[1], rusts[1].spawn_acquire("leaving")), (&jvm, jvm.spawn_acquire("leaving"))];
+    commands.wait_for_waiters(&fixture, 3).await;
     pass_through(&rusts[2], 1, &entered);
-    words.waiting(&stage, 4).await;
+    commands.wait_for_waiters(&fixture, 4).await;
     pass_through(&jvm, 2, &entered);
-    words.waiting(&stage, 5).await;
+    commands.wait_for_waiters(&fixture, 5).await;
     for (side, waiting) in leaving {
-        side.party.interrupt("leaving").await;
+        side.process.interrupt("leaving").await;
         waiting.answer().await.expect_err("interrupted");
     }
-    words.waiting(&stage, 3).await;
-    rusts[0].leave("holder").await;
+    commands.wait_for_waiters(&fixture, 3).await;
+    rusts[0].release("holder").await;
     assert_eq!(served(order, 3).await, [0, 1, 2]);
-    words.nobody(&stage).await;
+    commands.wait_until_empty(&fixture).await;
 }

@@ -1,8 +1,8 @@
 //! The semaphore with several permits.
 
-use crate::curator::side::granted;
-use crate::curator::stage::Stage;
-use crate::curator::{Case, Way};
+use crate::curator::fixture::Fixture;
+use crate::curator::side::wait_for_grant;
+use crate::curator::{Case, Direction};
 
 const KIND: &str = "semaphore";
 const LEASES: &str = "@/leases";
@@ -10,105 +10,105 @@ const LOCKS: &str = "@/locks";
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new(KIND, "both_count_the_permits_of_the_other", Way::Both, both_count),
-        Case::new(KIND, "curator_takes_two_one_by_one", Way::FromPeer, curator_takes_two),
-        Case::new(KIND, "tenure_takes_two_at_once", Way::FromTenure, tenure_takes_two),
-        Case::new(KIND, "three_permits_under_one_guard", Way::FromTenure, three_under_one_guard),
-        Case::new(KIND, "curator_reads_the_size_from_a_shared_count", Way::Both, shared_count),
+        Case::new(KIND, "both_count_the_permits_of_the_other", Direction::Both, both_count),
+        Case::new(KIND, "curator_takes_two_one_by_one", Direction::FromPeer, curator_takes_two),
+        Case::new(KIND, "tenure_takes_two_at_once", Direction::FromTenure, tenure_takes_two),
+        Case::new(KIND, "three_permits_under_one_guard", Direction::FromTenure, three_under_one_guard),
+        Case::new(KIND, "curator_reads_the_size_from_a_shared_count", Direction::Both, shared_count),
     ]
 }
 
-async fn both_count(stage: Stage) {
-    let (jvm, client) = (stage.jvm(0).await, stage.client().await);
-    let semaphore = client.semaphore(stage.name(), 2);
+async fn both_count(fixture: Fixture) {
+    let (jvm, client) = (fixture.jvm(0).await, fixture.client().await);
+    let semaphore = client.semaphore(fixture.name(), 2);
     jvm.call("first", "lock permit:2 @").await;
     assert_eq!(semaphore.available().await.unwrap(), 1);
     let guard = semaphore.acquire().await.unwrap();
-    stage.queued(LEASES, 2).await;
+    fixture.wait_for_children(LEASES, 2).await;
     assert_eq!(semaphore.available().await.unwrap(), 0);
-    jvm.says("second", "try permit:2 @", "false").await;
+    jvm.expect_answer("second", "try permit:2 @", "false").await;
     assert!(semaphore.try_acquire().await.unwrap().is_none());
-    stage.queued(LEASES, 2).await;
-    stage.queued(LOCKS, 0).await;
+    fixture.wait_for_children(LEASES, 2).await;
+    fixture.wait_for_children(LOCKS, 0).await;
     let theirs = jvm.spawn("second", "lock permit:2 @");
-    stage.lined_up(LOCKS, 1).await;
+    fixture.wait_for_queue(LOCKS, 1).await;
     let ours = tokio::spawn({
         let semaphore = semaphore.clone();
         async move { semaphore.acquire().await }
     });
-    stage.lined_up(LOCKS, 2).await;
+    fixture.wait_for_queue(LOCKS, 2).await;
     guard.release().await.unwrap();
-    granted(theirs).await;
+    wait_for_grant(theirs).await;
     assert!(!ours.is_finished(), "three are in");
     jvm.call("first", "unlock permit:2 @").await;
     let second = ours.await.unwrap().expect("granted");
     jvm.call("second", "unlock permit:2 @").await;
     second.release().await.unwrap();
     assert_eq!(semaphore.available().await.unwrap(), 2);
-    stage.queued(LEASES, 0).await;
-    stage.queued(LOCKS, 0).await;
+    fixture.wait_for_children(LEASES, 0).await;
+    fixture.wait_for_children(LOCKS, 0).await;
 }
 
 /// Curator goes to the end of the queue for each permit, and keeps what it has meanwhile.
-async fn curator_takes_two(stage: Stage) {
-    let (jvm, rust) = (stage.jvm(0).await, stage.worker(0).await);
+async fn curator_takes_two(fixture: Fixture) {
+    let (jvm, rust) = (fixture.jvm(0).await, fixture.worker(0).await);
     jvm.call("holder", "lock permit:2 @").await;
     rust.call("holder", "lock permit:2 @").await;
-    stage.queued(LOCKS, 0).await;
+    fixture.wait_for_children(LOCKS, 0).await;
     let two = jvm.spawn("two", "lock permit:2:2 @");
-    stage.lined_up(LOCKS, 1).await;
+    fixture.wait_for_queue(LOCKS, 1).await;
     let one = rust.spawn("one", "lock permit:2 @");
-    stage.lined_up(LOCKS, 2).await;
+    fixture.wait_for_queue(LOCKS, 2).await;
     jvm.call("holder", "unlock permit:2 @").await;
     rust.call("holder", "unlock permit:2 @").await;
-    granted(one).await;
+    wait_for_grant(one).await;
     assert!(two.is_open(), "three are in");
     rust.call("one", "unlock permit:2 @").await;
-    granted(two).await;
+    wait_for_grant(two).await;
     jvm.call("two", "unlock permit:2:2 @").await;
-    stage.queued(LEASES, 0).await;
-    stage.queued(LOCKS, 0).await;
+    fixture.wait_for_children(LEASES, 0).await;
+    fixture.wait_for_children(LOCKS, 0).await;
 }
 
 /// One permit that comes free is not given to whoever wants no more than that, and came later.
-async fn tenure_takes_two(stage: Stage) {
-    let (jvm, rust) = (stage.jvm(0).await, stage.worker(0).await);
+async fn tenure_takes_two(fixture: Fixture) {
+    let (jvm, rust) = (fixture.jvm(0).await, fixture.worker(0).await);
     jvm.call("holder", "lock permit:2 @").await;
     rust.call("holder", "lock permit:2 @").await;
-    stage.queued(LOCKS, 0).await;
+    fixture.wait_for_children(LOCKS, 0).await;
     let first = jvm.spawn("first", "lock permit:2 @");
-    stage.lined_up(LOCKS, 1).await;
+    fixture.wait_for_queue(LOCKS, 1).await;
     let two = rust.spawn("two", "lock permit:2:2 @");
-    stage.lined_up(LOCKS, 2).await;
+    fixture.wait_for_queue(LOCKS, 2).await;
     let one = jvm.spawn("one", "lock permit:2 @");
-    stage.lined_up(LOCKS, 3).await;
+    fixture.wait_for_queue(LOCKS, 3).await;
     jvm.call("holder", "unlock permit:2 @").await;
-    granted(first).await;
+    wait_for_grant(first).await;
     rust.call("holder", "unlock permit:2 @").await;
-    jvm.says("other", "try permit:2 @ 300", "false").await;
+    jvm.expect_answer("other", "try permit:2 @ 300", "false").await;
     assert!(two.is_open() && one.is_open());
     jvm.call("first", "unlock permit:2 @").await;
-    granted(two).await;
+    wait_for_grant(two).await;
     assert!(one.is_open(), "three are in");
     rust.call("two", "unlock permit:2:2 @").await;
-    granted(one).await;
+    wait_for_grant(one).await;
     jvm.call("one", "unlock permit:2 @").await;
-    stage.queued(LEASES, 0).await;
-    stage.queued(LOCKS, 0).await;
+    fixture.wait_for_children(LEASES, 0).await;
+    fixture.wait_for_children(LOCKS, 0).await;
 }
 
-async fn three_under_one_guard(stage: Stage) {
-    let (jvm, client) = (stage.jvm(0).await, stage.client().await);
-    let semaphore = client.semaphore(stage.name(), 4);
+async fn three_under_one_guard(fixture: Fixture) {
+    let (jvm, client) = (fixture.jvm(0).await, fixture.client().await);
+    let semaphore = client.semaphore(fixture.name(), 4);
     let three = semaphore.acquire_many(3).await.unwrap();
-    stage.queued(LEASES, 3).await;
-    stage.queued(LOCKS, 0).await;
-    jvm.says("two", "try permit:4:2 @", "false").await;
-    jvm.says("one", "try permit:4 @ 120000", "true").await;
+    fixture.wait_for_children(LEASES, 3).await;
+    fixture.wait_for_children(LOCKS, 0).await;
+    jvm.expect_answer("two", "try permit:4:2 @", "false").await;
+    jvm.expect_answer("one", "try permit:4 @ 120000", "true").await;
     let waiting = jvm.spawn("two", "lock permit:4:2 @");
-    stage.queued(LOCKS, 1).await;
+    fixture.wait_for_children(LOCKS, 1).await;
     three.release().await.unwrap();
-    granted(waiting).await;
+    wait_for_grant(waiting).await;
     assert_eq!(semaphore.available().await.unwrap(), 1);
     jvm.call("one", "unlock permit:4 @").await;
     jvm.call("two", "unlock permit:4:2 @").await;
@@ -116,18 +116,18 @@ async fn three_under_one_guard(stage: Stage) {
 }
 
 /// Tenure keeps the size at its first use, and both are told when it changes.
-async fn shared_count(stage: Stage) {
-    let (jvm, client) = (stage.jvm(0).await, stage.client().await);
+async fn shared_count(fixture: Fixture) {
+    let (jvm, client) = (fixture.jvm(0).await, fixture.client().await);
     jvm.call("setter", "shared.set @.size 2").await;
-    let semaphore = client.semaphore(stage.name(), 2);
+    let semaphore = client.semaphore(fixture.name(), 2);
     let guard = semaphore.acquire().await.unwrap();
     jvm.call("first", "lock permit:=@.size @").await;
     let waiting = jvm.spawn("second", "lock permit:=@.size @");
-    stage.queued(LEASES, 3).await;
+    fixture.wait_for_children(LEASES, 3).await;
     assert!(waiting.is_open(), "three are in");
     semaphore.resize(3).await.unwrap();
     jvm.call("setter", "shared.set @.size 3").await;
-    granted(waiting).await;
+    wait_for_grant(waiting).await;
     assert!(semaphore.try_acquire().await.unwrap().is_none(), "four are in");
     guard.release().await.unwrap();
     semaphore.try_acquire().await.unwrap().expect("free again").release().await.unwrap();

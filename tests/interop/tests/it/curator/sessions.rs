@@ -2,56 +2,58 @@
 
 use testbed::until;
 
-use crate::curator::mutual::Words;
-use crate::curator::side::{Side, granted};
-use crate::curator::stage::Stage;
-use crate::curator::world::SHORT;
-use crate::curator::{Case, Way};
+use crate::curator::environment::SHORT;
+use crate::curator::fixture::Fixture;
+use crate::curator::mutual::KindCommands;
+use crate::curator::side::{Side, wait_for_grant};
+use crate::curator::{Case, Direction};
 
 pub(crate) fn cases() -> Vec<Case> {
-    let words = Words::of("lock");
+    let commands = KindCommands::of("lock");
     vec![
-        Case::new("lock", "curator_stands_still", Way::FromPeer, move |stage| async move {
-            let (sleeper, other) = (words.own_jvm(&stage, SHORT).await, words.rust(&stage, 0).await);
-            stands_still(&stage, words, &sleeper, &other).await;
-            comes_back(&stage, words, &sleeper, &other).await;
+        Case::new("lock", "curator_stands_still", Direction::FromPeer, move |fixture| async move {
+            let (sleeper, other) =
+                (commands.own_jvm(&fixture, SHORT).await, commands.tenure(&fixture, 0).await);
+            stands_still(&fixture, commands, &sleeper, &other).await;
+            comes_back(&fixture, commands, &sleeper, &other).await;
         }),
-        Case::new("lock", "tenure_stands_still", Way::FromTenure, move |stage| async move {
-            let (sleeper, other) = (words.own_rust(&stage, SHORT).await, words.jvm(&stage, 0).await);
-            stands_still(&stage, words, &sleeper, &other).await;
+        Case::new("lock", "tenure_stands_still", Direction::FromTenure, move |fixture| async move {
+            let (sleeper, other) =
+                (commands.own_tenure(&fixture, SHORT).await, commands.jvm(&fixture, 0).await);
+            stands_still(&fixture, commands, &sleeper, &other).await;
             // Whoever held it knows by its own clock.
-            assert!(!sleeper.is_in("sleeper").await);
+            assert!(!sleeper.is_held("sleeper").await);
             let late = sleeper
-                .party
+                .process
                 .try_call("sleeper", "unlock plain @")
                 .await
                 .expect_err("it was not in any more");
             assert_eq!(late.class(), Some("Lost"), "{late}");
-            comes_back(&stage, words, &sleeper, &other).await;
+            comes_back(&fixture, commands, &sleeper, &other).await;
         }),
     ]
 }
 
 /// The other one gets in when the session has ended.
-async fn stands_still(stage: &Stage, words: Words, sleeper: &Side, other: &Side) {
-    sleeper.enter("sleeper").await;
-    let waiting = other.wait("other");
-    words.waiting(stage, 1).await;
-    sleeper.party.signal("STOP");
-    granted(waiting).await;
-    sleeper.party.signal("CONT");
+async fn stands_still(fixture: &Fixture, commands: KindCommands, sleeper: &Side, other: &Side) {
+    sleeper.acquire("sleeper").await;
+    let waiting = other.spawn_acquire("other");
+    commands.wait_for_waiters(fixture, 1).await;
+    sleeper.process.signal("STOP");
+    wait_for_grant(waiting).await;
+    sleeper.process.signal("CONT");
 }
 
 /// It goes on with another session, and queues like everybody.
-async fn comes_back(stage: &Stage, words: Words, sleeper: &Side, other: &Side) {
+async fn comes_back(fixture: &Fixture, commands: KindCommands, sleeper: &Side, other: &Side) {
     // On a machine under load it may take more than one try to connect.
-    let connected = || async { sleeper.party.try_call("probe", "try plain @.probe").await.is_ok() };
+    let connected = || async { sleeper.process.try_call("probe", "try plain @.probe").await.is_ok() };
     until("it is connected again", connected).await;
-    let again = sleeper.wait("again");
-    words.waiting(stage, 1).await;
-    assert!(other.is_in("other").await && again.is_open(), "two are in");
-    other.leave("other").await;
-    granted(again).await;
-    sleeper.leave("again").await;
-    words.nobody(stage).await;
+    let again = sleeper.spawn_acquire("again");
+    commands.wait_for_waiters(fixture, 1).await;
+    assert!(other.is_held("other").await && again.is_open(), "two are in");
+    other.release("other").await;
+    wait_for_grant(again).await;
+    sleeper.release("again").await;
+    commands.wait_until_empty(fixture).await;
 }

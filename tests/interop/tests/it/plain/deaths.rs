@@ -2,35 +2,35 @@
 
 use std::time::{Duration, Instant};
 
-use super::side::{Side, granted};
-use super::stage::{LEASE, Stage};
-use super::{Case, KIND, Way};
+use super::fixture::{Fixture, LEASE};
+use super::side::{Side, wait_for_grant};
+use super::{Case, Direction, KIND};
 
 /// What the dead leave behind lives this long.
 const SHORT: Duration = Duration::from_secs(3);
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new(KIND, "the_peer_dies_holding", Way::FromPeer, |stage| async move {
-            let (victim, heir) = (stage.own_peer().await, stage.rust(0).await);
-            dies_holding(&stage, &victim, &heir).await;
+        Case::new(KIND, "the_peer_dies_holding", Direction::FromPeer, |fixture| async move {
+            let (victim, next) = (fixture.own_peer().await, fixture.tenure(0).await);
+            dies_holding(&fixture, &victim, &next).await;
         }),
-        Case::new(KIND, "tenure_dies_holding", Way::FromTenure, |stage| async move {
-            let (victim, heir) = (stage.own_rust("").await, stage.peer(0).await);
-            dies_holding(&stage, &victim, &heir).await;
+        Case::new(KIND, "tenure_dies_holding", Direction::FromTenure, |fixture| async move {
+            let (victim, next) = (fixture.own_tenure("").await, fixture.peer(0).await);
+            dies_holding(&fixture, &victim, &next).await;
         }),
     ]
 }
 
-/// The heir has it when the lease of the dead one has ended, and not before.
-async fn dies_holding(stage: &Stage, victim: &Side, heir: &Side) {
+/// The next one is granted the lock once the lease of the dead holder has ended, and not before.
+async fn dies_holding(fixture: &Fixture, victim: &Side, next: &Side) {
     let begin = Instant::now();
-    victim.enter(SHORT).await;
-    let mut askers = stage.watch();
-    let waiting = heir.wait(LEASE);
-    askers.asked(stage, 1).await;
+    victim.acquire(SHORT).await;
+    let mut attempts = fixture.monitor_attempts();
+    let waiting = next.spawn_acquire(LEASE);
+    attempts.wait_for(fixture, 1).await;
     victim.kill().await;
-    granted(waiting).await;
+    wait_for_grant(waiting).await;
     assert!(begin.elapsed() >= SHORT, "{:?}: two are in", begin.elapsed());
-    heir.leave().await;
+    next.release().await;
 }

@@ -2,52 +2,52 @@
 
 use std::time::{Duration, Instant};
 
-use super::side::granted;
-use super::stage::{LEASE, Stage};
-use super::{Case, KIND, Way};
+use super::fixture::{Fixture, LEASE};
+use super::side::wait_for_grant;
+use super::{Case, Direction, KIND};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new(KIND, "the_peers_lease_ends", Way::FromPeer, the_peers_lease_ends),
-        Case::new(KIND, "the_peer_extends", Way::FromPeer, the_peer_extends),
-        Case::new(KIND, "tenure_renews_past_its_lease", Way::FromTenure, tenure_renews),
+        Case::new(KIND, "the_peers_lease_ends", Direction::FromPeer, the_peers_lease_ends),
+        Case::new(KIND, "the_peer_extends", Direction::FromPeer, the_peer_extends),
+        Case::new(KIND, "tenure_renews_past_its_lease", Direction::FromTenure, tenure_renews),
     ]
 }
 
-async fn the_peers_lease_ends(stage: Stage) {
-    let (peer, rust) = (stage.peer(0).await, stage.rust(0).await);
+async fn the_peers_lease_ends(fixture: Fixture) {
+    let (peer, rust) = (fixture.peer(0).await, fixture.tenure(0).await);
     let (begin, lease) = (Instant::now(), Duration::from_secs(2));
-    peer.enter(lease).await;
-    granted(rust.wait(LEASE)).await;
+    peer.acquire(lease).await;
+    wait_for_grant(rust.spawn_acquire(LEASE)).await;
     assert!(begin.elapsed() >= lease, "{:?}: two are in", begin.elapsed());
-    rust.leave().await;
+    rust.release().await;
 }
 
-async fn the_peer_extends(stage: Stage) {
-    let (peer, rust) = (stage.peer(0).await, stage.rust(0).await);
+async fn the_peer_extends(fixture: Fixture) {
+    let (peer, rust) = (fixture.peer(0).await, fixture.tenure(0).await);
     let lease = Duration::from_secs(60);
-    peer.enter(lease).await;
-    let token = stage.token();
-    let mut askers = stage.watch();
-    let waiting = rust.wait(LEASE);
-    askers.asked(&stage, 1).await;
+    peer.acquire(lease).await;
+    let token = fixture.token();
+    let mut attempts = fixture.monitor_attempts();
+    let waiting = rust.spawn_acquire(LEASE);
+    attempts.wait_for(&fixture, 1).await;
     peer.call(&format!("extend @ {}", LEASE.as_millis())).await;
-    assert!(stage.life() > lease.as_millis() as i64);
-    assert!(waiting.is_open() && stage.token() == token, "Tenure is in");
-    peer.leave().await;
-    granted(waiting).await;
-    rust.leave().await;
+    assert!(fixture.ttl_ms() > lease.as_millis() as i64);
+    assert!(waiting.is_open() && fixture.token() == token, "Tenure is in");
+    peer.release().await;
+    wait_for_grant(waiting).await;
+    rust.release().await;
 }
 
-async fn tenure_renews(stage: Stage) {
-    let (peer, rust) = (stage.peer(0).await, stage.own_rust("lease=9s").await);
-    rust.enter(Duration::ZERO).await;
-    let token = stage.token();
-    assert!((1..=9000).contains(&stage.life()));
-    let waiting = peer.wait(LEASE);
-    stage.renewed().await;
-    assert!(waiting.is_open() && stage.token() == token, "the peer is in");
-    rust.leave().await;
-    granted(waiting).await;
-    peer.leave().await;
+async fn tenure_renews(fixture: Fixture) {
+    let (peer, rust) = (fixture.peer(0).await, fixture.own_tenure("lease=9s").await);
+    rust.acquire(Duration::ZERO).await;
+    let token = fixture.token();
+    assert!((1..=9000).contains(&fixture.ttl_ms()));
+    let waiting = peer.spawn_acquire(LEASE);
+    fixture.wait_for_renewal().await;
+    assert!(waiting.is_open() && fixture.token() == token, "the peer is in");
+    rust.release().await;
+    wait_for_grant(waiting).await;
+    peer.release().await;
 }

@@ -1,32 +1,32 @@
 //! Servers that are gone: the rest of them is a majority.
 
+use super::fixture::Fixture;
 use super::mutual::hand_over;
-use super::stage::Stage;
-use super::{Case, KIND, Way};
+use super::{Case, Direction, KIND};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new(KIND, "the_peer_holds_without_two_servers", Way::FromPeer, |stage| async move {
-            let stage = without_two(stage).await;
-            let (peer, rust) = (stage.peer(0).await, stage.rust(0).await);
-            hand_over(&stage, &peer, &rust).await;
+        Case::new(KIND, "the_peer_holds_without_two_servers", Direction::FromPeer, |fixture| async move {
+            let fixture = without_two(fixture).await;
+            let (peer, rust) = (fixture.peer(0).await, fixture.tenure(0).await);
+            hand_over(&fixture, &peer, &rust).await;
         }),
-        Case::new(KIND, "tenure_holds_without_two_servers", Way::FromTenure, |stage| async move {
-            let stage = without_two(stage).await;
-            let (peer, rust) = (stage.peer(0).await, stage.rust(0).await);
-            hand_over(&stage, &rust, &peer).await;
+        Case::new(KIND, "tenure_holds_without_two_servers", Direction::FromTenure, |fixture| async move {
+            let fixture = without_two(fixture).await;
+            let (peer, rust) = (fixture.peer(0).await, fixture.tenure(0).await);
+            hand_over(&fixture, &rust, &peer).await;
         }),
     ]
 }
 
 /// With servers of its own, whose processes had connected when two were killed.
-async fn without_two(stage: Stage) -> Stage {
-    let stage = stage.alone().await;
-    let (peer, rust) = (stage.peer(0).await, stage.rust(0).await);
-    hand_over(&stage, &peer, &rust).await;
+async fn without_two(fixture: Fixture) -> Fixture {
+    let fixture = fixture.with_own_servers().await;
+    let (peer, rust) = (fixture.peer(0).await, fixture.tenure(0).await);
+    hand_over(&fixture, &peer, &rust).await;
     // Not the first one, which is looked at.
-    for server in &stage.servers()[3..] {
+    for server in &fixture.servers()[3..] {
         server.kill().expect("killed");
     }
-    stage
+    fixture
 }

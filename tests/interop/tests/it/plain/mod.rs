@@ -1,23 +1,23 @@
 //! Locks shared with libraries that store each lock as one key with a token as its value: redsync, node-redlock, redis-py.
 
 mod deaths;
+mod environment;
+mod fixture;
 mod leases;
 mod minority;
 mod mutual;
 mod owners;
 pub(crate) mod redis_py;
 mod side;
-mod stage;
-mod world;
 
 use std::sync::Arc;
 
+use environment::{Deployment, Environments, Library, Start};
+use fixture::Fixture;
 use interop::Plain;
-use interop::trials::{Suite, Way};
-use stage::Stage;
-use world::{Library, Place, Start, Worlds};
+use interop::trials::{Direction, Suite};
 
-type Case = interop::trials::Case<Stage>;
+type Case = interop::trials::Case<Fixture>;
 
 /// What is shared: these libraries have no other kind.
 const KIND: &str = "lock";
@@ -36,16 +36,16 @@ pub(crate) fn node_redlock(suite: &mut Suite) {
 fn add(suite: &mut Suite, library: Library, more: Vec<Case>) {
     let all = [mutual::cases(), owners::cases(), leases::cases(), deaths::cases()].concat();
     let mut cases = Vec::new();
-    for &place in library.places() {
-        cases.extend(all.iter().map(|case| (place, case.clone())));
+    for &deployment in library.deployments() {
+        cases.extend(all.iter().map(|case| (deployment, case.clone())));
     }
     if library.quorum {
-        cases.extend(minority::cases().into_iter().map(|case| (Place::Quorum, case)));
+        cases.extend(minority::cases().into_iter().map(|case| (Deployment::Quorum, case)));
     }
-    cases.extend(more.into_iter().map(|case| (Place::Single, case)));
-    let (name, worlds) = (library.name, Arc::new(Worlds::new(library)));
-    suite.add(name, cases, move |place, name| {
-        let worlds = worlds.clone();
-        async move { Ok(Stage::new(worlds.get(place).await?, &name)) }
+    cases.extend(more.into_iter().map(|case| (Deployment::Single, case)));
+    let (name, environments) = (library.name, Arc::new(Environments::new(library)));
+    suite.add(name, cases, move |deployment, name| {
+        let environments = environments.clone();
+        async move { Ok(Fixture::new(environments.get(deployment).await?, &name)) }
     });
 }

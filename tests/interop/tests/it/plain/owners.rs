@@ -2,53 +2,53 @@
 
 use std::time::Duration;
 
-use super::side::granted;
-use super::stage::{LEASE, Stage};
-use super::{Case, KIND, Way};
+use super::fixture::{Fixture, LEASE};
+use super::side::wait_for_grant;
+use super::{Case, Direction, KIND};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new(KIND, "the_peer_leaves_too_late", Way::FromTenure, the_peer_leaves_too_late),
-        Case::new(KIND, "tenure_leaves_too_late", Way::FromPeer, tenure_leaves_too_late),
-        Case::new(KIND, "tenure_sleeps_past_its_lease", Way::FromPeer, tenure_sleeps),
+        Case::new(KIND, "the_peer_leaves_too_late", Direction::FromTenure, the_peer_leaves_too_late),
+        Case::new(KIND, "tenure_leaves_too_late", Direction::FromPeer, tenure_leaves_too_late),
+        Case::new(KIND, "tenure_sleeps_past_its_lease", Direction::FromPeer, tenure_sleeps),
     ]
 }
 
-async fn the_peer_leaves_too_late(stage: Stage) {
-    let (peer, rust) = (stage.peer(0).await, stage.rust(0).await);
-    peer.enter(Duration::from_secs(1)).await;
-    rust.enter(LEASE).await;
-    let token = stage.token();
+async fn the_peer_leaves_too_late(fixture: Fixture) {
+    let (peer, rust) = (fixture.peer(0).await, fixture.tenure(0).await);
+    peer.acquire(Duration::from_secs(1)).await;
+    rust.acquire(LEASE).await;
+    let token = fixture.token();
     assert!(token.is_some());
-    peer.try_leave().await.expect_err("it was not in any more");
-    assert_eq!(stage.token(), token);
+    peer.try_release().await.expect_err("it was not in any more");
+    assert_eq!(fixture.token(), token);
     assert_eq!(rust.call("is-held plain @").await, "true");
-    rust.leave().await;
-    assert_eq!(stage.token(), None);
+    rust.release().await;
+    assert_eq!(fixture.token(), None);
 }
 
 /// It does not know yet, and so asks the servers.
-async fn tenure_leaves_too_late(stage: Stage) {
-    let (peer, client) = (stage.peer(0).await, stage.client().await);
-    let guard = client.lock(stage.name()).lease(LEASE).acquire().await.unwrap();
-    stage.expire();
-    peer.enter(LEASE).await;
+async fn tenure_leaves_too_late(fixture: Fixture) {
+    let (peer, client) = (fixture.peer(0).await, fixture.client().await);
+    let guard = client.lock(fixture.name()).lease(LEASE).acquire().await.unwrap();
+    fixture.expire();
+    peer.acquire(LEASE).await;
     let token = peer.call("value @").await;
     assert!(matches!(guard.release().await, Err(tenure::Error::Lost(_))), "it was not in any more");
-    assert_eq!(stage.token(), Some(token));
-    peer.leave().await;
+    assert_eq!(fixture.token(), Some(token));
+    peer.release().await;
 }
 
-async fn tenure_sleeps(stage: Stage) {
-    let (peer, rust) = (stage.peer(0).await, stage.own_rust("lease=2s").await);
-    rust.enter(Duration::ZERO).await;
-    let waiting = peer.wait(LEASE);
+async fn tenure_sleeps(fixture: Fixture) {
+    let (peer, rust) = (fixture.peer(0).await, fixture.own_tenure("lease=2s").await);
+    rust.acquire(Duration::ZERO).await;
+    let waiting = peer.spawn_acquire(LEASE);
     rust.signal("STOP");
-    granted(waiting).await;
+    wait_for_grant(waiting).await;
     let token = peer.call("value @").await;
     rust.signal("CONT");
-    let late = rust.try_leave().await.expect_err("it was not in any more");
+    let late = rust.try_release().await.expect_err("it was not in any more");
     assert_eq!(late.class(), Some("Lost"), "{late}");
-    assert_eq!(stage.token(), Some(token));
-    peer.leave().await;
+    assert_eq!(fixture.token(), Some(token));
+    peer.release().await;
 }

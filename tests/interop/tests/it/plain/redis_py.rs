@@ -3,34 +3,34 @@
 use std::time::Duration;
 
 use interop::Plain;
-use interop::trials::{Suite, Way};
+use interop::trials::{Direction, Suite};
 
-use super::side::granted;
-use super::stage::{LEASE, Stage};
-use super::world::{Library, Start};
+use super::environment::{Library, Start};
+use super::fixture::{Fixture, LEASE};
+use super::side::wait_for_grant;
 use super::{Case, KIND};
 
 pub(crate) fn add(suite: &mut Suite) {
     let start: Start = |servers| Box::pin(async move { Plain::redis_py(&servers[0]).await });
-    let more = vec![Case::new(KIND, "the_peer_holds_without_a_lease", Way::FromPeer, without_a_lease)];
+    let more = vec![Case::new(KIND, "the_peer_holds_without_a_lease", Direction::FromPeer, without_a_lease)];
     super::add(suite, Library { name: "redis-py", quorum: false, start }, more);
 }
 
 /// Its lock has none unless it is given one.
-async fn without_a_lease(stage: Stage) {
-    let (peer, rust) = (stage.peer(0).await, stage.rust(0).await);
-    peer.enter(Duration::ZERO).await;
-    assert_eq!(stage.life(), -1);
-    let token = stage.token();
-    assert!(!rust.attempt().await, "two are in");
-    let mut askers = stage.watch();
-    let waiting = rust.wait(LEASE);
-    askers.asked(&stage, 2).await;
+async fn without_a_lease(fixture: Fixture) {
+    let (peer, rust) = (fixture.peer(0).await, fixture.tenure(0).await);
+    peer.acquire(Duration::ZERO).await;
+    assert_eq!(fixture.ttl_ms(), -1);
+    let token = fixture.token();
+    assert!(!rust.try_acquire().await, "two are in");
+    let mut attempts = fixture.monitor_attempts();
+    let waiting = rust.spawn_acquire(LEASE);
+    attempts.wait_for(&fixture, 2).await;
     assert!(waiting.is_open(), "two are in");
-    assert_eq!(stage.token(), token);
-    assert_eq!(stage.life(), -1);
-    peer.leave().await;
-    granted(waiting).await;
-    assert!((1..=LEASE.as_millis() as i64).contains(&stage.life()));
-    rust.leave().await;
+    assert_eq!(fixture.token(), token);
+    assert_eq!(fixture.ttl_ms(), -1);
+    peer.release().await;
+    wait_for_grant(waiting).await;
+    assert!((1..=LEASE.as_millis() as i64).contains(&fixture.ttl_ms()));
+    rust.release().await;
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use interop::Pending;
-use interop::trials::Party;
+use interop::trials::TrialProcess;
 use testbed::PATIENCE;
 
-use super::stage::LEASE;
+use super::fixture::LEASE;
 
 #[derive(Clone, Copy)]
 pub(crate) enum Who {
@@ -14,9 +14,9 @@ pub(crate) enum Who {
     Tenure,
 }
 
-/// A party and its words. All it does is done by one owner, about the trial's own name.
+/// A process and its words. All it does is done by one owner, about the trial's own name.
 pub(crate) struct Side {
-    party: Party,
+    process: TrialProcess,
     who: Who,
 }
 
@@ -24,44 +24,44 @@ pub(crate) struct Side {
 const THREAD: &str = "owner";
 
 impl Side {
-    pub(crate) fn new(party: Party, who: Who) -> Self {
-        Self { party, who }
+    pub(crate) fn new(process: TrialProcess, who: Who) -> Self {
+        Self { process, who }
     }
 
     /// Goes in, and waits for it if need be. No lease is the one of the address.
-    pub(crate) fn wait(&self, lease: Duration) -> Pending {
+    pub(crate) fn spawn_acquire(&self, lease: Duration) -> Pending {
         let (lease, patience) = (lease.as_millis(), PATIENCE.as_millis());
         let request = match self.who {
             Who::Peer => format!("lock @ {lease} {patience}"),
             Who::Tenure => format!("lock plain @ {lease}"),
         };
-        self.party.spawn(THREAD, &request)
+        self.process.spawn(THREAD, &request)
     }
 
-    pub(crate) async fn enter(&self, lease: Duration) {
-        granted(self.wait(lease)).await;
+    pub(crate) async fn acquire(&self, lease: Duration) {
+        wait_for_grant(self.spawn_acquire(lease)).await;
     }
 
     /// Whether it is in, without waiting.
-    pub(crate) async fn attempt(&self) -> bool {
+    pub(crate) async fn try_acquire(&self) -> bool {
         let lease = LEASE.as_millis();
         let request = match self.who {
             Who::Peer => format!("lock @ {lease} 0"),
             Who::Tenure => format!("try plain @ 0 {lease}"),
         };
-        self.party.call(THREAD, &request).await == "true"
+        self.process.call(THREAD, &request).await == "true"
     }
 
-    pub(crate) async fn leave(&self) {
-        self.try_leave().await.expect("was in");
+    pub(crate) async fn release(&self) {
+        self.try_release().await.expect("was in");
     }
 
-    pub(crate) async fn try_leave(&self) -> interop::Result<String> {
+    pub(crate) async fn try_release(&self) -> interop::Result<String> {
         let request = match self.who {
             Who::Peer => "unlock @",
             Who::Tenure => "unlock plain @",
         };
-        self.party.try_call(THREAD, request).await
+        self.process.try_call(THREAD, request).await
     }
 
     /// Counts to `n` on the key `@:number`.
@@ -70,27 +70,27 @@ impl Side {
             Who::Peer => format!("count @ @:number {n}"),
             Who::Tenure => format!("count @:number {n} plain @"),
         };
-        self.party.spawn(THREAD, &request)
+        self.process.spawn(THREAD, &request)
     }
 
     /// Anything else.
     pub(crate) async fn call(&self, request: &str) -> String {
-        self.party.call(THREAD, request).await
+        self.process.call(THREAD, request).await
     }
 
     /// SIGKILL.
     pub(crate) async fn kill(&self) {
-        self.party.kill().await;
+        self.process.kill().await;
     }
 
     /// Any other signal.
     pub(crate) fn signal(&self, signal: &str) {
-        self.party.signal(signal);
+        self.process.signal(signal);
     }
 }
 
 /// Waits until whoever waits is in.
-pub(crate) async fn granted(waiting: Pending) {
+pub(crate) async fn wait_for_grant(waiting: Pending) {
     let answer = waiting.answer().await.expect("granted");
     assert!(answer == "true" || answer.is_empty(), "granted: {answer}");
 }

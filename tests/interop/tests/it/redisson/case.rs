@@ -1,7 +1,7 @@
 //! What a trial does.
 
-pub(crate) use interop::trials::Way;
+pub(crate) use interop::trials::Direction;
 
-use crate::redisson::stage::Stage;
+use crate::redisson::fixture::Fixture;
 
-pub(crate) type Case = interop::trials::Case<Stage>;
+pub(crate) type Case = interop::trials::Case<Fixture>;

@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use interop::trials::Party;
+use interop::trials::TrialProcess;
 use interop::{Address, Error, Jvm, Options};
 
-use crate::redisson::case::{Case, Way};
-use crate::redisson::stage::Stage;
-use crate::redisson::world::WATCHDOG;
+use crate::redisson::case::{Case, Direction};
+use crate::redisson::environment::WATCHDOG;
+use crate::redisson::fixture::Fixture;
 
 macro_rules! cases {
-    ($($name:ident)*) => { vec![$(Case::new("driver", stringify!($name), Way::Alone, $name)),*] };
+    ($($name:ident)*) => { vec![$(Case::new("driver", stringify!($name), Direction::Alone, $name)),*] };
 }
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -29,7 +29,7 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 /// Asks one after the other; each line is a request and its answer.
-async fn converse(jvm: &Party, lines: &str) {
+async fn converse(jvm: &TrialProcess, lines: &str) {
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (request, expected) = line.split_once(" →").expect("an arrow");
         let answer = match jvm.try_call("t1", request).await {
@@ -44,8 +44,8 @@ fn is_running(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()
 }
 
-async fn two_processes_exclude_each_other_and_wake_by_message(stage: Stage) {
-    let (a, b) = (stage.jvm(0).await, stage.jvm(1).await);
+async fn two_processes_exclude_each_other_and_wake_by_message(fixture: Fixture) {
+    let (a, b) = (fixture.jvm(0).await, fixture.jvm(1).await);
     let owner = b.call("t1", "owner").await;
     for (kind, channel) in [
         ("plain", "redisson_lock__channel:{@plain}".to_owned()),
@@ -55,26 +55,26 @@ async fn two_processes_exclude_each_other_and_wake_by_message(stage: Stage) {
     ] {
         let on = format!("{kind} @{kind}");
         a.call("t1", &format!("lock {on} 1800000")).await;
-        b.says("t1", &format!("try {on}"), "false").await;
+        b.expect_answer("t1", &format!("try {on}"), "false").await;
         let waiting = b.spawn("t1", &format!("lock {on} 1800000"));
-        stage.listening(&channel, 1).await;
+        fixture.wait_for_subscribers(&channel, 1).await;
         assert!(waiting.is_open());
         a.call("t1", &format!("unlock {on}")).await;
         waiting.answer().await.unwrap();
-        b.says("t1", &format!("is-held {on}"), "true").await;
+        b.expect_answer("t1", &format!("is-held {on}"), "true").await;
         b.call("t1", &format!("unlock {on}")).await;
     }
 }
 
-async fn threads_are_owners_and_wait_at_once(stage: Stage) {
-    let jvm = stage.jvm(0).await;
+async fn threads_are_owners_and_wait_at_once(fixture: Fixture) {
+    let jvm = fixture.jvm(0).await;
     let (t1, t2) = (jvm.call("t1", "owner").await, jvm.call("t2", "owner").await);
     assert_ne!(t1, t2);
     assert_eq!(t1.split_once(':').unwrap().0, t2.split_once(':').unwrap().0);
     converse(&jvm, "lock plain @ →\n lock plain @ →\n holds plain @ → 2").await;
-    assert_eq!(stage.number(&format!("HGET @ {t1}")), 2);
+    assert_eq!(fixture.number(&format!("HGET @ {t1}")), 2);
     let waiting = [jvm.spawn("t2", "lock plain @"), jvm.spawn("t3", "lock plain @")];
-    stage.listening("redisson_lock__channel:{@}", 1).await;
+    fixture.wait_for_subscribers("redisson_lock__channel:{@}", 1).await;
     converse(&jvm, "unlock plain @ →\n unlock plain @ →").await;
     let [second, third] = waiting;
     let first_in = tokio::select! {
@@ -84,12 +84,12 @@ async fn threads_are_owners_and_wait_at_once(stage: Stage) {
     jvm.call(first_in, "unlock plain @").await;
     let other = if first_in == "t2" { "t3" } else { "t2" };
     // Behind the lock that it still waits for.
-    jvm.says(other, "is-held plain @", "true").await;
+    jvm.expect_answer(other, "is-held plain @", "true").await;
     jvm.call(other, "unlock plain @").await;
 }
 
-async fn each_kind_of_lock_has_its_verbs(stage: Stage) {
-    let jvm = stage.jvm(0).await;
+async fn each_kind_of_lock_has_its_verbs(fixture: Fixture) {
+    let jvm = fixture.jvm(0).await;
     for kind in ["plain", "fair", "read", "write", "fenced"] {
         let lines = "
             is-locked K → false
@@ -132,8 +132,8 @@ async fn each_kind_of_lock_has_its_verbs(stage: Stage) {
     .await;
 }
 
-async fn semaphores_and_latches_have_their_verbs(stage: Stage) {
-    let jvm = stage.jvm(0).await;
+async fn semaphores_and_latches_have_their_verbs(fixture: Fixture) {
+    let jvm = fixture.jvm(0).await;
     converse(
         &jvm,
         "
@@ -180,8 +180,8 @@ async fn semaphores_and_latches_have_their_verbs(stage: Stage) {
     .await;
 }
 
-async fn a_number_kept_by_two_processes_loses_nothing(stage: Stage) {
-    let (a, b) = (stage.jvm(0).await, stage.jvm(1).await);
+async fn a_number_kept_by_two_processes_loses_nothing(fixture: Fixture) {
+    let (a, b) = (fixture.jvm(0).await, fixture.jvm(1).await);
     converse(&a, "sem.set @semaphore 1 → true \n permit.set @permit 1 → true").await;
     for (kind, name) in [
         ("plain", "@plain"),
@@ -197,56 +197,56 @@ async fn a_number_kept_by_two_processes_loses_nothing(stage: Stage) {
         for one in loops {
             assert_eq!(one.answer().await.unwrap(), "50");
         }
-        assert_eq!(stage.number(&format!("GET @number:{kind}")), 150, "{kind}");
+        assert_eq!(fixture.number(&format!("GET @number:{kind}")), 150, "{kind}");
     }
 }
 
-async fn a_closed_loop_says_what_it_did(stage: Stage) {
-    let jvm = stage.jvm(0).await;
-    for place in ["own", "shared"] {
-        let said = jvm.call("t1", &format!("bench plain {place} 1 3 @{place}")).await;
+async fn a_closed_loop_says_what_it_did(fixture: Fixture) {
+    let jvm = fixture.jvm(0).await;
+    for scope in ["own", "shared"] {
+        let said = jvm.call("t1", &format!("bench plain {scope} 1 3 @{scope}")).await;
         let numbers: Vec<u64> = said.split(' ').map(|word| word.parse().unwrap()).collect();
         let [pairs, longest, middle] = numbers[..] else { panic!("{said}") };
         // Each of the three at least once.
         assert!(pairs >= 3 && longest > 0 && middle <= longest, "{said}");
     }
-    let left = stage.ask("KEYS *@*").texts();
+    let left = fixture.command("KEYS *@*").texts();
     assert!(left.iter().all(|key| key.starts_with("redisson_unlock_latch:")), "{left:?}");
 }
 
-async fn the_watchdog_is_as_told_and_renews(stage: Stage) {
-    let jvm = stage.jvm(0).await;
+async fn the_watchdog_is_as_told_and_renews(fixture: Fixture) {
+    let jvm = fixture.jvm(0).await;
     jvm.call("t1", "lock plain @").await;
-    let life = stage.number("PTTL @");
+    let life = fixture.number("PTTL @");
     assert!((1..=WATCHDOG.as_millis() as i64).contains(&life), "{life}");
-    stage.renewed("@").await;
+    fixture.wait_for_renewal("@").await;
     jvm.call("t1", "unlock plain @").await;
 }
 
-async fn a_killed_process_answers_no_more_and_its_lease_stays(stage: Stage) {
-    let (a, b) = (stage.jvm(0).await, stage.own_jvm(Options::small()).await);
+async fn a_killed_process_answers_no_more_and_its_lease_stays(fixture: Fixture) {
+    let (a, b) = (fixture.jvm(0).await, fixture.own_jvm(Options::small()).await);
     a.call("t1", "lock plain @a 1800000").await;
     b.call("t1", "lock plain @b 1800000").await;
     let waiting = b.spawn("t1", "lock plain @a");
-    stage.listening("redisson_lock__channel:{@a}", 1).await;
+    fixture.wait_for_subscribers("redisson_lock__channel:{@a}", 1).await;
     let pid = b.pid();
     assert!(is_running(pid));
     b.kill().await;
     assert!(!is_running(pid));
     assert!(matches!(waiting.answer().await, Err(Error::Ended { .. })));
-    assert_eq!(stage.number("EXISTS @b"), 1);
-    stage.until("nobody listens", || stage.subscribers("redisson_lock__channel:{@a}") == 0).await;
+    assert_eq!(fixture.number("EXISTS @b"), 1);
+    fixture.until("nobody listens", || fixture.subscribers("redisson_lock__channel:{@a}") == 0).await;
 }
 
-async fn a_dropped_process_is_gone(stage: Stage) {
-    let jvm = stage.own_jvm(Options::small()).await;
+async fn a_dropped_process_is_gone(fixture: Fixture) {
+    let jvm = fixture.own_jvm(Options::small()).await;
     let pid = jvm.pid();
     drop(jvm);
     // The runtime collects it in its own time.
-    stage.until("it is gone", || !is_running(pid)).await;
+    fixture.until("it is gone", || !is_running(pid)).await;
 }
 
-async fn nobody_to_connect_to_is_an_error(_: Stage) {
+async fn nobody_to_connect_to_is_an_error(_: Fixture) {
     let address = Address::Single("127.0.0.1:1".into());
     let error = Jvm::start(&address, &Options::small()).await.unwrap_err();
     assert_eq!(error.class(), Some("RedisConnectionException"), "{error}");

@@ -5,31 +5,32 @@ mod counting;
 mod deaths;
 mod defects;
 mod driver;
+mod environment;
 mod fair;
 mod fenced;
+mod fixture;
 mod latch;
 mod lock;
 mod multi;
 mod mutual;
 mod permits;
 mod rwlock;
-mod stage;
-mod world;
 
 use std::sync::Arc;
 
 use case::Case;
+use environment::{Deployment, Environments};
+use fixture::Fixture;
 use interop::trials::Suite;
-use stage::Stage;
-use world::{Place, Worlds};
 
 /// All that is shared with Redisson, and its driver by itself.
 pub(crate) fn add(suite: &mut Suite) {
-    let at_places = |case: Case| places(&case).iter().map(move |place| (*place, case.clone()));
-    let worlds = Arc::new(Worlds::default());
-    suite.add("Redisson", cases().into_iter().flat_map(at_places).collect(), move |place, name| {
-        let worlds = worlds.clone();
-        async move { Ok(Stage::new(worlds.get(place).await?, &name)) }
+    let at_deployments =
+        |case: Case| deployments(&case).iter().map(move |deployment| (*deployment, case.clone()));
+    let environments = Arc::new(Environments::default());
+    suite.add("Redisson", cases().into_iter().flat_map(at_deployments).collect(), move |deployment, name| {
+        let environments = environments.clone();
+        async move { Ok(Fixture::new(environments.get(deployment).await?, &name)) }
     });
 }
 
@@ -51,11 +52,11 @@ fn cases() -> Vec<Case> {
     all.into_iter().flatten().collect()
 }
 
-fn places(case: &Case) -> &'static [Place] {
+fn deployments(case: &Case) -> &'static [Deployment] {
     match case.kind {
-        _ if case.one_server => &[Place::Single],
-        "lock" => &[Place::Single, Place::Cluster, Place::Sentinel],
-        "fair" | "read/write" | "latch" | "semaphore" => &[Place::Single, Place::Cluster],
-        _ => &[Place::Single],
+        _ if case.one_server => &[Deployment::Single],
+        "lock" => &[Deployment::Single, Deployment::Cluster, Deployment::Sentinel],
+        "fair" | "read/write" | "latch" | "semaphore" => &[Deployment::Single, Deployment::Cluster],
+        _ => &[Deployment::Single],
     }
 }

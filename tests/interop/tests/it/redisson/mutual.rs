@@ -1,21 +1,21 @@
-//! What holds for everything that lets one in at a time, each kind in its own words.
+//! What holds for everything that lets one in at a time, each kind in its own commands.
 
 use std::time::Duration;
 
-use interop::trials::Party;
+use interop::trials::TrialProcess;
 
-use crate::redisson::case::{Case, Way};
-use crate::redisson::stage::{QUIET, Stage};
+use crate::redisson::case::{Case, Direction};
+use crate::redisson::fixture::{Fixture, QUIET};
 
 /// How a kind is spoken of. `@` is the name; `%` is what entering answered.
 #[derive(Clone, Copy)]
-pub(crate) struct Words {
+pub(crate) struct KindCommands {
     pub(crate) kind: &'static str,
     /// Said once, to begin with.
     pub(crate) setup: Option<&'static str>,
-    pub(crate) enter: &'static str,
-    pub(crate) attempt: &'static str,
-    pub(crate) leave: &'static str,
+    pub(crate) acquire: &'static str,
+    pub(crate) try_acquire: &'static str,
+    pub(crate) release: &'static str,
     /// How the counting loop names it: on Redisson's side, and on ours.
     pub(crate) counted: [&'static str; 2],
     /// Where waiters listen; nothing if each has a place of its own in a queue.
@@ -24,73 +24,73 @@ pub(crate) struct Words {
     pub(crate) options: &'static str,
 }
 
-pub(crate) const KINDS: [Words; 7] = [
-    Words {
+pub(crate) const KINDS: [KindCommands; 7] = [
+    KindCommands {
         kind: "lock",
         setup: None,
-        enter: "lock plain @ 1800000",
-        attempt: "try plain @",
-        leave: "unlock plain @",
+        acquire: "lock plain @ 1800000",
+        try_acquire: "try plain @",
+        release: "unlock plain @",
         counted: ["plain @", "plain @"],
         channel: Some("redisson_lock__channel:{@}"),
         options: QUIET,
     },
-    Words {
+    KindCommands {
         kind: "fair",
         setup: None,
-        enter: "lock fair @ 1800000",
-        attempt: "try fair @",
-        leave: "unlock fair @",
+        acquire: "lock fair @ 1800000",
+        try_acquire: "try fair @",
+        release: "unlock fair @",
         counted: ["fair @", "fair @"],
         channel: None,
         options: QUIET,
     },
-    Words {
+    KindCommands {
         kind: "read/write",
         setup: None,
-        enter: "lock write @ 1800000",
-        attempt: "try write @",
-        leave: "unlock write @",
+        acquire: "lock write @ 1800000",
+        try_acquire: "try write @",
+        release: "unlock write @",
         counted: ["write @", "write @"],
         channel: Some("redisson_rwlock:{@}"),
         options: QUIET,
     },
-    Words {
+    KindCommands {
         kind: "fenced",
         setup: None,
-        enter: "lock fenced @ 1800000",
-        attempt: "try fenced @",
-        leave: "unlock fenced @",
+        acquire: "lock fenced @ 1800000",
+        try_acquire: "try fenced @",
+        release: "unlock fenced @",
         counted: ["fenced @", "fenced @"],
         channel: Some("redisson_lock__channel:{@}"),
         options: "poll=30m&lease=30m&fence=redisson",
     },
-    Words {
+    KindCommands {
         kind: "semaphore",
         setup: Some("sem.set @ 1"),
-        enter: "sem.acquire @ 1",
-        attempt: "sem.try @ 1",
-        leave: "sem.release @ 1",
+        acquire: "sem.acquire @ 1",
+        try_acquire: "sem.try @ 1",
+        release: "sem.release @ 1",
         counted: ["semaphore @", "semaphore @"],
         channel: Some("redisson_sc:{@}"),
         options: QUIET,
     },
-    Words {
+    KindCommands {
         kind: "permits",
         setup: Some("permit.set @ 1"),
-        enter: "permit.acquire @ 1800000",
-        attempt: "permit.try @ 0 1800000",
-        leave: "permit.release @ %",
+        acquire: "permit.acquire @ 1800000",
+        try_acquire: "permit.try @ 0 1800000",
+        release: "permit.release @ %",
         counted: ["permit @", "permit @"],
         channel: Some("redisson_sc:{@}"),
         options: "poll=30m&lease=30m&permit_slack=1s",
     },
-    Words {
+    KindCommands {
         kind: "multi",
         setup: None,
-        enter: "multi.lock @1,@2 1800000",
-        attempt: "multi.try @1,@2",
-        leave: "multi.unlock @1,@2",
+        acquire: "multi.lock @1,@2 1800000",
+        try_acquire: "multi.try @1,@2",
+        release: "multi.unlock @1,@2",
         // In opposite orders, on purpose.
         counted: ["multi @1,@2", "multi @2,@1"],
         channel: Some("redisson_lock__channel:{@1}"),
@@ -98,92 +98,99 @@ pub(crate) const KINDS: [Words; 7] = [
     },
 ];
 
-impl Words {
-    pub(crate) fn leave(&self, ticket: &str) -> String {
-        self.leave.replace('%', ticket)
+impl KindCommands {
+    pub(crate) fn release(&self, ticket: &str) -> String {
+        self.release.replace('%', ticket)
     }
 
     /// The request to enter with another lease, where the kind has one.
-    pub(crate) fn enter_for(&self, lease: Duration) -> String {
-        self.enter.replace("1800000", &lease.as_millis().to_string())
+    pub(crate) fn acquire_for(&self, lease: Duration) -> String {
+        self.acquire.replace("1800000", &lease.as_millis().to_string())
     }
 
     /// Waits until so many wait, each in a process of its own.
-    pub(crate) async fn waiting(&self, stage: &Stage, n: usize) {
+    pub(crate) async fn wait_for_waiters(&self, fixture: &Fixture, n: usize) {
         match self.channel {
-            Some(channel) => stage.listening(channel, n as i64).await,
-            None => drop(stage.queued(n).await),
+            Some(channel) => fixture.wait_for_subscribers(channel, n as i64).await,
+            None => drop(fixture.wait_for_queue(n).await),
         }
     }
 
     /// What trying answered: the ticket, unless it was busy.
-    pub(crate) async fn attempt(&self, party: &Party, thread: &str) -> Option<String> {
-        let answer = party.call(thread, self.attempt).await;
+    pub(crate) async fn try_acquire(&self, process: &TrialProcess, thread: &str) -> Option<String> {
+        let answer = process.call(thread, self.try_acquire).await;
         (answer != "false" && answer != "none").then_some(answer)
     }
 
-    pub(crate) async fn set_up(&self, party: &Party) {
+    pub(crate) async fn set_up(&self, process: &TrialProcess) {
         if let Some(setup) = self.setup {
-            party.says("setup", setup, "true").await;
+            process.expect_answer("setup", setup, "true").await;
         }
     }
 }
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for words in KINDS {
-        let kind = words.kind;
-        cases.push(Case::new(kind, "redisson_holds_tenure_waits", Way::FromPeer, move |stage| async move {
-            let (jvm, rust) = (stage.jvm(0).await, stage.worker_with(0, words.options).await);
-            hand_over(&stage, words, &jvm, &rust).await;
-        }));
+    for commands in KINDS {
+        let kind = commands.kind;
+        cases.push(Case::new(
+            kind,
+            "redisson_holds_tenure_waits",
+            Direction::FromPeer,
+            move |fixture| async move {
+                let (jvm, rust) = (fixture.jvm(0).await, fixture.worker_with(0, commands.options).await);
+                hand_over(&fixture, commands, &jvm, &rust).await;
+            },
+        ));
         cases.push(Case::new(
             kind,
             "tenure_holds_redisson_waits",
-            Way::FromTenure,
-            move |stage| async move {
-                let (jvm, rust) = (stage.jvm(0).await, stage.worker_with(0, words.options).await);
-                hand_over(&stage, words, &rust, &jvm).await;
+            Direction::FromTenure,
+            move |fixture| async move {
+                let (jvm, rust) = (fixture.jvm(0).await, fixture.worker_with(0, commands.options).await);
+                hand_over(&fixture, commands, &rust, &jvm).await;
             },
         ));
-        cases.push(Case::new(kind, "a_number_kept_by_both_loses_nothing", Way::Both, move |stage| {
-            keep_a_number(stage, words)
+        cases.push(Case::new(kind, "a_number_kept_by_both_loses_nothing", Direction::Both, move |fixture| {
+            keep_a_number(fixture, commands)
         }));
     }
     cases
 }
 
-async fn hand_over(stage: &Stage, words: Words, holder: &Party, waiter: &Party) {
-    words.set_up(holder).await;
-    let ticket = holder.call("holder", words.enter).await;
-    assert_eq!(words.attempt(waiter, "waiter").await, None, "two are in");
-    let waiting = waiter.spawn("waiter", words.enter);
-    words.waiting(stage, 1).await;
-    waiter.parked("waiter").await;
+async fn hand_over(fixture: &Fixture, commands: KindCommands, holder: &TrialProcess, waiter: &TrialProcess) {
+    commands.set_up(holder).await;
+    let ticket = holder.call("holder", commands.acquire).await;
+    assert_eq!(commands.try_acquire(waiter, "waiter").await, None, "two are in");
+    let waiting = waiter.spawn("waiter", commands.acquire);
+    commands.wait_for_waiters(fixture, 1).await;
+    waiter.wait_until_parked("waiter").await;
     assert!(waiting.is_open(), "two are in");
-    holder.call("holder", &words.leave(&ticket)).await;
+    holder.call("holder", &commands.release(&ticket)).await;
     let ticket = waiting.answer().await.expect("granted");
-    assert_eq!(words.attempt(holder, "holder").await, None, "two are in");
-    waiter.call("waiter", &words.leave(&ticket)).await;
-    let ticket = words.attempt(holder, "holder").await.expect("free again");
-    holder.call("holder", &words.leave(&ticket)).await;
+    assert_eq!(commands.try_acquire(holder, "holder").await, None, "two are in");
+    waiter.call("waiter", &commands.release(&ticket)).await;
+    let ticket = commands.try_acquire(holder, "holder").await.expect("free again");
+    holder.call("holder", &commands.release(&ticket)).await;
 }
 
 /// By two processes of each side.
-async fn keep_a_number(stage: Stage, words: Words) {
+async fn keep_a_number(fixture: Fixture, commands: KindCommands) {
     let n = 25;
-    let jvms = [stage.jvm(0).await, stage.jvm(1).await];
-    let workers = [stage.worker_with(0, words.options).await, stage.worker_with(1, words.options).await];
-    words.set_up(&jvms[0]).await;
+    let jvms = [fixture.jvm(0).await, fixture.jvm(1).await];
+    let workers =
+        [fixture.worker_with(0, commands.options).await, fixture.worker_with(1, commands.options).await];
+    commands.set_up(&jvms[0]).await;
     let mut loops = Vec::new();
-    for (side, parties) in [jvms, workers].iter().enumerate() {
-        let request = format!("count @:number {n} {}", words.counted[side]);
-        loops.extend(parties.iter().map(|party| party.spawn("loop", &request)));
+    for (side, processes) in [jvms, workers].iter().enumerate() {
+        let request = format!("count @:number {n} {}", commands.counted[side]);
+        loops.extend(processes.iter().map(|process| process.spawn("loop", &request)));
     }
     for one in loops {
-        let counted = one.answer_while(|| stage.ask("GET @:number").int()).await;
-        let state = || format!("counted {:?}: {:?}", stage.ask("GET @:number"), stage.ask("HGETALL @"));
+        let counted = one.answer_while(|| fixture.command("GET @:number").int()).await;
+        let state =
+            || format!("counted {:?}: {:?}", fixture.command("GET @:number"), fixture.command("HGETALL @"));
         assert_eq!(counted.unwrap_or_else(|e| panic!("{e}: {}", state())), n.to_string());
     }
-    assert_eq!(stage.number("GET @:number"), 4 * n, "two were in at once");
+    assert_eq!(fixture.number("GET @:number"), 4 * n, "two were in at once");
 }

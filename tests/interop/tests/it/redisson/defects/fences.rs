@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ours;
 use crate::redisson::case::Case;
-use crate::redisson::stage::Stage;
+use crate::redisson::fixture::Fixture;
 
 const FENCED: &str = "poll=30m&lease=30m&fence=redisson";
 
@@ -17,28 +17,28 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// A lease that is given ends, with a fence or without.
-async fn dropped_lease(stage: Stage) {
-    let client = stage.client(FENCED).await;
-    let guard = client.lock(stage.name()).lease(Duration::from_secs(2)).acquire().await.unwrap();
+async fn dropped_lease(fixture: Fixture) {
+    let client = fixture.client(FENCED).await;
+    let guard = client.lock(fixture.name()).lease(Duration::from_secs(2)).acquire().await.unwrap();
     assert!(guard.fence().is_some());
-    assert!(stage.number("PTTL @") <= 2000);
-    stage.until("its lease has ended", || stage.number("EXISTS @") == 0).await;
+    assert!(fixture.number("PTTL @") <= 2000);
+    fixture.until("its lease has ended", || fixture.number("EXISTS @") == 0).await;
     assert!(!guard.is_held());
 }
 
-async fn waiting_try(stage: Stage) {
-    let [client, other] = [stage.client(FENCED).await, stage.client(FENCED).await];
-    let guard = client.lock(stage.name()).acquire().await.unwrap();
-    assert!(other.lock(stage.name()).try_acquire().await.unwrap().is_none());
+async fn waiting_try(fixture: Fixture) {
+    let [client, other] = [fixture.client(FENCED).await, fixture.client(FENCED).await];
+    let guard = client.lock(fixture.name()).acquire().await.unwrap();
+    assert!(other.lock(fixture.name()).try_acquire().await.unwrap().is_none());
     guard.release().await.unwrap();
 }
 
 /// A holder that lost it has its own old fence, and not the one of whoever came after.
-async fn token_of_another(stage: Stage) {
-    let [client, other] = [stage.client(FENCED).await, stage.client(FENCED).await];
-    let old = client.lock(stage.name()).lease(Duration::from_secs(2)).acquire().await.unwrap();
+async fn token_of_another(fixture: Fixture) {
+    let [client, other] = [fixture.client(FENCED).await, fixture.client(FENCED).await];
+    let old = client.lock(fixture.name()).lease(Duration::from_secs(2)).acquire().await.unwrap();
     let fence = old.fence().expect("a fence");
-    let new = other.lock(stage.name()).acquire().await.unwrap();
+    let new = other.lock(fixture.name()).acquire().await.unwrap();
     assert!(new.fence().expect("a fence") > fence);
     assert_eq!(old.fence(), Some(fence));
     new.release().await.unwrap();

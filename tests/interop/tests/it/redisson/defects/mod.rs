@@ -10,8 +10,8 @@ mod renewal;
 
 use std::future::Future;
 
-use crate::redisson::case::{Case, Way};
-use crate::redisson::stage::Stage;
+use crate::redisson::case::{Case, Direction};
+use crate::redisson::fixture::Fixture;
 
 pub(crate) fn cases() -> Vec<Case> {
     [renewal::cases(), queues::cases(), fences::cases(), numbers::cases()].into_iter().flatten().collect()
@@ -21,7 +21,7 @@ pub(crate) fn cases() -> Vec<Case> {
 fn ours<F: Future<Output = ()> + Send + 'static>(
     kind: &'static str,
     name: &str,
-    run: impl Fn(Stage) -> F + Send + Sync + 'static,
+    run: impl Fn(Fixture) -> F + Send + Sync + 'static,
 ) -> Case {
-    Case::new(kind, &format!("defect_{name}"), Way::Alone, run).one_server()
+    Case::new(kind, &format!("defect_{name}"), Direction::Alone, run).one_server()
 }

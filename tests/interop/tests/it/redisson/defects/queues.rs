@@ -7,7 +7,7 @@ use testbed::{done, within};
 
 use super::ours;
 use crate::redisson::case::Case;
-use crate::redisson::stage::{LEASE, QUIET, Stage};
+use crate::redisson::fixture::{Fixture, LEASE, QUIET};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -21,99 +21,99 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// The lock is free, but the first in the queue never takes it: those behind ask without a pause.
-async fn dead_head(stage: Stage) {
-    let client = stage.client(QUIET).await;
+async fn dead_head(fixture: Fixture) {
+    let client = fixture.client(QUIET).await;
     let dead = "8a5b0d0e-26c3-4d5f-9d4b-000000000000:1";
-    stage.ask(&format!("RPUSH redisson_lock_queue:{{@}} {dead}"));
-    stage.ask(&format!("ZADD redisson_lock_timeout:{{@}} {} {dead}", stage.now() + 5000));
-    let mut monitor = stage.world().nodes()[0].monitor().unwrap();
-    let guard = client.lock(stage.name()).fair().acquire().await.unwrap();
+    fixture.command(&format!("RPUSH redisson_lock_queue:{{@}} {dead}"));
+    fixture.command(&format!("ZADD redisson_lock_timeout:{{@}} {} {dead}", fixture.now() + 5000));
+    let mut monitor = fixture.environment().nodes()[0].monitor().unwrap();
+    let guard = client.lock(fixture.name()).fair().acquire().await.unwrap();
     let all = monitor.drain().unwrap();
     let asked =
-        all.iter().filter(|seen| !seen.is_in_script() && seen.words.iter().any(|w| w == stage.name()));
+        all.iter().filter(|seen| !seen.is_in_script() && seen.words.iter().any(|w| w == fixture.name()));
     let asked = asked.count();
     assert!(asked < 30, "asked {asked} times");
     guard.release().await.unwrap();
 }
 
 /// Whoever wrote it, it would be waited for for ever: that is said at once.
-async fn no_ttl(stage: Stage) {
-    let client = stage.client(QUIET).await;
-    stage.ask("HSET @ somebody 1");
-    for lock in [client.lock(stage.name()).fair(), client.lock(stage.name())] {
+async fn no_ttl(fixture: Fixture) {
+    let client = fixture.client(QUIET).await;
+    fixture.command("HSET @ somebody 1");
+    for lock in [client.lock(fixture.name()).fair(), client.lock(fixture.name())] {
         let error = within("the error", lock.acquire()).await.unwrap_err();
         assert!(matches!(error, Error::Config(_)) && error.to_string().contains("TTL"), "{error}");
     }
 }
 
 /// Whoever gives up takes its own patience off the scores of those behind it, not five minutes.
-async fn giving_up(stage: Stage) {
-    let (jvm, client) = (stage.jvm(0).await, stage.client(QUIET).await);
-    let lock = client.lock(stage.name()).fair();
+async fn giving_up(fixture: Fixture) {
+    let (jvm, client) = (fixture.jvm(0).await, fixture.client(QUIET).await);
+    let lock = client.lock(fixture.name()).fair();
     let holder = lock.clone().lease(LEASE).acquire().await.unwrap();
     let waits = |wait: u64| {
         let lock = lock.clone();
         tokio::spawn(async move { lock.try_acquire_for(Duration::from_secs(wait)).await })
     };
     let short = waits(10);
-    stage.queued(1).await;
+    fixture.wait_for_queue(1).await;
     let next = jvm.spawn("next", "lock fair @ 1800000");
-    let behind = stage.queued(2).await.remove(1);
+    let behind = fixture.wait_for_queue(2).await.remove(1);
     // Those of Redisson do not move by themselves.
     let score = || {
-        let text = stage.ask(&format!("ZSCORE redisson_lock_timeout:{{@}} {behind}")).text();
+        let text = fixture.command(&format!("ZSCORE redisson_lock_timeout:{{@}} {behind}")).text();
         text.parse::<f64>().expect("it is in the queue")
     };
     let before = score();
     assert!(short.await.unwrap().unwrap().is_none());
-    assert_eq!(stage.queued(1).await, std::slice::from_ref(&behind));
+    assert_eq!(fixture.wait_for_queue(1).await, std::slice::from_ref(&behind));
     // Its patience: what was left of ten seconds when it came into the queue.
     let off = before - score();
     assert!((1.0..=10_000.0).contains(&off), "{off} ms were taken off");
     // Whoever comes sweeps the queue, and is not let past it.
     let last = waits(LEASE.as_secs());
-    assert_eq!(stage.queued(2).await[0], behind);
+    assert_eq!(fixture.wait_for_queue(2).await[0], behind);
     holder.release().await.unwrap();
     next.answer().await.expect("granted");
     jvm.call("next", "unlock fair @").await;
     last.await.unwrap().unwrap().expect("granted").release().await.unwrap();
 }
 
-async fn ghost(stage: Stage) {
-    let client = stage.client(QUIET).await;
-    let lock = client.lock(stage.name()).fair();
+async fn ghost(fixture: Fixture) {
+    let client = fixture.client(QUIET).await;
+    let lock = client.lock(fixture.name()).fair();
     let holder = lock.acquire().await.unwrap();
     let waiting = tokio::spawn(async move { lock.acquire().await });
-    stage.queued(1).await;
+    fixture.wait_for_queue(1).await;
     waiting.abort();
-    stage.queued(0).await;
-    assert_eq!(stage.number("ZCARD redisson_lock_timeout:{@}"), 0);
+    fixture.wait_for_queue(0).await;
+    assert_eq!(fixture.number("ZCARD redisson_lock_timeout:{@}"), 0);
     holder.release().await.unwrap();
 }
 
-async fn untold_readers(stage: Stage) {
-    let [client, other] = [stage.client(QUIET).await, stage.client(QUIET).await];
-    let (me, both) = (Owner::new(), client.rwlock(stage.name()));
+async fn untold_readers(fixture: Fixture) {
+    let [client, other] = [fixture.client(QUIET).await, fixture.client(QUIET).await];
+    let (me, both) = (Owner::new(), client.rwlock(fixture.name()));
     let write = both.write().owner(&me).acquire().await.unwrap();
     let read = both.read().owner(&me).acquire().await.unwrap();
     let waiting = tokio::spawn({
-        let lock = other.rwlock(stage.name()).read();
+        let lock = other.rwlock(fixture.name()).read();
         async move { lock.acquire().await }
     });
-    stage.listening("redisson_rwlock:{@}", 1).await;
+    fixture.wait_for_subscribers("redisson_rwlock:{@}", 1).await;
     write.release().await.unwrap();
     let second = done("told", waiting).await.unwrap();
     second.release().await.unwrap();
     read.release().await.unwrap();
 }
 
-async fn stops_at_the_first(stage: Stage) {
-    let client = stage.client(QUIET).await;
-    let parts = [1, 2, 3].map(|n| client.lock(format!("{}{n}", stage.name())));
+async fn stops_at_the_first(fixture: Fixture) {
+    let client = fixture.client(QUIET).await;
+    let parts = [1, 2, 3].map(|n| client.lock(format!("{}{n}", fixture.name())));
     let guards = tenure::multi(parts).acquire().await.unwrap();
-    stage.ask("DEL @1");
+    fixture.command("DEL @1");
     assert!(guards.release().await.is_err());
     for n in [2, 3] {
-        assert_eq!(stage.number(&format!("EXISTS @{n}")), 0, "part {n} is still held");
+        assert_eq!(fixture.number(&format!("EXISTS @{n}")), 0, "part {n} is still held");
     }
 }

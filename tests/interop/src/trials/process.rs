@@ -9,18 +9,18 @@ use tokio::sync::Barrier;
 use crate::{Peer, Pending, Result};
 
 /// A client process of either side.
-pub type Shared = Arc<dyn Deref<Target = Peer> + Send + Sync>;
+pub type SharedProcess = Arc<dyn Deref<Target = Peer> + Send + Sync>;
 
 /// A client process, and the name of a trial. In requests `@` stands for that name, so that trials do not interfere.
 #[derive(Clone)]
-pub struct Party {
-    peer: Shared,
+pub struct TrialProcess {
+    peer: SharedProcess,
     name: String,
 }
 
-impl Party {
+impl TrialProcess {
     /// Uses the process for the trial of this name.
-    pub fn new(peer: Shared, name: &str) -> Self {
+    pub fn new(peer: SharedProcess, name: &str) -> Self {
         Self { peer, name: name.to_owned() }
     }
 
@@ -49,7 +49,7 @@ impl Party {
     ///
     /// # Panics
     /// When it is not.
-    pub async fn says(&self, thread: &str, request: &str, answer: &str) {
+    pub async fn expect_answer(&self, thread: &str, request: &str, answer: &str) {
         assert_eq!(self.call(thread, request).await, answer, "{thread} {request}");
     }
 
@@ -58,7 +58,7 @@ impl Party {
     ///
     /// # Panics
     /// When it does not.
-    pub async fn parked(&self, thread: &str) {
+    pub async fn wait_until_parked(&self, thread: &str) {
         let parked = || async { self.call(thread, "parked").await == "true" };
         testbed::until(&format!("{thread} waits"), parked).await;
     }
@@ -93,20 +93,21 @@ impl Party {
 
 /// A process shared by two parts of a case, since one is slow to start: it is killed once both are ready.
 #[derive(Debug)]
-pub struct Doomed {
-    victim: Party,
+pub struct SharedVictim {
+    victim: TrialProcess,
     both: Barrier,
 }
 
-impl Doomed {
-    /// Wraps this process. The parts lock different names, so each has a party of its own: see [`Doomed::party`].
-    pub fn new(victim: Party) -> Self {
+impl SharedVictim {
+    /// Wraps this process. The parts lock different names, so each gets a handle of its own: see
+    /// [`SharedVictim::process`].
+    pub fn new(victim: TrialProcess) -> Self {
         Self { victim, both: Barrier::new(2) }
     }
 
     /// The process for the part of this name.
-    pub fn party(&self, name: &str) -> Party {
-        Party::new(self.victim.peer.clone(), name)
+    pub fn process(&self, name: &str) -> TrialProcess {
+        TrialProcess::new(self.victim.peer.clone(), name)
     }
 
     /// Kills it (SIGKILL) once both parts have called this.
@@ -118,8 +119,8 @@ impl Doomed {
     }
 }
 
-impl fmt::Debug for Party {
+impl fmt::Debug for TrialProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Party").field(&self.name).finish()
+        f.debug_tuple("TrialProcess").field(&self.name).finish()
     }
 }

@@ -1,11 +1,11 @@
-//! The servers of a place, and the processes that all of its trials share.
+//! The servers of a deployment, and the processes that all of its trials share.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use interop::trials::Shared;
+use interop::trials::SharedProcess;
 use interop::{Address, Jvm, Numbers, Options, Worker};
 use testbed::{Cluster, Redis, RedisOptions, Sentinels};
 use tokio::sync::{Mutex, OnceCell};
@@ -14,38 +14,38 @@ use tokio::sync::{Mutex, OnceCell};
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(9);
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Deployment {
     Single,
     Cluster,
     Sentinel,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Deployment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Place::Single => "single",
-            Place::Cluster => "cluster",
-            Place::Sentinel => "sentinel",
+            Deployment::Single => "single",
+            Deployment::Cluster => "cluster",
+            Deployment::Sentinel => "sentinel",
         })
     }
 }
 
 /// Each is started when it is first asked for.
 #[derive(Default)]
-pub(crate) struct Worlds {
-    single: OnceCell<Arc<World>>,
-    cluster: OnceCell<Arc<World>>,
-    sentinel: OnceCell<Arc<World>>,
+pub(crate) struct Environments {
+    single: OnceCell<Arc<Environment>>,
+    cluster: OnceCell<Arc<Environment>>,
+    sentinel: OnceCell<Arc<Environment>>,
 }
 
-impl Worlds {
-    pub(crate) async fn get(&self, place: Place) -> Result<Arc<World>, testbed::Error> {
-        let cell = match place {
-            Place::Single => &self.single,
-            Place::Cluster => &self.cluster,
-            Place::Sentinel => &self.sentinel,
+impl Environments {
+    pub(crate) async fn get(&self, deployment: Deployment) -> Result<Arc<Environment>, testbed::Error> {
+        let cell = match deployment {
+            Deployment::Single => &self.single,
+            Deployment::Cluster => &self.cluster,
+            Deployment::Sentinel => &self.sentinel,
         };
-        let start = || async move { World::start(place).map(Arc::new) };
+        let start = || async move { Environment::start(deployment).map(Arc::new) };
         cell.get_or_try_init(start).await.cloned()
     }
 }
@@ -56,29 +56,29 @@ enum Servers {
     Sentinel(Sentinels),
 }
 
-pub(crate) struct World {
+pub(crate) struct Environment {
     // Before the servers, so that they are dropped before them.
-    peers: Mutex<HashMap<String, Shared>>,
+    peers: Mutex<HashMap<String, SharedProcess>>,
     servers: Servers,
 }
 
-impl World {
-    fn start(place: Place) -> Result<Self, testbed::Error> {
-        let servers = match place {
-            Place::Single => Servers::Single(Box::new(Redis::start(RedisOptions::default())?)),
-            Place::Cluster => Servers::Cluster(Cluster::start()?.steady()?),
-            Place::Sentinel => Servers::Sentinel(Sentinels::start()?.steady()?),
+impl Environment {
+    fn start(deployment: Deployment) -> Result<Self, testbed::Error> {
+        let servers = match deployment {
+            Deployment::Single => Servers::Single(Box::new(Redis::start(RedisOptions::default())?)),
+            Deployment::Cluster => Servers::Cluster(Cluster::start()?.steady()?),
+            Deployment::Sentinel => Servers::Sentinel(Sentinels::start()?.steady()?),
         };
         Ok(Self { peers: Mutex::default(), servers })
     }
 
     /// One server for a case alone, which may do with it what it likes.
-    pub(crate) fn alone() -> Self {
-        Self::start(Place::Single).expect("a server")
+    pub(crate) fn start_single() -> Self {
+        Self::start(Deployment::Single).expect("a server")
     }
 
     /// A cluster whose nodes keep serving while another one is down.
-    pub(crate) fn alone_cluster() -> Self {
+    pub(crate) fn start_cluster() -> Self {
         let lines = vec!["cluster-require-full-coverage no".to_owned()];
         let cluster = Cluster::start_with(RedisOptions { lines, ..RedisOptions::default() });
         Self { peers: Mutex::default(), servers: Servers::Cluster(cluster.expect("a cluster")) }
@@ -129,18 +129,18 @@ impl World {
         }
     }
 
-    pub(crate) async fn new_jvm(&self, options: Options) -> Shared {
+    pub(crate) async fn new_jvm(&self, options: Options) -> SharedProcess {
         Arc::new(Jvm::start(&self.address(), &options).await.expect("a Java process"))
     }
 
-    pub(crate) async fn new_worker(&self, options: &str) -> Shared {
+    pub(crate) async fn new_worker(&self, options: &str) -> SharedProcess {
         let binary = env!("CARGO_BIN_EXE_interop-worker");
         let numbers = Numbers::Redis(self.node_of("any").port());
         Arc::new(Worker::start(binary, &self.url(options), &numbers).await.expect("a worker"))
     }
 
     /// The n-th of the Java processes that all share.
-    pub(crate) async fn jvm(&self, n: usize) -> Shared {
+    pub(crate) async fn jvm(&self, n: usize) -> SharedProcess {
         let mut peers = self.peers.lock().await;
         let key = format!("jvm {n}");
         if !peers.contains_key(&key) {
@@ -151,7 +151,7 @@ impl World {
     }
 
     /// The n-th of the processes with Tenure that all share.
-    pub(crate) async fn worker(&self, n: usize, options: &str) -> Shared {
+    pub(crate) async fn worker(&self, n: usize, options: &str) -> SharedProcess {
         let mut peers = self.peers.lock().await;
         let key = format!("worker {n} {options}");
         if !peers.contains_key(&key) {

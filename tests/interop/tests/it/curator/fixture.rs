@@ -1,23 +1,23 @@
-//! What a case works with: parties of both sides, and looks into the servers.
+//! What a case works with: processes of both sides, and looks into the servers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use interop::trials::{Party, Shared};
+use interop::trials::{SharedProcess, TrialProcess};
 use tenure::Client;
 use testbed::{PATIENCE, ZkClient, ZkStat};
 
-use crate::curator::world::{LONG, World, options};
+use crate::curator::environment::{Environment, LONG, options};
 
 #[derive(Clone)]
-pub(crate) struct Stage {
-    world: Arc<World>,
+pub(crate) struct Fixture {
+    environment: Arc<Environment>,
     name: String,
 }
 
-impl Stage {
-    pub(crate) fn new(world: Arc<World>, name: &str) -> Self {
-        Self { world, name: name.to_owned() }
+impl Fixture {
+    pub(crate) fn new(environment: Arc<Environment>, name: &str) -> Self {
+        Self { environment, name: name.to_owned() }
     }
 
     /// The name that this trial has for itself.
@@ -25,48 +25,48 @@ impl Stage {
         &self.name
     }
 
-    /// A stage for one part of the trial, with a lock name of its own.
+    /// A fixture for one part of the trial, with a lock name of its own.
     pub(crate) fn part(&self, name: &str) -> Self {
-        Self { world: self.world.clone(), name: format!("{}.{name}", self.name) }
+        Self { environment: self.environment.clone(), name: format!("{}.{name}", self.name) }
     }
 
-    fn party(&self, peer: Shared) -> Party {
-        Party::new(peer, &self.name)
+    fn process(&self, peer: SharedProcess) -> TrialProcess {
+        TrialProcess::new(peer, &self.name)
     }
 
     /// The first or second Java process.
-    pub(crate) async fn jvm(&self, n: usize) -> Party {
-        self.party(self.world.jvm(n).await)
+    pub(crate) async fn jvm(&self, n: usize) -> TrialProcess {
+        self.process(self.environment.jvm(n).await)
     }
 
     /// The first or second process with Tenure.
-    pub(crate) async fn worker(&self, n: usize) -> Party {
-        self.party(self.world.worker(n).await)
+    pub(crate) async fn worker(&self, n: usize) -> TrialProcess {
+        self.process(self.environment.worker(n).await)
     }
 
     /// A Java process that this trial may kill.
-    pub(crate) async fn own_jvm(&self, session: Duration) -> Party {
-        self.party(self.world.new_jvm(session).await)
+    pub(crate) async fn own_jvm(&self, session: Duration) -> TrialProcess {
+        self.process(self.environment.new_jvm(session).await)
     }
 
     /// A process with Tenure that this trial may kill.
-    pub(crate) async fn own_worker(&self, session: Duration) -> Party {
-        self.party(self.world.new_worker(session).await)
+    pub(crate) async fn own_worker(&self, session: Duration) -> TrialProcess {
+        self.process(self.environment.new_worker(session).await)
     }
 
     /// Tenure in this process.
     pub(crate) async fn client(&self) -> Client {
-        tenure::connect(&self.world.url(&options(LONG))).await.expect("connected")
+        tenure::connect(&self.environment.url(&options(LONG))).await.expect("connected")
     }
 
     /// The node of what is called so; `@` is the trial's name.
     pub(crate) fn path(&self, name: &str) -> String {
-        format!("{}/{}", self.world.root(), name.replace('@', &self.name))
+        format!("{}/{}", self.environment.root(), name.replace('@', &self.name))
     }
 
     /// What is known of a child of the trial's own node.
     pub(crate) fn stat(&self, child: &str) -> ZkStat {
-        let stat = self.look().exists(&self.child(child)).expect("an answer");
+        let stat = self.raw_client().exists(&self.child(child)).expect("an answer");
         stat.unwrap_or_else(|| panic!("there is no {child}"))
     }
 
@@ -75,14 +75,14 @@ impl Stage {
         format!("{}/{child}", self.path("@"))
     }
 
-    pub(crate) fn look(&self) -> ZkClient {
-        self.world.look().expect("a connection")
+    pub(crate) fn raw_client(&self) -> ZkClient {
+        self.environment.raw_client().expect("a connection")
     }
 
     /// The children of a node, in the order of the numbers at their ends.
     pub(crate) fn children(&self, name: &str) -> Vec<String> {
         let path = self.path(name);
-        let mut all = match self.look().children(&path) {
+        let mut all = match self.raw_client().children(&path) {
             Err(testbed::Error::Reply(said)) if said == "NoNode" => Vec::new(),
             all => all.unwrap_or_else(|e| panic!("{path}: {e}")),
         };
@@ -91,7 +91,7 @@ impl Stage {
     }
 
     /// Waits until a node has so many children, and says which.
-    pub(crate) async fn queued(&self, name: &str, n: usize) -> Vec<String> {
+    pub(crate) async fn wait_for_children(&self, name: &str, n: usize) -> Vec<String> {
         let begin = Instant::now();
         loop {
             let all = self.children(name);
@@ -105,7 +105,7 @@ impl Stage {
 
     /// Waits until so many stand in a queue, each watching the one before it. Tenure tries before it queues, and what
     /// it tries with goes again.
-    pub(crate) async fn lined_up(&self, name: &str, n: usize) {
+    pub(crate) async fn wait_for_queue(&self, name: &str, n: usize) {
         let begin = Instant::now();
         loop {
             let queue = self.children(name);
@@ -123,11 +123,11 @@ impl Stage {
     /// Whether the client that has made `child` watches `other`.
     fn watches(&self, name: &str, child: &str, other: &str) -> bool {
         let folder = self.path(name);
-        let stat = self.look().exists(&format!("{folder}/{child}")).expect("an answer");
+        let stat = self.raw_client().exists(&format!("{folder}/{child}")).expect("an answer");
         let Some(owner) = stat.map(|stat| format!("{:#x}", stat.ephemeral_owner)) else { return false };
         // Paths as the server has them, and behind each the sessions that watch it.
         let other = format!("{folder}/{other}");
-        self.world.servers().iter().any(|server| {
+        self.environment.servers().iter().any(|server| {
             let said = server.word("wchp").expect("an answer");
             let mut behind = said.lines().skip_while(|line| line.trim() != other).skip(1);
             behind.by_ref().take_while(|line| !line.starts_with('/')).any(|line| line.trim() == owner)
@@ -141,13 +141,13 @@ impl Stage {
 
     /// That number as text, `None` before anybody has counted.
     pub(crate) fn progress(&self) -> Option<String> {
-        let file = self.world.numbers.path().join(format!("{}.number", self.name));
+        let file = self.environment.numbers.path().join(format!("{}.number", self.name));
         std::fs::read_to_string(file).ok()
     }
 
     /// A number in a file; `@` is the trial's name.
     pub(crate) fn counted(&self, file: &str) -> i64 {
-        let file = self.world.numbers.path().join(file.replace('@', &self.name));
+        let file = self.environment.numbers.path().join(file.replace('@', &self.name));
         std::fs::read_to_string(file).expect("a file").parse().expect("a number")
     }
 }

@@ -1,14 +1,14 @@
-//! What a case works with: parties of both sides, and looks into the servers.
+//! What a case works with: processes of both sides, and looks into the servers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use interop::Options;
-use interop::trials::{Party, Shared};
+use interop::trials::{SharedProcess, TrialProcess};
 use tenure::Client;
 use testbed::Value;
 
-use crate::redisson::world::World;
+use crate::redisson::environment::Environment;
 
 /// Of what must last, `1800000` in the words of the drivers. What is handed over was not handed over by its end.
 pub(crate) const LEASE: Duration = testbed::FAR;
@@ -17,14 +17,14 @@ pub(crate) const LEASE: Duration = testbed::FAR;
 pub(crate) const QUIET: &str = "poll=30m&lease=30m";
 
 #[derive(Clone)]
-pub(crate) struct Stage {
-    world: Arc<World>,
+pub(crate) struct Fixture {
+    environment: Arc<Environment>,
     name: String,
 }
 
-impl Stage {
-    pub(crate) fn new(world: Arc<World>, name: &str) -> Self {
-        Self { world, name: name.to_owned() }
+impl Fixture {
+    pub(crate) fn new(environment: Arc<Environment>, name: &str) -> Self {
+        Self { environment, name: name.to_owned() }
     }
 
     /// The name that this trial has for itself.
@@ -32,46 +32,46 @@ impl Stage {
         &self.name
     }
 
-    /// A stage for one part of the trial, with a lock name of its own.
+    /// A fixture for one part of the trial, with a lock name of its own.
     pub(crate) fn part(&self, name: &str) -> Self {
-        Self { world: self.world.clone(), name: format!("{}.{name}", self.name) }
+        Self { environment: self.environment.clone(), name: format!("{}.{name}", self.name) }
     }
 
-    pub(crate) fn world(&self) -> &World {
-        &self.world
+    pub(crate) fn environment(&self) -> &Environment {
+        &self.environment
     }
 
-    fn party(&self, peer: Shared) -> Party {
-        Party::new(peer, &self.name)
+    fn process(&self, peer: SharedProcess) -> TrialProcess {
+        TrialProcess::new(peer, &self.name)
     }
 
     /// The first or second Java process.
-    pub(crate) async fn jvm(&self, n: usize) -> Party {
-        self.party(self.world.jvm(n).await)
+    pub(crate) async fn jvm(&self, n: usize) -> TrialProcess {
+        self.process(self.environment.jvm(n).await)
     }
 
     /// The first or second process with Tenure.
-    pub(crate) async fn worker(&self, n: usize) -> Party {
+    pub(crate) async fn worker(&self, n: usize) -> TrialProcess {
         self.worker_with(n, QUIET).await
     }
 
-    pub(crate) async fn worker_with(&self, n: usize, options: &str) -> Party {
-        self.party(self.world.worker(n, options).await)
+    pub(crate) async fn worker_with(&self, n: usize, options: &str) -> TrialProcess {
+        self.process(self.environment.worker(n, options).await)
     }
 
     /// A Java process that this trial may kill.
-    pub(crate) async fn own_jvm(&self, options: Options) -> Party {
-        self.party(self.world.new_jvm(options).await)
+    pub(crate) async fn own_jvm(&self, options: Options) -> TrialProcess {
+        self.process(self.environment.new_jvm(options).await)
     }
 
     /// A process with Tenure that this trial may kill.
-    pub(crate) async fn own_worker(&self, options: &str) -> Party {
-        self.party(self.world.new_worker(options).await)
+    pub(crate) async fn own_worker(&self, options: &str) -> TrialProcess {
+        self.process(self.environment.new_worker(options).await)
     }
 
     /// Tenure in this process.
     pub(crate) async fn client(&self, options: &str) -> Client {
-        tenure::connect(&self.world.url(options)).await.expect("connected")
+        tenure::connect(&self.environment.url(options)).await.expect("connected")
     }
 
     fn with_name(&self, text: &str) -> String {
@@ -79,14 +79,14 @@ impl Stage {
     }
 
     /// A command about the key that is its second word; `@` is the trial's name.
-    pub(crate) fn ask(&self, command: &str) -> Value {
+    pub(crate) fn command(&self, command: &str) -> Value {
         let command = self.with_name(command);
         let words: Vec<&str> = command.split(' ').collect();
-        self.world.node_of(words[1]).cmd(&words).unwrap_or_else(|e| panic!("{command}: {e}"))
+        self.environment.node_of(words[1]).cmd(&words).unwrap_or_else(|e| panic!("{command}: {e}"))
     }
 
     pub(crate) fn number(&self, command: &str) -> i64 {
-        let answer = self.ask(command);
+        let answer = self.command(command);
         answer.int().unwrap_or_else(|| panic!("{command}: {answer:?}"))
     }
 
@@ -97,7 +97,7 @@ impl Stage {
             let counted = node.cmd(&["PUBSUB", word, &channel]).expect("counted");
             counted.items().get(1).and_then(Value::int).unwrap_or(0)
         };
-        self.world.nodes().iter().map(|node| on(node, "NUMSUB") + on(node, "SHARDNUMSUB")).sum()
+        self.environment.nodes().iter().map(|node| on(node, "NUMSUB") + on(node, "SHARDNUMSUB")).sum()
     }
 
     /// Waits until `holds`.
@@ -106,7 +106,7 @@ impl Stage {
     }
 
     /// Waits until a key lives longer than before: somebody has renewed it.
-    pub(crate) async fn renewed(&self, key: &str) {
+    pub(crate) async fn wait_for_renewal(&self, key: &str) {
         let life = || self.number(&format!("PTTL {key}"));
         let mut least = life();
         let grown = || {
@@ -118,27 +118,27 @@ impl Stage {
     }
 
     /// Waits until so many processes listen to a channel.
-    pub(crate) async fn listening(&self, channel: &str, n: i64) {
+    pub(crate) async fn wait_for_subscribers(&self, channel: &str, n: i64) {
         self.until(&format!("{n} listen to {channel}"), || self.subscribers(channel) >= n).await;
     }
 
     /// Waits until the fair queue has this many in it: its owners, in order. Whoever is in it looks once more when it
     /// listens, so no message is missed.
-    pub(crate) async fn queued(&self, n: usize) -> Vec<String> {
-        let queue = || self.ask("LRANGE redisson_lock_queue:{@} 0 -1").texts();
+    pub(crate) async fn wait_for_queue(&self, n: usize) -> Vec<String> {
+        let queue = || self.command("LRANGE redisson_lock_queue:{@} 0 -1").texts();
         self.until(&format!("{n} in the queue"), || queue().len() == n).await;
         queue()
     }
 
     /// The server's clock, in milliseconds.
     pub(crate) fn now(&self) -> i64 {
-        let time = self.world.node_of(&self.name).cmd(&["TIME"]).expect("a time").texts();
+        let time = self.environment.node_of(&self.name).cmd(&["TIME"]).expect("a time").texts();
         let part = |n: usize| time[n].parse::<i64>().expect("a number");
         part(0) * 1000 + part(1) / 1000
     }
 
     /// Watches for a while that something stays so.
-    pub(crate) async fn stays(&self, what: &str, time: Duration, holds: impl Fn() -> bool) {
+    pub(crate) async fn assert_stays(&self, what: &str, time: Duration, holds: impl Fn() -> bool) {
         let begin = Instant::now();
         while begin.elapsed() < time {
             assert!(holds(), "{what}: not any more after {:?}", begin.elapsed());

@@ -3,30 +3,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use interop::trials::{Party, Shared};
+use interop::trials::{SharedProcess, TrialProcess};
 use tenure::Client;
 use testbed::{Monitor, Redis};
 
+use super::environment::Environment;
 use super::side::{Side, Who};
-use super::world::World;
 
 /// Of what must last. What is handed over was not handed over by its end.
 pub(crate) const LEASE: Duration = testbed::FAR;
 
 #[derive(Clone)]
-pub(crate) struct Stage {
-    world: Arc<World>,
+pub(crate) struct Fixture {
+    environment: Arc<Environment>,
     name: String,
 }
 
-impl Stage {
-    pub(crate) fn new(world: Arc<World>, name: &str) -> Self {
-        Self { world, name: name.to_owned() }
+impl Fixture {
+    pub(crate) fn new(environment: Arc<Environment>, name: &str) -> Self {
+        Self { environment, name: name.to_owned() }
     }
 
-    /// A stage on servers that no other trial uses.
-    pub(crate) async fn alone(self) -> Self {
-        Self { world: self.world.another().await.expect("servers"), ..self }
+    /// A fixture on servers that no other trial uses.
+    pub(crate) async fn with_own_servers(self) -> Self {
+        Self { environment: self.environment.start_another().await.expect("servers"), ..self }
     }
 
     /// The name that this trial has for itself.
@@ -34,37 +34,37 @@ impl Stage {
         &self.name
     }
 
-    fn side(&self, process: Shared, who: Who) -> Side {
-        Side::new(Party::new(process, &self.name), who)
+    fn side(&self, process: SharedProcess, who: Who) -> Side {
+        Side::new(TrialProcess::new(process, &self.name), who)
     }
 
     /// The first or second process of the library.
     pub(crate) async fn peer(&self, n: usize) -> Side {
-        self.side(self.world.peer(n).await, Who::Peer)
+        self.side(self.environment.peer(n).await, Who::Peer)
     }
 
     /// The first or second process with Tenure.
-    pub(crate) async fn rust(&self, n: usize) -> Side {
-        self.side(self.world.worker(n).await, Who::Tenure)
+    pub(crate) async fn tenure(&self, n: usize) -> Side {
+        self.side(self.environment.worker(n).await, Who::Tenure)
     }
 
     /// A process of the library that this trial may kill.
     pub(crate) async fn own_peer(&self) -> Side {
-        self.side(self.world.new_peer().await, Who::Peer)
+        self.side(self.environment.new_peer().await, Who::Peer)
     }
 
     /// A process with Tenure that this trial may kill, with these options in its address.
-    pub(crate) async fn own_rust(&self, options: &str) -> Side {
-        self.side(self.world.new_worker(options).await, Who::Tenure)
+    pub(crate) async fn own_tenure(&self, options: &str) -> Side {
+        self.side(self.environment.new_worker(options).await, Who::Tenure)
     }
 
     /// Tenure in this process.
     pub(crate) async fn client(&self) -> Client {
-        tenure::connect(&self.world.url("")).await.expect("connected")
+        tenure::connect(&self.environment.url("")).await.expect("connected")
     }
 
     pub(crate) fn servers(&self) -> &[Redis] {
-        self.world.servers()
+        self.environment.servers()
     }
 
     /// A command about the trial's key, on each server that is there.
@@ -75,7 +75,7 @@ impl Stage {
         self.servers().iter().filter(|server| server.is_running()).map(|server| read(ask(server))).collect()
     }
 
-    /// The token that most servers have. The rest of them may be on the way.
+    /// The token that most servers have. The others may not have it yet.
     pub(crate) fn token(&self) -> Option<String> {
         let tokens = self.each("GET @", |value| if value.is_nil() { None } else { Some(value.text()) });
         let count = |token: &Option<String>| tokens.iter().filter(|other| *other == token).count();
@@ -83,7 +83,7 @@ impl Stage {
     }
 
     /// How long the key lives, on the server where it lives longest; -1 is for ever.
-    pub(crate) fn life(&self) -> i64 {
+    pub(crate) fn ttl_ms(&self) -> i64 {
         self.each("PTTL @", |value| value.int().expect("a number")).into_iter().max().expect("a server")
     }
 
@@ -104,8 +104,8 @@ impl Stage {
     }
 
     /// Whoever asks for the lock from now on is seen.
-    pub(crate) fn watch(&self) -> Askers<'_> {
-        Askers { monitor: self.servers()[0].monitor().expect("a monitor"), name: &self.name, seen: 0 }
+    pub(crate) fn monitor_attempts(&self) -> AttemptMonitor<'_> {
+        AttemptMonitor { monitor: self.servers()[0].monitor().expect("a monitor"), name: &self.name, seen: 0 }
     }
 
     /// Waits until `holds`.
@@ -114,10 +114,10 @@ impl Stage {
     }
 
     /// Waits until the key lives longer than before: somebody has renewed it.
-    pub(crate) async fn renewed(&self) {
-        let mut least = self.life();
+    pub(crate) async fn wait_for_renewal(&self) {
+        let mut least = self.ttl_ms();
         let grown = || {
-            let (now, before) = (self.life(), least);
+            let (now, before) = (self.ttl_ms(), least);
             least = least.min(now);
             now > before + 500
         };
@@ -126,16 +126,16 @@ impl Stage {
 }
 
 /// Those who ask the first server for the lock. There is no channel that they would listen to: asking is waiting.
-pub(crate) struct Askers<'a> {
+pub(crate) struct AttemptMonitor<'a> {
     monitor: Monitor,
     name: &'a str,
     seen: usize,
 }
 
-impl Askers<'_> {
+impl AttemptMonitor<'_> {
     /// Waits until somebody has asked so many times.
-    pub(crate) async fn asked(&mut self, stage: &Stage, times: usize) {
-        stage.until(&format!("asked {times} times"), || self.look() >= times).await;
+    pub(crate) async fn wait_for(&mut self, fixture: &Fixture, times: usize) {
+        fixture.until(&format!("asked {times} times"), || self.look() >= times).await;
     }
 
     fn look(&mut self) -> usize {

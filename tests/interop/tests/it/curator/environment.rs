@@ -1,11 +1,11 @@
-//! The servers of a place, and the processes that all of its trials share.
+//! The servers of a deployment, and the processes that all of its trials share.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use interop::trials::Shared;
+use interop::trials::SharedProcess;
 use interop::{Curator, CuratorOptions, Numbers, Worker};
 use tempfile::TempDir;
 use testbed::{Ensemble, PATIENCE, ZkClient, ZkMode, ZooKeeper, ZooKeeperOptions};
@@ -21,34 +21,34 @@ pub(crate) const SHORT: Duration = Duration::from_secs(6);
 const ROOT: &str = "/app";
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Deployment {
     Single,
     Ensemble,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Deployment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Place::Single => "single",
-            Place::Ensemble => "ensemble",
+            Deployment::Single => "single",
+            Deployment::Ensemble => "ensemble",
         })
     }
 }
 
 /// Each is started when it is first asked for.
 #[derive(Default)]
-pub(crate) struct Worlds {
-    single: OnceCell<Arc<World>>,
-    ensemble: OnceCell<Arc<World>>,
+pub(crate) struct Environments {
+    single: OnceCell<Arc<Environment>>,
+    ensemble: OnceCell<Arc<Environment>>,
 }
 
-impl Worlds {
-    pub(crate) async fn get(&self, place: Place) -> Result<Arc<World>, testbed::Error> {
-        let cell = match place {
-            Place::Single => &self.single,
-            Place::Ensemble => &self.ensemble,
+impl Environments {
+    pub(crate) async fn get(&self, deployment: Deployment) -> Result<Arc<Environment>, testbed::Error> {
+        let cell = match deployment {
+            Deployment::Single => &self.single,
+            Deployment::Ensemble => &self.ensemble,
         };
-        let start = || async move { World::start(place).map(Arc::new) };
+        let start = || async move { Environment::start(deployment).map(Arc::new) };
         cell.get_or_try_init(start).await.cloned()
     }
 }
@@ -58,25 +58,25 @@ enum Servers {
     Ensemble(Ensemble),
 }
 
-pub(crate) struct World {
+pub(crate) struct Environment {
     // Before the servers, so that they are dropped before them.
-    peers: Mutex<HashMap<String, Shared>>,
+    peers: Mutex<HashMap<String, SharedProcess>>,
     servers: Servers,
     /// With the numbers that are counted on.
     pub(crate) numbers: TempDir,
 }
 
-impl World {
-    fn start(place: Place) -> Result<Self, testbed::Error> {
-        let servers = match place {
-            Place::Single => Servers::Single(Box::new(ZooKeeper::start(ZooKeeperOptions::default())?)),
-            Place::Ensemble => Servers::Ensemble(Ensemble::start()?),
+impl Environment {
+    fn start(deployment: Deployment) -> Result<Self, testbed::Error> {
+        let servers = match deployment {
+            Deployment::Single => Servers::Single(Box::new(ZooKeeper::start(ZooKeeperOptions::default())?)),
+            Deployment::Ensemble => Servers::Ensemble(Ensemble::start()?),
         };
-        let world = Self { peers: Mutex::default(), servers, numbers: tempfile::tempdir()? };
-        if !world.root().is_empty() {
-            world.look()?.create(world.root(), b"", ZkMode::Persistent)?;
+        let environment = Self { peers: Mutex::default(), servers, numbers: tempfile::tempdir()? };
+        if !environment.root().is_empty() {
+            environment.raw_client()?.create(environment.root(), b"", ZkMode::Persistent)?;
         }
-        Ok(world)
+        Ok(environment)
     }
 
     /// What stands before each name.
@@ -117,17 +117,17 @@ impl World {
     }
 
     /// Past both libraries.
-    pub(crate) fn look(&self) -> Result<ZkClient, testbed::Error> {
+    pub(crate) fn raw_client(&self) -> Result<ZkClient, testbed::Error> {
         self.server().client()
     }
 
-    pub(crate) async fn new_jvm(&self, session: Duration) -> Shared {
+    pub(crate) async fn new_jvm(&self, session: Duration) -> SharedProcess {
         let numbers = Some(self.numbers.path().to_owned());
         let options = CuratorOptions { session: Some(session), numbers, ..CuratorOptions::default() };
         Arc::new(Curator::start(&self.address(), &options).await.expect("a Java process"))
     }
 
-    pub(crate) async fn new_worker(&self, session: Duration) -> Shared {
+    pub(crate) async fn new_worker(&self, session: Duration) -> SharedProcess {
         let binary = env!("CARGO_BIN_EXE_interop-worker");
         let numbers = Numbers::Folder(self.numbers.path().to_owned());
         let begin = Instant::now();
@@ -141,7 +141,7 @@ impl World {
     }
 
     /// The n-th of the Java processes that all share.
-    pub(crate) async fn jvm(&self, n: usize) -> Shared {
+    pub(crate) async fn jvm(&self, n: usize) -> SharedProcess {
         let mut peers = self.peers.lock().await;
         let key = format!("jvm {n}");
         if !peers.contains_key(&key) {
@@ -152,7 +152,7 @@ impl World {
     }
 
     /// The n-th of the processes with Tenure that all share.
-    pub(crate) async fn worker(&self, n: usize) -> Shared {
+    pub(crate) async fn worker(&self, n: usize) -> SharedProcess {
         let mut peers = self.peers.lock().await;
         let key = format!("worker {n}");
         if !peers.contains_key(&key) {

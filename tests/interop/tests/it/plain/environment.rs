@@ -1,11 +1,11 @@
-//! The servers of a place, and the processes that all of its trials share.
+//! The servers of a deployment, and the processes that all of its trials share.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use interop::trials::Shared;
+use interop::trials::SharedProcess;
 use interop::{Numbers, Plain, Worker};
 use testbed::{Redis, RedisOptions};
 use tokio::sync::{Mutex, OnceCell};
@@ -14,16 +14,16 @@ use tokio::sync::{Mutex, OnceCell};
 const SERVERS: usize = 5;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Deployment {
     Single,
     Quorum,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Deployment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Place::Single => "single",
-            Place::Quorum => "quorum",
+            Deployment::Single => "single",
+            Deployment::Quorum => "quorum",
         })
     }
 }
@@ -41,53 +41,53 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    pub(crate) fn places(&self) -> &'static [Place] {
-        if self.quorum { &[Place::Single, Place::Quorum] } else { &[Place::Single] }
+    pub(crate) fn deployments(&self) -> &'static [Deployment] {
+        if self.quorum { &[Deployment::Single, Deployment::Quorum] } else { &[Deployment::Single] }
     }
 }
 
 /// Each is started when it is first asked for.
-pub(crate) struct Worlds {
+pub(crate) struct Environments {
     library: Library,
-    single: OnceCell<Arc<World>>,
-    quorum: OnceCell<Arc<World>>,
+    single: OnceCell<Arc<Environment>>,
+    quorum: OnceCell<Arc<Environment>>,
 }
 
-impl Worlds {
+impl Environments {
     pub(crate) fn new(library: Library) -> Self {
         Self { library, single: OnceCell::new(), quorum: OnceCell::new() }
     }
 
-    pub(crate) async fn get(&self, place: Place) -> Result<Arc<World>, String> {
-        let (cell, n) = match place {
-            Place::Single => (&self.single, 1),
-            Place::Quorum => (&self.quorum, SERVERS),
+    pub(crate) async fn get(&self, deployment: Deployment) -> Result<Arc<Environment>, String> {
+        let (cell, n) = match deployment {
+            Deployment::Single => (&self.single, 1),
+            Deployment::Quorum => (&self.quorum, SERVERS),
         };
-        cell.get_or_try_init(|| World::start(self.library, n)).await.cloned()
+        cell.get_or_try_init(|| Environment::start(self.library, n)).await.cloned()
     }
 }
 
-pub(crate) struct World {
+pub(crate) struct Environment {
     library: Library,
     // Before the servers, so that they are dropped before them.
-    peers: Mutex<HashMap<String, Shared>>,
+    peers: Mutex<HashMap<String, SharedProcess>>,
     servers: Vec<Redis>,
 }
 
-impl World {
+impl Environment {
     /// With a first process of the library, since the driver may have to be built.
     async fn start(library: Library, n: usize) -> Result<Arc<Self>, String> {
         let start = || Redis::start(RedisOptions::default());
         let servers = std::iter::repeat_with(start).take(n).collect::<Result<_, _>>();
         let servers = servers.map_err(|e| e.to_string())?;
-        let world = Self { library, peers: Mutex::default(), servers };
-        let peer = (library.start)(world.addresses()).await.map_err(|e| e.to_string())?;
-        world.peers.lock().await.insert("peer 0".to_owned(), Arc::new(peer));
-        Ok(Arc::new(world))
+        let environment = Self { library, peers: Mutex::default(), servers };
+        let peer = (library.start)(environment.addresses()).await.map_err(|e| e.to_string())?;
+        environment.peers.lock().await.insert("peer 0".to_owned(), Arc::new(peer));
+        Ok(Arc::new(environment))
     }
 
     /// One more of the kind.
-    pub(crate) async fn another(&self) -> Result<Arc<Self>, String> {
+    pub(crate) async fn start_another(&self) -> Result<Arc<Self>, String> {
         Self::start(self.library, self.servers.len()).await
     }
 
@@ -111,18 +111,18 @@ impl World {
         if options.is_empty() { base } else { format!("{base}&{options}") }
     }
 
-    pub(crate) async fn new_peer(&self) -> Shared {
+    pub(crate) async fn new_peer(&self) -> SharedProcess {
         Arc::new((self.library.start)(self.addresses()).await.expect("a process of the peer"))
     }
 
-    pub(crate) async fn new_worker(&self, options: &str) -> Shared {
+    pub(crate) async fn new_worker(&self, options: &str) -> SharedProcess {
         let binary = env!("CARGO_BIN_EXE_interop-worker");
         let numbers = Numbers::Redis(self.servers[0].port());
         Arc::new(Worker::start(binary, &self.url(options), &numbers).await.expect("a worker"))
     }
 
     /// The n-th process of the library that all share.
-    pub(crate) async fn peer(&self, n: usize) -> Shared {
+    pub(crate) async fn peer(&self, n: usize) -> SharedProcess {
         let mut peers = self.peers.lock().await;
         let key = format!("peer {n}");
         if !peers.contains_key(&key) {
@@ -133,7 +133,7 @@ impl World {
     }
 
     /// The n-th process with Tenure that all share.
-    pub(crate) async fn worker(&self, n: usize) -> Shared {
+    pub(crate) async fn worker(&self, n: usize) -> SharedProcess {
         let mut peers = self.peers.lock().await;
         let key = format!("worker {n}");
         if !peers.contains_key(&key) {
