@@ -104,28 +104,10 @@ fn run(store: &Arc<dyn Store>, case: &Arc<Case>, chaos: Option<u64>) -> Result<(
     let world = store.world().map_err(|e| e.to_string())?;
     let harness = Arc::new(Harness::new(world, chaos, env!("CARGO_BIN_EXE_conformance-worker")));
     let case = case.clone();
-    let outcome = runtime.block_on(async move {
-        let work = tokio::spawn(async move {
-            (case.run)(harness.clone()).await;
-            harness.wait_until_empty().await;
-        });
-        let stop = work.abort_handle();
-        let outcome = tokio::time::timeout(LIMIT, work).await;
-        stop.abort();
-        outcome
-    });
+    let outcome = runtime.block_on(testbed::run_case(LIMIT, async move {
+        (case.run)(harness.clone()).await;
+        harness.wait_until_empty().await;
+    }));
     runtime.shutdown_background();
-    match outcome {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(panic)) => {
-            let message = panic.try_into_panic().map_or_else(|e| e.to_string(), |p| panic_text(p.as_ref()));
-            Err(message.into())
-        }
-        Err(_) => Err(format!("not done within {LIMIT:?}").into()),
-    }
-}
-
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("panicked").to_owned()
+    Ok(outcome?)
 }

@@ -38,7 +38,7 @@ pub use slots::{SLOTS, SlotMove, key_in, slot_of};
 pub use tls::Certificates;
 pub use value::Value;
 pub use wait::{
-    FAR, PATIENCE, done, eventually, has_grown, patience, until, until_true, wait_until, wait_until_true,
-    with_deadline, within,
+    FAR, PATIENCE, done, eventually, has_grown, patience, run_case, until, until_true, wait_until,
+    wait_until_true, with_deadline, within,
 };
 pub use zookeeper::{Ensemble, SUPER, ZkAcl, ZkClient, ZkMode, ZkStat, ZooKeeper, ZooKeeperOptions};

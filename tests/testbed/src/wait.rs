@@ -1,6 +1,7 @@
 //! Waiting for events. There are no individual limits: whatever must happen is waited for with [`PATIENCE`], so a slow
 //! machine makes a test slow, and only a hang makes it fail.
 
+use std::any::Any;
 use std::future::Future;
 use std::io;
 use std::sync::OnceLock;
@@ -53,6 +54,30 @@ pub async fn done<T>(what: &str, task: tokio::task::JoinHandle<T>) -> T {
             Err(error) => panic!("{what}: {error}"),
         },
     }
+}
+
+/// Runs a test case as a task of its own, which is aborted if it does not end within `limit`.
+///
+/// # Errors
+/// What the case panicked with, or that it did not end in time.
+pub async fn run_case(
+    limit: Duration,
+    case: impl Future<Output = ()> + Send + 'static,
+) -> std::result::Result<(), String> {
+    let task = tokio::spawn(case);
+    let stop = task.abort_handle();
+    let outcome = tokio::time::timeout(limit, task).await;
+    stop.abort();
+    match outcome {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(error.try_into_panic().map_or_else(|e| e.to_string(), |p| panic_text(&*p))),
+        Err(_) => Err(format!("not done within {limit:?}")),
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("panicked").to_owned()
 }
 
 /// Polls `holds` until it returns true.

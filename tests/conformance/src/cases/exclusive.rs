@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use tenure::{Client, Family};
+use tenure::Client;
 
 use super::Case;
 use crate::harness::{

@@ -4,9 +4,9 @@
 
 mod case;
 mod process;
+mod shared;
 mod table;
 
-use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::process::ExitCode;
@@ -18,6 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 
 pub use case::{Case, Direction};
 pub use process::{SharedProcess, SharedVictim, TrialProcess};
+pub use shared::{Environments, Processes};
 use table::Table;
 
 /// A case that waits in vain fails with a message after `PATIENCE`; this limit is for waits without one.
@@ -58,7 +59,8 @@ impl Suite {
             let trial = Trial::test(name, move || {
                 let outcome = handle.block_on(async {
                     let own = format!("{}.{}", case.kind.replace('/', "-"), case.name);
-                    play(&case, fixture(deployment, own).await?).await
+                    let fixture = fixture(deployment, own).await?;
+                    Ok(testbed::run_case(LIMIT, (case.run)(fixture)).await?)
                 });
                 table.add(deployment, case.kind, case.direction, outcome.is_ok());
                 outcome
@@ -84,24 +86,4 @@ impl fmt::Debug for Suite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Suite").field("trials", &self.trials.len()).finish()
     }
-}
-
-async fn play<S: Send + 'static>(case: &Case<S>, fixture: S) -> Result<(), Failed> {
-    let work = tokio::spawn((case.run)(fixture));
-    let stop = work.abort_handle();
-    let outcome = tokio::time::timeout(LIMIT, work).await;
-    stop.abort();
-    match outcome {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(panic)) => {
-            let text = panic.try_into_panic().map_or_else(|e| e.to_string(), |p| panic_text(p.as_ref()));
-            Err(text.into())
-        }
-        Err(_) => Err(format!("not done within {LIMIT:?}").into()),
-    }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("panicked").to_owned()
 }

@@ -53,6 +53,21 @@ impl TrialProcess {
         assert_eq!(self.call(thread, request).await, answer, "{thread} {request}");
     }
 
+    /// Executes requests one after the other. Each line is `REQUEST → ANSWER`; an error answers with its class.
+    ///
+    /// # Panics
+    /// When an answer differs.
+    pub async fn expect_answers(&self, thread: &str, lines: &str) {
+        for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let (request, expected) = line.split_once(" →").expect("an arrow");
+            let answer = match self.try_call(thread, request).await {
+                Ok(value) => value,
+                Err(e) => e.class().unwrap_or_else(|| panic!("{e}")).to_owned(),
+            };
+            assert_eq!(answer, expected.trim(), "{request}");
+        }
+    }
+
     /// Waits until a thread is parked, waiting for a message. Redisson loses the `1` that a writer publishes a moment
     /// earlier.
     ///

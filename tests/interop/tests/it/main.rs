@@ -5,6 +5,8 @@
 //! built for the others.
 
 mod curator;
+mod driver;
+mod fixture;
 mod plain;
 mod redisson;
 

@@ -1,6 +1,5 @@
 //! The peer's driver by itself: Curator with Curator.
 
-use std::path::Path;
 use std::time::Instant;
 
 use interop::trials::TrialProcess;
@@ -9,6 +8,7 @@ use interop::{Curator, CuratorOptions, Error};
 use crate::curator::environment::{LONG, SHORT};
 use crate::curator::fixture::Fixture;
 use crate::curator::{Case, Direction};
+use crate::driver::{assert_loop_reports, is_running};
 
 macro_rules! cases {
     ($($name:ident)*) => { vec![$(Case::new("driver", stringify!($name), Direction::Alone, $name)),*] };
@@ -28,18 +28,6 @@ pub(crate) fn cases() -> Vec<Case> {
         what_a_killed_process_had_ends_with_its_session
         what_a_closed_client_had_is_free_at_once
         nobody_to_connect_to_is_an_error
-    }
-}
-
-/// Asks one after the other; each line is a request and its answer.
-async fn converse(jvm: &TrialProcess, lines: &str) {
-    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let (request, expected) = line.split_once(" →").expect("an arrow");
-        let answer = match jvm.try_call("t1", request).await {
-            Ok(value) => value,
-            Err(e) => e.class().unwrap_or_else(|| panic!("{e}")).to_owned(),
-        };
-        assert_eq!(answer, expected.trim(), "{request}");
     }
 }
 
@@ -79,8 +67,8 @@ async fn two_processes_exclude_each_other(fixture: Fixture) {
 
 async fn a_thread_enters_again_what_it_has(fixture: Fixture) {
     let jvm = fixture.jvm(0).await;
-    converse(
-        &jvm,
+    jvm.expect_answers(
+        "t1",
         "
         lock plain @/b →
         lock plain @/b →
@@ -99,25 +87,25 @@ async fn a_thread_enters_again_what_it_has(fixture: Fixture) {
 
 async fn a_read_under_ones_own_write_keeps_the_place(fixture: Fixture) {
     let jvm = fixture.jvm(0).await;
-    converse(&jvm, "lock write @ →").await;
+    jvm.expect_answers("t1", "lock write @ →").await;
     let writer = jvm.spawn("t2", "lock write @");
     children(&jvm, "@", 2).await;
-    converse(&jvm, "lock read @ →").await;
+    jvm.expect_answers("t1", "lock read @ →").await;
     let queue = children(&jvm, "@", 3).await;
     let digits: Vec<_> = queue.iter().map(|child| &child[child.len() - 10..]).collect();
     assert_eq!(digits, ["0000000000", "0000000000", "0000000001"]);
-    converse(&jvm, "unlock write @ →").await;
+    jvm.expect_answers("t1", "unlock write @ →").await;
     jvm.expect_answer("t3", "try read @", "false").await;
     assert!(writer.is_open());
-    converse(&jvm, "unlock read @ →").await;
+    jvm.expect_answers("t1", "unlock read @ →").await;
     writer.answer().await.unwrap();
     jvm.call("t2", "unlock write @").await;
 }
 
 async fn permits_are_as_many_as_are_said(fixture: Fixture) {
     let jvm = fixture.jvm(0).await;
-    converse(
-        &jvm,
+    jvm.expect_answers(
+        "t1",
         "
         lock permit:4:3 @.s →
         try permit:4:2 @.s → false
@@ -135,29 +123,29 @@ async fn permits_are_as_many_as_are_said(fixture: Fixture) {
     .await;
     let waiting = jvm.spawn("t2", "lock permit:=@.size @.t");
     children(&jvm, "@.t/leases", 3).await;
-    converse(&jvm, "shared.set @.size 3 →").await;
+    jvm.expect_answers("t1", "shared.set @.size 3 →").await;
     waiting.answer().await.unwrap();
 }
 
 async fn leaders_say_who_they_are(fixture: Fixture) {
     let jvm = fixture.jvm(0).await;
-    converse(&jvm, "leader.who @ →\n leader.all @ →\n lock leader:one @ →").await;
+    jvm.expect_answers("t1", "leader.who @ →\n leader.all @ →\n lock leader:one @ →").await;
     let waiting = jvm.spawn("t2", "lock leader:two @");
     let queue = children(&jvm, "@", 2).await;
-    converse(&jvm, &format!("node.data @/{} → one", queue[0])).await;
-    converse(&jvm, "leader.who @ → one\n leader.all @ → one,two\n unlock leader:one @ →").await;
+    jvm.expect_answers("t1", &format!("node.data @/{} → one", queue[0])).await;
+    jvm.expect_answers("t1", "leader.who @ → one\n leader.all @ → one,two\n unlock leader:one @ →").await;
     waiting.answer().await.unwrap();
-    converse(&jvm, "leader.who @ → two").await;
+    jvm.expect_answers("t1", "leader.who @ → two").await;
     jvm.call("t2", "unlock leader:two @").await;
 }
 
 async fn whoever_is_revocable_is_asked(fixture: Fixture) {
     let jvm = fixture.jvm(0).await;
-    converse(&jvm, "revocable plain @ →\n lock plain @ →").await;
+    jvm.expect_answers("t1", "revocable plain @ →\n lock plain @ →").await;
     let paths = jvm.call("t1", "participants plain @").await;
     let path = paths.strip_prefix('/').unwrap();
-    converse(
-        &jvm,
+    jvm.expect_answers(
+        "t1",
         &format!(
             "
             node.data {path} →
@@ -222,11 +210,7 @@ async fn a_number_kept_by_two_processes_loses_nothing(fixture: Fixture) {
 async fn a_closed_loop_says_what_it_did(fixture: Fixture) {
     let jvm = fixture.jvm(0).await;
     for scope in ["own", "shared"] {
-        let said = jvm.call("t1", &format!("bench plain {scope} 1 3 @.{scope}")).await;
-        let numbers: Vec<u64> = said.split(' ').map(|word| word.parse().unwrap()).collect();
-        let [pairs, longest, middle] = numbers[..] else { panic!("{said}") };
-        // Each of the three at least once.
-        assert!(pairs >= 3 && longest > 0 && middle <= longest, "{said}");
+        assert_loop_reports(&jvm, &format!("bench plain {scope} 1 3 @.{scope}")).await;
     }
     children(&jvm, "@.shared", 0).await;
 }
@@ -241,7 +225,7 @@ async fn what_a_killed_process_had_ends_with_its_session(fixture: Fixture) {
     children(&a, "@", 2).await;
     let pid = b.pid();
     b.kill().await;
-    assert!(!Path::new("/proc").join(pid.to_string()).exists());
+    assert!(!is_running(pid));
     assert!(matches!(b.try_call("t1", "session").await, Err(Error::Ended { .. })));
     waiting.answer().await.unwrap();
     a.call("t1", "unlock plain @").await;

@@ -1,15 +1,13 @@
 //! The servers of a deployment, and the processes that all of its trials share.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use interop::trials::SharedProcess;
+use interop::trials::{Processes, SharedProcess};
 use interop::{Curator, CuratorOptions, Numbers, Worker};
 use tempfile::TempDir;
 use testbed::{Ensemble, PATIENCE, ZkClient, ZkMode, ZooKeeper, ZooKeeperOptions};
-use tokio::sync::{Mutex, OnceCell};
 
 /// The session of whoever is not meant to lose it, as long as the servers allow.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -35,24 +33,6 @@ impl fmt::Display for Deployment {
     }
 }
 
-/// Each is started when it is first asked for.
-#[derive(Default)]
-pub(crate) struct Environments {
-    single: OnceCell<Arc<Environment>>,
-    ensemble: OnceCell<Arc<Environment>>,
-}
-
-impl Environments {
-    pub(crate) async fn get(&self, deployment: Deployment) -> Result<Arc<Environment>, testbed::Error> {
-        let cell = match deployment {
-            Deployment::Single => &self.single,
-            Deployment::Ensemble => &self.ensemble,
-        };
-        let start = || async move { Environment::start(deployment).map(Arc::new) };
-        cell.get_or_try_init(start).await.cloned()
-    }
-}
-
 enum Servers {
     Single(Box<ZooKeeper>),
     Ensemble(Ensemble),
@@ -60,19 +40,19 @@ enum Servers {
 
 pub(crate) struct Environment {
     // Before the servers, so that they are dropped before them.
-    peers: Mutex<HashMap<String, SharedProcess>>,
+    processes: Processes,
     servers: Servers,
     /// With the numbers that are counted on.
     pub(crate) numbers: TempDir,
 }
 
 impl Environment {
-    fn start(deployment: Deployment) -> Result<Self, testbed::Error> {
+    pub(crate) fn start(deployment: Deployment) -> Result<Self, testbed::Error> {
         let servers = match deployment {
             Deployment::Single => Servers::Single(Box::new(ZooKeeper::start(ZooKeeperOptions::default())?)),
             Deployment::Ensemble => Servers::Ensemble(Ensemble::start()?),
         };
-        let environment = Self { peers: Mutex::default(), servers, numbers: tempfile::tempdir()? };
+        let environment = Self { processes: Processes::default(), servers, numbers: tempfile::tempdir()? };
         if !environment.root().is_empty() {
             environment.raw_client()?.create(environment.root(), b"", ZkMode::Persistent)?;
         }
@@ -142,24 +122,12 @@ impl Environment {
 
     /// The n-th of the Java processes that all share.
     pub(crate) async fn jvm(&self, n: usize) -> SharedProcess {
-        let mut peers = self.peers.lock().await;
-        let key = format!("jvm {n}");
-        if !peers.contains_key(&key) {
-            let jvm = self.new_jvm(LONG).await;
-            peers.insert(key.clone(), jvm);
-        }
-        peers[&key].clone()
+        self.processes.get(format!("jvm {n}"), async || self.new_jvm(LONG).await).await
     }
 
     /// The n-th of the processes with Tenure that all share.
     pub(crate) async fn worker(&self, n: usize) -> SharedProcess {
-        let mut peers = self.peers.lock().await;
-        let key = format!("worker {n}");
-        if !peers.contains_key(&key) {
-            let worker = self.new_worker(LONG).await;
-            peers.insert(key.clone(), worker);
-        }
-        peers[&key].clone()
+        self.processes.get(format!("worker {n}"), async || self.new_worker(LONG).await).await
     }
 }
 

@@ -1,67 +1,44 @@
 //! What a case works with: processes of both sides, and looks into the servers.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use interop::trials::{SharedProcess, TrialProcess};
+use interop::trials::TrialProcess;
 use tenure::Client;
-use testbed::{PATIENCE, ZkClient, ZkStat};
+use testbed::{ZkClient, ZkStat, until_true};
 
 use crate::curator::environment::{Environment, LONG, options};
 
-#[derive(Clone)]
-pub(crate) struct Fixture {
-    environment: Arc<Environment>,
-    name: String,
-}
+pub(crate) type Fixture = crate::fixture::Fixture<Environment>;
 
 impl Fixture {
-    pub(crate) fn new(environment: Arc<Environment>, name: &str) -> Self {
-        Self { environment, name: name.to_owned() }
-    }
-
-    /// The name that this trial has for itself.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// A fixture for one part of the trial, with a lock name of its own.
-    pub(crate) fn part(&self, name: &str) -> Self {
-        Self { environment: self.environment.clone(), name: format!("{}.{name}", self.name) }
-    }
-
-    fn process(&self, peer: SharedProcess) -> TrialProcess {
-        TrialProcess::new(peer, &self.name)
-    }
-
     /// The first or second Java process.
     pub(crate) async fn jvm(&self, n: usize) -> TrialProcess {
-        self.process(self.environment.jvm(n).await)
+        self.process(self.environment().jvm(n).await)
     }
 
     /// The first or second process with Tenure.
     pub(crate) async fn worker(&self, n: usize) -> TrialProcess {
-        self.process(self.environment.worker(n).await)
+        self.process(self.environment().worker(n).await)
     }
 
     /// A Java process that this trial may kill.
     pub(crate) async fn own_jvm(&self, session: Duration) -> TrialProcess {
-        self.process(self.environment.new_jvm(session).await)
+        self.process(self.environment().new_jvm(session).await)
     }
 
     /// A process with Tenure that this trial may kill.
     pub(crate) async fn own_worker(&self, session: Duration) -> TrialProcess {
-        self.process(self.environment.new_worker(session).await)
+        self.process(self.environment().new_worker(session).await)
     }
 
     /// Tenure in this process.
     pub(crate) async fn client(&self) -> Client {
-        tenure::connect(&self.environment.url(&options(LONG))).await.expect("connected")
+        tenure::connect(&self.environment().url(&options(LONG))).await.expect("connected")
     }
 
     /// The node of what is called so; `@` is the trial's name.
     pub(crate) fn path(&self, name: &str) -> String {
-        format!("{}/{}", self.environment.root(), name.replace('@', &self.name))
+        format!("{}/{}", self.environment().root(), name.replace('@', self.name()))
     }
 
     /// What is known of a child of the trial's own node.
@@ -76,7 +53,7 @@ impl Fixture {
     }
 
     pub(crate) fn raw_client(&self) -> ZkClient {
-        self.environment.raw_client().expect("a connection")
+        self.environment().raw_client().expect("a connection")
     }
 
     /// The children of a node, in the order of the numbers at their ends.
@@ -92,32 +69,23 @@ impl Fixture {
 
     /// Waits until a node has so many children, and says which.
     pub(crate) async fn wait_for_children(&self, name: &str, n: usize) -> Vec<String> {
-        let begin = Instant::now();
-        loop {
-            let all = self.children(name);
-            if all.len() == n {
-                return all;
-            }
-            assert!(begin.elapsed() < PATIENCE, "{n} children of {name}: not within {PATIENCE:?}: {all:?}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let mut all = Vec::new();
+        until_true(&format!("{n} children of {name}"), || {
+            all = self.children(name);
+            all.len() == n
+        })
+        .await;
+        all
     }
 
     /// Waits until so many stand in a queue, each watching the one before it. Tenure tries before it queues, and what
     /// it tries with goes again.
     pub(crate) async fn wait_for_queue(&self, name: &str, n: usize) {
-        let begin = Instant::now();
-        loop {
+        until_true(&format!("{n} in the queue {name}"), || {
             let queue = self.children(name);
-            if queue.len() == n && queue.windows(2).all(|pair| self.watches(name, &pair[1], &pair[0])) {
-                return;
-            }
-            assert!(
-                begin.elapsed() < PATIENCE,
-                "{n} in the queue {name}: not within {PATIENCE:?}: {queue:?}"
-            );
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+            queue.len() == n && queue.windows(2).all(|pair| self.watches(name, &pair[1], &pair[0]))
+        })
+        .await;
     }
 
     /// Whether the client that has made `child` watches `other`.
@@ -127,7 +95,7 @@ impl Fixture {
         let Some(owner) = stat.map(|stat| format!("{:#x}", stat.ephemeral_owner)) else { return false };
         // Paths as the server has them, and behind each the sessions that watch it.
         let other = format!("{folder}/{other}");
-        self.environment.servers().iter().any(|server| {
+        self.environment().servers().iter().any(|server| {
             let said = server.word("wchp").expect("an answer");
             let mut behind = said.lines().skip_while(|line| line.trim() != other).skip(1);
             behind.by_ref().take_while(|line| !line.starts_with('/')).any(|line| line.trim() == owner)
@@ -141,13 +109,13 @@ impl Fixture {
 
     /// That number as text, `None` before anybody has counted.
     pub(crate) fn progress(&self) -> Option<String> {
-        let file = self.environment.numbers.path().join(format!("{}.number", self.name));
+        let file = self.environment().numbers.path().join(format!("{}.number", self.name()));
         std::fs::read_to_string(file).ok()
     }
 
     /// A number in a file; `@` is the trial's name.
     pub(crate) fn counted(&self, file: &str) -> i64 {
-        let file = self.environment.numbers.path().join(file.replace('@', &self.name));
+        let file = self.environment().numbers.path().join(file.replace('@', self.name()));
         std::fs::read_to_string(file).expect("a file").parse().expect("a number")
     }
 }

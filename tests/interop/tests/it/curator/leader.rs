@@ -4,8 +4,8 @@ use testbed::{done, within};
 
 use crate::curator::environment::SHORT;
 use crate::curator::fixture::Fixture;
-use crate::curator::side::wait_for_grant;
 use crate::curator::{Case, Direction};
+use crate::fixture::wait_for_grant;
 
 const KIND: &str = "leader";
 

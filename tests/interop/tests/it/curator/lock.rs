@@ -6,8 +6,9 @@ use tenure::Owner;
 
 use crate::curator::fixture::Fixture;
 use crate::curator::mutual::KindCommands;
-use crate::curator::side::{Side, wait_for_grant};
+use crate::curator::side::Side;
 use crate::curator::{Case, Direction};
+use crate::fixture::wait_for_grant;
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();

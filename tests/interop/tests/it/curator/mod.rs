@@ -17,10 +17,10 @@ mod side;
 
 use std::sync::Arc;
 
-use environment::{Deployment, Environments};
+use environment::{Deployment, Environment};
 use fixture::Fixture;
 pub(crate) use interop::trials::Direction;
-use interop::trials::Suite;
+use interop::trials::{Environments, Suite};
 
 pub(crate) type Case = interop::trials::Case<Fixture>;
 
@@ -31,7 +31,10 @@ pub(crate) fn add(suite: &mut Suite) {
     let environments = Arc::new(Environments::default());
     suite.add("Curator", cases().into_iter().flat_map(at_deployments).collect(), move |deployment, name| {
         let environments = environments.clone();
-        async move { Ok(Fixture::new(environments.get(deployment).await?, &name)) }
+        async move {
+            let start = async || Environment::start(deployment);
+            Ok(Fixture::new(environments.get(deployment, start).await?, &name))
+        }
     });
 }
 

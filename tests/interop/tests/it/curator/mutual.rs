@@ -5,8 +5,9 @@ use std::time::Duration;
 use interop::trials::SharedVictim;
 
 use crate::curator::fixture::Fixture;
-use crate::curator::side::{Side, wait_for_grant};
+use crate::curator::side::Side;
 use crate::curator::{Case, Direction};
+use crate::fixture::wait_for_grant;
 
 /// How a kind is spoken of. `@` is the name.
 #[derive(Clone, Copy)]

@@ -4,8 +4,10 @@ use tokio::sync::mpsc;
 
 use crate::curator::fixture::Fixture;
 use crate::curator::mutual::KindCommands;
-use crate::curator::side::{Side, wait_for_grant};
+use crate::curator::side::Side;
 use crate::curator::{Case, Direction};
+use crate::fixture::receive_order;
+use crate::fixture::wait_for_grant;
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -38,15 +40,6 @@ fn pass_through(side: &Side, n: usize, entered: &mpsc::UnboundedSender<usize>) {
     });
 }
 
-/// The next `n` who get in.
-async fn served(mut order: mpsc::UnboundedReceiver<usize>, n: usize) -> Vec<usize> {
-    let mut all = Vec::new();
-    while all.len() < n {
-        all.push(order.recv().await.expect("everybody gets in"));
-    }
-    all
-}
-
 async fn order(fixture: Fixture, commands: KindCommands) {
     let jvms = [commands.jvm(&fixture, 0).await, commands.jvm(&fixture, 1).await];
     // Those of one process that wait for the same stand in the queue as one, unless it is a fair lock.
@@ -64,7 +57,7 @@ async fn order(fixture: Fixture, commands: KindCommands) {
         commands.wait_for_waiters(&fixture, n + 1).await;
     }
     jvms[0].release("holder").await;
-    assert_eq!(served(order, all.len()).await, [0, 1, 2, 3, 4, 5]);
+    assert_eq!(receive_order(order, all.len()).await, [0, 1, 2, 3, 4, 5]);
     commands.wait_until_empty(&fixture).await;
 }
 
@@ -93,6 +86,6 @@ async fn leaving_early(fixture: Fixture, commands: KindCommands) {
     }
     commands.wait_for_waiters(&fixture, 3).await;
     rusts[0].release("holder").await;
-    assert_eq!(served(order, 3).await, [0, 1, 2]);
+    assert_eq!(receive_order(order, 3).await, [0, 1, 2]);
     commands.wait_until_empty(&fixture).await;
 }

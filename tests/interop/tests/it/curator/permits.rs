@@ -1,8 +1,8 @@
 //! The semaphore with several permits.
 
 use crate::curator::fixture::Fixture;
-use crate::curator::side::wait_for_grant;
 use crate::curator::{Case, Direction};
+use crate::fixture::wait_for_grant;
 
 const KIND: &str = "semaphore";
 const LEASES: &str = "@/leases";

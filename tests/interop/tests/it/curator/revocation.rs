@@ -4,8 +4,8 @@ use tenure::Guard;
 use testbed::within;
 
 use crate::curator::fixture::Fixture;
-use crate::curator::side::wait_for_grant;
 use crate::curator::{Case, Direction};
+use crate::fixture::wait_for_grant;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -17,7 +17,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-async fn wait_for(guard: &Guard) {
+async fn wait_for_revocation(guard: &Guard) {
     within("asked", guard.revoked()).await.unwrap();
     assert!(guard.is_held());
 }
@@ -55,7 +55,7 @@ async fn curator_asks(fixture: Fixture) {
     let (told, _) = tokio::join!(asking, jvm.call("revoker", "revoke plain @ 0"));
     told.unwrap();
     // Whoever listens later hears it, too.
-    asked(&guard).await;
+    wait_for_revocation(&guard).await;
     assert!(waiting.is_open(), "two are in");
     guard.release().await.unwrap();
     wait_for_grant(waiting).await;
@@ -63,7 +63,7 @@ async fn curator_asks(fixture: Fixture) {
     // The next hold was not asked.
     let guard = client.lock(fixture.name()).acquire().await.unwrap();
     jvm.call("revoker", "revoke plain @ 0").await;
-    asked(&guard).await;
+    wait_for_revocation(&guard).await;
     guard.release().await.unwrap();
 }
 
@@ -89,7 +89,7 @@ async fn all_readers(fixture: Fixture) {
     let guard = both.read().acquire().await.unwrap();
     assert!(!both.read().revoke().await.unwrap());
     assert!(both.write().revoke().await.unwrap());
-    asked(&guard).await;
+    wait_for_revocation(&guard).await;
     jvm.expect_answer("reader", "revoked read @ 1800000", "true").await;
     guard.release().await.unwrap();
     jvm.call("reader", "unlock read @").await;
@@ -103,10 +103,10 @@ async fn one_reader(fixture: Fixture) {
     let second = second.acquire().await.unwrap();
     fixture.wait_for_children("@", 2).await;
     jvm.call("revoker", "revoke read @ 1").await;
-    asked(&second).await;
+    wait_for_revocation(&second).await;
     second.release().await.unwrap();
     jvm.call("revoker", "revoke read @ 0").await;
-    asked(&first).await;
+    wait_for_revocation(&first).await;
     first.release().await.unwrap();
     jvm.expect_answer("writer", "try write @ 120000", "true").await;
     jvm.call("writer", "unlock write @").await;

@@ -4,8 +4,8 @@ use interop::trials::TrialProcess;
 use tenure::Owner;
 
 use crate::curator::fixture::Fixture;
-use crate::curator::side::wait_for_grant;
 use crate::curator::{Case, Direction};
+use crate::fixture::wait_for_grant;
 
 const KIND: &str = "read/write";
 
@@ -121,7 +121,7 @@ async fn behind_a_writer(fixture: &Fixture, writer: &TrialProcess, other: &Trial
 }
 
 /// The digits at the end of each child.
-fn places(children: &[String]) -> Vec<&str> {
+fn sequence_numbers(children: &[String]) -> Vec<&str> {
     children.iter().map(|child| &child[child.len() - 10..]).collect()
 }
 
@@ -137,7 +137,7 @@ async fn curator_downgrades(fixture: Fixture) {
     fixture.wait_for_children("@", 3).await;
     jvm.call("owner", "lock read @").await;
     let queue = fixture.wait_for_children("@", 4).await;
-    let digits = places(&queue);
+    let digits = sequence_numbers(&queue);
     assert_eq!(digits[0], digits[1], "{queue:?}");
     assert!(!reader.is_finished() && !writer.is_finished(), "two are in");
     jvm.call("owner", "unlock write @").await;
@@ -161,7 +161,7 @@ async fn tenure_downgrades(fixture: Fixture) {
     fixture.wait_for_children("@", 3).await;
     let read = both.read().owner(&me).acquire().await.unwrap();
     let queue = fixture.wait_for_children("@", 4).await;
-    let digits = places(&queue);
+    let digits = sequence_numbers(&queue);
     assert_eq!(digits[0], digits[1], "{queue:?}");
     assert!(reader.is_open() && writer.is_open(), "two are in");
     write.release().await.unwrap();

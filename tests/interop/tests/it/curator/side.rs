@@ -3,6 +3,8 @@
 use interop::Pending;
 use interop::trials::TrialProcess;
 
+use crate::fixture::wait_for_grant;
+
 /// A process, and how it speaks of what is locked: a kind and a name.
 #[derive(Clone)]
 pub(crate) struct Side {
@@ -43,9 +45,4 @@ impl Side {
     pub(crate) fn count(&self, thread: &str, n: i64) -> Pending {
         self.process.spawn(thread, &format!("count @.number {n} {}", self.what))
     }
-}
-
-/// Waits until whoever waits is in.
-pub(crate) async fn wait_for_grant(waiting: Pending) {
-    waiting.answer().await.expect("granted");
 }

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::fixture::{Fixture, LEASE};
-use super::side::{Side, wait_for_grant};
+use super::side::Side;
 use super::{Case, Direction, KIND};
+use crate::fixture::wait_for_grant;
 
 /// What the dead leave behind lives this long.
 const SHORT: Duration = Duration::from_secs(3);
@@ -28,7 +29,7 @@ async fn dies_holding(fixture: &Fixture, victim: &Side, next: &Side) {
     victim.acquire(SHORT).await;
     let mut attempts = fixture.monitor_attempts();
     let waiting = next.spawn_acquire(LEASE);
-    attempts.wait_for(fixture, 1).await;
+    attempts.wait_for(1).await;
     victim.kill().await;
     wait_for_grant(waiting).await;
     assert!(begin.elapsed() >= SHORT, "{:?}: two are in", begin.elapsed());

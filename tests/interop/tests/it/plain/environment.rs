@@ -1,14 +1,12 @@
 //! The servers of a deployment, and the processes that all of its trials share.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use interop::trials::SharedProcess;
+use interop::trials::{Processes, SharedProcess};
 use interop::{Numbers, Plain, Worker};
 use testbed::{Redis, RedisOptions};
-use tokio::sync::{Mutex, OnceCell};
 
 /// How many servers make a quorum.
 const SERVERS: usize = 5;
@@ -46,49 +44,36 @@ impl Library {
     }
 }
 
-/// Each is started when it is first asked for.
-pub(crate) struct Environments {
-    library: Library,
-    single: OnceCell<Arc<Environment>>,
-    quorum: OnceCell<Arc<Environment>>,
-}
-
-impl Environments {
-    pub(crate) fn new(library: Library) -> Self {
-        Self { library, single: OnceCell::new(), quorum: OnceCell::new() }
-    }
-
-    pub(crate) async fn get(&self, deployment: Deployment) -> Result<Arc<Environment>, String> {
-        let (cell, n) = match deployment {
-            Deployment::Single => (&self.single, 1),
-            Deployment::Quorum => (&self.quorum, SERVERS),
-        };
-        cell.get_or_try_init(|| Environment::start(self.library, n)).await.cloned()
-    }
-}
-
 pub(crate) struct Environment {
     library: Library,
     // Before the servers, so that they are dropped before them.
-    peers: Mutex<HashMap<String, SharedProcess>>,
+    processes: Processes,
     servers: Vec<Redis>,
 }
 
 impl Environment {
+    pub(crate) async fn start(library: Library, deployment: Deployment) -> Result<Self, String> {
+        let servers = match deployment {
+            Deployment::Single => 1,
+            Deployment::Quorum => SERVERS,
+        };
+        Self::start_servers(library, servers).await
+    }
+
     /// With a first process of the library, since the driver may have to be built.
-    async fn start(library: Library, n: usize) -> Result<Arc<Self>, String> {
+    async fn start_servers(library: Library, n: usize) -> Result<Self, String> {
         let start = || Redis::start(RedisOptions::default());
         let servers = std::iter::repeat_with(start).take(n).collect::<Result<_, _>>();
         let servers = servers.map_err(|e| e.to_string())?;
-        let environment = Self { library, peers: Mutex::default(), servers };
+        let environment = Self { library, processes: Processes::default(), servers };
         let peer = (library.start)(environment.addresses()).await.map_err(|e| e.to_string())?;
-        environment.peers.lock().await.insert("peer 0".to_owned(), Arc::new(peer));
-        Ok(Arc::new(environment))
+        environment.processes.get("peer 0".to_owned(), async || Arc::new(peer) as SharedProcess).await;
+        Ok(environment)
     }
 
-    /// One more of the kind.
-    pub(crate) async fn start_another(&self) -> Result<Arc<Self>, String> {
-        Self::start(self.library, self.servers.len()).await
+    /// Starts another environment of this deployment.
+    pub(crate) async fn start_another(&self) -> Result<Self, String> {
+        Self::start_servers(self.library, self.servers.len()).await
     }
 
     pub(crate) fn servers(&self) -> &[Redis] {
@@ -123,23 +108,11 @@ impl Environment {
 
     /// The n-th process of the library that all share.
     pub(crate) async fn peer(&self, n: usize) -> SharedProcess {
-        let mut peers = self.peers.lock().await;
-        let key = format!("peer {n}");
-        if !peers.contains_key(&key) {
-            let peer = self.new_peer().await;
-            peers.insert(key.clone(), peer);
-        }
-        peers[&key].clone()
+        self.processes.get(format!("peer {n}"), async || self.new_peer().await).await
     }
 
     /// The n-th process with Tenure that all share.
     pub(crate) async fn worker(&self, n: usize) -> SharedProcess {
-        let mut peers = self.peers.lock().await;
-        let key = format!("worker {n}");
-        if !peers.contains_key(&key) {
-            let worker = self.new_worker("").await;
-            peers.insert(key.clone(), worker);
-        }
-        peers[&key].clone()
+        self.processes.get(format!("worker {n}"), async || self.new_worker("").await).await
     }
 }

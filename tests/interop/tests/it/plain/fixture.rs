@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use interop::trials::{SharedProcess, TrialProcess};
+use interop::trials::SharedProcess;
 use tenure::Client;
-use testbed::{Monitor, Redis};
+use testbed::{Monitor, Redis, has_grown, until_true};
 
 use super::environment::Environment;
 use super::side::{Side, Who};
@@ -13,64 +13,52 @@ use super::side::{Side, Who};
 /// Of what must last. What is handed over was not handed over by its end.
 pub(crate) const LEASE: Duration = testbed::FAR;
 
-#[derive(Clone)]
-pub(crate) struct Fixture {
-    environment: Arc<Environment>,
-    name: String,
-}
+pub(crate) type Fixture = crate::fixture::Fixture<Environment>;
 
 impl Fixture {
-    pub(crate) fn new(environment: Arc<Environment>, name: &str) -> Self {
-        Self { environment, name: name.to_owned() }
-    }
-
     /// A fixture on servers that no other trial uses.
     pub(crate) async fn with_own_servers(self) -> Self {
-        Self { environment: self.environment.start_another().await.expect("servers"), ..self }
-    }
-
-    /// The name that this trial has for itself.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+        let environment = self.environment().start_another().await.expect("servers");
+        Self::new(Arc::new(environment), self.name())
     }
 
     fn side(&self, process: SharedProcess, who: Who) -> Side {
-        Side::new(TrialProcess::new(process, &self.name), who)
+        Side::new(self.process(process), who)
     }
 
     /// The first or second process of the library.
     pub(crate) async fn peer(&self, n: usize) -> Side {
-        self.side(self.environment.peer(n).await, Who::Peer)
+        self.side(self.environment().peer(n).await, Who::Peer)
     }
 
     /// The first or second process with Tenure.
     pub(crate) async fn tenure(&self, n: usize) -> Side {
-        self.side(self.environment.worker(n).await, Who::Tenure)
+        self.side(self.environment().worker(n).await, Who::Tenure)
     }
 
     /// A process of the library that this trial may kill.
     pub(crate) async fn own_peer(&self) -> Side {
-        self.side(self.environment.new_peer().await, Who::Peer)
+        self.side(self.environment().new_peer().await, Who::Peer)
     }
 
     /// A process with Tenure that this trial may kill, with these options in its address.
     pub(crate) async fn own_tenure(&self, options: &str) -> Side {
-        self.side(self.environment.new_worker(options).await, Who::Tenure)
+        self.side(self.environment().new_worker(options).await, Who::Tenure)
     }
 
     /// Tenure in this process.
     pub(crate) async fn client(&self) -> Client {
-        tenure::connect(&self.environment.url("")).await.expect("connected")
+        tenure::connect(&self.environment().url("")).await.expect("connected")
     }
 
     pub(crate) fn servers(&self) -> &[Redis] {
-        self.environment.servers()
+        self.environment().servers()
     }
 
     /// A command about the trial's key, on each server that is there.
     fn each<T>(&self, command: &str, read: impl Fn(testbed::Value) -> T) -> Vec<T> {
         let words: Vec<&str> =
-            command.split(' ').map(|word| if word == "@" { &self.name } else { word }).collect();
+            command.split(' ').map(|word| if word == "@" { self.name() } else { word }).collect();
         let ask = |server: &Redis| server.cmd(&words).unwrap_or_else(|e| panic!("{command}: {e}"));
         self.servers().iter().filter(|server| server.is_running()).map(|server| read(ask(server))).collect()
     }
@@ -99,29 +87,23 @@ impl Fixture {
 
     /// That number, `None` before anybody has counted.
     pub(crate) fn progress(&self) -> Option<i64> {
-        let key = format!("{}:number", self.name);
+        let key = format!("{}:number", self.name());
         self.servers()[0].cmd(&["GET", &key]).expect("read").int()
     }
 
     /// Whoever asks for the lock from now on is seen.
     pub(crate) fn monitor_attempts(&self) -> AttemptMonitor<'_> {
-        AttemptMonitor { monitor: self.servers()[0].monitor().expect("a monitor"), name: &self.name, seen: 0 }
-    }
-
-    /// Waits until `holds`.
-    pub(crate) async fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
-        testbed::until(what, || std::future::ready(holds())).await;
+        AttemptMonitor {
+            monitor: self.servers()[0].monitor().expect("a monitor"),
+            name: self.name(),
+            seen: 0,
+        }
     }
 
     /// Waits until the key lives longer than before: somebody has renewed it.
     pub(crate) async fn wait_for_renewal(&self) {
-        let mut least = self.ttl_ms();
-        let grown = || {
-            let (now, before) = (self.ttl_ms(), least);
-            least = least.min(now);
-            now > before + 500
-        };
-        self.until("it is renewed", grown).await;
+        let ttl = || Duration::from_millis(self.ttl_ms().try_into().unwrap_or(0));
+        until_true("it is renewed", has_grown(Duration::from_millis(500), ttl)).await;
     }
 }
 
@@ -134,8 +116,8 @@ pub(crate) struct AttemptMonitor<'a> {
 
 impl AttemptMonitor<'_> {
     /// Waits until somebody has asked so many times.
-    pub(crate) async fn wait_for(&mut self, fixture: &Fixture, times: usize) {
-        fixture.until(&format!("asked {times} times"), || self.look() >= times).await;
+    pub(crate) async fn wait_for(&mut self, times: usize) {
+        until_true(&format!("asked {times} times"), || self.look() >= times).await;
     }
 
     fn look(&mut self) -> usize {

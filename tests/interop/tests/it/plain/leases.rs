@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::fixture::{Fixture, LEASE};
-use super::side::wait_for_grant;
 use super::{Case, Direction, KIND};
+use crate::fixture::wait_for_grant;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -30,7 +30,7 @@ async fn the_peer_extends(fixture: Fixture) {
     let token = fixture.token();
     let mut attempts = fixture.monitor_attempts();
     let waiting = rust.spawn_acquire(LEASE);
-    attempts.wait_for(&fixture, 1).await;
+    attempts.wait_for(1).await;
     peer.call(&format!("extend @ {}", LEASE.as_millis())).await;
     assert!(fixture.ttl_ms() > lease.as_millis() as i64);
     assert!(waiting.is_open() && fixture.token() == token, "Tenure is in");

@@ -12,10 +12,10 @@ mod side;
 
 use std::sync::Arc;
 
-use environment::{Deployment, Environments, Library, Start};
+use environment::{Deployment, Environment, Library, Start};
 use fixture::Fixture;
 use interop::Plain;
-use interop::trials::{Direction, Suite};
+use interop::trials::{Direction, Environments, Suite};
 
 type Case = interop::trials::Case<Fixture>;
 
@@ -43,9 +43,12 @@ fn add(suite: &mut Suite, library: Library, more: Vec<Case>) {
         cases.extend(minority::cases().into_iter().map(|case| (Deployment::Quorum, case)));
     }
     cases.extend(more.into_iter().map(|case| (Deployment::Single, case)));
-    let (name, environments) = (library.name, Arc::new(Environments::new(library)));
-    suite.add(name, cases, move |deployment, name| {
+    let environments = Arc::new(Environments::default());
+    suite.add(library.name, cases, move |deployment, name| {
         let environments = environments.clone();
-        async move { Ok(Fixture::new(environments.get(deployment).await?, &name)) }
+        async move {
+            let start = async || Environment::start(library, deployment).await;
+            Ok(Fixture::new(environments.get(deployment, start).await?, &name))
+        }
     });
 }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::fixture::{Fixture, LEASE};
-use super::side::{Side, wait_for_grant};
+use super::side::Side;
 use super::{Case, Direction, KIND};
+use crate::fixture::wait_for_grant;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -32,7 +33,7 @@ pub(crate) async fn hand_over(fixture: &Fixture, holder: &Side, waiter: &Side) {
     assert!(!waiter.try_acquire().await, "two are in");
     let mut attempts = fixture.monitor_attempts();
     let waiting = waiter.spawn_acquire(LEASE);
-    attempts.wait_for(fixture, 2).await;
+    attempts.wait_for(2).await;
     assert!(waiting.is_open(), "two are in");
     assert_eq!(fixture.token(), token);
     holder.release().await;

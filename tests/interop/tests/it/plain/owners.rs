@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::fixture::{Fixture, LEASE};
-use super::side::wait_for_grant;
 use super::{Case, Direction, KIND};
+use crate::fixture::wait_for_grant;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -7,8 +7,8 @@ use interop::trials::{Direction, Suite};
 
 use super::environment::{Library, Start};
 use super::fixture::{Fixture, LEASE};
-use super::side::wait_for_grant;
 use super::{Case, KIND};
+use crate::fixture::wait_for_grant;
 
 pub(crate) fn add(suite: &mut Suite) {
     let start: Start = |servers| Box::pin(async move { Plain::redis_py(&servers[0]).await });
@@ -25,7 +25,7 @@ async fn without_a_lease(fixture: Fixture) {
     assert!(!rust.try_acquire().await, "two are in");
     let mut attempts = fixture.monitor_attempts();
     let waiting = rust.spawn_acquire(LEASE);
-    attempts.wait_for(&fixture, 2).await;
+    attempts.wait_for(2).await;
     assert!(waiting.is_open(), "two are in");
     assert_eq!(fixture.token(), token);
     assert_eq!(fixture.ttl_ms(), -1);

@@ -7,6 +7,7 @@ use interop::trials::TrialProcess;
 use testbed::PATIENCE;
 
 use super::fixture::LEASE;
+use crate::fixture::wait_for_grant;
 
 #[derive(Clone, Copy)]
 pub(crate) enum Who {
@@ -87,10 +88,4 @@ impl Side {
     pub(crate) fn signal(&self, signal: &str) {
         self.process.signal(signal);
     }
-}
-
-/// Waits until whoever waits is in.
-pub(crate) async fn wait_for_grant(waiting: Pending) {
-    let answer = waiting.answer().await.expect("granted");
-    assert!(answer == "true" || answer.is_empty(), "granted: {answer}");
 }

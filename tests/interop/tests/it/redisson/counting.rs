@@ -1,6 +1,7 @@
 //! The counting semaphore.
 
 use interop::trials::TrialProcess;
+use testbed::until_true;
 
 use crate::redisson::case::{Case, Direction};
 use crate::redisson::fixture::{Fixture, QUIET};
@@ -47,7 +48,7 @@ async fn two_of_three(fixture: Fixture) {
     ];
     fixture.wait_for_subscribers(CHANNEL, 3).await;
     rust.call("a", "sem.release @ 2").await;
-    fixture.until("two are in", || waiting.iter().filter(|w| !w.is_open()).count() == 2).await;
+    until_true("two are in", || waiting.iter().filter(|w| !w.is_open()).count() == 2).await;
     assert_eq!(fixture.number("GET @"), 0);
     jvms[0].call("a", "sem.release @ 1").await;
     for one in waiting {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use interop::Options;
 use interop::trials::SharedVictim;
+use testbed::until_true;
 
 use crate::redisson::case::{Case, Direction};
 use crate::redisson::fixture::{Fixture, LEASE};
@@ -66,7 +67,7 @@ async fn dies_holding(fixture: &Fixture, commands: KindCommands, shared_victim: 
     // On a slow machine the lease may have ended by now.
     tokio::select! {
         () = commands.wait_for_waiters(fixture, 1) => {}
-        () = fixture.until("the next is in", || !waiting.is_open()) => {}
+        () = until_true("the next is in", || !waiting.is_open()) => {}
     }
     shared_victim.kill().await;
     let ticket = waiting.answer().await.expect("granted");
@@ -96,7 +97,7 @@ async fn dies_waiting(fixture: &Fixture, commands: KindCommands, shared_victim: 
     assert!(first.answer().await.is_err());
     if is_fair && ours {
         let sign = || fixture.number(&format!("ZSCORE tenure_stamps:{{@}} {}", queue[0]));
-        fixture.until("its signs of life have ended", || sign() < fixture.now()).await;
+        until_true("its signs of life have ended", || sign() < fixture.now()).await;
     }
     let left = holder.try_call("holder", &commands.release(&ticket)).await;
     // On a slow machine the short one may have ended by now.

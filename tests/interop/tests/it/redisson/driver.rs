@@ -1,10 +1,9 @@
 //! The peer's driver by itself: Redisson with Redisson.
 
-use std::path::Path;
-
-use interop::trials::TrialProcess;
 use interop::{Address, Error, Jvm, Options};
+use testbed::until_true;
 
+use crate::driver::{assert_loop_reports, is_running};
 use crate::redisson::case::{Case, Direction};
 use crate::redisson::environment::WATCHDOG;
 use crate::redisson::fixture::Fixture;
@@ -26,22 +25,6 @@ pub(crate) fn cases() -> Vec<Case> {
         a_dropped_process_is_gone
         nobody_to_connect_to_is_an_error
     }
-}
-
-/// Asks one after the other; each line is a request and its answer.
-async fn converse(jvm: &TrialProcess, lines: &str) {
-    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let (request, expected) = line.split_once(" →").expect("an arrow");
-        let answer = match jvm.try_call("t1", request).await {
-            Ok(value) => value,
-            Err(e) => e.class().unwrap_or_else(|| panic!("{e}")).to_owned(),
-        };
-        assert_eq!(answer, expected.trim(), "{request}");
-    }
-}
-
-fn is_running(pid: u32) -> bool {
-    Path::new("/proc").join(pid.to_string()).exists()
 }
 
 async fn two_processes_exclude_each_other_and_wake_by_message(fixture: Fixture) {
@@ -71,11 +54,11 @@ async fn threads_are_owners_and_wait_at_once(fixture: Fixture) {
     let (t1, t2) = (jvm.call("t1", "owner").await, jvm.call("t2", "owner").await);
     assert_ne!(t1, t2);
     assert_eq!(t1.split_once(':').unwrap().0, t2.split_once(':').unwrap().0);
-    converse(&jvm, "lock plain @ →\n lock plain @ →\n holds plain @ → 2").await;
+    jvm.expect_answers("t1", "lock plain @ →\n lock plain @ →\n holds plain @ → 2").await;
     assert_eq!(fixture.number(&format!("HGET @ {t1}")), 2);
     let waiting = [jvm.spawn("t2", "lock plain @"), jvm.spawn("t3", "lock plain @")];
     fixture.wait_for_subscribers("redisson_lock__channel:{@}", 1).await;
-    converse(&jvm, "unlock plain @ →\n unlock plain @ →").await;
+    jvm.expect_answers("t1", "unlock plain @ →\n unlock plain @ →").await;
     let [second, third] = waiting;
     let first_in = tokio::select! {
         done = second.answer() => { done.unwrap(); "t2" }
@@ -108,13 +91,13 @@ async fn each_kind_of_lock_has_its_verbs(fixture: Fixture) {
         // A fair lock that is not there is unlocked without a word.
         let error = if kind == "fair" { "" } else { "IllegalMonitorStateException" };
         let lines = lines.replace("IllegalMonitorStateException", error);
-        converse(&jvm, &lines.replace('K', &format!("{kind} @{kind}"))).await;
+        jvm.expect_answers("t1", &lines.replace('K', &format!("{kind} @{kind}"))).await;
         jvm.call("t1", &format!("lock {kind} @{kind} 1800000")).await;
         let ttl: i64 = jvm.call("t1", &format!("ttl {kind} @{kind}")).await.parse().unwrap();
         assert!((900_000..=1_800_000).contains(&ttl), "{kind}: {ttl}");
     }
-    converse(
-        &jvm,
+    jvm.expect_answers(
+        "t1",
         "
         fenced.lock @f → 1
         fenced.token @f → 1
@@ -134,8 +117,8 @@ async fn each_kind_of_lock_has_its_verbs(fixture: Fixture) {
 
 async fn semaphores_and_latches_have_their_verbs(fixture: Fixture) {
     let jvm = fixture.jvm(0).await;
-    converse(
-        &jvm,
+    jvm.expect_answers(
+        "t1",
         "
         sem.set @s 5 → true
         sem.set @s 6 → false
@@ -164,8 +147,8 @@ async fn semaphores_and_latches_have_their_verbs(fixture: Fixture) {
     let id = jvm.call("t1", "permit.try @p 0 1800000").await;
     assert_eq!(id.len(), 32, "{id}");
     let two = jvm.call("t1", "permit.try-many @p 2 0 1800000").await;
-    converse(
-        &jvm,
+    jvm.expect_answers(
+        "t1",
         &format!(
             "
             permit.acquired @p → 3
@@ -182,7 +165,7 @@ async fn semaphores_and_latches_have_their_verbs(fixture: Fixture) {
 
 async fn a_number_kept_by_two_processes_loses_nothing(fixture: Fixture) {
     let (a, b) = (fixture.jvm(0).await, fixture.jvm(1).await);
-    converse(&a, "sem.set @semaphore 1 → true \n permit.set @permit 1 → true").await;
+    a.expect_answers("t1", "sem.set @semaphore 1 → true \n permit.set @permit 1 → true").await;
     for (kind, name) in [
         ("plain", "@plain"),
         ("fair", "@fair"),
@@ -204,11 +187,7 @@ async fn a_number_kept_by_two_processes_loses_nothing(fixture: Fixture) {
 async fn a_closed_loop_says_what_it_did(fixture: Fixture) {
     let jvm = fixture.jvm(0).await;
     for scope in ["own", "shared"] {
-        let said = jvm.call("t1", &format!("bench plain {scope} 1 3 @{scope}")).await;
-        let numbers: Vec<u64> = said.split(' ').map(|word| word.parse().unwrap()).collect();
-        let [pairs, longest, middle] = numbers[..] else { panic!("{said}") };
-        // Each of the three at least once.
-        assert!(pairs >= 3 && longest > 0 && middle <= longest, "{said}");
+        assert_loop_reports(&jvm, &format!("bench plain {scope} 1 3 @{scope}")).await;
     }
     let left = fixture.command("KEYS *@*").texts();
     assert!(left.iter().all(|key| key.starts_with("redisson_unlock_latch:")), "{left:?}");
@@ -235,7 +214,7 @@ async fn a_killed_process_answers_no_more_and_its_lease_stays(fixture: Fixture) 
     assert!(!is_running(pid));
     assert!(matches!(waiting.answer().await, Err(Error::Ended { .. })));
     assert_eq!(fixture.number("EXISTS @b"), 1);
-    fixture.until("nobody listens", || fixture.subscribers("redisson_lock__channel:{@a}") == 0).await;
+    until_true("nobody listens", || fixture.subscribers("redisson_lock__channel:{@a}") == 0).await;
 }
 
 async fn a_dropped_process_is_gone(fixture: Fixture) {
@@ -243,7 +222,7 @@ async fn a_dropped_process_is_gone(fixture: Fixture) {
     let pid = jvm.pid();
     drop(jvm);
     // The runtime collects it in its own time.
-    fixture.until("it is gone", || !is_running(pid)).await;
+    until_true("it is gone", || !is_running(pid)).await;
 }
 
 async fn nobody_to_connect_to_is_an_error(_: Fixture) {

@@ -1,14 +1,12 @@
 //! The servers of a deployment, and the processes that all of its trials share.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use interop::trials::SharedProcess;
+use interop::trials::{Processes, SharedProcess};
 use interop::{Address, Jvm, Numbers, Options, Worker};
 use testbed::{Cluster, Redis, RedisOptions, Sentinels};
-use tokio::sync::{Mutex, OnceCell};
 
 /// Of the Java processes that all share: what is locked without a lease is renewed every third of it.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(9);
@@ -30,26 +28,6 @@ impl fmt::Display for Deployment {
     }
 }
 
-/// Each is started when it is first asked for.
-#[derive(Default)]
-pub(crate) struct Environments {
-    single: OnceCell<Arc<Environment>>,
-    cluster: OnceCell<Arc<Environment>>,
-    sentinel: OnceCell<Arc<Environment>>,
-}
-
-impl Environments {
-    pub(crate) async fn get(&self, deployment: Deployment) -> Result<Arc<Environment>, testbed::Error> {
-        let cell = match deployment {
-            Deployment::Single => &self.single,
-            Deployment::Cluster => &self.cluster,
-            Deployment::Sentinel => &self.sentinel,
-        };
-        let start = || async move { Environment::start(deployment).map(Arc::new) };
-        cell.get_or_try_init(start).await.cloned()
-    }
-}
-
 enum Servers {
     Single(Box<Redis>),
     Cluster(Cluster),
@@ -58,18 +36,18 @@ enum Servers {
 
 pub(crate) struct Environment {
     // Before the servers, so that they are dropped before them.
-    peers: Mutex<HashMap<String, SharedProcess>>,
+    processes: Processes,
     servers: Servers,
 }
 
 impl Environment {
-    fn start(deployment: Deployment) -> Result<Self, testbed::Error> {
+    pub(crate) fn start(deployment: Deployment) -> Result<Self, testbed::Error> {
         let servers = match deployment {
             Deployment::Single => Servers::Single(Box::new(Redis::start(RedisOptions::default())?)),
             Deployment::Cluster => Servers::Cluster(Cluster::start()?.steady()?),
             Deployment::Sentinel => Servers::Sentinel(Sentinels::start()?.steady()?),
         };
-        Ok(Self { peers: Mutex::default(), servers })
+        Ok(Self { processes: Processes::default(), servers })
     }
 
     /// One server for a case alone, which may do with it what it likes.
@@ -81,7 +59,7 @@ impl Environment {
     pub(crate) fn start_cluster() -> Self {
         let lines = vec!["cluster-require-full-coverage no".to_owned()];
         let cluster = Cluster::start_with(RedisOptions { lines, ..RedisOptions::default() });
-        Self { peers: Mutex::default(), servers: Servers::Cluster(cluster.expect("a cluster")) }
+        Self { processes: Processes::default(), servers: Servers::Cluster(cluster.expect("a cluster")) }
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
@@ -141,23 +119,13 @@ impl Environment {
 
     /// The n-th of the Java processes that all share.
     pub(crate) async fn jvm(&self, n: usize) -> SharedProcess {
-        let mut peers = self.peers.lock().await;
-        let key = format!("jvm {n}");
-        if !peers.contains_key(&key) {
-            let jvm = self.new_jvm(Options::small().watchdog(WATCHDOG)).await;
-            peers.insert(key.clone(), jvm);
-        }
-        peers[&key].clone()
+        self.processes
+            .get(format!("jvm {n}"), async || self.new_jvm(Options::small().watchdog(WATCHDOG)).await)
+            .await
     }
 
     /// The n-th of the processes with Tenure that all share.
     pub(crate) async fn worker(&self, n: usize, options: &str) -> SharedProcess {
-        let mut peers = self.peers.lock().await;
-        let key = format!("worker {n} {options}");
-        if !peers.contains_key(&key) {
-            let worker = self.new_worker(options).await;
-            peers.insert(key.clone(), worker);
-        }
-        peers[&key].clone()
+        self.processes.get(format!("worker {n} {options}"), async || self.new_worker(options).await).await
     }
 }

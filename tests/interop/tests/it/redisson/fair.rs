@@ -3,6 +3,7 @@
 use interop::trials::TrialProcess;
 use tokio::sync::mpsc;
 
+use crate::fixture::receive_order;
 use crate::redisson::case::{Case, Direction};
 use crate::redisson::fixture::{Fixture, LEASE};
 
@@ -46,15 +47,6 @@ async fn line_up(
     order
 }
 
-/// The next `n` who get in.
-async fn served(mut order: mpsc::UnboundedReceiver<usize>, n: usize) -> Vec<usize> {
-    let mut all = Vec::new();
-    while all.len() < n {
-        all.push(order.recv().await.expect("everybody gets in"));
-    }
-    all
-}
-
 async fn order(fixture: Fixture) {
     let jvms = [fixture.jvm(0).await, fixture.jvm(1).await];
     let workers = [fixture.worker(0).await, fixture.worker(1).await];
@@ -62,7 +54,7 @@ async fn order(fixture: Fixture) {
     let all = [&jvms[1], &workers[0], &jvms[0], &workers[1], &workers[0], &jvms[1]];
     let order = line_up(&fixture, &all, 0).await;
     jvms[0].call("holder", "unlock fair @").await;
-    assert_eq!(served(order, all.len()).await, [0, 1, 2, 3, 4, 5]);
+    assert_eq!(receive_order(order, all.len()).await, [0, 1, 2, 3, 4, 5]);
     fixture.wait_for_queue(0).await;
     assert_eq!(fixture.number("ZCARD redisson_lock_timeout:{@}"), 0);
 }
@@ -88,7 +80,7 @@ async fn tenure_leaves(fixture: Fixture) {
     let after = apart(&owners[0], &owners[2]);
     assert!((290_000.0..=390_000.0).contains(&after), "one patience apart: {after}");
     holder.release().await.unwrap();
-    assert_eq!(served(first, 1).await, [0]);
+    assert_eq!(receive_order(first, 1).await, [0]);
     second.answer().await.expect("granted");
     jvm.call("second", "unlock fair @").await;
 }
@@ -108,7 +100,7 @@ async fn redisson_leaves(fixture: Fixture) {
     // Tenure's own scores move on with its signs of life, so they are compared with some room.
     assert!((290_000.0..=390_000.0).contains(&apart), "one patience apart: {apart}");
     jvm.call("holder", "unlock fair @").await;
-    assert_eq!(served(first, 1).await, [0]);
+    assert_eq!(receive_order(first, 1).await, [0]);
     last.answer().await.expect("granted");
     workers[1].call("last", "unlock fair @").await;
 }

@@ -1,12 +1,11 @@
 //! What a case works with: processes of both sides, and looks into the servers.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use interop::Options;
-use interop::trials::{SharedProcess, TrialProcess};
+use interop::trials::TrialProcess;
 use tenure::Client;
-use testbed::Value;
+use testbed::{Value, has_grown, until_true};
 
 use crate::redisson::environment::Environment;
 
@@ -16,38 +15,12 @@ pub(crate) const LEASE: Duration = testbed::FAR;
 /// Waiters of Tenure do not look by themselves, so that it is the message that wakes them.
 pub(crate) const QUIET: &str = "poll=30m&lease=30m";
 
-#[derive(Clone)]
-pub(crate) struct Fixture {
-    environment: Arc<Environment>,
-    name: String,
-}
+pub(crate) type Fixture = crate::fixture::Fixture<Environment>;
 
 impl Fixture {
-    pub(crate) fn new(environment: Arc<Environment>, name: &str) -> Self {
-        Self { environment, name: name.to_owned() }
-    }
-
-    /// The name that this trial has for itself.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// A fixture for one part of the trial, with a lock name of its own.
-    pub(crate) fn part(&self, name: &str) -> Self {
-        Self { environment: self.environment.clone(), name: format!("{}.{name}", self.name) }
-    }
-
-    pub(crate) fn environment(&self) -> &Environment {
-        &self.environment
-    }
-
-    fn process(&self, peer: SharedProcess) -> TrialProcess {
-        TrialProcess::new(peer, &self.name)
-    }
-
     /// The first or second Java process.
     pub(crate) async fn jvm(&self, n: usize) -> TrialProcess {
-        self.process(self.environment.jvm(n).await)
+        self.process(self.environment().jvm(n).await)
     }
 
     /// The first or second process with Tenure.
@@ -56,33 +29,33 @@ impl Fixture {
     }
 
     pub(crate) async fn worker_with(&self, n: usize, options: &str) -> TrialProcess {
-        self.process(self.environment.worker(n, options).await)
+        self.process(self.environment().worker(n, options).await)
     }
 
     /// A Java process that this trial may kill.
     pub(crate) async fn own_jvm(&self, options: Options) -> TrialProcess {
-        self.process(self.environment.new_jvm(options).await)
+        self.process(self.environment().new_jvm(options).await)
     }
 
     /// A process with Tenure that this trial may kill.
     pub(crate) async fn own_worker(&self, options: &str) -> TrialProcess {
-        self.process(self.environment.new_worker(options).await)
+        self.process(self.environment().new_worker(options).await)
     }
 
     /// Tenure in this process.
     pub(crate) async fn client(&self, options: &str) -> Client {
-        tenure::connect(&self.environment.url(options)).await.expect("connected")
+        tenure::connect(&self.environment().url(options)).await.expect("connected")
     }
 
     fn with_name(&self, text: &str) -> String {
-        text.replace('@', &self.name)
+        text.replace('@', self.name())
     }
 
     /// A command about the key that is its second word; `@` is the trial's name.
     pub(crate) fn command(&self, command: &str) -> Value {
         let command = self.with_name(command);
         let words: Vec<&str> = command.split(' ').collect();
-        self.environment.node_of(words[1]).cmd(&words).unwrap_or_else(|e| panic!("{command}: {e}"))
+        self.environment().node_of(words[1]).cmd(&words).unwrap_or_else(|e| panic!("{command}: {e}"))
     }
 
     pub(crate) fn number(&self, command: &str) -> i64 {
@@ -97,42 +70,31 @@ impl Fixture {
             let counted = node.cmd(&["PUBSUB", word, &channel]).expect("counted");
             counted.items().get(1).and_then(Value::int).unwrap_or(0)
         };
-        self.environment.nodes().iter().map(|node| on(node, "NUMSUB") + on(node, "SHARDNUMSUB")).sum()
-    }
-
-    /// Waits until `holds`.
-    pub(crate) async fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
-        testbed::until(what, || std::future::ready(holds())).await;
+        self.environment().nodes().iter().map(|node| on(node, "NUMSUB") + on(node, "SHARDNUMSUB")).sum()
     }
 
     /// Waits until a key lives longer than before: somebody has renewed it.
     pub(crate) async fn wait_for_renewal(&self, key: &str) {
-        let life = || self.number(&format!("PTTL {key}"));
-        let mut least = life();
-        let grown = || {
-            let (now, before) = (life(), least);
-            least = least.min(now);
-            now > before + 500
-        };
-        self.until(&format!("{key} is renewed"), grown).await;
+        let ttl = || Duration::from_millis(self.number(&format!("PTTL {key}")).try_into().unwrap_or(0));
+        until_true(&format!("{key} is renewed"), has_grown(Duration::from_millis(500), ttl)).await;
     }
 
     /// Waits until so many processes listen to a channel.
     pub(crate) async fn wait_for_subscribers(&self, channel: &str, n: i64) {
-        self.until(&format!("{n} listen to {channel}"), || self.subscribers(channel) >= n).await;
+        until_true(&format!("{n} listen to {channel}"), || self.subscribers(channel) >= n).await;
     }
 
     /// Waits until the fair queue has this many in it: its owners, in order. Whoever is in it looks once more when it
     /// listens, so no message is missed.
     pub(crate) async fn wait_for_queue(&self, n: usize) -> Vec<String> {
         let queue = || self.command("LRANGE redisson_lock_queue:{@} 0 -1").texts();
-        self.until(&format!("{n} in the queue"), || queue().len() == n).await;
+        until_true(&format!("{n} in the queue"), || queue().len() == n).await;
         queue()
     }
 
     /// The server's clock, in milliseconds.
     pub(crate) fn now(&self) -> i64 {
-        let time = self.environment.node_of(&self.name).cmd(&["TIME"]).expect("a time").texts();
+        let time = self.environment().node_of(self.name()).cmd(&["TIME"]).expect("a time").texts();
         let part = |n: usize| time[n].parse::<i64>().expect("a number");
         part(0) * 1000 + part(1) / 1000
     }

@@ -19,9 +19,9 @@ mod rwlock;
 use std::sync::Arc;
 
 use case::Case;
-use environment::{Deployment, Environments};
+use environment::{Deployment, Environment};
 use fixture::Fixture;
-use interop::trials::Suite;
+use interop::trials::{Environments, Suite};
 
 /// All that is shared with Redisson, and its driver by itself.
 pub(crate) fn add(suite: &mut Suite) {
@@ -30,7 +30,10 @@ pub(crate) fn add(suite: &mut Suite) {
     let environments = Arc::new(Environments::default());
     suite.add("Redisson", cases().into_iter().flat_map(at_deployments).collect(), move |deployment, name| {
         let environments = environments.clone();
-        async move { Ok(Fixture::new(environments.get(deployment).await?, &name)) }
+        async move {
+            let start = async || Environment::start(deployment);
+            Ok(Fixture::new(environments.get(deployment, start).await?, &name))
+        }
     });
 }
 

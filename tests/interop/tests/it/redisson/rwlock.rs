@@ -5,7 +5,7 @@ use std::time::Duration;
 use interop::Options;
 use interop::trials::TrialProcess;
 use tenure::Owner;
-use testbed::done;
+use testbed::{done, until_true};
 
 use crate::redisson::case::{Case, Direction};
 use crate::redisson::fixture::{Fixture, LEASE, QUIET};
@@ -141,7 +141,7 @@ async fn outlives_the_watchdog(fixture: Fixture) {
     let field = format!("HEXISTS @ {}", guard.id());
     jvm.call("reader", "lock read @").await;
     // Its first pass comes after a third of its term.
-    fixture.until("it sets the hash down", || fixture.number("PTTL @") < 20_000).await;
+    until_true("it sets the hash down", || fixture.number("PTTL @") < 20_000).await;
     jvm.kill().await;
     fixture
         .assert_stays("our reader is in the hash", term + Duration::from_secs(3), || {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::Owner;
+use testbed::until_true;
 
 use super::ours;
 use crate::redisson::case::Case;
@@ -39,7 +40,7 @@ async fn sent_again(fixture: Fixture) {
         guard.release().await.unwrap();
     }
     // Nothing else of the same acquire comes later.
-    fixture.until("free again", || fixture.number("EXISTS @") == 0).await;
+    until_true("free again", || fixture.number("EXISTS @") == 0).await;
     fixture.assert_stays("free", Duration::from_secs(2), || fixture.number("EXISTS @") == 0).await;
 }
 
@@ -65,7 +66,7 @@ async fn renewed_for_ever(fixture: Fixture) {
         let guard = lock.acquire().await.unwrap();
         if n % 2 == 0 { drop(guard) } else { guard.release().await.unwrap() }
     }
-    fixture.until("free", || fixture.number("EXISTS @") == 0).await;
+    until_true("free", || fixture.number("EXISTS @") == 0).await;
     let mut monitor = fixture.environment().nodes()[0].monitor().unwrap();
     // Longer than it takes to the next renewal.
     tokio::time::sleep(Duration::from_secs(4)).await;
