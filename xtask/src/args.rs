@@ -18,7 +18,7 @@ pub(crate) const STORES: &[&str] = &[
 pub(crate) const PEERS: &[&str] = &["redisson", "redsync", "node-redlock", "redis-py", "curator"];
 
 /// The parts of the benchmarks.
-const BENCHES: &[&str] = &["embedded", "signs", "redlock", "redis", "fair", "zookeeper"];
+const BENCHES: &[&str] = &["embedded", "telemetry", "redlock", "redis", "fair", "zookeeper"];
 
 pub(crate) const HELP: &str = "\
 cargo xtask check                    format, lints, documentation, tidiness

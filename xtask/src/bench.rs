@@ -9,7 +9,7 @@ pub(crate) fn bench(words: &[String]) -> ExitCode {
     let only = |part| words.windows(2).any(|pair| pair == ["--only", part]);
     let needs: &[Need] = match () {
         () if only("embedded") => &[FLOCK],
-        () if only("signs") => &[],
+        () if only("telemetry") => &[],
         () => BENCH,
     };
     if let Err(why) = packages::provide(needs) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use interop::Peer;
 
-use crate::jvms::{Done, Jvms};
+use crate::jvms::{Jvms, LoopResult};
 use crate::report::{Row, per_second};
 use crate::stats::{Spread, median};
 use crate::turns::{Kind, Turns};
@@ -45,14 +45,14 @@ pub(crate) async fn rows<J: Deref<Target = Peer>>(
     for worker in workers {
         worker.end().await?;
     }
-    let all = |done: &[Done], of: fn(&Done) -> f64| done.iter().map(of).collect::<Vec<f64>>();
-    let ratios = |of: fn(&Done) -> f64| {
+    let all = |done: &[LoopResult], of: fn(&LoopResult) -> f64| done.iter().map(of).collect::<Vec<f64>>();
+    let ratios = |of: fn(&LoopResult) -> f64| {
         Spread::of(&ours.iter().zip(&theirs).map(|(a, b)| of(a) / of(b)).collect::<Vec<f64>>())
     };
-    let pairs = |done: &[Done]| median(&all(done, |d| d.pairs));
-    let (p50, longest) = (|d: &Done| ms(d.p50), |d: &Done| ms(d.longest));
-    let most = |done: &[Done]| all(done, longest).into_iter().fold(0.0, f64::max);
-    let waits = |done: &[Done]| format!("p50 {:.2} max {:.2} ms", median(&all(done, p50)), most(done));
+    let pairs = |done: &[LoopResult]| median(&all(done, |d| d.pairs));
+    let (p50, longest) = (|d: &LoopResult| ms(d.p50), |d: &LoopResult| ms(d.longest));
+    let most = |done: &[LoopResult]| all(done, longest).into_iter().fold(0.0, f64::max);
+    let waits = |done: &[LoopResult]| format!("p50 {:.2} max {:.2} ms", median(&all(done, p50)), most(done));
     let rates = ratios(|d| d.pairs);
     let Turns { kind, hold, pause } = turns;
     let what = match (kind, hold + pause) {
@@ -94,16 +94,16 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-async fn contend(workers: &mut [Worker; 2], time: Duration) -> Result<Done> {
+async fn contend(workers: &mut [Worker; 2], time: Duration) -> Result<LoopResult> {
     for worker in &mut *workers {
         worker.send(&format!("contend {}", time.as_millis())).await?;
     }
     let [a, b] = workers;
-    Ok(done(a, time).await?.and(&done(b, time).await?))
+    Ok(read_result(a, time).await?.and(&read_result(b, time).await?))
 }
 
-async fn done(worker: &mut Worker, time: Duration) -> Result<Done> {
-    Ok(Done {
+async fn read_result(worker: &mut Worker, time: Duration) -> Result<LoopResult> {
+    Ok(LoopResult {
         pairs: worker.answer("pairs").await? as f64 / time.as_secs_f64(),
         longest: Duration::from_micros(worker.answer("longest").await?),
         p50: Duration::from_micros(worker.answer("p50").await?),

@@ -10,9 +10,9 @@ mod pairs;
 mod redis;
 mod report;
 mod rounds;
-mod signs;
 mod sqlite;
 mod stats;
+mod telemetry;
 mod turns;
 mod waiting;
 mod worker;
@@ -87,14 +87,14 @@ const QUICK: Scale = Scale {
 };
 
 /// Parts that can be run alone.
-const PARTS: [&str; 6] = ["embedded", "signs", "redlock", "redis", "fair", "zookeeper"];
+const PARTS: [&str; 6] = ["embedded", "telemetry", "redlock", "redis", "fair", "zookeeper"];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let (mut quick, mut json) = (false, false);
     if let ["--worker", ref rest @ ..] = words[..] {
-        return said(worker::main(rest));
+        return exit_code(worker::main(rest));
     }
     let mut only = None;
     let mut words = words.into_iter();
@@ -104,16 +104,20 @@ fn main() -> ExitCode {
             "--json" => json = true,
             "--only" => match words.next() {
                 Some(part) if PARTS.contains(&part) => only = Some(part),
-                other => return said(Err(format!("--only one of {PARTS:?}, not {other:?}").into())),
+                other => return exit_code(Err(format!("--only one of {PARTS:?}, not {other:?}").into())),
             },
-            _ => return said(Err(format!("there is no option `{word}`: --only, --quick, --json").into())),
+            _ => {
+                return exit_code(
+                    Err(format!("there is no option `{word}`: --only, --quick, --json").into()),
+                );
+            }
         }
     }
     let scale = if quick { QUICK } else { FULL };
-    said(bench(scale, only, json).map(|met| if met || quick { 0 } else { 1 }))
+    exit_code(bench(scale, only, json).map(|met| if met || quick { 0 } else { 1 }))
 }
 
-fn said(outcome: Result<u8>) -> ExitCode {
+fn exit_code(outcome: Result<u8>) -> ExitCode {
     match outcome {
         Ok(code) => code.into(),
         Err(error) => {
@@ -143,9 +147,9 @@ fn bench(scale: Scale, only: Option<&str>, json: bool) -> Result<bool> {
             eprintln!("waiting processes …");
             rows.push(waiting::cpu_of_waiting(scale).await?);
         }
-        if wanted("signs") && (scale.builds || only.is_some()) {
-            eprintln!("signs …");
-            rows.push(signs::unwatched(scale).await?);
+        if wanted("telemetry") && (scale.builds || only.is_some()) {
+            eprintln!("telemetry …");
+            rows.push(telemetry::without_a_consumer(scale).await?);
         }
         if wanted("redlock") {
             eprintln!("redlock …");

@@ -38,7 +38,7 @@ impl Kind {
     }
 
     /// The driver's word for the kind.
-    pub(crate) fn of_a_jvm(self) -> &'static str {
+    pub(crate) fn driver_word(self) -> &'static str {
         match self {
             Self::Lock => "plain",
             Self::Fair => "fair",

@@ -20,7 +20,7 @@ const STARTS: usize = 10;
 /// Upper bound for a round.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(crate) async fn unwatched(scale: Scale) -> Result<Row> {
+pub(crate) async fn without_a_consumer(scale: Scale) -> Result<Row> {
     let with = build("with", "metrics")?;
     let without = build("without", "tracing/release_max_level_off")?;
     let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
@@ -72,7 +72,7 @@ fn build(name: &str, features: &str) -> Result<PathBuf> {
     ]);
     cargo.args(["--features", features, "--target-dir"]).arg(&target);
     if !cargo.status()?.success() {
-        return Err(format!("the program {name} signs was not built").into());
+        return Err(format!("the program {name} telemetry was not built").into());
     }
     Ok(target.join("measure/examples/pairs"))
 }
