@@ -49,6 +49,34 @@ impl Harness {
         }
     }
 
+    /// Runs commands under a lock, and shows, lists and releases it while another command waits for it. `check` gets
+    /// what `show` prints.
+    #[track_caller]
+    pub(crate) fn runs_shows_and_releases(&self, check: impl FnOnce(&str)) {
+        assert_eq!(self.run(&["ls"]).code(0).out, "");
+        self.run(&["run", "demo", "-c", "[ -n \"$TENURE_FENCE\" ] && exit 7"]).code(7);
+        let holder = self.hold("demo", &["--note", "nightly import"]);
+        self.run(&["run", "demo", "--no-wait", "--", "true"]).code(75).says("(nightly import)");
+        let waiter = self.start(&["run", "demo", "--", "true"]);
+        self.until_waiters("demo", 1);
+
+        let listed = self.json(&["ls"], 0);
+        assert_eq!((&listed[0]["name"], &listed[0]["family"]), (&"demo".into(), &"lock".into()));
+        let shown = self.show("demo");
+        let held = &shown["holders"][0];
+        assert_eq!((&held["pid"], &held["foreign"]), (&holder.id().into(), &false.into()));
+        let done = self.run(&["show", "demo"]);
+        assert!(done.code(0).out.contains("note nightly import"), "{done:?}");
+        check(&done.out);
+
+        let released = self.run(&["release", "demo", "--force", "--yes"]);
+        assert!(released.code(0).out.contains("(nightly import)"), "{released:?}");
+        waiter.done().code(0);
+        self.touch("end");
+        holder.done().code(76);
+        self.run(&["show", "demo"]).code(1);
+    }
+
     pub(crate) fn new() -> Self {
         Self::with("")
     }

@@ -34,26 +34,7 @@ fn hold(server: &Redis, name: &str, owner: &str) {
 fn run_ls_show_and_release() {
     let server = server();
     let harness = harness(&server);
-    assert_eq!(harness.run(&["ls"]).code(0).out, "");
-    harness.run(&["run", "demo", "-c", "[ -n \"$TENURE_FENCE\" ] && exit 7"]).code(7);
-    let holder = harness.hold("demo", &["--note", "nightly import"]);
-    harness.run(&["run", "demo", "--no-wait", "--", "true"]).code(75).says("(nightly import)");
-    let waiter = harness.start(&["run", "demo", "--", "true"]);
-    harness.until_waiters("demo", 1);
-
-    let listed = harness.json(&["ls"], 0);
-    assert_eq!((&listed[0]["name"], &listed[0]["family"]), (&"demo".into(), &"lock".into()));
-    let shown = harness.show("demo");
-    let held = &shown["holders"][0];
-    assert_eq!((&held["pid"], &held["foreign"]), (&holder.id().into(), &false.into()));
-    assert!(harness.run(&["show", "demo"]).code(0).out.contains("note nightly import"));
-
-    let released = harness.run(&["release", "demo", "--force", "--yes"]);
-    assert!(released.code(0).out.contains("(nightly import)"), "{released:?}");
-    waiter.done().code(0);
-    harness.touch("end");
-    holder.done().code(76);
-    harness.run(&["show", "demo"]).code(1);
+    harness.runs_shows_and_releases(|_| ());
 
     // By --url as well, and a prefix is a world of its own.
     let url = format!("{}?prefix=app:", server.url());

@@ -45,28 +45,10 @@ const OPTIONS: &str = "?session=30s&tick=500ms";
 fn run_ls_show_and_release() {
     let world = World::new();
     let harness = world.harness();
-    assert_eq!(harness.run(&["ls"]).code(0).out, "");
-    harness.run(&["run", "demo", "-c", "[ -n \"$TENURE_FENCE\" ] && exit 7"]).code(7);
-    let holder = harness.hold("demo", &["--note", "nightly import"]);
-    harness.run(&["run", "demo", "--no-wait", "--", "true"]).code(75).says("(nightly import)");
-    let waiter = harness.start(&["run", "demo", "--", "true"]);
-    harness.until_waiters("demo", 1);
-
-    let listed = harness.json(&["ls"], 0);
-    assert_eq!((&listed[0]["name"], &listed[0]["family"]), (&"demo".into(), &"lock".into()));
-    let shown = harness.show("demo");
-    let held = &shown["holders"][0];
-    assert_eq!((&held["pid"], &held["foreign"]), (&holder.id().into(), &false.into()));
-    let words = harness.run(&["show", "demo"]).code(0).out.clone();
-    assert!(words.contains("note nightly import") && words.contains("ends with its session"), "{words}");
-    assert!(harness.run(&["ls"]).out.contains("  session  "));
-
-    let released = harness.run(&["release", "demo", "--force", "--yes"]);
-    assert!(released.code(0).out.contains("(nightly import)"), "{released:?}");
-    waiter.done().code(0);
-    harness.touch("end");
-    holder.done().code(76);
-    harness.run(&["show", "demo"]).code(1);
+    harness.runs_shows_and_releases(|shown| {
+        assert!(shown.contains("ends with its session"), "{shown}");
+        assert!(harness.run(&["ls"]).out.contains("  session  "));
+    });
 }
 
 #[test]
