@@ -81,7 +81,7 @@ impl Cluster {
             let mut client = node.client()?;
             // Every node meets every other: waiting for gossip would take longer.
             for other in &self.nodes[n + 1..] {
-                let [port, bus] = [0, 1].map(|i| other.place().ports[i].to_string());
+                let [port, bus] = [0, 1].map(|i| other.instance().ports[i].to_string());
                 client.cmd(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus])?;
             }
         }

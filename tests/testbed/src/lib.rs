@@ -33,12 +33,12 @@ pub use redis::{Redis, RedisOptions};
 pub use replicated::Replicated;
 pub use resp::Resp;
 pub use sentinels::Sentinels;
-pub use server::{Place, Recipe, Server};
+pub use server::{Instance, Recipe, Server};
 pub use slots::{SLOTS, SlotMove, key_in, slot_of};
 pub use tls::Certificates;
 pub use value::Value;
 pub use wait::{
-    FAR, PATIENCE, done, eventually, has_grown, patience, run_case, until, until_true, wait_until,
+    FAR, PATIENCE, done, eventually, has_grown, patience, retry, run_case, until, until_true, wait_until,
     wait_until_true, with_deadline, within,
 };
 pub use zookeeper::{Ensemble, SUPER, ZkAcl, ZkClient, ZkMode, ZkStat, ZooKeeper, ZooKeeperOptions};

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::{Certificates, Monitor, Place, Recipe, Resp, Result, Server, Subscription};
+use crate::{Certificates, Instance, Monitor, Recipe, Resp, Result, Server, Subscription};
 
 /// The admin user that the testbed itself uses, on servers that require authentication.
 const ADMIN: &str = "testbed";
@@ -84,7 +84,7 @@ impl Redis {
 
     /// The unix socket that it listens on.
     pub fn socket(&self) -> PathBuf {
-        socket(self.place())
+        socket(self.instance())
     }
 
     /// Opens a connection with all permissions.
@@ -143,8 +143,8 @@ impl Redis {
     }
 }
 
-fn socket(place: &Place) -> PathBuf {
-    place.folder().join("socket")
+fn socket(instance: &Instance) -> PathBuf {
+    instance.folder().join("socket")
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -169,23 +169,23 @@ impl Recipe for Node {
         if self.kind == Kind::InCluster { 2 } else { 1 }
     }
 
-    fn prepare(&self, place: &Place) -> Result<()> {
+    fn prepare(&self, instance: &Instance) -> Result<()> {
         let lines = match self.kind {
-            Kind::Sentinel => self.common(place),
-            Kind::Single => [self.common(place), self.store()].concat(),
-            Kind::InCluster => [self.common(place), self.store(), in_cluster(place)].concat(),
+            Kind::Sentinel => self.common(instance),
+            Kind::Single => [self.common(instance), self.store()].concat(),
+            Kind::InCluster => [self.common(instance), self.store(), in_cluster(instance)].concat(),
         };
         let lines = [lines, self.options.lines.clone()].concat();
-        Ok(std::fs::write(config(place), lines.join("\n") + "\n")?)
+        Ok(std::fs::write(config(instance), lines.join("\n") + "\n")?)
     }
 
-    fn command(&self, place: &Place) -> Vec<OsString> {
-        vec![self.name().into(), config(place).into()]
+    fn command(&self, instance: &Instance) -> Vec<OsString> {
+        vec![self.name().into(), config(instance).into()]
     }
 
     /// Asks over the socket in its own folder, where no other server can answer. It is the last one it listens on.
-    fn serves(&self, place: &Place) -> bool {
-        let Ok(mut client) = Resp::connect_unix(&socket(place)) else { return false };
+    fn serves(&self, instance: &Instance) -> bool {
+        let Ok(mut client) = Resp::connect_unix(&socket(instance)) else { return false };
         if client.set_timeout(Duration::from_secs(1)).is_err() {
             return false;
         }
@@ -198,14 +198,14 @@ impl Recipe for Node {
 }
 
 impl Node {
-    fn common(&self, place: &Place) -> Vec<String> {
-        let port = place.ports[0];
+    fn common(&self, instance: &Instance) -> Vec<String> {
+        let port = instance.ports[0];
         let mut lines = vec![
             "bind 127.0.0.1".to_owned(),
             "protected-mode no".into(),
             "daemonize no".into(),
-            format!("dir {}", place.data().display()),
-            format!("unixsocket {}", socket(place).display()),
+            format!("dir {}", instance.data().display()),
+            format!("unixsocket {}", socket(instance).display()),
         ];
         match &self.options.tls {
             None => lines.push(format!("port {port}")),
@@ -243,11 +243,11 @@ impl Node {
     }
 }
 
-fn in_cluster(place: &Place) -> Vec<String> {
-    let bus = place.ports[1];
+fn in_cluster(instance: &Instance) -> Vec<String> {
+    let bus = instance.ports[1];
     vec!["cluster-enabled yes".into(), "cluster-config-file nodes.conf".into(), format!("cluster-port {bus}")]
 }
 
-fn config(place: &Place) -> PathBuf {
-    Path::join(place.folder(), "server.conf")
+fn config(instance: &Instance) -> PathBuf {
+    Path::join(instance.folder(), "server.conf")
 }

@@ -26,24 +26,24 @@ pub trait Recipe: Send + Sync {
     }
 
     /// Writes its configuration files. The data folder exists and is empty.
-    fn prepare(&self, place: &Place) -> Result<()>;
+    fn prepare(&self, instance: &Instance) -> Result<()>;
 
     /// The program and its arguments.
-    fn command(&self, place: &Place) -> Vec<OsString>;
+    fn command(&self, instance: &Instance) -> Vec<OsString>;
 
     /// Whether it serves. Must not mistake another server on the same port for this one.
-    fn serves(&self, place: &Place) -> bool;
+    fn serves(&self, instance: &Instance) -> bool;
 }
 
 /// Folder and ports of a server.
 #[derive(Debug)]
-pub struct Place {
+pub struct Instance {
     folder: tempfile::TempDir,
     /// The ports it listens on.
     pub ports: Vec<u16>,
 }
 
-impl Place {
+impl Instance {
     /// Its folder, for configuration files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
@@ -63,7 +63,7 @@ impl Place {
 /// A server process. Killed on drop, and when this process ends in any way.
 pub struct Server {
     recipe: Arc<dyn Recipe>,
-    place: Place,
+    instance: Instance,
     process: Mutex<Process>,
     stopped: AtomicBool,
 }
@@ -108,20 +108,20 @@ impl Server {
 
     /// Starts a server on exactly these ports.
     pub(crate) fn start_at(recipe: Arc<dyn Recipe>, ports: Vec<u16>) -> std::result::Result<Self, Failure> {
-        let place = Place { folder: folder::fresh()?, ports };
-        fresh(recipe.as_ref(), &place)?;
-        let process = launch(recipe.as_ref(), &place)?;
-        Ok(Self { recipe, place, process: Mutex::new(process), stopped: AtomicBool::new(false) })
+        let instance = Instance { folder: folder::fresh()?, ports };
+        fresh(recipe.as_ref(), &instance)?;
+        let process = launch(recipe.as_ref(), &instance)?;
+        Ok(Self { recipe, instance, process: Mutex::new(process), stopped: AtomicBool::new(false) })
     }
 
     /// Its folder and ports.
-    pub fn place(&self) -> &Place {
-        &self.place
+    pub fn instance(&self) -> &Instance {
+        &self.instance
     }
 
     /// Its first port.
     pub fn port(&self) -> u16 {
-        self.place.ports[0]
+        self.instance.ports[0]
     }
 
     /// The process id; that of the last process, if it does not run.
@@ -194,18 +194,18 @@ impl Server {
 
     /// Its log so far.
     pub fn log(&self) -> String {
-        log(&self.place)
+        log(&self.instance)
     }
 
     fn again(&self, empty: bool) -> Result<()> {
         let mut process = self.process();
         process.kill()?;
         if empty {
-            fresh(self.recipe.as_ref(), &self.place)?;
+            fresh(self.recipe.as_ref(), &self.instance)?;
         }
         let end = Instant::now() + PATIENCE;
         loop {
-            match launch(self.recipe.as_ref(), &self.place) {
+            match launch(self.recipe.as_ref(), &self.instance) {
                 Ok(new) => {
                     *process = new;
                     self.stopped.store(false, Ordering::SeqCst);
@@ -237,26 +237,26 @@ impl Server {
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server").field("name", &self.recipe.name()).field("place", &self.place).finish()
+        f.debug_struct("Server").field("name", &self.recipe.name()).field("instance", &self.instance).finish()
     }
 }
 
-fn fresh(recipe: &dyn Recipe, place: &Place) -> Result<()> {
-    let data = place.data();
+fn fresh(recipe: &dyn Recipe, instance: &Instance) -> Result<()> {
+    let data = instance.data();
     if data.exists() {
         std::fs::remove_dir_all(&data)?;
     }
     std::fs::create_dir(&data)?;
-    recipe.prepare(place)
+    recipe.prepare(instance)
 }
 
-fn launch(recipe: &dyn Recipe, place: &Place) -> std::result::Result<Process, Failure> {
-    let begin = log(place).len();
-    let log_file = File::options().create(true).append(true).open(place.log()).map_err(Error::from)?;
-    let mut process = Process::start(&recipe.command(place), &place.data(), &log_file)?;
+fn launch(recipe: &dyn Recipe, instance: &Instance) -> std::result::Result<Process, Failure> {
+    let begin = log(instance).len();
+    let log_file = File::options().create(true).append(true).open(instance.log()).map_err(Error::from)?;
+    let mut process = Process::start(&recipe.command(instance), &instance.data(), &log_file)?;
     let end = Instant::now() + PATIENCE;
     loop {
-        if recipe.serves(place) {
+        if recipe.serves(instance) {
             return Ok(process);
         }
         let ended = process.ended()?;
@@ -267,15 +267,18 @@ fn launch(recipe: &dyn Recipe, place: &Place) -> std::result::Result<Process, Fa
         let how = ended.map_or(format!("does not serve within {PATIENCE:?}"), |s| {
             format!("ended with {} before it served", shown(s))
         });
-        let log = log(place);
+        let log = log(instance);
         let said = log.get(begin..).unwrap_or(&log);
-        let error = Error::failed(format!("{} on {:?} {how}; its log:\n{said}", recipe.name(), place.ports));
+        let error =
+            Error::failed(format!("{} on {:?} {how}; its log:\n{said}", recipe.name(), instance.ports));
         // Check the log, since not every server exits if a port is taken.
         let taken = said.contains("Address already in use");
         return Err(if taken { Failure::PortTaken(error) } else { Failure::Other(error) });
     }
 }
 
-fn log(place: &Place) -> String {
-    std::fs::read(place.log()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+fn log(instance: &Instance) -> String {
+    std::fs::read(instance.log())
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default()
 }

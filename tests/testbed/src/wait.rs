@@ -2,6 +2,7 @@
 //! machine makes a test slow, and only a hang makes it fail.
 
 use std::any::Any;
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::sync::OnceLock;
@@ -54,6 +55,26 @@ pub async fn done<T>(what: &str, task: tokio::task::JoinHandle<T>) -> T {
             Err(error) => panic!("{what}: {error}"),
         },
     }
+}
+
+/// Calls until the result is not a transient error, as a busy server may answer at first.
+///
+/// # Panics
+/// When there is another error, or a transient one each time.
+pub async fn retry<T, E: fmt::Display, F: Future<Output = std::result::Result<T, E>>>(
+    what: &str,
+    is_transient: impl Fn(&E) -> bool,
+    mut call: impl FnMut() -> F,
+) -> T {
+    let calling = async {
+        loop {
+            match call().await {
+                Ok(value) => break value,
+                Err(error) => assert!(is_transient(&error), "{what}: {error}"),
+            }
+        }
+    };
+    within(what, calling).await
 }
 
 /// Runs a test case as a task of its own, which is aborted if it does not end within `limit`.
@@ -192,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_is_seen_and_what_does_not_is_named() {
+    fn eventually_returns_the_value_or_names_what_is_missing() {
         let mut looks = 0;
         let seen = eventually("three", PATIENCE, || {
             looks += 1;
@@ -204,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn work_has_an_end_or_an_error() {
+    fn with_deadline_returns_the_result_or_an_error() {
         assert_eq!(with_deadline("sum", PATIENCE, || 1 + 1).unwrap(), 2);
         let (_open, never) = mpsc::channel::<()>();
         let hung = with_deadline("hang", Duration::from_millis(20), move || never.recv());
@@ -213,7 +234,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "as it was")]
-    fn a_panic_comes_through() {
+    fn with_deadline_passes_on_a_panic() {
         let _ = with_deadline("panic", PATIENCE, || panic!("as it was"));
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use tenure_core::{Admin, Finding, Level};
-use testbed::{Error, Place, Recipe, Resp, Server};
+use testbed::{Error, Instance, Recipe, Resp, Server};
 
 use crate::harness::{open, options};
 
@@ -38,8 +38,8 @@ struct Shifted {
     rate: u32,
 }
 
-fn socket(place: &Place) -> PathBuf {
-    place.folder().join("socket")
+fn socket(instance: &Instance) -> PathBuf {
+    instance.folder().join("socket")
 }
 
 impl Recipe for Shifted {
@@ -47,8 +47,8 @@ impl Recipe for Shifted {
         "redis-server"
     }
 
-    fn prepare(&self, place: &Place) -> testbed::Result<()> {
-        let (source, library) = (place.folder().join("shift.c"), place.folder().join("shift.so"));
+    fn prepare(&self, instance: &Instance) -> testbed::Result<()> {
+        let (source, library) = (instance.folder().join("shift.c"), instance.folder().join("shift.so"));
         std::fs::write(&source, SHIFT)?;
         let built = Command::new("cc")
             .args(["-shared", "-fPIC", "-o"])
@@ -59,8 +59,8 @@ impl Recipe for Shifted {
         if built.success() { Ok(()) } else { Err(Error::Failed(format!("cc: {built}"))) }
     }
 
-    fn command(&self, place: &Place) -> Vec<OsString> {
-        let library = place.folder().join("shift.so");
+    fn command(&self, instance: &Instance) -> Vec<OsString> {
+        let library = instance.folder().join("shift.so");
         let mut words: Vec<OsString> = vec![
             "env".into(),
             format!("LD_PRELOAD={}", library.display()).into(),
@@ -68,15 +68,15 @@ impl Recipe for Shifted {
             format!("CLOCK_RATE={}", self.rate).into(),
             "redis-server".into(),
         ];
-        let port = place.ports[0].to_string();
+        let port = instance.ports[0].to_string();
         let options = ["--bind", "127.0.0.1", "--port", &port, "--save", "", "--dir"];
         words.extend(options.map(OsString::from));
-        words.extend([place.data().into(), "--unixsocket".into(), socket(place).into()]);
+        words.extend([instance.data().into(), "--unixsocket".into(), socket(instance).into()]);
         words
     }
 
-    fn serves(&self, place: &Place) -> bool {
-        Resp::connect_unix(&socket(place)).and_then(|mut c| c.cmd(&["PING"])).is_ok()
+    fn serves(&self, instance: &Instance) -> bool {
+        Resp::connect_unix(&socket(instance)).and_then(|mut c| c.cmd(&["PING"])).is_ok()
     }
 }
 

@@ -141,7 +141,7 @@ async fn what_a_restart_forgets() {
     says(of(&look(&server).await, "persistence"), Level::Warning, "snapshots only", advice);
 
     let store = open(at(server.port())).await;
-    std::fs::remove_dir_all(server.place().data()).unwrap();
+    std::fs::remove_dir_all(server.instance().data()).unwrap();
     server.cmd(&["BGSAVE"]).unwrap();
     wait_until("the snapshot fails", || {
         (server.info("persistence").ok()?["rdb_last_bgsave_status"] == "err").then_some(())

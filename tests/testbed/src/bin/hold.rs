@@ -7,7 +7,7 @@ fn main() -> testbed::Result<()> {
     // Start it on a thread that ends at once: the server must not end with that thread.
     let starter = std::thread::spawn(|| testbed::Redis::start(testbed::RedisOptions::default()));
     let redis = starter.join().expect("the starter does not panic")?;
-    println!("{} {} {}", redis.pid(), redis.port(), redis.place().folder().display());
+    println!("{} {} {}", redis.pid(), redis.port(), redis.instance().folder().display());
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::frames::{self, Framing, Link};
+use super::frames::{self, FrameId, Framing};
 use super::rules::{Cut, Rule, Way};
 use super::zookeeper::ZkRequest;
 
@@ -52,8 +52,8 @@ pub(super) struct Target {
 }
 
 impl Target {
-    fn fits(&self, command: &[u8], place: u64) -> bool {
-        self.request.is_none_or(|request| request.fits(command, place == 0))
+    fn fits(&self, command: &[u8], position: u64) -> bool {
+        self.request.is_none_or(|request| request.fits(command, position == 0))
             && frames::contains(command, &self.text)
     }
 }
@@ -103,17 +103,17 @@ impl Shared {
     }
 
     /// Returns the cut armed for this command, if any: the first that matches, once. For a cut in the reply it notes on
-    /// the connection which reply that is. `place` is the number of commands before it.
-    pub(super) fn cut_at(&self, command: &[u8], place: u64, connection: &Connection) -> Option<Cut> {
+    /// the connection which reply that is. `position` is the number of commands before it.
+    pub(super) fn cut_at(&self, command: &[u8], position: u64, connection: &Connection) -> Option<Cut> {
         let mut state = self.state();
-        let fits = state.armed.iter().position(|(target, _)| target.fits(command, place))?;
+        let fits = state.armed.iter().position(|(target, _)| target.fits(command, position))?;
         let (_, cut) = state.armed.remove(fits);
         let bytes = match cut {
             Cut::BeforeRequest => return Some(cut),
             Cut::AfterRequest => 0,
             Cut::InReply(bytes) => bytes,
         };
-        connection.reply_cuts().push((frames::link(self.framing, command, place), bytes));
+        connection.reply_cuts().push((frames::frame_id(self.framing, command, position), bytes));
         Some(cut)
     }
 }
@@ -136,7 +136,7 @@ pub(super) struct Connection {
     pub(super) bytes: [AtomicU64; 2],
     pub(super) pushes_dropped: AtomicU64,
     /// Replies to cut, and after how many bytes.
-    reply_cuts: Mutex<Vec<(Link, usize)>>,
+    reply_cuts: Mutex<Vec<(FrameId, usize)>>,
 }
 
 impl Connection {
@@ -174,13 +174,13 @@ impl Connection {
     }
 
     /// After how many bytes to cut this reply, if at all. Removes the entry.
-    pub(super) fn take_reply_cut(&self, reply: Link) -> Option<usize> {
+    pub(super) fn take_reply_cut(&self, reply: FrameId) -> Option<usize> {
         let mut cuts = self.reply_cuts();
         let fits = cuts.iter().position(|(link, _)| *link == reply)?;
         Some(cuts.remove(fits).1)
     }
 
-    fn reply_cuts(&self) -> MutexGuard<'_, Vec<(Link, usize)>> {
+    fn reply_cuts(&self) -> MutexGuard<'_, Vec<(FrameId, usize)>> {
         self.reply_cuts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -160,7 +160,7 @@ impl Writer<'_> {
                     return self.write(&bytes).await;
                 }
                 Way::ToClient => {
-                    let reply = frames::link(framing, &bytes, self.pieces);
+                    let reply = frames::frame_id(framing, &bytes, self.pieces);
                     end = self.connection.take_reply_cut(reply);
                 }
             }

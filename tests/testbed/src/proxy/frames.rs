@@ -31,25 +31,25 @@ pub(super) fn next(framing: Framing, buffer: &mut Vec<u8>) -> Option<Vec<u8>> {
 
 /// What identifies a request and its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Link {
+pub(super) enum FrameId {
     /// The number of those before it on the same connection.
-    Place(u64),
+    Position(u64),
     /// Its xid.
     Number(i32),
 }
 
-/// Returns the identity of a request or reply. `place` is the number of those before it.
-pub(super) fn link(framing: Framing, frame: &[u8], place: u64) -> Link {
-    let number = if framing == Framing::ZooKeeper { zookeeper::number(frame, place == 0) } else { None };
-    number.map_or(Link::Place(place), Link::Number)
+/// Returns the identity of a request or reply. `position` is the number of those before it.
+pub(super) fn frame_id(framing: Framing, frame: &[u8], position: u64) -> FrameId {
+    let number = if framing == Framing::ZooKeeper { zookeeper::number(frame, position == 0) } else { None };
+    number.map_or(FrameId::Position(position), FrameId::Number)
 }
 
-/// Whether it is a pub/sub message or a watch event, not a reply. `place` is the number of replies before it.
-pub(super) fn is_push(framing: Framing, frame: &[u8], place: u64) -> bool {
+/// Whether it is a pub/sub message or a watch event, not a reply. `position` is the number of replies before it.
+pub(super) fn is_push(framing: Framing, frame: &[u8], position: u64) -> bool {
     match framing {
         Framing::Raw => false,
         Framing::Resp => is_message(frame),
-        Framing::ZooKeeper => zookeeper::is_event(frame, place == 0),
+        Framing::ZooKeeper => zookeeper::is_event(frame, position == 0),
     }
 }
 

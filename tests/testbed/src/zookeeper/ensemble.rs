@@ -60,8 +60,8 @@ impl Ensemble {
     /// # Panics
     /// When it was not started with [`Ensemble::start_linked`], or they are the same.
     pub fn link(&self, from: &ZooKeeper, to: &ZooKeeper) -> &Proxy {
-        let place = |server: &ZooKeeper| self.servers.iter().position(|s| s.port() == server.port());
-        let (from, to) = (place(from).expect("one of these"), place(to).expect("one of these"));
+        let instance = |server: &ZooKeeper| self.servers.iter().position(|s| s.port() == server.port());
+        let (from, to) = (instance(from).expect("one of these"), instance(to).expect("one of these"));
         self.links[from][to].as_ref().expect("two of them")
     }
 

@@ -76,7 +76,7 @@ impl ZooKeeper {
     /// When it was started without.
     pub fn secure_port(&self) -> u16 {
         assert!(self.has_tls, "this server has no port for TLS");
-        recipe::secure_port(self.place())
+        recipe::secure_port(self.instance())
     }
 
     /// Opens a connection with all permissions and a session of one minute, the longest that the server allows.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{ask, mode};
-use crate::{Certificates, Place, Recipe, Result};
+use crate::{Certificates, Instance, Recipe, Result};
 
 /// User and password for the scheme `digest` of the superuser, whom no ACL restricts.
 pub const SUPER: &str = "super:testbed";
@@ -86,22 +86,22 @@ impl Recipe for Node {
         self.options.ports(self.member.is_some())
     }
 
-    fn prepare(&self, place: &Place) -> Result<()> {
-        let mut lines = self.common(place);
+    fn prepare(&self, instance: &Instance) -> Result<()> {
+        let mut lines = self.common(instance);
         if let Some(files) = &self.options.tls {
             let both = [std::fs::read(&files.certificate)?, std::fs::read(&files.key)?].concat();
-            std::fs::write(key_store(place), both)?;
-            lines.extend(self.tls(place, files));
+            std::fs::write(key_store(instance), both)?;
+            lines.extend(self.tls(instance, files));
         }
         if let Some(member) = &self.member {
-            std::fs::write(place.data().join("myid"), member.id.to_string())?;
+            std::fs::write(instance.data().join("myid"), member.id.to_string())?;
             lines.extend(in_ensemble(member));
         }
         lines.extend(self.options.lines.iter().cloned());
-        Ok(std::fs::write(config(place), lines.join("\n") + "\n")?)
+        Ok(std::fs::write(config(instance), lines.join("\n") + "\n")?)
     }
 
-    fn command(&self, place: &Place) -> Vec<OsString> {
+    fn command(&self, instance: &Instance) -> Vec<OsString> {
         let jars: Vec<_> = CLASSES.iter().map(|name| format!("{JARS}/{name}.jar")).collect();
         let mut words: Vec<OsString> = vec!["java".into()];
         // Starts fast: C1 compiler, serial collector, and no perf data file.
@@ -112,29 +112,29 @@ impl Recipe for Node {
         }
         words.extend(self.options.jvm.iter().map(Into::into));
         words.extend(["-cp".into(), jars.join(":").into()]);
-        words.extend(["org.apache.zookeeper.server.quorum.QuorumPeerMain".into(), config(place).into()]);
+        words.extend(["org.apache.zookeeper.server.quorum.QuorumPeerMain".into(), config(instance).into()]);
         words
     }
 
     /// Recognizes the server by its data folder. `ruok` is answered too early, and the TLS port opens last.
-    fn serves(&self, place: &Place) -> bool {
+    fn serves(&self, instance: &Instance) -> bool {
         const SOON: Duration = Duration::from_secs(1);
-        let port = place.ports[0];
+        let port = instance.ports[0];
         let Ok(said) = ask(port, "conf", SOON) else { return false };
-        let is_own = said.contains(&format!("dataDir={}/", place.data().display()));
-        let secure = format!("secureClientPort={}\n", secure_port(place));
+        let is_own = said.contains(&format!("dataDir={}/", instance.data().display()));
+        let secure = format!("secureClientPort={}\n", secure_port(instance));
         let is_all = self.options.tls.is_none() || said.contains(&secure);
         is_own && is_all && mode(port, SOON).is_ok()
     }
 }
 
 impl Node {
-    fn common(&self, place: &Place) -> Vec<String> {
+    fn common(&self, instance: &Instance) -> Vec<String> {
         vec![
             format!("tickTime={}", self.options.tick.as_millis()),
             "maxSessionTimeout=60000".into(),
-            format!("dataDir={}", place.data().display()),
-            format!("clientPort={}", place.ports[0]),
+            format!("dataDir={}", instance.data().display()),
+            format!("clientPort={}", instance.ports[0]),
             "clientPortAddress=127.0.0.1".into(),
             "maxClientCnxns=0".into(),
             "admin.enableServer=false".into(),
@@ -145,12 +145,12 @@ impl Node {
         ]
     }
 
-    fn tls(&self, place: &Place, files: &Certificates) -> Vec<String> {
+    fn tls(&self, instance: &Instance, files: &Certificates) -> Vec<String> {
         vec![
             "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory".into(),
-            format!("secureClientPort={}", secure_port(place)),
+            format!("secureClientPort={}", secure_port(instance)),
             "secureClientPortAddress=127.0.0.1".into(),
-            format!("ssl.keyStore.location={}", key_store(place).display()),
+            format!("ssl.keyStore.location={}", key_store(instance).display()),
             format!("ssl.trustStore.location={}", files.ca.display()),
             format!("ssl.clientAuth={}", if self.options.client_certificates { "need" } else { "none" }),
         ]
@@ -167,14 +167,14 @@ fn in_ensemble(member: &Member) -> Vec<String> {
 }
 
 /// The TLS port is the last one.
-pub(super) fn secure_port(place: &Place) -> u16 {
-    place.ports[place.ports.len() - 1]
+pub(super) fn secure_port(instance: &Instance) -> u16 {
+    instance.ports[instance.ports.len() - 1]
 }
 
-fn key_store(place: &Place) -> PathBuf {
-    place.folder().join("keys.pem")
+fn key_store(instance: &Instance) -> PathBuf {
+    instance.folder().join("keys.pem")
 }
 
-fn config(place: &Place) -> PathBuf {
-    place.folder().join("zoo.cfg")
+fn config(instance: &Instance) -> PathBuf {
+    instance.folder().join("zoo.cfg")
 }

@@ -23,7 +23,7 @@ fn says(answer: Result<Value>, what: &str) {
 }
 
 #[test]
-fn keys_are_where_they_are_said_to_be() {
+fn node_of_returns_the_node_with_the_key() {
     let cluster = started();
     for n in 0..100 {
         let key = format!("lock:{{{n}}}:x");

@@ -18,7 +18,7 @@ fn is_alive(pid: u32) -> bool {
 #[test]
 fn a_dropped_server_is_gone_with_its_folder() {
     let redis = redis();
-    let (pid, port, folder) = (redis.pid(), redis.port(), redis.place().folder().to_owned());
+    let (pid, port, folder) = (redis.pid(), redis.port(), redis.instance().folder().to_owned());
     assert!(is_alive(pid) && folder.exists());
     drop(redis);
     assert!(!is_alive(pid) && !folder.exists());
@@ -34,7 +34,7 @@ fn the_process_is_the_server_itself() {
 }
 
 #[test]
-fn a_killed_test_takes_its_servers_along() {
+fn servers_end_with_a_killed_test() {
     let mut test = Command::new(env!("CARGO_BIN_EXE_testbed-hold"));
     let mut test = test.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -106,7 +106,7 @@ fn a_server_that_does_not_start_shows_its_log() {
 }
 
 #[test]
-fn a_taken_port_is_not_mistaken_for_an_own_one() {
+fn another_server_on_the_port_is_not_mistaken_for_this_one() {
     let redis = redis();
     redis.kill().unwrap();
     // Somebody else is there for a while.

@@ -34,7 +34,7 @@ fn is_cut(answer: &Result<Value>) -> bool {
 }
 
 #[test]
-fn it_passes_and_counts() {
+fn passes_data_and_counts_it() {
     let bench = Bench::new();
     let (mut one, mut two) = (bench.client(), bench.client());
     for n in 0..10 {
@@ -76,7 +76,7 @@ fn delays_do_not_add_up() {
 }
 
 #[test]
-fn a_changed_rule_is_for_what_is_on_its_way_too() {
+fn a_changed_rule_applies_to_data_in_flight() {
     let bench = Bench::new();
     let mut client = bench.client();
     bench.proxy.set(Way::ToServer, Rule::Delay(Duration::from_secs(3600)));
@@ -87,7 +87,7 @@ fn a_changed_rule_is_for_what_is_on_its_way_too() {
 }
 
 #[test]
-fn one_way_stalls_and_goes_on() {
+fn one_direction_stalls_and_resumes() {
     let bench = Bench::new();
     let mut client = bench.client();
     bench.proxy.set(Way::ToClient, Rule::Stall);
@@ -106,7 +106,7 @@ fn one_way_stalls_and_goes_on() {
 }
 
 #[test]
-fn rules_are_for_all_or_for_one() {
+fn rules_apply_to_all_connections_or_to_one() {
     let bench = Bench::new();
     let (mut one, mut two) = (bench.client(), bench.client());
     wait_until_true("both are there", || bench.proxy.accepted() == 2);
@@ -202,7 +202,7 @@ fn bytes_trickle() {
 }
 
 #[test]
-fn a_half_open_connection_hears_nothing_of_the_end() {
+fn a_half_open_connection_does_not_see_the_end() {
     let bench = Bench::new();
     let clients =
         |redis: &Redis| redis.info("clients").unwrap()["connected_clients"].parse::<usize>().unwrap();
@@ -238,7 +238,7 @@ fn a_half_open_connection_hears_nothing_of_the_end() {
 }
 
 #[test]
-fn the_end_of_a_server_comes_through() {
+fn the_end_of_a_server_closes_its_connections() {
     let bench = Bench::new();
     let mut client = bench.client();
     client.cmd(&["PING"]).unwrap();
@@ -287,7 +287,7 @@ fn a_closed_port_refuses_while_children_are_started() {
 }
 
 #[test]
-fn luck_repeats_with_its_seed() {
+fn random_choices_repeat_with_the_seed() {
     let redis = Redis::start(RedisOptions::default()).unwrap();
     let run = |seed: u64| -> Vec<usize> {
         let proxy = Proxy::start_seeded(redis.port(), seed).unwrap();

@@ -9,7 +9,7 @@ fn redis() -> Redis {
 }
 
 #[test]
-fn it_listens_here_only_and_writes_nothing() {
+fn listens_on_localhost_only_and_writes_nothing() {
     let redis = redis();
     let mut client = redis.client().unwrap();
     assert_eq!(client.cmd(&["CONFIG", "GET", "bind"]).unwrap().texts(), ["bind", "127.0.0.1"]);
@@ -21,7 +21,7 @@ fn it_listens_here_only_and_writes_nothing() {
 }
 
 #[test]
-fn passwords_and_users() {
+fn passwords_and_users_are_checked() {
     let users = vec!["alice on >pw ~lock:* +get".to_owned()];
     let options = RedisOptions { password: Some("secret".into()), users, ..RedisOptions::default() };
     let redis = Redis::start(options).unwrap();
@@ -69,7 +69,7 @@ fn tls_with_new_certificates() {
 }
 
 #[test]
-fn a_limit_and_other_lines() {
+fn memory_limit_and_configuration_lines_apply() {
     let lines = vec!["maxmemory-policy noeviction".to_owned(), "notify-keyspace-events KEA".into()];
     let options = RedisOptions { max_memory: Some("3mb".into()), lines, ..RedisOptions::default() };
     let redis = Redis::start(options).unwrap();

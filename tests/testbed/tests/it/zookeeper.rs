@@ -12,7 +12,7 @@ fn zookeeper() -> ZooKeeper {
 }
 
 #[test]
-fn it_serves_here_only() {
+fn serves_on_localhost_only() {
     let zookeeper = zookeeper();
     assert_eq!(zookeeper.mode().unwrap(), "standalone");
     assert_eq!(zookeeper.url(), format!("zookeeper://127.0.0.1:{}", zookeeper.port()));
@@ -23,7 +23,7 @@ fn it_serves_here_only() {
 }
 
 #[test]
-fn it_waits_for_its_port_and_is_not_mistaken_for_another() {
+fn waits_for_its_port_and_is_not_mistaken_for_another() {
     let zookeeper = zookeeper();
     let program = std::fs::read_to_string(format!("/proc/{}/comm", zookeeper.pid())).unwrap();
     assert_eq!(program.trim_end(), "java");
@@ -41,7 +41,7 @@ fn it_waits_for_its_port_and_is_not_mistaken_for_another() {
 }
 
 #[test]
-fn a_restart_keeps_all_and_an_empty_one_nothing() {
+fn a_restart_keeps_data_and_an_empty_restart_does_not() {
     let zookeeper = zookeeper();
     let mut client = zookeeper.client().unwrap();
     for n in 0..100 {
@@ -107,7 +107,7 @@ fn watches_are_counted_and_fire_once() {
 }
 
 #[test]
-fn nobody_but_the_testbed_passes_an_acl() {
+fn only_the_superuser_passes_an_acl() {
     let zookeeper = zookeeper();
     let mut alice = ZkClient::connect(zookeeper.port(), PATIENCE).unwrap();
     let refused = alice.create_with("/a", b"", ZkMode::Persistent, &ZkAcl::creator()).unwrap_err();

@@ -36,7 +36,7 @@ fn is_cut<T: std::fmt::Debug>(answer: &Result<T>) -> bool {
 }
 
 #[test]
-fn it_passes_and_counts() {
+fn passes_data_and_counts_it() {
     let bench = Bench::new();
     let mut client = bench.client();
     let big = vec![b'x'; 500_000];
@@ -85,7 +85,7 @@ fn the_first_request_is_cut() {
 }
 
 #[test]
-fn kinds_are_told_apart() {
+fn requests_are_distinguished_by_kind() {
     let bench = Bench::new();
     let mut client = bench.client();
     client.create("/a", b"", ZkMode::Persistent).unwrap();
@@ -144,7 +144,7 @@ fn replies_are_late_or_lost() {
 }
 
 #[test]
-fn a_half_open_session_expires_and_its_client_does_not_hear_of_it() {
+fn a_half_open_session_expires_unnoticed_by_its_client() {
     let bench = Bench::new();
     let mut client = bench.client();
     client.create("/mine", b"", ZkMode::Ephemeral).unwrap();

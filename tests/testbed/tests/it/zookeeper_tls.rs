@@ -75,7 +75,7 @@ fn the_server_trusts_clients_by_its_authority() {
 }
 
 #[test]
-fn each_member_of_an_ensemble_has_it() {
+fn each_member_of_an_ensemble_serves_tls() {
     let folder = tempfile::tempdir().unwrap();
     let files = certificates(&folder);
     let options = ZooKeeperOptions { tls: Some(files.clone()), ..ZooKeeperOptions::default() };

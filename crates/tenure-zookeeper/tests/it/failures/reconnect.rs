@@ -16,7 +16,7 @@ async fn a_server_that_grants_less_than_before_is_believed() {
     let client = harness.lasting().await;
     let guard = client.lock("x").acquire().await.unwrap();
     assert!(guard.remaining() > LESS, "{:?}", guard.remaining());
-    let config = harness.zk.place().folder().join("zoo.cfg");
+    let config = harness.zk.instance().folder().join("zoo.cfg");
     let mut config = std::fs::OpenOptions::new().append(true).open(config).unwrap();
     writeln!(config, "maxSessionTimeout={}", LESS.as_millis()).unwrap();
     harness.zk.restart().unwrap();

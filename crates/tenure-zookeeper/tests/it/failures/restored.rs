@@ -59,7 +59,7 @@ async fn a_server_that_was_restored_is_worked_with_again() {
     let client = patient(&harness).await;
     let held = client.lock("y").acquire().await.unwrap();
     let (zk, backup): (&ZooKeeper, _) = (&harness.zk, tempfile::tempdir().unwrap());
-    let (data, backup) = (zk.place().data(), backup.path().join("data"));
+    let (data, backup) = (zk.instance().data(), backup.path().join("data"));
     zk.kill().unwrap();
     copy(&data, &backup);
     zk.restart().unwrap();
@@ -92,7 +92,7 @@ async fn what_was_released_since_the_backup_is_in_nobodys_way() {
         held.push(lock.acquire().await.unwrap());
     }
     let backup = tempfile::tempdir().unwrap();
-    let folders: Vec<_> = ensemble.servers().iter().map(|server| server.place().data()).collect();
+    let folders: Vec<_> = ensemble.servers().iter().map(|server| server.instance().data()).collect();
     let kept: Vec<_> = (0..folders.len()).map(|n| backup.path().join(n.to_string())).collect();
     folders.iter().zip(&kept).for_each(|(data, kept)| copy(data, kept));
     for guard in held {

@@ -20,7 +20,7 @@ fn with_counter(count: i32) -> Harness {
     for edit in [false, true] {
         harness.zk.kill().unwrap();
         if edit {
-            let folder = harness.zk.place().data().join("version-2");
+            let folder = harness.zk.instance().data().join("version-2");
             let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
             let edited =
                 files.filter(|path| is_snapshot(path)).filter(|path| set_counter(path, count)).count();
