@@ -221,21 +221,14 @@ pub fn ok<T>(result: Result<T>) -> T {
     }
 }
 
-/// The outcome of a wait that names a time. One that a busy store has not answered by then is repeated: it says nothing.
-pub async fn limited<T, F: Future<Output = Result<T>>>(wait: impl Fn() -> F) -> T {
-    within("a limited wait is answered", async {
-        loop {
-            match wait().await {
-                Err(error) if error.is_transient() => {}
-                outcome => return ok(outcome),
-            }
-        }
-    })
-    .await
+/// Repeats a wait with a time limit until the store has answered: one that a busy store did not answer in time shows
+/// nothing.
+pub async fn repeat_if_unanswered<T, F: Future<Output = Result<T>>>(wait: impl Fn() -> F) -> T {
+    testbed::retry("a limited wait is answered", tenure::Error::is_transient, wait).await
 }
 
 /// Limits how many cases that keep a core busy for seconds run at once; together they would make each other time out.
-pub async fn heavy() -> tokio::sync::SemaphorePermit<'static> {
+pub async fn heavy_case_slot() -> tokio::sync::SemaphorePermit<'static> {
     static TURNS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(2);
     TURNS.acquire().await.expect("never closed")
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tenure_core::{Backend, Claim, Client, ClientId, Guard, HoldId, Kind, Lock, Name, Settings};
+use tenure_core::{Backend, Claim, Client, ClientId, Error, Guard, HoldId, Kind, Lock, Name, Settings};
 use tenure_redis::{Address, Options, Topology};
-use testbed::{FAR, Proxy, Redis, RedisOptions, Seen, Value, has_grown, until, until_true, within};
+use testbed::{FAR, Proxy, Redis, RedisOptions, Seen, Value, has_grown, retry, until, until_true};
 
 /// The default lease of clients here, renewed every third of it: long enough for a machine that stands still for a
 /// while.
@@ -172,15 +172,8 @@ pub(crate) fn with(topology: Topology) -> Options {
 
 /// On a busy machine it may take those in a hurry more than one call to get there.
 pub(crate) async fn open(options: Options) -> Arc<tenure_redis::Redis> {
-    let opening = async {
-        loop {
-            match tenure_redis::Redis::open(options.clone()).await {
-                Ok(store) => break store,
-                Err(error) => assert!(error.is_transient(), "{error}"),
-            }
-        }
-    };
-    Arc::new(within("the store opens", opening).await)
+    let open = || tenure_redis::Redis::open(options.clone());
+    Arc::new(retry("the store opens", Error::is_transient, open).await)
 }
 
 pub(crate) fn settings() -> Settings {
@@ -241,15 +234,7 @@ pub(crate) async fn all_held(client: &Client, suffix: &str) -> Vec<(String, Lock
 
 /// Takes what is free. An answer that comes after a short lease is none: it is asked for again.
 pub(crate) async fn take(lock: &Lock) -> Guard {
-    let taking = async {
-        loop {
-            match lock.acquire().await {
-                Ok(guard) => break guard,
-                Err(error) => assert!(error.is_transient(), "{error}"),
-            }
-        }
-    };
-    within("what is free", taking).await
+    retry("what is free", Error::is_transient, || lock.acquire()).await
 }
 
 /// Has the server know the scripts, and leaves nothing but sizes and fences.

@@ -9,7 +9,7 @@ use tenure::{Client, CountingSemaphore, Family};
 
 use super::Case;
 use super::interceptors::{ReadCounter, client_with_outage_switch};
-use crate::harness::{A_WHILE, Harness, PATIENCE, done, limited, ok, poll_times, until};
+use crate::harness::{A_WHILE, Harness, PATIENCE, done, ok, poll_times, repeat_if_unanswered, until};
 
 pub(super) fn cases() -> Vec<Case> {
     let mut all = cases![
@@ -37,27 +37,27 @@ fn of(client: &Client) -> CountingSemaphore {
     client.counting_semaphore("x")
 }
 
-async fn available(semaphore: &CountingSemaphore, n: i64) {
+async fn assert_available(semaphore: &CountingSemaphore, n: i64) {
     assert_eq!(ok(semaphore.available().await), n);
 }
 
 /// Waits until the number is `n` again, and checks that it stays so.
-async fn settles_at(semaphore: &CountingSemaphore, n: i64) {
+async fn assert_settles_at(semaphore: &CountingSemaphore, n: i64) {
     until("the number is back", || async { ok(semaphore.available().await) == n }).await;
     tokio::time::sleep(A_WHILE).await;
-    available(semaphore, n).await;
+    assert_available(semaphore, n).await;
 }
 
 async fn try_set_succeeds_once(harness: Arc<Harness>) {
     let (a, b) = (of(&harness.client()), of(&harness.client()));
-    available(&a, 0).await;
+    assert_available(&a, 0).await;
     assert!(ok(a.try_set(5).await));
     assert!(!ok(b.try_set(7).await));
     assert!(!ok(a.try_set(7).await));
-    available(&b, 5).await;
+    assert_available(&b, 5).await;
     ok(b.acquire(5).await);
     assert!(!ok(a.try_set(7).await), "none left is not the same as none there");
-    available(&a, 0).await;
+    assert_available(&a, 0).await;
 }
 
 async fn acquire_waits_for_a_release(harness: Arc<Harness>) {
@@ -73,10 +73,10 @@ async fn acquire_waits_for_a_release(harness: Arc<Harness>) {
     ok(a.release(1).await);
     tokio::time::sleep(A_WHILE).await;
     assert!(!waiting.is_finished(), "it took one of two");
-    available(&a, 1).await;
+    assert_available(&a, 1).await;
     ok(a.release(1).await);
     done("the waiter gets in", waiting).await;
-    available(&a, 0).await;
+    assert_available(&a, 0).await;
 }
 
 async fn acquire_dropped_after_every_poll(harness: Arc<Harness>) {
@@ -85,13 +85,13 @@ async fn acquire_dropped_after_every_poll(harness: Arc<Harness>) {
     for k in 0..20 {
         if let Some(taken) = poll_times(a.acquire(2), k).await {
             ok(taken);
-            available(&look, 1).await;
+            assert_available(&look, 1).await;
             ok(a.release(2).await);
             break;
         }
         until("it is given back", || async { ok(look.available().await) == 3 }).await;
     }
-    settles_at(&look, 3).await;
+    assert_settles_at(&look, 3).await;
 }
 
 async fn a_waiting_acquire_can_be_cancelled_at_any_moment(harness: Arc<Harness>) {
@@ -111,18 +111,18 @@ async fn a_waiting_acquire_can_be_cancelled_at_any_moment(harness: Arc<Harness>)
         .await;
         ok(b.add(if took { 1 } else { -1 }).await);
     }
-    settles_at(&look, 1).await;
+    assert_settles_at(&look, 1).await;
 }
 
 async fn a_timed_out_wait_takes_nothing(harness: Arc<Harness>) {
     let a = of(&harness.client());
     assert!(ok(a.try_set(1).await));
     let start = Instant::now();
-    assert!(!limited(|| async { a.try_acquire_for(2, A_WHILE).await }).await);
+    assert!(!repeat_if_unanswered(|| async { a.try_acquire_for(2, A_WHILE).await }).await);
     assert!(start.elapsed() >= A_WHILE, "it waited for {:?} only", start.elapsed());
-    available(&a, 1).await;
+    assert_available(&a, 1).await;
     assert!(ok(a.try_acquire_for(1, PATIENCE).await), "one is there");
-    available(&a, 0).await;
+    assert_available(&a, 0).await;
 }
 
 async fn a_timed_out_wait_takes_nothing_later(harness: Arc<Harness>) {
@@ -133,16 +133,16 @@ async fn a_timed_out_wait_takes_nothing_later(harness: Arc<Harness>) {
         // A call in flight for the waiter that gave up may take the permit, and returns it afterwards.
         until("what the one that gave up took is back", || async { ok(b.try_acquire(1).await) }).await;
     }
-    settles_at(&b, 0).await;
+    assert_settles_at(&b, 0).await;
 }
 
 async fn release_creates_an_absent_semaphore(harness: Arc<Harness>) {
     let (a, b) = (of(&harness.client()), of(&harness.client()));
     ok(a.release(3).await);
-    available(&b, 3).await;
+    assert_available(&b, 3).await;
     assert!(!ok(b.try_set(9).await), "there is one now");
     assert!(ok(b.try_acquire(3).await));
-    available(&a, 0).await;
+    assert_available(&a, 0).await;
 }
 
 async fn a_dropped_release_is_applied_once(harness: Arc<Harness>) {
@@ -152,7 +152,7 @@ async fn a_dropped_release_is_applied_once(harness: Arc<Harness>) {
         let n = k as i64;
         until("it happens", || async { ok(look.available().await) == n }).await;
     }
-    settles_at(&look, 9).await;
+    assert_settles_at(&look, 9).await;
 }
 
 async fn a_release_dropped_during_an_outage_is_applied_once(harness: Arc<Harness>) {
@@ -161,9 +161,9 @@ async fn a_release_dropped_during_an_outage_is_applied_once(harness: Arc<Harness
     for n in 1..4 {
         away.store(true, SeqCst);
         assert!(poll_times(a.release(1), 2).await.is_none());
-        available(&look, n - 1).await;
+        assert_available(&look, n - 1).await;
         away.store(false, SeqCst);
-        settles_at(&look, n).await;
+        assert_settles_at(&look, n).await;
     }
 }
 
@@ -171,14 +171,14 @@ async fn add_can_go_below_zero(harness: Arc<Harness>) {
     let (a, b) = (of(&harness.client()), of(&harness.client()));
     assert!(ok(a.try_set(2).await));
     ok(a.add(-5).await);
-    available(&b, -3).await;
+    assert_available(&b, -3).await;
     assert!(!ok(b.try_acquire(1).await));
     assert_eq!(ok(b.drain().await), 0, "there is nothing to take");
-    available(&b, -3).await;
+    assert_available(&b, -3).await;
     ok(a.add(4).await);
     assert!(!ok(b.try_acquire(2).await));
     assert!(ok(b.try_acquire(1).await));
-    available(&a, 0).await;
+    assert_available(&a, 0).await;
 }
 
 async fn drain_takes_all_permits(harness: Arc<Harness>) {
@@ -187,7 +187,7 @@ async fn drain_takes_all_permits(harness: Arc<Harness>) {
     assert!(ok(a.try_set(7).await));
     assert_eq!(ok(b.drain().await), 7);
     assert_eq!(ok(a.drain().await), 0);
-    available(&a, 0).await;
+    assert_available(&a, 0).await;
     ok(b.release(2).await);
     assert_eq!(ok(a.drain().await), 2);
 }
@@ -201,12 +201,12 @@ async fn delete_keeps_waiters_waiting(harness: Arc<Harness>) {
     let waiting = tokio::spawn(async move { ok(b.acquire(2).await) });
     store.wait_for_reads_above(before + 1).await;
     assert!(ok(a.delete().await));
-    available(&a, 0).await;
+    assert_available(&a, 0).await;
     tokio::time::sleep(A_WHILE).await;
     assert!(!waiting.is_finished(), "there is nothing to take");
     assert!(ok(a.try_set(3).await), "it is another one now");
     done("the waiter gets in", waiting).await;
-    available(&a, 1).await;
+    assert_available(&a, 1).await;
     assert!(ok(a.delete().await));
     assert!(!ok(a.delete().await));
 }
@@ -247,7 +247,7 @@ async fn never_grants_more_than_available(harness: Arc<Harness>) {
     }
     stop.store(true, SeqCst);
     done("the sampler ends", sampler).await;
-    settles_at(&of(&clients[0]), ALL).await;
+    assert_settles_at(&of(&clients[0]), ALL).await;
 }
 
 async fn each_change_is_applied_once(harness: Arc<Harness>) {
@@ -282,5 +282,5 @@ async fn each_change_is_applied_once(harness: Arc<Harness>) {
     for task in tasks {
         done("all are done", task).await;
     }
-    settles_at(&of(&harness.observer()), sum.load(SeqCst)).await;
+    assert_settles_at(&of(&harness.observer()), sum.load(SeqCst)).await;
 }

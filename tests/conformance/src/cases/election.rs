@@ -7,7 +7,7 @@ use std::time::Instant;
 use tenure::{Client, Election, Error, Family, Leader, Observer};
 
 use super::Case;
-use crate::harness::{A_WHILE, Harness, PATIENCE, SHORT, done, limited, ok, until, within};
+use crate::harness::{A_WHILE, Harness, PATIENCE, SHORT, done, ok, repeat_if_unanswered, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     cases![
@@ -31,12 +31,12 @@ async fn next(observer: &mut Observer) -> Option<Leader> {
     ok(within("a change", observer.next()).await)
 }
 
-async fn waits(look: &Client) {
+async fn wait_for_waiter(look: &Client) {
     until("it waits", || async { !ok(look.lock("x").waiters().await).is_empty() }).await;
 }
 
 /// Waits until the candidate has withdrawn by itself, long before its queue position would expire.
-async fn withdraws(look: &Client) {
+async fn wait_until_withdrawn(look: &Client) {
     until("it withdraws", || async { ok(look.lock("x").waiters().await).is_empty() }).await;
 }
 
@@ -134,7 +134,7 @@ async fn a_deposed_leader_is_notified(harness: Arc<Harness>) {
     let leadership = ok(of(&a).campaign().await);
     let term = leadership.fence();
     let waiting = tokio::spawn(async move { ok(of(&b).campaign().await) });
-    waits(&look).await;
+    wait_for_waiter(&look).await;
     assert!(ok(look.lock("x").force_release().await));
     let successor = done("the next one leads", waiting).await;
     assert!(successor.fence() > term);
@@ -151,10 +151,10 @@ async fn a_campaign_times_out(harness: Arc<Harness>) {
     let (a, b, look) = (harness.client(), harness.client(), harness.observer());
     let leadership = ok(of(&a).campaign().await);
     let start = Instant::now();
-    assert!(limited(|| async { of(&b).campaign_for(A_WHILE * 2).await }).await.is_none());
+    assert!(repeat_if_unanswered(|| async { of(&b).campaign_for(A_WHILE * 2).await }).await.is_none());
     let waited = start.elapsed();
     assert!(waited >= A_WHILE * 2, "it waited for {waited:?} only");
-    withdraws(&look).await;
+    wait_until_withdrawn(&look).await;
     ok(leadership.release().await);
     tokio::time::sleep(A_WHILE).await;
     assert!(ok(of(&look).leader().await).is_none(), "who gave up leads");
@@ -168,9 +168,9 @@ async fn a_dropped_candidate_never_leads(harness: Arc<Harness>) {
         let leadership = ok(of(&a).campaign().await);
         let candidate = of(&b);
         let waiting = tokio::spawn(async move { ok(candidate.campaign().await) });
-        waits(&look).await;
+        wait_for_waiter(&look).await;
         waiting.abort();
-        withdraws(&look).await;
+        wait_until_withdrawn(&look).await;
         ok(leadership.release().await);
         tokio::time::sleep(A_WHILE).await;
         assert_eq!(ok(of(&look).leader().await), None);

@@ -8,7 +8,7 @@ use tenure::Client;
 
 use super::Case;
 use crate::harness::{
-    A_WHILE, Harness, PATIENCE, RENEWED, done, heavy, ok, poll_once, poll_times, until, within,
+    A_WHILE, Harness, PATIENCE, RENEWED, done, heavy_case_slot, ok, poll_once, poll_times, until, within,
 };
 use crate::mutex::{ADAPTERS, Make, Mutex};
 
@@ -50,12 +50,12 @@ async fn excludes_clients(harness: Arc<Harness>, make: Make) {
     exclude(mutexes, if harness.is_chaotic() { 6 } else { 40 }).await;
 }
 
-async fn is_waited_for(look: &Client) -> bool {
+async fn has_waiter(look: &Client) -> bool {
     !ok(look.lock("x").waiters().await).is_empty()
 }
 
-async fn waits(look: &Client) {
-    until("it waits", || is_waited_for(look)).await;
+async fn wait_for_waiter(look: &Client) {
+    until("it waits", || has_waiter(look)).await;
 }
 
 /// Increments an unprotected number from one task per mutex; no increment may be lost, and never may two be inside.
@@ -111,7 +111,7 @@ async fn release_lets_the_next_in(harness: Arc<Harness>, make: Make) {
     let (a, b) = (make(&harness.client(), "x"), make(&harness.client(), "x"));
     let held = ok(a.acquire().await);
     let waiting = tokio::spawn(async move { ok(b.acquire().await) });
-    waits(&harness.observer()).await;
+    wait_for_waiter(&harness.observer()).await;
     assert!(!waiting.is_finished(), "two are inside");
     ok(held.release().await);
     let next = done("the wake-up", waiting).await;
@@ -122,7 +122,7 @@ async fn drop_lets_the_next_in(harness: Arc<Harness>, make: Make) {
     let (a, b) = (make(&harness.client(), "x"), make(&harness.client(), "x"));
     let held = ok(a.acquire().await);
     let waiting = tokio::spawn(async move { ok(b.acquire().await) });
-    waits(&harness.observer()).await;
+    wait_for_waiter(&harness.observer()).await;
     drop(held);
     let next = done("the wake-up", waiting).await;
     ok(next.release().await);
@@ -192,7 +192,7 @@ async fn an_unpolled_acquire_blocks_nobody(harness: Arc<Harness>, make: Make) {
     // Poll it until it waits, then never again.
     while {
         assert!(poll_once(asleep.as_mut()).is_pending());
-        !is_waited_for(&look).await
+        !has_waiter(&look).await
     } {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -206,7 +206,7 @@ async fn an_unpolled_acquire_blocks_nobody(harness: Arc<Harness>, make: Make) {
 }
 
 async fn a_thousand_waiters(harness: Arc<Harness>, make: Make) {
-    let _turn = heavy().await;
+    let _slot = heavy_case_slot().await;
     let client = harness.client();
     let n = if harness.is_chaotic() { 40 } else { 1000 };
     let held = ok(make(&client, "x").acquire().await);
@@ -222,7 +222,7 @@ async fn a_thousand_waiters(harness: Arc<Harness>, make: Make) {
             })
         })
         .collect();
-    waits(&harness.observer()).await;
+    wait_for_waiter(&harness.observer()).await;
     ok(held.release().await);
     for task in waiting {
         done("all get in", task).await;

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::Case;
 use super::interceptors::{ReadCounter, client_with_outage_switch};
-use crate::harness::{A_WHILE, Harness, PATIENCE, done, limited, ok, poll_times, until, within};
+use crate::harness::{A_WHILE, Harness, PATIENCE, done, ok, poll_times, repeat_if_unanswered, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     let mut all = cases![
@@ -61,13 +61,13 @@ fn of(client: &Client) -> Latch {
     client.latch("x")
 }
 
-async fn count(latch: &Latch, n: u64) {
+async fn assert_count(latch: &Latch, n: u64) {
     assert_eq!(ok(latch.count().await), n);
 }
 
 async fn an_absent_latch_is_open(harness: Arc<Harness>) {
     let latch = of(&harness.client());
-    count(&latch, 0).await;
+    assert_count(&latch, 0).await;
     ok(within("it is open", latch.wait()).await);
     assert!(ok(latch.wait_for(Duration::from_secs(5)).await));
 }
@@ -79,7 +79,7 @@ async fn count_down_to_zero_wakes_all_waiters(harness: Arc<Harness>) {
     waiting.extend(b.start(10).await);
     for left in [2, 1] {
         ok(c.count_down().await);
-        count(&of(&a.client), left).await;
+        assert_count(&of(&a.client), left).await;
     }
     tokio::time::sleep(A_WHILE).await;
     assert!(waiting.iter().all(|w| !w.is_finished()), "it opened early");
@@ -87,16 +87,16 @@ async fn count_down_to_zero_wakes_all_waiters(harness: Arc<Harness>) {
     for task in waiting {
         done("it opens for each", task).await;
     }
-    count(&c, 0).await;
+    assert_count(&c, 0).await;
 }
 
 async fn a_wait_times_out(harness: Arc<Harness>) {
     let latch = of(&harness.client());
     assert!(ok(latch.try_set_count(1).await));
     let start = Instant::now();
-    assert!(!limited(|| async { latch.wait_for(A_WHILE).await }).await);
+    assert!(!repeat_if_unanswered(|| async { latch.wait_for(A_WHILE).await }).await);
     assert!(start.elapsed() >= A_WHILE, "it waited for {:?} only", start.elapsed());
-    count(&latch, 1).await;
+    assert_count(&latch, 1).await;
     ok(latch.count_down().await);
     assert!(ok(latch.wait_for(PATIENCE).await));
 }
@@ -108,9 +108,9 @@ async fn count_down_below_zero_is_harmless(harness: Arc<Harness>) {
     for _ in 0..5 {
         ok(b.count_down().await);
     }
-    count(&a, 0).await;
+    assert_count(&a, 0).await;
     assert!(ok(a.try_set_count(2).await));
-    count(&b, 2).await;
+    assert_count(&b, 2).await;
 }
 
 async fn the_count_is_set_only_when_open(harness: Arc<Harness>) {
@@ -119,17 +119,17 @@ async fn the_count_is_set_only_when_open(harness: Arc<Harness>) {
     assert!(!ok(b.try_set_count(9).await));
     ok(b.count_down().await);
     assert!(!ok(a.try_set_count(9).await));
-    count(&a, 1).await;
+    assert_count(&a, 1).await;
     ok(b.count_down().await);
     assert!(ok(b.try_set_count(9).await));
-    count(&a, 9).await;
+    assert_count(&a, 9).await;
 }
 
 async fn a_count_of_zero_is_refused(harness: Arc<Harness>) {
     let latch = of(&harness.client());
     let refused = latch.try_set_count(0).await;
     assert!(matches!(refused, Err(Error::Config(_))), "{refused:?}");
-    count(&latch, 0).await;
+    assert_count(&latch, 0).await;
     assert!(ok(latch.try_set_count(1).await), "nothing was set");
 }
 
@@ -161,7 +161,7 @@ async fn setting_the_count_again_at_once_keeps_no_waiter(harness: Arc<Harness>) 
         for task in waiting {
             done("the one that was waited for has opened", task).await;
         }
-        count(&c, 2).await;
+        assert_count(&c, 2).await;
         assert!(ok(c.delete().await));
     }
 }
@@ -180,13 +180,13 @@ async fn each_count_down_is_applied_once(harness: Arc<Harness>) {
     for task in tasks {
         done("it is counted", task).await;
     }
-    count(&look, 1).await;
+    assert_count(&look, 1).await;
     // Repeated calls still in flight change nothing.
-    assert!(!limited(|| async { look.wait_for(A_WHILE).await }).await, "it opened early");
-    count(&look, 1).await;
+    assert!(!repeat_if_unanswered(|| async { look.wait_for(A_WHILE).await }).await, "it opened early");
+    assert_count(&look, 1).await;
     ok(of(&clients[1]).count_down().await);
     assert!(ok(look.wait_for(PATIENCE).await));
-    count(&look, 0).await;
+    assert_count(&look, 0).await;
 }
 
 async fn a_dropped_count_down_is_applied_once(harness: Arc<Harness>) {
@@ -198,7 +198,7 @@ async fn a_dropped_count_down_is_applied_once(harness: Arc<Harness>) {
         until("it happens", || async { ok(look.count().await) == left }).await;
     }
     tokio::time::sleep(A_WHILE).await;
-    count(&look, 11).await;
+    assert_count(&look, 11).await;
 }
 
 async fn a_count_down_dropped_during_an_outage_is_applied_once(harness: Arc<Harness>) {
@@ -207,12 +207,12 @@ async fn a_count_down_dropped_during_an_outage_is_applied_once(harness: Arc<Harn
     assert!(ok(a.try_set_count(2).await));
     away.store(true, SeqCst);
     assert!(poll_times(a.count_down(), 2).await.is_none());
-    count(&look, 2).await;
+    assert_count(&look, 2).await;
     away.store(false, SeqCst);
     until("it happens", || async { ok(look.count().await) == 1 }).await;
-    assert!(!limited(|| async { look.wait_for(A_WHILE).await }).await, "it happened twice");
+    assert!(!repeat_if_unanswered(|| async { look.wait_for(A_WHILE).await }).await, "it happened twice");
     ok(a.count_down().await);
-    count(&look, 0).await;
+    assert_count(&look, 0).await;
 }
 
 async fn a_dropped_wait_leaves_nothing(harness: Arc<Harness>) {
@@ -230,5 +230,5 @@ async fn a_dropped_wait_leaves_nothing(harness: Arc<Harness>) {
     drop(client);
     let store = Arc::downgrade(&(store as Arc<dyn Backend>));
     until("nobody uses the store any more", || async { store.strong_count() == 0 }).await;
-    count(&c, 1).await;
+    assert_count(&c, 1).await;
 }

@@ -8,7 +8,7 @@ use tenure::{Client, ClientId, Error, Family, HoldId, Semaphore};
 use tokio::sync::Barrier;
 
 use super::Case;
-use crate::harness::{A_WHILE, FAR, Harness, RENEWED, SHORT, done, limited, ok, until, within};
+use crate::harness::{A_WHILE, FAR, Harness, RENEWED, SHORT, done, ok, repeat_if_unanswered, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     cases![
@@ -37,36 +37,36 @@ fn of(client: &Client, limit: u32) -> Semaphore {
     client.semaphore("x", limit)
 }
 
-async fn available(semaphore: &Semaphore, n: i64) {
+async fn assert_available(semaphore: &Semaphore, n: i64) {
     assert_eq!(ok(semaphore.available().await), n);
 }
 
-async fn waits(look: &Client) {
+async fn wait_for_waiter(look: &Client) {
     until("they wait", || async { !ok(look.semaphore("x", 1).waiters().await).is_empty() }).await;
 }
 
 async fn acquire_many_is_all_or_nothing(harness: Arc<Harness>) {
     let (a, b) = (of(&harness.client(), 5), of(&harness.client(), 5));
     let three = ok(a.acquire_many(3).await);
-    available(&b, 2).await;
+    assert_available(&b, 2).await;
     assert!(ok(b.try_acquire_many(3).await).is_none());
-    available(&b, 2).await;
+    assert_available(&b, 2).await;
     let two = ok(b.try_acquire_many(2).await).expect("two are free");
     assert!(ok(b.try_acquire().await).is_none());
     let b2 = b.clone();
     let waiting = tokio::spawn(async move { ok(b2.acquire_many(4).await) });
-    waits(&harness.observer()).await;
+    wait_for_waiter(&harness.observer()).await;
     ok(three.release().await);
     tokio::time::sleep(A_WHILE).await;
     assert!(!waiting.is_finished(), "only three are free");
-    available(&b, 3).await;
+    assert_available(&b, 3).await;
     ok(two.release().await);
     let four = done("four are free", waiting).await;
-    available(&a, 1).await;
+    assert_available(&a, 1).await;
     let holder = ok(a.holder().await).expect("one");
     assert_eq!((holder.id, holder.holds), (four.id().to_string(), 4));
     ok(four.release().await);
-    available(&a, 5).await;
+    assert_available(&a, 5).await;
 }
 
 async fn never_grants_more_than_the_limit(harness: Arc<Harness>) {
@@ -95,7 +95,7 @@ async fn never_grants_more_than_the_limit(harness: Arc<Harness>) {
         done("all get in", task).await;
     }
     assert!(most.load(SeqCst) > 1, "they never met");
-    available(&of(&clients[0], LIMIT as u32), LIMIT).await;
+    assert_available(&of(&clients[0], LIMIT as u32), LIMIT).await;
 }
 
 async fn a_larger_size_lets_waiters_in(harness: Arc<Harness>) {
@@ -103,29 +103,29 @@ async fn a_larger_size_lets_waiters_in(harness: Arc<Harness>) {
     let two = ok(a.acquire_many(2).await);
     let b2 = b.clone();
     let waiting = tokio::spawn(async move { ok(b2.acquire_many(3).await) });
-    waits(&harness.observer()).await;
+    wait_for_waiter(&harness.observer()).await;
     ok(a.resize(4).await);
     tokio::time::sleep(A_WHILE).await;
     assert!(!waiting.is_finished(), "only two are free");
     ok(a.resize(5).await);
     let three = done("the waiter gets in", waiting).await;
-    available(&b, 0).await;
+    assert_available(&b, 0).await;
     ok(two.release().await);
     ok(three.release().await);
-    available(&a, 5).await;
+    assert_available(&a, 5).await;
 }
 
 async fn after_shrinking_none_are_granted_until_enough_are_released(harness: Arc<Harness>) {
     let (a, b) = (of(&harness.client(), 5), of(&harness.client(), 5));
     let (three, two) = (ok(a.acquire_many(3).await), ok(b.acquire_many(2).await));
     ok(b.resize(2).await);
-    available(&a, -3).await;
+    assert_available(&a, -3).await;
     assert!(three.is_held() && two.is_held(), "what is in use stays in use");
     ok(three.release().await);
-    available(&a, 0).await;
+    assert_available(&a, 0).await;
     assert!(ok(a.try_acquire().await).is_none(), "the two in use are all there are");
     ok(two.release().await);
-    available(&a, 2).await;
+    assert_available(&a, 2).await;
     let all = ok(a.try_acquire_many(2).await).expect("two are free");
     assert!(ok(b.try_acquire().await).is_none());
     ok(all.release().await);
@@ -134,12 +134,12 @@ async fn after_shrinking_none_are_granted_until_enough_are_released(harness: Arc
 async fn the_first_size_is_kept(harness: Arc<Harness>) {
     let (a, b) = (of(&harness.client(), 2), of(&harness.client(), 10));
     let one = ok(a.acquire().await);
-    available(&b, 1).await;
+    assert_available(&b, 1).await;
     let two = ok(b.try_acquire().await).expect("one is free");
     assert!(ok(b.try_acquire().await).is_none(), "the size is two, whatever is given later");
     ok(one.release().await);
     ok(two.release().await);
-    available(&b, 2).await;
+    assert_available(&b, 2).await;
 }
 
 async fn a_missing_size_is_set_again(harness: Arc<Harness>) {
@@ -147,7 +147,7 @@ async fn a_missing_size_is_set_again(harness: Arc<Harness>) {
     let one = ok(a.acquire().await);
     assert!(ok(a.forget_size().await));
     let two = ok(b.try_acquire_many(2).await).expect("the new size is three");
-    available(&a, 0).await;
+    assert_available(&a, 0).await;
     assert!(ok(b.try_acquire().await).is_none());
     ok(one.release().await);
     ok(two.release().await);
@@ -162,7 +162,7 @@ async fn permits_of_dead_holders_are_returned(harness: Arc<Harness>) {
     assert!(start.elapsed() >= SHORT, "free after {:?}", start.elapsed());
     assert!(alive.is_held());
     ok(next.release().await);
-    available(&b, 2).await;
+    assert_available(&b, 2).await;
     ok(alive.release().await);
 }
 
@@ -171,7 +171,7 @@ async fn a_permit_can_be_released_by_id(harness: Arc<Harness>) {
     let look = of(&harness.observer(), 2);
     let (one, two) = (ok(a.acquire().await), ok(a.acquire().await));
     assert!(ok(b.release_by(one.id()).await));
-    available(&look, 1).await;
+    assert_available(&look, 1).await;
     assert!(!ok(look.release_by(one.id()).await), "it is gone already");
     let next = ok(a.try_acquire().await).expect("one is free");
     if harness.is_chaotic() {
@@ -180,12 +180,12 @@ async fn a_permit_can_be_released_by_id(harness: Arc<Harness>) {
     }
     let lost = one.release().await.expect_err("it is gone");
     assert!(lost.is_lost(), "{lost}");
-    available(&look, 0).await;
+    assert_available(&look, 0).await;
     assert!(two.is_held() && next.is_held());
     let id = two.detach();
     assert!(ok(b.release_by(id).await));
     ok(next.release().await);
-    available(&look, 2).await;
+    assert_available(&look, 2).await;
 }
 
 async fn a_permit_renewed_by_id_outlives_its_lease(harness: Arc<Harness>) {
@@ -219,7 +219,7 @@ async fn an_unknown_id_changes_nothing(harness: Arc<Harness>) {
         assert!(!ok(look.release_by(id).await));
         assert!(harness.has_sessions() || !ok(look.renew_by(id, FAR * 10).await));
     }
-    available(&look, 1).await;
+    assert_available(&look, 1).await;
     let holder = ok(look.holder().await).expect("one");
     assert_eq!(holder.id, held.id().to_string());
     assert!(harness.remaining_lease(&holder) <= Some(FAR));
@@ -228,7 +228,7 @@ async fn an_unknown_id_changes_nothing(harness: Arc<Harness>) {
         harness.has_sessions() || !ok(look.renew_by(strange[0], FAR * 10).await),
         "a renewal makes nothing"
     );
-    available(&look, 2).await;
+    assert_available(&look, 2).await;
 }
 
 async fn a_try_passes_a_waiter_that_wants_more(harness: Arc<Harness>) {
@@ -236,7 +236,7 @@ async fn a_try_passes_a_waiter_that_wants_more(harness: Arc<Harness>) {
     let two = ok(a.acquire_many(2).await);
     let a2 = a.clone();
     let waiting = tokio::spawn(async move { ok(a2.acquire_many(5).await) });
-    waits(&harness.observer()).await;
+    wait_for_waiter(&harness.observer()).await;
     if harness.has_sessions() {
         until("where there is a queue nobody passes it", || async {
             match ok(a.try_acquire().await) {
@@ -264,7 +264,7 @@ async fn impossible_numbers_are_refused(harness: Arc<Harness>) {
             assert!(reason.contains(says), "{reason}");
         }
     }
-    available(&a, 3).await;
+    assert_available(&a, 3).await;
 }
 
 /// Asserts that `n` permits were refused because the semaphore has `size`.
@@ -280,17 +280,17 @@ async fn more_than_the_size_is_refused(harness: Arc<Harness>) {
     refused(within("it does not wait", b.acquire_many(5)).await, 5, 2);
     refused(within("it does not wait", b.permits(3).try_acquire_for(FAR)).await, 3, 2);
     assert!(ok(look.waiters().await).is_empty());
-    available(&look, 1).await;
+    assert_available(&look, 1).await;
     // Requests that could wait do not queue behind it.
     let b2 = b.clone();
     let waiting = tokio::spawn(async move { ok(b2.acquire_many(2).await) });
-    waits(&harness.observer()).await;
+    wait_for_waiter(&harness.observer()).await;
     refused(within("it does not wait", b.acquire_many(5)).await, 5, 2);
     ok(one.release().await);
     let two = done("two are free", waiting).await;
     refused(b.try_acquire_many(5).await, 5, 2);
     ok(two.release().await);
-    available(&look, 2).await;
+    assert_available(&look, 2).await;
     ok(a.resize(5).await);
     ok(ok(b.try_acquire_many(5).await).expect("five are free").release().await);
 }
@@ -301,7 +301,7 @@ async fn shrinking_refuses_waiters_that_want_more(harness: Arc<Harness>) {
     let all = ok(a.acquire_many(5).await);
     let (b2, c2) = (b.clone(), c.clone());
     let many = tokio::spawn(async move { b2.acquire_many(4).await });
-    waits(&harness.observer()).await;
+    wait_for_waiter(&harness.observer()).await;
     let few = tokio::spawn(async move { ok(c2.acquire_many(2).await) });
     until("both wait", || async { ok(look.waiters().await).len() == 2 }).await;
     ok(a.resize(2).await);
@@ -310,9 +310,9 @@ async fn shrinking_refuses_waiters_that_want_more(harness: Arc<Harness>) {
     until("it has left", || async { ok(look.waiters().await).len() == 1 }).await;
     ok(all.release().await);
     let two = done("who can be met is let in", few).await;
-    available(&look, 0).await;
+    assert_available(&look, 0).await;
     ok(two.release().await);
-    available(&look, 2).await;
+    assert_available(&look, 2).await;
 }
 
 async fn waiters_that_fit_are_admitted_together(harness: Arc<Harness>) {
@@ -330,7 +330,7 @@ async fn waiters_that_fit_are_admitted_together(harness: Arc<Harness>) {
             })
         })
         .collect();
-    waits(&harness.observer()).await;
+    wait_for_waiter(&harness.observer()).await;
     ok(all.release().await);
     for task in tasks {
         done("all are inside at once", task).await;
@@ -341,7 +341,7 @@ async fn force_release_takes_all_permits(harness: Arc<Harness>) {
     let (a, look) = (of(&harness.client_with(harness.renewing_settings()), 3), of(&harness.observer(), 3));
     let (one, two) = (ok(a.acquire().await), ok(a.acquire_many(2).await));
     assert!(ok(look.force_release().await));
-    available(&look, 3).await;
+    assert_available(&look, 3).await;
     assert!(!ok(look.force_release().await), "nobody holds any");
     let all = ok(a.try_acquire_many(3).await).expect("all are free");
     for guard in [&one, &two] {
@@ -349,17 +349,17 @@ async fn force_release_takes_all_permits(harness: Arc<Harness>) {
         assert!(!guard.is_held());
     }
     assert!(all.is_held());
-    available(&look, 0).await;
+    assert_available(&look, 0).await;
     ok(all.release().await);
 }
 
 async fn a_timed_out_wait_leaves_nothing(harness: Arc<Harness>) {
     let (a, look) = (of(&harness.client(), 2), of(&harness.observer(), 2));
     let one = ok(a.acquire().await);
-    assert!(limited(|| async { a.permits(2).try_acquire_for(A_WHILE).await }).await.is_none());
+    assert!(repeat_if_unanswered(|| async { a.permits(2).try_acquire_for(A_WHILE).await }).await.is_none());
     until("it does not wait any more", || async { ok(look.waiters().await).is_empty() }).await;
-    available(&look, 1).await;
+    assert_available(&look, 1).await;
     ok(one.release().await);
     tokio::time::sleep(A_WHILE).await;
-    available(&look, 2).await;
+    assert_available(&look, 2).await;
 }

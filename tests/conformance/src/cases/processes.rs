@@ -6,7 +6,7 @@ use std::time::Instant;
 use tenure::Family;
 
 use super::Case;
-use crate::harness::{A_WHILE, Harness, VICTIM, done, heavy, ok, until, within};
+use crate::harness::{A_WHILE, Harness, VICTIM, done, heavy_case_slot, ok, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     const LOCK: &[Family] = &[Family::Lock, Family::Fair];
@@ -143,7 +143,7 @@ async fn several_tasks_of_several_processes(harness: Arc<Harness>, kind: &'stati
     const PROCESSES: usize = 2;
     const TASKS: usize = 8;
     const EACH: usize = 20;
-    let _turn = heavy().await;
+    let _slot = heavy_case_slot().await;
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("number").display().to_string();
     std::fs::write(&file, "0").expect("the file");

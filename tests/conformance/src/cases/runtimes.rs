@@ -29,7 +29,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 /// Runs `work` on a thread without a runtime.
-async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+async fn on_another_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || drop(send.send(work())));
     within("the thread", receive).await.expect("no panic")
@@ -38,14 +38,14 @@ async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
 async fn a_guard_can_be_dropped_without_a_runtime(harness: Arc<Harness>) {
     let client = harness.client();
     let guard = ok(client.lock("x").acquire().await);
-    elsewhere(move || drop(guard)).await;
+    on_another_thread(move || drop(guard)).await;
     ok(within("free", harness.client().lock("x").acquire()).await.map(drop));
 }
 
 async fn shutdown_releases_a_thousand_guards(harness: Arc<Harness>) {
     let n = if harness.is_chaotic() { 50 } else { 1000 };
     let client = harness.client();
-    elsewhere(move || {
+    on_another_thread(move || {
         let runtime = runtime();
         for i in 0..n {
             let lock = client.lock(format!("x{i}"));
@@ -66,7 +66,7 @@ async fn a_client_can_be_used_from_a_second_runtime(harness: Arc<Harness>) {
     let client = harness.client();
     for _ in 0..3 {
         let client = client.clone();
-        elsewhere(move || {
+        on_another_thread(move || {
             runtime().block_on(async {
                 let guard = ok(client.lock("x").acquire().await);
                 let lock = client.lock("x");
@@ -82,7 +82,7 @@ async fn a_client_can_be_used_from_a_second_runtime(harness: Arc<Harness>) {
 
 async fn a_blocked_runtime_does_not_stop_renewal(harness: Arc<Harness>) {
     let client = harness.client_with(harness.renewing_settings());
-    let held = elsewhere(move || {
+    let held = on_another_thread(move || {
         runtime().block_on(async {
             let guard = ok(client.lock("x").acquire().await);
             std::thread::sleep(RENEWED * 4 / 3);
@@ -98,7 +98,7 @@ async fn a_blocked_runtime_does_not_stop_renewal(harness: Arc<Harness>) {
 async fn needs_no_timers(harness: Arc<Harness>) {
     let (client, other) = (harness.client(), harness.client());
     let held = ok(other.lock("x").acquire().await);
-    let given_up = elsewhere(move || {
+    let given_up = on_another_thread(move || {
         let bare = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         bare.block_on(client.lock("x").try_acquire_for(Duration::from_millis(200)))
     })
@@ -111,7 +111,7 @@ async fn a_loop_lets_other_tasks_run(harness: Arc<Harness>) {
     const ROUNDS: u32 = 1000;
     let (client, held) = (harness.client(), ok(harness.client().lock("held").acquire().await));
     // Counts the iterations of each loop before another task of the same runtime is polled.
-    let rounds = elsewhere(move || {
+    let rounds = on_another_thread(move || {
         let alone = |turn: &AsyncTurn| {
             runtime().block_on(async {
                 let ran = Arc::new(AtomicBool::new(false));

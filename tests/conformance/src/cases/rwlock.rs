@@ -9,7 +9,7 @@ use tenure::{Client, Family, Lock, Owner};
 use tokio::sync::Barrier;
 
 use super::Case;
-use crate::harness::{A_WHILE, Harness, RENEWED, done, limited, ok, until, within};
+use crate::harness::{A_WHILE, Harness, RENEWED, done, ok, repeat_if_unanswered, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     cases![
@@ -34,7 +34,7 @@ pub(super) fn write(client: &Client) -> Lock {
     client.rwlock("x").write()
 }
 
-pub(super) async fn waits(look: &Client, n: usize) {
+pub(super) async fn wait_for_waiters(look: &Client, n: usize) {
     until("they wait", || async { ok(look.rwlock("x").waiters().await).len() == n }).await;
 }
 
@@ -55,9 +55,9 @@ async fn a_writer_keeps_readers_out(harness: Arc<Harness>) {
     let writer = ok(write(&a).acquire().await);
     assert!(ok(read(&a).try_acquire().await).is_none());
     assert!(ok(read(&b).try_acquire().await).is_none());
-    assert!(limited(|| async { read(&b).try_acquire_for(A_WHILE).await }).await.is_none());
+    assert!(repeat_if_unanswered(|| async { read(&b).try_acquire_for(A_WHILE).await }).await.is_none());
     let waiting = tokio::spawn(async move { ok(read(&b).acquire().await) });
-    waits(&harness.observer(), 1).await;
+    wait_for_waiters(&harness.observer(), 1).await;
     assert!(!waiting.is_finished(), "a reader is inside with the writer");
     ok(writer.release().await);
     ok(done("the reader gets in", waiting).await.release().await);
@@ -68,7 +68,7 @@ async fn readers_keep_a_writer_out_until_the_last_is_gone(harness: Arc<Harness>)
     let (first, second) = (ok(read(&a).acquire().await), ok(read(&b).acquire().await));
     assert!(ok(write(&a).try_acquire().await).is_none());
     let waiting = tokio::spawn(async move { ok(write(&b).acquire().await) });
-    waits(&harness.observer(), 1).await;
+    wait_for_waiters(&harness.observer(), 1).await;
     ok(first.release().await);
     tokio::time::sleep(A_WHILE).await;
     assert!(!waiting.is_finished(), "the writer is inside with a reader");
@@ -82,7 +82,7 @@ async fn writers_exclude_each_other(harness: Arc<Harness>) {
     assert!(ok(write(&a).try_acquire().await).is_none());
     assert!(ok(write(&b).try_acquire().await).is_none());
     let waiting = tokio::spawn(async move { ok(write(&b).acquire().await) });
-    waits(&harness.observer(), 1).await;
+    wait_for_waiters(&harness.observer(), 1).await;
     assert!(!waiting.is_finished(), "two writers are inside");
     let fence = writer.fence();
     ok(writer.release().await);
@@ -147,7 +147,7 @@ async fn readers_behind_a_writer_go_in_together(harness: Arc<Harness>) {
             })
         })
         .collect();
-    waits(&harness.observer(), n).await;
+    wait_for_waiters(&harness.observer(), n).await;
     ok(writer.release().await);
     for reader in readers {
         done("all readers are inside at once", reader).await;
@@ -160,10 +160,10 @@ async fn a_writer_that_gives_up_lets_readers_pass(harness: Arc<Harness>) {
     for (writer, reader) in [(0, 0), (0, 1), (1, 0)] {
         let writer = write(&clients[writer]);
         let in_the_way = tokio::spawn(async move { ok(writer.acquire().await) });
-        waits(&look, 1).await;
+        wait_for_waiters(&look, 1).await;
         let reader = read(&clients[reader]);
         let waiting = tokio::spawn(async move { ok(reader.acquire().await) });
-        waits(&look, 2).await;
+        wait_for_waiters(&look, 2).await;
         in_the_way.abort();
         ok(done("the reader behind it gets in", waiting).await.release().await);
     }

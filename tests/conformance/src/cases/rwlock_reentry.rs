@@ -6,7 +6,7 @@ use tenure::{Error, Family, Lock, Owner};
 use tokio::sync::Barrier;
 
 use super::Case;
-use super::rwlock::{read, waits, write};
+use super::rwlock::{read, wait_for_waiters, write};
 use crate::harness::{A_WHILE, Harness, done, ok, poll_once, within};
 
 pub(super) fn cases() -> Vec<Case> {
@@ -36,7 +36,7 @@ async fn a_writer_reads_under_its_write_and_downgrades(harness: Arc<Harness>) {
     ok(other.release().await);
     assert!(ok(write(&b).try_acquire().await).is_none(), "a writer is inside with a reader");
     let waiting = tokio::spawn(async move { ok(write(&b).acquire().await) });
-    waits(&harness.observer(), 1).await;
+    wait_for_waiters(&harness.observer(), 1).await;
     ok(own.release().await);
     ok(done("the writer gets in", waiting).await.release().await);
 }
@@ -74,12 +74,12 @@ async fn tasks_of_one_owner_enter_together_past_another_waiter(harness: Arc<Harn
                 })
             };
             let first = spawn(mine.clone(), together.clone());
-            waits(&look, 1).await;
+            wait_for_waiters(&look, 1).await;
             let stranger = write(stranger);
             let between = tokio::spawn(async move { ok(stranger.acquire().await) });
-            waits(&look, 2).await;
+            wait_for_waiters(&look, 2).await;
             let second = spawn(mine, together);
-            waits(&look, 3).await;
+            wait_for_waiters(&look, 3).await;
             ok(held.release().await);
             let (first, second) =
                 (done("the first gets in", first).await, done("so does the second", second).await);
@@ -100,7 +100,7 @@ async fn an_own_read_passes_a_waiting_writer(harness: Arc<Harness>) {
         let writer = ok(write(&client).owner(&me).acquire().await);
         let stranger = write(stranger);
         let waiting = tokio::spawn(async move { ok(stranger.acquire().await) });
-        waits(&look, 1).await;
+        wait_for_waiters(&look, 1).await;
         let own = ok(within("it waits for the stranger", read(&client).owner(&me).acquire()).await);
         ok(writer.release().await);
         tokio::time::sleep(A_WHILE / 3).await;
@@ -133,9 +133,9 @@ async fn an_owners_unpolled_acquire_does_not_stop_the_queue(harness: Arc<Harness
         let held = ok(write(&other).acquire().await);
         let (mine, another) = (half(&client).owner(&me), write(&client));
         let mine = tokio::spawn(async move { ok(mine.acquire().await) });
-        waits(&look, 1).await;
+        wait_for_waiters(&look, 1).await;
         let another = tokio::spawn(async move { ok(another.acquire().await) });
-        waits(&look, 2).await;
+        wait_for_waiters(&look, 2).await;
         let lock = half(&client).owner(&me);
         let mut asleep = Box::pin(lock.acquire());
         assert!(poll_once(asleep.as_mut()).is_pending());
@@ -162,12 +162,12 @@ async fn an_owners_unpolled_acquire_does_not_separate_its_tasks(harness: Arc<Har
             })
         };
         let first = mine();
-        waits(&look, 1).await;
+        wait_for_waiters(&look, 1).await;
         let stranger = write(&client);
         let between = tokio::spawn(async move { ok(stranger.acquire().await) });
-        waits(&look, 2).await;
+        wait_for_waiters(&look, 2).await;
         let second = mine();
-        waits(&look, 3).await;
+        wait_for_waiters(&look, 3).await;
         let lock = half(&client).owner(&me);
         let mut asleep = Box::pin(lock.acquire());
         assert!(poll_once(asleep.as_mut()).is_pending());

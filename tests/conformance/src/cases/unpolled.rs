@@ -27,7 +27,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// A client behind a slow network, so that no reply arrives in the first poll, and the number of calls that `counts`
 /// matched. Uncollected grants are returned after a third of their lease.
-fn distant(
+fn slow_client(
     harness: &Harness,
     counts: impl Fn(Call<'_>) -> bool + Send + Sync + 'static,
 ) -> (Client, Arc<AtomicUsize>) {
@@ -41,7 +41,7 @@ fn distant(
 }
 
 async fn blocks_nobody(harness: Arc<Harness>, make: Make) {
-    let (client, given_back) = distant(&harness, |call| matches!(call, Call::Release(_)));
+    let (client, given_back) = slow_client(&harness, |call| matches!(call, Call::Release(_)));
     let (other, look) = (harness.client(), harness.observer());
     let mutex = make(&client, "x");
     let mut left = Box::pin(mutex.acquire());
@@ -60,7 +60,7 @@ async fn blocks_nobody(harness: Arc<Harness>, make: Make) {
 
 async fn an_unpolled_acquire_of_some_members_blocks_nobody(harness: Arc<Harness>) {
     let (client, sent) =
-        distant(&harness, |call| matches!(call, Call::TryAcquire(claim) if claim.name.as_str() == "y"));
+        slow_client(&harness, |call| matches!(call, Call::TryAcquire(claim) if claim.name.as_str() == "y"));
     let (other, look) = (harness.client(), harness.observer());
     let both = tenure::multi([client.lock("x"), client.lock("y")]);
     let mut left = Box::pin(both.acquire());
@@ -97,7 +97,7 @@ async fn a_late_grant_to_a_polled_acquire_counts(harness: Arc<Harness>) {
 }
 
 async fn an_uncollected_queue_position_is_given_up(harness: Arc<Harness>) {
-    let (client, _) = distant(&harness, |_| false);
+    let (client, _) = slow_client(&harness, |_| false);
     let (other, look) = (harness.client(), harness.observer());
     let held = ok(other.lock("x").fair().acquire().await);
     let lock = client.lock("x").fair();
@@ -113,7 +113,8 @@ async fn an_uncollected_queue_position_is_given_up(harness: Arc<Harness>) {
 }
 
 async fn uncollected_permits_are_returned(harness: Arc<Harness>) {
-    let (client, sent) = distant(&harness, |call| matches!(call, Call::Count(_, CountOp::TakeIfAtLeast(_))));
+    let (client, sent) =
+        slow_client(&harness, |call| matches!(call, Call::Count(_, CountOp::TakeIfAtLeast(_))));
     let (seats, look) = (client.counting_semaphore("x"), harness.client().counting_semaphore("x"));
     assert!(ok(look.try_set(3).await));
     let mut left = Box::pin(seats.acquire(2));

@@ -32,13 +32,13 @@ fn raise(client: &Client) {
 }
 
 /// Removes a hold or queue position from the store without notifying its client.
-async fn forget(harness: &Harness, id: HoldId, name: &str, kind: Kind) {
+async fn remove_from_store(harness: &Harness, id: HoldId, name: &str, kind: Kind) {
     let claim = Claim::of(id, ok(tenure::Name::new(name)), kind);
     assert_eq!(ok(harness.bare_backend().release(&claim, 0).await), Released::Freed);
 }
 
-async fn told(guard: &Guard) {
-    let lost = within("told", guard.lost()).await;
+async fn assert_reported_lost(guard: &Guard) {
+    let lost = within("the loss is reported", guard.lost()).await;
     assert_eq!(lost.reason, LostReason::Gone);
     assert!(!guard.is_held());
 }
@@ -48,14 +48,14 @@ async fn missing_holds_are_reported_lost_at_once(harness: Arc<Harness>) {
     let renewed = ok(client.lock("a").acquire().await);
     let leased = ok(client.lock("b").lease(FAR).acquire().await);
     let kept = [ok(client.lock("c").acquire().await), ok(client.lock("d").lease(FAR).acquire().await)];
-    forget(&harness, renewed.id(), "a", Kind::Lock).await;
-    forget(&harness, leased.id(), "b", Kind::Lock).await;
+    remove_from_store(&harness, renewed.id(), "a", Kind::Lock).await;
+    remove_from_store(&harness, leased.id(), "b", Kind::Lock).await;
     tokio::time::sleep(A_WHILE).await;
     // On stores that watch nodes the holder is notified even if no doubt is raised.
     assert!(harness.has_sessions() || renewed.is_held() && leased.is_held(), "without a doubt nobody asks");
     raise(&client);
-    told(&renewed).await;
-    told(&leased).await;
+    assert_reported_lost(&renewed).await;
+    assert_reported_lost(&leased).await;
     assert!(kept.iter().all(Guard::is_held));
     for guard in kept {
         ok(guard.release().await);
@@ -131,11 +131,11 @@ async fn a_failed_verification_is_repeated(harness: Arc<Harness>) {
     });
     let guards = [ok(client.lock("a").acquire().await), ok(client.lock("b").lease(FAR).acquire().await)];
     for (guard, name) in guards.iter().zip(["a", "b"]) {
-        forget(&harness, guard.id(), name, Kind::Lock).await;
+        remove_from_store(&harness, guard.id(), name, Kind::Lock).await;
     }
     raise(&client);
     for guard in &guards {
-        told(guard).await;
+        assert_reported_lost(guard).await;
     }
     assert_eq!(fails.load(SeqCst), 0);
 }
@@ -163,11 +163,11 @@ async fn a_grant_in_flight_is_verified(harness: Arc<Harness>) {
         }
         until("it is granted", || async { ok(look.lock("x").is_locked().await) }).await;
         let id = ok(look.lock("x").holder().await).expect("held").hold_id().expect("ours");
-        forget(&harness, id, "x", Kind::Lock).await;
+        remove_from_store(&harness, id, "x", Kind::Lock).await;
         raise(&client);
         let guard = done("the answer", acquire).await;
         if guard.id() == id {
-            told(&guard).await;
+            assert_reported_lost(&guard).await;
         } else {
             // It was verified before it was collected: a lost grant is not handed out, and the wait went on.
             assert!(waits && guard.is_held());
@@ -214,7 +214,7 @@ async fn a_missing_queue_position_is_taken_again(harness: Arc<Harness>) {
     // The head of the gate makes attempts, those behind it only renew their stamps. Remove the latter, then all.
     for head in [1, 0] {
         for waiter in waiters().await.into_iter().skip(head) {
-            forget(&harness, ok(waiter.id.parse()), "x", Kind::FairLock).await;
+            remove_from_store(&harness, ok(waiter.id.parse()), "x", Kind::FairLock).await;
         }
         assert_eq!(waiters().await.len(), head);
         raise(&client);

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::backend::Attempt;
-use tenure_core::{Backend, Claim, Client, ClientId, Fence, Guard, HoldId, Kind, Lock, Name, Settings, Time};
+use tenure_core::{
+    Backend, Claim, Client, ClientId, Error, Fence, Guard, HoldId, Kind, Lock, Name, Settings, Time,
+};
 use tenure_zookeeper::Options;
-use testbed::{FAR, Proxy, ZkClient, ZooKeeper, ZooKeeperOptions, until, within};
+use testbed::{FAR, Proxy, ZkClient, ZooKeeper, ZooKeeperOptions, retry, until};
 
 /// The session timeout of clients whose session expires in a test.
 pub(crate) const SESSION: Duration = Duration::from_secs(4);
@@ -125,15 +127,8 @@ pub(crate) fn options(port: u16, session: Duration) -> Options {
 
 /// On a busy machine a server that has just been started may need more than one call to answer.
 pub(crate) async fn open(options: Options) -> Arc<tenure_zookeeper::ZooKeeper> {
-    let opening = async {
-        loop {
-            match tenure_zookeeper::ZooKeeper::open(options.clone()).await {
-                Ok(store) => break store,
-                Err(error) => assert!(error.is_transient(), "{error}"),
-            }
-        }
-    };
-    Arc::new(within("the store opens", opening).await)
+    let open = || tenure_zookeeper::ZooKeeper::open(options.clone());
+    Arc::new(retry("the store opens", Error::is_transient, open).await)
 }
 
 pub(crate) async fn client(options: Options) -> Client {
