@@ -16,13 +16,14 @@ impl<D: Ord, E> Environments<D, E> {
     ///
     /// # Errors
     /// As `start`, which is called again the next time.
-    pub async fn get<X>(
+    pub async fn get<X, F: Future<Output = Result<E, X>>>(
         &self,
         deployment: D,
-        start: impl AsyncFnOnce() -> Result<E, X>,
+        start: impl FnOnce() -> F,
     ) -> Result<Arc<E>, X> {
         let cell = self.0.lock().await.entry(deployment).or_default().clone();
-        cell.get_or_try_init(async || start().await.map(Arc::new)).await.cloned()
+        let environment = cell.get_or_try_init(|| async { start().await.map(Arc::new) }).await;
+        environment.cloned()
     }
 }
 

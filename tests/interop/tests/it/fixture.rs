@@ -1,9 +1,10 @@
 //! What a case works with: an environment that it shares with other trials, and a name that is its own.
 
+use std::fmt;
 use std::sync::Arc;
 
 use interop::Pending;
-use interop::trials::{SharedProcess, TrialProcess};
+use interop::trials::{Case, Environments, SharedProcess, Suite, TrialProcess};
 use tokio::sync::mpsc;
 
 /// A trial in an environment `E`. What it can do there is implemented for each environment.
@@ -41,6 +42,28 @@ impl<E> Clone for Fixture<E> {
     fn clone(&self) -> Self {
         Self { environment: self.environment.clone(), name: self.name.clone() }
     }
+}
+
+/// Adds the cases of a peer, each with its deployment. `start` starts the environment of a deployment on first use.
+pub(crate) fn add_cases<D, E, X, F>(
+    suite: &mut Suite,
+    peer: &'static str,
+    cases: Vec<(D, Case<Fixture<E>>)>,
+    start: impl Fn(D) -> F + Copy + Send + Sync + 'static,
+) where
+    D: Copy + Ord + fmt::Display + Send + Sync + 'static,
+    E: Send + Sync + 'static,
+    X: fmt::Display + Send,
+    F: Future<Output = Result<E, X>> + Send,
+{
+    let environments = Arc::new(Environments::default());
+    suite.add(peer, cases, move |deployment, name| {
+        let environments = environments.clone();
+        async move {
+            let environment = environments.get(deployment, || start(deployment)).await;
+            Ok(Fixture::new(environment.map_err(|e| e.to_string())?, &name))
+        }
+    });
 }
 
 pub(crate) async fn wait_for_grant(waiting: Pending) {

@@ -1,8 +1,8 @@
 //! Locks shared with other libraries, in both directions. At the end tables say what was shared.
 //!
-//! A trial is `PEER::DEPLOYMENT::KIND::CASE`. All trials of a peer at a deployment share its servers and two processes of
-//! each side; what they lock has the trial's own name. `TENURE_PEERS=redisson,curator` picks peers: nothing is started or
-//! built for the others.
+//! A trial is `PEER::DEPLOYMENT::KIND::CASE`. All trials of a peer at a deployment share its servers and two processes
+//! of each side; what they lock has the trial's own name. `TENURE_PEERS=redisson,curator` picks peers: nothing is
+//! started or built for the others.
 
 mod curator;
 mod driver;

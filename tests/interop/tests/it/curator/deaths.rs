@@ -32,11 +32,11 @@ pub(crate) fn cases() -> Vec<Case> {
             closes(&fixture, commands, &leaver, &next).await;
         }));
     }
-    // Processes take their time to start, and the servers see no more of them than a session.
+    // Processes are slow to start, and a server sees only their sessions: one deployment is enough.
     cases.into_iter().map(|case| if case.kind == "lock" { case } else { case.one_server() }).collect()
 }
 
-/// It holds one and waits for another, and all who are left are of the other side.
+/// The victim holds one lock and waits for another; all other clients are of the other side.
 async fn dies(fixture: &Fixture, commands: KindCommands, shared_victim: &SharedVictim, ours: bool) {
     let (holding, waiting) = (fixture.part("holding"), fixture.part("waiting"));
     tokio::join!(
@@ -58,7 +58,7 @@ async fn dies_holding(fixture: &Fixture, commands: KindCommands, shared_victim: 
     commands.wait_until_empty(fixture).await;
 }
 
-/// The next one gets in although the first in line is dead, and both before it and behind it are of the other side.
+/// The next waiter is granted the lock although the first in the queue is dead. Holder and next are of the other side.
 async fn dies_waiting(fixture: &Fixture, commands: KindCommands, shared_victim: &SharedVictim, ours: bool) {
     let [victim, other] = commands.victim_and_other(fixture, shared_victim, ours).await;
     other.acquire("holder").await;
@@ -75,7 +75,7 @@ async fn dies_waiting(fixture: &Fixture, commands: KindCommands, shared_victim: 
     commands.wait_until_empty(fixture).await;
 }
 
-/// A client that is closed takes its session with it, and all at once.
+/// Closing a client ends its session, and frees all its locks at once.
 async fn closes(fixture: &Fixture, commands: KindCommands, leaver: &Side, next: &Side) {
     leaver.acquire("holder").await;
     commands.wait_for_waiters(fixture, 0).await;

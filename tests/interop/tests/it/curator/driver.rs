@@ -31,7 +31,7 @@ pub(crate) fn cases() -> Vec<Case> {
     }
 }
 
-/// Waits until a node has so many children by its own account, and says which.
+/// Waits until the driver reports `n` children of a node, and returns them.
 async fn children(jvm: &TrialProcess, name: &str, n: usize) -> Vec<String> {
     let look = || async {
         let all = jvm.call("looks", &format!("node.children {name}")).await;

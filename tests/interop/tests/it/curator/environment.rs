@@ -9,13 +9,13 @@ use interop::{Curator, CuratorOptions, Numbers, Worker};
 use tempfile::TempDir;
 use testbed::{Ensemble, PATIENCE, ZkClient, ZkMode, ZooKeeper, ZooKeeperOptions};
 
-/// The session of whoever is not meant to lose it, as long as the servers allow.
+/// The session of clients that must keep it: as long as the servers allow.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// The session of whoever is to lose it.
+/// The session of clients that lose it in a case.
 pub(crate) const SHORT: Duration = Duration::from_secs(6);
 
-/// All that the trials on several servers do is below this node.
+/// On several servers, all nodes are below this one.
 const ROOT: &str = "/app";
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -39,10 +39,10 @@ enum Servers {
 }
 
 pub(crate) struct Environment {
-    // Before the servers, so that they are dropped before them.
+    // Declared before the servers, so that the processes are dropped first.
     processes: Processes,
     servers: Servers,
-    /// With the numbers that are counted on.
+    /// The folder of the unprotected counters.
     pub(crate) numbers: TempDir,
 }
 
@@ -59,7 +59,7 @@ impl Environment {
         Ok(environment)
     }
 
-    /// What stands before each name.
+    /// The path in front of each name.
     pub(crate) fn root(&self) -> &'static str {
         match self.servers {
             Servers::Single(_) => "",
@@ -76,12 +76,12 @@ impl Environment {
         servers + self.root()
     }
 
-    /// For Tenure, with these options.
+    /// The URL for Tenure, with these options.
     pub(crate) fn url(&self, options: &str) -> String {
         format!("zookeeper://{}?{options}", self.address())
     }
 
-    /// The server that knows of everything first.
+    /// The server that executes writes, so that reads on it are up to date.
     pub(crate) fn server(&self) -> &ZooKeeper {
         match &self.servers {
             Servers::Single(server) => server,
@@ -96,7 +96,7 @@ impl Environment {
         }
     }
 
-    /// Past both libraries.
+    /// A client that uses neither library.
     pub(crate) fn raw_client(&self) -> Result<ZkClient, testbed::Error> {
         self.server().client()
     }
@@ -113,25 +113,25 @@ impl Environment {
         let begin = Instant::now();
         loop {
             match Worker::start(binary, &self.url(&options(session)), &numbers).await {
-                // With a short session it waits for a short time only: not enough on a machine under load.
+                // With a short session the connect timeout is short, too: not enough on a busy machine.
                 Err(e) if e.class() == Some("Unavailable") && begin.elapsed() < PATIENCE => {}
                 worker => return Arc::new(worker.expect("a worker")),
             }
         }
     }
 
-    /// The n-th of the Java processes that all share.
+    /// The n-th of the shared Java processes.
     pub(crate) async fn jvm(&self, n: usize) -> SharedProcess {
         self.processes.get(format!("jvm {n}"), async || self.new_jvm(LONG).await).await
     }
 
-    /// The n-th of the processes with Tenure that all share.
+    /// The n-th of the shared processes with Tenure.
     pub(crate) async fn worker(&self, n: usize) -> SharedProcess {
         self.processes.get(format!("worker {n}"), async || self.new_worker(LONG).await).await
     }
 }
 
-/// Of the address of Tenure. Its waiters do not look by themselves, so that it is the message that wakes them.
+/// Options of Tenure's URL. Waiters do not poll within a case, so that only a notification can wake them.
 pub(crate) fn options(session: Duration) -> String {
     format!("session={}ms&poll=30m", session.as_millis())
 }

@@ -1,4 +1,4 @@
-//! What a case works with: processes of both sides, and looks into the servers.
+//! What a case works with: processes of both sides, and the state of the servers.
 
 use std::time::Duration;
 
@@ -36,12 +36,12 @@ impl Fixture {
         tenure::connect(&self.environment().url(&options(LONG))).await.expect("connected")
     }
 
-    /// The node of what is called so; `@` is the trial's name.
+    /// The path of this name; `@` is the trial's name.
     pub(crate) fn path(&self, name: &str) -> String {
         format!("{}/{}", self.environment().root(), name.replace('@', self.name()))
     }
 
-    /// What is known of a child of the trial's own node.
+    /// The metadata of a child of the trial's own node.
     pub(crate) fn stat(&self, child: &str) -> ZkStat {
         let stat = self.raw_client().exists(&self.child(child)).expect("an answer");
         stat.unwrap_or_else(|| panic!("there is no {child}"))
@@ -67,7 +67,7 @@ impl Fixture {
         all
     }
 
-    /// Waits until a node has so many children, and says which.
+    /// Waits until a node has `n` children, and returns them.
     pub(crate) async fn wait_for_children(&self, name: &str, n: usize) -> Vec<String> {
         let mut all = Vec::new();
         until_true(&format!("{n} children of {name}"), || {
@@ -78,8 +78,8 @@ impl Fixture {
         all
     }
 
-    /// Waits until so many stand in a queue, each watching the one before it. Tenure tries before it queues, and what
-    /// it tries with goes again.
+    /// Waits until a queue has `n` children, each of which watches the one before it. Tenure makes an attempt before it
+    /// queues, and the child of that attempt is deleted again.
     pub(crate) async fn wait_for_queue(&self, name: &str, n: usize) {
         until_true(&format!("{n} in the queue {name}"), || {
             let queue = self.children(name);
@@ -88,12 +88,12 @@ impl Fixture {
         .await;
     }
 
-    /// Whether the client that has made `child` watches `other`.
+    /// Whether the client that created `child` watches `other`.
     fn watches(&self, name: &str, child: &str, other: &str) -> bool {
         let folder = self.path(name);
         let stat = self.raw_client().exists(&format!("{folder}/{child}")).expect("an answer");
         let Some(owner) = stat.map(|stat| format!("{:#x}", stat.ephemeral_owner)) else { return false };
-        // Paths as the server has them, and behind each the sessions that watch it.
+        // The server lists each path, followed by the sessions that watch it.
         let other = format!("{folder}/{other}");
         self.environment().servers().iter().any(|server| {
             let said = server.word("wchp").expect("an answer");
@@ -102,12 +102,12 @@ impl Fixture {
         })
     }
 
-    /// The number that everybody counts on.
+    /// The unprotected counter of this trial.
     pub(crate) fn number(&self) -> i64 {
         self.counted("@.number")
     }
 
-    /// That number as text, `None` before anybody has counted.
+    /// The counter as text, `None` before the first increment.
     pub(crate) fn progress(&self) -> Option<String> {
         let file = self.environment().numbers.path().join(format!("{}.number", self.name()));
         std::fs::read_to_string(file).ok()

@@ -1,4 +1,4 @@
-//! Elections, and who says what of itself.
+//! Elections, and the notes of leaders and candidates.
 
 use testbed::{done, within};
 

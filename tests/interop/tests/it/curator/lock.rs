@@ -34,7 +34,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// All of it stands for one child.
+/// All re-entries share one child.
 async fn re_enters(fixture: &Fixture, commands: KindCommands, owner: &Side, other: &Side) {
     owner.acquire("owner").await;
     owner.acquire("owner").await;
@@ -69,7 +69,7 @@ async fn tenure_sees_curator(fixture: Fixture) {
     assert!(!lock.is_locked().await.unwrap());
 }
 
-/// A child as Curator makes them.
+/// Tenure's child is named like Curator's.
 async fn curator_sees_tenure(fixture: Fixture) {
     let (jvm, client) = (fixture.jvm(0).await, fixture.client().await);
     let guard = client.lock(fixture.name()).acquire().await.unwrap();
@@ -100,7 +100,7 @@ async fn tenure_forces_curator_out(fixture: Fixture) {
     assert!(!client.lock(fixture.name()).force_release().await.unwrap());
 }
 
-/// Whoever deletes the child does what Curator's own tools do.
+/// Deleting the child is how Curator's own tools force a release.
 async fn tenure_is_forced_out(fixture: Fixture) {
     let (jvm, client) = (fixture.jvm(0).await, fixture.client().await);
     let guard = client.lock(fixture.name()).acquire().await.unwrap();
@@ -116,7 +116,7 @@ async fn tenure_is_forced_out(fixture: Fixture) {
     fixture.wait_for_children("@", 0).await;
 }
 
-/// Nobody has made the folders.
+/// The parent nodes do not exist before.
 async fn a_name_with_folders(fixture: Fixture) {
     let (jvm, client) = (fixture.jvm(0).await, fixture.client().await);
     let lock = client.lock(format!("{}.by/tenure/first", fixture.name())).owner(&Owner::new());
@@ -134,7 +134,7 @@ async fn a_name_with_folders(fixture: Fixture) {
     waiting.await.unwrap().expect("granted").release().await.unwrap();
 }
 
-/// The fence is the transaction that made the child, so one of Curator's in between has one, too.
+/// The fence is the transaction that created the child, so Curator's holds have fences, too.
 async fn fences_grow(fixture: Fixture) {
     let (jvm, client) = (fixture.jvm(0).await, fixture.client().await);
     let lock = client.lock(fixture.name());

@@ -15,27 +15,21 @@ mod rwlock;
 mod sessions;
 mod side;
 
-use std::sync::Arc;
-
 use environment::{Deployment, Environment};
 use fixture::Fixture;
 pub(crate) use interop::trials::Direction;
-use interop::trials::{Environments, Suite};
+use interop::trials::Suite;
+
+use crate::fixture::add_cases;
 
 pub(crate) type Case = interop::trials::Case<Fixture>;
 
-/// All that is shared with Curator, and its driver by itself.
+/// Adds the cases shared with Curator, and those of its driver alone.
 pub(crate) fn add(suite: &mut Suite) {
     let at_deployments =
         |case: Case| deployments(&case).iter().map(move |deployment| (*deployment, case.clone()));
-    let environments = Arc::new(Environments::default());
-    suite.add("Curator", cases().into_iter().flat_map(at_deployments).collect(), move |deployment, name| {
-        let environments = environments.clone();
-        async move {
-            let start = async || Environment::start(deployment);
-            Ok(Fixture::new(environments.get(deployment, start).await?, &name))
-        }
-    });
+    let cases = cases().into_iter().flat_map(at_deployments).collect();
+    add_cases(suite, "Curator", cases, |deployment| async move { Environment::start(deployment) });
 }
 
 fn cases() -> Vec<Case> {
@@ -55,7 +49,7 @@ fn cases() -> Vec<Case> {
     all.into_iter().flatten().collect()
 }
 
-/// What several servers could do otherwise: news reaches their clients at different times.
+/// Several servers notify their clients at different times, so that order and wake-ups are tested on an ensemble, too.
 fn deployments(case: &Case) -> &'static [Deployment] {
     match case.kind {
         _ if case.one_server => &[Deployment::Single],

@@ -20,11 +20,11 @@ async fn part_of_theirs(fixture: Fixture) {
     jvm.call("holder", "lock plain @2").await;
     let multi = tenure::multi([a, b]);
     assert!(multi.try_acquire().await.unwrap().is_none());
-    // What it got of them was given back.
+    // The members that were free are released again.
     fixture.wait_for_children("@1", 0).await;
     let waiting = tokio::spawn(async move { multi.acquire().await });
     fixture.wait_for_children("@2", 2).await;
-    // While it waits it holds nothing.
+    // It holds nothing while it waits.
     jvm.expect_answer("other", "try plain @1 120000", "true").await;
     jvm.call("other", "unlock plain @1").await;
     jvm.call("holder", "unlock plain @2").await;
@@ -37,7 +37,7 @@ async fn part_of_theirs(fixture: Fixture) {
     jvm.call("other", "unlock multi @1,@2").await;
 }
 
-/// Curator keeps what it has while it waits for the rest.
+/// Curator keeps the members that it has while it waits for the others.
 async fn part_of_ours(fixture: Fixture) {
     let (jvm, client) = (fixture.jvm(0).await, fixture.client().await);
     let guard = client.lock(format!("{}2", fixture.name())).acquire().await.unwrap();

@@ -1,4 +1,4 @@
-//! What holds for everything that lets one in at a time, each kind in its own commands.
+//! Cases for every exclusive kind, each with its own commands.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use crate::curator::side::Side;
 use crate::curator::{Case, Direction};
 use crate::fixture::wait_for_grant;
 
-/// How a kind is spoken of. `@` is the name.
+/// The commands of a kind. `@` is the name.
 #[derive(Clone, Copy)]
 pub(crate) struct KindCommands {
     pub(crate) kind: &'static str,
     pub(crate) jvm: &'static str,
     pub(crate) rust: &'static str,
-    /// How long an attempt of Curator takes.
+    /// The wait of a try by Curator, in milliseconds.
     wait: &'static str,
-    /// The node below which those who wait stand.
+    /// The node whose children are the queue.
     pub(crate) queue: &'static str,
-    /// Whether whoever is in stands there too.
+    /// Whether the holder has a child there, too.
     holder_queues: bool,
 }
 
@@ -79,7 +79,7 @@ impl KindCommands {
         Side::new(fixture.own_worker(session).await, self.rust, "0")
     }
 
-    /// For a part of a trial: the one that is killed, and another of the other side.
+    /// For a part of a trial: the process that is killed, and one of the other side.
     pub(crate) async fn victim_and_other(
         &self,
         fixture: &Fixture,
@@ -93,12 +93,12 @@ impl KindCommands {
         }
     }
 
-    /// Waits until one is in and so many wait.
+    /// Waits until the lock is held and `n` clients wait.
     pub(crate) async fn wait_for_waiters(&self, fixture: &Fixture, n: usize) {
         fixture.wait_for_queue(self.queue, n + usize::from(self.holder_queues)).await;
     }
 
-    /// Waits until nothing is left of anybody.
+    /// Waits until there are no holders and no waiters.
     pub(crate) async fn wait_until_empty(&self, fixture: &Fixture) {
         fixture.wait_for_children(self.queue, 0).await;
         if !self.holder_queues {
@@ -141,7 +141,7 @@ pub(crate) fn cases() -> Vec<Case> {
 
 async fn hand_over(fixture: &Fixture, commands: KindCommands, holder: &Side, waiter: &Side) {
     holder.acquire("holder").await;
-    // Whoever gives up leaves nothing behind.
+    // A failed try leaves nothing in the queue.
     assert!(!waiter.try_acquire("waiter").await, "two are in");
     commands.wait_for_waiters(fixture, 0).await;
     let waiting = waiter.spawn_acquire("waiter");

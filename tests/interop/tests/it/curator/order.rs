@@ -1,4 +1,4 @@
-//! One queue with waiters of both sides in it, served in the order of coming.
+//! One queue with waiters of both sides, served in order of arrival.
 
 use tokio::sync::mpsc;
 
@@ -29,7 +29,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// The numbers of those who get in come out; each leaves at once.
+/// Sends `n` once the lock is granted, and releases it at once.
 fn pass_through(side: &Side, n: usize, entered: &mpsc::UnboundedSender<usize>) {
     let (side, entered, thread) = (side.clone(), entered.clone(), format!("waiter-{n}"));
     let waiting = side.spawn_acquire(&thread);
@@ -42,7 +42,7 @@ fn pass_through(side: &Side, n: usize, entered: &mpsc::UnboundedSender<usize>) {
 
 async fn order(fixture: Fixture, commands: KindCommands) {
     let jvms = [commands.jvm(&fixture, 0).await, commands.jvm(&fixture, 1).await];
-    // Those of one process that wait for the same stand in the queue as one, unless it is a fair lock.
+    // Waiters of one process share one queue position, except for a fair lock.
     let rusts = [
         commands.tenure(&fixture, 0).await,
         commands.tenure(&fixture, 1).await,

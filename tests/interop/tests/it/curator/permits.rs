@@ -49,7 +49,7 @@ async fn both_count(fixture: Fixture) {
     fixture.wait_for_children(LOCKS, 0).await;
 }
 
-/// Curator goes to the end of the queue for each permit, and keeps what it has meanwhile.
+/// Curator queues again for each permit, and keeps those that it has.
 async fn curator_takes_two(fixture: Fixture) {
     let (jvm, rust) = (fixture.jvm(0).await, fixture.worker(0).await);
     jvm.call("holder", "lock permit:2 @").await;
@@ -70,7 +70,7 @@ async fn curator_takes_two(fixture: Fixture) {
     fixture.wait_for_children(LOCKS, 0).await;
 }
 
-/// One permit that comes free is not given to whoever wants no more than that, and came later.
+/// A free permit is not granted to a later waiter for one permit while an earlier one waits for two.
 async fn tenure_takes_two(fixture: Fixture) {
     let (jvm, rust) = (fixture.jvm(0).await, fixture.worker(0).await);
     jvm.call("holder", "lock permit:2 @").await;
@@ -115,7 +115,7 @@ async fn three_under_one_guard(fixture: Fixture) {
     assert_eq!(semaphore.available().await.unwrap(), 4);
 }
 
-/// Tenure keeps the size at its first use, and both are told when it changes.
+/// Tenure stores the size on first use, and both sides are notified when it changes.
 async fn shared_count(fixture: Fixture) {
     let (jvm, client) = (fixture.jvm(0).await, fixture.client().await);
     jvm.call("setter", "shared.set @.size 2").await;

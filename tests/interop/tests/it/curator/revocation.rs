@@ -45,7 +45,7 @@ async fn tenure_asks(fixture: Fixture) {
     jvm.expect_answer("holder", "revoked plain @", "false").await;
 }
 
-/// What is written into our node does not disturb who waits behind it.
+/// Writing into the holder's node does not disturb the waiter behind it.
 async fn curator_asks(fixture: Fixture) {
     let (jvm, client) = (fixture.jvm(0).await, fixture.client().await);
     let guard = client.lock(fixture.name()).acquire().await.unwrap();
@@ -54,7 +54,7 @@ async fn curator_asks(fixture: Fixture) {
     let asking = within("asked", guard.revoked());
     let (told, _) = tokio::join!(asking, jvm.call("revoker", "revoke plain @ 0"));
     told.unwrap();
-    // Whoever listens later hears it, too.
+    // A listener that is added later is notified, too.
     wait_for_revocation(&guard).await;
     assert!(waiting.is_open(), "two are in");
     guard.release().await.unwrap();

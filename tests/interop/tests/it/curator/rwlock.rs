@@ -50,7 +50,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Two readers share; either leaving leaves the other in; writers of both sides wait for both.
+/// Two readers share the lock; it stays held when one releases; writers of both sides wait for both.
 async fn two_readers(fixture: &Fixture, first: &TrialProcess, second: &TrialProcess) {
     first.call("reader", "lock read @").await;
     second.call("reader", "lock read @").await;
@@ -75,7 +75,7 @@ async fn two_readers(fixture: &Fixture, first: &TrialProcess, second: &TrialProc
     fixture.wait_for_children("@", 0).await;
 }
 
-/// When a writer goes, all readers of both sides come in together: none waits for another to leave.
+/// When a writer releases, waiting readers of both sides are admitted together.
 async fn all_readers_at_once(fixture: &Fixture, writer: &TrialProcess, other: &TrialProcess) {
     writer.call("writer", "lock write @").await;
     let mut waiting = Vec::new();
@@ -97,7 +97,7 @@ async fn all_readers_at_once(fixture: &Fixture, writer: &TrialProcess, other: &T
     fixture.wait_for_children("@", 0).await;
 }
 
-/// Served in the order of coming: the readers before the writer together, then the writer, then the rest.
+/// In order of arrival: the readers before the writer together, then the writer, then the rest.
 async fn behind_a_writer(fixture: &Fixture, writer: &TrialProcess, other: &TrialProcess) {
     other.call("early", "lock read @").await;
     let writing = writer.spawn("writer", "lock write @");
@@ -125,7 +125,7 @@ fn sequence_numbers(children: &[String]) -> Vec<&str> {
     children.iter().map(|child| &child[child.len() - 10..]).collect()
 }
 
-/// A read under one's own write stands where the writer stands: before all who came meanwhile.
+/// A read under the owner's own write takes the writer's position: ahead of all that arrived meanwhile.
 async fn curator_downgrades(fixture: Fixture) {
     let (jvm, client) = (fixture.jvm(0).await, fixture.client().await);
     jvm.call("owner", "lock write @").await;

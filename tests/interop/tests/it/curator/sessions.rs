@@ -1,4 +1,4 @@
-//! Sessions that end while their clients live on: a process that stood still for too long.
+//! Sessions that expire while their process is stopped.
 
 use testbed::until;
 
@@ -22,7 +22,7 @@ pub(crate) fn cases() -> Vec<Case> {
             let (sleeper, other) =
                 (commands.own_tenure(&fixture, SHORT).await, commands.jvm(&fixture, 0).await);
             stands_still(&fixture, commands, &sleeper, &other).await;
-            // Whoever held it knows by its own clock.
+            // The former holder notices the loss by its own clock.
             assert!(!sleeper.is_held("sleeper").await);
             let late = sleeper
                 .process
@@ -35,7 +35,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// The other one gets in when the session has ended.
+/// The waiter of the other side is granted the lock once the session has expired.
 async fn stands_still(fixture: &Fixture, commands: KindCommands, sleeper: &Side, other: &Side) {
     sleeper.acquire("sleeper").await;
     let waiting = other.spawn_acquire("other");
@@ -45,9 +45,9 @@ async fn stands_still(fixture: &Fixture, commands: KindCommands, sleeper: &Side,
     sleeper.process.signal("CONT");
 }
 
-/// It goes on with another session, and queues like everybody.
+/// The resumed process continues with a new session, and queues like any other.
 async fn comes_back(fixture: &Fixture, commands: KindCommands, sleeper: &Side, other: &Side) {
-    // On a machine under load it may take more than one try to connect.
+    // On a busy machine, connecting may take more than one attempt.
     let connected = || async { sleeper.process.try_call("probe", "try plain @.probe").await.is_ok() };
     until("it is connected again", connected).await;
     let again = sleeper.spawn_acquire("again");

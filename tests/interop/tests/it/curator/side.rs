@@ -1,16 +1,16 @@
-//! A process of either side, with one vocabulary for both: goes in and out by one kind of lock.
+//! A process of either side that acquires and releases one kind of lock, with one interface for both.
 
 use interop::Pending;
 use interop::trials::TrialProcess;
 
 use crate::fixture::wait_for_grant;
 
-/// A process, and how it speaks of what is locked: a kind and a name.
+/// A process, and the kind and name that its requests contain.
 #[derive(Clone)]
 pub(crate) struct Side {
     pub(crate) process: TrialProcess,
     what: &'static str,
-    /// How long an attempt takes: a latch knows no try without a wait.
+    /// The wait of a try, in milliseconds: a latch has no try without a wait.
     wait: &'static str,
 }
 
@@ -19,7 +19,7 @@ impl Side {
         Self { process, what, wait }
     }
 
-    /// Goes in, and waits for it if need be.
+    /// Acquires the lock in the background.
     pub(crate) fn spawn_acquire(&self, thread: &str) -> Pending {
         self.process.spawn(thread, &format!("lock {}", self.what))
     }
@@ -28,7 +28,7 @@ impl Side {
         wait_for_grant(self.spawn_acquire(thread)).await;
     }
 
-    /// Whether it is in, without waiting.
+    /// Tries to acquire the lock without waiting.
     pub(crate) async fn try_acquire(&self, thread: &str) -> bool {
         self.process.call(thread, &format!("try {} {}", self.what, self.wait)).await == "true"
     }

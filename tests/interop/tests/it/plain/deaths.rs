@@ -7,7 +7,7 @@ use super::side::Side;
 use super::{Case, Direction, KIND};
 use crate::fixture::wait_for_grant;
 
-/// What the dead leave behind lives this long.
+/// The lease of processes that are killed.
 const SHORT: Duration = Duration::from_secs(3);
 
 pub(crate) fn cases() -> Vec<Case> {

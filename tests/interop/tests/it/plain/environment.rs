@@ -29,11 +29,11 @@ impl fmt::Display for Deployment {
 /// Starts a process of a library, connected to these servers.
 pub(crate) type Start = fn(Vec<String>) -> Pin<Box<dyn Future<Output = interop::Result<Plain>> + Send>>;
 
-/// The other side.
+/// A library under test.
 #[derive(Clone, Copy)]
 pub(crate) struct Library {
     pub(crate) name: &'static str,
-    /// Whether it knows locks of several servers.
+    /// Whether it supports locks on several servers.
     pub(crate) quorum: bool,
     pub(crate) start: Start,
 }
@@ -46,7 +46,7 @@ impl Library {
 
 pub(crate) struct Environment {
     library: Library,
-    // Before the servers, so that they are dropped before them.
+    // Declared before the servers, so that the processes are dropped first.
     processes: Processes,
     servers: Vec<Redis>,
 }
@@ -60,7 +60,7 @@ impl Environment {
         Self::start_servers(library, servers).await
     }
 
-    /// With a first process of the library, since the driver may have to be built.
+    /// Also starts the first process of the library: building its driver may fail.
     async fn start_servers(library: Library, n: usize) -> Result<Self, String> {
         let start = || Redis::start(RedisOptions::default());
         let servers = std::iter::repeat_with(start).take(n).collect::<Result<_, _>>();
@@ -84,7 +84,7 @@ impl Environment {
         self.servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect()
     }
 
-    /// For Tenure, with these options.
+    /// The URL for Tenure, with these options.
     pub(crate) fn url(&self, options: &str) -> String {
         let (servers, all) = (self.addresses(), self.addresses().join(","));
         let base = if servers.len() == 1 {
@@ -106,12 +106,12 @@ impl Environment {
         Arc::new(Worker::start(binary, &self.url(options), &numbers).await.expect("a worker"))
     }
 
-    /// The n-th process of the library that all share.
+    /// The n-th of the shared processes of the library.
     pub(crate) async fn peer(&self, n: usize) -> SharedProcess {
         self.processes.get(format!("peer {n}"), async || self.new_peer().await).await
     }
 
-    /// The n-th process with Tenure that all share.
+    /// The n-th of the shared processes with Tenure.
     pub(crate) async fn worker(&self, n: usize) -> SharedProcess {
         self.processes.get(format!("worker {n}"), async || self.new_worker("").await).await
     }

@@ -1,4 +1,4 @@
-//! What a case works with: both sides, and looks into the servers.
+//! What a case works with: processes of both sides, and the state of the servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use testbed::{Monitor, Redis, has_grown, until_true};
 use super::environment::Environment;
 use super::side::{Side, Who};
 
-/// Of what must last. What is handed over was not handed over by its end.
+/// The lease of holds that must last. No hand-over is caused by its end.
 pub(crate) const LEASE: Duration = testbed::FAR;
 
 pub(crate) type Fixture = crate::fixture::Fixture<Environment>;
@@ -55,7 +55,7 @@ impl Fixture {
         self.environment().servers()
     }
 
-    /// A command about the trial's key, on each server that is there.
+    /// Executes a command on each running server; `@` is the trial's key.
     fn each<T>(&self, command: &str, read: impl Fn(testbed::Value) -> T) -> Vec<T> {
         let words: Vec<&str> =
             command.split(' ').map(|word| if word == "@" { self.name() } else { word }).collect();
@@ -70,28 +70,28 @@ impl Fixture {
         tokens.iter().find(|token| 2 * count(token) > self.servers().len()).cloned().flatten()
     }
 
-    /// How long the key lives, on the server where it lives longest; -1 is for ever.
+    /// The longest TTL of the key on any server; -1 without one.
     pub(crate) fn ttl_ms(&self) -> i64 {
         self.each("PTTL @", |value| value.int().expect("a number")).into_iter().max().expect("a server")
     }
 
-    /// Takes the key away on all servers, as the end of a lease does.
+    /// Deletes the key on all servers, as the end of a lease does.
     pub(crate) fn expire(&self) {
         self.each("DEL @", drop);
     }
 
-    /// The number that everybody counts on.
+    /// The unprotected counter of this trial.
     pub(crate) fn number(&self) -> i64 {
         self.progress().expect("a number")
     }
 
-    /// That number, `None` before anybody has counted.
+    /// The counter, `None` before the first increment.
     pub(crate) fn progress(&self) -> Option<i64> {
         let key = format!("{}:number", self.name());
         self.servers()[0].cmd(&["GET", &key]).expect("read").int()
     }
 
-    /// Whoever asks for the lock from now on is seen.
+    /// Observes attempts to acquire the lock from now on.
     pub(crate) fn monitor_attempts(&self) -> AttemptMonitor<'_> {
         AttemptMonitor {
             monitor: self.servers()[0].monitor().expect("a monitor"),
@@ -100,14 +100,14 @@ impl Fixture {
         }
     }
 
-    /// Waits until the key lives longer than before: somebody has renewed it.
+    /// Waits until the key is renewed.
     pub(crate) async fn wait_for_renewal(&self) {
         let ttl = || Duration::from_millis(self.ttl_ms().try_into().unwrap_or(0));
         until_true("it is renewed", has_grown(Duration::from_millis(500), ttl)).await;
     }
 }
 
-/// Those who ask the first server for the lock. There is no channel that they would listen to: asking is waiting.
+/// Counts attempts on the first server. Waiters of these libraries use no channel: they repeat their attempts.
 pub(crate) struct AttemptMonitor<'a> {
     monitor: Monitor,
     name: &'a str,
@@ -115,7 +115,7 @@ pub(crate) struct AttemptMonitor<'a> {
 }
 
 impl AttemptMonitor<'_> {
-    /// Waits until somebody has asked so many times.
+    /// Waits until there were this many attempts.
     pub(crate) async fn wait_for(&mut self, times: usize) {
         until_true(&format!("asked {times} times"), || self.look() >= times).await;
     }

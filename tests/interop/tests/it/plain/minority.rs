@@ -1,4 +1,4 @@
-//! Servers that are gone: the rest of them is a majority.
+//! A quorum with a minority of its servers down.
 
 use super::fixture::Fixture;
 use super::mutual::hand_over;
@@ -19,12 +19,12 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// With servers of its own, whose processes had connected when two were killed.
+/// A fixture with its own servers, two of which are killed after the processes have connected.
 async fn without_two(fixture: Fixture) -> Fixture {
     let fixture = fixture.with_own_servers().await;
     let (peer, rust) = (fixture.peer(0).await, fixture.tenure(0).await);
     hand_over(&fixture, &peer, &rust).await;
-    // Not the first one, which is looked at.
+    // Not the first one, whose commands are observed.
     for server in &fixture.servers()[3..] {
         server.kill().expect("killed");
     }

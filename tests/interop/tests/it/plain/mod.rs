@@ -1,4 +1,4 @@
-//! Locks shared with libraries that store each lock as one key with a token as its value: redsync, node-redlock, redis-py.
+//! Locks shared with libraries that store each lock as one key with a token: redsync, node-redlock, redis-py.
 
 mod deaths;
 mod environment;
@@ -10,16 +10,16 @@ mod owners;
 pub(crate) mod redis_py;
 mod side;
 
-use std::sync::Arc;
-
 use environment::{Deployment, Environment, Library, Start};
 use fixture::Fixture;
 use interop::Plain;
-use interop::trials::{Direction, Environments, Suite};
+use interop::trials::{Direction, Suite};
+
+use crate::fixture::add_cases;
 
 type Case = interop::trials::Case<Fixture>;
 
-/// What is shared: these libraries have no other kind.
+/// The only kind that these libraries have.
 const KIND: &str = "lock";
 
 pub(crate) fn redsync(suite: &mut Suite) {
@@ -32,7 +32,7 @@ pub(crate) fn node_redlock(suite: &mut Suite) {
     add(suite, Library { name: "node-redlock", quorum: true, start }, Vec::new());
 }
 
-/// What holds for all such libraries, and `more` that holds for this one at one server.
+/// Adds the cases for all such libraries, and `more` for this one on a single server.
 fn add(suite: &mut Suite, library: Library, more: Vec<Case>) {
     let all = [mutual::cases(), owners::cases(), leases::cases(), deaths::cases()].concat();
     let mut cases = Vec::new();
@@ -43,12 +43,5 @@ fn add(suite: &mut Suite, library: Library, more: Vec<Case>) {
         cases.extend(minority::cases().into_iter().map(|case| (Deployment::Quorum, case)));
     }
     cases.extend(more.into_iter().map(|case| (Deployment::Single, case)));
-    let environments = Arc::new(Environments::default());
-    suite.add(library.name, cases, move |deployment, name| {
-        let environments = environments.clone();
-        async move {
-            let start = async || Environment::start(library, deployment).await;
-            Ok(Fixture::new(environments.get(deployment, start).await?, &name))
-        }
-    });
+    add_cases(suite, library.name, cases, move |deployment| Environment::start(library, deployment));
 }

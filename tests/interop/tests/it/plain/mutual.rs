@@ -1,4 +1,4 @@
-//! One is in at a time, and the next one soon after.
+//! Mutual exclusion and hand-over.
 
 use std::time::Duration;
 

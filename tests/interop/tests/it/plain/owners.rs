@@ -1,4 +1,4 @@
-//! What one side does about a lock that the other one has by now.
+//! Releases by a former holder, when the other side has the lock.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn the_peer_leaves_too_late(fixture: Fixture) {
     assert_eq!(fixture.token(), None);
 }
 
-/// It does not know yet, and so asks the servers.
+/// Its guard is still valid by its own clock, so that the servers decide.
 async fn tenure_leaves_too_late(fixture: Fixture) {
     let (peer, client) = (fixture.peer(0).await, fixture.client().await);
     let guard = client.lock(fixture.name()).lease(LEASE).acquire().await.unwrap();

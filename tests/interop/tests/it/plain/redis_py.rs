@@ -1,4 +1,4 @@
-//! What only redis-py has: a lock without a lease.
+//! A lock without a lease, which only redis-py has.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) fn add(suite: &mut Suite) {
     super::add(suite, Library { name: "redis-py", quorum: false, start }, more);
 }
 
-/// Its lock has none unless it is given one.
+/// A lock of redis-py has no lease unless one is given.
 async fn without_a_lease(fixture: Fixture) {
     let (peer, rust) = (fixture.peer(0).await, fixture.tenure(0).await);
     peer.acquire(Duration::ZERO).await;

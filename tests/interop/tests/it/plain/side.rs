@@ -1,4 +1,4 @@
-//! A process of either side, with one vocabulary for both.
+//! A process of either side, with one interface for both.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(crate) enum Who {
     Tenure,
 }
 
-/// A process and its words. All it does is done by one owner, about the trial's own name.
+/// A process that acts as one owner on the trial's own name.
 pub(crate) struct Side {
     process: TrialProcess,
     who: Who,
@@ -29,7 +29,7 @@ impl Side {
         Self { process, who }
     }
 
-    /// Goes in, and waits for it if need be. No lease is the one of the address.
+    /// Acquires the lock in the background. Zero stands for the lease of the URL.
     pub(crate) fn spawn_acquire(&self, lease: Duration) -> Pending {
         let (lease, patience) = (lease.as_millis(), PATIENCE.as_millis());
         let request = match self.who {
@@ -43,7 +43,7 @@ impl Side {
         wait_for_grant(self.spawn_acquire(lease)).await;
     }
 
-    /// Whether it is in, without waiting.
+    /// Tries to acquire the lock without waiting.
     pub(crate) async fn try_acquire(&self) -> bool {
         let lease = LEASE.as_millis();
         let request = match self.who {
@@ -65,7 +65,7 @@ impl Side {
         self.process.try_call(THREAD, request).await
     }
 
-    /// Counts to `n` on the key `@:number`.
+    /// Increments the unprotected counter `n` times.
     pub(crate) fn count(&self, n: i64) -> Pending {
         let request = match self.who {
             Who::Peer => format!("count @ @:number {n}"),
@@ -74,7 +74,7 @@ impl Side {
         self.process.spawn(THREAD, &request)
     }
 
-    /// Anything else.
+    /// Executes any other request.
     pub(crate) async fn call(&self, request: &str) -> String {
         self.process.call(THREAD, request).await
     }

@@ -1,4 +1,4 @@
-//! What a trial does.
+//! The cases of this peer.
 
 pub(crate) use interop::trials::Direction;
 

@@ -33,7 +33,7 @@ async fn one_number(first: &TrialProcess, second: &TrialProcess) {
     first.expect_answer("a", "sem.try @ 4", "false").await;
     first.expect_answer("a", "sem.try @ 3", "true").await;
     second.expect_answer("b", "sem.try @ 1", "false").await;
-    // Nobody owns them.
+    // Permits have no owner.
     first.call("a", "sem.release @ 5").await;
     second.expect_answer("b", "sem.available @", "5").await;
 }

@@ -10,10 +10,10 @@ use crate::redisson::case::{Case, Direction};
 use crate::redisson::fixture::{Fixture, LEASE};
 use crate::redisson::mutual::{KINDS, KindCommands};
 
-/// What the dead leave behind lives this long.
+/// The lease of processes that are killed.
 const SHORT: Duration = Duration::from_secs(3);
 
-/// Settings of our workers: leases, what is added to permits for clocks of Java, and how long a waiter counts as alive.
+/// Options of Tenure's URL: the lease, the slack of permits for Java's clocks, and the heartbeat of waiters.
 const OPTIONS: &str = "lease=3s&permit_slack=1s&poll=1s";
 
 fn short_lived() -> Options {
@@ -24,7 +24,7 @@ fn short_lived() -> Options {
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    // Counted permits have no holders, and so no dead ones.
+    // A counting semaphore records no holders, so it does not recover from their death.
     for commands in
         KINDS.into_iter().filter(|commands| commands.kind != "semaphore" && commands.kind != "multi")
     {
@@ -43,7 +43,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// It holds one and waits for another.
+/// The victim holds one lock and waits for another.
 async fn dies(fixture: &Fixture, commands: KindCommands, shared_victim: &SharedVictim, ours: bool) {
     let (holding, waiting) = (fixture.part("holding"), fixture.part("waiting"));
     tokio::join!(
@@ -57,7 +57,7 @@ async fn dies_holding(fixture: &Fixture, commands: KindCommands, shared_victim: 
     let victim = shared_victim.process(fixture.name());
     let next = if ours { fixture.jvm(0).await } else { fixture.worker_with(0, commands.options).await };
     commands.set_up(&victim).await;
-    // Under the watchdog where there is one: a dead process renews no more.
+    // With the watchdog for kinds that have one: a dead process does not renew.
     let enter = match commands.kind {
         "permits" => commands.acquire_for(SHORT),
         _ => commands.acquire.replace(" 1800000", ""),
@@ -74,17 +74,17 @@ async fn dies_holding(fixture: &Fixture, commands: KindCommands, shared_victim: 
     next.call("next", &commands.release(&ticket)).await;
 }
 
-/// The next one gets in although the first in line is dead.
+/// The next waiter is granted the lock although the first in the queue is dead.
 ///
-/// A fair queue knows a dead waiter of ours by the end of its signs of life, once somebody of ours looks. One of
-/// Redisson keeps its place until its patience has ended.
+/// In a fair queue, a dead waiter of Tenure is removed after its heartbeat has expired, by the next attempt of a Tenure
+/// client. A dead waiter of Redisson keeps its position until its own timeout.
 async fn dies_waiting(fixture: &Fixture, commands: KindCommands, shared_victim: &SharedVictim, ours: bool) {
     let victim = shared_victim.process(fixture.name());
     let (jvm, rust) = (fixture.jvm(0).await, fixture.worker_with(0, commands.options).await);
     let (holder, next) = if ours { (rust, jvm) } else { (jvm, rust) };
     commands.set_up(&holder).await;
     let is_fair = commands.channel.is_none();
-    // A waiter of Redisson keeps its place for as long as this and its patience.
+    // A dead waiter of Redisson keeps its position for this lease plus its own timeout.
     let lease = if is_fair && !ours { Duration::from_secs(15) } else { LEASE };
     let ticket = holder.call("holder", &commands.acquire_for(lease)).await;
     let first = victim.spawn("victim", commands.acquire);
@@ -100,7 +100,7 @@ async fn dies_waiting(fixture: &Fixture, commands: KindCommands, shared_victim: 
         until_true("its signs of life have ended", || sign() < fixture.now()).await;
     }
     let left = holder.try_call("holder", &commands.release(&ticket)).await;
-    // On a slow machine the short one may have ended by now.
+    // On a slow machine the short lease may have ended by now.
     assert!(left.is_ok() || lease != LEASE, "{left:?}");
     let ticket = second.answer().await.expect("granted");
     next.call("next", &commands.release(&ticket)).await;

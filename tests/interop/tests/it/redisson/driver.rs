@@ -66,7 +66,7 @@ async fn threads_are_owners_and_wait_at_once(fixture: Fixture) {
     };
     jvm.call(first_in, "unlock plain @").await;
     let other = if first_in == "t2" { "t3" } else { "t2" };
-    // Behind the lock that it still waits for.
+    // This request is executed after the lock request of the same thread.
     jvm.expect_answer(other, "is-held plain @", "true").await;
     jvm.call(other, "unlock plain @").await;
 }
@@ -88,7 +88,7 @@ async fn each_kind_of_lock_has_its_verbs(fixture: Fixture) {
             ttl K → -2
             lock K 1800000 →
             unlock K →";
-        // A fair lock that is not there is unlocked without a word.
+        // Redisson unlocks an absent fair lock without an error.
         let error = if kind == "fair" { "" } else { "IllegalMonitorStateException" };
         let lines = lines.replace("IllegalMonitorStateException", error);
         jvm.expect_answers("t1", &lines.replace('K', &format!("{kind} @{kind}"))).await;
@@ -221,7 +221,7 @@ async fn a_dropped_process_is_gone(fixture: Fixture) {
     let jvm = fixture.own_jvm(Options::small()).await;
     let pid = jvm.pid();
     drop(jvm);
-    // The runtime collects it in its own time.
+    // The runtime reaps it in the background.
     until_true("it is gone", || !is_running(pid)).await;
 }
 

@@ -8,7 +8,7 @@ use interop::trials::{Processes, SharedProcess};
 use interop::{Address, Jvm, Numbers, Options, Worker};
 use testbed::{Cluster, Redis, RedisOptions, Sentinels};
 
-/// Of the Java processes that all share: what is locked without a lease is renewed every third of it.
+/// The watchdog lease of the shared Java processes, renewed every third of it.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(9);
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -35,7 +35,7 @@ enum Servers {
 }
 
 pub(crate) struct Environment {
-    // Before the servers, so that they are dropped before them.
+    // Declared before the servers, so that the processes are dropped first.
     processes: Processes,
     servers: Servers,
 }
@@ -50,12 +50,12 @@ impl Environment {
         Ok(Self { processes: Processes::default(), servers })
     }
 
-    /// One server for a case alone, which may do with it what it likes.
+    /// Starts a server for one case alone, which may stop or fill it.
     pub(crate) fn start_single() -> Self {
         Self::start(Deployment::Single).expect("a server")
     }
 
-    /// A cluster whose nodes keep serving while another one is down.
+    /// Starts a cluster whose nodes keep serving while another one is down.
     pub(crate) fn start_cluster() -> Self {
         let lines = vec!["cluster-require-full-coverage no".to_owned()];
         let cluster = Cluster::start_with(RedisOptions { lines, ..RedisOptions::default() });
@@ -66,7 +66,7 @@ impl Environment {
         matches!(self.servers, Servers::Cluster(_))
     }
 
-    /// For Tenure, with these options.
+    /// The URL for Tenure, with these options.
     pub(crate) fn url(&self, options: &str) -> String {
         let servers = match &self.servers {
             Servers::Single(server) => format!("redis://127.0.0.1:{}", server.port()),
@@ -78,7 +78,7 @@ impl Environment {
         format!("{servers}?{options}")
     }
 
-    /// For Redisson.
+    /// The address for Redisson.
     fn address(&self) -> Address {
         match &self.servers {
             Servers::Single(server) => Address::Single(format!("127.0.0.1:{}", server.port())),
@@ -89,7 +89,7 @@ impl Environment {
         }
     }
 
-    /// All that may hold subscriptions.
+    /// All servers that clients may subscribe to.
     pub(crate) fn nodes(&self) -> &[Redis] {
         match &self.servers {
             Servers::Single(server) => std::slice::from_ref(&**server),
@@ -98,7 +98,7 @@ impl Environment {
         }
     }
 
-    /// The one that has a key.
+    /// The server that stores this key.
     pub(crate) fn node_of(&self, key: &str) -> &Redis {
         match &self.servers {
             Servers::Single(server) => server,
@@ -117,14 +117,14 @@ impl Environment {
         Arc::new(Worker::start(binary, &self.url(options), &numbers).await.expect("a worker"))
     }
 
-    /// The n-th of the Java processes that all share.
+    /// The n-th of the shared Java processes.
     pub(crate) async fn jvm(&self, n: usize) -> SharedProcess {
         self.processes
             .get(format!("jvm {n}"), async || self.new_jvm(Options::small().watchdog(WATCHDOG)).await)
             .await
     }
 
-    /// The n-th of the processes with Tenure that all share.
+    /// The n-th of the shared processes with Tenure.
     pub(crate) async fn worker(&self, n: usize, options: &str) -> SharedProcess {
         self.processes.get(format!("worker {n} {options}"), async || self.new_worker(options).await).await
     }

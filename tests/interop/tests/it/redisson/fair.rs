@@ -1,4 +1,4 @@
-//! The fair queue, with waiters of both sides in it.
+//! The fair queue, with waiters of both sides.
 
 use interop::trials::TrialProcess;
 use tokio::sync::mpsc;
@@ -26,7 +26,7 @@ fn score(fixture: &Fixture, owner: &str) -> f64 {
     text.parse().unwrap_or_else(|_| panic!("{owner} has the score {text:?}"))
 }
 
-/// Puts these into the queue, one after the other. Their numbers come out as they are let in; each leaves at once.
+/// Queues these one after the other. Each sends its number once the lock is granted, and releases it at once.
 async fn line_up(
     fixture: &Fixture,
     processes: &[&TrialProcess],
@@ -59,9 +59,9 @@ async fn order(fixture: Fixture) {
     assert_eq!(fixture.number("ZCARD redisson_lock_timeout:{@}"), 0);
 }
 
-/// What a waiter adds to the scores of those behind it, it takes off again when it goes.
+/// A waiter that gives up subtracts from the scores behind it what it added to them.
 async fn tenure_leaves(fixture: Fixture) {
-    // A waiter that looks less often counts as alive for longer, and so its score is higher.
+    // A waiter that polls less often is considered alive for longer, so its score is higher.
     let (jvm, client) = (fixture.jvm(0).await, fixture.client("poll=60s&lease=30m").await);
     let holder = client.lock(fixture.name()).fair().lease(LEASE).acquire().await.unwrap();
     let first = line_up(&fixture, &[&jvm], 0).await;
@@ -97,7 +97,7 @@ async fn redisson_leaves(fixture: Fixture) {
     let owners = fixture.wait_for_queue(2).await;
     assert_eq!(owners[0], before[0]);
     let apart = score(&fixture, &owners[1]) - score(&fixture, &owners[0]);
-    // Tenure's own scores move on with its signs of life, so they are compared with some room.
+    // Tenure's heartbeats move its scores, so the bounds are wide.
     assert!((290_000.0..=390_000.0).contains(&apart), "one patience apart: {apart}");
     jvm.call("holder", "unlock fair @").await;
     assert_eq!(receive_order(first, 1).await, [0]);
@@ -105,7 +105,7 @@ async fn redisson_leaves(fixture: Fixture) {
     workers[1].call("last", "unlock fair @").await;
 }
 
-/// A try comes after all who wait, on both sides.
+/// A try does not overtake waiters, on both sides.
 async fn nobody_overtakes(fixture: Fixture) {
     let (jvm, rust) = (fixture.jvm(0).await, fixture.worker(0).await);
     jvm.call("holder", "lock fair @ 1800000").await;

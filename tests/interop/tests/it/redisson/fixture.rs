@@ -1,4 +1,4 @@
-//! What a case works with: processes of both sides, and looks into the servers.
+//! What a case works with: processes of both sides, and the state of the servers.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use testbed::{Value, has_grown, until_true};
 
 use crate::redisson::environment::Environment;
 
-/// Of what must last, `1800000` in the words of the drivers. What is handed over was not handed over by its end.
+/// The lease of holds that must last, `1800000` in requests. No hand-over is caused by its end.
 pub(crate) const LEASE: Duration = testbed::FAR;
 
-/// Waiters of Tenure do not look by themselves, so that it is the message that wakes them.
+/// Options with which Tenure's waiters do not poll within a case, so that only a message can wake them.
 pub(crate) const QUIET: &str = "poll=30m&lease=30m";
 
 pub(crate) type Fixture = crate::fixture::Fixture<Environment>;
@@ -51,7 +51,7 @@ impl Fixture {
         text.replace('@', self.name())
     }
 
-    /// A command about the key that is its second word; `@` is the trial's name.
+    /// Executes a command on the server of the key, which is the second word; `@` is the trial's name.
     pub(crate) fn command(&self, command: &str) -> Value {
         let command = self.with_name(command);
         let words: Vec<&str> = command.split(' ').collect();
@@ -63,7 +63,7 @@ impl Fixture {
         answer.int().unwrap_or_else(|| panic!("{command}: {answer:?}"))
     }
 
-    /// How many connections listen to a channel.
+    /// The number of subscribers of a channel.
     pub(crate) fn subscribers(&self, channel: &str) -> i64 {
         let channel = self.with_name(channel);
         let on = |node: &testbed::Redis, word| {
@@ -73,19 +73,19 @@ impl Fixture {
         self.environment().nodes().iter().map(|node| on(node, "NUMSUB") + on(node, "SHARDNUMSUB")).sum()
     }
 
-    /// Waits until a key lives longer than before: somebody has renewed it.
+    /// Waits until a key is renewed.
     pub(crate) async fn wait_for_renewal(&self, key: &str) {
         let ttl = || Duration::from_millis(self.number(&format!("PTTL {key}")).try_into().unwrap_or(0));
         until_true(&format!("{key} is renewed"), has_grown(Duration::from_millis(500), ttl)).await;
     }
 
-    /// Waits until so many processes listen to a channel.
+    /// Waits until a channel has `n` subscribers.
     pub(crate) async fn wait_for_subscribers(&self, channel: &str, n: i64) {
         until_true(&format!("{n} listen to {channel}"), || self.subscribers(channel) >= n).await;
     }
 
-    /// Waits until the fair queue has this many in it: its owners, in order. Whoever is in it looks once more when it
-    /// listens, so no message is missed.
+    /// Waits until the fair queue has `n` waiters, and returns their owners in order. A waiter makes another attempt
+    /// after it has subscribed, so no message is missed.
     pub(crate) async fn wait_for_queue(&self, n: usize) -> Vec<String> {
         let queue = || self.command("LRANGE redisson_lock_queue:{@} 0 -1").texts();
         until_true(&format!("{n} in the queue"), || queue().len() == n).await;
@@ -99,7 +99,7 @@ impl Fixture {
         part(0) * 1000 + part(1) / 1000
     }
 
-    /// Watches for a while that something stays so.
+    /// Asserts that a condition holds for a while.
     pub(crate) async fn assert_stays(&self, what: &str, time: Duration, holds: impl Fn() -> bool) {
         let begin = Instant::now();
         while begin.elapsed() < time {

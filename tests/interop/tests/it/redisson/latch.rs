@@ -21,7 +21,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// The other side waits, and this one opens.
+/// One side waits, and the other opens the latch.
 async fn opens(fixture: &Fixture, opener: &TrialProcess, other: &TrialProcess) {
     other.expect_answer("a", "latch.await @", "true").await;
     opener.expect_answer("a", "latch.set @ 2", "true").await;
@@ -34,7 +34,7 @@ async fn opens(fixture: &Fixture, opener: &TrialProcess, other: &TrialProcess) {
     opener.call("a", "latch.down @").await;
     assert_eq!(waiting.answer().await.expect("open"), "true");
     other.expect_answer("a", "latch.count @", "0").await;
-    // Once more, from the other side; and below zero nothing happens.
+    // Again from the other side; counting below zero does nothing.
     other.call("a", "latch.down @").await;
     other.expect_answer("a", "latch.set @ 1", "true").await;
     opener.expect_answer("a", "latch.count @", "1").await;

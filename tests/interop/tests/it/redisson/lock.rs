@@ -1,4 +1,4 @@
-//! The plain lock: re-entrance, questions, force, names.
+//! The plain lock: re-entrance, inspection, forced release, names.
 
 use tenure::Owner;
 use testbed::{done, until, within};
@@ -30,7 +30,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// The count in the hash, of whoever is in it.
+/// The sum of the hold counts in the hash.
 fn count(fixture: &Fixture) -> i64 {
     let all = fixture.command("HGETALL @").texts();
     let counts = all.chunks(2).filter(|pair| pair[0] != "mode").map(|pair| pair[1].parse::<i64>());
@@ -89,7 +89,7 @@ async fn tenure_sees_redisson(fixture: Fixture) {
 async fn redisson_sees_tenure(fixture: Fixture) {
     let (jvm, client) = (fixture.jvm(0).await, fixture.client(QUIET).await);
     let guard = client.lock(fixture.name()).lease(LEASE).acquire().await.unwrap();
-    // Asked of a replica, where there are some: they hear of it a moment later.
+    // Redisson may read from a replica, which lags behind.
     until("the news", || async { jvm.call("other", "is-locked plain @").await == "true" }).await;
     jvm.expect_answer("other", "is-held plain @", "false").await;
     jvm.expect_answer("other", "holds plain @", "0").await;
@@ -134,7 +134,7 @@ async fn redisson_forces_tenure_out(fixture: Fixture) {
     assert!(guard.release().await.is_err());
     assert!(next.is_held());
     next.release().await.unwrap();
-    // Whoever does not release it is told by its next renewal.
+    // A holder that does not release is notified of the loss by its next renewal.
     let client = fixture.client("lease=9s").await;
     let guard = client.lock(fixture.name()).acquire().await.unwrap();
     jvm.expect_answer("other", "force-unlock plain @", "true").await;

@@ -16,25 +16,18 @@ mod mutual;
 mod permits;
 mod rwlock;
 
-use std::sync::Arc;
-
 use case::Case;
 use environment::{Deployment, Environment};
-use fixture::Fixture;
-use interop::trials::{Environments, Suite};
+use interop::trials::Suite;
 
-/// All that is shared with Redisson, and its driver by itself.
+use crate::fixture::add_cases;
+
+/// Adds the cases shared with Redisson, and those of its driver alone.
 pub(crate) fn add(suite: &mut Suite) {
     let at_deployments =
         |case: Case| deployments(&case).iter().map(move |deployment| (*deployment, case.clone()));
-    let environments = Arc::new(Environments::default());
-    suite.add("Redisson", cases().into_iter().flat_map(at_deployments).collect(), move |deployment, name| {
-        let environments = environments.clone();
-        async move {
-            let start = async || Environment::start(deployment);
-            Ok(Fixture::new(environments.get(deployment, start).await?, &name))
-        }
-    });
+    let cases = cases().into_iter().flat_map(at_deployments).collect();
+    add_cases(suite, "Redisson", cases, |deployment| async move { Environment::start(deployment) });
 }
 
 fn cases() -> Vec<Case> {

@@ -20,7 +20,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Redisson takes them in its order, we in the other: each gets in, again and again.
+/// Redisson acquires in one order and Tenure in the other: both make progress.
 async fn opposite_orders(fixture: Fixture) {
     const TIMES: usize = 15;
     let (jvm, client) = (fixture.jvm(0).await, fixture.client(QUIET).await);
@@ -49,7 +49,7 @@ async fn part_of_theirs(fixture: Fixture) {
     assert!(!a.is_locked().await.unwrap(), "what it got of them was given back");
     let waiting = tokio::spawn(async move { multi.acquire().await });
     fixture.wait_for_subscribers("redisson_lock__channel:{@2}", 1).await;
-    // While it waits it holds nothing.
+    // It holds nothing while it waits.
     jvm.expect_answer("a", "try plain @1", "true").await;
     jvm.call("a", "unlock plain @1").await;
     jvm.call("a", "unlock plain @2").await;

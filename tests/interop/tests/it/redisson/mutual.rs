@@ -1,4 +1,4 @@
-//! What holds for everything that lets one in at a time, each kind in its own commands.
+//! Cases for every exclusive kind, each with its own commands.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use interop::trials::TrialProcess;
 use crate::redisson::case::{Case, Direction};
 use crate::redisson::fixture::{Fixture, QUIET};
 
-/// How a kind is spoken of. `@` is the name; `%` is what entering answered.
+/// The commands of a kind. `@` is the name; `%` is the answer to the acquire.
 #[derive(Clone, Copy)]
 pub(crate) struct KindCommands {
     pub(crate) kind: &'static str,
-    /// Said once, to begin with.
+    /// A request to send once, before the first acquire.
     pub(crate) setup: Option<&'static str>,
     pub(crate) acquire: &'static str,
     pub(crate) try_acquire: &'static str,
     pub(crate) release: &'static str,
-    /// How the counting loop names it: on Redisson's side, and on ours.
+    /// Kind and name in requests of the counting loop: for Redisson, and for Tenure.
     pub(crate) counted: [&'static str; 2],
-    /// Where waiters listen; nothing if each has a place of its own in a queue.
+    /// The channel of waiters; none for a kind with a queue.
     pub(crate) channel: Option<&'static str>,
-    /// Of the address of Tenure.
+    /// Options of Tenure's URL.
     pub(crate) options: &'static str,
 }
 
@@ -103,12 +103,12 @@ impl KindCommands {
         self.release.replace('%', ticket)
     }
 
-    /// The request to enter with another lease, where the kind has one.
+    /// The acquire request with another lease, for kinds that have one.
     pub(crate) fn acquire_for(&self, lease: Duration) -> String {
         self.acquire.replace("1800000", &lease.as_millis().to_string())
     }
 
-    /// Waits until so many wait, each in a process of its own.
+    /// Waits until `n` processes wait.
     pub(crate) async fn wait_for_waiters(&self, fixture: &Fixture, n: usize) {
         match self.channel {
             Some(channel) => fixture.wait_for_subscribers(channel, n as i64).await,
@@ -116,7 +116,7 @@ impl KindCommands {
         }
     }
 
-    /// What trying answered: the ticket, unless it was busy.
+    /// Tries to acquire, and returns the ticket unless it was busy.
     pub(crate) async fn try_acquire(&self, process: &TrialProcess, thread: &str) -> Option<String> {
         let answer = process.call(thread, self.try_acquire).await;
         (answer != "false" && answer != "none").then_some(answer)

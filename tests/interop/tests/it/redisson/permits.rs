@@ -46,7 +46,7 @@ async fn both_count(fixture: Fixture) {
     jvm.expect_answer("a", "permit.acquired @", "0").await;
 }
 
-/// Here, too: a JVM whose clock is behind believes in it for that much longer.
+/// Tenure waits for the permit's lease plus the slack: a JVM whose clock is behind holds it for longer.
 async fn ends_in_redisson(fixture: Fixture) {
     let (jvm, client) = (fixture.jvm(0).await, fixture.client("poll=30m&lease=30m&permit_slack=1s").await);
     jvm.expect_answer("a", "permit.set @ 1", "true").await;
@@ -62,7 +62,7 @@ async fn ends_in_redisson(fixture: Fixture) {
     jvm.expect_answer("a", "permit.available @", "1").await;
 }
 
-/// For Redisson only when the room that is left for its clock is over too.
+/// For Redisson, a permit of Tenure ends after its lease plus the slack.
 async fn ends_in_tenure(fixture: Fixture) {
     let (jvm, client) = (fixture.jvm(0).await, fixture.client("poll=30m&lease=30m&permit_slack=1s").await);
     let lease = Duration::from_secs(3);
@@ -70,7 +70,7 @@ async fn ends_in_tenure(fixture: Fixture) {
     let guard = client.semaphore(fixture.name(), 1).permits(1).lease(lease).acquire().await.unwrap();
     let id = jvm.call("a", "permit.acquire @ 1800000").await;
     let took = begin.elapsed();
-    // It is given back when it has ended by our own clock, which allows for drift.
+    // Tenure returns it when it has ended by its own clock, which allows for drift.
     assert!(took > lease * 9 / 10, "after {took:?} of 3 s");
     assert!(!guard.is_held());
     assert!(guard.release().await.is_err());

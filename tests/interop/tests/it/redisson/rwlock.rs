@@ -38,7 +38,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Two readers share; either leaving leaves the other in; writers of both sides wait for both.
+/// Two readers share the lock; it stays held when one releases; writers of both sides wait for both.
 async fn two_readers(fixture: &Fixture, first: &TrialProcess, second: &TrialProcess) {
     first.call("reader", "lock read @ 1800000").await;
     second.call("reader", "lock read @ 1800000").await;
@@ -64,7 +64,7 @@ async fn two_readers(fixture: &Fixture, first: &TrialProcess, second: &TrialProc
     assert_eq!(fixture.number("EXISTS @"), 0);
 }
 
-/// When a writer goes, all readers of both sides come in together: none waits for another to leave.
+/// When a writer releases, waiting readers of both sides are admitted together.
 async fn all_readers_at_once(fixture: &Fixture, writer: &TrialProcess, other: &TrialProcess) {
     writer.call("writer", "lock write @ 1800000").await;
     let mut waiting = Vec::new();
@@ -91,7 +91,7 @@ async fn all_readers_at_once(fixture: &Fixture, writer: &TrialProcess, other: &T
     assert_eq!(fixture.number("EXISTS @"), 0);
 }
 
-/// It tells nobody that readers may join it now; ours look now and then.
+/// Redisson does not notify waiting readers of the downgrade; Tenure's waiters poll.
 async fn redisson_downgrades(fixture: Fixture) {
     let (jvm, client) = (fixture.jvm(0).await, fixture.client("poll=2s&lease=30m").await);
     jvm.call("owner", "lock write @ 1800000").await;
@@ -130,8 +130,8 @@ async fn tenure_downgrades(fixture: Fixture) {
     jvm.call("other", "unlock write @").await;
 }
 
-/// A Redisson reader's watchdog sets the life of the common hash down to its own term. When that process dies, the hash
-/// must not take our reader with it.
+/// The watchdog of a Redisson reader shortens the TTL of the shared hash to its own lease. When that process dies, the
+/// hash must not expire while Tenure's reader holds.
 async fn outlives_the_watchdog(fixture: Fixture) {
     let other = fixture.jvm(0).await;
     let term = Duration::from_secs(9);
@@ -140,7 +140,7 @@ async fn outlives_the_watchdog(fixture: Fixture) {
     let guard = client.rwlock(fixture.name()).read().lease(LEASE).acquire().await.unwrap();
     let field = format!("HEXISTS @ {}", guard.id());
     jvm.call("reader", "lock read @").await;
-    // Its first pass comes after a third of its term.
+    // The watchdog first renews after a third of its lease.
     until_true("it sets the hash down", || fixture.number("PTTL @") < 20_000).await;
     jvm.kill().await;
     fixture
@@ -155,8 +155,8 @@ async fn outlives_the_watchdog(fixture: Fixture) {
     other.call("other", "unlock write @").await;
 }
 
-/// A reader of Redisson that died stays in a hash that another reader keeps alive. Once its own time is over it does not
-/// count any more.
+/// A dead reader of Redisson stays in a hash that another reader renews. It does not count once its own lease has
+/// ended.
 async fn dead_reader(fixture: Fixture) {
     let jvm = fixture.own_jvm(Options::small().watchdog(Duration::from_secs(3))).await;
     let client = fixture.client(QUIET).await;

@@ -1,4 +1,4 @@
-//! Forms of the fenced lock that do something else than they say.
+//! Methods of the fenced lock that do not do what their names say.
 
 use std::time::Duration;
 use testbed::until_true;
@@ -17,7 +17,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// A lease that is given ends, with a fence or without.
+/// A given lease ends, with or without a fence.
 async fn dropped_lease(fixture: Fixture) {
     let client = fixture.client(FENCED).await;
     let guard = client.lock(fixture.name()).lease(Duration::from_secs(2)).acquire().await.unwrap();
@@ -34,7 +34,7 @@ async fn waiting_try(fixture: Fixture) {
     guard.release().await.unwrap();
 }
 
-/// A holder that lost it has its own old fence, and not the one of whoever came after.
+/// A holder that lost the lock keeps its old fence, and does not get that of the next holder.
 async fn token_of_another(fixture: Fixture) {
     let [client, other] = [fixture.client(FENCED).await, fixture.client(FENCED).await];
     let old = client.lock(fixture.name()).lease(Duration::from_secs(2)).acquire().await.unwrap();

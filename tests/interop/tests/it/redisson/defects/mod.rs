@@ -1,7 +1,7 @@
-//! Defects that Redisson is known to have, in kinds that Tenure has too: each case shows that ours is without it.
+//! Known defects of Redisson, in kinds that Tenure has, too: each case shows that Tenure does not have the defect.
 //!
-//! Not here: what comes of Java's interrupts (a future is dropped, and that is tested as such), and locks that Tenure
-//! does not have (many values under one hash).
+//! Left out are defects of Java's interrupts (in Rust a future is dropped, which has its own tests), and locks that
+//! Tenure does not have (many values under one hash).
 
 mod fences;
 mod numbers;
@@ -17,7 +17,7 @@ pub(crate) fn cases() -> Vec<Case> {
     [renewal::cases(), queues::cases(), fences::cases(), numbers::cases()].into_iter().flatten().collect()
 }
 
-/// About Tenure alone.
+/// A case without a peer.
 fn ours<F: Future<Output = ()> + Send + 'static>(
     kind: &'static str,
     name: &str,

@@ -1,4 +1,4 @@
-//! Latches and semaphores that leave waiters alone, and names that fall apart.
+//! Latches and semaphores that do not wake waiters, and names that a cluster does not support.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 const LATCH: &str = "redisson_countdownlatch__channel__{@}";
 
-/// Those of both sides.
+/// For waiters of both sides.
 async fn deleting(fixture: Fixture) {
     let (jvm, rust, client) = (fixture.jvm(0).await, fixture.worker(0).await, fixture.client(QUIET).await);
     let latch = client.latch(fixture.name());
@@ -54,14 +54,15 @@ async fn early_message(fixture: Fixture) {
     waiting.await.unwrap().unwrap();
 }
 
-/// A JVM cannot bear it. What is published is never below zero, and waiters hear of what comes after.
+/// Redisson's client fails on such a message. Tenure publishes no negative number, and later messages still wake
+/// waiters.
 async fn negative(fixture: Fixture) {
     let (jvm, client) = (fixture.jvm(0).await, fixture.client(QUIET).await);
     let semaphore = client.counting_semaphore(fixture.name());
     assert!(semaphore.try_set(5).await.unwrap());
     let waiting = jvm.spawn("w", "sem.acquire @ 6");
     fixture.wait_for_subscribers("redisson_sc:{@}", 1).await;
-    // The messages of shards do not come through patterns.
+    // Pattern subscriptions do not receive sharded messages.
     let channel = format!("redisson_sc:{{{}}}", fixture.name());
     let mut heard = fixture.environment().nodes()[0].psubscribe(&[&channel]).unwrap();
     semaphore.add(-10).await.unwrap();
@@ -76,7 +77,7 @@ async fn negative(fixture: Fixture) {
     assert!(!said.is_empty() || fixture.environment().is_cluster());
 }
 
-/// In a cluster Redisson locks these and cannot unlock them. Elsewhere they are names like others.
+/// In a cluster Redisson can lock these names but not unlock them. On a single server they work.
 async fn split_names(fixture: Fixture) {
     let client = fixture.client(QUIET).await;
     for name in ["a{b", "{}x", "a}b"] {
@@ -92,7 +93,7 @@ async fn split_names(fixture: Fixture) {
     }
 }
 
-/// Redisson wraps the channel of a latch always, also around a name that has a hash tag.
+/// Redisson always wraps the channel name of a latch in braces, even if the name has a hash tag.
 async fn split_latch(fixture: Fixture) {
     let client = fixture.client(QUIET).await;
     let name = format!("{{{}}}x", fixture.name());

@@ -1,4 +1,4 @@
-//! Waiters that spin, stay, are thrown out or are not told.
+//! Waiters that spin, stay in the queue, are removed or are not notified.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// The lock is free, but the first in the queue never takes it: those behind ask without a pause.
+/// The lock is free, but the first in the queue never takes it: the waiters behind it repeat attempts without a pause.
 async fn dead_head(fixture: Fixture) {
     let client = fixture.client(QUIET).await;
     let dead = "8a5b0d0e-26c3-4d5f-9d4b-000000000000:1";
@@ -36,7 +36,7 @@ async fn dead_head(fixture: Fixture) {
     guard.release().await.unwrap();
 }
 
-/// Whoever wrote it, it would be waited for for ever: that is said at once.
+/// A key without a TTL would be waited for forever, so the acquire fails at once.
 async fn no_ttl(fixture: Fixture) {
     let client = fixture.client(QUIET).await;
     fixture.command("HSET @ somebody 1");
@@ -46,7 +46,7 @@ async fn no_ttl(fixture: Fixture) {
     }
 }
 
-/// Whoever gives up takes its own patience off the scores of those behind it, not five minutes.
+/// A waiter that gives up subtracts its own timeout from the scores behind it, not five minutes.
 async fn giving_up(fixture: Fixture) {
     let (jvm, client) = (fixture.jvm(0).await, fixture.client(QUIET).await);
     let lock = client.lock(fixture.name()).fair();
@@ -59,7 +59,7 @@ async fn giving_up(fixture: Fixture) {
     fixture.wait_for_queue(1).await;
     let next = jvm.spawn("next", "lock fair @ 1800000");
     let behind = fixture.wait_for_queue(2).await.remove(1);
-    // Those of Redisson do not move by themselves.
+    // Redisson's scores do not change by themselves.
     let score = || {
         let text = fixture.command(&format!("ZSCORE redisson_lock_timeout:{{@}} {behind}")).text();
         text.parse::<f64>().expect("it is in the queue")
@@ -67,10 +67,10 @@ async fn giving_up(fixture: Fixture) {
     let before = score();
     assert!(short.await.unwrap().unwrap().is_none());
     assert_eq!(fixture.wait_for_queue(1).await, std::slice::from_ref(&behind));
-    // Its patience: what was left of ten seconds when it came into the queue.
+    // Its timeout: the rest of the ten seconds when it was queued.
     let off = before - score();
     assert!((1.0..=10_000.0).contains(&off), "{off} ms were taken off");
-    // Whoever comes sweeps the queue, and is not let past it.
+    // A new attempt removes expired waiters, and does not overtake the others.
     let last = waits(LEASE.as_secs());
     assert_eq!(fixture.wait_for_queue(2).await[0], behind);
     holder.release().await.unwrap();

@@ -1,4 +1,4 @@
-//! Holds that are counted, renewed or cut wrongly.
+//! Holds that are counted, renewed or shortened wrongly.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ async fn sent_again(fixture: Fixture) {
         assert_eq!(fixture.number(&format!("HGET @ {}", guard.id())), 1);
         guard.release().await.unwrap();
     }
-    // Nothing else of the same acquire comes later.
+    // No repeat of this acquire is executed later.
     until_true("free again", || fixture.number("EXISTS @") == 0).await;
     fixture.assert_stays("free", Duration::from_secs(2), || fixture.number("EXISTS @") == 0).await;
 }
@@ -58,7 +58,7 @@ async fn without_replicas(fixture: Fixture) {
     assert_eq!(left, Some(0));
 }
 
-/// Registered after it was released, a lock of Redisson is renewed as long as the process lives.
+/// A lock of Redisson that is registered for renewal after its release is renewed as long as the process lives.
 async fn renewed_for_ever(fixture: Fixture) {
     let client = fixture.client("lease=9s").await;
     let lock = client.lock(fixture.name());
@@ -68,14 +68,14 @@ async fn renewed_for_ever(fixture: Fixture) {
     }
     until_true("free", || fixture.number("EXISTS @") == 0).await;
     let mut monitor = fixture.environment().nodes()[0].monitor().unwrap();
-    // Longer than it takes to the next renewal.
+    // Longer than the interval of renewals.
     tokio::time::sleep(Duration::from_secs(4)).await;
     let all = monitor.drain().unwrap();
     let about = all.iter().find(|seen| seen.words.iter().any(|word| word.contains(fixture.name())));
     assert!(about.is_none(), "{about:?}");
 }
 
-/// A shard that hangs makes Redisson skip the renewal of all that come after it.
+/// A shard that hangs makes Redisson skip the renewal of all locks after it.
 async fn one_bad_slot(fixture: Fixture) {
     let fixture = Fixture::new(Arc::new(Environment::start_cluster()), fixture.name());
     let environment = fixture.environment();
@@ -111,7 +111,7 @@ async fn shorter_inside(fixture: Fixture) {
     outer.release().await.unwrap();
 }
 
-/// In Redisson a lease of one thread goes out with the lock of the next, if both use one object.
+/// In Redisson, the lease of one thread applies to the lock of the next thread if both use one object.
 async fn left_over(fixture: Fixture) {
     let client = fixture.client("poll=30m&lease=30s").await;
     let lock = client.lock(fixture.name());
