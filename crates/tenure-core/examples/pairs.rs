@@ -1,4 +1,4 @@
-//! Pairs of acquire and release on the memory store, for `cargo xtask bench --only signs`, which builds it twice: once
+//! Pairs of acquire and release on the memory store, for `cargo xtask bench --only telemetry`, which builds it twice: once
 //! with all that watches the library, and once without. Each line of the input, a number of milliseconds, is answered
 //! with the pairs per second of that time.
 

@@ -7,12 +7,12 @@ use testbed::{Cut, Error, Proxy, Redis, RedisOptions, Resp, Result, Rule, Value,
 
 const SHORT: Duration = Duration::from_millis(100);
 
-struct Bench {
+struct Harness {
     redis: Redis,
     proxy: Proxy,
 }
 
-impl Bench {
+impl Harness {
     fn new() -> Self {
         let redis = Redis::start(RedisOptions::default()).unwrap();
         let proxy = Proxy::start(redis.port()).unwrap();
@@ -35,34 +35,34 @@ fn is_cut(answer: &Result<Value>) -> bool {
 
 #[test]
 fn passes_data_and_counts_it() {
-    let bench = Bench::new();
-    let (mut one, mut two) = (bench.client(), bench.client());
+    let harness = Harness::new();
+    let (mut one, mut two) = (harness.client(), harness.client());
     for n in 0..10 {
         one.cmd(&["SET", "a", &n.to_string()]).unwrap();
     }
     let big = "x".repeat(1_000_000);
     two.cmd(&["SET", "b", &big]).unwrap();
     assert_eq!(two.cmd(&["GET", "b"]).unwrap().text(), big);
-    let counts = bench.proxy.counts();
-    assert_eq!(bench.proxy.accepted(), 2);
+    let counts = harness.proxy.counts();
+    assert_eq!(harness.proxy.accepted(), 2);
     assert_eq!(counts.iter().map(|c| c.commands).collect::<Vec<_>>(), [10, 2]);
     assert_eq!((counts[0].bytes_from_client, counts[0].bytes_from_server), (10 * 27, 10 * 5));
     assert!(counts[1].bytes_from_client > 1_000_000 && counts[1].bytes_from_server > 1_000_000);
     assert!(counts.iter().all(|c| c.is_open));
     drop(one);
-    wait_until_true("the end comes through", || !bench.proxy.counts()[0].is_open);
-    assert!(bench.proxy.counts()[1].is_open);
+    wait_until_true("the end comes through", || !harness.proxy.counts()[0].is_open);
+    assert!(harness.proxy.counts()[1].is_open);
 }
 
 #[test]
 fn delays_do_not_add_up() {
-    let bench = Bench::new();
-    let mut client = bench.client();
+    let harness = Harness::new();
+    let mut client = harness.client();
     // One after the other, they would take minutes.
     const MANY: usize = 400;
     let delay = 5 * SHORT;
     for rule in [Rule::Delay(delay), Rule::Jitter(delay)] {
-        bench.proxy.set(Way::ToClient, rule);
+        harness.proxy.set(Way::ToClient, rule);
         let begin = Instant::now();
         for _ in 0..MANY {
             client.send(&["INCR", "n"]).unwrap();
@@ -77,85 +77,85 @@ fn delays_do_not_add_up() {
 
 #[test]
 fn a_changed_rule_applies_to_data_in_flight() {
-    let bench = Bench::new();
-    let mut client = bench.client();
-    bench.proxy.set(Way::ToServer, Rule::Delay(Duration::from_secs(3600)));
+    let harness = Harness::new();
+    let mut client = harness.client();
+    harness.proxy.set(Way::ToServer, Rule::Delay(Duration::from_secs(3600)));
     client.send(&["PING"]).unwrap();
     assert_eq!(client.receive_within(SHORT).unwrap(), None);
-    bench.proxy.heal();
+    harness.proxy.heal();
     assert_eq!(client.receive().unwrap().text(), "PONG");
 }
 
 #[test]
 fn one_direction_stalls_and_resumes() {
-    let bench = Bench::new();
-    let mut client = bench.client();
-    bench.proxy.set(Way::ToClient, Rule::Stall);
+    let harness = Harness::new();
+    let mut client = harness.client();
+    harness.proxy.set(Way::ToClient, Rule::Stall);
     client.send(&["SET", "a", "1"]).unwrap();
-    wait_until_true("the command arrives", || bench.get("a") == "1");
+    wait_until_true("the command arrives", || harness.get("a") == "1");
     assert_eq!(client.receive_within(SHORT).unwrap(), None);
-    bench.proxy.set(Way::ToServer, Rule::Stall);
-    bench.proxy.set(Way::ToClient, Rule::Pass);
+    harness.proxy.set(Way::ToServer, Rule::Stall);
+    harness.proxy.set(Way::ToClient, Rule::Pass);
     assert_eq!(client.receive().unwrap().text(), "OK");
     client.send(&["SET", "a", "2"]).unwrap();
     assert_eq!(client.receive_within(SHORT).unwrap(), None);
-    assert_eq!(bench.get("a"), "1");
-    bench.proxy.heal();
+    assert_eq!(harness.get("a"), "1");
+    harness.proxy.heal();
     assert_eq!(client.receive().unwrap().text(), "OK");
-    assert_eq!(bench.get("a"), "2");
+    assert_eq!(harness.get("a"), "2");
 }
 
 #[test]
 fn rules_apply_to_all_connections_or_to_one() {
-    let bench = Bench::new();
-    let (mut one, mut two) = (bench.client(), bench.client());
-    wait_until_true("both are there", || bench.proxy.accepted() == 2);
-    bench.proxy.set_for(0, Way::ToServer, Rule::Stall);
+    let harness = Harness::new();
+    let (mut one, mut two) = (harness.client(), harness.client());
+    wait_until_true("both are there", || harness.proxy.accepted() == 2);
+    harness.proxy.set_for(0, Way::ToServer, Rule::Stall);
     one.send(&["PING"]).unwrap();
     two.cmd(&["PING"]).unwrap();
     assert_eq!(one.receive_within(SHORT).unwrap(), None);
-    bench.proxy.set(Way::ToServer, Rule::Stall);
-    let mut three = bench.client();
+    harness.proxy.set(Way::ToServer, Rule::Stall);
+    let mut three = harness.client();
     for client in [&mut two, &mut three] {
         client.send(&["PING"]).unwrap();
         assert_eq!(client.receive_within(SHORT).unwrap(), None);
     }
-    bench.proxy.set_for(0, Way::ToServer, Rule::Pass);
+    harness.proxy.set_for(0, Way::ToServer, Rule::Pass);
     one.receive().unwrap();
     assert_eq!(two.receive_within(SHORT).unwrap(), None);
 }
 
 #[test]
 fn a_rule_cuts_after_so_many_bytes() {
-    let bench = Bench::new();
-    bench.redis.cmd(&["SET", "a", "0"]).unwrap();
+    let harness = Harness::new();
+    harness.redis.cmd(&["SET", "a", "0"]).unwrap();
     for (way, bytes, value) in
         [(Way::ToServer, 0, "0"), (Way::ToServer, 26, "0"), (Way::ToClient, 0, "1"), (Way::ToClient, 4, "1")]
     {
-        bench.redis.cmd(&["SET", "a", "0"]).unwrap();
-        bench.proxy.set(way, Rule::CutAfter(bytes));
+        harness.redis.cmd(&["SET", "a", "0"]).unwrap();
+        harness.proxy.set(way, Rule::CutAfter(bytes));
         // For each connection anew.
         for _ in 0..2 {
-            let answer = bench.client().cmd(&["SET", "a", "1"]);
+            let answer = harness.client().cmd(&["SET", "a", "1"]);
             assert!(is_cut(&answer), "{way:?} {bytes}: {answer:?}");
-            assert_eq!(bench.get("a"), value, "{way:?} {bytes}");
+            assert_eq!(harness.get("a"), value, "{way:?} {bytes}");
         }
-        bench.proxy.heal();
+        harness.proxy.heal();
     }
-    bench.proxy.set(Way::ToClient, Rule::CutAfter(5));
-    let mut client = bench.client();
+    harness.proxy.set(Way::ToClient, Rule::CutAfter(5));
+    let mut client = harness.client();
     client.cmd(&["SET", "a", "1"]).unwrap();
     assert!(is_cut(&client.cmd(&["SET", "a", "2"])));
 }
 
 #[test]
 fn one_command_is_cut_and_no_other() {
-    let bench = Bench::new();
-    let mut bystander = bench.client();
+    let harness = Harness::new();
+    let mut bystander = harness.client();
     for (cut, executed) in [(Cut::BeforeRequest, false), (Cut::AfterRequest, true), (Cut::InReply(3), true)] {
-        bench.redis.cmd(&["SET", "target", "old"]).unwrap();
-        let mut client = bench.client();
-        bench.proxy.cut_once("TARGET", cut);
+        harness.redis.cmd(&["SET", "target", "old"]).unwrap();
+        let mut client = harness.client();
+        harness.proxy.cut_once("TARGET", cut);
         client.cmd(&["SET", "a", "1"]).unwrap();
         if executed {
             // In one go: the reply to the command before it still arrives.
@@ -169,33 +169,33 @@ fn one_command_is_cut_and_no_other() {
         }
         let answer = client.receive();
         assert!(is_cut(&answer), "{cut:?}: {answer:?}");
-        assert_eq!(bench.get("target") == "new", executed, "{cut:?}");
-        assert_eq!(bench.proxy.cuts_left(), 0);
+        assert_eq!(harness.get("target") == "new", executed, "{cut:?}");
+        assert_eq!(harness.proxy.cuts_left(), 0);
         bystander.cmd(&["GET", "target"]).unwrap();
     }
 }
 
 #[test]
 fn pushes_are_dropped_and_replies_are_not() {
-    let bench = Bench::new();
-    let mut listener = bench.client();
-    bench.proxy.set(Way::ToClient, Rule::DropPushes);
+    let harness = Harness::new();
+    let mut listener = harness.client();
+    harness.proxy.set(Way::ToClient, Rule::DropPushes);
     assert_eq!(listener.cmd(&["SUBSCRIBE", "news"]).unwrap().texts()[0], "subscribe");
-    bench.redis.cmd(&["PUBLISH", "news", "1"]).unwrap();
+    harness.redis.cmd(&["PUBLISH", "news", "1"]).unwrap();
     assert_eq!(listener.cmd(&["PING"]).unwrap().texts()[0], "pong");
-    assert_eq!(bench.proxy.counts()[0].pushes_dropped, 1);
-    bench.proxy.heal();
-    bench.redis.cmd(&["PUBLISH", "news", "2"]).unwrap();
+    assert_eq!(harness.proxy.counts()[0].pushes_dropped, 1);
+    harness.proxy.heal();
+    harness.redis.cmd(&["PUBLISH", "news", "2"]).unwrap();
     assert_eq!(listener.receive().unwrap().texts(), ["message", "news", "2"]);
 }
 
 #[test]
 fn bytes_trickle() {
-    let bench = Bench::new();
-    let mut client = bench.client();
-    bench.redis.cmd(&["SET", "a", "0123456789"]).unwrap();
+    let harness = Harness::new();
+    let mut client = harness.client();
+    harness.redis.cmd(&["SET", "a", "0123456789"]).unwrap();
     let pause = Duration::from_millis(5);
-    bench.proxy.set(Way::ToClient, Rule::Trickle(pause));
+    harness.proxy.set(Way::ToClient, Rule::Trickle(pause));
     let begin = Instant::now();
     assert_eq!(client.cmd(&["GET", "a"]).unwrap().text(), "0123456789");
     assert!(begin.elapsed() >= 17 * pause, "{:?}", begin.elapsed());
@@ -203,70 +203,70 @@ fn bytes_trickle() {
 
 #[test]
 fn a_half_open_connection_does_not_see_the_end() {
-    let bench = Bench::new();
+    let harness = Harness::new();
     let clients =
         |redis: &Redis| redis.info("clients").unwrap()["connected_clients"].parse::<usize>().unwrap();
-    let mut one = bench.client();
-    let mut two = bench.client();
+    let mut one = harness.client();
+    let mut two = harness.client();
     one.cmd(&["PING"]).unwrap();
     two.cmd(&["PING"]).unwrap();
-    assert_eq!(clients(&bench.redis), 3);
-    bench.proxy.set(Way::ToServer, Rule::Swallow);
-    bench.proxy.set(Way::ToClient, Rule::Swallow);
+    assert_eq!(clients(&harness.redis), 3);
+    harness.proxy.set(Way::ToServer, Rule::Swallow);
+    harness.proxy.set(Way::ToClient, Rule::Swallow);
     // The client goes, and the server does not learn of it, not even afterwards.
     drop(one);
     two.send(&["SET", "a", "1"]).unwrap();
     wait_until_true("the end and the command are swallowed", || {
-        bench.proxy.counts().iter().all(|counts| counts.is_half_open)
+        harness.proxy.counts().iter().all(|counts| counts.is_half_open)
     });
-    bench.proxy.heal();
+    harness.proxy.heal();
     assert_eq!(two.receive_within(SHORT).unwrap(), None);
     two.send(&["SET", "a", "1"]).unwrap();
     assert_eq!(two.receive_within(SHORT).unwrap(), None);
-    assert_eq!(clients(&bench.redis), 3);
-    assert_eq!(bench.get("a"), "");
+    assert_eq!(clients(&harness.redis), 3);
+    assert_eq!(harness.get("a"), "");
     // New ones are well.
-    let mut three = bench.client();
+    let mut three = harness.client();
     three.cmd(&["PING"]).unwrap();
     // The server goes, and the client does not learn of it.
-    bench.proxy.set(Way::ToClient, Rule::Swallow);
-    bench.redis.kill().unwrap();
+    harness.proxy.set(Way::ToClient, Rule::Swallow);
+    harness.redis.kill().unwrap();
     assert_eq!(three.receive_within(SHORT).unwrap(), None);
     // Told by hand.
-    bench.proxy.close_all();
+    harness.proxy.close_all();
     assert!(is_cut(&three.receive()));
 }
 
 #[test]
 fn the_end_of_a_server_closes_its_connections() {
-    let bench = Bench::new();
-    let mut client = bench.client();
+    let harness = Harness::new();
+    let mut client = harness.client();
     client.cmd(&["PING"]).unwrap();
-    bench.redis.kill().unwrap();
+    harness.redis.kill().unwrap();
     assert!(is_cut(&client.cmd(&["PING"])));
-    assert!(is_cut(&bench.client().cmd(&["PING"])));
-    bench.redis.restart().unwrap();
-    bench.client().cmd(&["PING"]).unwrap();
+    assert!(is_cut(&harness.client().cmd(&["PING"])));
+    harness.redis.restart().unwrap();
+    harness.client().cmd(&["PING"]).unwrap();
 }
 
 #[test]
 fn a_closed_port_refuses() {
-    let bench = Bench::new();
-    let mut client = bench.client();
+    let harness = Harness::new();
+    let mut client = harness.client();
     client.cmd(&["PING"]).unwrap();
-    bench.proxy.refuse();
-    assert!(Resp::connect(bench.proxy.port()).is_err());
+    harness.proxy.refuse();
+    assert!(Resp::connect(harness.proxy.port()).is_err());
     client.cmd(&["PING"]).unwrap();
-    bench.proxy.accept().unwrap();
-    bench.client().cmd(&["PING"]).unwrap();
-    bench.proxy.close(0);
+    harness.proxy.accept().unwrap();
+    harness.client().cmd(&["PING"]).unwrap();
+    harness.proxy.close(0);
     assert!(is_cut(&client.cmd(&["PING"])));
 }
 
 /// A child has all files of its parent from the fork until it runs its program.
 #[test]
 fn a_closed_port_refuses_while_children_are_started() {
-    let bench = Bench::new();
+    let harness = Harness::new();
     let done = AtomicBool::new(false);
     std::thread::scope(|s| {
         for _ in 0..2 {
@@ -277,8 +277,8 @@ fn a_closed_port_refuses_while_children_are_started() {
             });
         }
         let closes_and_opens = |_: &u32| {
-            bench.proxy.refuse();
-            Resp::connect(bench.proxy.port()).is_err() && bench.proxy.accept().is_ok()
+            harness.proxy.refuse();
+            Resp::connect(harness.proxy.port()).is_err() && harness.proxy.accept().is_ok()
         };
         let times = (0..200).take_while(closes_and_opens).count();
         done.store(true, SeqCst);
@@ -321,6 +321,6 @@ fn other_protocols_pass_raw() {
 
 #[tokio::test]
 async fn it_can_be_dropped_in_an_asynchronous_test() {
-    let bench = Bench::new();
-    bench.client().cmd(&["PING"]).unwrap();
+    let harness = Harness::new();
+    harness.client().cmd(&["PING"]).unwrap();
 }
