@@ -1,5 +1,5 @@
-//! Pairs of acquire and release on the memory store, for `cargo xtask bench --only telemetry`, which builds it twice: once
-//! with all that watches the library, and once without. Each line of the input, a number of milliseconds, is answered
+//! Pairs of acquire and release on the memory store, for `cargo xtask bench --only telemetry`, which builds it twice:
+//! once with spans, events and metrics, and once without. Each line of the input, a number of milliseconds, is answered
 //! with the pairs per second of that time.
 
 use std::io::BufRead;

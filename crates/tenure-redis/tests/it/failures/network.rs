@@ -9,7 +9,7 @@ use tenure_redis::{Redis, Tls};
 use testbed::{Certificates, Cut, FAR, Proxy, RedisOptions, Rule, Way, done, until, until_true, within};
 
 use crate::harness::{
-    Harness, CALL, SHORT, about, all_held, claim, hasty, leasing, open, options, polling, renewed, settings,
+    CALL, Harness, SHORT, about, all_held, claim, hasty, leasing, open, options, polling, renewed, settings,
     take, templates, waiting, warm, woken_only,
 };
 

@@ -272,11 +272,13 @@ async fn too_few_replicas_are_unavailable() {
 /// C11. MISCONF: a server that could not save refuses to write.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_save_is_unavailable() {
-    let harness = Harness::with(RedisOptions { save: Some("3600 1000000".into()), ..RedisOptions::default() });
+    let harness =
+        Harness::with(RedisOptions { save: Some("3600 1000000".into()), ..RedisOptions::default() });
     let client = warmed(harness.options(), hasty()).await;
     std::fs::remove_dir_all(harness.redis.instance().data()).unwrap();
     harness.cmd(&["BGSAVE"]);
-    let failed = || (harness.redis.info("persistence").ok()?["rdb_last_bgsave_status"] == "err").then_some(());
+    let failed =
+        || (harness.redis.info("persistence").ok()?["rdb_last_bgsave_status"] == "err").then_some(());
     wait_until("the save fails", failed);
     refuses_with("MISCONF", &client, || {
         drop(harness.cmd(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]))

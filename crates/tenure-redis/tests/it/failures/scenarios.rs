@@ -8,7 +8,8 @@ use tenure_redis::{Address, Fences, Options, Topology};
 use testbed::{Cut, FAR, Rule, Way, done, has_grown, until_true, within};
 
 use crate::harness::{
-    Harness, LEASE, LONG, Network, SHORT, about, claim, granted, leasing, open, polling, settings, take, warmed,
+    Harness, LEASE, LONG, Network, SHORT, about, claim, granted, leasing, open, polling, settings, take,
+    warmed,
 };
 
 /// Begins to acquire, and drops that when it has reached a network which does not let it through.
@@ -355,7 +356,8 @@ async fn l9_a_latch_set_anew_at_once_has_opened() {
     assert!(latch.try_set_count(1).await.unwrap());
     let waiter = tokio::spawn(async move { client.latch("x").wait().await });
     until_true("it listens", || {
-        harness.cmd(&["PUBSUB", "NUMSUB", "redisson_countdownlatch__channel__{x}"]).items()[1].int() == Some(1)
+        harness.cmd(&["PUBSUB", "NUMSUB", "redisson_countdownlatch__channel__{x}"]).items()[1].int()
+            == Some(1)
     })
     .await;
     // In one go, as a script of a JVM might: the waiter sees nothing but the message.
