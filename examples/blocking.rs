@@ -16,7 +16,7 @@ use tenure::blocking::{self, Client};
 /// Takes the lock itself, whether or not its caller has it.
 fn transfer(client: &Client) -> Result<u32> {
     let guard = client.lock("examples/account").acquire()?;
-    let holds = guard.holds();
+    let holds = guard.reentry_count();
     guard.release()?;
     Ok(holds)
 }

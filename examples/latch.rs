@@ -16,7 +16,7 @@ pub(crate) async fn main() -> tenure::Result<()> {
 
     ready.delete().await?;
     assert!(ready.try_set_count(3).await?);
-    assert!(!ready.wait_for(Duration::from_millis(20)).await?, "not yet");
+    assert!(!ready.try_wait_for(Duration::from_millis(20)).await?, "not yet");
 
     let mut workers = Vec::new();
     for n in 1..=3 {

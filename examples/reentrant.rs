@@ -9,7 +9,7 @@ use tenure::{Client, Owner, Result};
 /// Takes the lock itself, whether or not its caller has it.
 async fn transfer(client: &Client) -> Result<u32> {
     let guard = client.lock("examples/account").acquire().await?;
-    let holds = guard.holds();
+    let holds = guard.reentry_count();
     guard.release().await?;
     Ok(holds)
 }
@@ -25,8 +25,8 @@ pub(crate) async fn main() -> Result<()> {
     let mine = lock.clone().owner(&me);
     let outer = mine.acquire().await?;
     let inner = mine.acquire().await?;
-    println!("entered {} times, fence {:?} both times", inner.holds(), inner.fence());
-    assert_eq!((inner.holds(), inner.fence()), (2, outer.fence()));
+    println!("entered {} times, fence {:?} both times", inner.reentry_count(), inner.fence());
+    assert_eq!((inner.reentry_count(), inner.fence()), (2, outer.fence()));
     assert!(lock.try_acquire().await?.is_none(), "anyone else stays outside");
     inner.release().await?;
     assert!(outer.is_held(), "one guard is left");

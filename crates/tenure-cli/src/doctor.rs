@@ -56,9 +56,9 @@ fn format_findings(findings: &[Finding], width: Option<usize>, coloured: bool) -
 fn look(level: Level) -> Look {
     match level {
         Level::Ok => Look::Green,
-        Level::Unknown => Look::Dim,
         Level::Warning => Look::Yellow,
         Level::Error => Look::Red,
+        _ => Look::Dim,
     }
 }
 

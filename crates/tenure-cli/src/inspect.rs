@@ -146,6 +146,7 @@ pub(crate) fn mode_suffix(holder: &Holder) -> String {
         (Mode::Shared, _) => ", shared".into(),
         (Mode::Exclusive, 0 | 1) => String::new(),
         (Mode::Exclusive, n) => format!(", {n} times"),
+        _ => String::new(),
     }
 }
 

@@ -80,6 +80,7 @@ impl Redis {
                 let on = [name, &ends, &ours, &fence, &about, &waiters, &stamps, &mark];
                 self.send_acquire(claim, keys, &scripts::PERMIT_ACQUIRE, &words(&on), &words(&args)).await
             }
+            other => Err(self.info.unknown(other)),
         };
         self.read_acquire_reply(claim, keys, reply?, sent)
     }

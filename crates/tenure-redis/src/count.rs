@@ -34,6 +34,7 @@ impl Redis {
             CountOp::Undo(n) => ("undo", checked_number(n)?),
             CountOp::Drain => ("drain", String::new()),
             CountOp::Delete => ("delete", String::new()),
+            other => return Err(self.info.unknown(other)),
         };
         let (at, settled) = (id.n.to_string(), id.settled.to_string());
         let done = keys.operations(id.client);

@@ -40,6 +40,7 @@ impl Redis {
                 let args = [&*permit, publish.as_bytes(), channel.as_bytes()];
                 self.send_expel(name, &scripts::PERMIT_EXPEL, &words(&on), &args).await
             }
+            other => Err(self.info.unknown(other)),
         }
     }
 

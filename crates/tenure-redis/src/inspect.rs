@@ -202,22 +202,11 @@ impl InspectReply {
             .filter(|(id, _)| !matches!(id.text(), Some("holder" | "hold")))
             .filter_map(|(id, text)| Some((id.text()?, Record::parse(text.text()?))))
             .collect();
-        let mut snapshot = Snapshot {
-            name: name.clone(),
-            family: Family::Lock,
-            holders: Vec::new(),
-            waiters: self.waiters(&about),
-            // The plain layout has no fence: a fence key found here belongs to the other layout.
-            fence: self
-                .text(8)
-                .or(self.text(9))
-                .filter(|_| !self.plain)
-                .and_then(|t| t.parse().ok())
-                .map(Fence),
-            size: None,
-            unread: None,
-            count: None,
-        };
+        let mut snapshot = Snapshot::new(name.clone(), Family::Lock);
+        snapshot.waiters = self.waiters(&about);
+        // The plain layout has no fence: a fence key found here belongs to the other layout.
+        let fence = self.text(8).or(self.text(9)).filter(|_| !self.plain);
+        snapshot.fence = fence.and_then(|t| t.parse().ok()).map(Fence);
         let other = self.is_of_other_layout();
         match self.text(0)? {
             "string" if self.plain || other => {
@@ -344,18 +333,13 @@ fn time_left(ms: i64) -> Option<Duration> {
 
 fn holder(id: &str, mode: Mode, holds: u32, left: Option<Duration>, about: Option<&Record>) -> Holder {
     let who = about.and_then(|a| a.description.as_ref());
-    Holder {
-        id: id.to_owned(),
-        mode,
-        holds,
-        fence: about.and_then(|a| a.fence),
-        left,
-        since: about.and_then(|a| a.since),
-        note: who.and_then(|w| w.note.as_deref()).map(str::to_owned),
-        host: who.map(|w| w.host.clone().into_owned()),
-        pid: who.map(|w| w.pid),
-        foreign: who.is_none(),
-    }
+    let mut holder = Holder::new(id, mode);
+    (holder.holds, holder.left) = (holds, left);
+    (holder.fence, holder.since) = (about.and_then(|a| a.fence), about.and_then(|a| a.since));
+    holder.note = who.and_then(|w| w.note.as_deref()).map(str::to_owned);
+    holder.host = who.map(|w| w.host.clone().into_owned());
+    (holder.pid, holder.foreign) = (who.map(|w| w.pid), who.is_none());
+    holder
 }
 
 fn waiter(id: &str, about: Option<&Record>) -> Waiter {
@@ -365,15 +349,12 @@ fn waiter(id: &str, about: Option<&Record>) -> Waiter {
         Some(who) if who.reads => Mode::Shared,
         _ => Mode::Exclusive,
     };
-    Waiter {
-        id: id.to_owned(),
-        mode,
-        since: about.and_then(|a| a.since),
-        note: who.and_then(|w| w.note.as_deref()).map(str::to_owned),
-        host: who.map(|w| w.host.clone().into_owned()),
-        pid: who.map(|w| w.pid),
-        foreign: who.is_none(),
-    }
+    let mut waiter = Waiter::new(id, mode);
+    waiter.since = about.and_then(|a| a.since);
+    waiter.note = who.and_then(|w| w.note.as_deref()).map(str::to_owned);
+    waiter.host = who.map(|w| w.host.clone().into_owned());
+    (waiter.pid, waiter.foreign) = (who.map(|w| w.pid), who.is_none());
+    waiter
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -46,6 +46,7 @@ impl Redis {
                 let on = [name, &ends, &ours, &about, &waiters, &stamps];
                 self.send_release(claim, &keys, &scripts::PERMIT_RELEASE, &words(&on), &words(&args)).await
             }
+            other => Err(self.info.unknown(other)),
         }
     }
 

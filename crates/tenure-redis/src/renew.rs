@@ -209,6 +209,8 @@ fn kind_code(claim: &Claim) -> (&'static str, u32) {
         Kind::Read { .. } => ("r", 0),
         Kind::Write => ("w", 0),
         Kind::Permit { n, .. } => ("p", n),
+        // A kind that cannot be acquired here: no such hold is found.
+        _ => ("l", 0),
     }
 }
 

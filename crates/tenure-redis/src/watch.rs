@@ -26,6 +26,7 @@ impl Redis {
                 Kind::FairLock => keys.fair_channel(&claim.id.to_string()),
                 Kind::Read { .. } | Kind::Write => keys.rw_channel(),
                 Kind::Permit { .. } => keys.permit_channel(),
+                other => return Err(self.info.unknown(other)),
             },
             Interest::Count(_, Counter::Latch) => {
                 latch = true;

@@ -49,17 +49,9 @@ impl Inner {
                 seen.holders.into_values().filter_map(|of| self.merge_holder(of)).collect();
             let mut waiters: Vec<Waiter> = seen.waiters.into_values().collect();
             waiters.sort_by_key(|w| w.since);
-            let (used, family) = (!holders.is_empty() || !waiters.is_empty(), Family::Lock);
-            let snapshot = Snapshot {
-                name,
-                family,
-                holders,
-                waiters,
-                fence: None,
-                size: None,
-                count: None,
-                unread: None,
-            };
+            let mut snapshot = Snapshot::new(name, Family::Lock);
+            (snapshot.holders, snapshot.waiters) = (holders, waiters);
+            let used = !snapshot.holders.is_empty() || !snapshot.waiters.is_empty();
             used.then_some(snapshot)
         });
         Ok(held.collect())
@@ -71,8 +63,9 @@ impl Inner {
         of.sort_by_key(|h| std::cmp::Reverse(h.left.unwrap_or(Duration::MAX)));
         let left = of.get(self.needed() - 1)?.left;
         let holds = of.iter().map(|h| h.holds).max()?;
-        let first = of.into_iter().next()?;
-        Some(Holder { left, holds, fence: None, ..first })
+        let mut merged = of.into_iter().next()?;
+        (merged.left, merged.holds, merged.fence) = (left, holds, None);
+        Some(merged)
     }
 
     /// The answer of each node, if a majority answers.

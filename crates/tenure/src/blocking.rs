@@ -7,7 +7,7 @@
 //!
 //! let outer = lock.acquire()?; // waits; renewed until released
 //! let inner = lock.acquire()?; // the same thread enters again
-//! assert_eq!(inner.holds(), 2);
+//! assert_eq!(inner.reentry_count(), 2);
 //! std::thread::scope(|s| {
 //!     s.spawn(|| assert!(lock.try_acquire().unwrap().is_none())); // another one does not
 //! });
@@ -23,8 +23,8 @@
 //! - **The thread is the owner.** It re-enters what it holds, unless [`Lock::owner`] sets another owner. So a
 //!   [`Guard`] stays in its thread: it is not `Send`. A thread that starts later is another owner, even if it reuses a
 //!   thread id.
-//! - **A blocking call cannot be cancelled.** To limit the wait, use [`Lock::try_acquire_for`], [`Latch::wait_for`],
-//!   [`Election::campaign_for`] or [`Guard::lost_for`]. Closing the client ends all waits too.
+//! - **A blocking call cannot be cancelled.** To limit the wait, use [`Lock::try_acquire_for`], [`Latch::try_wait_for`],
+//!   [`Election::try_campaign_for`] or [`Guard::lost_for`]. Closing the client ends all waits too.
 //! - **Work is not stopped when the guard is lost.** Call [`Guard::ensure`] before each side effect, or pass the
 //!   [fence](Guard::fence) along. Renewal continues while the thread computes.
 //!

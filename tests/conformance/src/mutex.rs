@@ -62,7 +62,7 @@ impl Mutex {
         Ok(match self {
             Self::One(lock) => lock.try_acquire_for(wait).await?.map(Held::One),
             Self::Many(locks) => locks.try_acquire_for(wait).await?.map(Held::Many),
-            Self::Leader(election) => election.campaign_for(wait).await?.map(Held::One),
+            Self::Leader(election) => election.try_campaign_for(wait).await?.map(Held::One),
         })
     }
 }

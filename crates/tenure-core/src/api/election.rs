@@ -118,7 +118,7 @@ impl Election {
     ///
     /// # Cancel safety
     /// Safe: dropping the future withdraws the candidate.
-    pub async fn campaign_for(&self, wait: Duration) -> Result<Option<Guard>> {
+    pub async fn try_campaign_for(&self, wait: Duration) -> Result<Option<Guard>> {
         self.lock.try_acquire_for(wait).await
     }
 

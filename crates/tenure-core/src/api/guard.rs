@@ -64,7 +64,7 @@ impl Guard {
     }
 
     /// Returns how many guards this owner has on this hold.
-    pub fn holds(&self) -> u32 {
+    pub fn reentry_count(&self) -> u32 {
         self.hold().guards()
     }
 

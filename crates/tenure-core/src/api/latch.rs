@@ -106,7 +106,7 @@ impl Latch {
     ///
     /// # Cancel safety
     /// Safe.
-    pub async fn wait_for(&self, wait: Duration) -> Result<bool> {
+    pub async fn try_wait_for(&self, wait: Duration) -> Result<bool> {
         self.wait_until(Instant::now().checked_add(wait)).await
     }
 

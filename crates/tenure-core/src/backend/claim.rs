@@ -127,6 +127,7 @@ impl fmt::Display for Fence {
 /// How a claim shares its name with others.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Kind {
     /// One holder. Not fair: after a release the first request wins.
     Lock,
@@ -176,6 +177,7 @@ impl Kind {
 /// A group of kinds that a store supports as a whole or not at all.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Family {
     /// Plain locks.
     Lock,
@@ -216,6 +218,7 @@ impl fmt::Display for Family {
 /// How many copies must have stored a grant before it counts. With asynchronous replication, a failover may lose what
 /// had not been replicated yet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+#[non_exhaustive]
 pub enum Durability {
     /// The master only. A failover may lose the grant.
     #[default]

@@ -16,6 +16,7 @@ pub enum Counter {
 
 /// An operation on a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum CountOp {
     /// Reads it.
     Get,

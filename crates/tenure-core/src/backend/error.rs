@@ -116,6 +116,7 @@ impl Error {
 /// A hold that ended without being released by its holder.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{backend}: {name} is no longer held: {reason}")]
+#[non_exhaustive]
 pub struct Lost {
     /// Scheme of the store.
     pub backend: &'static str,

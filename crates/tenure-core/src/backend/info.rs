@@ -78,6 +78,15 @@ impl Info {
         })
     }
 
+    /// Returns the error for a kind or an operation that this backend was written before.
+    pub fn unknown(&self, what: impl fmt::Debug) -> Error {
+        Error::Unsupported {
+            backend: self.scheme,
+            what: format!("{what:?}"),
+            reason: "this version of the store does not know it".to_owned(),
+        }
+    }
+
     /// Fails with `Unsupported` if this store has no tokens, and with `Config` if the token is invalid.
     pub fn require_token(&self, token: &str) -> Result<()> {
         const LONGEST: usize = 1024;

@@ -108,6 +108,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
 
 /// The answer to an attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Attempt {
     /// It is held.
     Granted {
@@ -132,6 +133,7 @@ pub enum Attempt {
 
 /// The answer to a renewal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Renewal {
     /// Still held.
     Held {

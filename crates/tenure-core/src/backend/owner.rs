@@ -19,7 +19,7 @@ tokio::task_local! {
 /// let lock = client.lock("orders/42").owner(&me);
 /// let outer = lock.acquire().await?;
 /// let inner = lock.acquire().await?; // the same owner enters again
-/// assert_eq!(inner.holds(), 2);
+/// assert_eq!(inner.reentry_count(), 2);
 /// assert!(client.lock("orders/42").try_acquire().await?.is_none()); // anyone else does not
 /// # drop((inner, outer)); Ok(()) }
 /// ```

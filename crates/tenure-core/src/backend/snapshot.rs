@@ -22,6 +22,7 @@ pub enum Query {
 
 /// The state of a name at the time of the query.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// The name.
     pub name: Name,
@@ -42,8 +43,25 @@ pub struct Snapshot {
     pub unread: Option<String>,
 }
 
+impl Snapshot {
+    /// A name of this family that nobody holds or waits for.
+    pub fn new(name: Name, family: Family) -> Self {
+        Self {
+            name,
+            family,
+            holders: Vec::new(),
+            waiters: Vec::new(),
+            fence: None,
+            size: None,
+            count: None,
+            unread: None,
+        }
+    }
+}
+
 /// A holder of a name.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Holder {
     /// The hold id, or the text that another library uses for its holder.
     pub id: String,
@@ -70,6 +88,22 @@ pub struct Holder {
 }
 
 impl Holder {
+    /// A holder of which nothing else is known.
+    pub fn new(id: impl Into<String>, mode: Mode) -> Self {
+        Self {
+            id: id.into(),
+            mode,
+            holds: 1,
+            fence: None,
+            left: None,
+            since: None,
+            note: None,
+            host: None,
+            pid: None,
+            foreign: false,
+        }
+    }
+
     /// Returns its hold id, or `None` if it belongs to another library with its own form of ids.
     pub fn hold_id(&self) -> Option<HoldId> {
         self.id.parse::<HoldId>().ok().filter(|id| id.to_string() == self.id)
@@ -78,6 +112,7 @@ impl Holder {
 
 /// A waiter for a name.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Waiter {
     /// The claim that waits.
     pub id: String,
@@ -96,9 +131,17 @@ pub struct Waiter {
     pub foreign: bool,
 }
 
+impl Waiter {
+    /// A waiter of which nothing else is known.
+    pub fn new(id: impl Into<String>, mode: Mode) -> Self {
+        Self { id: id.into(), mode, since: None, note: None, host: None, pid: None, foreign: false }
+    }
+}
+
 /// How a holder or waiter shares a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Mode {
     /// Alone.
     Exclusive,

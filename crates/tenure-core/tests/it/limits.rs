@@ -27,7 +27,7 @@ async fn a_wait_ends_although_the_store_hangs() {
     let seats = client.counting_semaphore("seats");
     let got = within("the wait ends", seats.try_acquire_for(1, SHORT)).await;
     assert!(matches!(got, Err(Error::Unknown { .. })), "{got:?}");
-    let got = within("the wait ends", client.latch("ready").wait_for(SHORT)).await;
+    let got = within("the wait ends", client.latch("ready").try_wait_for(SHORT)).await;
     assert!(matches!(got, Err(Error::Unknown { .. })), "{got:?}");
 }
 

@@ -306,7 +306,7 @@ async fn an_owner_that_came_in_by_another_task_enters_again() {
     // Behind one that nobody polls it waits for its turn no longer than a third of the lease.
     let guard = within("its turn", lock.acquire()).await.unwrap();
     let again = within("the other", left).await.unwrap().expect("its owner is inside");
-    assert_eq!((again.id(), again.holds()), (guard.id(), 2));
+    assert_eq!((again.id(), again.reentry_count()), (guard.id(), 2));
 }
 
 #[tokio::test]

@@ -93,16 +93,7 @@ impl Store {
 
 /// An empty snapshot.
 pub(crate) fn empty_snapshot(name: Name) -> Snapshot {
-    Snapshot {
-        name,
-        family: Family::Lock,
-        holders: Vec::new(),
-        waiters: Vec::new(),
-        fence: None,
-        size: None,
-        count: None,
-        unread: None,
-    }
+    Snapshot::new(name, Family::Lock)
 }
 
 /// Copies the counters of a ledger into the snapshot. Returns the family that they imply.
@@ -180,30 +171,20 @@ impl Read {
 
     fn holder(&self) -> Holder {
         let process = self.child.process();
-        Holder {
-            id: self.id(),
-            mode: self.mode(),
-            holds: 1,
-            fence: Some(Fence(self.stat.czxid as u64)),
-            left: None,
-            since: self.since(),
-            note: self.note(),
-            host: process.as_ref().map(|p| p.host.clone()),
-            pid: process.map(|p| p.pid),
-            foreign: self.child.id().is_none(),
-        }
+        let mut holder = Holder::new(self.id(), self.mode());
+        holder.fence = Some(Fence(self.stat.czxid as u64));
+        (holder.since, holder.note) = (self.since(), self.note());
+        (holder.host, holder.pid) = process.map(|p| (p.host, p.pid)).unzip();
+        holder.foreign = self.child.id().is_none();
+        holder
     }
 
     fn waiter(&self) -> Waiter {
         let process = self.child.process();
-        Waiter {
-            id: self.id(),
-            mode: self.mode(),
-            since: self.since(),
-            note: self.note(),
-            host: process.as_ref().map(|p| p.host.clone()),
-            pid: process.map(|p| p.pid),
-            foreign: self.child.id().is_none(),
-        }
+        let mut waiter = Waiter::new(self.id(), self.mode());
+        (waiter.since, waiter.note) = (self.since(), self.note());
+        (waiter.host, waiter.pid) = process.map(|p| (p.host, p.pid)).unzip();
+        waiter.foreign = self.child.id().is_none();
+        waiter
     }
 }

@@ -98,8 +98,9 @@ impl Store {
                 Err(error @ (RequestError::Refused(ErrorCode::NO_AUTH) | RequestError::Config(_))),
                 Some(name),
             ) if !session.is_over() => {
-                let unread = Some(error.into_error("read", &path).to_string());
-                Some(Snapshot { unread, ..empty_snapshot(name) })
+                let mut seen = empty_snapshot(name);
+                seen.unread = Some(error.into_error("read", &path).to_string());
+                Some(seen)
             }
             (seen, _) => seen?,
         };

@@ -429,9 +429,9 @@ pub(crate) fn queue_changed_too_often() -> RequestError {
 
 fn marker(kind: &Kind) -> Marker {
     match kind {
-        Kind::Lock | Kind::FairLock | Kind::Permit { .. } => Marker::Lock,
         Kind::Leader => Marker::Latch,
         Kind::Read { .. } => Marker::Read,
         Kind::Write => Marker::Write,
+        _ => Marker::Lock,
     }
 }

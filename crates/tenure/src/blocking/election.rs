@@ -16,7 +16,7 @@ use crate::{Durability, Leader, Result};
 /// # use std::time::Duration;
 /// # let client = tenure::blocking::connect("memory:")?;
 /// let election = client.election("cron").note("10.0.0.7:8080");
-/// if let Some(leadership) = election.campaign_for(Duration::from_secs(3))? {
+/// if let Some(leadership) = election.try_campaign_for(Duration::from_secs(3))? {
 ///     let leader = election.leader()?.expect("there is one");
 ///     assert_eq!(Some(leader.term), leadership.fence());
 ///     leadership.release()?;
@@ -75,8 +75,8 @@ impl Election {
     /// # Errors
     /// As [`Election::campaign`].
     #[track_caller]
-    pub fn campaign_for(&self, limit: Duration) -> Result<Option<Guard>> {
-        Ok(block_on(self.inner.campaign_for(limit))?.map(Guard::new))
+    pub fn try_campaign_for(&self, limit: Duration) -> Result<Option<Guard>> {
+        Ok(block_on(self.inner.try_campaign_for(limit))?.map(Guard::new))
     }
 
     forward_blocking! {

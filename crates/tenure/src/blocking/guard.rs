@@ -77,8 +77,8 @@ impl Guard {
     }
 
     /// How many guards this owner has on this hold.
-    pub fn holds(&self) -> u32 {
-        self.inner.holds()
+    pub fn reentry_count(&self) -> u32 {
+        self.inner.reentry_count()
     }
 
     /// Fails unless it is certain to be held for another `d`: call it before a side effect that takes that long.

@@ -65,6 +65,6 @@ impl Latch {
         ///
         /// # Errors
         /// As [`tenure::Latch::wait`](crate::Latch::wait).
-        fn wait_for(&self, limit: Duration) -> bool;
+        fn try_wait_for(&self, limit: Duration) -> bool;
     }
 }

@@ -151,14 +151,14 @@ async fn a_campaign_times_out(harness: Arc<Harness>) {
     let (a, b, look) = (harness.client(), harness.client(), harness.observer());
     let leadership = ok(of(&a).campaign().await);
     let start = Instant::now();
-    assert!(repeat_if_unanswered(|| async { of(&b).campaign_for(A_WHILE * 2).await }).await.is_none());
+    assert!(repeat_if_unanswered(|| async { of(&b).try_campaign_for(A_WHILE * 2).await }).await.is_none());
     let waited = start.elapsed();
     assert!(waited >= A_WHILE * 2, "it waited for {waited:?} only");
     wait_until_withdrawn(&look).await;
     ok(leadership.release().await);
     tokio::time::sleep(A_WHILE).await;
     assert!(ok(of(&look).leader().await).is_none(), "who gave up leads");
-    let leadership = ok(of(&b).campaign_for(PATIENCE).await).expect("nobody leads");
+    let leadership = ok(of(&b).try_campaign_for(PATIENCE).await).expect("nobody leads");
     ok(leadership.release().await);
 }
 

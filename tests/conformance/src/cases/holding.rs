@@ -43,13 +43,13 @@ async fn an_owner_can_reenter(harness: Arc<Harness>) {
     let lock = client.lock("x").owner(&Owner::new());
     let outer = ok(lock.acquire().await);
     let inner = ok(lock.try_acquire().await).expect("its owner is inside");
-    assert_eq!((outer.holds(), inner.holds()), (2, 2));
+    assert_eq!((outer.reentry_count(), inner.reentry_count()), (2, 2));
     assert_eq!(outer.fence(), inner.fence());
     let seen = ok(other.lock("x").holder().await).expect("held").holds;
     assert_eq!(seen, if harness.has_sessions() { 1 } else { 2 }, "a session does not tell how often");
     assert!(ok(client.lock("x").try_acquire().await).is_none(), "another owner is a stranger");
     ok(inner.release().await);
-    assert_eq!(outer.holds(), 1);
+    assert_eq!(outer.reentry_count(), 1);
     assert!(ok(other.lock("x").try_acquire().await).is_none());
     ok(outer.release().await);
     ok(ok(other.lock("x").try_acquire().await).expect("free").release().await);
@@ -62,7 +62,7 @@ async fn an_inner_guard_dropped_keeps_the_outer(harness: Arc<Harness>) {
     for _ in 0..10 {
         drop(ok(lock.acquire().await));
     }
-    assert_eq!(outer.holds(), 1);
+    assert_eq!(outer.reentry_count(), 1);
     assert!(outer.is_held());
     assert!(ok(harness.observer().lock("x").is_locked().await));
     ok(outer.release().await);

@@ -69,7 +69,7 @@ async fn an_absent_latch_is_open(harness: Arc<Harness>) {
     let latch = of(&harness.client());
     assert_count(&latch, 0).await;
     ok(within("it is open", latch.wait()).await);
-    assert!(ok(latch.wait_for(Duration::from_secs(5)).await));
+    assert!(ok(latch.try_wait_for(Duration::from_secs(5)).await));
 }
 
 async fn count_down_to_zero_wakes_all_waiters(harness: Arc<Harness>) {
@@ -94,11 +94,11 @@ async fn a_wait_times_out(harness: Arc<Harness>) {
     let latch = of(&harness.client());
     assert!(ok(latch.try_set_count(1).await));
     let start = Instant::now();
-    assert!(!repeat_if_unanswered(|| async { latch.wait_for(A_WHILE).await }).await);
+    assert!(!repeat_if_unanswered(|| async { latch.try_wait_for(A_WHILE).await }).await);
     assert!(start.elapsed() >= A_WHILE, "it waited for {:?} only", start.elapsed());
     assert_count(&latch, 1).await;
     ok(latch.count_down().await);
-    assert!(ok(latch.wait_for(PATIENCE).await));
+    assert!(ok(latch.try_wait_for(PATIENCE).await));
 }
 
 async fn count_down_below_zero_is_harmless(harness: Arc<Harness>) {
@@ -182,10 +182,10 @@ async fn each_count_down_is_applied_once(harness: Arc<Harness>) {
     }
     assert_count(&look, 1).await;
     // Repeated calls still in flight change nothing.
-    assert!(!repeat_if_unanswered(|| async { look.wait_for(A_WHILE).await }).await, "it opened early");
+    assert!(!repeat_if_unanswered(|| async { look.try_wait_for(A_WHILE).await }).await, "it opened early");
     assert_count(&look, 1).await;
     ok(of(&clients[1]).count_down().await);
-    assert!(ok(look.wait_for(PATIENCE).await));
+    assert!(ok(look.try_wait_for(PATIENCE).await));
     assert_count(&look, 0).await;
 }
 
@@ -210,7 +210,7 @@ async fn a_count_down_dropped_during_an_outage_is_applied_once(harness: Arc<Harn
     assert_count(&look, 2).await;
     away.store(false, SeqCst);
     until("it happens", || async { ok(look.count().await) == 1 }).await;
-    assert!(!repeat_if_unanswered(|| async { look.wait_for(A_WHILE).await }).await, "it happened twice");
+    assert!(!repeat_if_unanswered(|| async { look.try_wait_for(A_WHILE).await }).await, "it happened twice");
     ok(a.count_down().await);
     assert_count(&look, 0).await;
 }

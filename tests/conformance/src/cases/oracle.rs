@@ -42,6 +42,7 @@ fn plain(attempt: Attempt) -> String {
         Attempt::Granted { .. } => "granted".into(),
         Attempt::Busy { .. } => "busy".into(),
         Attempt::Gone => "gone".into(),
+        other => format!("{other:?}"),
     }
 }
 

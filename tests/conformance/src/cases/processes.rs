@@ -126,7 +126,7 @@ async fn a_stopped_holder_notices_the_loss_before_it_continues(harness: Arc<Harn
     signal(a.pid(), "CONT");
     assert_eq!(a.ask(&format!("held {slot}")).await, "no");
     let released = a.ask(&format!("release {slot}")).await;
-    assert!(released.starts_with("error") && released.contains("lost"), "{released}");
+    assert!(released.starts_with("error") && released.contains("no longer held"), "{released}");
     assert!(next.is_held() && ok(harness.observer().lock("x").is_locked().await));
     ok(next.release().await);
 }

@@ -265,11 +265,11 @@ async fn a_failed_reentry_changes_nothing(harness: Arc<Harness>) {
     let outer = ok(lock.acquire().await);
     let (fence, left) = (outer.fence(), outer.remaining());
     assert!(matches!(lock.acquire().await, Err(Error::Unavailable { .. })));
-    assert_eq!((outer.holds(), outer.fence()), (1, fence));
+    assert_eq!((outer.reentry_count(), outer.fence()), (1, fence));
     assert!(outer.is_held() && outer.remaining() <= left);
     refuses.store(false, SeqCst);
     let inner = ok(lock.acquire().await);
-    assert_eq!(inner.holds(), 2);
+    assert_eq!(inner.reentry_count(), 2);
     ok(inner.release().await);
     ok(outer.release().await);
 }

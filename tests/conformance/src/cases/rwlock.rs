@@ -193,7 +193,7 @@ async fn each_reader_is_shown(harness: Arc<Harness>) {
     let me = Owner::new();
     let mut held = vec![ok(read(&a).owner(&me).acquire().await)];
     let again = ok(read(&a).owner(&me).acquire().await);
-    assert_eq!((again.id(), again.holds()), (held[0].id(), 2), "the same owner enters again");
+    assert_eq!((again.id(), again.reentry_count()), (held[0].id(), 2), "the same owner enters again");
     held.push(ok(read(&a).owner(&Owner::new()).acquire().await));
     held.push(ok(read(&b).acquire().await));
     for left in (1..=3).rev() {

@@ -83,7 +83,7 @@ async fn s1d_old_guards_do_not_count_for_a_new_hold(harness: Arc<Harness>) {
     let between = ok(within("the lease ends", other.lock("x").acquire()).await);
     ok(between.release().await);
     let new = ok(lock.acquire().await);
-    assert_eq!(new.holds(), 1);
+    assert_eq!(new.reentry_count(), 1);
     for guard in old {
         assert!(guard.release().await.expect_err("lost").is_lost());
     }

@@ -116,7 +116,7 @@ async fn a_reentry_during_verification_is_repeated(harness: Arc<Harness>) {
     until("it enters", || async { entries.load(SeqCst) == 1 }).await;
     raise(&client);
     let inner = done("inside", entering).await;
-    assert_eq!((entries.load(SeqCst), inner.holds()), (2, 2));
+    assert_eq!((entries.load(SeqCst), inner.reentry_count()), (2, 2));
     ok(inner.release().await);
     ok(outer.release().await);
 }

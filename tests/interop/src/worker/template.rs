@@ -79,7 +79,7 @@ impl Template {
             Self::All(locks) if now => locks.try_acquire().await?.map(Held::All),
             Self::All(locks) => locks.try_acquire_for(wait).await?.map(Held::All),
             Self::Leader(election) if now => election.try_campaign().await?.map(Held::One),
-            Self::Leader(election) => election.campaign_for(wait).await?.map(Held::One),
+            Self::Leader(election) => election.try_campaign_for(wait).await?.map(Held::One),
             Self::Counted(semaphore) => {
                 semaphore.try_acquire(1).await?.then(|| Held::Counted(semaphore.clone()))
             }

@@ -90,7 +90,7 @@ fn every_call_is_refused() {
             is_refused(refusal(|| client.close()));
             // What asks nobody does not block.
             held.ensure(std::time::Duration::from_secs(1)).unwrap();
-            assert_eq!(held.holds(), 1);
+            assert_eq!(held.reentry_count(), 1);
             is_refused(refusal(|| held.release()));
         });
         assert!(is_free(&client, "y"), "the guard went with the call");

@@ -58,7 +58,7 @@ fn a_read_write_lock() {
     on_each(|store| {
         let stock = store.client().rwlock("x");
         let readers = (stock.read().acquire().unwrap(), stock.read().acquire().unwrap());
-        assert_eq!(readers.1.holds(), 2);
+        assert_eq!(readers.1.reentry_count(), 2);
         let other = stock.clone();
         assert!(elsewhere(move || {
             other.read().try_acquire().unwrap().is_some() && other.write().try_acquire().unwrap().is_none()
@@ -131,9 +131,9 @@ fn a_counting_semaphore() {
 fn a_latch() {
     on_each(|store| {
         let latch = store.client().latch("x");
-        assert!(latch.wait_for(LIMIT).unwrap(), "one that is absent is open");
+        assert!(latch.try_wait_for(LIMIT).unwrap(), "one that is absent is open");
         assert!(latch.try_set_count(2).unwrap());
-        assert!(!latch.wait_for(LIMIT).unwrap());
+        assert!(!latch.try_wait_for(LIMIT).unwrap());
         let other = latch.clone();
         let waits = thread::spawn(move || other.wait());
         latch.count_down().unwrap();
@@ -161,7 +161,7 @@ fn an_election() {
         assert_eq!(again.fence(), leads.fence());
         let other = election.clone();
         assert!(elsewhere(move || {
-            other.try_campaign().unwrap().is_none() && other.campaign_for(LIMIT).unwrap().is_none()
+            other.try_campaign().unwrap().is_none() && other.try_campaign_for(LIMIT).unwrap().is_none()
         }));
         assert_eq!(election.leader().unwrap(), Some(seen));
         again.release().unwrap();

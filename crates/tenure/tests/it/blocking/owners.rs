@@ -20,7 +20,7 @@ fn a_thread_enters_again() {
         let lock = client.lock("x");
         let outer = lock.acquire().unwrap();
         let inner = lock.try_acquire().unwrap().expect("the same thread");
-        assert_eq!((inner.holds(), inner.fence(), inner.id()), (2, outer.fence(), outer.id()));
+        assert_eq!((inner.reentry_count(), inner.fence(), inner.id()), (2, outer.fence(), outer.id()));
         assert_eq!(lock.holders().unwrap().len(), 1);
         // In the order of Java: lock, lock, unlock, unlock.
         inner.release().unwrap();
@@ -99,7 +99,7 @@ fn jobs_on_one_thread_of_a_pool() {
             let lock = client.lock("x");
             let job = runtime.spawn_blocking(move || {
                 let guard = lock.acquire().unwrap();
-                assert_eq!(guard.holds(), 1);
+                assert_eq!(guard.reentry_count(), 1);
             });
             runtime.block_on(job).unwrap();
         }
@@ -125,7 +125,7 @@ fn an_owner_by_name_is_not_the_thread() {
         let ours = client.lock("x").owner(&team);
         let outer = ours.acquire().unwrap();
         assert!(client.lock("x").try_acquire().unwrap().is_none(), "this thread is somebody else");
-        assert_eq!(elsewhere(move || ours.acquire().unwrap().holds()), 2);
+        assert_eq!(elsewhere(move || ours.acquire().unwrap().reentry_count()), 2);
         outer.release().unwrap();
         assert!(is_free(&client, "x"));
     });

@@ -24,7 +24,7 @@ fn serves(url: &str) {
     let lock = client.lock("x");
     let outer = lock.acquire().unwrap();
     let inner = lock.acquire().unwrap();
-    assert_eq!(inner.holds(), 2);
+    assert_eq!(inner.reentry_count(), 2);
     assert!(!is_free(&client, "x") && !is_free(&other, "x"));
 
     // Renewed while the thread computes, or sleeps as here.
