@@ -59,7 +59,7 @@ pub(crate) async fn release(client: &Client, release: &Release, report: Report) 
     for holder in &released {
         let who = format::describe_holder(holder);
         let note = holder.note.as_deref().map(|n| format!(" ({})", printable(n))).unwrap_or_default();
-        output(&format!("released {}, held by {who}{note}\n", printable(name.as_str())))?;
+        output(&format!("released {}, which was held by {who}{note}\n", printable(name.as_str())))?;
     }
     Ok(0)
 }

@@ -69,7 +69,7 @@ fn release_needs_force_and_a_yes() {
     harness.run(&["release", "demo", "--force"]).code(2).says("--yes");
     harness.run(&["show", "demo"]).code(0);
     let released = harness.run(&["release", "demo", "--force", "--yes"]);
-    assert!(released.code(0).out.starts_with("released demo, held by "), "{released:?}");
+    assert!(released.code(0).out.starts_with("released demo, which was held by "), "{released:?}");
     assert!(released.out.contains(&format!(":{} (stuck)", holder.id())), "{released:?}");
     harness.run(&["show", "demo"]).code(1);
     harness.run(&["release", "demo", "--force", "--yes"]).code(1).says("nobody holds demo");

@@ -83,7 +83,10 @@ fn a_foreign_holder_is_released_by_force_and_waiters_hear_it() {
         let waiter = harness.start(&["run", "jvm", "--", "true"]);
         harness.until_waiters("jvm", 1);
         let released = harness.run(&["release", "jvm", "--force", "--yes"]);
-        assert_eq!(released.code(0).out, format!("released jvm, held by another library ({short})\n"));
+        assert_eq!(
+            released.code(0).out,
+            format!("released jvm, which was held by another library ({short})\n")
+        );
         assert_eq!(ear.next_within(PATIENCE).unwrap().unwrap().text(), "0");
         waiter.done().code(0);
         harness.run(&["release", "jvm", "--force", "--yes"]).code(1).says("nobody holds jvm");
@@ -169,7 +172,7 @@ fn top_bears_an_outage_and_goes_on() {
     let session = session(&harness, &pty, "\"$0\" top --every 100ms; echo code-$?");
     pty.until_seen("0 names in use");
     server.kill().unwrap();
-    pty.until_seen("no answer for ");
+    pty.until_seen("no answer from the store for ");
     server.restart().unwrap();
     wait_until("the end of the outage", || {
         let seen = pty.seen();
