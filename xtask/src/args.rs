@@ -18,7 +18,7 @@ pub(crate) const STORES: &[&str] = &[
 pub(crate) const PEERS: &[&str] = &["redisson", "redsync", "node-redlock", "redis-py", "curator"];
 
 /// The parts of the benchmarks.
-const BENCHES: &[&str] = &["embedded", "telemetry", "redlock", "redis", "fair", "zookeeper"];
+const BENCHES: &[&str] = &["embedded", "telemetry", "redlock", "redis", "redis-rs", "fair", "zookeeper"];
 
 pub(crate) const HELP: &str = "\
 cargo xtask check                    format, lints, documentation, public surface, tidiness
@@ -34,6 +34,7 @@ cargo xtask interop PEER             only the locks shared with PEER: redisson, 
 cargo xtask bench                    benchmarks, each beside its peer; fails if a bar is missed
     --only embedded                  only memory and SQLite
     --only redis                     only Redis, beside a bare socket and Redisson
+    --only redis-rs                  only our connection to Redis, beside that of the crate `redis`
     --only fair                      only fair locks on Redis, beside Redisson's
     --only redlock                   only five servers, beside five bare sockets
     --only zookeeper                 only ZooKeeper, beside a bare client and Curator
