@@ -18,10 +18,11 @@ pub(crate) const STORES: &[&str] = &[
 pub(crate) const PEERS: &[&str] = &["redisson", "redsync", "node-redlock", "redis-py", "curator"];
 
 /// The parts of the benchmarks.
-const BENCHES: &[&str] = &["embedded", "telemetry", "redlock", "redis", "fair", "zookeeper"];
+const BENCHES: &[&str] = &["embedded", "telemetry", "redlock", "redis", "redis-rs", "fair", "zookeeper"];
 
 pub(crate) const HELP: &str = "\
-cargo xtask check                    format, lints, documentation, tidiness
+cargo xtask check                    format, lints, documentation, public surface, tidiness
+cargo xtask api                      writes the public surface of the crates into docs/api
 cargo xtask test                     all tests
     --quick                          only crates and stores that need no servers
     --stress                         while other processes keep all cores busy
@@ -33,6 +34,7 @@ cargo xtask interop PEER             only the locks shared with PEER: redisson, 
 cargo xtask bench                    benchmarks, each beside its peer; fails if a bar is missed
     --only embedded                  only memory and SQLite
     --only redis                     only Redis, beside a bare socket and Redisson
+    --only redis-rs                  only our connection to Redis, beside that of the crate `redis`
     --only fair                      only fair locks on Redis, beside Redisson's
     --only redlock                   only five servers, beside five bare sockets
     --only zookeeper                 only ZooKeeper, beside a bare client and Curator
@@ -53,6 +55,7 @@ pub(crate) enum Task {
     Test(Wanted),
     Bench(Vec<String>),
     Mutants { only: Option<String>, list: bool },
+    Api,
     Docs,
     Help,
 }
@@ -80,8 +83,9 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
     match words[..] {
         [] | ["help" | "--help" | "-h", ..] | [_, "--help" | "-h", ..] => Ok(Task::Help),
         ["check"] => Ok(Task::Check),
+        ["api"] => Ok(Task::Api),
         ["docs"] => Ok(Task::Docs),
-        ["check" | "docs", extra, ..] => Err(format!("`{}` takes no `{extra}`", words[0])),
+        ["check" | "api" | "docs", extra, ..] => Err(format!("`{}` takes no `{extra}`", words[0])),
         ["test", ref rest @ ..] => test(rest).map(Task::Test),
         ["interop", ref rest @ ..] => interop(rest).map(Task::Test),
         ["bench", ref rest @ ..] => bench(rest).map(Task::Bench),
@@ -175,6 +179,7 @@ mod tests {
         assert_eq!(parsed(""), Ok(Task::Help));
         assert_eq!(parsed("test --help"), Ok(Task::Help));
         assert_eq!(parsed("check"), Ok(Task::Check));
+        assert_eq!(parsed("api"), Ok(Task::Api));
         assert_eq!(parsed("test"), Ok(Task::Test(Wanted::default())));
         let words = ["--only", "embedded", "--quick"].map(String::from).into();
         assert_eq!(parsed("bench --only=embedded --quick"), Ok(Task::Bench(words)));

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::packages::{self, BENCH, FLOCK, Need};
+use crate::packages::{self, BENCH, FLOCK, Need, REDIS};
 use crate::{FAILED, MISSING, cargo};
 
 pub(crate) fn bench(words: &[String]) -> ExitCode {
@@ -10,6 +10,7 @@ pub(crate) fn bench(words: &[String]) -> ExitCode {
     let needs: &[Need] = match () {
         () if only("embedded") => &[FLOCK],
         () if only("telemetry") => &[],
+        () if only("redis-rs") => REDIS,
         () => BENCH,
     };
     if let Err(why) = packages::provide(needs) {
@@ -17,8 +18,8 @@ pub(crate) fn bench(words: &[String]) -> ExitCode {
         return MISSING.into();
     }
     // No time limit: the phases of the program have limits of their own.
-    let status =
-        cargo(&["run", "--quiet", "--profile", "measure", "--package", "bench", "--"]).args(words).status();
+    let mut run = cargo(&["run", "--quiet", "--profile", "measure", "--package", "bench"]);
+    let status = run.args(["--features", "redis-rs", "--"]).args(words).status();
     let code = status.ok().and_then(|s| s.code()).and_then(|code| u8::try_from(code).ok());
     code.unwrap_or(FAILED).into()
 }

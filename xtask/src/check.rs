@@ -1,10 +1,10 @@
-//! `cargo xtask check` and `docs`: format, lints, documentation, tidiness.
+//! `cargo xtask check` and `docs`: format, lints, documentation, public surface, tidiness.
 
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use crate::run::{Ended, Show, run};
-use crate::{cargo, mutants, root, tidy, verdict};
+use crate::{api, cargo, mutants, root, tidy, verdict};
 
 const LIMIT: Duration = Duration::from_secs(3600);
 
@@ -30,36 +30,39 @@ type Check = fn() -> Result<(), String>;
 const CHECKS: &[(&str, Check)] = &[
     ("format", || ran(cargo(&["fmt", "--all", "--check"]))),
     ("lints", || ran(cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))),
-    ("documentation", || ran(documentation())),
+    ("documentation and public surface", api::check),
     ("tidiness", tidiness),
 ];
 
 pub(crate) fn docs() -> ExitCode {
-    match ran(documentation()) {
-        Ok(()) => {
-            println!("{}", target().join("doc/tenure/index.html").display());
-            verdict(true)
-        }
-        Err(why) => {
-            println!("{why}");
-            verdict(false)
-        }
+    let documented = ran(documentation());
+    if documented.is_ok() {
+        println!("{}", target().join("doc/tenure/index.html").display());
     }
+    done(documented)
+}
+
+/// Prints what failed.
+pub(crate) fn done(outcome: Result<(), String>) -> ExitCode {
+    if let Err(why) = &outcome {
+        println!("{why}");
+    }
+    verdict(outcome.is_ok())
 }
 
 /// Cargo's target folder.
-fn target() -> std::path::PathBuf {
+pub(crate) fn target() -> std::path::PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |set| root().join(set))
 }
 
 /// Libraries only: the pages of the binary `tenure` would overwrite those of the library.
-fn documentation() -> Command {
+pub(crate) fn documentation() -> Command {
     let mut command = cargo(&["doc", "--workspace", "--no-deps", "--lib"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     command
 }
 
-fn ran(command: Command) -> Result<(), String> {
+pub(crate) fn ran(command: Command) -> Result<(), String> {
     match run(command, LIMIT, Show::Now, |_| ()) {
         Ended::Well => Ok(()),
         Ended::Badly(why) => Err(why),

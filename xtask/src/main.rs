@@ -1,5 +1,6 @@
-//! The commands for people and CI; `cargo xtask help` lists them. Standard library only, so that it compiles fast.
+//! The commands for people and CI; `cargo xtask help` lists them. Few dependencies, so that it compiles fast.
 
+mod api;
 mod args;
 mod bench;
 mod binaries;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Task::Check => check::check(),
+        Task::Api => check::done(api::write()),
         Task::Docs => check::docs(),
         Task::Test(wanted) => test::test(&wanted),
         Task::Bench(words) => bench::bench(&words),

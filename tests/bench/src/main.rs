@@ -87,7 +87,16 @@ const QUICK: Scale = Scale {
 };
 
 /// Parts that can be run alone.
-const PARTS: [&str; 6] = ["embedded", "telemetry", "redlock", "redis", "fair", "zookeeper"];
+const PARTS: &[&str] = &[
+    "embedded",
+    "telemetry",
+    "redlock",
+    "redis",
+    #[cfg(feature = "redis-rs")]
+    "redis-rs",
+    "fair",
+    "zookeeper",
+];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -157,6 +166,11 @@ fn bench(scale: Scale, only: Option<&str>, json: bool) -> Result<bool> {
         }
         if wanted("redis") {
             rows.extend(redis::rows(scale, workers.handle()).await?);
+        }
+        #[cfg(feature = "redis-rs")]
+        if wanted("redis-rs") {
+            eprintln!("redis: beside the crate redis …");
+            rows.extend(redis::redis_rs::rows(scale, workers.handle()).await?);
         }
         if wanted("fair") {
             eprintln!("redis: fair …");

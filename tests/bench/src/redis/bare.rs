@@ -18,32 +18,55 @@ pub(crate) struct Pair {
 
 /// Makes the library acquire and release each name once, and records what it sends.
 pub(crate) async fn record(port: u16, layout: &str, names: &[String]) -> Result<Vec<Pair>> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let url = format!("redis://{}?layout={layout}", listener.local_addr()?);
-    let said = Arc::new(Mutex::new(Vec::new()));
-    let log = said.clone();
-    std::thread::spawn(move || {
-        for from in listener.incoming().flatten() {
-            let Ok(to) = TcpStream::connect(("127.0.0.1", port)) else { return };
-            relay(from, to, &log);
-        }
-    });
+    let recorder = Recorder::start(port)?;
+    let url = format!("{}?layout={layout}", recorder.url);
     let client = tenure::connect_with(&url, Settings::default()).await?;
     // The first call of a script sends its text.
     client.lock("warm").acquire().await?.release().await?;
-    said.lock().unwrap().clear();
+    recorder.clear();
     let mut pairs = Vec::new();
     for name in names {
         client.lock(name).acquire().await?.release().await?;
-        let mut sent = commands(&std::mem::take(&mut *said.lock().unwrap()));
+        pairs.push(recorder.take_pair()?);
+    }
+    client.close().await?;
+    Ok(pairs)
+}
+
+/// A proxy that records what is sent to the server.
+pub(crate) struct Recorder {
+    pub(crate) url: String,
+    sent: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Recorder {
+    pub(crate) fn start(port: u16) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let url = format!("redis://{}", listener.local_addr()?);
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let log = sent.clone();
+        std::thread::spawn(move || {
+            for from in listener.incoming().flatten() {
+                let Ok(to) = TcpStream::connect(("127.0.0.1", port)) else { return };
+                relay(from, to, &log);
+            }
+        });
+        Ok(Self { url, sent })
+    }
+
+    pub(crate) fn clear(&self) {
+        self.sent.lock().unwrap().clear();
+    }
+
+    /// The acquire and the release sent since the last call.
+    pub(crate) fn take_pair(&self) -> Result<Pair> {
+        let mut sent = commands(&std::mem::take(&mut *self.sent.lock().unwrap()));
         sent.retain(|command| command.windows(7).any(|w| w == b"EVALSHA"));
         let (Some(release), Some(acquire), None) = (sent.pop(), sent.pop(), sent.pop()) else {
             return Err("an acquire and a release are not one command each".into());
         };
-        pairs.push(Pair { acquire, release });
+        Ok(Pair { acquire, release })
     }
-    client.close().await?;
-    Ok(pairs)
 }
 
 fn relay(from: TcpStream, to: TcpStream, log: &Arc<Mutex<Vec<u8>>>) {
@@ -66,26 +89,31 @@ fn relay(from: TcpStream, to: TcpStream, log: &Arc<Mutex<Vec<u8>>>) {
 }
 
 /// Splits a byte stream into commands.
-fn commands(bytes: &[u8]) -> Vec<Vec<u8>> {
+fn commands(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut commands = Vec::new();
-    let mut start = 0;
-    let mut at = 0;
-    let number = |at: &mut usize| {
-        let end = at.saturating_add(bytes[*at..].windows(2).position(|w| w == b"\r\n")?);
-        let number: usize = std::str::from_utf8(&bytes[*at + 1..end]).ok()?.parse().ok()?;
-        *at = end + 2;
-        Some(number)
-    };
-    while at < bytes.len() {
-        let Some(words) = number(&mut at) else { break };
-        for _ in 0..words {
-            let Some(length) = number(&mut at) else { return commands };
-            at += length + 2;
-        }
-        commands.push(bytes[start..at].to_vec());
-        start = at;
+    while let Some((_, length)) = first_command(bytes) {
+        commands.push(bytes[..length].to_vec());
+        bytes = &bytes[length..];
     }
     commands
+}
+
+/// The words of the first command, and its length in bytes.
+pub(crate) fn first_command(bytes: &[u8]) -> Option<(Vec<&[u8]>, usize)> {
+    let mut at = 0;
+    let number = |at: &mut usize| {
+        let rest = bytes.get(*at..)?;
+        let end = rest.windows(2).position(|w| w == b"\r\n")?;
+        *at += end + 2;
+        std::str::from_utf8(rest.get(1..end)?).ok()?.parse::<usize>().ok()
+    };
+    let mut words = Vec::new();
+    for _ in 0..number(&mut at)? {
+        let length = number(&mut at)?;
+        words.push(bytes.get(at..at + length)?);
+        at += length + 2;
+    }
+    (at <= bytes.len()).then_some((words, at))
 }
 
 /// A plain blocking socket.

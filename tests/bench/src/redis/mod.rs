@@ -3,6 +3,8 @@
 mod bare;
 mod many;
 pub(crate) mod quorum;
+#[cfg(feature = "redis-rs")]
+pub(crate) mod redis_rs;
 mod watchdog;
 
 use std::time::Duration;
