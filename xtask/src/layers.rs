@@ -1,4 +1,5 @@
-//! Layers of the core: a module uses only modules of its own layer and the layers below.
+//! Layers of the core: a module uses only modules of its own layer and the layers below, and the engine takes time,
+//! chance and threads from its environment.
 
 /// A folder of the core, and the top-level modules that its files may use.
 const LAYERS: [(&str, &[&str]); 4] = [
@@ -9,6 +10,16 @@ const LAYERS: [(&str, &[&str]); 4] = [
 ];
 
 const CORE: &str = "crates/tenure-core/src/";
+
+/// What the engine and the api get from their environment instead, so that a simulation can replace it.
+const SOURCES: [&str; 6] = [
+    "std::time::Instant",
+    "std::time::{Duration, Instant}",
+    "SystemTime",
+    "thread::Builder",
+    "thread::spawn",
+    "RandomState",
+];
 
 /// Finds where `text`, the content of `file`, uses a layer above. Tests may: they check a layer from outside.
 pub(crate) fn breaches(file: &str, text: &str) -> Vec<String> {
@@ -26,12 +37,13 @@ pub(crate) fn breaches(file: &str, text: &str) -> Vec<String> {
     code.flat_map(|(n, line)| {
         let named = line.split("crate::").skip(1).map(first_word);
         let wrong = named.filter(|name| !may.contains(name)).map(|name| format!("crate::{name}"));
+        let sources = SOURCES.iter().filter(|_| matches!(layer, "engine" | "api"));
+        let sources = sources.filter(|source| line.contains(**source)).map(|source| (*source).to_owned());
         let supers = line.split("super::").count() - 1;
         let out = (supers > depth).then(|| "super::".repeat(supers));
-        wrong
-            .chain(out)
-            .map(move |what| format!("line {}: {what} is not below {layer}", n + 1))
-            .collect::<Vec<_>>()
+        let above = wrong.chain(out).map(move |what| format!("line {}: {what} is not below {layer}", n + 1));
+        let sources = sources.map(move |what| format!("line {}: {what}: use the environment", n + 1));
+        above.chain(sources).collect::<Vec<_>>()
     })
     .collect()
 }
@@ -57,6 +69,8 @@ mod tests {
         assert_eq!(in_engine("use crate::{Claim, Guard};"), 1);
         assert_eq!(in_engine("use super::super::super::api::Guard;"), 1);
         assert_eq!(in_engine("use super::super::hold::Hold;"), 0);
+        assert_eq!(in_engine("use std::time::Duration;\nuse tokio::time::Instant;"), 0);
+        assert_eq!(in_engine("use std::time::{Duration, Instant};\nstd::thread::spawn(work);"), 2);
         assert_eq!(
             in_engine("/// See [`Lock`](crate::Lock).\n#[cfg(test)]\nmod tests {\n    use crate::Client;\n}"),
             0

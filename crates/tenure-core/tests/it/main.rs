@@ -9,6 +9,7 @@ mod limits;
 mod listener;
 mod puppet;
 mod signs;
+mod simulation;
 mod unavailable;
 mod unpolled;
 mod warnings;
