@@ -165,11 +165,9 @@ impl Redis {
         if granted && have < n {
             // The master has it, but it is not granted yet: repeating the attempt with the same id writes and waits
             // again, and a caller that gives up releases it.
-            return Err(Error::Unknown {
-                backend: self.info.scheme,
-                what: format!("acquire {}", claim.name),
-                reason: format!("only {have} of {n} replicas confirmed the write within {REPLICA_TIMEOUT:?}"),
-            });
+            let reason =
+                format!("only {have} of {n} replicas confirmed the write within {REPLICA_TIMEOUT:?}");
+            return Err(Error::unknown(self.info.scheme, format!("acquire {}", claim.name), reason));
         }
         Ok(answer.value)
     }

@@ -28,11 +28,11 @@ impl ErrorContext<'_> {
         };
         let backend = self.backend;
         match failure {
-            Failure::NotExecuted(reason) => Error::Unavailable { backend, what, reason, retry_after: None },
+            Failure::NotExecuted(reason) => Error::unavailable(backend, what, reason),
             Failure::RecentlyRestarted(reason, left) => {
-                Error::Unavailable { backend, what, reason, retry_after: Some(left) }
+                Error::unavailable(backend, what, reason).ready_after(Some(left))
             }
-            Failure::Unknown(reason) => Error::Unknown { backend, what, reason },
+            Failure::Unknown(reason) => Error::unknown(backend, what, reason),
             Failure::Refused(reply) => Error::Config(match code(&reply) {
                 "WRONGTYPE" => format!(
                     "{backend}: {what}: the key {:?}, or one beside it, is not a lock of this kind \

@@ -75,11 +75,11 @@ impl Redis {
         match answer.value {
             Value::Int(1) => Ok(Released::Freed),
             // The attempt was sent on a connection that broke: it may still arrive after this release.
-            Value::Int(0) if !answer.certain => Err(Error::Unknown {
-                backend: self.info.scheme,
-                what: format!("release {}", claim.name),
-                reason: "the acquire was sent on a connection that broke, and may still be executed".into(),
-            }),
+            Value::Int(0) if !answer.certain => Err(Error::unknown(
+                self.info.scheme,
+                format!("release {}", claim.name),
+                "the acquire was sent on a connection that broke, and may still be executed",
+            )),
             Value::Int(0) => Ok(Released::Gone),
             other => Err(context.unexpected_reply(other)),
         }

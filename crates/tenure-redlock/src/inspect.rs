@@ -158,12 +158,8 @@ impl Inner {
             }
         }
         if self.nodes.len() - failed < self.needed() {
-            return Err(Error::Unavailable {
-                backend: SCHEME,
-                what: "diagnose".to_owned(),
-                reason: format!("{failed} of {} nodes do not answer", self.nodes.len()),
-                retry_after: None,
-            });
+            let reason = format!("{failed} of {} nodes do not answer", self.nodes.len());
+            return Err(Error::unavailable(SCHEME, "diagnose", reason));
         }
         findings.push(Finding::warning(
             "peers",

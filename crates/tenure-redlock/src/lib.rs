@@ -338,7 +338,7 @@ impl Inner {
             Some(unsupported @ Error::Unsupported { .. }) => return Err(unsupported.clone()),
             _ => {}
         }
-        Err(Error::Unavailable { backend: SCHEME, what, reason: answers(), retry_after })
+        Err(Error::unavailable(SCHEME, what, answers()).ready_after(retry_after))
     }
 
     /// Whether a waiter without a timeout has used up its `tries`: enough rounds, and no sooner than their delays would
@@ -369,6 +369,6 @@ impl Inner {
     }
 
     fn unknown(&self, what: String, votes: &Votes, limit: Duration) -> Error {
-        Error::Unknown { backend: SCHEME, what, reason: votes.describe(self.names(), limit, limit) }
+        Error::unknown(SCHEME, what, votes.describe(self.names(), limit, limit))
     }
 }

@@ -281,7 +281,7 @@ impl Inner {
         };
         let open: Vec<String> = self.nodes.iter().zip(&self.pending).zip(&last).filter_map(open).collect();
         let reason = format!("releases not confirmed within {within:?}: {}", open.join("; "));
-        Err(Error::Unknown { backend: SCHEME, what: "close".to_owned(), reason })
+        Err(Error::unknown(SCHEME, "close", reason))
     }
 
     async fn flush_node(self: &Arc<Self>, node: usize, last: u64) {

@@ -165,7 +165,7 @@ mod tests {
 
     fn failed(retry_after: Option<u64>) -> Vote {
         let retry_after = retry_after.map(Duration::from_secs);
-        Vote::Failed(Error::Unavailable { backend: "x", what: "y".into(), reason: "z".into(), retry_after })
+        Vote::Failed(Error::unavailable("x", "y", "z").ready_after(retry_after))
     }
 
     fn votes(text: &str) -> Votes {

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 use tenure_core::Error;
 
 pub(crate) const SCHEME: &str = "sqlite";
@@ -18,8 +18,8 @@ pub(crate) enum Fault {
     Unfinished(String),
     /// The file at the path is not the one that is open: it was removed or replaced.
     Replaced,
-    /// It may work later.
-    Unavailable(String),
+    /// It may work later. With the error of SQLite, if there was one.
+    Unavailable(String, Option<ffi::Error>),
     /// It cannot work until something is changed.
     Config(String),
 }
@@ -30,7 +30,10 @@ impl Fault {
         let path = path.display();
         let reason = match self {
             Self::Config(why) | Self::Unfinished(why) => return Error::Config(why),
-            Self::Unavailable(why) => why,
+            Self::Unavailable(why, Some(cause)) => {
+                return Error::unavailable(SCHEME, what, why).caused_by(cause);
+            }
+            Self::Unavailable(why, None) => why,
             Self::Busy => {
                 format!("another process holds the file {path}: if this lasts, find that process with fuser")
             }
@@ -38,7 +41,7 @@ impl Fault {
                 format!("{path} was removed or replaced while it was opened: find out what replaces it")
             }
         };
-        Error::Unavailable { backend: SCHEME, what: what.to_string(), reason, retry_after: None }
+        Error::unavailable(SCHEME, what, reason)
     }
 }
 
@@ -72,9 +75,10 @@ pub(crate) fn describe_unwritable(path: &Path, why: &str) -> String {
 pub(crate) fn classify(path: &Path, phase: Phase, error: &rusqlite::Error) -> Fault {
     let shown = path.display();
     let code = error.sqlite_error_code();
+    let cause = error.sqlite_error().copied();
     let by_phase = |why: String| match phase {
         Phase::Opening => Fault::Config(why),
-        Phase::Running => Fault::Unavailable(why),
+        Phase::Running => Fault::Unavailable(why, cause),
     };
     match code {
         // The protocol error is a race between processes that open the file at the same time.
@@ -100,7 +104,7 @@ pub(crate) fn classify(path: &Path, phase: Phase, error: &rusqlite::Error) -> Fa
             | ErrorCode::SchemaChanged
             | ErrorCode::OperationInterrupted
             | ErrorCode::OperationAborted,
-        ) => Fault::Unavailable(format!("{shown}: {error}")),
+        ) => Fault::Unavailable(format!("{shown}: {error}"), cause),
         // What remains are tables or columns that do not match the layout.
         _ => Fault::Config(format!("{shown} cannot be used as a Tenure store ({error}): use another path")),
     }
@@ -124,13 +128,18 @@ mod tests {
         }
         let (full, io, read_only, cannot_open) = (13, 10 | (3 << 8), 8 | (3 << 8), 14);
         for outage in [full, io, read_only, cannot_open] {
-            let Fault::Unavailable(why) = running(outage) else { panic!("{outage}") };
-            assert!(why.contains("/x/locks.db"), "{why}");
+            let fault = running(outage);
+            assert!(
+                matches!(&fault, Fault::Unavailable(why, Some(_)) if why.contains("/x/locks.db")),
+                "{fault:?}"
+            );
+            let error = fault.into_error(path, "acquire x");
+            assert!(std::error::Error::source(&error).is_some(), "{error}");
         }
         for misconfigured in [read_only, cannot_open, 26, 11] {
             let Fault::Config(why) = opening(misconfigured) else { panic!("{misconfigured}") };
             assert!(why.contains("/x/locks.db"), "{why}");
         }
-        assert!(matches!(opening(full), Fault::Unavailable(_)), "a full disk is not a configuration error");
+        assert!(matches!(opening(full), Fault::Unavailable(..)), "a full disk is not a configuration error");
     }
 }

@@ -156,9 +156,10 @@ impl Shared {
     fn reconnect(&self) -> std::result::Result<Database, Fault> {
         tracing::warn!(path = %self.path.display(), "the file was removed or replaced; opening it again");
         Database::connect(&self.path, &self.options).map_err(|fault| match fault {
-            Fault::Config(why) => Fault::Unavailable(format!(
-                "the file was removed or replaced, and cannot be opened again: {why}"
-            )),
+            Fault::Config(why) => {
+                let why = format!("the file was removed or replaced, and cannot be opened again: {why}");
+                Fault::Unavailable(why, None)
+            }
             Fault::Unfinished(_) => Fault::Busy,
             other => other,
         })

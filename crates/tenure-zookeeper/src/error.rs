@@ -43,10 +43,8 @@ impl RequestError {
         let backend = SCHEME;
         match self {
             Self::Config(error) => error,
-            Self::NotSent(reason) | Self::SessionEnded(reason) => {
-                Error::Unavailable { backend, what, reason, retry_after: None }
-            }
-            Self::Unknown(reason) => Error::Unknown { backend, what, reason },
+            Self::NotSent(reason) | Self::SessionEnded(reason) => Error::unavailable(backend, what, reason),
+            Self::Unknown(reason) => Error::unknown(backend, what, reason),
             Self::Refused(ErrorCode::NO_AUTH) => Error::Config(format!(
                 "{backend}: {what}: this login has no right to do that at {path}: check its ACL with getAcl, or \
                  use the login that created it"
@@ -59,12 +57,9 @@ impl RequestError {
                 "{backend}: {what}: {path} is an ephemeral node of another program and cannot have children: use \
                  another name"
             )),
-            Self::Refused(code) => Error::Unavailable {
-                backend,
-                what,
-                reason: format!("{path}: the server answered: {code}"),
-                retry_after: None,
-            },
+            Self::Refused(code) => {
+                Error::unavailable(backend, what, format!("{path}: the server answered: {code}"))
+            }
         }
     }
 }

@@ -64,12 +64,10 @@ impl ZooKeeper {
         let background = Background::with_cleanup("tenure-zookeeper", async move {
             let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing.sessions.close()).await;
         });
-        let runtime = background.handle().cloned().map_err(|e| Error::Unavailable {
-            backend: SCHEME,
-            what: "start a thread".into(),
-            reason: e.to_string(),
-            retry_after: None,
-        })?;
+        let runtime = background
+            .handle()
+            .cloned()
+            .map_err(|e| Error::unavailable(SCHEME, "start a thread", &e).caused_by(e))?;
         runtime.spawn(watch_after_delay(Arc::downgrade(&store), store.unwatched_added.clone()));
         let mut info = Info::new(SCHEME, Environment::with_clock(clock));
         info.fenced = true;

@@ -1,6 +1,8 @@
 //! Errors, named by what a caller can do about them. Busy and timed out are not errors but `None`, wherever the return
 //! type allows it.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{Deadlock, HoldId, Name};
@@ -23,6 +25,8 @@ pub enum Error {
         reason: String,
         /// When a retry can succeed, if known.
         retry_after: Option<Duration>,
+        /// The error of the connection or the driver, if there was one.
+        source: Option<Cause>,
     },
     /// Sent but not answered: it may or may not have been executed.
     #[error("{backend}: {what}: no answer, so it may or may not have taken effect: {reason}")]
@@ -33,6 +37,8 @@ pub enum Error {
         what: String,
         /// What ended the wait for the answer.
         reason: String,
+        /// The error of the connection or the driver, if there was one.
+        source: Option<Cause>,
     },
     /// It was held, and no longer is.
     #[error(transparent)]
@@ -84,6 +90,35 @@ pub enum Error {
 }
 
 impl Error {
+    /// A call that was certainly not executed.
+    pub fn unavailable(backend: &'static str, what: impl ToString, reason: impl ToString) -> Self {
+        let (what, reason) = (what.to_string(), reason.to_string());
+        Self::Unavailable { backend, what, reason, retry_after: None, source: None }
+    }
+
+    /// A call that was sent but not answered.
+    pub fn unknown(backend: &'static str, what: impl ToString, reason: impl ToString) -> Self {
+        Self::Unknown { backend, what: what.to_string(), reason: reason.to_string(), source: None }
+    }
+
+    /// Adds the error that caused it, for [`source`](std::error::Error::source), where it is transient.
+    #[must_use]
+    pub fn caused_by(mut self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        if let Self::Unavailable { source, .. } | Self::Unknown { source, .. } = &mut self {
+            *source = Some(Cause(Arc::new(cause)));
+        }
+        self
+    }
+
+    /// Says when a retry can succeed, if it was not executed.
+    #[must_use]
+    pub fn ready_after(mut self, left: Option<Duration>) -> Self {
+        if let Self::Unavailable { retry_after, .. } = &mut self {
+            *retry_after = left;
+        }
+        self
+    }
+
     /// Whether the same call may succeed later. Only `Unavailable` and `Unknown` are transient.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Unknown { .. })
@@ -112,6 +147,30 @@ impl Error {
         matches!(self, Self::Busy { .. })
     }
 }
+
+/// The error of a connection or a driver behind an [`Error`]. Two of them are equal if they say the same.
+#[derive(Debug, Clone)]
+pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Cause {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+impl PartialEq for Cause {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.to_string() == other.0.to_string()
+    }
+}
+
+impl Eq for Cause {}
 
 /// A hold that ended without being released by its holder.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

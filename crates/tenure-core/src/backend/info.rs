@@ -146,12 +146,7 @@ impl Info {
 
     /// Returns the error of a call to this store that was certainly not executed.
     pub fn unavailable(&self, what: impl fmt::Display, reason: impl fmt::Display) -> Error {
-        Error::Unavailable {
-            backend: self.scheme,
-            what: what.to_string(),
-            reason: reason.to_string(),
-            retry_after: None,
-        }
+        Error::unavailable(self.scheme, what, reason)
     }
 }
 

@@ -345,11 +345,8 @@ impl Core {
     }
 
     pub(crate) fn out_of_time(&self, what: impl ToString) -> Error {
-        Error::Unknown {
-            backend: self.backend.info().scheme,
-            what: what.to_string(),
-            reason: "no answer within the time that the caller gave it".to_owned(),
-        }
+        let scheme = self.backend.info().scheme;
+        Error::unknown(scheme, what, "no answer within the time that the caller gave it")
     }
 }
 

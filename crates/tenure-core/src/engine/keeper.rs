@@ -335,11 +335,7 @@ impl Core {
     }
 
     pub(crate) fn unanswered(&self, what: impl ToString, limit: Duration) -> Error {
-        Error::Unknown {
-            backend: self.backend.info().scheme,
-            what: what.to_string(),
-            reason: format!("no answer within {limit:?}"),
-        }
+        Error::unknown(self.backend.info().scheme, what, format!("no answer within {limit:?}"))
     }
 
     /// Marks a hold lost and releases it.

@@ -126,11 +126,8 @@ impl Op {
         if age < REPEATABLE {
             return Ok(self.id());
         }
-        Err(Error::Unknown {
-            backend: self.core.backend.info().scheme,
-            what: format!("count {name}"),
-            reason: format!("it was begun {age:?} ago, and might count twice if it were repeated"),
-        })
+        let reason = format!("it was begun {age:?} ago, and might count twice if it were repeated");
+        Err(Error::unknown(self.core.backend.info().scheme, format!("count {name}"), reason))
     }
 
     /// Marks its outcome as no longer needed.

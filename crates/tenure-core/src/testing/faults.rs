@@ -154,7 +154,7 @@ impl Faults {
         self.network.get_or_init(network).send(Box::pin(command)).expect("the network outlives its senders");
         match answer.await {
             Ok(result) => result,
-            Err(_) => Err(Error::Unknown { backend, what, reason: "lost by the fault layer".into() }),
+            Err(_) => Err(Error::unknown(backend, what, "lost by the fault layer")),
         }
     }
 }

@@ -70,12 +70,7 @@ impl Puppet {
         match act {
             Act::Pass => Ok(()),
             Act::Hang => std::future::pending().await,
-            Act::Fail => Err(Error::Unavailable {
-                backend: "puppet",
-                what: "a call".into(),
-                reason: "it is told to fail".into(),
-                retry_after: None,
-            }),
+            Act::Fail => Err(Error::unavailable("puppet", "a call", "it is told to fail")),
         }
     }
 }

@@ -38,7 +38,7 @@ impl Redis {
         if silent.len() == nodes.len() {
             let (backend, what) = (self.info.scheme, "diagnose".to_owned());
             let reason = if silent.is_empty() { "no server is known".to_owned() } else { silent.join("; ") };
-            return Err(Error::Unavailable { backend, what, reason, retry_after: None });
+            return Err(Error::unavailable(backend, what, reason));
         }
         let trial = self.trial().await;
         findings.push(match nodes.as_slice() {

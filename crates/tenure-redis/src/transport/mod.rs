@@ -328,10 +328,5 @@ fn bounded(d: Duration) -> Duration {
 }
 
 fn unavailable(failure: &Failure) -> tenure_core::Error {
-    tenure_core::Error::Unavailable {
-        backend: SCHEME,
-        what: "connect".to_owned(),
-        reason: failure.to_string(),
-        retry_after: None,
-    }
+    tenure_core::Error::unavailable(SCHEME, "connect", failure)
 }

@@ -83,12 +83,10 @@ impl Server {
         let Some(restarted_at) = self.lock().restarted_at else { return Ok(()) };
         let age = self.clock.now().since(restarted_at);
         match self.restart_delay.checked_sub(age) {
-            Some(left) if !left.is_zero() => Err(Error::Unavailable {
-                backend: "simulated",
-                what: "acquire".into(),
-                reason: format!("restarted {age:?} ago"),
-                retry_after: Some(left),
-            }),
+            Some(left) if !left.is_zero() => {
+                let restarted = Error::unavailable("simulated", "acquire", format!("restarted {age:?} ago"));
+                Err(restarted.ready_after(Some(left)))
+            }
             _ => Ok(()),
         }
     }
@@ -201,8 +199,7 @@ impl Connection {
             }
         });
         async move {
-            let unknown =
-                || Error::Unknown { backend: "simulated", what: "call".into(), reason: "lost".into() };
+            let unknown = || Error::unknown("simulated", "call", "lost");
             match tokio::time::timeout(Duration::from_millis(500), answer).await {
                 Ok(Ok(answer)) => answer,
                 _ => Err(unknown()),
@@ -253,8 +250,8 @@ impl Backend for Connection {
             let released = server.release(&asked);
             // An attempt is still in flight: finding nothing proves nothing.
             if released == Released::Gone && in_flight.lock().unwrap().contains_key(&asked.id) {
-                let (what, reason) = ("release".into(), "its attempt may still arrive".into());
-                return Err(Error::Unknown { backend: "simulated", what, reason });
+                let (what, reason) = ("release", "its attempt may still arrive");
+                return Err(Error::unknown("simulated", what, reason));
             }
             Ok(released)
         };

@@ -25,12 +25,8 @@ thread_local! {
 /// On a thread that runs async tasks.
 #[track_caller]
 pub(crate) fn block_on<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
-    let runtime = BACKGROUND.handle().map_err(|e| Error::Unavailable {
-        backend: "blocking",
-        what: "start a thread".into(),
-        reason: e.to_string(),
-        retry_after: None,
-    })?;
+    let runtime =
+        BACKGROUND.handle().map_err(|e| Error::unavailable("blocking", "start a thread", &e).caused_by(e))?;
     let started = Cell::new(false);
     // Pinned here, because it is nearly two kilobytes and would otherwise be moved through every call below.
     let call = pin!(async {
