@@ -119,6 +119,8 @@ pub(crate) fn resolve_host(name: String) -> BoxFuture<'static, io::Result<Vec<So
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpSocket;
+
     use std::net::TcpListener;
 
     use testbed::{FAR, ZooKeeper, ZooKeeperOptions, until};
@@ -166,8 +168,15 @@ mod tests {
     /// A round tries each address once, and the next round begins with another one.
     #[tokio::test]
     async fn a_round_has_each_address_once() {
-        let nobody: Vec<SocketAddr> =
-            (0..3).map(|_| ([127, 0, 0, 1], testbed::free_port().unwrap()).into()).collect();
+        // Bound but not listening: each refuses connections, and no other test can get its port.
+        let refusing: Vec<TcpSocket> = (0..3).map(|_| TcpSocket::new_v4().unwrap()).collect();
+        let nobody: Vec<SocketAddr> = refusing
+            .iter()
+            .map(|socket| {
+                socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+                socket.local_addr().unwrap()
+            })
+            .collect();
         let mut servers = named(nobody.clone());
         let mut before = None;
         for _ in 0..5 {
