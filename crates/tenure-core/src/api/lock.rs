@@ -82,8 +82,8 @@ impl Lock {
     }
 
     /// Identifies the holder in the store by this token instead of a random one. Only for stores whose lock is a single
-    /// value: Redis with `layout=plain`. Anyone with the token can [`release_by`](Lock::release_by) and
-    /// [`renew_by`](Lock::renew_by) it.
+    /// value: Redis with `layout=plain`, and RedLock, whose nodes have that layout by default. Anyone with the token can
+    /// [`release_by`](Lock::release_by) and [`renew_by`](Lock::renew_by) it.
     ///
     /// Nobody else may use the same token for the same name at the same time: in this layout the two holders are
     /// indistinguishable.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use tenure_core::backend::{Attempt, Backend, Released, Renewal};
-use tenure_core::{Claim, Client, ClientId, Error, HoldId, Kind, LostReason, Name};
+use tenure_core::{Claim, Client, ClientId, Error, Guard, HoldId, Kind, Lock, LostReason, Name};
 use tenure_redis::{Layout, Options};
 use testbed::{FAR, Redis, RedisOptions, done, until, until_true, within};
 
-use crate::harness::{self, LEASE, LONG, open, renewed, settings, woken_only};
+use crate::harness::{self, LEASE, LONG, SHORT, open, renewed, settings, woken_only};
 
 fn options(server: &Redis) -> Options {
     let mut options = harness::options(server.port());
@@ -83,6 +83,26 @@ async fn a_token_of_ones_own_is_enough_to_release_and_renew() {
         let error = one.lock("x").token(bad).try_acquire().await.unwrap_err();
         assert!(error.to_string().contains("1 to 1024 bytes"), "{error}");
     }
+}
+
+/// I31, I32. Without a guard nobody renews a lock, and it ends with its lease. Of two requests with one token the second
+/// is refused, and yet it can release what the first holds.
+#[tokio::test]
+async fn a_token_without_a_guard_ends_with_its_lease() {
+    let server = server();
+    let mut settings = settings();
+    settings.lease = SHORT;
+    let client = Client::with(open(options(&server)).await, settings);
+    let lock = client.lock("x").token("request-7");
+    let try_get = async |lock: &Lock| lock.try_acquire().await.unwrap().map(Guard::detach).is_some();
+    let lasting = lock.clone().lease(LONG);
+    assert!(try_get(&lasting).await);
+    assert!(!try_get(&lasting).await, "one token for two requests");
+    assert!(lock.release_by("request-7").await.unwrap());
+    // A guard of this lock would renew it for as long as it exists.
+    assert!(try_get(&lock).await);
+    until_true("its lease ends", || server.cmd(&["EXISTS", "x"]).unwrap().int() == Some(0)).await;
+    assert!(!lock.renew_by("request-7").await.unwrap(), "it is too late");
 }
 
 /// One token for several holds, one after the other: what is left of the first cannot touch the second.

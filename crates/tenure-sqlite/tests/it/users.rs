@@ -4,7 +4,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::Instant;
 
 use rustix::fs::{FlockOperation, Gid, Uid};
 use tenure_core::backend::Interest;
@@ -84,6 +85,8 @@ async fn nothing_is_made_where_a_link_leads() {
 /// Somebody who may write to the folder puts links in the place of FIFOs that are being made.
 #[tokio::test]
 async fn a_link_put_in_its_place_does_not_open_what_it_leads_to() {
+    /// So many that some are put in just before the mode is set.
+    const SWAPS: usize = 200;
     let (folder, path) = fresh();
     let secret = folder.path().join("secret");
     fs::write(&secret, "").unwrap();
@@ -91,27 +94,26 @@ async fn a_link_put_in_its_place_does_not_open_what_it_leads_to() {
     drop(open(&path).unwrap());
     // Whoever may write the store may write to FIFOs.
     set_mode(&path, 0o666);
-    let stop = Arc::new(AtomicBool::new(false));
+    let (stop, swapped) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let swapping = std::thread::spawn({
-        let (stop, secret, link) = (stop.clone(), secret.clone(), folder.path().join("link"));
-        let wake = wake_folder(&path);
+        let (stop, swapped, secret) = (stop.clone(), swapped.clone(), secret.clone());
+        let (wake, link) = (wake_folder(&path), folder.path().join("link"));
         move || {
-            let mut swapped = 0;
             while !stop.load(SeqCst) {
                 let _ = symlink(&secret, &link);
                 for entry in fs::read_dir(&wake).into_iter().flatten().flatten() {
                     let unfinished = entry.file_name().to_string_lossy().starts_with('.');
                     let is_fifo = entry.file_type().is_ok_and(|kind| kind.is_fifo());
                     if unfinished && is_fifo && fs::rename(&link, entry.path()).is_ok() {
-                        swapped += 1;
+                        swapped.fetch_add(1, SeqCst);
                         break;
                     }
                 }
             }
-            swapped
         }
     });
-    for _ in 0..60 {
+    let began = Instant::now();
+    while swapped.load(SeqCst) < SWAPS && mode(&secret) == 0o640 && began.elapsed() < testbed::PATIENCE {
         let store = open(&path).unwrap();
         for _ in 0..50 {
             // Those that find something else in its place poll.
@@ -121,8 +123,12 @@ async fn a_link_put_in_its_place_does_not_open_what_it_leads_to() {
         }
     }
     stop.store(true, SeqCst);
-    println!("swapped {} times, mode {:o}", swapping.join().unwrap(), mode(&secret));
-    assert_eq!(mode(&secret), 0o640);
+    swapping.join().unwrap();
+    let swapped = swapped.load(SeqCst);
+    assert_eq!(mode(&secret), 0o640, "after {swapped} links");
+    // On a busy machine there may be fewer, and one is enough to show something.
+    assert!(swapped > 0, "no link was put in the place of a FIFO");
+    println!("{swapped} links in {:?}", began.elapsed());
 }
 
 #[tokio::test]

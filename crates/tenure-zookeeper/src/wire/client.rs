@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenure_core::{Clock, Error, Time};
 use tokio::sync::watch;
 
-use super::connect::{ConnectError, SessionCredentials};
+use super::connect::{ConnectError, Connection, SessionCredentials};
 use super::driver::Driver;
 use super::request_queue::RequestQueue;
 use super::requests::Acl;
@@ -51,6 +51,27 @@ pub(crate) enum Phase {
     SessionOver,
 }
 
+impl Shared {
+    /// The state of a session that has just begun.
+    pub(super) fn new(connection: &Connection, options: &Options) -> Self {
+        let open = options.access == Access::Open || options.login.is_none();
+        let state = ConnectionState {
+            number: 1,
+            timeout: connection.credentials.timeout,
+            requested_at: connection.requested_at,
+            phase: Phase::Connected,
+        };
+        Self {
+            chroot: options.chroot.as_deref().unwrap_or("").trim_end_matches('/').to_owned(),
+            acl: if open { Acl::Anyone } else { Acl::Creator },
+            id: connection.credentials.id,
+            requests: RequestQueue::new(options.timeout),
+            watches: Arc::default(),
+            connection: watch::Sender::new(state),
+        }
+    }
+}
+
 impl Client {
     /// Begins a session with the first server that answers.
     pub(crate) async fn connect(options: &Options, clock: &Clock) -> RequestResult<Self> {
@@ -59,27 +80,12 @@ impl Client {
     }
 
     pub(super) async fn connect_to(mut servers: Servers, options: &Options) -> RequestResult<Self> {
-        let (mut credentials, mut reasons) = (SessionCredentials::new(options.session), Vec::new());
+        let (credentials, mut reasons) = (SessionCredentials::new(options.session), Vec::new());
         servers.begin_round();
         while let Some(connection) = servers.connect_next(&credentials).await {
             match connection {
                 Ok(connection) => {
-                    let open = options.access == Access::Open || options.login.is_none();
-                    credentials = connection.credentials.clone();
-                    let state = ConnectionState {
-                        number: 1,
-                        timeout: credentials.timeout,
-                        requested_at: connection.requested_at,
-                        phase: Phase::Connected,
-                    };
-                    let shared = Arc::new(Shared {
-                        chroot: options.chroot.as_deref().unwrap_or("").trim_end_matches('/').to_owned(),
-                        acl: if open { Acl::Anyone } else { Acl::Creator },
-                        id: credentials.id,
-                        requests: RequestQueue::new(options.timeout),
-                        watches: Arc::default(),
-                        connection: watch::Sender::new(state),
-                    });
+                    let shared = Arc::new(Shared::new(&connection, options));
                     tokio::spawn(
                         Driver::new(shared.clone(), servers, options.login.as_ref()).drive(connection),
                     );

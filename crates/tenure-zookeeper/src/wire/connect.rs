@@ -16,8 +16,11 @@ use tokio_rustls::rustls::{self, pki_types::ServerName};
 use super::jute::{Decoder, Encoder, protocol_error};
 use crate::error::SCHEME;
 
-/// More than any list of children from a server.
-const LARGEST: usize = 256 << 20;
+/// The largest reply. Servers limit what they receive to `jute.maxbuffer`, 1 MiB by default, but not a list of children:
+/// this is room for one of half a million.
+pub(crate) const MAX_REPLY: usize = 64 << 20;
+/// The largest answer to a connect request, which has a few numbers and a password.
+const MAX_CONNECT_RESPONSE: usize = 64 << 10;
 
 /// A connected socket, plain or encrypted.
 pub(crate) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -102,7 +105,7 @@ pub(crate) async fn connect(
         socket.flush().await?;
         let mut input = BytesMut::with_capacity(16 * 1024);
         loop {
-            if let Some(frame) = next_frame(&mut input)? {
+            if let Some(frame) = next_frame(&mut input, MAX_CONNECT_RESPONSE)? {
                 return Ok((socket, requested_at, parse_connect_response(&frame, credentials)?, input));
             }
             if socket.read_buf(&mut input).await? == 0 {
@@ -161,13 +164,15 @@ fn parse_connect_response(
     Ok((same && id != 0 && !timeout.is_zero()).then_some(credentials))
 }
 
-/// Returns the content of the next frame, once it is complete.
-pub(crate) fn next_frame(input: &mut BytesMut) -> io::Result<Option<BytesMut>> {
+/// Returns the content of the next frame, once it is complete. Reserves nothing for the rest of it: its length is only
+/// what the server announces, and the buffer grows with the bytes that arrive.
+pub(crate) fn next_frame(input: &mut BytesMut, max: usize) -> io::Result<Option<BytesMut>> {
     let Some(length) = input.get(..4) else { return Ok(None) };
-    let length = usize::try_from(Decoder(length).int()?).ok().filter(|n| *n <= LARGEST);
-    let length = length.ok_or_else(|| protocol_error("the length of a frame is invalid"))?;
+    let announced = Decoder(length).int()?;
+    let length = usize::try_from(announced).ok().filter(|length| *length <= max);
+    let too_large = || protocol_error(&format!("a frame of {announced} bytes, the limit is {max}"));
+    let length = length.ok_or_else(too_large)?;
     if input.len() < 4 + length {
-        input.reserve(4 + length - input.len());
         return Ok(None);
     }
     input.advance(4);
@@ -191,5 +196,76 @@ fn classify_error(server: &Address, e: &io::Error) -> ConnectError {
             ConnectError::ClosedByServer(format!("{server}: {e}"))
         }
         _ => ConnectError::Retryable(format!("{server}: {e}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use testbed::FAR;
+
+    use super::*;
+
+    /// Reads a connect request, and answers with these bytes.
+    fn server(answer: Vec<u8>) -> Address {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            let mut request = [0; 1024];
+            assert!(client.read(&mut request).unwrap() > 4);
+            client.write_all(&answer).unwrap();
+            // Until the client leaves.
+            while let Ok(1..) = client.read(&mut request) {}
+        });
+        Address { name: at.to_string(), at }
+    }
+
+    async fn connect_to(answer: Vec<u8>) -> Result<Connection, ConnectError> {
+        let credentials = SessionCredentials::new(FAR);
+        connect(&server(answer), None, &credentials, &Clock::boot(), testbed::patience()).await
+    }
+
+    fn length(length: usize) -> Vec<u8> {
+        (length as i32).to_be_bytes().to_vec()
+    }
+
+    /// B20. The limit is checked as soon as the length is known.
+    #[tokio::test]
+    async fn a_frame_has_a_largest_size() {
+        for announced in [1 << 30, u32::MAX as usize, MAX_CONNECT_RESPONSE + 1] {
+            match connect_to(length(announced)).await {
+                Err(ConnectError::Retryable(why)) => assert!(why.contains("the limit is 65536"), "{why}"),
+                Err(other) => panic!("{announced}: {other:?}"),
+                Ok(_) => panic!("{announced}: connected"),
+            }
+        }
+        let next = |announced| next_frame(&mut BytesMut::from(&*length(announced)), MAX_REPLY);
+        for announced in [MAX_REPLY + 1, 1 << 30, u32::MAX as usize] {
+            let refused = next(announced).unwrap_err().to_string();
+            assert!(refused.contains("the limit is 67108864"), "{announced}: {refused}");
+        }
+        assert!(next(MAX_REPLY).unwrap().is_none());
+    }
+
+    /// B20. Memory is for bytes that have arrived, however many are announced.
+    #[tokio::test]
+    async fn an_announced_length_reserves_nothing() {
+        let response = Encoder::new().int(0).int(30_000).long(7).bytes([0; 16]).boolean(false).frame();
+        let mut answer = response.clone();
+        answer.extend(length(MAX_REPLY));
+        answer.extend([0; 10]);
+        let Connection { mut socket, mut input, .. } = connect_to(answer).await.unwrap();
+        while input.len() < 14 {
+            assert!(socket.read_buf(&mut input).await.unwrap() > 0);
+        }
+        assert!(next_frame(&mut input, MAX_REPLY).unwrap().is_none());
+        assert!(input.capacity() <= 64 * 1024, "{} bytes are reserved for 14", input.capacity());
+
+        let mut input = BytesMut::from(&*length(MAX_CONNECT_RESPONSE));
+        assert!(next_frame(&mut input, MAX_CONNECT_RESPONSE).unwrap().is_none());
+        assert!(input.capacity() < 1024, "{} bytes are reserved for 4", input.capacity());
     }
 }

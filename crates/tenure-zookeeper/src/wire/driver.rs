@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::client::{ConnectionState, Phase, Shared};
-use super::connect::{ConnectError, Connection, SessionCredentials, next_frame};
+use super::connect::{ConnectError, Connection, MAX_REPLY, SessionCredentials, next_frame};
 use super::error_code::ErrorCode;
 use super::jute::{Decoder, Encoder, protocol_error};
 use super::servers::Servers;
@@ -179,7 +179,7 @@ impl Driver {
         let mut idle_check = interval((credentials.timeout / 12).max(Duration::from_millis(5)));
         idle_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            while let Some(frame) = next_frame(&mut input)? {
+            while let Some(frame) = next_frame(&mut input, MAX_REPLY)? {
                 self.handle_frame(frame, credentials)?;
                 // Only complete frames count, so that one that trickles in forever does not.
                 last_received = Instant::now();
@@ -314,5 +314,76 @@ async fn write_or_flush(writer: &mut (impl AsyncWrite + Unpin), out: &[u8]) -> i
     match out.is_empty() {
         true => writer.flush().await.map(|()| 0),
         false => writer.write(out).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_core::Clock;
+    use tokio::io::{DuplexStream, duplex};
+
+    use super::*;
+    use crate::options::Options;
+
+    const TIMEOUT: Duration = Duration::from_secs(12);
+
+    /// Serves a connection to `server` in a session with this timeout. Returns why and when it ended.
+    async fn serve<F: Future<Output = ()> + Send + 'static>(
+        server: impl FnOnce(DuplexStream) -> F,
+    ) -> (io::ErrorKind, Duration) {
+        let (ours, theirs) = duplex(CHUNK);
+        let (options, clock, begun) = (Options::new(["unused"]), Clock::boot(), Instant::now());
+        let mut credentials = SessionCredentials::new(TIMEOUT);
+        (credentials.id, credentials.timeout) = (7, TIMEOUT);
+        let requested_at = clock.now();
+        let connection = Connection {
+            socket: Box::new(ours),
+            input: BytesMut::new(),
+            credentials: credentials.clone(),
+            requested_at,
+        };
+        let shared = Arc::new(Shared::new(&connection, &options));
+        let mut driver = Driver::new(shared, Servers::new(&options, None, clock), None);
+        tokio::spawn(server(theirs));
+        match driver.serve(connection, &mut credentials).await {
+            Err(Interruption::ConnectionLost(why)) => (why.kind(), begun.elapsed()),
+            Err(Interruption::SessionOver(error)) => panic!("{error:?}"),
+        }
+    }
+
+    fn ping_answer() -> Vec<u8> {
+        Encoder::new().int(XID_PING).long(0).int(0).frame()
+    }
+
+    /// E16. A server is left when no complete frame arrives for half a session timeout, even if a byte of one arrives
+    /// now and then.
+    #[tokio::test(start_paused = true)]
+    async fn a_frame_that_trickles_in_is_no_sign_of_life() {
+        let (why, after) = serve(async |mut server| {
+            server.write_all(&ping_answer()).await.unwrap();
+            for byte in 10_000_i32.to_be_bytes().into_iter().chain([0; 1000]) {
+                if server.write_all(&[byte]).await.is_err() {
+                    return;
+                }
+                sleep(TIMEOUT / 12).await;
+            }
+        })
+        .await;
+        assert_eq!(why, io::ErrorKind::TimedOut, "after {after:?}");
+        // The first check after half a timeout.
+        assert!(after <= TIMEOUT * 7 / 12, "after {after:?}");
+    }
+
+    /// E16. Complete frames count, however slowly they come.
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_answers_is_kept() {
+        let (why, after) = serve(async |mut server| {
+            for _ in 0..100 {
+                server.write_all(&ping_answer()).await.unwrap();
+                sleep(TIMEOUT * 5 / 12).await;
+            }
+        })
+        .await;
+        assert_eq!(why, io::ErrorKind::UnexpectedEof, "after {after:?}");
     }
 }

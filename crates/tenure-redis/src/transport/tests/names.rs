@@ -1,12 +1,14 @@
 //! A host name that resolves to several servers, or to another one than before.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use testbed::{FAR, within};
+use testbed::{FAR, wait_until_true, within};
 
 use super::count;
+use super::fake::Fake;
 use super::replicas::signal;
 use super::server::{Server, command, free_port, patient};
 use crate::transport::{Event, Failure, Resolver, Transport, Value, join_all};
@@ -101,15 +103,34 @@ async fn a_server_that_became_a_replica_is_left_for_the_one_its_name_stands_for(
     assert_eq!(within("a message", heard.next()).await, Event::Message(b"x".to_vec()));
 }
 
-/// Each gets the error that nothing was executed: none is cut off from its answer.
+/// Each gets the error that nothing was executed: none is cut off from its answer. The server answers the first call
+/// when all are in flight, and the others when the client has acted on that answer.
 #[tokio::test]
 async fn calls_in_flight_at_a_replica_have_their_answers() {
-    let server = Server::start();
-    let transport = server.open().await;
-    transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
-    command(&transport, &["REPLICAOF", "127.0.0.1", "1"]).await;
-    let calls = (0..64).map(|_| transport.call(count(&[b"k"], &[b"1"])));
-    for outcome in within("answered", join_all(calls.collect())).await {
+    let (in_flight, acted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let fake = Fake::start({
+        let (answers, in_flight, acted) = (AtomicUsize::new(0), in_flight.clone(), acted.clone());
+        move |words, _| match words {
+            "PING" => "+PONG".into(),
+            _ => {
+                let awaited = if answers.fetch_add(1, SeqCst) == 0 { &in_flight } else { &acted };
+                wait_until_true("the client goes on", || awaited.load(SeqCst));
+                "-READONLY You can't write against a read only replica.".into()
+            }
+        }
+    });
+    let options = patient(Options::new(Topology::Standalone(fake.address)));
+    let transport = Transport::open(options).await.unwrap();
+    let calls = (0..64).map(|_| async {
+        let outcome = transport.call(count(&[b"k"], &[b"1"])).await;
+        acted.store(true, SeqCst);
+        outcome
+    });
+    // Polled after each of the calls.
+    let all_in_flight = async { in_flight.store(true, SeqCst) };
+    let (outcomes, ()) =
+        within("answered", async { tokio::join!(join_all(calls.collect()), all_in_flight) }).await;
+    for outcome in outcomes {
         assert!(
             matches!(&outcome, Err(Failure::NotExecuted(why)) if why.contains("READONLY")),
             "{outcome:?}"

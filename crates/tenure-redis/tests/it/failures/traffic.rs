@@ -103,6 +103,39 @@ async fn stamping_places_takes_few_commands() {
     }
 }
 
+/// C26. The first of a fair queue gets in with as many commands before four hundred others as before a hundred, although
+/// the scores of all of them change.
+#[tokio::test]
+async fn a_fair_grant_takes_few_commands() {
+    let harness = Harness::start();
+    let backend = harness.backend().await;
+    let cost = async |n: usize| {
+        let name = format!("fair-{n}");
+        let holder = claim(&name, Kind::FairLock);
+        assert!(granted(&*backend, &holder).await);
+        let places: Vec<_> =
+            (0..n).map(|_| Claim { wait: Some(FAR), ..claim(&name, Kind::FairLock) }).collect();
+        for place in &places {
+            assert!(!granted(&*backend, place).await);
+        }
+        let score = || {
+            harness.cmd(&[
+                "ZSCORE",
+                &format!("redisson_lock_timeout:{{{name}}}"),
+                &places[n - 1].id.to_string(),
+            ])
+        };
+        assert_eq!(backend.release(&holder, 0).await.unwrap(), Released::Freed);
+        let (score_before, before) = (score(), harness.executed());
+        assert!(granted(&*backend, &places[0]).await);
+        let executed = harness.executed() - before;
+        assert_ne!(score(), score_before);
+        executed
+    };
+    let (few, many) = (cost(100).await, cost(400).await);
+    assert!(few < 50 && many < 50, "{few} commands before 100, {many} before 400");
+}
+
 /// A reader that leaves does not have to ask after all the others.
 #[tokio::test]
 async fn readers_leave_without_a_look_at_all_others() {

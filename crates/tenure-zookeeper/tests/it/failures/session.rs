@@ -1,12 +1,12 @@
 //! A connection that is lost for a while or for good, and a session that the server ends.
 
 use futures_util::future::join_all;
-use tenure_core::{Kind, LostReason};
-use testbed::{FAR, Rule, ZkClient, done, until, within};
+use tenure_core::{Error, Kind, LostReason};
+use testbed::{FAR, Rule, Way, ZkClient, done, retry, until, within};
 
 use super::harness::{
-    Harness, LONG, SESSION, claim, end_of, fence, heirs, now, open, options, templates, wait_for, waiting,
-    without_poll,
+    Harness, LONG, SESSION, claim, client, end_of, fence, heirs, now, open, options, templates, wait_for,
+    waiting, without_poll,
 };
 
 /// E1. Silence for a part of the session timeout: the remaining time of a hold shrinks, and is then renewed; waiters on
@@ -83,6 +83,24 @@ async fn a_silent_session_loses_its_holds_before_others_enter() {
     of_near.release().await.unwrap();
     done("the one that waited anew", to_y).await.unwrap().release().await.unwrap();
     harness.is_empty("y").await;
+}
+
+/// E16. A server whose answers trickle in byte by byte is left for another one, where the client continues.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_trickles_is_left_for_another() {
+    let harness = Harness::start();
+    let networks = [harness.network(), harness.network()];
+    let mut both = options(networks[0].proxy.port(), SESSION);
+    both.servers.push(format!("127.0.0.1:{}", networks[1].proxy.port()));
+    let away = client(both).await;
+    away.lock("x").acquire().await.unwrap().release().await.unwrap();
+    let used = networks.iter().position(|network| network.proxy.accepted() > 0).unwrap();
+    // Each byte comes in time, and no frame does.
+    networks[used].proxy.set(Way::ToClient, Rule::Trickle(SESSION / 8));
+    until("it goes to the other server", || async { networks[1 - used].proxy.accepted() > 0 }).await;
+    let acquire = || async { away.lock("x").acquire().await };
+    let taken = retry("it continues there", Error::is_transient, acquire).await;
+    taken.release().await.unwrap();
 }
 
 /// E2. A session that the server ends: the hold is lost at once, long before its deadline, the waiters queue again, and
