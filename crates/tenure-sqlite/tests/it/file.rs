@@ -218,9 +218,12 @@ async fn who_waited_in_a_replaced_file_waits_in_the_new_one() {
     until_waiting(&here, "x", 1).await;
     std::fs::rename(&path, path.with_extension("away")).unwrap();
     // In the new file this one is first, whatever the other one saw in the old.
-    let new = patient(&path).lock("x").try_acquire().await.unwrap().expect("a new file knows of no holder");
-    until("the new file", || async {
-        there.show("x").await.unwrap().is_some_and(|seen| seen.waiters.len() == 1)
+    let other = patient(&path);
+    let new = other.lock("x").try_acquire().await.unwrap().expect("a new file knows of no holder");
+    until("it waits in the new file", || async {
+        // Looking makes it notice, but for a moment it may still see the old file, in which it waits too.
+        there.show("x").await.unwrap();
+        other.show("x").await.unwrap().is_some_and(|seen| seen.waiters.len() == 1)
     })
     .await;
     new.release().await.unwrap();
