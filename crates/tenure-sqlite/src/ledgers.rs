@@ -193,7 +193,7 @@ pub(crate) fn read_holders(conn: &Connection, name: &Name) -> Result<Option<Ledg
     let ValueRef::Text(body) = row.get_ref(1)? else { return Ok(None) };
     let parsed: Holders = serde_json::from_slice(body).map_err(|e| RowError::Body(name.clone(), e))?;
     let Holders { fence, size, holders } = parsed;
-    Ok(Some(Ledger { fence, size, holders, ..Ledger::default() }))
+    Ok(Some(Ledger { fence, size, holders: holders.into(), ..Ledger::default() }))
 }
 
 /// Reads ledgers in use whose names begin with `prefix`, sorted, at most `limit`. An unreadable one is skipped; reading

@@ -163,6 +163,10 @@ mod tests {
         let client = Client::with(Arc::new(Memory::new()), settings);
         let core = client.engine.core.clone();
         let held = client.lock("x").acquire().await.unwrap();
+        let locks = client.clone();
+        let by_a_task = async move { locks.lock("task").acquire().await.unwrap() };
+        let _ends_with_the_client = tokio::spawn(by_a_task).await.unwrap();
+        assert_eq!(core.keeper.held_by_tasks(), 1);
         for i in 0..50 {
             let (me, wait) = (Owner::new(), Duration::from_millis(1));
             let lock = client.lock(format!("x{}", i % 3)).owner(&me);
@@ -182,5 +186,6 @@ mod tests {
             (core.slots.len(), core.keeper.all().len(), core.waits.len(), core.ops.in_flight()),
             (0, 0, 0, 0)
         );
+        assert_eq!(core.keeper.held_by_tasks(), 0);
     }
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::backend::{Attempt, Backoff, Claim, Durability, Error, Fence, Kind, Name, Owner, Result, Time};
-use crate::engine::Settings;
 use crate::engine::acquisition::Acquisition;
 use crate::engine::core::{Core, Engine};
 use crate::engine::entry::Entry;
@@ -17,6 +16,7 @@ use crate::engine::in_flight::{InFlight, Undo};
 use crate::engine::mailbox::Grant;
 use crate::engine::reentry::{Slot, SlotUse};
 use crate::engine::telemetry::{AcquireStats, AcquireTrace};
+use crate::engine::{Deadlocks, Settings};
 
 /// The content of a template: a name, a kind and options. No I/O.
 #[derive(Clone, Debug)]
@@ -63,7 +63,13 @@ impl Wait {
         let now = Instant::now();
         let patience = if self == Self::No { settings.call_timeout } else { settings.outage };
         let end = deadline.map_or(now + patience, |at| at.min(now + patience).max(now + settings.answer()));
-        Limit { end, cut: deadline.map(|_| end) }
+        let cut = match (self, deadline) {
+            (_, Some(_)) => Some(end),
+            // The last request has some time to be answered, too.
+            (Self::No, None) => Some(end + settings.answer()),
+            _ => None,
+        };
+        Limit { end, cut }
     }
 }
 
@@ -72,8 +78,8 @@ impl Wait {
 pub(crate) struct Limit {
     /// No new request is sent after it.
     pub(crate) end: Instant,
-    /// When to stop waiting for a request in flight, if the caller set a deadline. Otherwise the backend's own timeout
-    /// applies.
+    /// When to stop waiting for a request in flight, unless the caller waits without a deadline. Then the backend's own
+    /// timeout applies.
     pub(crate) cut: Option<Instant>,
 }
 
@@ -373,6 +379,9 @@ pub(crate) fn admit(
         hold.warn_at(now.after(limit));
     }
     let hold = Arc::new(hold);
+    if core.settings.deadlocks == Deadlocks::Report {
+        core.waits.add_hold(&hold);
+    }
     core.keeper.register(&hold);
     core.telemetry.held(&hold);
     core.prove_shared(&hold, now);

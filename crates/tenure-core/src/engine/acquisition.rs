@@ -38,7 +38,7 @@ impl Acquisition {
 
 /// The task that a call comes from, or the thread if the caller blocks outside of tasks. Not an owner: it shows whether
 /// two calls were made one after the other.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Flow {
     pub(crate) task: Option<tokio::task::Id>,
     /// Only set outside of tasks, and only if deadlocks are reported.

@@ -6,6 +6,7 @@
 //! `max_hold`; a permit, because any holder may release one; a hold that was acquired or re-entered in a task other
 //! than the waiting one, or whose task has two waits at once, because such an owner does several things concurrently.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use crate::backend::{Deadlock, Kind, Link, Name, Owner, Result};
@@ -14,9 +15,26 @@ use crate::engine::core::Core;
 use crate::engine::hold::Hold;
 use crate::engine::mailbox::Mailbox;
 
-/// All waits without a deadline in one client.
+/// All waits without a deadline in one client, and the holds of its owners.
 #[derive(Debug, Default)]
-pub(crate) struct Waits(Mutex<Vec<Wait>>);
+pub(crate) struct Waits {
+    graph: Mutex<Graph>,
+    /// How many waits and holds were visited.
+    #[cfg(test)]
+    visited: std::sync::atomic::AtomicUsize,
+}
+
+/// The task of an owner.
+type Party = (u64, Flow);
+
+/// Waits and holds, found by what connects them: a wait leads to the holds of its name, a hold to the waits of its party.
+#[derive(Debug, Default)]
+struct Graph {
+    next: u64,
+    waits: HashMap<Party, BTreeMap<u64, Wait>>,
+    holds: HashMap<Party, BTreeMap<u64, Arc<Hold>>>,
+    by_name: HashMap<Name, BTreeMap<u64, Arc<Hold>>>,
+}
 
 /// One wait without a deadline.
 #[derive(Debug)]
@@ -30,8 +48,8 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    fn is_of(&self, owner: u64, flow: Flow) -> bool {
-        self.owner == owner && self.flow == flow
+    fn party(&self) -> Party {
+        (self.owner, self.flow)
     }
 
     /// Whether it cannot be granted while `hold` lasts, whatever others do.
@@ -51,99 +69,165 @@ impl Wait {
 /// A registered wait, which is removed on drop.
 pub(crate) struct Seen<'a> {
     waits: &'a Waits,
-    mailbox: Arc<Mailbox>,
+    party: Party,
+    n: u64,
 }
 
 impl Drop for Seen<'_> {
     fn drop(&mut self) {
-        self.waits.0.lock().unwrap().retain(|w| !Arc::ptr_eq(&w.mailbox, &self.mailbox));
+        remove(&mut self.waits.graph.lock().unwrap().waits, &self.party, self.n);
+    }
+}
+
+/// Removes one entry, and the map that it was in if that is empty now.
+fn remove<K: Eq + std::hash::Hash, T>(maps: &mut HashMap<K, BTreeMap<u64, T>>, key: &K, n: u64) {
+    if let Some(map) = maps.get_mut(key) {
+        map.remove(&n);
+        if map.is_empty() {
+            maps.remove(key);
+        }
     }
 }
 
 impl Waits {
     /// Adds a wait, unless it would close a cycle.
     pub(crate) fn join(&self, core: &Core, wait: Wait) -> Result<Seen<'_>, Deadlock> {
-        let mut waits = self.0.lock().unwrap();
+        let mut graph = self.graph.lock().unwrap();
+        let party = wait.party();
         // An owner with two waits at once is not blocked by either.
-        if !waits.iter().any(|w| w.is_of(wait.owner, wait.flow))
-            && let Some(cycle) = Search::new(core, &waits, &wait).run()
+        if !graph.waits.contains_key(&party)
+            && let Some(cycle) = self.find_cycle(&graph, &wait)
         {
             return Err(Deadlock { backend: core.backend.info().scheme, name: wait.name, cycle });
         }
-        let mailbox = wait.mailbox.clone();
-        waits.push(wait);
-        Ok(Seen { waits: self, mailbox })
+        graph.next += 1;
+        let n = graph.next;
+        graph.waits.entry(party).or_default().insert(n, wait);
+        Ok(Seen { waits: self, party, n })
     }
 
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.0.lock().unwrap().len()
-    }
-}
-
-/// The search for a cycle through a new wait.
-struct Search<'a> {
-    waits: &'a [Wait],
-    new: &'a Wait,
-    /// The holds that do not end by themselves.
-    holds: Vec<Arc<Hold>>,
-    /// The path from the new wait to the current one, each with the hold that led to it.
-    path: Vec<(&'a Wait, Option<Arc<Hold>>)>,
-    /// Waits that were already visited.
-    passed: Vec<*const Wait>,
-}
-
-impl<'a> Search<'a> {
-    fn new(core: &Core, waits: &'a [Wait], new: &'a Wait) -> Self {
-        let holds = core.keeper.all().into_iter().filter(|hold| hold.is_lasting()).collect();
-        Self { waits, new, holds, path: vec![(new, None)], passed: Vec::new() }
+    /// Adds a hold, if it has an owner.
+    pub(crate) fn add_hold(&self, hold: &Arc<Hold>) {
+        let Some(owner) = hold.owner else { return };
+        let mut graph = self.graph.lock().unwrap();
+        let n = hold.claim.id.n;
+        graph.holds.entry((owner, hold.flow)).or_default().insert(n, hold.clone());
+        graph.by_name.entry(hold.claim.name.clone()).or_default().insert(n, hold.clone());
     }
 
-    fn run(mut self) -> Option<Vec<Link>> {
-        let own = |hold: &Arc<Hold>| hold.is_of(self.new.owner, self.new.flow);
-        if !self.holds.iter().any(own) {
-            return None;
+    pub(crate) fn remove_hold(&self, hold: &Hold) {
+        let Some(owner) = hold.owner else { return };
+        let mut graph = self.graph.lock().unwrap();
+        let n = hold.claim.id.n;
+        remove(&mut graph.holds, &(owner, hold.flow), n);
+        remove(&mut graph.by_name, &hold.claim.name, n);
+    }
+
+    /// Searches for a cycle through `new`, depth first. Without recursion, because a chain of waits may be long.
+    fn find_cycle(&self, graph: &Graph, new: &Wait) -> Option<Vec<Link>> {
+        /// A wait on the path from the new one.
+        struct Step<'a> {
+            wait: &'a Wait,
+            /// The hold that led to it.
+            hold: Option<Arc<Hold>>,
+            /// The holds that block it and were not followed yet.
+            blocking: std::vec::IntoIter<Arc<Hold>>,
         }
-        let closing = self.follow(self.new)?;
-        self.path[0].1 = Some(closing);
-        let links = self.path.into_iter().map(|(wait, hold)| {
-            let hold = hold?;
-            Some(Link {
-                owner: Owner::from_id(wait.owner),
-                holds: hold.claim.name.clone(),
-                hold: hold.claim.id,
-                note: hold.claim.note.clone(),
-                waits_for: wait.name.clone(),
-            })
-        });
-        links.collect()
-    }
-
-    /// Follows the holds that block `wait`, depth first. Returns the hold of the new wait's owner that closes the
-    /// cycle.
-    fn follow(&mut self, wait: &'a Wait) -> Option<Arc<Hold>> {
-        let in_the_way: Vec<_> = self.holds.iter().filter(|h| wait.is_blocked_by(h)).cloned().collect();
-        for hold in in_the_way {
-            if hold.is_of(self.new.owner, self.new.flow) {
-                return Some(hold);
-            }
-            let Some(next) = self.wait_of(&hold) else { continue };
-            if self.passed.contains(&std::ptr::from_ref(next)) {
+        graph.holds.get(&new.party())?.values().inspect(|_| self.visit()).find(|hold| hold.is_lasting())?;
+        let mut passed = HashSet::new();
+        let mut path = vec![Step { wait: new, hold: None, blocking: self.blocking(graph, new) }];
+        while let Some(step) = path.last_mut() {
+            let Some(hold) = step.blocking.next() else {
+                path.pop();
                 continue;
+            };
+            if hold.is_of(new.owner, new.flow) {
+                path[0].hold = Some(hold);
+                return path.into_iter().map(|step| step.hold.map(|hold| link(step.wait, &hold))).collect();
             }
-            self.passed.push(next);
-            self.path.push((next, Some(hold)));
-            if let Some(closing) = self.follow(next) {
-                return Some(closing);
+            if let Some((n, wait)) = self.only_wait(graph, &hold)
+                && passed.insert(n)
+            {
+                path.push(Step { wait, hold: Some(hold), blocking: self.blocking(graph, wait) });
             }
-            self.path.pop();
         }
         None
     }
 
+    /// Returns the holds that block `wait` and do not end by themselves.
+    fn blocking(&self, graph: &Graph, wait: &Wait) -> std::vec::IntoIter<Arc<Hold>> {
+        let holds = graph.by_name.get(&wait.name).into_iter().flat_map(BTreeMap::values);
+        let blocking = holds.inspect(|_| self.visit()).filter(|h| wait.is_blocked_by(h) && h.is_lasting());
+        blocking.cloned().collect::<Vec<_>>().into_iter()
+    }
+
     /// Returns the only wait of the task that took `hold`, if it has exactly one.
-    fn wait_of(&self, hold: &Hold) -> Option<&'a Wait> {
-        let mut its = self.waits.iter().filter(|w| hold.is_of(w.owner, w.flow));
-        its.next().filter(|first| its.next().is_none() && first.mailbox.is_waiting())
+    fn only_wait<'a>(&self, graph: &'a Graph, hold: &Hold) -> Option<(u64, &'a Wait)> {
+        self.visit();
+        let waits = graph.waits.get(&(hold.owner?, hold.flow))?;
+        let (n, only) = waits.first_key_value().filter(|_| waits.len() == 1)?;
+        only.mailbox.is_waiting().then_some((*n, only))
+    }
+
+    fn visit(&self) {
+        #[cfg(test)]
+        self.visited.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    }
+
+    /// How many parties wait or hold something.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        let graph = self.graph.lock().unwrap();
+        graph.waits.len() + graph.holds.len() + graph.by_name.len()
+    }
+}
+
+fn link(wait: &Wait, hold: &Hold) -> Link {
+    Link {
+        owner: Owner::from_id(wait.owner),
+        holds: hold.claim.name.clone(),
+        hold: hold.claim.id,
+        note: hold.claim.note.clone(),
+        waits_for: wait.name.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::SeqCst;
+
+    use crate::{Client, Deadlocks, Memory, Owner, Settings};
+
+    /// Lets `n` owners hold a name each and wait for the same one. Returns how many waits and holds were visited.
+    async fn owners_that_wait(n: usize) -> usize {
+        let settings = Settings { deadlocks: Deadlocks::Report, ..Settings::default() };
+        let client = Client::with(std::sync::Arc::new(Memory::new()), settings);
+        let core = &client.engine.core;
+        let held = client.lock("x").owner(&Owner::new()).acquire().await.unwrap();
+        let tasks: Vec<_> = (0..n)
+            .map(|i| {
+                let me = Owner::new();
+                let (own, x) = (client.lock(format!("n{i}")).owner(&me), client.lock("x").owner(&me));
+                tokio::spawn(async move {
+                    let own = own.acquire().await.unwrap();
+                    x.acquire().await.unwrap().release().await.unwrap();
+                    own.release().await.unwrap();
+                })
+            })
+            .collect();
+        testbed::until("all wait", async || core.waits.graph.lock().unwrap().waits.len() == n).await;
+        held.release().await.unwrap();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(core.waits.len(), 0, "nothing is left of them");
+        core.waits.visited.load(SeqCst) + core.keeper.visited.load(SeqCst)
+    }
+
+    #[tokio::test]
+    async fn an_owner_that_waits_costs_no_more_when_more_wait() {
+        let (few, many) = (owners_that_wait(100).await, owners_that_wait(400).await);
+        assert!(many <= 5 * few, "{few} visits for 100 owners, {many} for 400");
+        assert!(many <= 10 * 400, "{many} visits for 400 owners");
     }
 }

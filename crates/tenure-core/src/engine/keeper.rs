@@ -1,15 +1,15 @@
 //! The keeper: a thread of the client that renews holds and finds those that have ended. Nothing else runs on it:
 //! telemetry, wake-ups and releases are handed to the worker, so that neither blocking code on the caller's runtime,
-//! nor a queue of acquires, nor a waker that blocks or panics delays a renewal.
+//! nor a queue of acquires, nor a waker or a tracing subscriber that blocks or panics delays a renewal.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
-use tracing::Instrument;
 
 use crate::backend::{Claim, Error, Kind, LostReason, Name, Renewal, Time};
 use crate::engine::core::Core;
@@ -28,23 +28,16 @@ pub(crate) struct Keeper {
     held: Mutex<Held>,
     wake: Notify,
     stop: AtomicBool,
-    by_task: Mutex<Option<ByTask>>,
-    /// How often all holds were scanned to find those of a task.
+    /// How many holds were visited by [`Keeper::all`].
     #[cfg(test)]
-    walks: std::sync::atomic::AtomicU64,
-}
-
-/// Which task held which names at one point in time.
-#[derive(Debug)]
-struct ByTask {
-    at: Instant,
-    held: HashSet<(tokio::task::Id, Name)>,
+    pub(crate) visited: std::sync::atomic::AtomicUsize,
 }
 
 /// All holds, and requests in flight that may become holds.
 #[derive(Debug)]
 struct Held {
     holds: HashMap<u64, Arc<Hold>>,
+    by_task: ByTask,
     /// Requests started in the tasks of callers and not answered yet.
     unanswered: HashMap<u64, Supervised>,
     /// When the keeper checks next. Registering a hold whose next event is later does not wake it.
@@ -55,7 +48,39 @@ struct Held {
 
 impl Default for Held {
     fn default() -> Self {
-        Self { holds: HashMap::new(), unanswered: HashMap::new(), planned: Time::MAX, touched: false }
+        Self {
+            holds: HashMap::new(),
+            by_task: ByTask::default(),
+            unanswered: HashMap::new(),
+            planned: Time::MAX,
+            touched: false,
+        }
+    }
+}
+
+/// How often each task holds each name.
+#[derive(Debug, Default)]
+struct ByTask(HashMap<(tokio::task::Id, Name), u32>);
+
+impl ByTask {
+    fn key(hold: &Hold) -> Option<(tokio::task::Id, Name)> {
+        Some((hold.flow.task?, hold.claim.name.clone()))
+    }
+
+    fn add(&mut self, hold: &Hold) {
+        if let Some(key) = Self::key(hold) {
+            *self.0.entry(key).or_default() += 1;
+        }
+    }
+
+    fn remove(&mut self, hold: &Hold) {
+        let Some(key) = Self::key(hold) else { return };
+        if let Entry::Occupied(mut times) = self.0.entry(key) {
+            *times.get_mut() -= 1;
+            if *times.get() == 0 {
+                times.remove();
+            }
+        }
     }
 }
 
@@ -79,6 +104,7 @@ impl Keeper {
         let event = hold.next_event();
         let mut held = self.held.lock().unwrap();
         held.holds.insert(hold.claim.id.n, hold.clone());
+        held.by_task.add(hold);
         held.touched = true;
         if event < held.planned {
             drop(held);
@@ -95,7 +121,10 @@ impl Keeper {
     }
 
     fn deregister(&self, hold: &Hold) {
-        self.held.lock().unwrap().holds.remove(&hold.claim.id.n);
+        let mut held = self.held.lock().unwrap();
+        if held.holds.remove(&hold.claim.id.n).is_some() {
+            held.by_task.remove(hold);
+        }
     }
 
     /// Supervises a request that may go without a poll for `patience`. Wakes the keeper as [`Keeper::register`] does.
@@ -122,21 +151,21 @@ impl Keeper {
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
-        self.held.lock().unwrap().holds.values().cloned().collect()
+        let all: Vec<_> = self.held.lock().unwrap().holds.values().cloned().collect();
+        #[cfg(test)]
+        self.visited.fetch_add(all.len(), SeqCst);
+        all
     }
 
-    /// Whether this task holds `name`; the answer may be up to a second old. All holds are scanned once a second at
-    /// most, however many callers there are.
+    /// Whether this task holds `name`.
     pub(crate) fn is_held_by(&self, name: &Name, task: tokio::task::Id) -> bool {
-        const FRESH: Duration = Duration::from_secs(1);
-        let mut known = self.by_task.lock().unwrap();
-        if known.as_ref().is_none_or(|known| known.at.elapsed() >= FRESH) {
-            #[cfg(test)]
-            self.walks.fetch_add(1, SeqCst);
-            let of = |hold: &Arc<Hold>| Some((hold.flow.task?, hold.claim.name.clone()));
-            *known = Some(ByTask { at: Instant::now(), held: self.all().iter().filter_map(of).collect() });
-        }
-        known.as_ref().is_some_and(|known| known.held.contains(&(task, name.clone())))
+        self.held.lock().unwrap().by_task.0.contains_key(&(task, name.clone()))
+    }
+
+    /// How many pairs of task and name are known.
+    #[cfg(test)]
+    pub(crate) fn held_by_tasks(&self) -> usize {
+        self.held.lock().unwrap().by_task.0.len()
     }
 
     /// Stops the thread.
@@ -155,8 +184,8 @@ impl Core {
             && !(up && self.releases.any())
     }
 
-    /// Runs the keeper until the client ends. In its own task, so that a panic in foreign code, such as a tracing
-    /// subscriber, ends the task and not the thread.
+    /// Runs the keeper until the client ends. In its own task, so that a panic in foreign code, such as a backend, ends
+    /// the task and not the thread.
     pub(crate) async fn keep(self: Arc<Self>, seen: u64) {
         while let Err(error) = tokio::spawn(self.clone().watch_over(seen)).await {
             if !error.is_panic() {
@@ -229,7 +258,8 @@ impl Core {
                 !matches!(look, Look::Undo)
             });
             let renewing = held.holds.values().any(|hold| hold.renews(now));
-            held.holds.retain(|_, hold| {
+            let Held { holds, by_task, .. } = &mut *held;
+            holds.retain(|_, hold| {
                 if hold.warns(now) {
                     warn.push(hold.clone());
                 }
@@ -239,6 +269,7 @@ impl Core {
                     Due::Prove(claim) => renew.push(Proof { hold: hold.clone(), claim, doubt: true }),
                     Due::Lose(reason) => {
                         lose.push((hold.clone(), reason));
+                        by_task.remove(hold);
                         return false;
                     }
                     Due::Reclaim => reclaim.push(hold.clone()),
@@ -267,28 +298,27 @@ impl Core {
             // Dropping what is taken out of the mailboxes releases it.
             self.hand_over(move |_| drop(hold.uncollected()));
         }
-        self.renew_all(renew);
+        self.renew_all(Renewals { core: self.clone(), batch: renew });
         next
     }
 
     /// Groups renewals by shard, so that a failing shard does not delay the others, and by lease, so that the short
     /// timeout of a short lease does not apply to a long one.
-    fn renew_all(self: &Arc<Self>, due: Vec<Proof>) {
-        let mut together: HashMap<(usize, u32), Vec<Proof>> = HashMap::new();
-        for proof in due {
+    fn renew_all(self: &Arc<Self>, mut due: Renewals) {
+        let mut together: HashMap<(usize, u32), Renewals> = HashMap::new();
+        while let Some(proof) = due.batch.last() {
             let about = proof.lease().as_millis().max(1).ilog2();
-            together.entry((self.backend.shard(&proof.claim.name), about)).or_default().push(proof);
+            // The backend is foreign code: if it panics, nothing may be missing in both `due` and `together`.
+            let key = (self.backend.shard(&proof.claim.name), about);
+            let group =
+                together.entry(key).or_insert_with(|| Renewals { core: self.clone(), batch: Vec::new() });
+            group.batch.extend(due.batch.pop());
         }
-        let mut batches = Vec::new();
         for mut due in together.into_values() {
-            while !due.is_empty() {
-                let batch = due.split_off(due.len().saturating_sub(BATCH));
-                batches.push(Sent { core: self.clone(), batch });
+            while !due.batch.is_empty() {
+                let batch = due.batch.split_off(due.batch.len().saturating_sub(BATCH));
+                tokio::spawn(Renewals { core: self.clone(), batch }.send());
             }
-        }
-        for sent in batches {
-            let span = self.telemetry.renew_span(sent.batch.len());
-            tokio::spawn(sent.renew().instrument(span));
         }
     }
 
@@ -363,6 +393,7 @@ impl Core {
     /// Removes an ended hold from the keeper and from its owner's slot.
     pub(crate) fn forget(&self, hold: &Hold, end: End) {
         self.keeper.deregister(hold);
+        self.waits.remove_hold(hold);
         if let Some(owner) = hold.owner {
             self.slots.tidy(owner, &hold.claim.name);
         }
@@ -370,23 +401,26 @@ impl Core {
     }
 }
 
-/// A batch in flight. If it ends without an answer, for instance by a panic, it is sent again.
-struct Sent {
+/// Renewals that are due or in flight. Those that are dropped without an answer, for instance by a panic in the backend,
+/// are scheduled again.
+struct Renewals {
     core: Arc<Core>,
     batch: Vec<Proof>,
 }
 
-impl Sent {
-    async fn renew(mut self) {
+impl Renewals {
+    async fn send(mut self) {
         let core = self.core.clone();
         let claims: Vec<Arc<Claim>> = self.batch.iter().map(|p| p.claim.clone()).collect();
         let at = core.clock.now();
         let shortest = self.batch.iter().map(Proof::lease).min().unwrap_or_default();
         let limit = shortest.min(core.settings.lease) / 3;
+        let began = Instant::now();
         let answers = match timeout(limit, core.backend.renew(&claims)).await {
             Ok(answer) => answer,
             Err(_) => Err(core.unanswered("renew", limit)),
         };
+        let took = began.elapsed();
         let batch = std::mem::take(&mut self.batch);
         let kept: Vec<_> = match &answers {
             Ok(answers) => {
@@ -394,22 +428,30 @@ impl Sent {
             }
             Err(_) => batch.iter().map(|proof| core.renew_again(proof)).collect(),
         };
+        // One job for each lost hold, because telemetry may panic.
+        for (Proof { hold, .. }, kept) in batch.iter().zip(&kept) {
+            if let Kept::Lost(reason) = *kept {
+                let hold = hold.clone();
+                core.hand_over(move |core| core.let_go(&hold, reason));
+            }
+        }
         core.hand_over(move |core| {
             let error = answers.err().map(|error| error.to_string());
             let error = error.as_deref().unwrap_or("not enough of the store answered");
-            for (Proof { hold, claim, .. }, kept) in batch.iter().zip(kept) {
-                match kept {
-                    Kept::Proved => {}
-                    Kept::Renewed => core.telemetry.renewed(hold),
-                    Kept::Again => core.telemetry.renewal_failed(claim, error),
-                    Kept::Lost(reason) => core.let_go(hold, reason),
+            core.telemetry.renew_span(batch.len(), took).in_scope(|| {
+                for (Proof { hold, claim, .. }, kept) in batch.iter().zip(kept) {
+                    match kept {
+                        Kept::Proved | Kept::Lost(_) => {}
+                        Kept::Renewed => core.telemetry.renewed(hold),
+                        Kept::Again => core.telemetry.renewal_failed(claim, error),
+                    }
                 }
-            }
+            });
         });
     }
 }
 
-impl Drop for Sent {
+impl Drop for Renewals {
     fn drop(&mut self) {
         for proof in &self.batch {
             self.core.renew_again(proof);
@@ -439,18 +481,32 @@ mod tests {
     use super::*;
     use crate::{Client, Memory};
 
-    #[tokio::test]
-    async fn holds_are_walked_once_a_second_however_many_ask() {
+    /// Lets `n` tasks hold a name each, and asks for each of them. Returns how many holds were visited.
+    async fn questions(n: usize) -> usize {
         let client = Client::new(Memory::new());
-        let name = Name::new("x").unwrap();
-        let held = client.clone();
-        let task = tokio::spawn(async move { (held.lock("x").acquire().await.unwrap(), tokio::task::id()) });
-        let (_guard, task) = task.await.unwrap();
+        let mut held = Vec::new();
+        for i in 0..n {
+            let lock = client.lock(format!("n{i}"));
+            let task = async move { (lock.acquire().await.unwrap(), tokio::task::id()) };
+            held.push(tokio::spawn(task).await.unwrap());
+        }
         let keeper = &client.engine.core.keeper;
-        let start = Instant::now();
-        assert!((0..10_000).all(|_| keeper.is_held_by(&name, task)));
-        assert!(!keeper.is_held_by(&Name::new("y").unwrap(), task));
-        let (walks, seconds) = (keeper.walks.load(SeqCst), start.elapsed().as_secs());
-        assert!(walks <= 1 + seconds, "{walks} walks in {seconds} s");
+        keeper.visited.store(0, SeqCst);
+        let stranger = tokio::spawn(async { tokio::task::id() }).await.unwrap();
+        for (guard, task) in &held {
+            assert!(keeper.is_held_by(guard.name(), *task));
+            assert!(!keeper.is_held_by(guard.name(), stranger));
+        }
+        let visited = keeper.visited.load(SeqCst);
+        let (guard, task) = held.swap_remove(0);
+        let name = guard.name().clone();
+        guard.release().await.unwrap();
+        assert!(!keeper.is_held_by(&name, task), "it was released");
+        visited
+    }
+
+    #[tokio::test]
+    async fn to_find_the_holds_of_a_task_no_others_are_visited() {
+        assert_eq!((questions(100).await, questions(400).await), (0, 0));
     }
 }

@@ -61,10 +61,15 @@ impl Expiry {
     }
 
     fn at(&self, now: Now) -> Option<u64> {
-        if self.clock == now.clock {
+        self.end_on(now.clock)
+    }
+
+    /// Returns the end on this clock; `None` if the clock has never seen it.
+    pub(super) fn end_on(&self, clock: u128) -> Option<u64> {
+        if self.clock == clock {
             return Some(self.at);
         }
-        self.others.iter().find(|(clock, _)| *clock == now.clock).map(|(_, at)| *at)
+        self.others.iter().find(|(other, _)| *other == clock).map(|(_, at)| *at)
     }
 }
 

@@ -3,23 +3,29 @@
 //! Pure: the store passes its own `now`, and decides how to persist the data. One rule, `InTheWay::admits`, decides who
 //! is granted, given everyone who is ahead.
 
+mod admission;
 mod count;
+mod entries;
 mod expiry;
 mod memory;
 mod store;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use self::admission::InTheWay;
+use self::entries::Entry;
 use crate::backend::{
     self, Claim, ClientId, Counter, Error, Family, Fence, HoldId, Kind, Mode, Name, Process, Released,
     Result, Snapshot,
 };
 
+pub use admission::admits;
 pub use count::{Count, Ops};
+pub use entries::Entries;
 pub use expiry::{Expiry, Now};
 pub use memory::{Memory, MemoryStore};
 pub use store::{LedgerStore, Ledgered, Watched};
@@ -37,11 +43,11 @@ pub struct Ledger {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<Count>,
     /// The current holders.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub holders: Vec<Holder>,
+    #[serde(skip_serializing_if = "Entries::is_empty")]
+    pub holders: Entries<Holder>,
     /// The waiters, in order of arrival.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub waiters: Vec<Waiter>,
+    #[serde(skip_serializing_if = "Entries::is_empty")]
+    pub waiters: Entries<Waiter>,
     /// Operations on counts that may be repeated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ops: Vec<Ops>,
@@ -97,6 +103,63 @@ pub struct Waiter {
     pub process: Arc<Process>,
 }
 
+impl Holder {
+    /// Extends it to a lease from now, if that is later.
+    fn extend(&mut self, lease: Duration, now: Now) {
+        self.lease = self.lease.max(lease);
+        self.expiry.extend(now, lease);
+    }
+}
+
+impl Entry for Holder {
+    fn id(&self) -> HoldId {
+        self.id
+    }
+
+    fn permits(&self) -> u64 {
+        match self.kind {
+            Kind::Permit { n, .. } => n.into(),
+            _ => 0,
+        }
+    }
+
+    /// Exclusive holders block all others.
+    fn is_barring(&self) -> bool {
+        !matches!(self.kind, Kind::Read { .. } | Kind::Permit { .. })
+    }
+
+    fn expiry(&self) -> &Expiry {
+        &self.expiry
+    }
+
+    fn adopt(&mut self, now: Now) -> bool {
+        self.expiry.adopt(now, self.lease)
+    }
+}
+
+impl Entry for Waiter {
+    fn id(&self) -> HoldId {
+        self.id
+    }
+
+    fn permits(&self) -> u64 {
+        0
+    }
+
+    /// Waiting fair locks and writers block those behind them.
+    fn is_barring(&self) -> bool {
+        matches!(self.kind, Kind::FairLock | Kind::Write)
+    }
+
+    fn expiry(&self) -> &Expiry {
+        &self.expiry
+    }
+
+    fn adopt(&mut self, now: Now) -> bool {
+        self.expiry.adopt(now, self.stamp)
+    }
+}
+
 /// A client that subscribes to changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Watcher {
@@ -150,80 +213,12 @@ pub enum Found {
     Gone,
 }
 
-/// Summary of what blocks the next claim: the holders, and the waiters ahead of it. With a summary a long queue is
-/// scanned once, and not once for each waiter in it.
-///
-/// Plain locks, elections and permits are blocked by holders only; fair locks also by fair waiters, reads and writes
-/// also by each other's waiters, so that a stream of readers does not starve a writer.
-#[derive(Clone, Copy, Debug, Default)]
-struct InTheWay {
-    holder: Option<HoldId>,
-    /// A holder that does not share.
-    exclusive: Option<HoldId>,
-    used: u64,
-    waiter: Option<HoldId>,
-    fair: Option<HoldId>,
-    writer: Option<HoldId>,
-}
-
-impl InTheWay {
-    fn inside(&mut self, id: HoldId, kind: &Kind) {
-        self.holder.get_or_insert(id);
-        match kind {
-            Kind::Read { .. } => {}
-            Kind::Permit { n, .. } => self.used += u64::from(*n),
-            Kind::Lock | Kind::FairLock | Kind::Leader | Kind::Write => {
-                self.exclusive.get_or_insert(id);
-            }
-        }
-    }
-
-    fn ahead(&mut self, id: HoldId, kind: &Kind) {
-        self.waiter.get_or_insert(id);
-        match kind {
-            Kind::FairLock => drop(self.fair.get_or_insert(id)),
-            Kind::Write => drop(self.writer.get_or_insert(id)),
-            _ => {}
-        }
-    }
-
-    /// Checks whether `kind` is granted. The error is the first one that blocks it; `None` if only the size does.
-    fn admits(&self, kind: &Kind, size: u32) -> std::result::Result<(), Option<HoldId>> {
-        let in_the_way = match kind {
-            Kind::Lock | Kind::Leader => self.holder,
-            Kind::FairLock => self.holder.or(self.fair),
-            Kind::Read { .. } => self.exclusive.or(self.writer),
-            Kind::Write => self.holder.or(self.waiter),
-            Kind::Permit { n, .. } if self.used + u64::from(*n) <= u64::from(size) => None,
-            Kind::Permit { .. } => return Err(self.holder),
-        };
-        in_the_way.map_or(Ok(()), |id| Err(Some(id)))
-    }
-
-    /// Whether every later waiter is blocked, whatever its kind. Does not apply to permits.
-    fn blocks_all(&self) -> bool {
-        self.exclusive.is_some() || self.writer.is_some()
-    }
-}
-
 /// The error for a claim of more permits than the stored size of a semaphore: it would wait forever.
 pub fn too_many(name: &Name, n: u32, size: u64) -> Error {
     Error::Config(format!(
         "{name}: {n} permits were asked for, but the semaphore has {size}: that is its size in the store, whatever limit \
          is given later; resize changes it"
     ))
-}
-
-/// Checks whether `kind` is granted next to `holders`, in a store with its own queue. The error is the first one that
-/// blocks it.
-pub fn admits<'a>(
-    kind: &Kind,
-    size: u32,
-    holders: impl Iterator<Item = (&'a HoldId, &'a Kind)>,
-) -> std::result::Result<(), Option<HoldId>> {
-    let mut inside = InTheWay::default();
-    holders.for_each(|(id, kind)| inside.inside(*id, kind));
-    inside.admits(kind, size)
 }
 
 impl Ledger {
@@ -259,22 +254,12 @@ impl Ledger {
 
     /// Removes what has expired, and grants one full term from now to what was stamped under another clock.
     pub fn prune(&mut self, now: Now) {
-        let mut dirty = false;
-        let mut gone = false;
-        let mut leader = false;
-        self.holders.retain_mut(|h| {
-            dirty |= h.expiry.adopt(now, h.lease);
-            let alive = !h.expiry.is_over(now);
-            gone |= !alive;
-            leader |= !alive && h.kind == Kind::Leader;
-            alive
+        let (mut gone, mut leader) = (false, false);
+        let mut dirty = self.holders.prune(now, |holder| {
+            gone = true;
+            leader |= holder.kind == Kind::Leader;
         });
-        self.waiters.retain_mut(|w| {
-            dirty |= w.expiry.adopt(now, w.stamp);
-            let alive = !w.expiry.is_over(now);
-            gone |= !alive;
-            alive
-        });
+        dirty |= self.waiters.prune(now, |_| gone = true);
         self.watchers.retain_mut(|w| {
             dirty |= w.expiry.adopt(now, WATCHER);
             let alive = !w.expiry.is_over(now);
@@ -295,20 +280,22 @@ impl Ledger {
     /// `Config` if the name is in use as another kind, or if more permits are requested than it has.
     pub fn attempt(&mut self, claim: &Claim, process: &Arc<Process>, now: Now) -> Result<Outcome> {
         self.prune(now);
-        if let Some(holder) = self.holders.iter_mut().find(|h| h.id == claim.id) {
+        let held = self.holders.update(claim.id, |holder| {
             if claim.holds > 1 {
                 holder.holds = claim.holds;
             }
-            holder.lease = holder.lease.max(claim.lease);
-            holder.expiry.extend(now, claim.lease);
+            holder.extend(claim.lease, now);
+            Fence(holder.fence)
+        });
+        if let Some(fence) = held {
             self.effects.dirty = true;
-            return Ok(Outcome::Granted(Fence(holder.fence)));
+            return Ok(Outcome::Granted(fence));
         }
         if claim.holds > 1 {
             return Ok(Outcome::Gone);
         }
         self.clash(&claim.name, claim.kind.family())?;
-        let place = self.waiters.iter().position(|w| w.id == claim.id);
+        let place = self.waiters.find(claim.id);
         if let Kind::Permit { n, limit } = claim.kind {
             if n > self.size.unwrap_or(limit) {
                 if let Some(place) = place {
@@ -323,31 +310,29 @@ impl Ledger {
                 self.effects.dirty = true;
             }
         }
-        let ahead = &self.waiters[..place.unwrap_or(self.waiters.len())];
-        let mut in_the_way = self.inside();
-        ahead.iter().for_each(|w| in_the_way.ahead(w.id, &w.kind));
+        let ahead = self.ahead_of(place);
         let in_the_way = match claim.kind {
             // A read under the owner's own write is always granted.
-            Kind::Read { under_write: Some(own) } if self.holders.iter().any(|h| h.id == own) => Ok(()),
-            kind => in_the_way.admits(&kind, self.size.unwrap_or(0)),
+            Kind::Read { under_write: Some(own) } if self.holders.find(own).is_some() => Ok(()),
+            kind => ahead.admits(&kind, self.size.unwrap_or(0)),
         };
         match in_the_way {
             Ok(()) => Ok(Outcome::Granted(self.grant(claim, place, process, now))),
             Err(behind) => {
-                let retry_after = self.first_end(&claim.kind, ahead, now);
-                let position = claim.wait.map(|_| self.queue(claim, place, process, now));
+                let retry_after = self.first_end(ahead.waiter_ahead_of(&claim.kind), now);
+                let position = claim.wait.map(|_| self.queue(claim, process, now));
                 Ok(Outcome::Busy { retry_after, behind, position })
             }
         }
     }
 
-    fn grant(&mut self, claim: &Claim, place: Option<usize>, process: &Arc<Process>, now: Now) -> Fence {
+    fn grant(&mut self, claim: &Claim, place: Option<u64>, process: &Arc<Process>, now: Now) -> Fence {
         let since = now.wall;
         if let Some(place) = place {
             self.waiters.remove(place);
         }
         let under = match claim.kind {
-            Kind::Read { under_write: Some(own) } => self.holders.iter().find(|h| h.id == own),
+            Kind::Read { under_write: Some(own) } => self.holders.get(own),
             _ => None,
         };
         // A read under the owner's own write keeps the writer's fence.
@@ -375,53 +360,44 @@ impl Ledger {
 
     /// Refreshes the queue position of a claim, or adds it to the queue. Returns the position: its arrival time, unique
     /// in the queue.
-    fn queue(&mut self, claim: &Claim, place: Option<usize>, process: &Arc<Process>, now: Now) -> u64 {
-        match place {
-            Some(place) => {
-                let waiter = &mut self.waiters[place];
-                // Refreshed only when a third of the time is used up, so that most polls cost no write.
-                if waiter.expiry.left(now) < claim.stamp * 2 / 3 {
-                    waiter.expiry.extend(now, claim.stamp);
-                    self.effects.dirty = true;
-                }
-                waiter.since
-            }
-            None => {
-                let since = self.waiters.last().map_or(now.wall, |last| now.wall.max(last.since + 1));
-                self.waiters.push(Waiter {
-                    id: claim.id,
-                    kind: claim.kind,
-                    stamp: claim.stamp,
-                    expiry: Expiry::new(now, claim.stamp),
-                    since,
-                    note: claim.note.clone(),
-                    process: process.clone(),
-                });
+    fn queue(&mut self, claim: &Claim, process: &Arc<Process>, now: Now) -> u64 {
+        let queued = self.waiters.update(claim.id, |waiter| {
+            // Refreshed only when a third of the time is used up, so that most polls cost no write.
+            if waiter.expiry.left(now) < claim.stamp * 2 / 3 {
+                waiter.expiry.extend(now, claim.stamp);
                 self.effects.dirty = true;
-                since
             }
+            waiter.since
+        });
+        if let Some(since) = queued {
+            return since;
         }
+        let since = self.waiters.last().map_or(now.wall, |last| now.wall.max(last.since + 1));
+        self.waiters.push(Waiter {
+            id: claim.id,
+            kind: claim.kind,
+            stamp: claim.stamp,
+            expiry: Expiry::new(now, claim.stamp),
+            since,
+            note: claim.note.clone(),
+            process: process.clone(),
+        });
+        self.effects.dirty = true;
+        since
     }
 
     /// Extends holders and refreshes waiters. A holder whose claim has a lease of zero is only verified.
     pub fn renew<'a>(&mut self, claims: impl IntoIterator<Item = &'a Claim>, now: Now) -> Vec<Found> {
         self.prune(now);
-        let holders: HashMap<HoldId, usize> =
-            self.holders.iter().enumerate().map(|(i, h)| (h.id, i)).collect();
-        let waiters: HashMap<HoldId, usize> =
-            self.waiters.iter().enumerate().map(|(i, w)| (w.id, i)).collect();
         let mut found = Vec::new();
         for claim in claims {
-            if let Some(&at) = holders.get(&claim.id) {
+            if claim.lease.is_zero() && self.holders.find(claim.id).is_some() {
                 found.push(Found::Held);
-                if claim.lease.is_zero() {
-                    continue;
-                }
-                let holder = &mut self.holders[at];
-                holder.lease = holder.lease.max(claim.lease);
-                holder.expiry.extend(now, claim.lease);
-            } else if let Some(&at) = waiters.get(&claim.id) {
-                self.waiters[at].expiry.extend(now, claim.stamp);
+                continue;
+            }
+            if self.holders.update(claim.id, |holder| holder.extend(claim.lease, now)).is_some() {
+                found.push(Found::Held);
+            } else if self.waiters.update(claim.id, |w| w.expiry.extend(now, claim.stamp)).is_some() {
                 found.push(Found::Queued);
             } else {
                 found.push(Found::Gone);
@@ -432,20 +408,21 @@ impl Ledger {
         found
     }
 
-    /// Removes a hold or a waiter, or writes the count of a hold with entries left.
+    /// Removes a hold or a waiter, or writes the count of a hold with entries left and extends it by its lease.
     pub fn release(&mut self, claim: &Claim, left: u32, now: Now) -> Released {
         self.prune(now);
-        if let Some(at) = self.holders.iter().position(|h| h.id == claim.id) {
-            if left > 0 {
-                self.holders[at].holds = left;
-            } else {
-                let gone = self.holders.remove(at);
-                self.effects.holder |= gone.kind == Kind::Leader;
-                self.admit_next();
+        if left > 0 {
+            let inner = self.holders.update(claim.id, |holder| {
+                holder.holds = left;
+                holder.extend(claim.lease, now);
+            });
+            if inner.is_none() {
+                return Released::Gone;
             }
-        } else if left > 0 {
-            return Released::Gone;
-        } else if let Some(at) = self.waiters.iter().position(|w| w.id == claim.id) {
+        } else if let Some(gone) = self.holders.find(claim.id).and_then(|at| self.holders.remove(at)) {
+            self.effects.holder |= gone.kind == Kind::Leader;
+            self.admit_next();
+        } else if let Some(at) = self.waiters.find(claim.id) {
             self.waiters.remove(at);
             self.admit_next();
         } else {
@@ -477,9 +454,25 @@ impl Ledger {
     }
 
     fn inside(&self) -> InTheWay {
-        let mut inside = InTheWay::default();
-        self.holders.iter().for_each(|h| inside.inside(h.id, &h.kind));
-        inside
+        InTheWay {
+            holder: self.holders.first().map(|h| h.id),
+            exclusive: self.holders.first_barring().map(|(_, h)| h.id),
+            used: self.holders.permits(),
+            ..InTheWay::default()
+        }
+    }
+
+    /// Returns what blocks a waiter at `place`; without one, a claim that comes last.
+    fn ahead_of(&self, place: Option<u64>) -> InTheWay {
+        let mut ahead = self.inside();
+        let is_ahead = |(number, _): &(u64, &Waiter)| place.is_none_or(|place| *number < place);
+        // The first waiter, and the first that blocks more than the first does: no other waiter makes a difference.
+        for (_, waiter) in
+            self.waiters.first_numbered().into_iter().chain(self.waiters.first_barring()).filter(is_ahead)
+        {
+            ahead.ahead(waiter.id, &waiter.kind);
+        }
+        ahead
     }
 
     /// Determines which clients to wake: those whose waiters would be granted if they all tried now, in queue order.
@@ -499,10 +492,11 @@ impl Ledger {
     /// the client was reached; if not, the next waiter takes its turn. Includes waiters for more permits than there
     /// are, so that they are refused.
     pub fn each_admitted(&self, mut reach: impl FnMut(ClientId) -> bool) {
+        if self.waiters.is_empty() {
+            return;
+        }
         let mut in_the_way = self.inside();
-        for waiter in &self.waiters {
-            #[cfg(test)]
-            tests::LOOKED_AT.set(tests::LOOKED_AT.get() + 1);
+        for waiter in self.waiters.iter() {
             let size = match waiter.kind {
                 Kind::Permit { n, limit } => {
                     let size = self.size.unwrap_or(limit);
@@ -523,11 +517,11 @@ impl Ledger {
         }
     }
 
-    /// When the first of the blocking holders and waiters expires.
-    fn first_end(&self, kind: &Kind, ahead: &[Waiter], now: Now) -> Option<Duration> {
-        let inside = self.holders.iter().map(|h| &h.expiry);
-        let outside = ahead.iter().filter(|_| kind.is_queued()).map(|w| &w.expiry);
-        inside.chain(outside).map(|e| e.left(now)).min()
+    /// Returns when to try again: when the first holder ends, or the waiter that blocks the claim.
+    fn first_end(&self, waiter: Option<HoldId>, now: Now) -> Option<Duration> {
+        let inside = self.holders.first_end(now);
+        let outside = waiter.and_then(|id| self.waiters.get(id)).map(|waiter| &waiter.expiry);
+        inside.into_iter().chain(outside).map(|expiry| expiry.left(now)).min()
     }
 
     fn clash(&self, name: &Name, wanted: Family) -> Result<()> {

@@ -10,7 +10,7 @@ use super::*;
 use crate::backend::{CountOp, CountReply, OpId};
 
 thread_local! {
-    /// How many waiters were examined to determine whom a change unblocks.
+    /// How many holders and waiters were examined.
     pub(super) static LOOKED_AT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -73,7 +73,7 @@ fn a_late_release_of_an_old_hold_leaves_the_new_one() {
     assert!(granted(ledger.tries(2, Kind::Lock, at(2))));
     assert_eq!(ledger.release(&claim(1, Kind::Lock), 0, at(3)), Released::Gone);
     assert_eq!(ledger.renew(&[claim(1, Kind::Lock)], at(3)), [Found::Gone]);
-    assert_eq!(ledger.holders[0].id, id(2));
+    assert_eq!(ledger.holders.first().unwrap().id, id(2));
 }
 
 #[test]
@@ -84,9 +84,9 @@ fn a_reentry_writes_its_count_only_where_it_is_held() {
     assert!(ledger.is_idle(), "a late re-entry creates nothing");
     ledger.tries(1, Kind::Lock, at(0));
     assert!(granted(ledger.attempt(&twice, &process(), at(1)).unwrap()));
-    assert_eq!(ledger.holders[0].holds, 2);
+    assert_eq!(ledger.holders.first().unwrap().holds, 2);
     ledger.release(&claim(1, Kind::Lock), 1, at(2));
-    assert_eq!(ledger.holders[0].holds, 1);
+    assert_eq!(ledger.holders.first().unwrap().holds, 1);
     assert_eq!(ledger.release(&claim(1, Kind::Lock), 0, at(2)), Released::Freed);
     assert_eq!(ledger.release(&claim(1, Kind::Lock), 1, at(3)), Released::Gone);
     assert!(ledger.holders.is_empty());
@@ -234,7 +234,7 @@ fn in_the_place_of_one_that_cannot_be_reached_the_next_is_asked() {
         let mut ledger = Ledger::default();
         for (n, kind) in (1..).zip(kinds) {
             let of = Claim { id: HoldId { client: client(n), n: u64::from(n) }, ..claim(0, *kind) };
-            ledger.queue(&of, None, &process(), at(0));
+            ledger.queue(&of, &process(), at(0));
         }
         ledger.size = Some(2);
         let mut asked = Vec::new();
@@ -309,12 +309,15 @@ fn it_is_written_and_read_as_json() {
     let mut ledger = Ledger::default();
     ledger.tries(1, Kind::Permit { n: 2, limit: 3 }, at(0));
     ledger.tries(2, Kind::Permit { n: 2, limit: 3 }, at(1));
-    ledger.holders[0].expiry.adopt(Now { clock: u128::MAX, ..at(0) }, LEASE);
+    ledger.holders.update(id(1), |holder| holder.expiry.adopt(Now { clock: u128::MAX, ..at(0) }, LEASE));
     count(&mut ledger, Counter::Size, CountOp::Set(4), 1);
     ledger.watch(client(2), at(2));
     ledger.effects = Effects::default();
     let text = serde_json::to_string(&ledger).unwrap();
     assert_eq!(serde_json::from_str::<Ledger>(&text).unwrap(), ledger, "{text}");
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value["holders"][0]["fence"], 1_000_000, "{text}");
+    assert_eq!(value["waiters"].as_array().map(Vec::len), Some(1), "{text}");
 }
 
 /// A step of a random history.
@@ -412,7 +415,7 @@ proptest! {
             ledger.tries(n, kind(n), at(now));
         }
         while let Some(waiter) = ledger.waiters.first().cloned() {
-            for holder in ledger.holders.clone() {
+            for holder in ledger.holders.clone().iter() {
                 ledger.release(&Claim::of(holder.id, name(), holder.kind), 0, at(now));
             }
             let again = Claim { wait: Some(Duration::MAX), ..Claim::of(waiter.id, name(), waiter.kind) };
@@ -424,6 +427,7 @@ proptest! {
 fn check(ledger: &Ledger, family: u8) -> std::result::Result<(), TestCaseError> {
     let ids: BTreeSet<_> = ledger.holders.iter().map(|h| h.id).collect();
     prop_assert_eq!(ids.len(), ledger.holders.len(), "one hold twice");
+    prop_assert!(ledger.holders.is_indexed_right() && ledger.waiters.is_indexed_right(), "{:?}", ledger);
     prop_assert!(ledger.waiters.iter().all(|w| !ids.contains(&w.id)), "holding and waiting");
     let writers = ledger.holders.iter().filter(|h| h.kind == Kind::Write).count();
     match family {
@@ -434,38 +438,97 @@ fn check(ledger: &Ledger, family: u8) -> std::result::Result<(), TestCaseError> 
     Ok(())
 }
 
-/// Lets in `n` readers that waited behind a writer. Returns how many waiters were examined.
-fn readers_behind_a_writer(n: u64) -> u64 {
-    let mut ledger = Ledger::default();
-    let read = Kind::Read { under_write: None };
-    assert!(granted(ledger.tries(0, Kind::Write, at(0))));
-    (1..=n).for_each(|i| assert!(!granted(ledger.tries(i, read, at(0)))));
+/// Returns how many holders and waiters are examined while `work` runs on an empty ledger.
+fn looks(work: impl FnOnce(&mut Ledger)) -> u64 {
     LOOKED_AT.set(0);
-    ledger.release(&claim(0, Kind::Write), 0, at(1));
-    (1..=n).for_each(|i| assert!(granted(ledger.tries(i, read, at(1)))));
+    work(&mut Ledger::default());
     LOOKED_AT.get()
 }
+
+/// Asserts that four times as many cost about four times as much.
+fn assert_linear(looks: impl Fn(u64) -> u64) {
+    let (few, many) = (looks(100), looks(400));
+    assert!(many <= 5 * few, "{few} looks for 100, {many} for 400");
+    assert!(many <= 20 * 400, "{many} looks for 400");
+}
+
+const READ: Kind = Kind::Read { under_write: None };
 
 #[test]
 fn a_run_of_readers_costs_no_more_for_each_when_there_are_more() {
-    let (few, many) = (readers_behind_a_writer(100), readers_behind_a_writer(400));
-    assert!(many <= 5 * few, "{few} looks for 100 readers, {many} for 400");
-}
-
-/// Lets in `n` fair waiters, one after the other. Returns how many waiters were examined.
-fn one_by_one(n: u64) -> u64 {
-    let mut ledger = Ledger::default();
-    (0..=n).for_each(|i| assert_eq!(granted(ledger.tries(i, Kind::FairLock, at(0))), i == 0));
-    LOOKED_AT.set(0);
-    for i in 0..n {
-        ledger.release(&claim(i, Kind::FairLock), 0, at(1));
-        assert!(granted(ledger.tries(i + 1, Kind::FairLock, at(1))));
-    }
-    LOOKED_AT.get()
+    assert_linear(|n| {
+        looks(|ledger| {
+            assert!(granted(ledger.tries(0, Kind::Write, at(0))));
+            (1..=n).for_each(|i| assert!(!granted(ledger.tries(i, READ, at(i)))));
+            // Each tries again while it waits, and each position is refreshed.
+            (1..=n).for_each(|i| assert!(!granted(ledger.tries(i, READ, at(1000)))));
+            (1..=n).for_each(|i| assert_eq!(ledger.renew([&claim(i, READ)], at(1000)), [Found::Queued]));
+            ledger.release(&claim(0, Kind::Write), 0, at(1001));
+            (1..=n).for_each(|i| assert!(granted(ledger.tries(i, READ, at(1002)))));
+            assert!(!granted(ledger.tries(n + 1, Kind::Write, at(1003))));
+            (1..=n).for_each(|i| assert_eq!(ledger.renew([&claim(i, READ)], at(1004)), [Found::Held]));
+            (1..=n).for_each(|i| assert_eq!(ledger.release(&claim(i, READ), 0, at(1005)), Released::Freed));
+            assert!(granted(ledger.tries(n + 1, Kind::Write, at(1006))));
+        })
+    });
 }
 
 #[test]
 fn a_hand_over_costs_no_more_when_more_wait() {
-    let (few, many) = (one_by_one(100), one_by_one(400));
-    assert!(many <= 5 * few, "{few} looks for 100 waiters, {many} for 400");
+    assert_linear(|n| {
+        looks(|ledger| {
+            (0..=n).for_each(|i| assert_eq!(granted(ledger.tries(i, Kind::FairLock, at(0))), i == 0));
+            for i in 0..n {
+                ledger.release(&claim(i, Kind::FairLock), 0, at(1));
+                assert!(granted(ledger.tries(i + 1, Kind::FairLock, at(1))));
+            }
+        })
+    });
+}
+
+#[test]
+fn holders_that_end_one_after_the_other_cost_no_more_when_there_are_more() {
+    assert_linear(|n| {
+        looks(|ledger| {
+            for i in 1..=n {
+                let lease = LEASE + Duration::from_millis(i);
+                let reader = Claim { lease, ..claim(i, READ) };
+                assert!(granted(ledger.attempt(&reader, &process(), at(0)).unwrap()));
+            }
+            for i in 1..=n {
+                let looks = Claim { wait: None, ..claim(n + 1, Kind::Write) };
+                let now = at(10_000 + i);
+                assert_eq!(granted(ledger.attempt(&looks, &process(), now).unwrap()), i == n);
+            }
+        })
+    });
+}
+
+#[test]
+fn a_clock_that_steps_back_or_is_another_one_shortens_nothing() {
+    let mut ledger = Ledger::default();
+    (1..=9).for_each(|i| assert!(granted(ledger.tries(i, READ, at(60_000 + i)))));
+    let others = Now { clock: 7, ..at(5) };
+    let back = at(50_000);
+    for now in [others, back] {
+        ledger.prune(now);
+        assert_eq!(ledger.holders.len(), 9, "each has a full term on this clock");
+        assert!(ledger.holders.is_indexed_right());
+        ledger.prune(Now { tick: now.tick + 10_000_000 - 1, ..now });
+        assert_eq!(ledger.holders.len(), 9);
+    }
+    ledger.prune(at(60_000));
+    assert!(ledger.holders.is_empty(), "and no more than that");
+}
+
+#[test]
+fn an_inner_release_extends_and_never_shortens() {
+    let mut ledger = Ledger::default();
+    ledger.tries(1, Kind::Lock, at(0));
+    let inner = |lease| Claim { lease, ..claim(1, Kind::Lock) };
+    assert_eq!(ledger.release(&inner(LEASE), 1, at(4_000)), Released::Freed);
+    assert!(!granted(ledger.tries(2, Kind::Lock, at(13_999))), "a lease from the inner release");
+    assert_eq!(ledger.release(&inner(Duration::from_secs(1)), 1, at(4_100)), Released::Freed);
+    assert!(!granted(ledger.tries(2, Kind::Lock, at(13_999))), "nothing was taken away");
+    assert!(granted(ledger.tries(2, Kind::Lock, at(14_000))));
 }

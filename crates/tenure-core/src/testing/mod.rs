@@ -138,7 +138,7 @@ impl Store {
         let name = good(name);
         let taken: Vec<HoldId> = self.switch.memory.store().change(&name, |ledger, now| {
             let holders = ledger.holders.clone();
-            for holder in &holders {
+            for holder in holders.iter() {
                 ledger.release(&Claim::of(holder.id, name.clone(), holder.kind), 0, now);
             }
             holders.iter().map(|holder| holder.id).collect()

@@ -11,6 +11,7 @@ use tenure_core::backend::Liveness;
 use tenure_core::{Clock, Owner};
 use testbed::{done, until, within};
 
+use crate::listener::{at_renewals_of, listen};
 use crate::puppet::{Act, Call, Puppet};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -140,6 +141,95 @@ async fn a_waker_that_panics_does_not_break_the_gate_for_those_behind() {
     until("the first is woken", || async { panics.0.load(SeqCst) >= 1 }).await;
     within("it has its grant", first).await.unwrap().release().await.unwrap();
     done("the second gets in", second).await.unwrap().release().await.unwrap();
+}
+
+/// Lets the store panic the first time that `when` says so, while the keeper renews. What is held stays held.
+async fn renewed_after_a_panic(when: fn(&Call<'_>) -> bool) {
+    let clock = Clock::manual();
+    let store = Puppet::new(&clock);
+    let client = store.client(|_| {});
+    let guards = [client.lock("x").acquire().await.unwrap(), client.lock("y").acquire().await.unwrap()];
+    let (panics, renewals) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (panicked, renewed) = (panics.clone(), renewals.clone());
+    store.tell(move |call| {
+        if when(call) && panicked.swap(1, SeqCst) == 0 {
+            return Act::Panic;
+        }
+        if let Call::Renew(claims) = call {
+            renewed.fetch_add(claims.len(), SeqCst);
+        }
+        Act::Pass
+    });
+    clock.advance(11 * SECOND);
+    until("the store panics", || async { panics.load(SeqCst) == 1 }).await;
+    assert_eq!(renewals.load(SeqCst), 0);
+    // Its next try is a second after the panic was caught, which may be later than it was seen here.
+    for _ in 0..15 {
+        clock.advance(SECOND);
+        let tried = until("both are renewed", || async { renewals.load(SeqCst) == 2 });
+        if tokio::time::timeout(SECOND, tried).await.is_ok() {
+            break;
+        }
+    }
+    assert_eq!(renewals.load(SeqCst), 2, "both are renewed at the next try");
+    let renewed = || guards.iter().all(|guard| guard.remaining() > 20 * SECOND);
+    until("the guards know it", || async { renewed() }).await;
+    // And at the one after that.
+    clock.advance(11 * SECOND);
+    until("they are renewed again", || async { renewals.load(SeqCst) == 4 && renewed() }).await;
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_renewal_in_which_the_store_panics_is_sent_again() {
+    renewed_after_a_panic(|call| matches!(call, Call::Renew(_))).await;
+}
+
+#[tokio::test]
+async fn a_panic_in_the_loop_of_the_keeper_ends_no_renewal() {
+    renewed_after_a_panic(|call| matches!(call, Call::Shard)).await;
+}
+
+/// Holds `n` names, a number that no other test renews at once, and makes what listens to spans do `harm` when it is told
+/// of their renewal. They are renewed all the same.
+async fn renewed_beside_a_subscriber_that(n: usize, harm: impl Fn() + Send + 'static) {
+    listen();
+    let clock = Clock::manual();
+    let store = Puppet::new(&clock);
+    let client = store.client(|_| {});
+    let mut guards = Vec::new();
+    for i in 0..n {
+        guards.push(client.lock(format!("beside/{n}/{i}")).acquire().await.unwrap());
+    }
+    let harmed = Arc::new(AtomicUsize::new(0));
+    let times = harmed.clone();
+    at_renewals_of(n, move || {
+        times.fetch_add(1, SeqCst);
+        harm();
+    });
+    for round in 1..=3 {
+        clock.advance(11 * SECOND);
+        let renewed = || guards.iter().all(|guard| guard.remaining() > 20 * SECOND);
+        until("all are renewed", || async { renewed() }).await;
+        if round == 1 {
+            until("the subscriber is told", || async { harmed.load(SeqCst) > 0 }).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_subscriber_that_panics_ends_no_renewal() {
+    renewed_beside_a_subscriber_that(37, || panic!("a subscriber that panics, as this test wants it to"))
+        .await;
+}
+
+#[tokio::test]
+async fn a_subscriber_that_blocks_ends_no_renewal() {
+    let (free, blocked) = std::sync::mpsc::channel::<()>();
+    renewed_beside_a_subscriber_that(41, move || _ = blocked.recv()).await;
+    drop(free);
 }
 
 #[tokio::test]

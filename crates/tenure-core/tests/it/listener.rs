@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Mutex, Once};
+use std::sync::{Arc, Mutex, Once};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -22,6 +22,11 @@ pub(crate) struct Told {
 
 static EVENTS: Mutex<Vec<Told>> = Mutex::new(Vec::new());
 static SPANS: Mutex<BTreeMap<u64, Told>> = Mutex::new(BTreeMap::new());
+
+/// What is done when a renewal of so many holds is told.
+static AT_RENEWALS: Mutex<BTreeMap<String, Harm>> = Mutex::new(BTreeMap::new());
+
+type Harm = Arc<Mutex<Box<dyn Fn() + Send>>>;
 
 struct Listener(AtomicU64);
 
@@ -47,8 +52,13 @@ impl Subscriber for Listener {
         let metadata = attributes.metadata();
         let mut fields = Fields::new();
         attributes.record(&mut Reader(&mut fields));
+        let harm = fields.get("holds").filter(|_| metadata.name() == "renew");
+        let harm = harm.and_then(|holds| AT_RENEWALS.lock().unwrap().get(holds).cloned());
         let told = Told { what: metadata.name().to_owned(), level: metadata.level().to_string(), fields };
         SPANS.lock().unwrap().insert(id, told);
+        if let Some(harm) = harm {
+            harm.lock().unwrap_or_else(|e| e.into_inner())();
+        }
         Id::from_u64(id)
     }
 
@@ -75,6 +85,11 @@ impl Subscriber for Listener {
 pub(crate) fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| tracing::subscriber::set_global_default(Listener(AtomicU64::new(0))).unwrap());
+}
+
+/// From now on, when a renewal of `holds` at once is told.
+pub(crate) fn at_renewals_of(holds: usize, harm: impl Fn() + Send + 'static) {
+    AT_RENEWALS.lock().unwrap().insert(holds.to_string(), Arc::new(Mutex::new(Box::new(harm))));
 }
 
 /// What was told of this name so far.

@@ -14,6 +14,8 @@ pub(crate) enum Call<'a> {
     Acquire(&'a Claim),
     Release,
     Renew(&'a [Arc<Claim>]),
+    /// Asked by the keeper itself, before it sends renewals.
+    Shard,
     Other,
 }
 
@@ -26,6 +28,10 @@ pub(crate) enum Act {
     Hang,
     /// It is not done, and that is said.
     Fail,
+    /// It is done, and never answered.
+    Mute,
+    /// The store panics.
+    Panic,
 }
 
 type Tell = Box<dyn FnMut(&Call<'_>) -> Act + Send>;
@@ -65,10 +71,17 @@ impl Puppet {
         Client::with(self.clone(), settings)
     }
 
-    async fn allows(&self, call: Call<'_>) -> Result<()> {
-        let act = (self.tell.lock().unwrap())(&call);
-        match act {
-            Act::Pass => Ok(()),
+    /// What becomes of a call. The test's code has run, and its lock is free again, when this returns.
+    fn act(&self, call: &Call<'_>) -> Act {
+        (self.tell.lock().unwrap())(call)
+    }
+
+    /// Returns whether the call is answered once it is done.
+    async fn allows(&self, call: Call<'_>) -> Result<bool> {
+        match self.act(&call) {
+            Act::Pass => Ok(true),
+            Act::Mute => Ok(false),
+            Act::Panic => panic!("a store that panics, as this test wants it to"),
             Act::Hang => std::future::pending().await,
             Act::Fail => Err(Error::unavailable("puppet", "a call", "it is told to fail")),
         }
@@ -82,8 +95,9 @@ impl Backend for Puppet {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
-        self.allows(Call::Acquire(claim)).await?;
-        self.inner.try_acquire(claim).await
+        let answers = self.allows(Call::Acquire(claim)).await?;
+        let attempt = self.inner.try_acquire(claim).await;
+        if answers { attempt } else { std::future::pending().await }
     }
 
     async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
@@ -103,6 +117,11 @@ impl Backend for Puppet {
     async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply> {
         self.allows(Call::Other).await?;
         self.inner.count(name, counter, op, id).await
+    }
+
+    fn shard(&self, _: &Name) -> usize {
+        assert!(self.act(&Call::Shard) != Act::Panic, "a store that panics, as this test wants it to");
+        0
     }
 
     fn admin(&self) -> Option<&dyn Admin> {

@@ -88,7 +88,8 @@ fn with_limit(path: &Path, limit: Duration) -> Client {
     let mut options = Options::default();
     options.busy_limit = Some(limit);
     let mut settings = Settings::default();
-    settings.call_timeout = Duration::from_millis(1);
+    // Longer than one attempt, which would otherwise be cut off before the limit.
+    settings.call_timeout = limit * 5;
     Client::with(Arc::new(tenure_sqlite::open(path, options).unwrap()), settings)
 }
 

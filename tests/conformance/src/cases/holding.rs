@@ -19,6 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
         an_inner_guard_dropped_keeps_the_outer,
         a_reentry_keeps_the_fence_and_never_shortens,
         a_reentry_with_a_longer_lease_extends,
+        an_inner_release_extends_and_never_shortens,
         one_unleased_guard_keeps_the_hold_renewed,
         two_clients_with_one_owner_exclude_each_other,
         branches_of_one_scope_reenter_and_others_do_not,
@@ -102,6 +103,26 @@ async fn a_reentry_with_a_longer_lease_extends(harness: Arc<Harness>) {
     ok(inner.release().await);
     assert!(outer.is_held());
     ok(outer.release().await);
+}
+
+async fn an_inner_release_extends_and_never_shortens(harness: Arc<Harness>) {
+    let (backend, look) = (harness.bare_backend(), harness.observer());
+    let id = HoldId { client: ClientId::new(), n: 1 };
+    let claim = |lease, holds| Claim { lease, holds, ..Claim::of(id, ok(Name::new("x")), Kind::Lock) };
+    let left = || async { ok(look.lock("x").holder().await).expect("held").left };
+    for holds in 1..=3 {
+        ok(backend.try_acquire(&claim(FAR / 4, holds)).await);
+    }
+    // The releases carry leases of their own, so that the store's clock need not move. Where there are sessions, a hold
+    // has no end of its own.
+    for (lease, holds) in [(FAR / 2, 2), (SHORT, 1)] {
+        ok(backend.release(&claim(lease, holds), holds).await);
+        if let Some(left) = left().await.filter(|_| !harness.has_sessions()) {
+            assert!(left > FAR / 4, "after a release with {lease:?} it has {left:?} left");
+        }
+    }
+    ok(backend.release(&claim(FAR / 4, 1), 0).await);
+    assert!(!ok(look.lock("x").is_locked().await));
 }
 
 async fn one_unleased_guard_keeps_the_hold_renewed(harness: Arc<Harness>) {

@@ -9,6 +9,7 @@ mod meters;
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::time::Duration;
 
 use tracing::{Level, Span};
 
@@ -184,8 +185,10 @@ impl Telemetry {
         );
     }
 
-    pub(crate) fn renew_span(&self, holds: usize) -> Span {
-        tracing::debug_span!(target: TARGET, "renew", store = self.store, holds)
+    /// The span of the events about one batch of renewals, made when it is over: the thread that renews must not call
+    /// a subscriber, which may block or panic.
+    pub(crate) fn renew_span(&self, holds: usize, took: Duration) -> Span {
+        tracing::debug_span!(target: TARGET, "renew", store = self.store, holds, seconds = took.as_secs_f64())
     }
 
     pub(crate) fn renewed(&self, hold: &Hold) {
