@@ -23,9 +23,9 @@ pub use api::{
     RwLock, Semaphore, multi,
 };
 pub use backend::{
-    Admin, Backend, Background, Chance, Claim, ClientId, Clock, Deadlock, Doubt, Drift, Durability,
-    Environment, Error, Family, Fence, Finding, HeldBy, HoldId, Holder, Kind, Level, Link, Lost, LostReason,
-    Name, OpId, Owner, Process, Result, Snapshot, Time, Waiter, wall_micros,
+    Admin, Backend, Background, Chance, Claim, ClientId, Clock, Deadlock, Drift, Durability, Environment,
+    Error, Family, Fence, Finding, HeldBy, HoldId, Holder, Kind, Level, Link, Lost, LostReason, Name, OpId,
+    Owner, Process, Result, Snapshot, Suspicion, Time, Waiter, wall_micros,
 };
 pub use engine::{Deadlocks, Settings};
 pub use ledger::{Memory, MemoryStore};

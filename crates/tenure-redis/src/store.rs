@@ -67,7 +67,7 @@ impl Redis {
         let mut info = Info::new(scheme, Environment::system());
         (info.fenced, info.tokens, info.durable) = (!plain, plain, true);
         info.poll = POLL;
-        info.doubt = transport.doubt.clone();
+        info.suspicion = transport.suspicion.clone();
         if plain {
             (info.families, info.refusals) = (&[Family::Lock], PLAIN_REFUSALS);
         } else {

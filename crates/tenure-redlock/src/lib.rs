@@ -38,7 +38,9 @@ use tenure_core::backend::{
     Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal,
     Snapshot, Watch,
 };
-use tenure_core::{Background, Claim, Clock, Doubt, Error, Family, Finding, Kind, Name, OpId, Result, Time};
+use tenure_core::{
+    Background, Claim, Clock, Error, Family, Finding, Kind, Name, OpId, Result, Suspicion, Time,
+};
 
 const SCHEME: &str = "redlock";
 
@@ -88,17 +90,17 @@ impl Quorum {
         let Some(first) = nodes.first() else {
             return Err(Error::Config(format!("{SCHEME}: no nodes are given: give three or five")));
         };
-        let doubt = Doubt::new();
+        let suspicion = Suspicion::new();
         for node in &nodes {
             let info = node.backend.info();
             info.require(Family::Lock)?;
-            info.doubt.also(&doubt);
+            info.suspicion.also(&suspicion);
         }
         let mut info = Info::new(SCHEME, first.backend.info().environment.clone());
         (info.families, info.refusals) = (&[Family::Lock], REFUSALS);
         info.tokens = nodes.iter().all(|n| n.backend.info().tokens);
         info.poll = first.backend.info().poll;
-        (info.drift, info.doubt) = (options.drift, doubt);
+        (info.drift, info.suspicion) = (options.drift, suspicion);
         let pending = nodes.iter().map(|_| PendingReleases::default()).collect();
         let (rounds, backoffs) = (Rounds::default(), RoundBackoffs::default());
         Ok(Self(Arc::new(Inner {

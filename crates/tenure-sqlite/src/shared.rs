@@ -145,10 +145,10 @@ impl Shared {
         let replaced = !opened.is_same_file(&database);
         *database = opened;
         let done = job(&database);
-        // Raising a doubt calls wakers, which are foreign code and may use the file again.
+        // Raising a suspicion calls wakers, which are foreign code and may use the file again.
         drop(database);
         if replaced {
-            self.info.doubt.raise();
+            self.info.suspicion.raise();
         }
         done
     }

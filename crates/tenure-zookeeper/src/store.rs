@@ -10,7 +10,9 @@ use async_trait::async_trait;
 use tenure_core::backend::{
     Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Liveness, Released, Renewal, Watch,
 };
-use tenure_core::{Background, Claim, Clock, Doubt, Drift, Environment, Error, HoldId, Name, OpId, Result};
+use tenure_core::{
+    Background, Claim, Clock, Drift, Environment, Error, HoldId, Name, OpId, Result, Suspicion,
+};
 use tokio::runtime::Handle;
 
 use crate::error::{RequestError, RequestResult, SCHEME};
@@ -58,8 +60,8 @@ impl ZooKeeper {
                 "{SCHEME}: no server is given: name at least one, as in {SCHEME}://host"
             )));
         }
-        let (clock, drift, doubt) = (Clock::boot(), Drift::default(), Doubt::new());
-        let store = Arc::new(Store::new(options, clock.clone(), drift, doubt.clone()));
+        let (clock, drift, suspicion) = (Clock::boot(), Drift::default(), Suspicion::new());
+        let store = Arc::new(Store::new(options, clock.clone(), drift, suspicion.clone()));
         let closing = store.clone();
         let background = Background::with_cleanup("tenure-zookeeper", async move {
             let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing.sessions.close()).await;
@@ -72,7 +74,7 @@ impl ZooKeeper {
         let mut info = Info::new(SCHEME, Environment::with_clock(clock));
         info.fenced = true;
         info.liveness = Liveness::Session;
-        (info.poll, info.drift, info.doubt) = (POLL, drift, doubt);
+        (info.poll, info.drift, info.suspicion) = (POLL, drift, suspicion);
         Ok(Self { info, store, runtime, _background: background })
     }
 

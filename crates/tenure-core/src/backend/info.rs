@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::backend::{Clock, Doubt, Drift, Durability, Environment, Error, Family, Name, Result};
+use crate::backend::{Clock, Drift, Durability, Environment, Error, Family, Name, Result, Suspicion};
 
 /// Properties and capabilities of a store. Made by [`Info::new`], then changed where the store differs.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub struct Info {
     pub drift: Drift,
     /// Raised by the backend when its server may have lost grants. Clients then verify all their holds, and waiters try
     /// again. A store that cannot lose grants never raises it.
-    pub doubt: Doubt,
+    pub suspicion: Suspicion,
     /// The longest interval between two verifications of a shared hold, where other libraries may shorten the TTL of
     /// the key that carries it.
     pub shared_proof: Option<Duration>,
@@ -53,7 +53,7 @@ impl Info {
             poll: Duration::from_secs(5),
             environment,
             drift: Drift::default(),
-            doubt: Doubt::new(),
+            suspicion: Suspicion::new(),
             shared_proof: None,
         }
     }

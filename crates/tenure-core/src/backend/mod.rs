@@ -18,7 +18,6 @@ mod claim;
 mod clock;
 mod counter;
 mod deadlock;
-mod doubt;
 mod environment;
 mod error;
 mod finding;
@@ -26,6 +25,7 @@ mod info;
 mod name;
 mod owner;
 mod snapshot;
+mod suspicion;
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,7 +40,6 @@ pub use self::claim::{Claim, ClientId, Durability, Family, Fence, HeldBy, HoldId
 pub use self::clock::{Clock, Drift, Time, wall_micros};
 pub use self::counter::{CountOp, CountReply, Counter};
 pub use self::deadlock::{Deadlock, Link};
-pub use self::doubt::Doubt;
 pub use self::environment::{Chance, Environment};
 pub use self::error::{Cause, Error, Lost, LostReason, Result};
 pub use self::finding::{Finding, Level};
@@ -48,6 +47,7 @@ pub use self::info::{Info, Liveness};
 pub use self::name::Name;
 pub use self::owner::Owner;
 pub use self::snapshot::{Holder, Mode, Query, Snapshot, Waiter};
+pub use self::suspicion::Suspicion;
 
 /// A store as the core sees it, without any concept of guards, owners, deadlines or metrics.
 ///

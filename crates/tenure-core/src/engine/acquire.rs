@@ -94,9 +94,9 @@ impl Limit {
 /// The result of one attempt.
 pub(crate) enum Tried {
     Granted(Entry),
-    /// Others hold it or are ahead. `doubtful`: an earlier send of this id was not answered, and may still be executed.
+    /// Others hold it or are ahead. `may_be_queued`: an earlier send of this id was not answered, and may still be executed.
     Busy {
-        doubtful: bool,
+        may_be_queued: bool,
         /// The position in the store's queue, if it has one.
         position: Option<u64>,
     },
@@ -196,7 +196,7 @@ impl Request {
         let place = waits.filter(|_| self.kind.is_queued());
         let asked = Acquisition::new(&self.engine, terms, owner, deadline);
         let mut heard = true;
-        let (mut claim, doubtful, mut position) = loop {
+        let (mut claim, may_be_queued, mut position) = loop {
             // Computed again when a revoked attempt starts again.
             let limit = wait.limit(deadline.or(by), &core.settings);
             core.settle(name, limit.end).await;
@@ -208,7 +208,7 @@ impl Request {
             };
             match tried {
                 Ok(Tried::Granted(entry)) => return Ok(Some(entry)),
-                Ok(Tried::Busy { doubtful, position }) => break (claim, doubtful, position),
+                Ok(Tried::Busy { may_be_queued, position }) => break (claim, may_be_queued, position),
                 Ok(Tried::Revoked) => {}
                 // The store is not ready and knows when it will be, so it is worth waiting.
                 Err(error) if error.retry_after().is_some() && waits.is_some() => {
@@ -220,7 +220,7 @@ impl Request {
             }
         };
         let Some(wait) = waits else {
-            if doubtful {
+            if may_be_queued {
                 core.leave_claim(claim);
             }
             return Ok(None);
@@ -228,7 +228,7 @@ impl Request {
         loop {
             let want = Want::Claim(Arc::new(Claim { wait: Some(wait), ..(*claim).clone() }));
             let waiting = Waiter::new(&asked, want, position);
-            if doubtful {
+            if may_be_queued {
                 waiting.place();
             }
             let waiting = if heard { waiting } else { waiting.unheard() };
@@ -257,14 +257,14 @@ async fn first(asked: &Acquisition, claim: &Arc<Claim>, stats: &AcquireStats, li
     let mut unknown = false;
     let (mut backoff, mut last) = (RETRIES, None);
     loop {
-        let seen = core.doubts();
+        let seen = core.suspicions();
         stats.attempt();
         let call = attempt.run(core.patience(claim.lease), core.backend.try_acquire(claim));
         let error = match core.by(limit.cut, call).await? {
             Some(Some(Ok(Attempt::Granted { fence, until }))) => {
                 attempt.keep();
                 let entry = admit(asked, claim, fence, until)?;
-                core.doubt_since(seen, entry.hold());
+                core.suspect_since(seen, entry.hold());
                 return Ok(Tried::Granted(entry));
             }
             Some(Some(Ok(other))) => {
@@ -275,7 +275,7 @@ async fn first(asked: &Acquisition, claim: &Arc<Claim>, stats: &AcquireStats, li
                 }
                 // The queue position now belongs to the caller, which joins the gate without an await in between.
                 attempt.keep();
-                return Ok(Tried::Busy { doubtful: unknown, position: place });
+                return Ok(Tried::Busy { may_be_queued: unknown, position: place });
             }
             Some(Some(Err(error))) => error,
             Some(None) => return Ok(Tried::Revoked),
@@ -492,7 +492,7 @@ async fn reenter(
     let claim = Claim { holds, lease: terms.lease, durability, ..(*hold.claim).clone() };
     let call_timeout = core.settings.call_timeout;
     let answer = loop {
-        let seen = core.doubts();
+        let seen = core.suspicions();
         stats.attempt();
         let last = Mutex::new(None);
         let call = core.ask_until(limit.end, async || {
@@ -505,8 +505,8 @@ async fn reenter(
             return Err(last.unwrap_or_else(|| core.out_of_time(format_args!("enter {} again", claim.name))));
         };
         let answer = answer?;
-        // After a doubt the store may have lost the extension, even if it still has the hold.
-        if core.doubts() == seen {
+        // After a suspicion the store may have lost the extension, even if it still has the hold.
+        if core.suspicions() == seen {
             break answer;
         }
     };

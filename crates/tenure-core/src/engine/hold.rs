@@ -463,7 +463,7 @@ impl Hold {
     }
 
     /// Schedules a verification at `at`, because the store may have lost it.
-    pub(crate) fn doubt(&self, at: Time) {
+    pub(crate) fn suspect(&self, at: Time) {
         self.prove_at.store(at.as_nanos(), SeqCst);
     }
 

@@ -89,7 +89,7 @@ struct Proof {
     hold: Arc<Hold>,
     claim: Arc<Claim>,
     /// The store may have lost it: it must be verified even if it is no longer renewed.
-    doubt: bool,
+    suspicion: bool,
 }
 
 impl Proof {
@@ -196,41 +196,41 @@ impl Core {
     }
 
     async fn watch_over(self: Arc<Self>, mut seen: u64) {
-        let doubt = self.backend.info().doubt.clone();
+        let suspicion = self.backend.info().suspicion.clone();
         while !self.keeper.stop.load(SeqCst) {
             let next = self.look();
             tokio::select! {
                 () = self.keeper.wake.notified() => {}
                 () = self.clock.sleep_until(next) => {}
-                times = doubt.above(seen) => {
+                times = suspicion.above(seen) => {
                     seen = times;
-                    self.doubt_all();
+                    self.suspect_all();
                 }
             }
         }
     }
 
-    /// How often the store has raised doubt.
-    pub(crate) fn doubts(&self) -> u64 {
-        self.backend.info().doubt.times()
+    /// How often the store has raised suspicion.
+    pub(crate) fn suspicions(&self) -> u64 {
+        self.backend.info().suspicion.times()
     }
 
     /// Verifies all holds and makes all waiters try again, because the store may have lost anything.
-    fn doubt_all(self: &Arc<Self>) {
+    fn suspect_all(self: &Arc<Self>) {
         let now = self.clock.now();
         let holds = self.keeper.all();
-        holds.iter().for_each(|hold| hold.doubt(now));
+        holds.iter().for_each(|hold| hold.suspect(now));
         self.hand_over(move |core| {
-            core.telemetry.doubted(holds.len());
+            core.telemetry.suspected(holds.len());
             core.gates.look_again();
         });
     }
 
-    /// Verifies a hold that was granted before a doubt was raised, but was not registered yet at that time. `seen` is
-    /// the number of doubts before its attempt was sent.
-    pub(crate) fn doubt_since(&self, seen: u64, hold: &Hold) {
-        if self.doubts() != seen {
-            hold.doubt(self.clock.now());
+    /// Verifies a hold that was granted before a suspicion was raised, but was not registered yet at that time. `seen` is
+    /// the number of suspicions before its attempt was sent.
+    pub(crate) fn suspect_since(&self, seen: u64, hold: &Hold) {
+        if self.suspicions() != seen {
+            hold.suspect(self.clock.now());
             self.keeper.sooner(hold);
         }
     }
@@ -265,8 +265,8 @@ impl Core {
                 }
                 match hold.due(now, renewing) {
                     Due::Nothing => {}
-                    Due::Renew(claim) => renew.push(Proof { hold: hold.clone(), claim, doubt: false }),
-                    Due::Prove(claim) => renew.push(Proof { hold: hold.clone(), claim, doubt: true }),
+                    Due::Renew(claim) => renew.push(Proof { hold: hold.clone(), claim, suspicion: false }),
+                    Due::Prove(claim) => renew.push(Proof { hold: hold.clone(), claim, suspicion: true }),
                     Due::Lose(reason) => {
                         lose.push((hold.clone(), reason));
                         by_task.remove(hold);
@@ -342,11 +342,11 @@ impl Core {
     }
 
     fn renew_again(&self, proof: &Proof) -> Kept {
-        let Proof { hold, doubt, .. } = proof;
+        let Proof { hold, suspicion, .. } = proof;
         let pause = (proof.lease() / 20).clamp(Duration::from_millis(10), LOOK);
         let again = self.clock.now().after(pause);
-        if *doubt {
-            hold.doubt(again);
+        if *suspicion {
+            hold.suspect(again);
         } else {
             hold.renew_again(again);
         }
@@ -359,7 +359,7 @@ impl Core {
         if let (Kind::Read { .. }, Some(every)) = (hold.claim.kind, self.backend.info().shared_proof)
             && !hold.is_renewed_within(every)
         {
-            hold.doubt(now.after(every));
+            hold.suspect(now.after(every));
             self.keeper.sooner(hold);
         }
     }

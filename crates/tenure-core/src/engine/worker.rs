@@ -76,7 +76,7 @@ impl Core {
 
     fn start(self: &Arc<Self>) -> io::Result<Handle> {
         let worker = self.environment().start("tenure-worker", self.clone().work())?;
-        let keeper = self.environment().start("tenure-keeper", self.clone().keep(self.doubts()));
+        let keeper = self.environment().start("tenure-keeper", self.clone().keep(self.suspicions()));
         if keeper.is_err() {
             self.worker.stop();
         }

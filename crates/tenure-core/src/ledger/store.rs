@@ -74,8 +74,8 @@ pub trait LedgerStore: fmt::Debug + Send + Sync + 'static {
 pub struct Ledgered<S> {
     store: S,
     process: Arc<Process>,
-    /// Until when the queue position of each waiter needs no refresh, with the number of doubts at that time: after a
-    /// doubt the store may have lost the position.
+    /// Until when the queue position of each waiter needs no refresh, with the number of suspicions at that time: after a
+    /// suspicion the store may have lost the position.
     placed: Mutex<HashMap<HoldId, (Time, u64)>>,
 }
 
@@ -111,13 +111,13 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
             return Ok(busy);
         }
         let store = self.turn().await;
-        let (sent, doubts) = (info.clock().now(), info.doubt.times());
+        let (sent, suspicions) = (info.clock().now(), info.suspicion.times());
         let outcome =
             store.update(&claim.name, |ledger, now| ledger.attempt(claim, &self.process, now)).await??;
         if claim.wait.is_some() {
             let mut placed = self.placed.lock().unwrap();
             match outcome {
-                Outcome::Busy { .. } => placed.insert(claim.id, (sent.after(claim.stamp / 4), doubts)),
+                Outcome::Busy { .. } => placed.insert(claim.id, (sent.after(claim.stamp / 4), suspicions)),
                 _ => placed.remove(&claim.id),
             };
         }
@@ -206,7 +206,8 @@ impl<S: LedgerStore> Ledgered<S> {
     async fn still_busy(&self, claim: &Claim) -> Result<Option<Attempt>> {
         let info = self.store.info();
         let place = self.placed.lock().unwrap().get(&claim.id).copied();
-        let is_fresh = |(until, doubts)| info.clock().now() < until && doubts == info.doubt.times();
+        let is_fresh =
+            |(until, suspicions)| info.clock().now() < until && suspicions == info.suspicion.times();
         if claim.wait.is_none() || claim.kind.is_queued() || !place.is_some_and(is_fresh) {
             return Ok(None);
         }

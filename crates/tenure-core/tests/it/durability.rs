@@ -132,7 +132,7 @@ async fn a_reentry_asks_for_no_less_than_the_hold_has() {
     assert_eq!(renewal(&store, time_for_one(&clock)).await, Replicas(2));
     inner.release().await.unwrap();
     assert_eq!(renewal(&store, time_for_one(&clock)).await, Replicas(2), "it stays with the hold");
-    let proof = renewal(&store, || store.info().doubt.raise()).await;
-    assert_eq!(proof, Replicas(2), "a hold in doubt is proved by as many");
+    let proof = renewal(&store, || store.info().suspicion.raise()).await;
+    assert_eq!(proof, Replicas(2), "a hold in suspicion is proved by as many");
     drop((innermost, outer));
 }

@@ -145,7 +145,7 @@ async fn a_third_passes(clock: &Clock, third: Duration, woken: &Woken) {
     let before = woken.0.load(SeqCst);
     clock.advance(third - third / 4 - MOMENT);
     tokio::time::sleep(A_WHILE).await;
-    assert_eq!(woken.0.load(SeqCst), before, "nobody is in doubt yet");
+    assert_eq!(woken.0.load(SeqCst), before, "nobody is in suspicion yet");
     clock.advance(MOMENT);
     until("it is asked whether anybody polls", || async { woken.0.load(SeqCst) > before }).await;
     clock.advance((third / 4).max(Duration::from_millis(50)));

@@ -232,7 +232,7 @@ impl Cluster {
             transport.forget(node, new.others.contains(node), "the server is no longer a master");
         }
         if lost {
-            transport.doubt.raise();
+            transport.suspicion.raise();
         }
     }
 }
@@ -242,7 +242,7 @@ async fn refresh(transport: Weak<Transport>) -> Result<(), Failure> {
     let Discovery::Cluster(cluster) = &transport.discovery else {
         unreachable!("only the discovery of a cluster refreshes it")
     };
-    // Doubts raised from now on are not covered by this refresh.
+    // Suspicions raised from now on are not covered by this refresh.
     let invalidations = cluster.invalidations.load(Relaxed);
     let mut waiting = cluster.nodes_to_ask().into_iter();
     let mut asked = JoinSet::new();

@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tenure_core::backend::Backoff;
-use tenure_core::{Background, Doubt};
+use tenure_core::{Background, Suspicion};
 
 pub(crate) use batch::join_all;
 pub(crate) use calls::{Answer, Call, Order, OwnedCall, Script};
@@ -85,7 +85,7 @@ pub(crate) struct Transport {
     /// The last known identity of each node; with sentinels only that of the master, under `None`.
     identities: Mutex<HashMap<Option<Address>, NodeIdentity>>,
     /// Raised when another server may have taken over, or a server may have lost what it held.
-    pub(crate) doubt: Doubt,
+    pub(crate) suspicion: Suspicion,
     siblings: Option<Siblings>,
     restart_delay: Option<Duration>,
 }
@@ -125,7 +125,7 @@ impl Transport {
             background: Background::new("tenure-redis"),
             discovery: Discovery::new(options)?,
             identities: Mutex::default(),
-            doubt: Doubt::new(),
+            suspicion: Suspicion::new(),
             siblings: options.siblings.clone(),
             restart_delay: options.restart_delay,
         }))
@@ -244,7 +244,7 @@ impl Transport {
             *uptime = (*uptime).min(asked.saturating_duration_since(start));
         }
         if before.is_some_and(|identity| identity.run_id != *run_id) {
-            self.doubt.raise();
+            self.suspicion.raise();
         }
         Ok(())
     }

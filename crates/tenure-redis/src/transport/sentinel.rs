@@ -139,7 +139,7 @@ impl Sentinel {
         master.at = Some(address);
         // Before anybody can call the new one.
         if before.is_some() {
-            transport.doubt.raise();
+            transport.suspicion.raise();
         }
         drop(master);
         if let Some(before) = before {

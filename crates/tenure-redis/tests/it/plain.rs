@@ -291,7 +291,7 @@ async fn scripts_are_done_without_or_asked_for() {
     let client = Client::with(Arc::new(opened.unwrap()), settings());
     let fixed = client.lock("fixed").lease(FAR).acquire().await.unwrap();
     server.cmd(&["DEL", "fixed"]).unwrap();
-    client.backend().info().doubt.raise();
+    client.backend().info().suspicion.raise();
     let lost = within("told", fixed.lost()).await;
     assert_eq!(lost.reason, LostReason::Gone, "proved, though it is never renewed");
     let error = client.lock("x").token("me").try_acquire().await.unwrap_err();

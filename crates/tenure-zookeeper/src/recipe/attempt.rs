@@ -49,7 +49,7 @@ impl Store {
             return Ok(Attempt::Gone);
         }
         record.status().hold = None;
-        let (doubts, mut tries) = (self.doubt.times(), 0);
+        let (suspicions, mut tries) = (self.suspicion.times(), 0);
         let answer = loop {
             tries += 1;
             match self.try_acquire_once(&mut attempt, record, claim).await {
@@ -62,7 +62,7 @@ impl Store {
             (Some(session), Some(node)) => Some(QueuePosition {
                 session: session.clone(),
                 path: node.path.clone(),
-                doubts_when_seen: doubts,
+                suspicions_when_seen: suspicions,
             }),
             _ => None,
         };

@@ -105,8 +105,8 @@ pub(crate) struct Status {
 pub(crate) struct QueuePosition {
     pub(crate) session: Arc<Session>,
     pub(crate) path: String,
-    /// The doubt count when the node was last seen.
-    pub(crate) doubts_when_seen: u64,
+    /// The suspicion count when the node was last seen.
+    pub(crate) suspicions_when_seen: u64,
 }
 
 /// A granted hold.

@@ -18,7 +18,7 @@ pub(crate) mod watch;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, Weak};
 
-use tenure_core::{Clock, Doubt, Drift, Process};
+use tenure_core::{Clock, Drift, Process, Suspicion};
 use tokio::sync::Notify;
 
 use self::claim_record::{ClaimRecord, ClaimRecords};
@@ -35,7 +35,7 @@ pub(crate) struct Store {
     pub(crate) paths: Paths,
     pub(crate) records: ClaimRecords,
     pub(crate) subscribers: Arc<Subscribers>,
-    pub(crate) doubt: Doubt,
+    pub(crate) suspicion: Suspicion,
     pub(crate) process: Arc<Process>,
     /// New holds whose nodes are not watched yet.
     pub(crate) unwatched: Mutex<Vec<Weak<ClaimRecord>>>,
@@ -48,17 +48,17 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn new(options: Options, clock: Clock, drift: Drift, doubt: Doubt) -> Self {
+    pub(crate) fn new(options: Options, clock: Clock, drift: Drift, suspicion: Suspicion) -> Self {
         let subscribers = Arc::new(Subscribers::default());
         let paths = Paths::new(options.prefix.clone());
         let sessions =
-            Arc::new(SessionManager::new(options, clock, drift, doubt.clone(), subscribers.clone()));
+            Arc::new(SessionManager::new(options, clock, drift, suspicion.clone(), subscribers.clone()));
         Self {
             sessions,
             paths,
             records: ClaimRecords::default(),
             subscribers,
-            doubt,
+            suspicion,
             process: Process::current().clone(),
             unwatched: Mutex::default(),
             unwatched_added: Arc::new(Notify::new()),

@@ -49,16 +49,16 @@ impl Store {
         Ok(())
     }
 
-    /// Checks queue nodes that were last seen before the latest doubt, with one list per queue.
+    /// Checks queue nodes that were last seen before the latest suspicion, with one list per queue.
     async fn check_queue_positions(&self, records: &[Option<Arc<ClaimRecord>>]) -> RequestResult<()> {
-        let doubts = self.doubt.times();
+        let suspicions = self.suspicion.times();
         let mut folders: HashMap<String, Vec<&Arc<ClaimRecord>>> = HashMap::new();
         for record in records.iter().flatten() {
             if record
                 .status()
                 .queue_position
                 .as_ref()
-                .is_some_and(|q| q.doubts_when_seen != doubts && !q.session.is_over())
+                .is_some_and(|q| q.suspicions_when_seen != suspicions && !q.session.is_over())
             {
                 folders.entry(record.queue_folder()).or_default().push(record);
             }
@@ -74,7 +74,7 @@ impl Store {
             for record in records {
                 let mut status = record.status();
                 match &mut status.queue_position {
-                    Some(queued) if names.contains(&queued.path) => queued.doubts_when_seen = doubts,
+                    Some(queued) if names.contains(&queued.path) => queued.suspicions_when_seen = suspicions,
                     queued => *queued = None,
                 }
             }
@@ -165,7 +165,7 @@ pub(crate) async fn watch_after_delay(store: Weak<Store>, unwatched_added: Arc<t
             let gone =
                 |record: &Arc<ClaimRecord>| record.status().hold.as_ref().is_some_and(|hold| hold.is_deleted);
             if answers.iter().zip(some).any(|(answer, record)| matches!(answer, Ok(false)) && gone(record)) {
-                store.doubt.raise();
+                store.suspicion.raise();
             }
         }
     }
@@ -198,7 +198,7 @@ async fn follow_node(
                     hold.is_deleted |= error.is_no_node();
                     hold.watched_connection = 0;
                 }
-                store.doubt.raise();
+                store.suspicion.raise();
                 return;
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use tenure_core::{Clock, Doubt, Drift};
+use tenure_core::{Clock, Drift, Suspicion};
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
@@ -18,7 +18,7 @@ pub(crate) struct SessionManager {
     clock: Clock,
     drift: Drift,
     /// Raised when holds must be checked again.
-    doubt: Doubt,
+    suspicion: Suspicion,
     subscribers: Arc<Subscribers>,
     current: Mutex<Current>,
     /// How many sessions were begun.
@@ -38,14 +38,14 @@ impl SessionManager {
         options: Options,
         clock: Clock,
         drift: Drift,
-        doubt: Doubt,
+        suspicion: Suspicion,
         subscribers: Arc<Subscribers>,
     ) -> Self {
         Self {
             options,
             clock,
             drift,
-            doubt,
+            suspicion,
             subscribers,
             current: Mutex::default(),
             sessions_begun: watch::Sender::new(0),
@@ -101,7 +101,7 @@ impl SessionManager {
 
     /// Makes all holds and waiters check again, because what was seen so far may be outdated.
     fn invalidate(&self) {
-        self.doubt.raise();
+        self.suspicion.raise();
         self.subscribers.notify_all();
     }
 

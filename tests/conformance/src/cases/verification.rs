@@ -26,9 +26,9 @@ pub(super) fn cases() -> Vec<Case> {
     all.into_iter().map(Case::calm).collect()
 }
 
-/// Raises a doubt. The next regular renewal of all holds is too far away to be mistaken for the verification.
+/// Raises a suspicion. The next regular renewal of all holds is too far away to be mistaken for the verification.
 fn raise(client: &Client) {
-    client.backend().info().doubt.raise();
+    client.backend().info().suspicion.raise();
 }
 
 /// Removes a hold or queue position from the store without notifying its client.
@@ -51,8 +51,11 @@ async fn missing_holds_are_reported_lost_at_once(harness: Arc<Harness>) {
     remove_from_store(&harness, renewed.id(), "a", Kind::Lock).await;
     remove_from_store(&harness, leased.id(), "b", Kind::Lock).await;
     tokio::time::sleep(A_WHILE).await;
-    // On stores that watch nodes the holder is notified even if no doubt is raised.
-    assert!(harness.has_sessions() || renewed.is_held() && leased.is_held(), "without a doubt nobody asks");
+    // On stores that watch nodes the holder is notified even if no suspicion is raised.
+    assert!(
+        harness.has_sessions() || renewed.is_held() && leased.is_held(),
+        "without a suspicion nobody asks"
+    );
     raise(&client);
     assert_reported_lost(&renewed).await;
     assert_reported_lost(&leased).await;
@@ -97,7 +100,7 @@ async fn verification_does_not_extend_a_lease(harness: Arc<Harness>) {
 }
 
 async fn a_reentry_during_verification_is_repeated(harness: Arc<Harness>) {
-    // The doubt is raised while the reply to the re-entry is in flight: that reply does not count any more.
+    // The suspicion is raised while the reply to the re-entry is in flight: that reply does not count any more.
     let entries = Arc::new(AtomicUsize::new(0));
     let counted = entries.clone();
     let client = harness.faulty_client(move |call| match call {

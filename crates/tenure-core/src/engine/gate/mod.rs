@@ -220,7 +220,7 @@ pub(crate) struct Gate {
     /// Owners that may have acquired the name in another task while they also wait here.
     recheck: Mutex<HashSet<u64>>,
     /// The store may have lost the queue positions and the holds.
-    doubt: AtomicBool,
+    suspicion: AtomicBool,
 }
 
 impl std::fmt::Debug for Gate {
@@ -272,7 +272,7 @@ impl Gates {
     /// Makes all waiters try again, because the store may have lost anything.
     pub(crate) fn look_again(&self) {
         for gate in self.by_name.lock().unwrap().values() {
-            gate.doubt.store(true, SeqCst);
+            gate.suspicion.store(true, SeqCst);
             gate.wake.notify_one();
         }
     }

@@ -75,7 +75,7 @@ impl Run {
     pub(super) async fn run(mut self) {
         loop {
             self.let_owners_in().await;
-            if self.gate.doubt.swap(false, SeqCst) {
+            if self.gate.suspicion.swap(false, SeqCst) {
                 // The store may have lost queue positions, too.
                 self.stamp_at = Instant::now();
             }
@@ -249,13 +249,13 @@ impl Run {
             waiter.mailbox.place();
         }
         waiter.mailbox.stats.attempt();
-        let seen = self.core.doubts();
+        let seen = self.core.suspicions();
         let letter = match &waiter.want {
             Want::Claim(claim) => match self.attempt(claim, place).await {
                 Ok(Attempt::Granted { fence, until }) => {
                     match admit(&waiter.asked, claim, fence, until) {
                         Ok(entry) => {
-                            self.core.doubt_since(seen, entry.hold());
+                            self.core.suspect_since(seen, entry.hold());
                             self.settle_owner(waiter, &entry);
                             Letter::Grant(Grant::Entry(entry))
                         }
@@ -395,8 +395,8 @@ impl Run {
             let limit = Limit::within(self.core.settings.call_timeout / 5);
             let letter = match enter_into(&waiter.asked, &slot, &fresh, &waiter.mailbox.stats, limit).await {
                 Ok(Tried::Granted(entry)) => Letter::Grant(Grant::Entry(entry)),
-                Ok(Tried::Busy { doubtful, .. }) => {
-                    if doubtful {
+                Ok(Tried::Busy { may_be_queued, .. }) => {
+                    if may_be_queued {
                         self.core.leave_claim(fresh);
                     }
                     continue;
@@ -443,7 +443,7 @@ impl Run {
                 let again = again.then(|| now + AGAIN);
                 (same && !queue.is_empty(), queue.timer(now).into_iter().chain(again).min())
             };
-            if !same || now >= poll_at || self.gate.doubt.load(SeqCst) {
+            if !same || now >= poll_at || self.gate.suspicion.load(SeqCst) {
                 return;
             }
             let signal = async {

@@ -255,7 +255,7 @@ impl Telemetry {
         }
     }
 
-    pub(crate) fn doubted(&self, holds: usize) {
+    pub(crate) fn suspected(&self, holds: usize) {
         tracing::warn!(
             target: TARGET,
             store = self.store,

@@ -174,14 +174,14 @@ async fn calls_find_their_nodes_and_follow_slots() {
         assert!(matches!(&refused, Err(Failure::NotExecuted(why)) if why.contains("ASK")), "{refused:?}");
     }
     assert_eq!(bed.owner(&transport, key), from, "that was for once");
-    let doubts = transport.doubt.times();
+    let suspicions = transport.suspicion.times();
     bed.move_slot(slot, from, to).await;
     assert_eq!(transport.call(count(&[b"key0"], &[b"1"])).await.unwrap().value, Value::Int(4));
     assert_eq!(bed.owner(&transport, key), to, "that is for good");
     let (answer, _) =
         transport.call_and_wait(count(&[b"key0"], &[b"1"]), 0, Duration::from_millis(1)).await.unwrap();
     assert_eq!(answer.value, Value::Int(5));
-    assert!(transport.doubt.times() == doubts, "slots that move take their keys along");
+    assert!(transport.suspicion.times() == suspicions, "slots that move take their keys along");
     let across = transport.command(To::Key(b"key0"), &[b"MGET", b"key0", b"key1"]).await;
     assert!(matches!(across, Err(Failure::Refused(reply)) if reply.code == "CROSSSLOT"));
 }
@@ -252,7 +252,7 @@ async fn the_loss_of_a_node_is_survived() {
     transport.call(count(&[key.as_bytes()], &[b"1"])).await.unwrap();
     let channel = format!("c{{{key}}}");
     let mut heard = transport.subscribe(channel.as_bytes(), key.as_bytes()).await.unwrap();
-    let doubts = transport.doubt.times();
+    let suspicions = transport.suspicion.times();
     // No failover yet.
     command(&bed.direct[3], &["CONFIG", "SET", "cluster-replica-no-failover", "yes"]).await;
     bed.servers[0].kill();
@@ -271,7 +271,7 @@ async fn the_loss_of_a_node_is_survived() {
     })
     .await;
     assert_eq!(bed.owner(&transport, key.as_bytes()), 3);
-    assert!(transport.doubt.times() > doubts);
+    assert!(transport.suspicion.times() > suspicions);
     assert_eq!(within("told", heard.next()).await, Event::MaybeMissed);
 }
 

@@ -245,15 +245,15 @@ async fn a_connect_under_way_to_a_node_that_is_forgotten_brings_no_link() {
 async fn a_server_that_takes_its_time_to_start_is_met_though_nobody_calls() {
     let mut server = Server::start();
     let transport = open(hasty(server.options())).await;
-    let doubts = transport.doubt.times();
+    let suspicions = transport.suspicion.times();
     let manager = transport.connections().unwrap().manager(&server.address());
     server.kill();
     until("it has gone", || async { manager.ready().is_none() }).await;
     // The first reconnect has failed by then.
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(transport.doubt.times() == doubts);
+    assert!(transport.suspicion.times() == suspicions);
     server.restart(&[]);
-    until("it has lost what it held", || async { transport.doubt.times() > doubts }).await;
+    until("it has lost what it held", || async { transport.suspicion.times() > suspicions }).await;
 }
 
 /// A task may be dropped before its first poll: those who wait for it must get an error.

@@ -84,7 +84,7 @@ async fn a_server_that_became_a_replica_is_left_for_the_one_its_name_stands_for(
     let transport = Transport::open(options).await.unwrap();
     transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
     let mut heard = transport.subscribe(b"c", b"k").await.unwrap();
-    let doubts = transport.doubt.times();
+    let suspicions = transport.suspicion.times();
     *all.lock().unwrap() = vec![local(new.port)];
     command(&old.open().await, &["REPLICAOF", "127.0.0.1", "1"]).await;
     let mut refused = 0;
@@ -97,7 +97,7 @@ async fn a_server_that_became_a_replica_is_left_for_the_one_its_name_stands_for(
         assert!(refused < 10, "READONLY for ever");
     };
     assert_eq!((refused, answer.value), (1, Value::Int(1)));
-    assert!(transport.doubt.times() > doubts, "another server may have forgotten");
+    assert!(transport.suspicion.times() > suspicions, "another server may have forgotten");
     assert_eq!(within("it listens anew", heard.next()).await, Event::MaybeMissed);
     assert_eq!(command(&new.open().await, &["PUBLISH", "c", "x"]).await, Value::Int(1));
     assert_eq!(within("a message", heard.next()).await, Event::Message(b"x".to_vec()));

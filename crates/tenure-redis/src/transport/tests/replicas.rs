@@ -77,22 +77,22 @@ async fn an_undo_waits_behind_a_durable_attempt() {
 }
 
 #[tokio::test]
-async fn a_restart_raises_doubt_and_a_cut_does_not() {
+async fn a_restart_raises_suspicion_and_a_cut_does_not() {
     let mut server = Server::start();
     let transport = server.open().await;
-    let mut doubts = transport.doubt.times();
+    let mut suspicions = transport.suspicion.times();
     let other = Transport::open(Options { client_name: "other".into(), ..server.options() }).await.unwrap();
     command(&other, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
     until("connected anew", || async { transport.call(count(&[b"k"], &[b"1"])).await.is_ok() }).await;
-    assert!(transport.doubt.times() == doubts, "the same server");
+    assert!(transport.suspicion.times() == suspicions, "the same server");
     server.kill();
     server.restart(&[]);
     // Reconnects by itself if the restart was quick enough, otherwise with the next call.
     until("it works again", || async { transport.call(count(&[b"k"], &[b"1"])).await.is_ok() }).await;
-    assert!(transport.doubt.times() > doubts);
-    doubts = transport.doubt.times();
+    assert!(transport.suspicion.times() > suspicions);
+    suspicions = transport.suspicion.times();
     transport.subscribe(b"c", b"").await.unwrap();
-    assert!(transport.doubt.times() == doubts, "told once");
+    assert!(transport.suspicion.times() == suspicions, "told once");
 }
 
 #[tokio::test]

@@ -39,12 +39,12 @@ async fn a_change_of_master_is_followed() {
     assert_eq!(transport.nodes(), [local(old)]);
     transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
     let mut heard = transport.subscribe(b"c", b"").await.unwrap();
-    let doubts = transport.doubt.times();
+    let suspicions = transport.suspicion.times();
     bed.fail_over().unwrap();
     let new = local(bed.wait_for_new_master(old, PATIENCE).unwrap().port());
     // Nobody calls meanwhile: the change is noticed through pub/sub.
     until("the new one is known", || async { transport.nodes() == [new.clone()] }).await;
-    assert!(transport.doubt.times() > doubts);
+    assert!(transport.suspicion.times() > suspicions);
     assert_eq!(within("told", heard.next()).await, Event::MaybeMissed);
     transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
     assert_eq!(command(&transport, &["PUBLISH", "c", "x"]).await, Value::Int(1));
@@ -75,7 +75,7 @@ async fn the_death_of_a_master_is_survived() {
     assert!(matches!(answer.value, Value::Int(1 | 2)));
     let new = bed.wait_for_new_master(old.port(), PATIENCE).unwrap().port();
     assert_eq!(transport.nodes(), [local(new)]);
-    assert!(transport.doubt.times() > 0);
+    assert!(transport.suspicion.times() > 0);
 }
 
 /// The sentinel we subscribe to does not announce the new master, and answers everything else.
@@ -97,12 +97,12 @@ async fn a_change_is_noticed_though_nobody_tells() {
     // A subscription starts the watch for failovers.
     let _heard = transport.subscribe(b"c", b"").await.unwrap();
     let dropped = || proxy.counts().iter().any(|c| c.is_open && c.pushes_dropped > 0);
-    let doubts = transport.doubt.times();
+    let suspicions = transport.suspicion.times();
     bed.fail_over().unwrap();
     let new = bed.wait_for_new_master(old, PATIENCE).unwrap().port();
     until("it would have been told", || async { dropped() }).await;
     until("the new one is known", || async { transport.nodes() == [local(new)] }).await;
-    assert!(transport.doubt.times() > doubts);
+    assert!(transport.suspicion.times() > suspicions);
 }
 
 /// A runtime that starts the query for the master and then hangs does not block others.

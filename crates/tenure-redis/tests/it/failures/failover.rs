@@ -52,7 +52,7 @@ async fn a_hold_survives_a_fail_over_that_lost_nothing() {
     until_true("the old one steps down", || old.cmd(&["ROLE"]).is_ok_and(|r| r.texts()[0] == "slave")).await;
     // Asked for now, instead of a third of a lease later.
     master.cmd(&["PEXPIRE", "x", "30000"]).unwrap();
-    client.backend().info().doubt.raise();
+    client.backend().info().suspicion.raise();
     let left = || master.cmd(&["PTTL", "x"]).unwrap().int();
     until_true("renewed at the new one", || left() > Some(30_000)).await;
     assert!(guard.is_held());

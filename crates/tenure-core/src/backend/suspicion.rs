@@ -14,12 +14,12 @@ use tokio::sync::Notify;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
 /// let client = Client::new(Memory::new());
 /// let guard = client.lock("x").acquire().await?;
-/// client.backend().info().doubt.raise(); // the store is asked again, and still has it
+/// client.backend().info().suspicion.raise(); // the store is asked again, and still has it
 /// assert!(guard.is_held());
 /// # guard.release().await }
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Doubt(Arc<Raised>);
+pub struct Suspicion(Arc<Raised>);
 
 #[derive(Debug, Default)]
 struct Raised {
@@ -28,7 +28,7 @@ struct Raised {
     also: Mutex<Vec<Weak<Raised>>>,
 }
 
-impl Doubt {
+impl Suspicion {
     /// Creates one that has not been raised.
     pub fn new() -> Self {
         Self::default()
