@@ -81,7 +81,7 @@ impl<'a> Sender<'a> {
     fn send(&mut self, client: ClientId) -> Delivery {
         let shared = self.shared;
         // A client of this process that is not watching right now checks the ledger before it waits.
-        if shared.subscribers.contains(client) || shared.watched.hears(self.name, client) {
+        if shared.subscribers.contains(client) || shared.watched.is_watching(self.name, client) {
             self.here.push(client);
             return Delivery::Delivered;
         }
@@ -159,14 +159,14 @@ impl Shared {
                 }
             };
             let effects = Effects { admit, ..Effects::default() };
-            self.watched.tell(name, &effects);
+            self.watched.notify(name, &effects);
             unreached = Unreached { dead, unknown: false };
         }
     }
 
     /// Wakes everyone whom the change affects. Returns those that could not be woken.
     pub(crate) fn wake_affected(&self, name: &Name, notifications: &Notifications) -> Unreached {
-        self.watched.tell(name, &notifications.effects);
+        self.watched.notify(name, &notifications.effects);
         let mut sender = Sender::new(self, name);
         let mut unreached = Unreached::default();
         for &client in &notifications.effects.admit {

@@ -81,7 +81,7 @@ impl LedgerStore for SqliteStore {
             Interest::Claim(claim) => (claim.id.client, false),
             Interest::Count(client, _) | Interest::Holder(client) => (client, true),
         };
-        let inner = shared.watched.listen(name, interest);
+        let inner = shared.watched.subscribe(name, interest);
         let subscriber = shared.subscribe(client);
         let mut registration = None;
         if must_register {

@@ -131,7 +131,7 @@ async fn read_messages(receiver: Receiver, _writer: OwnedFd, watched: Arc<Watche
             Err(_) => break,
         };
         filled += read;
-        let rest = parse_messages(&buffer[..filled], |name| watched.tell_all(Some(name)));
+        let rest = parse_messages(&buffer[..filled], |name| watched.notify_all(Some(name)));
         match rest {
             Some(rest) if read < OVERFLOW => {
                 let used = filled - rest;
@@ -139,13 +139,13 @@ async fn read_messages(receiver: Receiver, _writer: OwnedFd, watched: Arc<Watche
                 filled = rest;
             }
             _ => {
-                watched.tell_all(None);
+                watched.notify_all(None);
                 filled = 0;
             }
         }
     }
     // The FIFO is not read any more: wakes all watches, so that they check once more and then poll.
-    watched.tell_all(None);
+    watched.notify_all(None);
 }
 
 /// Calls `visit` for each name in `bytes`, and returns the length of an incomplete message at the end; `None` if the
@@ -210,7 +210,7 @@ mod tests {
         }
 
         fn watch(&self, name: &Name) -> Box<dyn Watch> {
-            self.watched.listen(name, Interest::Count(self.client, Counter::Latch))
+            self.watched.subscribe(name, Interest::Count(self.client, Counter::Latch))
         }
 
         fn wake(&self, message: &[u8]) -> wake::Delivery {

@@ -82,7 +82,7 @@ impl MemoryStore {
             }
         };
         drop(table);
-        self.watched.tell(name, &effects);
+        self.watched.notify(name, &effects);
         result
     }
 }
@@ -148,7 +148,7 @@ impl LedgerStore for MemoryStore {
     }
 
     async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
-        Ok(self.watched.listen(name, interest))
+        Ok(self.watched.subscribe(name, interest))
     }
 
     async fn peek(&self, name: &Name) -> Result<Option<(Ledger, Now)>> {

@@ -225,18 +225,18 @@ impl<S: LedgerStore> Ledgered<S> {
 /// The watchers in this process, by name. A store passes the effects of each change to it.
 #[derive(Debug, Default)]
 pub struct Watched {
-    names: Mutex<HashMap<Name, Vec<Weak<Ear>>>>,
+    names: Mutex<HashMap<Name, Vec<Weak<Watcher>>>>,
 }
 
 #[derive(Debug)]
-struct Ear {
+struct Watcher {
     client: ClientId,
-    hears: Hears,
+    topic: Topic,
     open: AtomicBool,
     notify: Notify,
 }
 
-impl Ear {
+impl Watcher {
     /// Wakes the watcher. Its waker is foreign code: a panic is caught, so that the other watchers are woken too.
     fn wake(&self) {
         let _ = catch_unwind(AssertUnwindSafe(|| self.notify.notify_one()));
@@ -244,7 +244,7 @@ impl Ear {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Hears {
+enum Topic {
     Admissions,
     Count,
     Holder,
@@ -252,75 +252,76 @@ enum Hears {
 
 impl Watched {
     /// Subscribes to `name`.
-    pub fn listen(self: &Arc<Self>, name: &Name, interest: Interest<'_>) -> Box<dyn Watch> {
-        let (client, hears) = match interest {
-            Interest::Claim(claim) => (claim.id.client, Hears::Admissions),
-            Interest::Count(client, _) => (client, Hears::Count),
-            Interest::Holder(client) => (client, Hears::Holder),
+    pub fn subscribe(self: &Arc<Self>, name: &Name, interest: Interest<'_>) -> Box<dyn Watch> {
+        let (client, topic) = match interest {
+            Interest::Claim(claim) => (claim.id.client, Topic::Admissions),
+            Interest::Count(client, _) => (client, Topic::Count),
+            Interest::Holder(client) => (client, Topic::Holder),
         };
-        let ear = Arc::new(Ear { client, hears, open: AtomicBool::new(false), notify: Notify::new() });
-        self.names.lock().unwrap().entry(name.clone()).or_default().push(Arc::downgrade(&ear));
-        Box::new(Listening { ear, name: name.clone(), watched: self.clone() })
+        let watcher =
+            Arc::new(Watcher { client, topic, open: AtomicBool::new(false), notify: Notify::new() });
+        self.names.lock().unwrap().entry(name.clone()).or_default().push(Arc::downgrade(&watcher));
+        Box::new(Subscription { watcher, name: name.clone(), watched: self.clone() })
     }
 
     /// Notifies the watchers affected by a change.
-    pub fn tell(&self, name: &Name, effects: &Effects) {
+    pub fn notify(&self, name: &Name, effects: &Effects) {
         if effects.admit.is_empty() && !effects.count && !effects.holder {
             return;
         }
-        for ear in self.ears(name) {
-            let concerned = match ear.hears {
-                Hears::Admissions => effects.admit.contains(&ear.client),
-                Hears::Count => effects.count,
-                Hears::Holder => effects.holder,
+        for watcher in self.watchers(name) {
+            let concerned = match watcher.topic {
+                Topic::Admissions => effects.admit.contains(&watcher.client),
+                Topic::Count => effects.count,
+                Topic::Holder => effects.holder,
             };
             if concerned {
-                ear.open.fetch_or(effects.open, SeqCst);
-                ear.wake();
+                watcher.open.fetch_or(effects.open, SeqCst);
+                watcher.wake();
             }
         }
     }
 
     /// Notifies all watchers of `name`, or of all names.
-    pub fn tell_all(&self, name: Option<&Name>) {
-        let ears = match name {
-            Some(name) => self.ears(name),
+    pub fn notify_all(&self, name: Option<&Name>) {
+        let watchers = match name {
+            Some(name) => self.watchers(name),
             None => self.names.lock().unwrap().values().flatten().filter_map(Weak::upgrade).collect(),
         };
-        ears.iter().for_each(|ear| ear.wake());
+        watchers.iter().for_each(|watcher| watcher.wake());
     }
 
     /// Returns the watchers of `name`, to be notified outside the lock: a waker is foreign code.
-    fn ears(&self, name: &Name) -> Vec<Arc<Ear>> {
+    fn watchers(&self, name: &Name) -> Vec<Arc<Watcher>> {
         self.names.lock().unwrap().get(name).into_iter().flatten().filter_map(Weak::upgrade).collect()
     }
 
     /// Whether a client watches `name` in this process.
-    pub fn hears(&self, name: &Name, client: ClientId) -> bool {
-        self.ears(name).iter().any(|ear| ear.client == client)
+    pub fn is_watching(&self, name: &Name, client: ClientId) -> bool {
+        self.watchers(name).iter().any(|watcher| watcher.client == client)
     }
 }
 
-struct Listening {
-    ear: Arc<Ear>,
+struct Subscription {
+    watcher: Arc<Watcher>,
     name: Name,
     watched: Arc<Watched>,
 }
 
 #[async_trait]
-impl Watch for Listening {
+impl Watch for Subscription {
     async fn signal(&mut self) -> Signal {
-        self.ear.notify.notified().await;
-        if self.ear.open.swap(false, SeqCst) { Signal::Open } else { Signal::Changed }
+        self.watcher.notify.notified().await;
+        if self.watcher.open.swap(false, SeqCst) { Signal::Open } else { Signal::Changed }
     }
 }
 
-impl Drop for Listening {
+impl Drop for Subscription {
     fn drop(&mut self) {
         let mut names = self.watched.names.lock().unwrap();
-        if let Some(ears) = names.get_mut(&self.name) {
-            ears.retain(|ear| !std::ptr::eq(ear.as_ptr(), Arc::as_ptr(&self.ear)));
-            if ears.is_empty() {
+        if let Some(watchers) = names.get_mut(&self.name) {
+            watchers.retain(|watcher| !std::ptr::eq(watcher.as_ptr(), Arc::as_ptr(&self.watcher)));
+            if watchers.is_empty() {
                 names.remove(&self.name);
             }
         }
