@@ -121,11 +121,11 @@ impl Lock {
     }
 
     /// Acquires it if it is free; `None` if it is not. Takes no longer than
-    /// [`Settings::call_timeout`](crate::Settings::call_timeout) and a twenty-fifth of it, at least 200 ms, for the
-    /// request that is in flight then.
+    /// [`Settings::call_timeout`](crate::Settings::call_timeout) and the store's own timeout for the request that is in
+    /// flight then.
     ///
     /// # Errors
-    /// As [`Lock::acquire`]; `Unknown` if the store has not answered by then. What was sent is undone in the background.
+    /// As [`Lock::acquire`].
     ///
     /// # Cancel safety
     /// Safe: dropping the future leaves nothing behind.

@@ -63,13 +63,7 @@ impl Wait {
         let now = Instant::now();
         let patience = if self == Self::No { settings.call_timeout } else { settings.outage };
         let end = deadline.map_or(now + patience, |at| at.min(now + patience).max(now + settings.answer()));
-        let cut = match (self, deadline) {
-            (_, Some(_)) => Some(end),
-            // The last request has some time to be answered, too.
-            (Self::No, None) => Some(end + settings.answer()),
-            _ => None,
-        };
-        Limit { end, cut }
+        Limit { end, cut: deadline.map(|_| end) }
     }
 }
 
@@ -78,8 +72,8 @@ impl Wait {
 pub(crate) struct Limit {
     /// No new request is sent after it.
     pub(crate) end: Instant,
-    /// When to stop waiting for a request in flight, unless the caller waits without a deadline. Then the backend's own
-    /// timeout applies.
+    /// When to stop waiting for a request in flight, if the caller set a deadline. Otherwise the backend's own timeout
+    /// applies.
     pub(crate) cut: Option<Instant>,
 }
 
