@@ -268,7 +268,7 @@ async fn a_failed_reentry_changes_nothing(harness: Arc<Harness>) {
     let lock = client.lock("x").owner(&Owner::new());
     let outer = ok(lock.acquire().await);
     let (fence, left) = (outer.fence(), outer.remaining());
-    assert!(matches!(lock.acquire().await, Err(Error::Unavailable { .. })));
+    assert!(matches!(lock.try_acquire().await, Err(Error::Unavailable { .. })));
     assert_eq!((outer.reentry_count(), outer.fence()), (1, fence));
     assert!(outer.is_held() && outer.remaining() <= left);
     refuses.store(false, SeqCst);
