@@ -302,6 +302,10 @@ fn look() {
 
 #[cfg(test)]
 impl<T: Entry + PartialEq> Entries<T> {
+    pub(super) fn is_indexed(&self) -> bool {
+        self.index.is_some()
+    }
+
     /// Whether the index agrees with the entries.
     pub(super) fn is_indexed_right(&self) -> bool {
         let ends = [self.slots.front(), self.slots.back()];
