@@ -422,9 +422,12 @@ impl Ledger {
         } else if let Some(gone) = self.holders.find(claim.id).and_then(|at| self.holders.remove(at)) {
             self.effects.holder |= gone.kind == Kind::Leader;
             self.admit_next();
-        } else if let Some(at) = self.waiters.find(claim.id) {
-            self.waiters.remove(at);
-            self.admit_next();
+        } else if let Some(gone) = self.waiters.find(claim.id).and_then(|at| self.waiters.remove(at)) {
+            // A reader was in nobody's way but that of a writer which is now the first.
+            let first_writes = || self.waiters.first().is_some_and(|first| first.kind == Kind::Write);
+            if !matches!(gone.kind, Kind::Read { .. }) || first_writes() {
+                self.admit_next();
+            }
         } else {
             return Released::Gone;
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, Weak};
 
 use async_trait::async_trait;
@@ -225,7 +225,9 @@ impl<S: LedgerStore> Ledgered<S> {
 /// The watchers in this process, by name. A store passes the effects of each change to it.
 #[derive(Debug, Default)]
 pub struct Watched {
-    names: Mutex<HashMap<Name, Vec<Weak<Watcher>>>>,
+    /// By number, so that one that ends is found among many.
+    names: Mutex<HashMap<Name, BTreeMap<u64, Weak<Watcher>>>>,
+    next: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -260,8 +262,9 @@ impl Watched {
         };
         let watcher =
             Arc::new(Watcher { client, topic, open: AtomicBool::new(false), notify: Notify::new() });
-        self.names.lock().unwrap().entry(name.clone()).or_default().push(Arc::downgrade(&watcher));
-        Box::new(Subscription { watcher, name: name.clone(), watched: self.clone() })
+        let n = self.next.fetch_add(1, SeqCst);
+        self.names.lock().unwrap().entry(name.clone()).or_default().insert(n, Arc::downgrade(&watcher));
+        Box::new(Subscription { watcher, n, name: name.clone(), watched: self.clone() })
     }
 
     /// Notifies the watchers affected by a change.
@@ -286,14 +289,19 @@ impl Watched {
     pub fn notify_all(&self, name: Option<&Name>) {
         let watchers = match name {
             Some(name) => self.watchers(name),
-            None => self.names.lock().unwrap().values().flatten().filter_map(Weak::upgrade).collect(),
+            None => {
+                let names = self.names.lock().unwrap();
+                names.values().flat_map(BTreeMap::values).filter_map(Weak::upgrade).collect()
+            }
         };
         watchers.iter().for_each(|watcher| watcher.wake());
     }
 
     /// Returns the watchers of `name`, to be notified outside the lock: a waker is foreign code.
     fn watchers(&self, name: &Name) -> Vec<Arc<Watcher>> {
-        self.names.lock().unwrap().get(name).into_iter().flatten().filter_map(Weak::upgrade).collect()
+        let names = self.names.lock().unwrap();
+        let watchers = names.get(name).into_iter().flat_map(BTreeMap::values);
+        watchers.inspect(|_| visit()).filter_map(Weak::upgrade).collect()
     }
 
     /// Whether a client watches `name` in this process.
@@ -304,6 +312,7 @@ impl Watched {
 
 struct Subscription {
     watcher: Arc<Watcher>,
+    n: u64,
     name: Name,
     watched: Arc<Watched>,
 }
@@ -320,10 +329,43 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         let mut names = self.watched.names.lock().unwrap();
         if let Some(watchers) = names.get_mut(&self.name) {
-            watchers.retain(|watcher| !std::ptr::eq(watcher.as_ptr(), Arc::as_ptr(&self.watcher)));
+            watchers.remove(&self.n);
             if watchers.is_empty() {
                 names.remove(&self.name);
             }
         }
+    }
+}
+
+/// Counts a visit to a watcher, for the test of what they cost.
+fn visit() {
+    #[cfg(test)]
+    tests::VISITED.with(|visited| visited.set(visited.get() + 1));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    thread_local! {
+        pub(super) static VISITED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+
+    /// Lets `n` watch a latch until it opens. Returns how many watchers were visited.
+    fn visits(n: usize) -> usize {
+        VISITED.set(0);
+        let (watched, name) = (Arc::new(Watched::default()), Name::new("x").unwrap());
+        let interest = || Interest::Count(ClientId::new(), Counter::Latch);
+        let watching: Vec<_> = (0..n).map(|_| watched.subscribe(&name, interest())).collect();
+        watched.notify(&name, &Effects { count: true, open: true, ..Effects::default() });
+        // The last one first: it costs the most where the others are looked at.
+        watching.into_iter().rev().for_each(drop);
+        assert!(watched.names.lock().unwrap().is_empty(), "nothing is left of them");
+        VISITED.get()
+    }
+
+    #[test]
+    fn a_watcher_costs_no_more_when_more_watch() {
+        assert_eq!((visits(100), visits(400)), (100, 400));
     }
 }

@@ -1,5 +1,7 @@
 //! The rules, tested by example and with random histories.
 
+mod histories;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -500,6 +502,24 @@ fn holders_that_end_one_after_the_other_cost_no_more_when_there_are_more() {
                 let now = at(10_000 + i);
                 assert_eq!(granted(ledger.attempt(&looks, &process(), now).unwrap()), i == n);
             }
+        })
+    });
+}
+
+#[test]
+fn readers_that_give_up_cost_no_more_when_there_are_more() {
+    assert_linear(|n| {
+        looks(|ledger| {
+            assert!(granted(ledger.tries(0, Kind::Write, at(0))));
+            (1..=n).for_each(|i| assert!(!granted(ledger.tries(i, READ, at(i)))));
+            assert!(!granted(ledger.tries(n + 1, Kind::Write, at(n + 1))));
+            // Each of them could get in, but gives up instead.
+            ledger.release(&claim(0, Kind::Write), 0, at(1000));
+            for i in 1..=n {
+                ledger.effects = Effects::default();
+                assert_eq!(ledger.release(&claim(i, READ), 0, at(1001)), Released::Freed);
+            }
+            assert_eq!(ledger.effects.admit, [id(n + 1).client], "the writer behind them is woken");
         })
     });
 }
