@@ -256,3 +256,52 @@ async fn closing_ends_what_waits_for_a_latch_or_a_leader() {
     assert!(matches!(done("the latch", opens).await, Err(Error::Closed)));
     assert!(matches!(done("the observer", observes).await, Err(Error::Closed)));
 }
+
+/// A gate refreshes the places of all its waiters. If the store fails for one whose place has expired, it does not fail
+/// for each of the others in turn before the first is tried again.
+#[tokio::test]
+async fn a_store_that_fails_while_places_are_taken_again_delays_no_other_waiter() {
+    let clock = Clock::manual();
+    let store = Puppet::new(&clock);
+    let client = store.client(|settings| {
+        (settings.call_timeout, settings.outage, settings.poll) = (FAR, FAR, Some(SHORT));
+    });
+    let lock = client.lock("x").fair();
+    let held = lock.acquire().await.unwrap();
+    let wait = || {
+        let lock = lock.clone();
+        tokio::spawn(async move { lock.acquire().await.map(drop) })
+    };
+    let waiting: Vec<_> = (0..20).map(|_| wait()).collect();
+    until("all wait", || async { lock.waiters().await.unwrap().len() == 20 }).await;
+    // After the first round of refreshes in which the places are gone, the store fails until the first is tried again.
+    let (failing, failed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let mut first = None;
+    let (state, count) = (failing.clone(), failed.clone());
+    store.tell(move |call| {
+        match call {
+            Call::Acquire(claim) if state.load(SeqCst) == 0 => first = Some(claim.id),
+            Call::Acquire(claim) if state.load(SeqCst) == 1 => {
+                if first == Some(claim.id) {
+                    state.store(2, SeqCst);
+                    return Act::Pass;
+                }
+                count.fetch_add(1, SeqCst);
+                return Act::Fail;
+            }
+            Call::Renew(claims) if claims.len() == 19 && state.load(SeqCst) == 0 && first.is_some() => {
+                clock.advance(4 * SHORT);
+                state.store(1, SeqCst);
+            }
+            _ => {}
+        }
+        Act::Pass
+    });
+    until("the first is tried again", || async { failing.load(SeqCst) == 2 }).await;
+    let failed = failed.load(SeqCst);
+    assert!((1..=2).contains(&failed), "{failed} others were tried before the first");
+    held.release().await.unwrap();
+    for waiter in waiting {
+        done("it gets in", waiter).await.unwrap();
+    }
+}

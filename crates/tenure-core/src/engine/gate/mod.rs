@@ -354,14 +354,14 @@ fn leave_place(core: &Arc<Core>, want: &Want) {
 mod tests {
     use crate::{Client, Memory, Owner};
 
-    /// Lets `n` tasks in one after the other, each with its own owner. Returns how many waiters were examined.
-    async fn owned_waiters(n: u64) -> u64 {
+    /// Lets `n` tasks in, with these owners. Returns how many waiters were examined.
+    async fn owned_waiters(n: u64, owner: impl Fn() -> Owner) -> u64 {
         let client = Client::new(Memory::new());
         let core = &client.engine.core;
         let held = client.lock("x").acquire().await.unwrap();
         let tasks: Vec<_> = (0..n)
             .map(|_| {
-                let lock = client.lock("x").owner(&Owner::new());
+                let lock = client.lock("x").owner(&owner());
                 tokio::spawn(async move { lock.acquire().await.unwrap().release().await.unwrap() })
             })
             .collect();
@@ -381,8 +381,17 @@ mod tests {
     async fn an_owned_waiter_costs_no_more_when_more_wait() {
         for n in [100, 400] {
             // A few per waiter, depending on the timing; if all were examined for each, it would be half of them.
-            let looks = owned_waiters(n).await;
+            let looks = owned_waiters(n, Owner::new).await;
             assert!(looks <= 15 * n, "{looks} looks for {n} waiters");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_waiter_costs_no_more_when_more_of_its_owner_wait() {
+        for n in [100, 400] {
+            let me = Owner::new();
+            let looks = owned_waiters(n, || me.clone()).await;
+            assert!(looks <= 15 * n, "{looks} looks for {n} waiters of one owner");
         }
     }
 }

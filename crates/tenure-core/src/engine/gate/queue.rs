@@ -5,6 +5,7 @@
 //! the gate watches for the first of its own waiters.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound::{Excluded, Unbounded};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -40,7 +41,7 @@ pub(super) struct Queue {
 
 /// The sort key of a waiter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Key {
+pub(super) struct Key {
     /// `false` sorts first: a waiter whose position in the store's queue is unknown tries first, to learn it.
     placed: bool,
     position: u64,
@@ -161,10 +162,12 @@ impl Queue {
         waiters.inspect(|_| self.looks(1)).filter(move |w| may_try(w.durability()))
     }
 
-    /// Returns the waiters of one owner.
-    pub(super) fn of_owner(&self, owner: u64) -> Vec<Waiter> {
-        let keys = self.owners.get(&owner).into_iter().flatten();
-        keys.filter_map(|key| self.waiters.get(key)).inspect(|_| self.looks(1)).cloned().collect()
+    /// Returns the first waiter of an owner, or the next one after the key `last`.
+    pub(super) fn next_of_owner(&self, owner: u64, last: Option<Key>) -> Option<(Key, Waiter)> {
+        self.looks(1);
+        let after = (last.map_or(Unbounded, Excluded), Unbounded);
+        let key = self.owners.get(&owner)?.range(after).next()?;
+        Some((*key, self.waiters.get(key)?.clone()))
     }
 
     /// Counts, in tests, how many waiters were examined.

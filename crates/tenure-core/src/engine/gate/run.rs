@@ -189,9 +189,12 @@ impl Run {
             let claims: Vec<Arc<Claim>> = some.iter().filter_map(claim_of).cloned().collect();
             let Ok(answers) = self.core.backend.renew(&claims).await else { return };
             for (waiter, answer) in some.iter().zip(answers) {
-                // Its position expired while this process was not running: it queues again.
-                if answer != Renewal::Queued {
-                    self.try_one(waiter, true).await;
+                // Its position expired while this process was not running: it queues again. If the store fails, the
+                // rest does so in the next round: those in front would have to wait for as many failures.
+                if answer != Renewal::Queued
+                    && let Try::Failed(_) | Try::NotReady(_) = self.try_one(waiter, true).await
+                {
+                    return;
                 }
             }
             tokio::task::yield_now().await;
@@ -379,16 +382,17 @@ impl Run {
     }
 
     async fn let_in(&self, owner: u64) {
-        let waiting = self.gate.queue.lock().unwrap().of_owner(owner);
-        for waiter in waiting {
+        let slot = SlotUse::new(&self.core, owner, &self.name, false);
+        let mut last = None;
+        // Without a hold there is nothing to enter, so none of the owner's waiters is examined.
+        while !slot.held().is_empty() {
+            let next = self.gate.queue.lock().unwrap().next_of_owner(owner, last);
+            let Some((key, waiter)) = next else { return };
+            last = Some(key);
             let Want::Claim(claim) = &waiter.want else { continue };
-            let slot = SlotUse::new(&self.core, owner, &self.name, false);
             // Takes the turn if it is free. The task that has it may no longer be polled, so the gate continues without
             // it.
             let _one = slot.entering.try_lock();
-            if slot.held().is_empty() {
-                continue;
-            }
             // It enters with a claim of its own, so its queue position is no longer needed.
             let fresh = Arc::new(Claim { id: self.core.fresh_id(), wait: None, ..(**claim).clone() });
             // A short limit, because others wait at this gate meanwhile.
