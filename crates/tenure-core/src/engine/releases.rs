@@ -31,11 +31,14 @@ struct Shared {
     alone: Mutex<HashMap<u64, Arc<Claim>>>,
 }
 
-/// The pending releases of one name. Their waiters are not woken for releases of other names.
-#[derive(Debug, Default)]
-struct UnderWay {
-    begun: BTreeMap<u64, Instant>,
-    changed: Arc<Notify>,
+/// The pending releases of one name by number, which is the order in which they began.
+type UnderWay = BTreeMap<u64, Begun>;
+
+/// A pending release. Each wakes its own waiters, so that many waiters for many releases are not all woken by each.
+#[derive(Clone, Debug)]
+struct Begun {
+    at: Instant,
+    done: Arc<Notify>,
 }
 
 /// One pending release, counted until it is dropped.
@@ -48,20 +51,26 @@ pub(crate) struct Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         let mut names = self.releases.names.lock().unwrap();
-        let changed = names.get_mut(&self.name).map(|under_way| {
-            under_way.begun.remove(&self.n);
-            (under_way.changed.clone(), under_way.begun.is_empty())
-        });
-        if let Some((_, true)) = changed {
-            names.remove(&self.name);
+        let mut begun = None;
+        if let Some(under_way) = names.get_mut(&self.name) {
+            begun = under_way.remove(&self.n);
+            if under_way.is_empty() {
+                names.remove(&self.name);
+            }
         }
         self.releases.any.fetch_sub(1, SeqCst);
         drop(names);
-        if let Some((changed, _)) = changed {
-            wake_all(&changed);
+        if let Some(begun) = begun {
+            wake_all(&begun.done);
         }
         wake_all(&self.releases.changed);
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How often somebody who waits for releases has checked whether they are done.
+    static CHECKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// Waits until `done` returns `true`, checked after each change.
@@ -70,6 +79,8 @@ async fn until(changed: &Notify, done: impl Fn() -> bool) {
         let change = changed.notified();
         tokio::pin!(change);
         change.as_mut().enable();
+        #[cfg(test)]
+        CHECKED.set(CHECKED.get() + 1);
         if done() {
             return;
         }
@@ -82,7 +93,8 @@ impl Releases {
     pub(crate) fn begin(&self, name: &Name) -> Pending {
         let mut names = self.0.names.lock().unwrap();
         let n = self.0.next.fetch_add(1, SeqCst);
-        names.entry(name.clone()).or_default().begun.insert(n, Instant::now());
+        let begun = Begun { at: Instant::now(), done: Arc::default() };
+        names.entry(name.clone()).or_default().insert(n, begun);
         self.0.any.fetch_add(1, SeqCst);
         drop(names);
         Pending { releases: self.0.clone(), name: name.clone(), n }
@@ -198,20 +210,27 @@ impl Core {
         let (now, patience) = (Instant::now(), self.settings.call_timeout);
         let names = &self.releases.0.names;
         // Numbers are in the order of starting: wait for all from the first recent one to the last.
-        let (recent, end, changed) = match names.lock().unwrap().get(name) {
-            Some(UnderWay { begun, changed }) => {
-                let first = begun.iter().find(|(_, at)| **at + patience > now).map(|(n, _)| *n);
-                let (Some(first), Some((last, at))) = (first, begun.last_key_value()) else { return };
-                (first..=*last, *at + patience, changed.clone())
+        let (recent, end) = match names.lock().unwrap().get(name) {
+            Some(under_way) => {
+                let first = under_way.iter().find(|(_, begun)| begun.at + patience > now).map(|(n, _)| *n);
+                let (Some(first), Some((last, begun))) = (first, under_way.last_key_value()) else { return };
+                (first..=*last, begun.at + patience)
             }
             None => return,
         };
-        let gone = until(&changed, || match names.lock().unwrap().get(name) {
-            Some(under_way) => under_way.begun.range(recent.clone()).next().is_none(),
-            None => true,
-        });
+        let last = || {
+            let names = names.lock().unwrap();
+            names.get(name)?.range(recent.clone()).next_back().map(|(n, begun)| (*n, begun.clone()))
+        };
+        let all = async {
+            // The last one first: most of the others are done when it is.
+            while let Some((n, begun)) = last() {
+                let is_done = || names.lock().unwrap().get(name).is_none_or(|all| !all.contains_key(&n));
+                until(&begun.done, is_done).await;
+            }
+        };
         let half = now + limit.saturating_duration_since(now) / 2;
-        let _ = self.by(Some(end.min(half)), gone).await;
+        let _ = self.by(Some(end.min(half)), all).await;
     }
 
     /// Waits until no release is pending or about to start.
@@ -231,5 +250,47 @@ impl Core {
             left.into_iter().collect()
         });
         waiting.await.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Client, Memory, Settings};
+
+    /// Lets `n` tasks wait for `n` releases, which end one after the other. Returns how often the tasks checked.
+    async fn checks(n: usize) -> usize {
+        let far = Duration::from_secs(3600);
+        let settings = Settings { call_timeout: far, ..Settings::default() };
+        let client = Client::with(Arc::new(Memory::new()), settings);
+        let (core, name) = (client.engine.core.clone(), Name::new("x").unwrap());
+        core.ensure_threads().unwrap();
+        CHECKED.set(0);
+        let pending: Vec<_> = (0..n).map(|_| core.releases.begin(&name)).collect();
+        let settles = || {
+            let (core, name) = (core.clone(), name.clone());
+            tokio::spawn(async move { core.settle(&name, Instant::now() + far).await })
+        };
+        let tasks: Vec<_> = (0..n).map(|_| settles()).collect();
+        testbed::until("all wait", async || CHECKED.get() >= n).await;
+        for release in pending {
+            assert!(!tasks.iter().any(JoinHandle::is_finished), "all are waited for");
+            drop(release);
+            tokio::task::yield_now().await;
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert!(core.releases.0.names.lock().unwrap().is_empty(), "nothing is left of them");
+        CHECKED.get()
+    }
+
+    #[tokio::test]
+    async fn to_wait_for_releases_costs_no_more_when_more_wait() {
+        let (few, many) = (checks(50).await, checks(200).await);
+        assert!(
+            many <= 5 * few && many <= 10 * 200,
+            "{few} checks by 50 for 50 releases, {many} by 200 for 200"
+        );
     }
 }
