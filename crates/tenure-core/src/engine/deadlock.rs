@@ -54,14 +54,17 @@ impl Wait {
 
     /// Whether it cannot be granted while `hold` lasts, whatever others do.
     fn is_blocked_by(&self, hold: &Hold) -> bool {
-        let claim = &hold.claim;
-        claim.name == self.name
-            && claim.kind.family() == self.kind.family()
+        let (name, held) = (&hold.claim.name, hold.claim.kind);
+        *name == self.name
             && hold.owner != Some(self.owner)
             && match self.kind {
-                Kind::Read { .. } => claim.kind == Kind::Write,
+                Kind::Read { .. } => held == Kind::Write,
+                Kind::Write => matches!(held, Kind::Read { .. } | Kind::Write),
+                // These may be mixed on one name.
+                Kind::Lock | Kind::FairLock | Kind::Leader => {
+                    matches!(held, Kind::Lock | Kind::FairLock | Kind::Leader)
+                }
                 Kind::Permit { .. } => false,
-                Kind::Lock | Kind::FairLock | Kind::Leader | Kind::Write => true,
             }
     }
 }
@@ -191,6 +194,9 @@ fn link(wait: &Wait, hold: &Hold) -> Link {
         waits_for: wait.name.clone(),
     }
 }
+
+#[cfg(test)]
+mod histories;
 
 #[cfg(test)]
 mod tests {

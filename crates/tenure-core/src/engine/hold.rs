@@ -31,8 +31,10 @@ pub(crate) struct Hold {
     session: bool,
     until: AtomicU64,
     renew_at: AtomicU64,
-    /// When it must be verified, renewed or not, because the store may have lost it.
+    /// When it must be verified, renewed or not.
     prove_at: AtomicU64,
+    /// Whether the store may have lost it: there was a suspicion, and it was not verified since.
+    suspected: AtomicBool,
     /// The latest time until which the store may keep it, by the longest lease of any request sent for it.
     lasts: AtomicU64,
     collect_by: AtomicU64,
@@ -157,6 +159,7 @@ impl Hold {
             until: AtomicU64::new(until.as_nanos()),
             renew_at: AtomicU64::new(renew_at.as_nanos()),
             prove_at: AtomicU64::new(u64::MAX),
+            suspected: AtomicBool::new(false),
             lasts: AtomicU64::new(now.after(claim.lease).as_nanos()),
             collect_by: AtomicU64::new(u64::MAX),
             warn_at: AtomicU64::new(u64::MAX),
@@ -277,14 +280,12 @@ impl Hold {
     /// Adds a guard that the store has already counted, valid until `until`. Returns `None` if the hold has ended
     /// meanwhile.
     pub(crate) fn enter(&self, terms: Terms, until: Time) -> Option<Part> {
-        if !self.is_held() {
-            return None;
-        }
+        // Checked under the lock, so that what a guard has reported as lost is not extended after that.
         let mut share = self.share.lock().unwrap();
-        if share.guards == 0 {
+        let now = self.clock.now();
+        if share.guards == 0 || self.phase.load(SeqCst) != HELD || self.over(now, &share).is_some() {
             return None;
         }
-        let now = self.clock.now();
         share.guards += 1;
         self.until.fetch_max(until.as_nanos(), SeqCst);
         // The highest durability of any guard applies from now on.
@@ -380,7 +381,6 @@ impl Hold {
 
     /// Whether it lasts until its owner releases it, from the flow that acquired it, as far as is known here.
     pub(crate) fn is_lasting(&self) -> bool {
-        let far = |at: &AtomicU64| at.load(SeqCst) == u64::MAX;
         let asked_for = {
             let share = self.share.lock().unwrap();
             share.renewing > 0 && share.limits.is_empty()
@@ -388,8 +388,8 @@ impl Hold {
         asked_for
             && self.is_held()
             && !self.shared.load(SeqCst)
-            && far(&self.prove_at)
-            && far(&self.collect_by)
+            && !self.suspected.load(SeqCst)
+            && self.collect_by.load(SeqCst) == u64::MAX
     }
 
     /// Whether nothing about it is due or in flight.
@@ -462,9 +462,20 @@ impl Hold {
         true
     }
 
-    /// Schedules a verification at `at`, because the store may have lost it.
-    pub(crate) fn suspect(&self, at: Time) {
+    /// Schedules a verification at once, because the store may have lost it.
+    pub(crate) fn suspect(&self, now: Time) {
+        self.suspected.store(true, SeqCst);
+        self.prove(now);
+    }
+
+    /// Schedules a verification at `at`.
+    pub(crate) fn prove(&self, at: Time) {
         self.prove_at.store(at.as_nanos(), SeqCst);
+    }
+
+    /// Records that the store was asked whether it still has it, and does.
+    pub(crate) fn proved(&self) {
+        self.suspected.store(false, SeqCst);
     }
 
     /// Schedules the retry of a failed renewal at `next`.

@@ -88,7 +88,7 @@ impl ByTask {
 struct Proof {
     hold: Arc<Hold>,
     claim: Arc<Claim>,
-    /// The store may have lost it: it must be verified even if it is no longer renewed.
+    /// It must be verified even if it is no longer renewed: the store may have lost it.
     suspicion: bool,
 }
 
@@ -324,8 +324,11 @@ impl Core {
 
     /// Applies the answer to a renewal to its hold.
     fn keeps(&self, proof: &Proof, answer: &Renewal, sent: Time) -> Kept {
-        let Proof { hold, claim, .. } = proof;
+        let Proof { hold, claim, suspicion } = proof;
         if matches!(answer, Renewal::Held { .. }) {
+            if *suspicion {
+                hold.proved();
+            }
             self.prove_shared(hold, sent);
         }
         match answer {
@@ -346,7 +349,7 @@ impl Core {
         let pause = (proof.lease() / 20).clamp(Duration::from_millis(10), LOOK);
         let again = self.clock.now().after(pause);
         if *suspicion {
-            hold.suspect(again);
+            hold.prove(again);
         } else {
             hold.renew_again(again);
         }
@@ -359,7 +362,7 @@ impl Core {
         if let (Kind::Read { .. }, Some(every)) = (hold.claim.kind, self.backend.info().shared_proof)
             && !hold.is_renewed_within(every)
         {
-            hold.suspect(now.after(every));
+            hold.prove(now.after(every));
             self.keeper.sooner(hold);
         }
     }

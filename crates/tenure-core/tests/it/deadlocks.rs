@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::{Client, Deadlock, Deadlocks, Error, Guard, Lock, Memory, Owner, Result, Settings};
+use tenure_core::{Client, Clock, Deadlock, Deadlocks, Error, Guard, Lock, Memory, Owner, Result, Settings};
 use testbed::{done, until, within};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+
+use crate::puppet::Puppet;
 
 /// How long those are watched who shall go on waiting.
 const WHILE: Duration = Duration::from_millis(100);
@@ -320,4 +322,36 @@ fn threads_that_block_are_told_too() {
         assert_eq!(results.iter().filter(|r| matches!(r, Err(Error::Deadlock(_)))).count(), 1, "{results:?}");
         assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 1, "{results:?}");
     });
+}
+
+#[tokio::test]
+async fn a_fair_lock_and_a_lock_of_one_name_wait_for_each_other() {
+    let client = client(Deadlocks::Report);
+    let (x, y) = (Owner::new(), Owner::new());
+    let lock = |name: &str, owner| client.lock(name).owner(owner);
+    let mut one = Party::holding(lock("a", &x), lock("b", &x).fair()).await;
+    let mut two = Party::holding(lock("b", &y), lock("a", &y).fair()).await;
+    one.wait_for(&client.lock("b"), 1).await;
+    two.go();
+    told(two.end().await);
+    one.end().await.unwrap();
+}
+
+/// On a store where readers are verified now and then, that is no reason to expect that they end by themselves.
+#[tokio::test]
+async fn readers_that_are_verified_now_and_then_are_waited_for() {
+    let store = Puppet::like(&Clock::manual(), |mut info| {
+        info.shared_proof = Some(Duration::from_secs(1));
+        info
+    });
+    let client = store.client(|settings| settings.deadlocks = Deadlocks::Report);
+    let (x, y) = (Owner::new(), Owner::new());
+    let read = |name: &str, owner| client.rwlock(name).read().owner(owner);
+    let write = |name: &str, owner| client.rwlock(name).write().owner(owner);
+    let mut one = Party::holding(read("a", &x), write("b", &x)).await;
+    let mut two = Party::holding(read("b", &y), write("a", &y)).await;
+    one.wait_for(&client.rwlock("b").read(), 1).await;
+    two.go();
+    told(two.end().await);
+    one.end().await.unwrap();
 }
