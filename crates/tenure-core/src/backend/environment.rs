@@ -33,6 +33,9 @@ enum Threads {
     Own,
     /// Each is a task of this runtime.
     Tasks(Handle),
+    /// As `Own`, but those for which it returns `true` cannot be started.
+    #[cfg(test)]
+    Refused(Arc<dyn Fn(&str) -> bool + Send + Sync>),
 }
 
 impl Environment {
@@ -62,6 +65,12 @@ impl Environment {
         Self { clock: Clock::simulated(1.0), chance: Chance::seeded(seed), threads }
     }
 
+    /// As [`Environment::system`], but threads for whose names `refused` returns `true` cannot be started.
+    #[cfg(test)]
+    pub(crate) fn without_threads(refused: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        Self { threads: Threads::Refused(Arc::new(refused)), ..Self::system() }
+    }
+
     /// Runs `work` on a thread of its own, or on what takes its place. Returns the runtime that it runs on.
     ///
     /// # Errors
@@ -70,6 +79,12 @@ impl Environment {
         if let Threads::Tasks(handle) = &self.threads {
             handle.spawn(work);
             return Ok(handle.clone());
+        }
+        #[cfg(test)]
+        if let Threads::Refused(refused) = &self.threads
+            && refused(name)
+        {
+            return Err(io::ErrorKind::WouldBlock.into());
         }
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
@@ -83,6 +98,8 @@ impl fmt::Debug for Threads {
         f.write_str(match self {
             Self::Own => "own threads",
             Self::Tasks(_) => "tasks of one runtime",
+            #[cfg(test)]
+            Self::Refused(_) => "some threads",
         })
     }
 }

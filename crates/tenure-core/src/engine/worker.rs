@@ -18,7 +18,11 @@ use crate::engine::core::Core;
 
 #[derive(Debug, Default)]
 pub(crate) struct Worker {
+    /// Its runtime, set once the keeper runs, too.
     handle: OnceLock<Handle>,
+    /// Its runtime, set once it runs. If the keeper cannot be started, the next call tries that again beside the same
+    /// worker: of two workers the wrong one might be stopped, or serve the alarms.
+    running: OnceLock<Handle>,
     starting: Mutex<()>,
     stop: Notify,
     /// Jobs handed over by the keeper that are not done yet.
@@ -75,12 +79,15 @@ impl Core {
     }
 
     fn start(self: &Arc<Self>) -> io::Result<Handle> {
-        let worker = self.environment().start("tenure-worker", self.clone().work())?;
-        let keeper = self.environment().start("tenure-keeper", self.clone().keep(self.suspicions()));
-        if keeper.is_err() {
-            self.worker.stop();
-        }
-        keeper.map(|_| worker)
+        let worker = match self.worker.running.get() {
+            Some(worker) => worker.clone(),
+            None => {
+                let worker = self.environment().start("tenure-worker", self.clone().work())?;
+                self.worker.running.get_or_init(|| worker).clone()
+            }
+        };
+        self.environment().start("tenure-keeper", self.clone().keep(self.suspicions()))?;
+        Ok(worker)
     }
 
     /// Ensures that both threads run, before anything is acquired that must be renewed.
@@ -126,4 +133,32 @@ pub(crate) fn wake(waker: Waker) {
 /// Wakes all tasks that wait on `notify`. Panics of their wakers are caught.
 pub(crate) fn wake_all(notify: &Notify) {
     let _ = catch_unwind(AssertUnwindSafe(|| notify.notify_waiters()));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::backend::Environment;
+    use crate::{Client, Memory};
+
+    #[tokio::test]
+    async fn a_keeper_that_is_started_later_has_the_worker_that_was_started_before() {
+        let started = Arc::new(Mutex::new(Vec::new()));
+        let names = started.clone();
+        let environment = Environment::without_threads(move |name| {
+            let mut names = names.lock().unwrap();
+            names.push(name.to_owned());
+            *names == ["tenure-worker", "tenure-keeper"]
+        });
+        let client = Client::new(Memory::in_environment(environment));
+        let lock = client.lock("x");
+        assert!(lock.acquire().await.unwrap_err().is_transient());
+        let guard = lock.acquire().await.unwrap();
+        assert_eq!(*started.lock().unwrap(), ["tenure-worker", "tenure-keeper", "tenure-keeper"]);
+        assert!(lock.try_acquire_for(Duration::from_millis(1)).await.unwrap().is_none());
+        guard.release().await.unwrap();
+        client.close().await.unwrap();
+    }
 }
