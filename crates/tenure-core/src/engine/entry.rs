@@ -42,8 +42,10 @@ impl Entry {
             }
             Leave::Inner(left) => return self.unnest(left).await,
             Leave::Last => {
+                // Before it is deregistered, which calls foreign code: it is released even if that panics.
+                let leaving = Leaving { core, hold: Some(&self.hold) };
                 core.forget(&self.hold, End::Released);
-                Leaving { core, hold: Some(&self.hold) }
+                leaving
             }
         };
         let span = core.telemetry.release_span(&self.hold.claim);
@@ -79,10 +81,10 @@ impl Entry {
         self.done = true;
         match self.hold.leave(self.part) {
             Leave::Last => {
-                self.engine.core.forget(&self.hold, End::Detached);
                 if let Some(end) = self.hold.left_alone() {
                     self.engine.core.leave_at(self.hold.claim.clone(), end);
                 }
+                self.engine.core.forget(&self.hold, End::Detached);
             }
             Leave::Lost(lost) => self.engine.core.lose(&self.hold, lost.reason),
             Leave::Inner(_) => {}
@@ -142,8 +144,9 @@ impl Drop for Entry {
                 core.unnest_in_background(self.hold.claim.clone(), left);
             }
             Leave::Last => {
-                core.forget(&self.hold, End::Dropped);
+                // In this order for the reasons given in `Core::let_go`.
                 core.leave_hold(&self.hold, None);
+                core.forget(&self.hold, End::Dropped);
             }
         }
     }

@@ -11,7 +11,7 @@ use tenure_core::backend::Liveness;
 use tenure_core::{Clock, Owner};
 use testbed::{done, until, within};
 
-use crate::listener::{at_renewals_of, listen};
+use crate::listener::{at_renewals_of, at_the_end_of, listen};
 use crate::puppet::{Act, Call, Puppet};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -230,6 +230,45 @@ async fn a_subscriber_that_blocks_ends_no_renewal() {
     let (free, blocked) = std::sync::mpsc::channel::<()>();
     renewed_beside_a_subscriber_that(41, move || _ = blocked.recv()).await;
     drop(free);
+}
+
+#[tokio::test]
+async fn a_subscriber_that_panics_keeps_nothing_held() {
+    listen();
+    let store = Puppet::new(&Clock::manual());
+    let (client, other) = (store.client(|_| {}), store.client(|_| {}));
+    for name in ["ends/dropped", "ends/released"] {
+        at_the_end_of(name, || panic!("a subscriber that panics, as this test wants it to"));
+        let guard = client.lock(name).acquire().await.unwrap();
+        let ends = match name {
+            "ends/dropped" => tokio::spawn(async move { drop(guard) }),
+            _ => tokio::spawn(async move { guard.release().await.unwrap() }),
+        };
+        assert!(ends.await.unwrap_err().is_panic());
+        // The clock stands: it is not free because its lease is over.
+        until("it is free", || async { other.lock(name).holders().await.unwrap().is_empty() }).await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_closes_waits_for_a_guard_that_is_being_dropped() {
+    listen();
+    let store = Puppet::new(&Clock::manual());
+    let client = store.client(|_| {});
+    let guard = client.lock("ends/closed").acquire().await.unwrap();
+    let (reached, mut at_its_end) = tokio::sync::mpsc::unbounded_channel();
+    let (closed, told) = std::sync::mpsc::channel::<()>();
+    at_the_end_of("ends/closed", move || {
+        reached.send(()).unwrap();
+        _ = told.recv();
+    });
+    let dropping = std::thread::spawn(move || drop(guard));
+    within("it is being dropped", at_its_end.recv()).await.unwrap();
+    within("the client closes", client.close()).await.unwrap();
+    let held = store.client(|_| {}).lock("ends/closed").holders().await.unwrap();
+    drop(closed);
+    dropping.join().unwrap();
+    assert!(held.is_empty(), "the client closed before it was released");
 }
 
 #[tokio::test]

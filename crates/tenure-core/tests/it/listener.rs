@@ -26,6 +26,9 @@ static SPANS: Mutex<BTreeMap<u64, Told>> = Mutex::new(BTreeMap::new());
 /// What is done when a renewal of so many holds is told.
 static AT_RENEWALS: Mutex<BTreeMap<String, Harm>> = Mutex::new(BTreeMap::new());
 
+/// What is done when the end of a hold of this name is told.
+static AT_ENDS: Mutex<BTreeMap<String, Harm>> = Mutex::new(BTreeMap::new());
+
 type Harm = Arc<Mutex<Box<dyn Fn() + Send>>>;
 
 struct Listener(AtomicU64);
@@ -73,6 +76,11 @@ impl Subscriber for Listener {
         let mut fields = Fields::new();
         event.record(&mut Reader(&mut fields));
         let what = fields.remove("message").unwrap();
+        let harm = fields.get("name").filter(|_| what == "released");
+        let harm = harm.and_then(|name| AT_ENDS.lock().unwrap().get(name).cloned());
+        if let Some(harm) = harm {
+            harm.lock().unwrap_or_else(|e| e.into_inner())();
+        }
         EVENTS.lock().unwrap().push(Told { what, level: event.metadata().level().to_string(), fields });
     }
 
@@ -90,6 +98,11 @@ pub(crate) fn listen() {
 /// From now on, when a renewal of `holds` at once is told.
 pub(crate) fn at_renewals_of(holds: usize, harm: impl Fn() + Send + 'static) {
     AT_RENEWALS.lock().unwrap().insert(holds.to_string(), Arc::new(Mutex::new(Box::new(harm))));
+}
+
+/// From now on, when the end of a hold of `name` is told.
+pub(crate) fn at_the_end_of(name: &str, harm: impl Fn() + Send + 'static) {
+    AT_ENDS.lock().unwrap().insert(name.to_owned(), Arc::new(Mutex::new(Box::new(harm))));
 }
 
 /// What was told of this name so far.
