@@ -43,6 +43,9 @@ impl Entry {
             Leave::Inner(left) => return self.unnest(left).await,
             Leave::Last => {
                 core.forget(&self.hold, End::Released);
+                if let Some(end) = self.hold.kept_until() {
+                    return core.end_at(&self.hold, end).await;
+                }
                 Leaving { core, hold: Some(&self.hold) }
             }
         };
@@ -143,7 +146,10 @@ impl Drop for Entry {
             }
             Leave::Last => {
                 core.forget(&self.hold, End::Dropped);
-                core.leave_hold(&self.hold, None);
+                match self.hold.kept_until() {
+                    Some(end) => drop(core.start_ending_at(&self.hold, end)),
+                    None => drop(core.leave_hold(&self.hold, None)),
+                }
             }
         }
     }

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use crate::backend::Result;
 use crate::engine::core::Core;
+use crate::engine::exit::flush_at_exit;
 
 #[derive(Debug, Default)]
 pub(crate) struct Worker {
@@ -77,8 +78,9 @@ impl Core {
     fn start(self: &Arc<Self>) -> io::Result<Handle> {
         let worker = self.environment().start("tenure-worker", self.clone().work())?;
         let keeper = self.environment().start("tenure-keeper", self.clone().keep(self.suspicions()));
-        if keeper.is_err() {
-            self.worker.stop();
+        match keeper {
+            Ok(_) => flush_at_exit(self),
+            Err(_) => self.worker.stop(),
         }
         keeper.map(|_| worker)
     }
