@@ -76,11 +76,18 @@ impl Lock {
 
     /// Keeps it held for at least this long from the grant on, even if its guard is released or dropped earlier, and
     /// even if its process has ended: so that work which takes a moment is not done again by a machine whose clock is a
-    /// little behind. It may last up to a lease longer if the process ends.
+    /// little behind. If the process ends, it may last longer by up to the lease, which is not longer than this minimum.
     ///
     /// Refused where a hold ends with its process (ZooKeeper), and on a quorum if it is longer than `max_lease`.
     pub fn at_least(mut self, least: Duration) -> Self {
         self.at_least = Some(least);
+        self.renewed_for(least)
+    }
+
+    /// Renews it with a lease not longer than `longest`, so that without its process it does not last longer than that.
+    pub(crate) fn renewed_for(mut self, longest: Duration) -> Self {
+        let longest = self.request.longest_lease.map_or(longest, |before| before.min(longest));
+        self.request.longest_lease = Some(longest);
         self
     }
 

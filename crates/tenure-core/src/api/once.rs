@@ -37,7 +37,7 @@ pub struct Once {
 
 impl Once {
     pub(crate) fn new(client: &Client, name: Result<Name>, period: Duration) -> Self {
-        Self { lock: Lock::new(client, name, Kind::Lock), period }
+        Self { lock: Lock::new(client, name, Kind::Lock).renewed_for(period), period }
     }
 
     /// Ends the hold after this long, even if the work still runs: it is dropped then, and the next one who asks runs

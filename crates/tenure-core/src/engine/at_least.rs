@@ -47,8 +47,10 @@ impl Core {
             let claims = [Arc::new(Claim { lease, ..(*hold.claim).clone() })];
             match self.backend.renew(&claims).await?[..] {
                 [Renewal::Held { .. }] => Ok(()),
-                [Renewal::Unanswered] => Err(self
-                    .unanswered(format_args!("extend {}", hold.claim.name), self.settings.call_timeout)),
+                [Renewal::Unanswered] => {
+                    Err(self
+                        .unanswered(format_args!("extend {}", hold.claim.name), self.settings.call_timeout))
+                }
                 _ => Err(hold.as_lost(LostReason::Gone).into()),
             }
         })

@@ -36,7 +36,10 @@ impl Lock {
     /// # Errors
     /// As [`Lock::run`].
     #[track_caller]
-    pub fn try_run<T, E: From<Error>>(&self, work: impl FnOnce(Held) -> Result<T, E>) -> Result<Option<T>, E> {
+    pub fn try_run<T, E: From<Error>>(
+        &self,
+        work: impl FnOnce(Held) -> Result<T, E>,
+    ) -> Result<Option<T>, E> {
         self.try_acquire()?.map(|guard| run(guard, work)).transpose()
     }
 

@@ -26,9 +26,10 @@ pub(super) fn cases() -> Vec<Case> {
 
 async fn run_holds_and_releases(harness: Arc<Harness>) {
     let (client, other) = (harness.client(), harness.client());
-    let seen = client.lock("x").run(async |held| {
-        let held_by_others = other.lock("x").try_acquire().await?.is_none();
-        Result::Ok((held_by_others, held.is_held()))
+    let lock = client.lock("x");
+    let seen = lock.run(async |held| {
+        let is_busy = other.lock("x").try_acquire().await?.is_none();
+        Result::Ok((is_busy, held.is_held()))
     });
     assert_eq!(ok(seen.await), (true, true));
     ok(ok(other.lock("x").try_acquire().await).expect("free").release().await);
@@ -55,8 +56,8 @@ async fn run_returns_the_error_of_its_work_and_releases(harness: Arc<Harness>) {
 
 async fn run_drops_its_work_when_it_is_lost(harness: Arc<Harness>) {
     let lock = harness.client().lock("x").max_hold(SHORT);
-    let work = lock.run(async |_| std::future::pending::<Result<()>>().await);
-    match within("it is lost", work).await {
+    let lost = within("it is lost", lock.run(async |_| std::future::pending::<Result<()>>().await)).await;
+    match lost {
         Err(Error::Lost(lost)) => assert_eq!(lost.reason, LostReason::MaxHold),
         other => panic!("{other:?}"),
     }
@@ -168,8 +169,7 @@ async fn work_that_asks_for_itself_is_refused(harness: Arc<Harness>) {
     }
     let client = harness.client();
     let report = client.once("x", SHORT);
-    let inner = tenure::Owner::new()
-        .scope(report.run(async |_| report.run(async |_| Result::Ok(())).await))
-        .await;
+    let inner =
+        tenure::Owner::new().scope(report.run(async |_| report.run(async |_| Result::Ok(())).await)).await;
     assert_eq!(ok(inner), Some(None));
 }
