@@ -40,7 +40,7 @@ fn once_per_period_counts_what_succeeded() {
     let shown = harness.run(&["show", "report", "--json"]);
     shown.code(0);
     assert!(shown.out.contains("\"left"), "its end is shown: {shown:?}");
-    harness.run(&["release", "report", "--force"]);
+    harness.run(&["release", "report", "--force", "--yes"]).code(0);
     once("echo again").code(0);
     harness.run(&["run", "report", "--once-per", "1d", "--wait", "1s", "--", "true"]).code(2).says("--wait");
 }

@@ -53,6 +53,11 @@ impl Guard {
         self.hold().fence
     }
 
+    /// Returns the lease that it was granted with, and that renewals ask for.
+    pub fn lease(&self) -> Duration {
+        self.hold().claim.lease
+    }
+
     /// Returns how long it is certain to be held, by this machine's own clock. Zero when lost.
     pub fn remaining(&self) -> Duration {
         self.hold().remaining()

@@ -76,7 +76,8 @@ impl Lock {
 
     /// Keeps it held for at least this long from the grant on, even if its guard is released or dropped earlier, and
     /// even if its process has ended: so that work which takes a moment is not done again by a machine whose clock is a
-    /// little behind. If the process ends, it may last longer by up to the lease, which is not longer than this minimum.
+    /// little behind. If the process has ended, it may last longer by up to the lease, which is this minimum or 5 s if
+    /// the default lease is longer.
     ///
     /// Refused where a hold ends with its process (ZooKeeper), and on a quorum if it is longer than `max_lease`.
     pub fn at_least(mut self, least: Duration) -> Self {
@@ -84,8 +85,11 @@ impl Lock {
         self.renewed_for(least)
     }
 
-    /// Renews it with a lease not longer than `longest`, so that without its process it does not last longer than that.
+    /// Renews it with a lease not longer than `longest`, so that without its process it does not last much longer than
+    /// that. Renewal needs a few seconds in any case.
     pub(crate) fn renewed_for(mut self, longest: Duration) -> Self {
+        const SHORTEST: Duration = Duration::from_secs(5);
+        let longest = longest.max(SHORTEST);
         let longest = self.request.longest_lease.map_or(longest, |before| before.min(longest));
         self.request.longest_lease = Some(longest);
         self

@@ -133,7 +133,7 @@ impl Request {
 
     fn terms(&self) -> Result<Terms> {
         let settings = &self.core().settings;
-        let longest = self.longest_lease.unwrap_or(Duration::MAX).max(Claim::MIN_LEASE);
+        let longest = self.longest_lease.unwrap_or(Duration::MAX);
         let lease = self.lease.unwrap_or_else(|| settings.lease.min(longest));
         if lease < Claim::MIN_LEASE {
             let min = Claim::MIN_LEASE;
