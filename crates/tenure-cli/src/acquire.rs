@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tenure::backend::Backoff;
-use tenure::{Client, Error, Guard, Lock, Result};
+use tenure::{Client, Error, Guard, Lock, Once, Result};
 use tokio::time::sleep;
 
 use crate::args::Run;
@@ -40,6 +40,9 @@ fn template(client: &Client, run: &Run) -> Lock {
     if let Some(limit) = run.max_hold {
         lock = lock.max_hold(limit);
     }
+    if let Some(least) = run.at_least {
+        lock = lock.at_least(least);
+    }
     if let Some(durability) = run.durability {
         lock = lock.durability(durability);
     }
@@ -50,6 +53,21 @@ fn template(client: &Client, run: &Run) -> Lock {
         lock = lock.token(token.as_str());
     }
     lock
+}
+
+/// Creates what `--once-per` describes.
+fn once(client: &Client, run: &Run, period: Duration) -> Once {
+    let mut once = client.once(&run.name, period);
+    if let Some(limit) = run.max_hold {
+        once = once.at_most(limit);
+    }
+    if let Some(least) = run.at_least {
+        once = once.at_least(least);
+    }
+    match &run.note {
+        Some(note) => once.note(note.as_str()),
+        None => once,
+    }
 }
 
 /// Waits for as long as the options say; `until` is the end of `--wait`. However it ends, no queue position is left
@@ -63,7 +81,11 @@ pub(crate) async fn acquire(
 ) -> Result<Acquired> {
     let lock = template(client, run);
     let begun = Instant::now();
+    let waits = !run.no_wait && run.once_per.is_none();
     let acquire = async {
+        if let Some(period) = run.once_per {
+            return once(client, run, period).try_begin().await;
+        }
         if run.no_wait {
             return lock.try_acquire().await;
         }
@@ -87,7 +109,7 @@ pub(crate) async fn acquire(
         biased;
         got = acquire => got?,
         signal = signals.next_end() => return Ok(Acquired::Signal(signal)),
-        () = report_holders(client, &run.name, report, begun), if !run.no_wait => None,
+        () = report_holders(client, &run.name, report, begun), if waits => None,
     };
     let waited_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     let name = run.name.as_str();
@@ -97,7 +119,7 @@ pub(crate) async fn acquire(
             Ok(Acquired::Held(guard))
         }
         None => {
-            let waited_ms = if run.no_wait { 0 } else { waited_ms };
+            let waited_ms = if waits { waited_ms } else { 0 };
             let holders = lock.holders().await.unwrap_or_default();
             report.event(&Event::Busy { name, waited_ms, holders: &holders });
             Ok(Acquired::Busy)

@@ -145,6 +145,20 @@ pub(crate) struct Run {
     /// Renew the lease, but hold for at most DUR; CMD is ended before that
     #[arg(long, value_name = "DUR", value_parser = positive_duration, help_heading = "Holding")]
     pub(crate) max_hold: Option<Duration>,
+    /// Keep the lock for at least DUR, even if CMD ends earlier, so that a machine whose clock is behind does not run it
+    /// again
+    #[arg(long, value_name = "DUR", value_parser = positive_duration, help_heading = "Holding")]
+    pub(crate) at_least: Option<Duration>,
+    /// Run CMD at most once per DUR across all machines: when it has succeeded, NAME stays held until DUR after its start,
+    /// and others find it busy. A CMD that fails does not count
+    #[arg(
+        long,
+        value_name = "DUR",
+        value_parser = positive_duration,
+        help_heading = "Holding",
+        conflicts_with_all = ["wait", "fair", "shared", "exclusive", "limit", "token", "lease", "durability"]
+    )]
+    pub(crate) once_per: Option<Duration>,
     /// Time between TERM and KILL when the lock is lost, at most a third of the lease. After a signal has ended CMD, the
     /// time that its remaining processes have
     #[arg(

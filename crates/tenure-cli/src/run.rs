@@ -70,6 +70,12 @@ async fn held(
     };
     let end = work.run(client, &guard, guardian, report, signals).await;
     guardian.dismiss();
+    if let (Some(period), Outcome::Exited(exit)) = (run.once_per, &end)
+        && exit.code == 0
+        && let Err(error) = guard.keep_at_least(period)
+    {
+        report.warn(error);
+    }
     match end {
         Outcome::Exited(exit) if release(guard, &run.name, exit.code, report, signals).await => exit,
         _ => Exit::code(run.lost_code),

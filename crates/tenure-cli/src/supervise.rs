@@ -56,7 +56,7 @@ impl CommandSpec<'_> {
         report: Report,
         signals: &mut Signals,
     ) -> Outcome {
-        let lease = self.lease.unwrap_or(client.settings().lease);
+        let lease = guard.lease();
         let clock = Clock::boot();
         let (now, left) = (clock.now(), guard.remaining());
         if let Err(Error::Lost(lost)) = guard.ensure(Duration::ZERO) {

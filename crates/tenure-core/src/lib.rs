@@ -20,7 +20,7 @@ pub mod testing;
 
 pub use api::{
     Client, CountingSemaphore, Election, Guard, Held, Latch, Leader, Lock, MultiGuard, MultiLock, Observer,
-    RwLock, Semaphore, multi,
+    Once, RwLock, Semaphore, multi,
 };
 pub use backend::{
     Admin, Backend, Background, Chance, Claim, ClientId, Clock, Deadlock, Drift, Durability, Environment,

@@ -48,6 +48,7 @@ const ARGUMENTS: &[&str] = &[
     "wait",
     "lease",
     "max_hold",
+    "at_least",
     "kind",
     "condition",
     "client",
@@ -152,7 +153,7 @@ fn did_you_mean(word: &str) -> String {
     near.map_or_else(String::new, |known| format!("; did you mean `{known}`?"))
 }
 
-/// `wait`, `lease` or `max_hold`: a string that is parsed at compile time, or an expression.
+/// `wait`, `lease`, `max_hold` or `at_least`: a string that is parsed at compile time, or an expression.
 fn duration_option(word: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
     let expr: Expr = input.parse()?;
     let duration = match &expr {

@@ -45,6 +45,7 @@ mod guard;
 mod latch;
 mod lock;
 mod multi;
+mod run;
 mod rwlock;
 mod semaphore;
 mod thread;
@@ -58,6 +59,9 @@ pub use guard::Guard;
 pub use latch::Latch;
 pub use lock::Lock;
 pub use multi::{MultiGuard, MultiLock, multi};
+pub use run::Once;
+#[cfg(feature = "macros")]
+pub(crate) use run::confirm;
 pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
 #[cfg(feature = "macros")]

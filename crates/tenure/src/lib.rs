@@ -68,8 +68,8 @@ pub use tenure_core::testing;
 pub use tenure_core::{
     Client, ClientId, CountingSemaphore, Deadlock, Deadlocks, Durability, Election, Error, Family, Fence,
     Finding, Guard, Held, HeldBy, HoldId, Holder, Latch, Leader, Level, Link, Lock, Lost, LostReason, Memory,
-    MultiGuard, MultiLock, Name, Observer, Owner, Result, RwLock, Semaphore, Settings, Snapshot, Waiter,
-    multi,
+    MultiGuard, MultiLock, Name, Observer, Once, Owner, Result, RwLock, Semaphore, Settings, Snapshot,
+    Waiter, multi,
 };
 #[cfg(feature = "macros")]
 #[doc = include_str!("attribute/attribute.md")]

@@ -19,7 +19,7 @@ const BAR_MS: f64 = 20.0;
 /// Judged by the 99th percentile.
 pub(crate) async fn between_processes(scale: Scale) -> Result<Row> {
     let folder = tempfile::tempdir()?;
-    let url = format!("sqlite:{}", folder.path().join("locks.db").display());
+    let url = format!("sqlite:{}?call_timeout=1m", folder.path().join("locks.db").display());
     let mut pair = pair(&url).await?;
     let (mut ours, mut peer, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..scale.turns {

@@ -13,7 +13,7 @@ const NAME: &str = "bench";
 /// Measures the CPU time of all waiting processes together.
 pub(crate) async fn cpu_of_waiting(scale: Scale) -> Result<Row> {
     let folder = tempfile::tempdir()?;
-    let url = format!("sqlite:{}", folder.path().join("locks.db").display());
+    let url = format!("sqlite:{}?call_timeout=1m", folder.path().join("locks.db").display());
     let client = tenure::connect(&url).await?;
     let lock = client.lock(NAME);
     let guard = lock.acquire().await?;

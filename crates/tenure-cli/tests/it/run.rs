@@ -31,6 +31,30 @@ fn the_exit_code_is_the_commands_own() {
 }
 
 #[test]
+fn once_per_period_counts_what_succeeded() {
+    let harness = Harness::new();
+    let once = |command: &'static str| harness.run(&["run", "report", "--once-per", "1d", "-c", command]);
+    once("exit 3").code(3);
+    once("echo sent").code(0);
+    once("echo again").code(75).says("busy");
+    let shown = harness.run(&["show", "report", "--json"]);
+    shown.code(0);
+    assert!(shown.out.contains("\"left"), "its end is shown: {shown:?}");
+    harness.run(&["release", "report", "--force", "--yes"]).code(0);
+    once("echo again").code(0);
+    harness.run(&["run", "report", "--once-per", "1d", "--wait", "1s", "--", "true"]).code(2).says("--wait");
+}
+
+#[test]
+fn at_least_keeps_it_after_the_command() {
+    let harness = Harness::new();
+    harness.run(&["run", "demo", "--at-least", "1h", "--", "sh", "-c", "exit 3"]).code(3);
+    harness.run(&["run", "demo", "--no-wait", "--", "true"]).code(75);
+    harness.run(&["run", "short", "--at-least", "10ms", "--", "true"]).code(0);
+    harness.run(&["run", "short", "--", "true"]).code(0);
+}
+
+#[test]
 fn wrong_usage_is_2() {
     let harness = Harness::new();
     harness.run(&["run", "demo"]).code(2);

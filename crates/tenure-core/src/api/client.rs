@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::api::{CountingSemaphore, Election, Latch, Lock, RwLock, Semaphore};
+use crate::api::{CountingSemaphore, Election, Latch, Lock, Once, RwLock, Semaphore};
 use crate::backend::{Backend, ClientId, Finding, Kind, Name, Query, Result, Snapshot};
 use crate::engine::Settings;
 use crate::engine::core::Engine;
@@ -20,8 +21,8 @@ use crate::engine::core::Engine;
 /// # }
 /// ```
 ///
-/// Guards keep their client alive. A process that ends right after dropping a guard may end before the release has
-/// reached the store: where that matters, release the guards or [`Client::close`] the client.
+/// Guards keep their client alive. The end of the process waits for releases that are under way, for at most
+/// [`Settings::close_timeout`]; a process that is aborted or killed leaves them to their leases.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) engine: Arc<Engine>,
@@ -41,6 +42,11 @@ impl Client {
     /// Returns a lock on `name`.
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self, Name::new(name), Kind::Lock)
+    }
+
+    /// Returns work that is done at most once in each `period`, across all processes.
+    pub fn once(&self, name: impl AsRef<str>, period: Duration) -> Once {
+        Once::new(self, Name::new(name), period)
     }
 
     /// Returns a read/write lock on `name`.
@@ -166,7 +172,7 @@ mod tests {
         let locks = client.clone();
         let by_a_task = async move { locks.lock("task").acquire().await.unwrap() };
         let _ends_with_the_client = tokio::spawn(by_a_task).await.unwrap();
-        assert_eq!(core.keeper.held_by_tasks(), 1);
+        assert_eq!(core.keeper.held_by_flows(), 1);
         for i in 0..50 {
             let (me, wait) = (Owner::new(), Duration::from_millis(1));
             let lock = client.lock(format!("x{}", i % 3)).owner(&me);
@@ -186,6 +192,6 @@ mod tests {
             (core.slots.len(), core.keeper.all().len(), core.waits.len(), core.ops.in_flight()),
             (0, 0, 0, 0)
         );
-        assert_eq!(core.keeper.held_by_tasks(), 0);
+        assert_eq!(core.keeper.held_by_flows(), 0);
     }
 }

@@ -53,6 +53,11 @@ impl Guard {
         self.hold().fence
     }
 
+    /// Returns the lease that it was granted with, and that renewals ask for.
+    pub fn lease(&self) -> Duration {
+        self.hold().claim.lease
+    }
+
     /// Returns how long it is certain to be held, by this machine's own clock. Zero when lost.
     pub fn remaining(&self) -> Duration {
         self.hold().remaining()
@@ -128,6 +133,29 @@ impl Guard {
     /// Dropping the future does not cancel the release: it continues in the background.
     pub async fn release(self) -> Result<()> {
         self.0.release().await
+    }
+
+    /// Keeps it held for at least `least` from its grant on, whenever it is released or dropped; see
+    /// [`Lock::at_least`](crate::Lock::at_least).
+    ///
+    /// # Errors
+    /// `Unsupported` where a hold ends with its process; `Config` on a quorum whose `max_lease` is shorter.
+    pub fn keep_at_least(&self, least: Duration) -> Result<()> {
+        self.0.core().backend.info().require_at_least(least)?;
+        self.hold().keep_at_least(least);
+        Ok(())
+    }
+
+    /// Releases it after work was done under it. That nobody confirmed the release is no error: it was held until then,
+    /// and the lease frees the name.
+    pub(crate) async fn finish(self) -> Result<()> {
+        match self.release().await {
+            Err(error) if error.is_transient() => {
+                tracing::warn!(%error, "the release was not confirmed: the name is free when its lease ends");
+                Ok(())
+            }
+            released => released,
+        }
     }
 
     /// Gives the guard up without releasing: the hold is no longer renewed and ends with its lease, or when it is

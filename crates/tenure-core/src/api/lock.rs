@@ -39,11 +39,12 @@ use crate::engine::telemetry;
 #[must_use = "a template does nothing until it is acquired"]
 pub struct Lock {
     pub(crate) request: Request,
+    at_least: Option<Duration>,
 }
 
 impl Lock {
     pub(crate) fn new(client: &Client, name: Result<Name>, kind: Kind) -> Self {
-        Self { request: Request::new(&client.engine, name, kind) }
+        Self { request: Request::new(&client.engine, name, kind), at_least: None }
     }
 
     /// Holds for `lease` without renewal. Without this, the client's default lease applies, and is renewed every third
@@ -70,6 +71,27 @@ impl Lock {
     /// Ends a hold after this long, even if its holder is alive: the guard becomes lost and the name is freed.
     pub fn max_hold(mut self, limit: Duration) -> Self {
         self.request.max_hold = Some(limit);
+        self
+    }
+
+    /// Keeps it held for at least this long from the grant on, even if its guard is released or dropped earlier, and
+    /// even if its process has ended: so that work which takes a moment is not done again by a machine whose clock is a
+    /// little behind. If the process has ended, it may last longer by up to the lease, which is this minimum or 5 s if
+    /// the default lease is longer.
+    ///
+    /// Refused where a hold ends with its process (ZooKeeper), and on a quorum if it is longer than `max_lease`.
+    pub fn at_least(mut self, least: Duration) -> Self {
+        self.at_least = Some(least);
+        self.renewed_for(least)
+    }
+
+    /// Renews it with a lease not longer than `longest`, so that without its process it does not last much longer than
+    /// that. Renewal needs a few seconds in any case.
+    pub(crate) fn renewed_for(mut self, longest: Duration) -> Self {
+        const SHORTEST: Duration = Duration::from_secs(5);
+        let longest = longest.max(SHORTEST);
+        let longest = self.request.longest_lease.map_or(longest, |before| before.min(longest));
+        self.request.longest_lease = Some(longest);
         self
     }
 
@@ -109,13 +131,9 @@ impl Lock {
     /// Safe: dropping the future leaves neither a hold nor a queue position behind. A future that is not polled does
     /// not block other waiters.
     pub async fn acquire(&self) -> Result<Guard> {
-        let mut trace = self.request.ask()?;
         loop {
-            let got =
-                telemetry::inside(trace.span(), pin!(self.request.acquire(Wait::Forever, None, &trace)))
-                    .await;
-            if let Some(entry) = trace.entry(Wait::Forever, got)? {
-                return Ok(Guard::new(entry));
+            if let Some(guard) = self.take_by(Wait::Forever, None).await? {
+                return Ok(self.granted(guard));
             }
         }
     }
@@ -130,7 +148,7 @@ impl Lock {
     /// # Cancel safety
     /// Safe: dropping the future leaves nothing behind.
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
-        self.take_by(Wait::No, None).await
+        Ok(self.take_by(Wait::No, None).await?.map(|guard| self.granted(guard)))
     }
 
     /// Waits for at most `wait`; `None` if others held it until then.
@@ -143,14 +161,26 @@ impl Lock {
     /// # Cancel safety
     /// Safe: dropping the future leaves nothing behind.
     pub async fn try_acquire_for(&self, wait: Duration) -> Result<Option<Guard>> {
-        self.take_by(Wait::For(wait), None).await
+        Ok(self.take_by(Wait::For(wait), None).await?.map(|guard| self.granted(guard)))
     }
 
     /// Acquires it. The store must have answered by `limit`, if that is earlier than the deadline that `wait` implies.
+    /// The caller decides whether the guard counts, and only then calls [`Lock::granted`].
     pub(crate) async fn take_by(&self, wait: Wait, limit: Option<Instant>) -> Result<Option<Guard>> {
+        if let Some(least) = self.at_least {
+            self.request.core().backend.info().require_at_least(least)?;
+        }
         let mut trace = self.request.ask()?;
         let got = telemetry::inside(trace.span(), pin!(self.request.acquire(wait, limit, &trace))).await;
         Ok(trace.entry(wait, got)?.map(Guard::new))
+    }
+
+    /// Starts the minimum time of a grant that its caller gets.
+    pub(crate) fn granted(&self, guard: Guard) -> Guard {
+        if let Some(least) = self.at_least {
+            guard.hold().keep_at_least(least);
+        }
+        guard
     }
 
     /// Whether anybody holds it, according to the store.

@@ -8,6 +8,8 @@ mod held;
 mod latch;
 mod lock;
 mod multi;
+mod once;
+mod run;
 mod rwlock;
 mod semaphore;
 
@@ -19,5 +21,6 @@ pub use self::held::Held;
 pub use self::latch::Latch;
 pub use self::lock::Lock;
 pub use self::multi::{MultiGuard, MultiLock, multi};
+pub use self::once::Once;
 pub use self::rwlock::RwLock;
 pub use self::semaphore::Semaphore;

@@ -91,10 +91,10 @@ impl MultiLock {
         let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(50));
         loop {
             let waited = match deadline {
-                None => Some(self.locks[busy].acquire().await?),
+                None => self.locks[busy].take_by(Wait::Forever, None).await?,
                 Some(at) => {
                     let left = at.saturating_duration_since(Instant::now());
-                    self.locks[busy].try_acquire_for(left).await?
+                    self.locks[busy].take_by(Wait::For(left), None).await?
                 }
             };
             let Some(first) = waited else { return Ok(None) };
@@ -139,7 +139,12 @@ impl MultiLock {
             give_back(guards).await;
             return Ok(Round::Over { member, slowest });
         }
-        Ok(Round::All(in_order(guards)))
+        Ok(Round::All(self.in_order(guards)))
+    }
+
+    fn in_order(&self, mut guards: Vec<(usize, Guard)>) -> MultiGuard {
+        guards.sort_by_key(|(i, _)| *i);
+        MultiGuard { guards: guards.into_iter().map(|(i, guard)| self.locks[i].granted(guard)).collect() }
     }
 
     async fn try_others(
@@ -245,11 +250,6 @@ impl Undo for Basket {
 
 fn twice(name: &Name) -> Error {
     Error::Config(format!("a multi-lock cannot have {name} twice: it would wait for itself"))
-}
-
-fn in_order(mut guards: Vec<(usize, Guard)>) -> MultiGuard {
-    guards.sort_by_key(|(i, _)| *i);
-    MultiGuard { guards: guards.into_iter().map(|(_, guard)| guard).collect() }
 }
 
 /// Releases all guards concurrently, so that none is renewed after the first poll. A release that fails is finished in

@@ -119,9 +119,13 @@ impl Error {
         self
     }
 
-    /// Whether the same call may succeed later. Only `Unavailable` and `Unknown` are transient.
+    /// Whether the same call may succeed later. Only `Unavailable` and `Unknown` are transient, and several of them.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::Unknown { .. })
+        match self {
+            Self::Unavailable { .. } | Self::Unknown { .. } => true,
+            Self::Several(each) => each.iter().all(Self::is_transient),
+            _ => false,
+        }
     }
 
     /// Whether the call may have been executed although it failed.

@@ -37,6 +37,8 @@ pub struct Info {
     /// The longest interval between two verifications of a shared hold, where other libraries may shorten the TTL of
     /// the key that carries it.
     pub shared_proof: Option<Duration>,
+    /// The longest lease that it accepts, if there is a limit.
+    pub max_lease: Option<Duration>,
 }
 
 impl Info {
@@ -55,6 +57,7 @@ impl Info {
             drift: Drift::default(),
             suspicion: Suspicion::new(),
             shared_proof: None,
+            max_lease: None,
         }
     }
 
@@ -141,6 +144,25 @@ impl Info {
                 reason: "a hold lives there as long as the session that took it, and needs no renewal"
                     .to_owned(),
             }),
+        }
+    }
+
+    /// Fails where a hold cannot be kept for `d` without its holder.
+    pub(crate) fn require_at_least(&self, d: Duration) -> Result<()> {
+        if self.liveness == Liveness::Session {
+            return Err(Error::Unsupported {
+                backend: self.scheme,
+                what: format!("keeping a hold for at least {d:?}"),
+                reason: "a hold lives there as long as the session that took it, and ends with its process"
+                    .to_owned(),
+            });
+        }
+        match self.max_lease {
+            Some(most) if d > most => Err(Error::Config(format!(
+                "{}: a hold cannot be kept for at least {d:?}, because max_lease is {most:?}",
+                self.scheme
+            ))),
+            _ => Ok(()),
         }
     }
 

@@ -25,6 +25,8 @@ pub(crate) struct Request {
     pub(crate) name: Result<Name>,
     pub(crate) kind: Kind,
     pub(crate) lease: Option<Duration>,
+    /// A renewed lease is not longer than this.
+    pub(crate) longest_lease: Option<Duration>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) owner: Option<Owner>,
     pub(crate) note: Option<Arc<str>>,
@@ -105,6 +107,7 @@ impl Request {
             name,
             kind,
             lease: None,
+            longest_lease: None,
             max_hold: None,
             owner: None,
             note: None,
@@ -130,7 +133,8 @@ impl Request {
 
     fn terms(&self) -> Result<Terms> {
         let settings = &self.core().settings;
-        let lease = self.lease.unwrap_or(settings.lease);
+        let longest = self.longest_lease.unwrap_or(Duration::MAX);
+        let lease = self.lease.unwrap_or_else(|| settings.lease.min(longest));
         if lease < Claim::MIN_LEASE {
             let min = Claim::MIN_LEASE;
             return Err(Error::Config(format!("a lease of {lease:?} is too short: {min:?} at least")));
@@ -141,7 +145,7 @@ impl Request {
 
     /// How long a grant may stay uncollected.
     pub(crate) fn patience(&self) -> Duration {
-        self.core().patience(self.lease.unwrap_or(Duration::MAX))
+        self.core().patience(self.lease.or(self.longest_lease).unwrap_or(Duration::MAX))
     }
 
     fn claim(&self, name: &Name, kind: Kind, terms: Terms, wait: Option<Duration>) -> Arc<Claim> {

@@ -7,7 +7,6 @@ use tokio::time::Instant;
 
 use crate::engine::core::{Core, Engine};
 use crate::engine::hold::Terms;
-use crate::engine::{Deadlocks, Settings};
 
 /// What one caller asked for: made by the API call, and passed unchanged to the first attempt, to the re-entry and to
 /// the gate.
@@ -28,7 +27,7 @@ impl Acquisition {
         owner: Option<u64>,
         deadline: Option<Instant>,
     ) -> Self {
-        Self { engine: engine.clone(), terms, owner, flow: Flow::current(&engine.core.settings), deadline }
+        Self { engine: engine.clone(), terms, owner, flow: Flow::current(), deadline }
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -36,20 +35,17 @@ impl Acquisition {
     }
 }
 
-/// The task that a call comes from, or the thread if the caller blocks outside of tasks. Not an owner: it shows whether
-/// two calls were made one after the other.
+/// The task that a call comes from, or the thread if it does not come from a task of tokio's: from `main`, from
+/// `block_on`, from the blocking API. Not an owner: it shows whether two calls were made one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Flow {
-    pub(crate) task: Option<tokio::task::Id>,
-    /// Only set outside of tasks, and only if deadlocks are reported.
-    thread: Option<ThreadId>,
+pub(crate) enum Flow {
+    Task(tokio::task::Id),
+    Thread(ThreadId),
 }
 
 impl Flow {
     /// Returns the flow of the caller.
-    pub(crate) fn current(settings: &Settings) -> Self {
-        let task = tokio::task::try_id();
-        let looked_at = task.is_none() && settings.deadlocks == Deadlocks::Report;
-        Self { task, thread: looked_at.then(|| std::thread::current().id()) }
+    pub(crate) fn current() -> Self {
+        tokio::task::try_id().map_or_else(|| Self::Thread(std::thread::current().id()), Self::Task)
     }
 }

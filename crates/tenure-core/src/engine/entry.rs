@@ -4,7 +4,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use crate::backend::{HoldId, LostReason, Released, Result};
+use crate::backend::{Error, HoldId, LostReason, Released, Result};
 use crate::engine::core::{Core, Engine};
 use crate::engine::hold::{Hold, Leave, Part};
 use crate::engine::telemetry::{self, End};
@@ -43,6 +43,11 @@ impl Entry {
             Leave::Inner(left) => return self.unnest(left).await,
             Leave::Last => {
                 // Before it is deregistered, which calls foreign code: it is released even if that panics.
+                if let Some(end) = self.hold.kept_until() {
+                    let ending = core.end_at(&self.hold, end);
+                    core.forget(&self.hold, End::Released);
+                    return ending?.await.unwrap_or(Err(Error::Closed));
+                }
                 let leaving = Leaving { core, hold: Some(&self.hold) };
                 core.forget(&self.hold, End::Released);
                 leaving
@@ -145,7 +150,10 @@ impl Drop for Entry {
             }
             Leave::Last => {
                 // In this order for the reasons given in `Core::let_go`.
-                core.leave_hold(&self.hold, None);
+                match self.hold.kept_until() {
+                    Some(end) => drop(core.end_at(&self.hold, end)),
+                    None => drop(core.leave_hold(&self.hold, None)),
+                }
                 core.forget(&self.hold, End::Dropped);
             }
         }

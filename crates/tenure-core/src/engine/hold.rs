@@ -38,6 +38,8 @@ pub(crate) struct Hold {
     /// The latest time until which the store may keep it, by the longest lease of any request sent for it.
     lasts: AtomicU64,
     collect_by: AtomicU64,
+    /// Until when it is kept after its last guard has left.
+    keep_until: AtomicU64,
     /// When to log that it has been held for long.
     warn_at: AtomicU64,
     phase: AtomicU8,
@@ -162,6 +164,7 @@ impl Hold {
             suspected: AtomicBool::new(false),
             lasts: AtomicU64::new(now.after(claim.lease).as_nanos()),
             collect_by: AtomicU64::new(u64::MAX),
+            keep_until: AtomicU64::new(0),
             warn_at: AtomicU64::new(u64::MAX),
             phase: AtomicU8::new(HELD),
             share: Mutex::new(Share {
@@ -188,6 +191,17 @@ impl Hold {
     /// Records that a request will be sent that may extend it by `lease`, and that is executed within `within`.
     pub(crate) fn may_last(&self, lease: Duration, within: Duration) {
         self.lasts.fetch_max(self.clock.now().after(within).after(lease).as_nanos(), SeqCst);
+    }
+
+    /// Keeps it for at least `d` from its grant on, whenever its last guard leaves.
+    pub(crate) fn keep_at_least(&self, d: Duration) {
+        self.keep_until.fetch_max(self.since.after(d).as_nanos(), SeqCst);
+    }
+
+    /// Until when it has to be kept, if that is later than now.
+    pub(crate) fn kept_until(&self) -> Option<Time> {
+        let end = Time::from_nanos(self.keep_until.load(SeqCst));
+        (end > self.clock.now()).then_some(end)
     }
 
     pub(crate) fn remaining(&self) -> Duration {

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::backend::{Claim, Error, Kind, LostReason, Name, Renewal, Time};
+use crate::engine::acquisition::Flow;
 use crate::engine::core::Core;
 use crate::engine::hold::{Due, Hold};
 use crate::engine::in_flight::{Flight, Look, Supervised};
@@ -37,7 +38,7 @@ pub(crate) struct Keeper {
 #[derive(Debug)]
 struct Held {
     holds: HashMap<u64, Arc<Hold>>,
-    by_task: ByTask,
+    by_flow: ByFlow,
     /// Requests started in the tasks of callers and not answered yet.
     unanswered: HashMap<u64, Supervised>,
     /// When the keeper checks next. Registering a hold whose next event is later does not wake it.
@@ -50,7 +51,7 @@ impl Default for Held {
     fn default() -> Self {
         Self {
             holds: HashMap::new(),
-            by_task: ByTask::default(),
+            by_flow: ByFlow::default(),
             unanswered: HashMap::new(),
             planned: Time::MAX,
             touched: false,
@@ -58,23 +59,21 @@ impl Default for Held {
     }
 }
 
-/// How often each task holds each name.
+/// How often each flow holds each name.
 #[derive(Debug, Default)]
-struct ByTask(HashMap<(tokio::task::Id, Name), u32>);
+struct ByFlow(HashMap<(Flow, Name), u32>);
 
-impl ByTask {
-    fn key(hold: &Hold) -> Option<(tokio::task::Id, Name)> {
-        Some((hold.flow.task?, hold.claim.name.clone()))
+impl ByFlow {
+    fn key(hold: &Hold) -> (Flow, Name) {
+        (hold.flow, hold.claim.name.clone())
     }
 
     fn add(&mut self, hold: &Hold) {
-        if let Some(key) = Self::key(hold) {
-            *self.0.entry(key).or_default() += 1;
-        }
+        *self.0.entry(Self::key(hold)).or_default() += 1;
     }
 
     fn remove(&mut self, hold: &Hold) {
-        let Some(key) = Self::key(hold) else { return };
+        let key = Self::key(hold);
         if let Entry::Occupied(mut times) = self.0.entry(key) {
             *times.get_mut() -= 1;
             if *times.get() == 0 {
@@ -104,7 +103,7 @@ impl Keeper {
         let event = hold.next_event();
         let mut held = self.held.lock().unwrap();
         held.holds.insert(hold.claim.id.n, hold.clone());
-        held.by_task.add(hold);
+        held.by_flow.add(hold);
         held.touched = true;
         if event < held.planned {
             drop(held);
@@ -123,7 +122,7 @@ impl Keeper {
     fn deregister(&self, hold: &Hold) {
         let mut held = self.held.lock().unwrap();
         if held.holds.remove(&hold.claim.id.n).is_some() {
-            held.by_task.remove(hold);
+            held.by_flow.remove(hold);
         }
     }
 
@@ -157,15 +156,15 @@ impl Keeper {
         all
     }
 
-    /// Whether this task holds `name`.
-    pub(crate) fn is_held_by(&self, name: &Name, task: tokio::task::Id) -> bool {
-        self.held.lock().unwrap().by_task.0.contains_key(&(task, name.clone()))
+    /// Whether this flow holds `name`.
+    pub(crate) fn is_held_by(&self, name: &Name, flow: Flow) -> bool {
+        self.held.lock().unwrap().by_flow.0.contains_key(&(flow, name.clone()))
     }
 
-    /// How many pairs of task and name are known.
+    /// How many pairs of flow and name are known.
     #[cfg(test)]
-    pub(crate) fn held_by_tasks(&self) -> usize {
-        self.held.lock().unwrap().by_task.0.len()
+    pub(crate) fn held_by_flows(&self) -> usize {
+        self.held.lock().unwrap().by_flow.0.len()
     }
 
     /// Stops the thread.
@@ -258,7 +257,7 @@ impl Core {
                 !matches!(look, Look::Undo)
             });
             let renewing = held.holds.values().any(|hold| hold.renews(now));
-            let Held { holds, by_task, .. } = &mut *held;
+            let Held { holds, by_flow, .. } = &mut *held;
             holds.retain(|_, hold| {
                 if hold.warns(now) {
                     warn.push(hold.clone());
@@ -269,7 +268,7 @@ impl Core {
                     Due::Prove(claim) => renew.push(Proof { hold: hold.clone(), claim, suspicion: true }),
                     Due::Lose(reason) => {
                         lose.push((hold.clone(), reason));
-                        by_task.remove(hold);
+                        by_flow.remove(hold);
                         return false;
                     }
                     Due::Reclaim => reclaim.push(hold.clone()),
@@ -490,12 +489,12 @@ mod tests {
         let mut held = Vec::new();
         for i in 0..n {
             let lock = client.lock(format!("n{i}"));
-            let task = async move { (lock.acquire().await.unwrap(), tokio::task::id()) };
+            let task = async move { (lock.acquire().await.unwrap(), Flow::current()) };
             held.push(tokio::spawn(task).await.unwrap());
         }
         let keeper = &client.engine.core.keeper;
         keeper.visited.store(0, SeqCst);
-        let stranger = tokio::spawn(async { tokio::task::id() }).await.unwrap();
+        let stranger = tokio::spawn(async { Flow::current() }).await.unwrap();
         for (guard, task) in &held {
             assert!(keeper.is_held_by(guard.name(), *task));
             assert!(!keeper.is_held_by(guard.name(), stranger));

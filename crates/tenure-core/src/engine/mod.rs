@@ -4,11 +4,12 @@
 pub(crate) mod acquire;
 pub(crate) mod acquisition;
 pub(crate) mod alarm;
+pub(crate) mod at_least;
 pub(crate) mod core;
 pub(crate) mod count;
 pub(crate) mod deadlock;
 pub(crate) mod entry;
-
+pub(crate) mod exit;
 pub(crate) mod gate;
 pub(crate) mod hold;
 pub(crate) mod in_flight;

@@ -233,9 +233,14 @@ impl Core {
         let _ = self.by(Some(end.min(half)), all).await;
     }
 
+    /// Whether no release is pending or about to start.
+    pub(crate) fn is_flushed(&self) -> bool {
+        !self.releases.any() && self.worker.is_idle()
+    }
+
     /// Waits until no release is pending or about to start.
     pub(crate) async fn all_released(&self) {
-        until(&self.releases.0.changed, || !self.releases.any() && self.worker.is_idle()).await;
+        until(&self.releases.0.changed, || self.is_flushed()).await;
     }
 
     /// Waits until nothing is pending in the background. Returns the names of what was not done in time.
@@ -243,7 +248,7 @@ impl Core {
         let core = self.clone();
         let Some(runtime) = self.worker.started() else { return Vec::new() };
         let waiting = runtime.spawn(async move {
-            let done = || core.gates.is_empty() && !core.releases.any() && core.worker.is_idle();
+            let done = || core.gates.is_empty() && core.is_flushed();
             let _ = timeout(limit, until(&core.releases.0.changed, done)).await;
             let mut left: BTreeSet<Name> = core.releases.0.names.lock().unwrap().keys().cloned().collect();
             left.extend(core.gates.names());

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use crate::backend::Result;
 use crate::engine::core::Core;
+use crate::engine::exit::flush_at_exit;
 
 #[derive(Debug, Default)]
 pub(crate) struct Worker {
@@ -87,6 +88,7 @@ impl Core {
             }
         };
         self.environment().start("tenure-keeper", self.clone().keep(self.suspicions()))?;
+        flush_at_exit(self);
         Ok(worker)
     }
 

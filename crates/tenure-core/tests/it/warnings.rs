@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use tenure_core::testing::{Call, Fate, Faults};
-use tenure_core::{Client, Clock, Memory, Settings};
+use tenure_core::{Client, Clock, Error, Memory, Settings};
 use testbed::{PATIENCE, done, until, within};
 
 use crate::listener::{events, listen, words};
@@ -38,6 +38,24 @@ async fn a_task_that_waits_for_itself_is_told_how_to_enter_again() {
     own.abort();
     drop(other);
     drop(done("the other", waiting).await.unwrap());
+}
+
+/// In `main` and in `block_on` there is no task, but a thread.
+#[tokio::test]
+async fn so_is_what_waits_for_itself_outside_of_a_task() {
+    listen();
+    let client = Client::new(Memory::new());
+    let closing = client.clone();
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let _held = client.lock("outside").acquire().await.unwrap();
+            client.lock("outside").acquire().await.map(drop)
+        })
+    });
+    until("it is said", || async { said("outside", "waits for a name that it holds itself") }).await;
+    closing.close().await.unwrap();
+    assert_eq!(thread.join().unwrap(), Err(Error::Closed));
 }
 
 /// The answer of a store that cannot tell whether an attempt on a broken connection is still to come.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenure_core::{Client, Error, Guard, Kind, Lock, MultiGuard, Name, Owner, Result, multi};
 
 use super::call_stack::{CallLocks, HeldLock, InFrame, innermost_frame, run_in_frame};
-use crate::blocking::block_on;
+use crate::blocking::{block_on, confirm};
 
 /// The locks and limits that a call requests.
 #[derive(Debug)]
@@ -18,6 +18,7 @@ pub struct Call {
     wait: Option<Duration>,
     lease: Option<Duration>,
     max_hold: Option<Duration>,
+    at_least: Option<Duration>,
 }
 
 /// The outcome of acquiring.
@@ -42,7 +43,7 @@ pub enum OnLost {
 impl Call {
     /// A call that takes these names, with this client.
     pub fn new(client: Result<Client>, names: Result<Vec<Name>>) -> Self {
-        Self { client, names, kind: Kind::Lock, wait: None, lease: None, max_hold: None }
+        Self { client, names, kind: Kind::Lock, wait: None, lease: None, max_hold: None, at_least: None }
     }
 
     /// Sets the kind of lock.
@@ -65,6 +66,11 @@ impl Call {
         Self { max_hold: Some(limit), ..self }
     }
 
+    /// See [`Lock::at_least`].
+    pub fn at_least(self, least: Duration) -> Self {
+        Self { at_least: Some(least), ..self }
+    }
+
     fn lock(&self, client: &Client, name: &Name, owner: &Owner) -> Lock {
         let name = name.as_str();
         let mut lock = match self.kind {
@@ -79,6 +85,9 @@ impl Call {
         }
         if let Some(limit) = self.max_hold {
             lock = lock.max_hold(limit);
+        }
+        if let Some(least) = self.at_least {
+            lock = lock.at_least(least);
         }
         lock.owner(owner)
     }
@@ -146,7 +155,7 @@ impl HeldCall {
                 Err(lost) => return BodyResult { value: None, error: Some(lost) },
             },
         };
-        BodyResult { value: Some(value), error: release_error(guards.release().await) }
+        BodyResult { value: Some(value), error: confirm(guards.release().await).err() }
     }
 
     /// Blocking version of [`HeldCall::run`]. A thread cannot be cancelled: the body always runs to its end.
@@ -154,7 +163,7 @@ impl HeldCall {
     pub fn run_blocking<R>(self, body: impl FnOnce() -> R) -> BodyResult<R> {
         let Some((guards, locks)) = self.0 else { return BodyResult { value: Some(body()), error: None } };
         let value = run_in_frame(&locks, body);
-        BodyResult { value: Some(value), error: release_error(block_on(guards.release())) }
+        BodyResult { value: Some(value), error: confirm(block_on(guards.release())).err() }
     }
 }
 
@@ -165,21 +174,6 @@ pub struct BodyResult<R> {
     pub(super) value: Option<R>,
     /// Set if the lock was lost meanwhile.
     pub(super) error: Option<Error>,
-}
-
-/// Returns the error of a release that the caller must get. If the store only failed to answer the release, the lock was
-/// held during the whole body, and the lease frees the name.
-fn release_error(released: Result<()>) -> Option<Error> {
-    let error = released.err()?;
-    let unconfirmed = match &error {
-        Error::Several(each) => each.iter().all(Error::is_transient),
-        error => error.is_transient(),
-    };
-    if unconfirmed {
-        tracing::warn!(%error, "the release was not confirmed: the name is free when its lease ends");
-        return None;
-    }
-    Some(error)
 }
 
 /// The guards of one call.

@@ -1,9 +1,10 @@
 //! The blocking client.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::thread::forward_blocking;
-use super::{CountingSemaphore, Election, Latch, Lock, RwLock, Semaphore};
+use super::{CountingSemaphore, Election, Latch, Lock, Once, RwLock, Semaphore};
 use crate::backend::Backend;
 use crate::{ClientId, Finding, Settings, Snapshot};
 
@@ -50,6 +51,11 @@ impl Client {
     /// A lock on `name`.
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
         self.inner.lock(name).into()
+    }
+
+    /// Work that is done at most once in each `period`, across all processes.
+    pub fn once(&self, name: impl AsRef<str>, period: Duration) -> Once {
+        self.inner.once(name, period).into()
     }
 
     /// A read/write lock on `name`.

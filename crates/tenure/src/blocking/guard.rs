@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::thread::{block_on, forward_blocking};
-use crate::{Fence, HoldId, Lost, Name, Result};
+use crate::{Fence, Held, HoldId, Lost, Name, Result};
 
 /// A guard of something that a thread holds. Releasing or dropping it lets the next waiter in.
 ///
@@ -87,6 +87,19 @@ impl Guard {
     /// `Lost` when it is lost already or would be within `d`.
     pub fn ensure(&self, d: Duration) -> Result<()> {
         self.inner.ensure(d)
+    }
+
+    /// A view of the hold for code that does not own the guard.
+    pub fn held(&self) -> Held {
+        self.inner.held()
+    }
+
+    /// Keeps it held for at least `least`; see [`tenure::Guard::keep_at_least`](crate::Guard::keep_at_least).
+    ///
+    /// # Errors
+    /// As [`tenure::Guard::keep_at_least`](crate::Guard::keep_at_least).
+    pub fn keep_at_least(&self, least: Duration) -> Result<()> {
+        self.inner.keep_at_least(least)
     }
 
     /// Waits until it is lost. Never returns while it is held; see [`Guard::lost_for`] for a limit.

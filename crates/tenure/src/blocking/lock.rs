@@ -47,6 +47,9 @@ impl Lock {
         /// Ends a hold after this long, even if its holder is alive: the guard turns lost and the name is freed.
         fn max_hold(self, limit: Duration);
 
+        /// Keeps it held for at least this long; see [`tenure::Lock::at_least`](crate::Lock::at_least).
+        fn at_least(self, least: Duration);
+
         /// How many replicas must have a grant before it counts; see
         /// [`tenure::Lock::durability`](crate::Lock::durability).
         fn durability(self, durability: Durability);

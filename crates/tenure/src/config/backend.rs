@@ -103,7 +103,9 @@ impl ClientConfig {
         Ok(match self.backend {
             BackendConfig::Memory => Arc::new(Memory::new()),
             #[cfg(feature = "sqlite")]
-            BackendConfig::Sqlite(path, options) => Arc::new(tenure_sqlite::open(&path, options)?),
+            BackendConfig::Sqlite(path, options) => {
+                Arc::new(open_sqlite(&path, &options, self.settings.call_timeout).await?)
+            }
             #[cfg(feature = "redis")]
             BackendConfig::Redis(options) => Arc::new(tenure_redis::Redis::open(*options).await?),
             #[cfg(feature = "redis")]
@@ -113,5 +115,25 @@ impl ClientConfig {
             #[cfg(feature = "zookeeper")]
             BackendConfig::ZooKeeper(options) => Arc::new(tenure_zookeeper::ZooKeeper::open(*options).await?),
         })
+    }
+}
+
+/// Opens the file. While another process holds it, that is tried again for as long as a call may take.
+#[cfg(feature = "sqlite")]
+async fn open_sqlite(
+    path: &std::path::Path,
+    options: &tenure_sqlite::Options,
+    limit: std::time::Duration,
+) -> Result<tenure_sqlite::Sqlite> {
+    use std::time::{Duration, Instant};
+    let begun = Instant::now();
+    let mut backoff = tenure_core::backend::Backoff::new(Duration::from_millis(10), Duration::from_secs(1));
+    loop {
+        match tenure_sqlite::open(path, options.clone()) {
+            Err(error) if error.is_transient() && begun.elapsed() < limit => {
+                tokio::time::sleep(backoff.failed()).await;
+            }
+            opened => return opened,
+        }
     }
 }

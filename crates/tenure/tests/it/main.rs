@@ -4,6 +4,7 @@
 mod attribute;
 mod blocking;
 mod config;
+mod exit;
 mod metrics;
 mod multi;
 mod redlock;

@@ -74,6 +74,7 @@ mod rwlock_reentry;
 mod scenarios;
 mod unpolled;
 mod verification;
+mod work;
 
 /// Every case there is.
 pub fn all() -> Vec<Case> {
@@ -96,5 +97,6 @@ pub fn all() -> Vec<Case> {
     all.extend(scenarios::cases());
     all.extend(unpolled::cases());
     all.extend(verification::cases());
+    all.extend(work::cases());
     all
 }

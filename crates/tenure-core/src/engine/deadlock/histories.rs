@@ -140,7 +140,7 @@ fn run(client: &Client, flows: &[Flow], seed: u64) -> (usize, usize) {
 async fn a_cycle_is_found_where_a_plain_search_finds_one() {
     let settings = Settings { deadlocks: Deadlocks::Report, ..Settings::default() };
     let client = Client::with(Arc::new(Memory::new()), settings);
-    let flow = || tokio::spawn(async { Flow::current(&Settings::default()) });
+    let flow = || tokio::spawn(async { Flow::current() });
     let flows = [flow().await.unwrap(), flow().await.unwrap()];
     let (mut waits, mut cycles) = (0, 0);
     for seed in 0..200 {

@@ -84,7 +84,7 @@ pub(crate) struct Waiter {
 
 impl Waiter {
     pub(crate) fn new(asked: &Acquisition, want: Want, position: Option<u64>) -> Self {
-        let warn_at = asked.flow.task.map(|_| Instant::now() + Duration::from_secs(1));
+        let warn_at = Some(Instant::now() + Duration::from_secs(1));
         let mailbox = Mailbox::new(want.is_queued());
         let position = position.filter(|_| want.is_queued());
         let n = want.id().map_or_else(|| asked.core().next(), |id| id.n);

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::Waiter;
 use crate::backend::{Backoff, Durability, Error};
 use crate::engine::acquire::RETRIES;
+use crate::engine::acquisition::Flow;
 use crate::engine::core::Core;
 
 #[derive(Default)]
@@ -199,7 +200,7 @@ impl Queue {
             let Some(waiter) = self.keys.get(&n).and_then(|key| self.waiters.get_mut(key)) else { continue };
             if waiter.warn_at.is_some_and(|at| at <= now) {
                 waiter.warn_at = None;
-                over.warn.extend(waiter.asked.flow.task);
+                over.warn.push(waiter.asked.flow);
             }
             if waiter.asked.deadline.is_some_and(|at| at <= now) {
                 over.gone.extend(self.remove(n));
@@ -263,9 +264,9 @@ impl Queue {
     }
 }
 
-/// The waiters removed from a queue, and the tasks whose warning is due.
+/// The waiters removed from a queue, and the flows whose warning is due.
 #[derive(Default)]
 pub(super) struct Over {
     pub(super) gone: Vec<Waiter>,
-    pub(super) warn: Vec<tokio::task::Id>,
+    pub(super) warn: Vec<Flow>,
 }

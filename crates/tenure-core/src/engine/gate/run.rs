@@ -13,6 +13,7 @@ use crate::backend::{
     Attempt, Claim, CountOp, Counter, Error, HoldId, Interest, Liveness, Name, Renewal, Result, Watch,
 };
 use crate::engine::acquire::{Limit, Tried, admit, enter_into};
+use crate::engine::acquisition::Flow;
 use crate::engine::core::Core;
 use crate::engine::count::Taken;
 use crate::engine::entry::Entry;
@@ -113,8 +114,8 @@ impl Run {
     fn sweep(&self) {
         let core = &self.core;
         let over = self.gate.queue.lock().unwrap().take_over(Instant::now());
-        for task in over.warn {
-            warn_of_self(core, &self.name, task);
+        for flow in over.warn {
+            warn_of_self(core, &self.name, flow);
         }
         for waiter in over.gone {
             let error = self.gate.error(core, waiter.durability());
@@ -486,8 +487,8 @@ fn claim_of(waiter: &Waiter) -> Option<&Arc<Claim>> {
     }
 }
 
-fn warn_of_self(core: &Core, name: &Name, task: tokio::task::Id) {
-    if core.keeper.is_held_by(name, task) {
+fn warn_of_self(core: &Core, name: &Name, flow: Flow) {
+    if core.keeper.is_held_by(name, flow) {
         core.telemetry.waits_for_itself(name);
     }
 }

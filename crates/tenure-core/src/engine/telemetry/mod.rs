@@ -277,7 +277,7 @@ impl Telemetry {
             target: TARGET,
             %name,
             store = self.store,
-            "this task waits for a name that it holds itself under another owner: name one owner with .owner(&me) \
+            "this task or thread waits for a name that it holds itself under another owner: name one owner with .owner(&me) \
              on both, or run both inside me.scope(..), to enter again"
         );
     }

@@ -41,6 +41,17 @@ async fn a_body_is_dropped_when_the_lease_ends(client: Client) {
     client.lock("x").acquire().await.unwrap().release().await.unwrap();
 }
 
+#[tokio::test]
+async fn a_minimum_outlives_the_call() {
+    #[distributed_lock(key = "x", at_least = "30m", client = client)]
+    async fn returns_at_once(client: &Client) -> Result<()> {
+        Ok(())
+    }
+    let client = tenure::connect("memory:").await.unwrap();
+    returns_at_once(&client).await.unwrap();
+    assert!(client.lock("x").try_acquire().await.unwrap().is_none());
+}
+
 /// What was done while somebody else may have been there too is not reported as done.
 #[tokio::test]
 async fn a_body_that_finishes_after_the_loss_is_an_error() {

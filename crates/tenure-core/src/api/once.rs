@@ -1,0 +1,102 @@
+//! Work that is done at most once in a period, by whichever process comes first.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::api::{Client, Guard, Held, Lock};
+use crate::backend::{Error, Kind, Name, Owner, Result};
+
+/// Work that is done at most once in a period, across all processes: a nightly report that every replica schedules.
+///
+/// ```
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+/// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+/// let report = client.once("report/daily", Duration::from_secs(86_400)).at_most(Duration::from_secs(3600));
+/// let sent = report.run(async |_| tenure_core::Result::Ok("sent")).await?;
+/// assert_eq!(sent, Some("sent"));
+///
+/// let again = report.run(async |_| tenure_core::Result::Ok("sent")).await?; // here or in any other process
+/// assert_eq!(again, None);
+/// # Ok(()) }
+/// ```
+///
+/// The work holds a lock of that name while it runs. If it returns `Ok`, the lock is kept until the period is over,
+/// counted from the start of the work, whether or not this process still runs then. If it fails, panics, loses the lock
+/// or dies with its process, it does not count: the next one who asks runs it. So work that was done by half may run
+/// again within the period.
+///
+/// The store remembers it. A store that loses its data forgets that the work was done.
+#[derive(Clone, Debug)]
+#[must_use = "it does nothing until it is run"]
+pub struct Once {
+    lock: Lock,
+    period: Duration,
+}
+
+impl Once {
+    pub(crate) fn new(client: &Client, name: Result<Name>, period: Duration) -> Self {
+        Self { lock: Lock::new(client, name, Kind::Lock).renewed_for(period), period }
+    }
+
+    /// Ends the hold after this long, even if the work still runs: it is dropped then, and the next one who asks runs
+    /// it. Without a limit the hold is renewed for as long as the work runs.
+    pub fn at_most(self, limit: Duration) -> Self {
+        Self { lock: self.lock.max_hold(limit), ..self }
+    }
+
+    /// Keeps others from running it for at least this long also after a failure, so that it is not tried again at once.
+    pub fn at_least(self, least: Duration) -> Self {
+        Self { lock: self.lock.at_least(least), ..self }
+    }
+
+    /// Sets a note that is shown to people with the holder.
+    pub fn note(self, note: impl Into<Arc<str>>) -> Self {
+        Self { lock: self.lock.note(note), ..self }
+    }
+
+    /// Begins the work, unless it was done in this period or another process does it now. For work that is not a future:
+    /// when it is done, call [`Guard::keep_at_least`] with the period, and release the guard.
+    ///
+    /// # Errors
+    /// As [`Once::run`].
+    ///
+    /// # Cancel safety
+    /// Safe: dropping the future leaves nothing behind.
+    pub async fn try_begin(&self) -> Result<Option<Guard>> {
+        self.lock.request.core().backend.info().require_at_least(self.period)?;
+        // An owner of its own, so that work which asks for itself does not re-enter.
+        self.lock.clone().owner(&Owner::new()).try_acquire().await
+    }
+
+    /// Returns the period.
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// Runs `work`, unless it was done in this period or another process runs it now: then the result is `None`.
+    ///
+    /// # Errors
+    /// The error of `work`; as [`Lock::try_acquire`]; `Lost` if the lock was lost before `work` was done; `Unsupported`
+    /// on a store where a hold ends with its process (ZooKeeper); `Config` on a quorum whose `max_lease` is shorter
+    /// than the period.
+    ///
+    /// # Cancel safety
+    /// As safe as `work` is: dropping the future drops `work`, which then does not count.
+    pub async fn run<T, E, F>(&self, work: impl FnOnce(Held) -> F) -> Result<Option<T>, E>
+    where
+        F: Future<Output = Result<T, E>>,
+        E: From<Error>,
+    {
+        let Some(guard) = self.try_begin().await? else { return Ok(None) };
+        let result = guard.while_held(work(guard.held())).await?;
+        if result.is_ok() {
+            guard.keep_at_least(self.period)?;
+        }
+        let released = guard.finish().await;
+        let value = result?;
+        released?;
+        Ok(Some(value))
+    }
+}
