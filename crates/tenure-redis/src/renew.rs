@@ -55,8 +55,8 @@ impl Redis {
                                 Value::Int(1) => Renewal::Held { until },
                                 Value::Int(2) => Renewal::Queued,
                                 Value::Int(3) => {
-                                    let why = Failure::NotExecuted(
-                                        "its keys are on two nodes while their slot migrates".to_owned(),
+                                    let why = Failure::not_executed(
+                                        "its keys are on two nodes while their slot migrates",
                                     );
                                     failed =
                                         Some(self.call_error("renew", &claims[*at].name, &keys[*at], why));
@@ -142,7 +142,7 @@ impl Redis {
         outcomes.extend(confirmed);
         let found = |(at, reply): (usize, std::result::Result<Value, Failure>)| match reply? {
             Value::Array(found) if found.len() == batches[at].claims.len() => Ok(found),
-            other => Err(Failure::Unknown(format!("the server answered {other:?}"))),
+            other => Err(Failure::unknown(format!("the server answered {other:?}"))),
         };
         outcomes.into_iter().map(found).collect()
     }
@@ -153,7 +153,7 @@ impl Redis {
         let call = Call { script: call.script, keys: &on, args: &args, order: call.order };
         let (answer, have) = self.transport.call_and_wait(call, replicas, REPLICA_TIMEOUT).await?;
         if have < replicas {
-            return Err(Failure::Unknown(format!(
+            return Err(Failure::unknown(format!(
                 "only {have} of {replicas} replicas confirmed the write within {REPLICA_TIMEOUT:?}"
             )));
         }

@@ -359,7 +359,7 @@ impl Transport {
                     redirect = Some((to, false));
                 }
                 ErrorClass::Ask(_) if !request.follows_ask => {
-                    return Err(Failure::NotExecuted(format!(
+                    return Err(Failure::not_executed(format!(
                         "{node}: {}: the slot is migrating",
                         reply.message
                     )));
@@ -367,7 +367,7 @@ impl Transport {
                 ErrorClass::Ask(to) if redirects <= MAX_REDIRECTS => redirect = Some((to, true)),
                 ErrorClass::Moved(..) | ErrorClass::Ask(_) => {
                     self.discovery.invalidate(&node);
-                    return Err(Failure::NotExecuted(format!(
+                    return Err(Failure::not_executed(format!(
                         "{node}: {}: redirected too often",
                         reply.message
                     )));
@@ -389,7 +389,7 @@ impl Transport {
         let pool = request.own_connection.then(|| connections.pool(node));
         let pooled = match &pool {
             Some(pool) => Some(connections.until(request.deadline, pool.take()).await.ok_or_else(|| {
-                SendError::NotSent(Failure::NotExecuted(format!("{node}: all connections are in use")))
+                SendError::NotSent(Failure::not_executed(format!("{node}: all connections are in use")))
             })?),
             None => None,
         };
@@ -400,7 +400,7 @@ impl Transport {
         // The master may have changed since it was looked up. A change after this check finds the manager and closes it.
         if !self.discovery.is_current(node) {
             connections.forget(node, NOT_MASTER);
-            return Err(SendError::NotSent(Failure::NotExecuted(format!("{node}: {NOT_MASTER}"))));
+            return Err(SendError::NotSent(Failure::not_executed(format!("{node}: {NOT_MASTER}"))));
         }
         let attempt = match request.order {
             Order::Attempt { id, lease } => Some((id, lease)),

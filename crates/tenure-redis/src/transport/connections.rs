@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use tenure_core::backend::Backoff;
+use tenure_core::backend::{Backoff, Reason};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
@@ -299,14 +299,15 @@ impl ConnectionManager {
         let opened = async {
             match opening.wait_for(Option::is_some).await {
                 Ok(opened) => opened.clone().expect("it was waited for"),
-                Err(_) => {
-                    Err(Failure::NotExecuted(format!("{}: the runtime of the connection has ended", self.to)))
-                }
+                Err(_) => Err(Failure::not_executed(format!(
+                    "{}: the runtime of the connection has ended",
+                    self.to
+                ))),
             }
         };
         match connections.until(deadline, opened).await {
             Some(opened) => opened,
-            None => Err(Failure::NotExecuted(format!("{}: no connection in time", self.to))),
+            None => Err(Failure::NotExecuted(Reason::timed_out("no connection in time").at(&self.to))),
         }
     }
 
@@ -351,7 +352,7 @@ impl ConnectionManager {
     }
 
     async fn connect(self: &Arc<Self>, delay: Duration) -> Connected {
-        let gone = || Failure::NotExecuted(format!("{}: the connections were closed", self.to));
+        let gone = || Failure::not_executed(format!("{}: the connections were closed", self.to));
         let (transport, limit) = {
             let connections = self.connections.upgrade().ok_or_else(gone)?;
             let transport = connections.transport().ok_or_else(gone)?;
@@ -398,7 +399,7 @@ impl ConnectionManager {
     }
 
     fn closed(&self, why: &str) -> Failure {
-        Failure::NotExecuted(format!("{}: {why}", self.to))
+        Failure::not_executed(format!("{}: {why}", self.to))
     }
 
     /// Closes the connection for good. Later calls need another manager.

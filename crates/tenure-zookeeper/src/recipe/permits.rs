@@ -179,7 +179,7 @@ impl Store {
                 // A create with an unknown outcome takes precedence over one that failed.
                 Err(_) if failed.as_ref().is_some_and(RequestError::is_unknown) => {}
                 Err(error) if error.is_no_node() => {
-                    failed = Some(RequestError::NotSent(format!("{leases} was deleted")))
+                    failed = Some(RequestError::not_sent(format!("{leases} was deleted")))
                 }
                 Err(error) => failed = Some(error),
             }

@@ -483,7 +483,7 @@ async fn nobody_listens_on_a_runtime_that_has_ended() {
         .subscribe(&transport, &connections, &server.address(), b"c", false, deadline)
         .await;
     assert!(
-        matches!(&registered, Err(Failure::NotExecuted(why)) if why.contains("has ended")),
+        matches!(&registered, Err(Failure::NotExecuted(why)) if why.text.contains("has ended")),
         "{registered:?}"
     );
 }

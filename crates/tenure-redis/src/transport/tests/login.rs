@@ -70,7 +70,7 @@ async fn locked_out(transport: &Arc<Transport>) {
     }
     for outcome in outcomes {
         assert!(
-            matches!(&outcome, Err(Failure::NotExecuted(why)) if why.contains("WRONGPASS")),
+            matches!(&outcome, Err(Failure::NotExecuted(why)) if why.text.contains("WRONGPASS")),
             "{outcome:?}"
         );
     }
@@ -96,7 +96,7 @@ async fn a_password_file_is_read_at_each_connect() {
     let file = folder.path().join("password");
     let options = Options { password: Some(Secret::file(&file)), ..server.options() };
     let refused = Transport::open(options.clone()).await;
-    let named = |why: &str| why.contains(file.to_str().unwrap());
+    let named = |why: &str| why.text.contains(file.to_str().unwrap());
     assert!(matches!(&refused, Err(Error::Config(why)) if named(why)), "{refused:?}");
     std::fs::write(&file, "old\n").unwrap();
     let transport = Transport::open(options).await.unwrap();
@@ -122,7 +122,7 @@ async fn a_callback_is_asked_at_each_connect() {
         })
     };
     let refused = Transport::open(options.clone()).await;
-    let sealed = |why: &str| why.contains("the vault is sealed");
+    let sealed = |why: &str| why.text.contains("the vault is sealed");
     assert!(matches!(&refused, Err(Error::Unavailable { reason, .. }) if sealed(reason)), "{refused:?}");
     *login.lock().unwrap() = Some(Login::user("app-1", "one"));
     let transport = Transport::open(options).await.unwrap();
@@ -136,7 +136,7 @@ async fn a_callback_is_asked_at_each_connect() {
     locked_out(&transport).await;
     *login.lock().unwrap() = None;
     let closed = transport.call(count(&[b"k"], &[b"1"])).await;
-    assert!(matches!(&closed, Err(Failure::NotExecuted(why)) if sealed(why)), "{closed:?}");
+    assert!(matches!(&closed, Err(Failure::NotExecuted(why)) if sealed(&why.text)), "{closed:?}");
     *login.lock().unwrap() = Some(Login::user("app-2", "two"));
     until("let in again", || async { transport.call(count(&[b"k"], &[b"1"])).await.is_ok() }).await;
 }

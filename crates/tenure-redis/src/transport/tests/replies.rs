@@ -19,7 +19,7 @@ async fn not_executed(transport: &Arc<Transport>, code: &str) {
     let script = write(transport).await.map(|_| ());
     for outcome in [plain, script] {
         assert!(
-            matches!(&outcome, Err(Failure::NotExecuted(why)) if why.contains(code)),
+            matches!(&outcome, Err(Failure::NotExecuted(why)) if why.text.contains(code)),
             "{code}: {outcome:?}"
         );
     }
@@ -47,7 +47,10 @@ async fn what_a_server_does_not_execute() {
     not_executed(&transport, "READONLY").await;
     config(&transport, "replica-serve-stale-data", "no").await;
     let failed = write(&transport).await;
-    assert!(matches!(&failed, Err(Failure::NotExecuted(why)) if why.contains("MASTERDOWN")), "{failed:?}");
+    assert!(
+        matches!(&failed, Err(Failure::NotExecuted(why)) if why.text.contains("MASTERDOWN")),
+        "{failed:?}"
+    );
     command(&transport, &["REPLICAOF", "NO", "ONE"]).await;
 
     // Saving to a removed folder fails.
@@ -91,7 +94,10 @@ async fn a_busy_server_and_a_killed_script_did_nothing() {
     not_executed(&transport, "BUSY").await;
     command(&transport, &["SCRIPT", "KILL"]).await;
     let killed = done("it is killed", looping).await;
-    assert!(matches!(&killed, Err(Failure::NotExecuted(why)) if why.contains("SCRIPT KILL")), "{killed:?}");
+    assert!(
+        matches!(&killed, Err(Failure::NotExecuted(why)) if why.text.contains("SCRIPT KILL")),
+        "{killed:?}"
+    );
     assert_eq!(write(&transport).await.unwrap().value, Value::Int(2));
 }
 
@@ -101,7 +107,8 @@ async fn too_many_clients_and_a_server_that_loads() {
     let transport = server.open().await;
     config(&transport, "maxclients", "1").await;
     let opened = Transport::open(server.options()).await;
-    let told = |why: &str| why.contains("max number of clients") || why.contains("closed the connection");
+    let told =
+        |why: &str| why.text.contains("max number of clients") || why.text.contains("closed the connection");
     assert!(
         matches!(&opened, Err(tenure_core::Error::Unavailable { reason, .. }) if told(reason)),
         "{opened:?}"
@@ -113,7 +120,7 @@ async fn too_many_clients_and_a_server_that_loads() {
     server.restart(&["--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024"]);
     let loading = loop {
         match write(&transport).await {
-            Err(Failure::NotExecuted(why)) if why.contains("LOADING") => break true,
+            Err(Failure::NotExecuted(why)) if why.text.contains("LOADING") => break true,
             Ok(_) => break false,
             Err(Failure::Refused(reply)) => panic!("{reply:?}"),
             Err(_) => {}
