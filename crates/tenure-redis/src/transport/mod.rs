@@ -31,7 +31,7 @@ use tenure_core::backend::{Backoff, Reason};
 use tenure_core::{Background, Suspicion};
 
 pub(crate) use batch::join_all;
-pub(crate) use calls::{Answer, Call, Order, OwnedCall, Script};
+pub(crate) use calls::{Answer, Call, Order, Script};
 pub(crate) use connect::Resolver;
 pub use discovery::{Deployment, deployment};
 pub(crate) use failure::{ErrorReply, Failure};
@@ -41,7 +41,7 @@ pub(crate) use wire::Value;
 use attempts::Attempts;
 use connect::{Connector, ServerInfo};
 use connection::Connection;
-use connections::{Connections, Runtimes};
+use connections::Runtimes;
 use discovery::Discovery;
 use failure::{Cause, ErrorClass, classify};
 
@@ -198,11 +198,6 @@ impl Transport {
         let mut hasher = DefaultHasher::new();
         self.discovery.owner(key).hash(&mut hasher);
         hasher.finish() as usize
-    }
-
-    /// The connections of the calling runtime.
-    fn connections(self: &Arc<Self>) -> Result<Arc<Connections>, Failure> {
-        self.runtimes.current(self).map_err(no_thread)
     }
 
     /// Sleeps without needing a time driver in the runtime that polls it.
