@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::api::{Client, Guard};
 use crate::backend::{
@@ -14,7 +15,6 @@ use crate::backend::{
 };
 use crate::engine::acquire::{Request, Wait};
 use crate::engine::core::Core;
-use crate::engine::telemetry;
 
 /// A lock, or something that behaves like one: a half of a read/write lock, permits of a semaphore. It is a template:
 /// cheap, stateless, and can be cloned and used any number of times.
@@ -111,9 +111,8 @@ impl Lock {
     pub async fn acquire(&self) -> Result<Guard> {
         let mut trace = self.request.ask()?;
         loop {
-            let got =
-                telemetry::inside(trace.span(), pin!(self.request.acquire(Wait::Forever, None, &trace)))
-                    .await;
+            // Pinned here, because this future is large and moving it costs more than the telemetry.
+            let got = pin!(self.request.acquire(Wait::Forever, None, &trace)).instrument(trace.span()).await;
             if let Some(entry) = trace.entry(Wait::Forever, got)? {
                 return Ok(Guard::new(entry));
             }
@@ -149,7 +148,7 @@ impl Lock {
     /// Acquires it. The store must have answered by `limit`, if that is earlier than the deadline that `wait` implies.
     pub(crate) async fn take_by(&self, wait: Wait, limit: Option<Instant>) -> Result<Option<Guard>> {
         let mut trace = self.request.ask()?;
-        let got = telemetry::inside(trace.span(), pin!(self.request.acquire(wait, limit, &trace))).await;
+        let got = pin!(self.request.acquire(wait, limit, &trace)).instrument(trace.span()).await;
         Ok(trace.entry(wait, got)?.map(Guard::new))
     }
 
