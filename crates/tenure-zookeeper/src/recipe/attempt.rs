@@ -12,6 +12,7 @@ use crate::error::{RequestError, RequestResult};
 use crate::recipe::Store;
 use crate::recipe::claim_record::{AttemptState, ClaimRecord, Hold, QueueNode, QueuePosition, WakeWatch};
 use crate::recipe::node::{self, Child, Marker};
+use crate::recipe::permits::Permits;
 use crate::recipe::queue::Queue;
 use crate::session::Session;
 use crate::wire::{ErrorCode, Mode};
@@ -118,7 +119,7 @@ impl Store {
         let had_node = attempt.node.is_some();
         let outcome = match claim.kind {
             Kind::Permit { n, limit } => {
-                self.acquire_permits(attempt, &session, record, claim, n, limit).await
+                Permits { store: self, session: &session, record, claim, n, limit }.acquire(attempt).await
             }
             Kind::Read { under_write: Some(writer) } => {
                 match self.acquire_read_under_write(&session, record, claim, writer).await {
