@@ -8,10 +8,11 @@ use tenure_core::{Claim, Durability, Error, Fence, Kind, Result};
 use crate::error::code;
 use crate::keys::Keys;
 use crate::options::Layout;
+use crate::plain::poll_delay;
 use crate::record::describe;
 use crate::scripts;
 use crate::store::{Redis, millis, words};
-use crate::transport::{Call, Failure, Order, Script, To, Value};
+use crate::transport::{Call, Failure, Order, To, Value};
 
 /// The timeout of `WAIT` for replicas to confirm a grant.
 pub(crate) const REPLICA_TIMEOUT: Duration = Duration::from_secs(1);
@@ -23,82 +24,90 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const MAX_PERMITS: u32 = 1000;
 
 impl Redis {
-    pub(crate) async fn acquire_redisson(&self, claim: &Claim) -> Result<Attempt> {
-        let keys = &self.keys(&claim.name)?;
+    /// The call that makes an attempt in Redisson's layout.
+    pub(crate) fn redisson_attempt(&self, claim: &Claim, keys: &Keys) -> Result<Call> {
         let (fence, keep) = self.fence(keys);
         let (id, lease) = (claim.id.to_string(), millis(claim.lease).to_string());
         let (holds, who) = (claim.holds.to_string(), describe(claim));
         let stamp = claim.wait.map_or_else(String::new, |_| millis(claim.stamp).to_string());
         let publish = self.transport.publish_command();
-        let name = keys.name();
+        let (name, order) = (keys.name(), order(claim));
         let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
-        let common = [&*id, &lease, &holds, &keep, &who, &stamp];
-        let sent = self.info.clock().now();
-        let reply = match claim.kind {
+        let (id, lease, holds, keep, who, stamp) = (&*id, &*lease, &*holds, &*keep, &*who, &*stamp);
+        Ok(match claim.kind {
             Kind::Lock | Kind::Leader => {
                 let leader = if claim.kind == Kind::Leader { keys.leader_channel() } else { String::new() };
-                let [id, lease, holds, keep, who, stamp] = common;
                 let args = [id, lease, holds, keep, who, stamp, publish, &leader];
                 let on = [name, &fence, &about, &waiters, &stamps];
-                self.send_acquire(claim, keys, &scripts::LOCK_ACQUIRE, &words(&on), &words(&args)).await
+                Call::new(&scripts::LOCK_ACQUIRE, &on, &args, order)
             }
             Kind::FairLock => {
                 let patience = claim.wait.map_or(PATIENCE, |wait| wait.min(PATIENCE));
                 let patience = millis(patience).to_string();
-                let [id, lease, holds, keep, who, stamp] = common;
                 let args = [id, lease, holds, keep, who, stamp, &patience];
                 let (queue, scores) = (keys.queue(), keys.scores());
                 let on = [name, &fence, &about, &queue, &scores, &stamps];
-                self.send_acquire(claim, keys, &scripts::FAIR_ACQUIRE, &words(&on), &words(&args)).await
+                Call::new(&scripts::FAIR_ACQUIRE, &on, &args, order)
             }
             Kind::Read { under_write } => {
                 let (writers, timeout) = (keys.writers(), keys.reader(claim.id));
                 let writer = under_write.map_or_else(String::new, |w| w.to_string());
                 let field = under_write.map_or_else(String::new, |w| format!("{w}:write"));
-                let [id, lease, holds, keep, who, stamp] = common;
                 let args = [id, lease, holds, keep, who, stamp, &field, &writer];
                 let on = [name, &fence, &about, &waiters, &writers, &stamps, &timeout];
-                self.send_acquire(claim, keys, &scripts::READ_ACQUIRE, &words(&on), &words(&args)).await
+                Call::new(&scripts::READ_ACQUIRE, &on, &args, order)
             }
             Kind::Write => {
                 let (writers, base) = (keys.writers(), keys.base());
-                let [id, lease, holds, keep, who, stamp] = common;
                 let args = [id, lease, holds, keep, who, stamp, &base];
                 let on = [name, &fence, &about, &waiters, &writers, &stamps];
-                self.send_acquire(claim, keys, &scripts::WRITE_ACQUIRE, &words(&on), &words(&args)).await
+                Call::new(&scripts::WRITE_ACQUIRE, &on, &args, order)
             }
-            Kind::Permit { n, .. } if n > MAX_PERMITS => Err(Error::Config(format!(
-                "{}: {n} permits of {} requested at once: at most {MAX_PERMITS} are possible, because the server stores each \
-                 one separately",
-                self.info.scheme, claim.name
-            ))),
+            Kind::Permit { n, .. } if n > MAX_PERMITS => {
+                return Err(Error::Config(format!(
+                    "{}: {n} permits of {} requested at once: at most {MAX_PERMITS} are possible, because the server stores \
+                     each one separately",
+                    self.info.scheme, claim.name
+                )));
+            }
             Kind::Permit { n, limit } => {
                 let (n, limit, slack) = (n.to_string(), limit.to_string(), millis(self.slack).to_string());
                 let (ends, ours, channel) = (keys.ends(), keys.permits(), keys.permit_channel());
-                let args = [&*id, &lease, &n, &limit, &slack, &keep, &who, &stamp, publish, &channel];
+                let args = [id, lease, &n, &limit, &slack, keep, who, stamp, publish, &channel];
                 let mark = keys.mark();
                 let on = [name, &ends, &ours, &fence, &about, &waiters, &stamps, &mark];
-                self.send_acquire(claim, keys, &scripts::PERMIT_ACQUIRE, &words(&on), &words(&args)).await
+                Call::new(&scripts::PERMIT_ACQUIRE, &on, &args, order)
             }
-            other => Err(self.info.unknown(other)),
-        };
-        self.read_acquire_reply(claim, keys, reply?, sent)
+            other => return Err(self.info.unknown(other)),
+        })
     }
 
-    fn read_acquire_reply(&self, claim: &Claim, keys: &Keys, reply: Value, sent: Time) -> Result<Attempt> {
+    /// Reads the reply to an attempt; a grant is valid until `until`.
+    pub(crate) fn read_attempt(
+        &self,
+        claim: &Claim,
+        keys: &Keys,
+        reply: Value,
+        until: Time,
+    ) -> Result<Attempt> {
         let context = || self.context("acquire", &claim.name, keys);
         let Value::Array(parts) = &reply else { return Err(context().unexpected_reply(reply)) };
         let text = |at: usize| parts.get(at).and_then(Value::text).filter(|t| !t.is_empty());
         match (parts.first().and_then(Value::int), parts.get(1)) {
-            (Some(1), _) => Ok(Attempt::Granted {
-                fence: text(1).and_then(|t| t.parse().ok()).map(Fence),
-                until: self.info.drift.until(sent, claim.lease),
-            }),
-            (Some(0), Some(left)) => Ok(Attempt::Busy {
-                retry_after: left.int().and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis),
-                behind: text(2).and_then(|id| id.parse().ok()),
-                position: text(3).and_then(|micros| micros.parse().ok()),
-            }),
+            (Some(1), _) => {
+                Ok(Attempt::Granted { fence: text(1).and_then(|t| t.parse().ok()).map(Fence), until })
+            }
+            (Some(0), Some(left)) => {
+                let left = left.int().and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
+                let behind = text(2).and_then(|id| id.parse().ok());
+                let retry_after = match self.layout {
+                    // A holder that is none of ours does not publish its release.
+                    Layout::Plain if behind.is_none() => Some(poll_delay(left)),
+                    _ => left,
+                };
+                let position = text(3).and_then(|micros| micros.parse().ok());
+                Ok(Attempt::Busy { retry_after, behind, position })
+            }
             (Some(2), _) => Ok(Attempt::Gone),
             (Some(3), _) => Err(kind_conflict(claim, text(1))),
             (Some(5), Some(left)) => Err(Error::Config(format!(
@@ -141,27 +150,19 @@ impl Redis {
         }
     }
 
-    pub(crate) async fn send_acquire(
-        &self,
-        claim: &Claim,
-        keys: &Keys,
-        script: &'static Script,
-        on: &[&[u8]],
-        args: &[&[u8]],
-    ) -> Result<Value> {
-        let order = Order::Attempt { id: claim.id, lease: claim.lease };
-        let call = Call { script, keys: on, args, order };
+    /// Sends an attempt, and waits for as many replicas as the claim asks for.
+    pub(crate) async fn send_attempt(&self, claim: &Claim, keys: &Keys, call: Call) -> Result<Value> {
         let Durability::Replicas(n) = claim.durability else {
             return match self.transport.call(call).await {
-                Ok(answer) => Ok(answer.value),
+                Ok(reply) => Ok(reply),
                 Err(failure) => Err(self.acquire_error(claim, keys, failure).await),
             };
         };
-        let (answer, have) = match self.transport.call_and_wait(call, n, REPLICA_TIMEOUT).await {
+        let (reply, have) = match self.transport.call_and_wait(call, n, REPLICA_TIMEOUT).await {
             Ok(answer) => answer,
             Err(failure) => return Err(self.acquire_error(claim, keys, failure).await),
         };
-        let granted = answer.value.array().and_then(|parts| parts.first()).and_then(Value::int) == Some(1);
+        let granted = reply.array().and_then(|parts| parts.first()).and_then(Value::int) == Some(1);
         if granted && have < n {
             // The master has it, but it is not granted yet: repeating the attempt with the same id writes and waits
             // again, and a caller that gives up releases it.
@@ -169,8 +170,13 @@ impl Redis {
                 format!("only {have} of {n} replicas confirmed the write within {REPLICA_TIMEOUT:?}");
             return Err(Error::unknown(self.info.scheme, format!("acquire {}", claim.name), reason));
         }
-        Ok(answer.value)
+        Ok(reply)
     }
+}
+
+/// The order of the attempt of a claim.
+pub(crate) fn order(claim: &Claim) -> Order {
+    Order::Attempt { id: claim.id, lease: claim.lease }
 }
 
 fn too_many(claim: &Claim, size: i64) -> Error {

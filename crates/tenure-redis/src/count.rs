@@ -4,7 +4,7 @@ use tenure_core::backend::{CountOp, CountReply, Counter};
 use tenure_core::{Error, Name, OpId, Result};
 
 use crate::scripts;
-use crate::store::{Redis, millis, words};
+use crate::store::{Redis, millis};
 use crate::transport::{Call, Order, Value};
 
 /// TTL in ms of the key that says what kind a number is.
@@ -40,7 +40,7 @@ impl Redis {
         let done = keys.operations(id.client);
         let publish = self.transport.publish_command();
         let order = Order::Unordered;
-        let sent = match counter {
+        let call = match counter {
             Counter::Size => {
                 let (ends, ours, channel) = (keys.ends(), keys.permits(), keys.permit_channel());
                 let mark = keys.mark();
@@ -48,9 +48,7 @@ impl Redis {
                 let on = [keys.name(), &*ends, &ours, &done, &mark, &about];
                 let slack = millis(self.slack).to_string();
                 let args = [op, &*n, &at, &settled, publish, &channel, &slack];
-                self.transport
-                    .call(Call { script: &scripts::SIZE, keys: &words(&on), args: &words(&args), order })
-                    .await
+                Call::new(&scripts::SIZE, &on, &args, order)
             }
             Counter::Latch | Counter::Semaphore => {
                 let (word, channel) = match counter {
@@ -60,13 +58,11 @@ impl Redis {
                 let (mark, ends) = (keys.mark(), keys.ends());
                 let on = [keys.name(), &*done, &mark, &ends];
                 let args = [word, op, &*n, &at, &settled, publish, &channel, MARK];
-                self.transport
-                    .call(Call { script: &scripts::COUNT, keys: &words(&on), args: &words(&args), order })
-                    .await
+                Call::new(&scripts::COUNT, &on, &args, order)
             }
         };
         let context = self.context("count", name, &keys);
-        let reply = sent.map_err(|failure| context.to_error(failure))?.value;
+        let reply = self.transport.call(call).await.map_err(|failure| context.to_error(failure))?;
         let Value::Array(parts) = &reply else { return Err(context.unexpected_reply(reply)) };
         let value = |at: usize| parts.get(at).and_then(Value::text).and_then(|t| t.parse::<i64>().ok());
         match parts.first().and_then(Value::int) {

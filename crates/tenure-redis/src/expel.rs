@@ -1,36 +1,36 @@
 //! Forced release of a holder of another library, identified by its own holder name; Redisson's `forceUnlock`.
 
-use tenure_core::backend::Released;
+use tenure_core::backend::{Backend, Released};
 use tenure_core::{Claim, Kind, Name, Result};
 
 use crate::options::Layout;
 use crate::scripts;
-use crate::store::{Redis, words};
-use crate::transport::{Call, Order, Script, Value};
+use crate::store::Redis;
+use crate::transport::{Call, Order, Value};
 
 impl Redis {
     pub(crate) async fn force_release(&self, name: &Name, kind: Kind, holder: &str) -> Result<Released> {
         if self.layout == Layout::Plain {
-            return self.release_plain(&Claim::of_token(holder, name.clone(), kind), 0).await;
+            return self.release(&Claim::of_token(holder, name.clone(), kind), 0).await;
         }
         let keys = self.keys(name)?;
         let publish = self.transport.publish_command();
-        let about = keys.about();
-        match kind {
+        let (about, order) = (keys.about(), Order::Unordered);
+        let call = match kind {
             Kind::Lock | Kind::FairLock | Kind::Leader => {
                 let (queue, scores, stamps) = (keys.queue(), keys.scores(), keys.stamps());
                 let on = [keys.name(), &about, &queue, &scores, &stamps];
                 let (channel, one, leader) =
                     (keys.lock_channel(), keys.fair_channel(""), keys.leader_channel());
                 let args = [holder, publish, &channel, &one, &leader];
-                self.send_expel(name, &scripts::LOCK_EXPEL, &words(&on), &words(&args)).await
+                Call::new(&scripts::LOCK_EXPEL, &on, &args, order)
             }
             Kind::Read { .. } | Kind::Write => {
                 let write = format!("{holder}:write");
                 let field = if kind == Kind::Write { &*write } else { holder };
                 let (channel, base) = (keys.rw_channel(), keys.base());
                 let (on, args) = ([keys.name(), &about], [holder, field, publish, &channel, &base]);
-                self.send_expel(name, &scripts::RW_EXPEL, &words(&on), &words(&args)).await
+                Call::new(&scripts::RW_EXPEL, &on, &args, order)
             }
             Kind::Permit { .. } => {
                 // Inspection shows a permit in hexadecimal; the store has the raw bytes.
@@ -38,23 +38,12 @@ impl Redis {
                 let (ends, ours, channel) = (keys.ends(), keys.permits(), keys.permit_channel());
                 let on = [keys.name(), &ends, &ours];
                 let args = [&*permit, publish.as_bytes(), channel.as_bytes()];
-                self.send_expel(name, &scripts::PERMIT_EXPEL, &words(&on), &args).await
+                Call::new(&scripts::PERMIT_EXPEL, &on, &args, order)
             }
-            other => Err(self.info.unknown(other)),
-        }
-    }
-
-    async fn send_expel(
-        &self,
-        name: &Name,
-        script: &'static Script,
-        on: &[&[u8]],
-        args: &[&[u8]],
-    ) -> Result<Released> {
-        let keys = self.keys(name)?;
+            other => return Err(self.info.unknown(other)),
+        };
         let context = self.context("release", name, &keys);
-        let sent = self.transport.call(Call { script, keys: on, args, order: Order::Unordered }).await;
-        match sent.map_err(|failure| context.to_error(failure))?.value {
+        match self.transport.call(call).await.map_err(|failure| context.to_error(failure))? {
             Value::Int(1) => Ok(Released::Freed),
             Value::Int(0) => Ok(Released::Gone),
             other => Err(context.unexpected_reply(other)),

@@ -11,7 +11,7 @@ use crate::options::Layout;
 use crate::record::Record;
 use crate::scripts;
 use crate::store::{Redis, words};
-use crate::transport::{Call, Failure, Order, OwnedCall, To, Value};
+use crate::transport::{Call, Failure, Order, To, Value};
 
 /// Limits of a listing: keys per server, and total time.
 const MOST: usize = 1_000_000;
@@ -28,11 +28,9 @@ const OF_REDISSON: &str =
 impl Redis {
     pub(crate) async fn inspect_name(&self, name: &Name) -> Result<Option<Snapshot>> {
         let keys = self.keys(name)?;
-        let (on, args) = inspect_call(&keys);
-        let on: Vec<&[u8]> = on.iter().map(Vec::as_slice).collect();
-        let call = Call { script: &scripts::INSPECT, keys: &on, args: &[&args], order: Order::Unordered };
         let context = self.context("inspect", name, &keys);
-        let reply = self.transport.call(call).await.map_err(|failure| context.to_error(failure))?.value;
+        let sent = self.transport.call(inspect_call(&keys)).await;
+        let reply = sent.map_err(|failure| context.to_error(failure))?;
         let Value::Array(parts) = reply else { return Err(context.unexpected_reply(reply)) };
         Ok(InspectReply { parts, plain: self.layout == Layout::Plain }.snapshot(name))
     }
@@ -84,15 +82,12 @@ impl Redis {
         // A key of another program may have a name that cannot be a lock here.
         let names: Vec<(&Name, Keys)> =
             names.iter().filter_map(|n| self.keys(n).ok().map(|keys| (n, keys))).collect();
-        let calls = names.iter().map(|(_, keys)| {
-            let (keys, args) = inspect_call(keys);
-            OwnedCall { script: &scripts::INSPECT, keys, args: vec![args], order: Order::Unordered }
-        });
+        let calls = names.iter().map(|(_, keys)| inspect_call(keys));
         let replies = self.transport.call_all(calls.collect()).await;
         let mut found = Vec::new();
         for ((name, keys), reply) in names.iter().zip(replies) {
             let context = self.context("inspect", name, keys);
-            match reply.map(|answer| answer.value) {
+            match reply {
                 Ok(Value::Array(parts)) => {
                     found.extend(InspectReply { parts, plain: self.layout == Layout::Plain }.listed(name))
                 }
@@ -111,8 +106,8 @@ impl Redis {
     }
 }
 
-fn inspect_call(keys: &Keys) -> (Vec<Vec<u8>>, Vec<u8>) {
-    let on = vec![
+fn inspect_call(keys: &Keys) -> Call {
+    let on = [
         keys.name().to_owned(),
         keys.about(),
         keys.waiters(),
@@ -124,7 +119,7 @@ fn inspect_call(keys: &Keys) -> (Vec<Vec<u8>>, Vec<u8>) {
         keys.token(),
         keys.mark(),
     ];
-    (on.into_iter().map(String::into_bytes).collect(), keys.base().into_bytes())
+    Call::new(&scripts::INSPECT, &on, &[keys.base()], Order::Unordered)
 }
 
 /// A glob pattern that matches exactly this text.

@@ -4,15 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::backend::{Attempt, Released};
-use tenure_core::{Claim, HoldId, Result};
+use tenure_core::{Claim, HoldId};
 
+use crate::acquire::order;
 use crate::keys::Keys;
 use crate::record::describe;
 use crate::renew::{Batch, build_call};
 use crate::scripts;
-use crate::store::{Redis, millis, words};
-use crate::transport::{OwnedCall, Value};
+use crate::store::{Redis, millis};
+use crate::transport::{Call, Order};
 
 /// The poll interval, in ms, while the holder is one that will not publish its release.
 const POLL_MS: std::ops::Range<u64> = 50..250;
@@ -30,57 +30,29 @@ pub(crate) fn poll_delay(left: Option<Duration>) -> Duration {
 }
 
 impl Redis {
-    pub(crate) async fn acquire_plain(&self, claim: &Claim) -> Result<Attempt> {
-        if self.scriptless().await?.is_some() {
-            return self.acquire_scriptless(claim).await;
-        }
-        let keys = self.keys(&claim.name)?;
-        let sent = self.info.clock().now();
+    /// The call that makes an attempt.
+    pub(crate) fn plain_attempt(&self, claim: &Claim, keys: &Keys) -> Call {
         let (token, id) = token_and_id(claim);
         let (lease, holds, who) = (millis(claim.lease).to_string(), claim.holds.to_string(), describe(claim));
         let stamp = claim.wait.map_or_else(String::new, |_| millis(claim.stamp).to_string());
         let args = [&*token, &id, &lease, &holds, &who, &stamp];
         let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
         let on = [keys.name(), &about, &waiters, &stamps];
-        let (on, args) = (words(&on), words(&args));
-        let reply = self.send_acquire(claim, &keys, &scripts::PLAIN_ACQUIRE, &on, &args).await?;
-        let part = |at: usize| reply.array().and_then(|parts| parts.get(at));
-        let number = |at: usize| part(at).and_then(Value::int);
-        match (number(0), number(1)) {
-            (Some(1), _) => {
-                Ok(Attempt::Granted { fence: None, until: self.info.drift.until(sent, claim.lease) })
-            }
-            (Some(0), Some(left)) => {
-                let left = u64::try_from(left).ok().map(Duration::from_millis);
-                let behind = part(2).and_then(Value::text).and_then(|id| id.parse().ok());
-                let retry_after = if behind.is_some() { left } else { Some(poll_delay(left)) };
-                Ok(Attempt::Busy { retry_after, behind, position: None })
-            }
-            (Some(2), _) => Ok(Attempt::Gone),
-            _ => Err(self.context("acquire", &claim.name, &keys).unexpected_reply(reply)),
-        }
+        Call::new(&scripts::PLAIN_ACQUIRE, &on, &args, order(claim))
     }
 
-    pub(crate) async fn release_plain(&self, claim: &Claim, left: u32) -> Result<Released> {
-        if let Some(command) = self.scriptless().await? {
-            return self.release_scriptless(command, claim, left).await;
-        }
-        let keys = self.keys(&claim.name)?;
+    /// The call that releases a claim.
+    pub(crate) fn plain_release(&self, claim: &Claim, left: u32, keys: &Keys) -> Call {
         let (token, id) = token_and_id(claim);
         let (left, lease) = (left.to_string(), millis(claim.lease).to_string());
         let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
         let (publish, channel) = (self.transport.publish_command(), keys.plain_channel());
         let args = [&*token, &id, &left, &lease, publish, &channel];
         let on = [keys.name(), &about, &waiters, &stamps];
-        self.send_release(claim, &keys, &scripts::PLAIN_RELEASE, &words(&on), &words(&args)).await
+        Call::new(&scripts::PLAIN_RELEASE, &on, &args, Order::Unordered)
     }
 
-    pub(crate) fn plain_renewal_call(
-        &self,
-        batch: &Batch,
-        claims: &[Arc<Claim>],
-        keys: &[Keys],
-    ) -> OwnedCall {
+    pub(crate) fn plain_renewal_call(&self, batch: &Batch, claims: &[Arc<Claim>], keys: &[Keys]) -> Call {
         let (mut on, mut args, mut essential) = (Vec::new(), Vec::new(), 0);
         for at in &batch.claims {
             let (claim, keys) = (&claims[*at], &keys[*at]);

@@ -5,29 +5,27 @@ use tenure_core::{Claim, Error, Kind, Result};
 
 use crate::keys::Keys;
 use crate::scripts;
-use crate::store::{Redis, millis, words};
-use crate::transport::{Answer, Call, Failure, Order, Script, Value};
+use crate::store::{Redis, millis};
+use crate::transport::{Answer, Call, Failure, Order, Value};
 
 impl Redis {
-    pub(crate) async fn release_redisson(&self, claim: &Claim, left: u32) -> Result<Released> {
-        let keys = self.keys(&claim.name)?;
+    /// The call that releases a claim in Redisson's layout.
+    pub(crate) fn redisson_release(&self, claim: &Claim, left: u32, keys: &Keys) -> Result<Call> {
         let (id, left, lease) = (claim.id.to_string(), left.to_string(), millis(claim.lease).to_string());
         let publish = self.transport.publish_command();
-        let name = keys.name();
+        let (name, order) = (keys.name(), Order::Unordered);
         let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
-        match claim.kind {
+        Ok(match claim.kind {
             Kind::Lock | Kind::Leader => {
                 let leader = if claim.kind == Kind::Leader { keys.leader_channel() } else { String::new() };
                 let channel = keys.lock_channel();
                 let args = [&*id, &left, &lease, publish, &channel, &leader];
-                let on = [name, &about, &waiters, &stamps];
-                self.send_release(claim, &keys, &scripts::LOCK_RELEASE, &words(&on), &words(&args)).await
+                Call::new(&scripts::LOCK_RELEASE, &[name, &about, &waiters, &stamps], &args, order)
             }
             Kind::FairLock => {
                 let (queue, scores, channel) = (keys.queue(), keys.scores(), keys.fair_channel(""));
                 let args = [&*id, &left, &lease, publish, &channel];
-                let on = [name, &about, &queue, &scores, &stamps];
-                self.send_release(claim, &keys, &scripts::FAIR_RELEASE, &words(&on), &words(&args)).await
+                Call::new(&scripts::FAIR_RELEASE, &[name, &about, &queue, &scores, &stamps], &args, order)
             }
             Kind::Read { .. } | Kind::Write => {
                 let reads = claim.kind != Kind::Write;
@@ -36,7 +34,7 @@ impl Redis {
                 let (writers, channel, base) = (keys.writers(), keys.rw_channel(), keys.base());
                 let args = [&*id, &field, &left, &lease, publish, &channel, &base];
                 let on = [name, &about, &waiters, &writers, &stamps, &timeout];
-                self.send_release(claim, &keys, &scripts::RW_RELEASE, &words(&on), &words(&args)).await
+                Call::new(&scripts::RW_RELEASE, &on, &args, order)
             }
             Kind::Permit { n, .. } => {
                 let (ends, ours, channel) = (keys.ends(), keys.permits(), keys.permit_channel());
@@ -44,23 +42,10 @@ impl Redis {
                 let slack = millis(self.slack).to_string();
                 let args = [&*id, &n, publish, &channel, &slack];
                 let on = [name, &ends, &ours, &about, &waiters, &stamps];
-                self.send_release(claim, &keys, &scripts::PERMIT_RELEASE, &words(&on), &words(&args)).await
+                Call::new(&scripts::PERMIT_RELEASE, &on, &args, order)
             }
-            other => Err(self.info.unknown(other)),
-        }
-    }
-
-    pub(crate) async fn send_release(
-        &self,
-        claim: &Claim,
-        keys: &Keys,
-        script: &'static Script,
-        on: &[&[u8]],
-        args: &[&[u8]],
-    ) -> Result<Released> {
-        let order = Order::AfterAttempt(claim.id);
-        let sent = self.transport.call(Call { script, keys: on, args, order }).await;
-        self.release_outcome(claim, keys, sent)
+            other => return Err(self.info.unknown(other)),
+        })
     }
 
     /// Maps the reply to a release: 1 if the hold or waiter existed, 0 if not.

@@ -11,7 +11,7 @@ use crate::keys::Keys;
 use crate::options::Layout;
 use crate::scripts;
 use crate::store::{Redis, millis};
-use crate::transport::{Call, Failure, Order, OwnedCall, Script, Value, join_all};
+use crate::transport::{Call, Failure, Order, Script, Value, join_all};
 
 /// The most claims in one script call.
 const BATCH: usize = 100;
@@ -55,8 +55,8 @@ impl Redis {
                                 Value::Int(1) => Renewal::Held { until },
                                 Value::Int(2) => Renewal::Queued,
                                 Value::Int(3) => {
-                                    let why = Failure::NotExecuted(
-                                        "its keys are on two nodes while their slot migrates".to_owned(),
+                                    let why = Failure::not_executed(
+                                        "its keys are on two nodes while their slot migrates",
                                     );
                                     failed =
                                         Some(self.call_error("renew", &claims[*at].name, &keys[*at], why));
@@ -127,40 +127,35 @@ impl Redis {
             Layout::Redisson => self.renewal_call(&batches[*at], claims, keys),
             Layout::Plain => self.plain_renewal_call(&batches[*at], claims, keys),
         };
-        let calls: Vec<OwnedCall> = copied.iter().map(call).collect();
-        let durable = copied
-            .iter()
-            .zip(&calls)
-            .map(|(at, call)| async move { (*at, self.send_durable(call, batches[*at].replicas).await) });
+        let durable = copied.iter().map(|at| {
+            let sent = self.send_durable(call(at), batches[*at].replicas);
+            async move { (*at, sent.await) }
+        });
         let (replies, confirmed) = tokio::join!(
             self.transport.call_all(plain.iter().map(call).collect()),
             join_all(durable.collect())
         );
-        let replies = replies.into_iter().map(|reply| reply.map(|answer| answer.value));
         let mut outcomes: BTreeMap<usize, std::result::Result<Value, Failure>> =
             plain.into_iter().zip(replies).collect();
         outcomes.extend(confirmed);
         let found = |(at, reply): (usize, std::result::Result<Value, Failure>)| match reply? {
             Value::Array(found) if found.len() == batches[at].claims.len() => Ok(found),
-            other => Err(Failure::Unknown(format!("the server answered {other:?}"))),
+            other => Err(Failure::unknown(format!("the server answered {other:?}"))),
         };
         outcomes.into_iter().map(found).collect()
     }
 
-    async fn send_durable(&self, call: &OwnedCall, replicas: u32) -> std::result::Result<Value, Failure> {
-        let on: Vec<&[u8]> = call.keys.iter().map(Vec::as_slice).collect();
-        let args: Vec<&[u8]> = call.args.iter().map(Vec::as_slice).collect();
-        let call = Call { script: call.script, keys: &on, args: &args, order: call.order };
-        let (answer, have) = self.transport.call_and_wait(call, replicas, REPLICA_TIMEOUT).await?;
+    async fn send_durable(&self, call: Call, replicas: u32) -> std::result::Result<Value, Failure> {
+        let (reply, have) = self.transport.call_and_wait(call, replicas, REPLICA_TIMEOUT).await?;
         if have < replicas {
-            return Err(Failure::Unknown(format!(
+            return Err(Failure::unknown(format!(
                 "only {have} of {replicas} replicas confirmed the write within {REPLICA_TIMEOUT:?}"
             )));
         }
-        Ok(answer.value)
+        Ok(reply)
     }
 
-    fn renewal_call(&self, batch: &Batch, claims: &[Arc<Claim>], keys: &[Keys]) -> OwnedCall {
+    fn renewal_call(&self, batch: &Batch, claims: &[Arc<Claim>], keys: &[Keys]) -> Call {
         let (mut on, mut args, mut essential) = (Vec::new(), Vec::new(), 0);
         let alike = |a: &usize, b: &usize| {
             let (a, b) = (&claims[*a], &claims[*b]);
@@ -221,7 +216,7 @@ pub(crate) fn build_call(
     mut on: Vec<String>,
     mut args: Vec<String>,
     essential: Option<usize>,
-) -> OwnedCall {
+) -> Call {
     let mut keys_may_be_split = 0;
     if let Some(essential) = essential {
         keys_may_be_split = on.len();
@@ -229,6 +224,5 @@ pub(crate) fn build_call(
         on.truncate(essential);
     }
     args.insert(0, keys_may_be_split.to_string());
-    let bytes = |all: Vec<String>| all.into_iter().map(String::into_bytes).collect();
-    OwnedCall { script, keys: bytes(on), args: bytes(args), order: Order::Renewal }
+    Call::new(script, &on, &args, Order::Renewal)
 }

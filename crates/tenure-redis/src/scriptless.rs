@@ -80,7 +80,7 @@ impl Redis {
         order: Order,
     ) -> std::result::Result<Value, Failure> {
         let all: Vec<&[u8]> = all.iter().map(|w| w.as_bytes()).collect();
-        Ok(self.transport.ordered_command(To::Key(keys.name().as_bytes()), &all, order).await?.value)
+        self.transport.ordered_command(To::Key(keys.name().as_bytes()), &all, order).await
     }
 
     pub(crate) async fn acquire_scriptless(&self, claim: &Claim) -> Result<Attempt> {
@@ -158,11 +158,8 @@ impl Redis {
             return Ok(if held { Released::Freed } else { Released::Gone });
         }
         let delete: Vec<&[u8]> = command.delete(keys.name(), &token).into_iter().map(str::as_bytes).collect();
-        let to = To::Key(keys.name().as_bytes());
-        self.release_outcome(
-            claim,
-            &keys,
-            self.transport.ordered_command(to, &delete, Order::AfterAttempt(claim.id)).await,
-        )
+        let key = keys.name().as_bytes();
+        let sent = self.transport.command_after_attempt(claim.id, key, &delete).await;
+        self.release_outcome(claim, &keys, sent)
     }
 }

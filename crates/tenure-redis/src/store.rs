@@ -144,10 +144,17 @@ impl Backend for Redis {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
-        match self.layout {
-            Layout::Redisson => self.acquire_redisson(claim).await,
-            Layout::Plain => self.acquire_plain(claim).await,
+        if self.scriptless().await?.is_some() {
+            return self.acquire_scriptless(claim).await;
         }
+        let keys = &self.keys(&claim.name)?;
+        let call = match self.layout {
+            Layout::Redisson => self.redisson_attempt(claim, keys)?,
+            Layout::Plain => self.plain_attempt(claim, keys),
+        };
+        let until = self.info.drift.until(self.info.clock().now(), claim.lease);
+        let reply = self.send_attempt(claim, keys, call).await?;
+        self.read_attempt(claim, keys, reply, until)
     }
 
     async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
@@ -164,10 +171,16 @@ impl Backend for Redis {
     }
 
     async fn release(&self, claim: &Claim, left: u32) -> Result<Released> {
-        match self.layout {
-            Layout::Redisson => self.release_redisson(claim, left).await,
-            Layout::Plain => self.release_plain(claim, left).await,
+        if let Some(command) = self.scriptless().await? {
+            return self.release_scriptless(command, claim, left).await;
         }
+        let keys = &self.keys(&claim.name)?;
+        let call = match self.layout {
+            Layout::Redisson => self.redisson_release(claim, left, keys)?,
+            Layout::Plain => self.plain_release(claim, left, keys),
+        };
+        let sent = self.transport.call_after_attempt(claim.id, call).await;
+        self.release_outcome(claim, keys, sent)
     }
 
     async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply> {

@@ -8,7 +8,9 @@ use std::time::Duration;
 use futures_util::stream::StreamExt;
 
 use super::fan_out::Calls;
+use super::votes::reason;
 use super::{Inner, Quorum, SCHEME};
+use tenure_core::backend::Reason;
 use tenure_core::{Error, Result};
 
 /// The least time that nodes slower than the majority have to answer: their errors are best reported at once.
@@ -37,8 +39,8 @@ impl Quorum {
         let mut done = |node: usize, answer: Result<()>| {
             match answer {
                 Ok(()) => connected += 1,
-                Err(Error::Unavailable { reason, .. } | Error::Unknown { reason, .. }) => {
-                    failed.push(format!("node {}: {reason}", inner.nodes[node].name));
+                Err(error) if error.is_transient() => {
+                    failed.push(reason(&error).at(format_args!("node {}", inner.nodes[node].name)));
                 }
                 Err(error) => refused = Some(inner.node_error(node, &error)),
             }
@@ -58,15 +60,16 @@ impl Quorum {
             return Err(refused);
         }
         if connected < needed {
-            let reason = format!("{connected} of {n} nodes answer, {needed} needed; {}", failed.join("; "));
-            return Err(inner.info.unavailable("connect", reason));
+            let answer = format!("{connected} of {n} nodes answer, {needed} needed");
+            let why = Reason::all(std::iter::once(answer.into()).chain(failed));
+            return Err(inner.info.unavailable("connect", why));
         }
         if !calls.is_empty() {
-            failed.push(format!("{} have not answered yet", calls.len()));
+            failed.push(format!("{} have not answered yet", calls.len()).into());
         }
         if !failed.is_empty() {
-            let failed = failed.join("; ");
-            tracing::warn!(failed, "some nodes do not answer; the others decide without them");
+            let failed = Reason::all(failed);
+            tracing::warn!(%failed, "some nodes do not answer; the others decide without them");
         }
         inner.finish_connecting(calls);
         Ok(())

@@ -7,9 +7,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::rounds::claim_of;
-use super::votes::{Vote, Votes};
+use super::votes::{Vote, Votes, reason};
 use super::{Inner, SCHEME};
-use tenure_core::backend::{Holder, Query, Released, Snapshot, Waiter};
+use tenure_core::backend::{Holder, Query, Reason, Released, Snapshot, Waiter};
 use tenure_core::{Claim, Error, Family, Finding, HoldId, Kind, Name, Result};
 
 /// Timeout of nodes for inspection.
@@ -141,7 +141,7 @@ impl Inner {
             let found = async { node.backend.require_admin()?.diagnose().await };
             (node, found.await)
         });
-        let mut failed = 0;
+        let mut failed = Vec::new();
         for (node, found) in join_all(looks).await {
             match found {
                 Ok(found) => {
@@ -149,7 +149,7 @@ impl Inner {
                     findings.extend(found.into_iter().map(named));
                 }
                 Err(error) => {
-                    failed += 1;
+                    failed.push(reason(&error));
                     let what = format!("does not answer: {error}");
                     let advice =
                         "bring it back: the others decide without it only as long as they are a majority";
@@ -157,9 +157,10 @@ impl Inner {
                 }
             }
         }
-        if self.nodes.len() - failed < self.needed() {
-            let reason = format!("{failed} of {} nodes do not answer", self.nodes.len());
-            return Err(Error::unavailable(SCHEME, "diagnose", reason));
+        if self.nodes.len() - failed.len() < self.needed() {
+            let text = format!("{} of {} nodes do not answer", failed.len(), self.nodes.len());
+            let cause = Reason::all(failed).cause;
+            return Err(Error::unavailable(SCHEME, "diagnose", Reason { text, cause }));
         }
         findings.push(Finding::warning(
             "peers",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_core::backend::{Attempt, Released};
+use tenure_core::backend::{Attempt, Reason, Released};
 use tenure_core::{Error, Result};
 
 /// The answer of one node.
@@ -106,26 +106,32 @@ impl Votes {
         names: impl Iterator<Item = &'a str>,
         took: Duration,
         limit: Duration,
-    ) -> String {
+    ) -> Reason {
         let answer = |vote: &Option<Vote>| match vote {
-            None if took < limit => "had not answered yet".to_owned(),
-            None => format!("no answer within {limit:?}"),
-            Some(Vote::Yes) => "granted, then released".to_owned(),
-            Some(Vote::No) => "held by another client".to_owned(),
-            Some(Vote::Failed(Error::Unavailable { reason, .. } | Error::Unknown { reason, .. })) => {
-                reason.clone()
-            }
-            Some(Vote::Failed(error)) => error.to_string(),
+            None if took < limit => "had not answered yet".into(),
+            None => Reason::timed_out(format!("no answer within {limit:?}")),
+            Some(Vote::Yes) => "granted, then released".into(),
+            Some(Vote::No) => "held by another client".into(),
+            Some(Vote::Failed(error)) => reason(error),
         };
-        let each: Vec<String> =
-            names.zip(&self.0).map(|(name, vote)| format!("node {name}: {}", answer(vote))).collect();
-        format!(
-            "{} of {} nodes granted it, {} needed; {}",
+        let granted = format!(
+            "{} of {} nodes granted it, {} needed",
             self.yes_count(),
             self.0.len(),
-            majority(self.0.len()),
-            each.join("; ")
-        )
+            majority(self.0.len())
+        );
+        let each = names.zip(&self.0).map(|(name, vote)| answer(vote).at(format_args!("node {name}")));
+        Reason::all(std::iter::once(granted.into()).chain(each))
+    }
+}
+
+/// Why a node failed. An error that says which call it was about says it for the whole round.
+pub(super) fn reason(error: &Error) -> Reason {
+    match error {
+        Error::Unavailable { reason, source, .. } | Error::Unknown { reason, source, .. } => {
+            Reason { text: reason.clone(), cause: source.clone() }
+        }
+        error => error.to_string().into(),
     }
 }
 

@@ -3,8 +3,9 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use rusqlite::{ErrorCode, ffi};
+use rusqlite::ErrorCode;
 use tenure_core::Error;
+use tenure_core::backend::{Cause, Reason};
 
 pub(crate) const SCHEME: &str = "sqlite";
 
@@ -18,8 +19,8 @@ pub(crate) enum Fault {
     Unfinished(String),
     /// The file at the path is not the one that is open: it was removed or replaced.
     Replaced,
-    /// It may work later. With the error of SQLite, if there was one.
-    Unavailable(String, Option<ffi::Error>),
+    /// It may work later.
+    Unavailable(Reason),
     /// It cannot work until something is changed.
     Config(String),
 }
@@ -30,10 +31,7 @@ impl Fault {
         let path = path.display();
         let reason = match self {
             Self::Config(why) | Self::Unfinished(why) => return Error::Config(why),
-            Self::Unavailable(why, Some(cause)) => {
-                return Error::unavailable(SCHEME, what, why).caused_by(cause);
-            }
-            Self::Unavailable(why, None) => why,
+            Self::Unavailable(reason) => return Error::unavailable(SCHEME, what, reason),
             Self::Busy => {
                 format!("another process holds the file {path}: if this lasts, find that process with fuser")
             }
@@ -75,10 +73,13 @@ pub(crate) fn describe_unwritable(path: &Path, why: &str) -> String {
 pub(crate) fn classify(path: &Path, phase: Phase, error: &rusqlite::Error) -> Fault {
     let shown = path.display();
     let code = error.sqlite_error_code();
-    let cause = error.sqlite_error().copied();
+    let unavailable = |text: String| {
+        let cause = error.sqlite_error().map(|error| Cause::from(*error));
+        Fault::Unavailable(Reason { text, cause })
+    };
     let by_phase = |why: String| match phase {
         Phase::Opening => Fault::Config(why),
-        Phase::Running => Fault::Unavailable(why, cause),
+        Phase::Running => unavailable(why),
     };
     match code {
         // The protocol error is a race between processes that open the file at the same time.
@@ -104,7 +105,7 @@ pub(crate) fn classify(path: &Path, phase: Phase, error: &rusqlite::Error) -> Fa
             | ErrorCode::SchemaChanged
             | ErrorCode::OperationInterrupted
             | ErrorCode::OperationAborted,
-        ) => Fault::Unavailable(format!("{shown}: {error}"), cause),
+        ) => unavailable(format!("{shown}: {error}")),
         // What remains are tables or columns that do not match the layout.
         _ => Fault::Config(format!("{shown} cannot be used as a Tenure store ({error}): use another path")),
     }
@@ -130,7 +131,7 @@ mod tests {
         for outage in [full, io, read_only, cannot_open] {
             let fault = running(outage);
             assert!(
-                matches!(&fault, Fault::Unavailable(why, Some(_)) if why.contains("/x/locks.db")),
+                matches!(&fault, Fault::Unavailable(why) if why.cause.is_some() && why.text.contains("/x/locks.db")),
                 "{fault:?}"
             );
             let error = fault.into_error(path, "acquire x");

@@ -158,7 +158,7 @@ impl Shared {
         Database::connect(&self.path, &self.options).map_err(|fault| match fault {
             Fault::Config(why) => {
                 let why = format!("the file was removed or replaced, and cannot be opened again: {why}");
-                Fault::Unavailable(why, None)
+                Fault::Unavailable(why.into())
             }
             Fault::Unfinished(_) => Fault::Busy,
             other => other,

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use tenure_core::Error;
+use tenure_core::backend::Reason;
 
 use crate::wire::ErrorCode;
 
@@ -18,16 +19,33 @@ pub(crate) enum RequestError {
     /// The server answered, and did nothing.
     Refused(ErrorCode),
     /// The session has ended, and all its nodes with it.
-    SessionEnded(String),
+    SessionEnded(Reason),
     /// It may or may not have been executed.
-    Unknown(String),
+    Unknown(Reason),
     /// It was not sent.
-    NotSent(String),
+    NotSent(Reason),
     /// The request is invalid.
     Config(Error),
 }
 
 impl RequestError {
+    pub(crate) fn not_sent(why: impl Into<Reason>) -> Self {
+        Self::NotSent(why.into())
+    }
+
+    pub(crate) fn unknown(why: impl Into<Reason>) -> Self {
+        Self::Unknown(why.into())
+    }
+
+    /// The error of a call of which another part was or may have been executed.
+    pub(crate) fn into_unknown(self) -> Self {
+        match self {
+            Self::NotSent(why) | Self::SessionEnded(why) | Self::Unknown(why) => Self::Unknown(why),
+            Self::Refused(code) => Self::unknown(code.to_string()),
+            Self::Config(error) => Self::unknown(error.to_string()),
+        }
+    }
+
     pub(crate) fn is_no_node(&self) -> bool {
         matches!(self, Self::Refused(ErrorCode::NO_NODE))
     }
@@ -67,7 +85,7 @@ impl RequestError {
 impl From<ErrorCode> for RequestError {
     fn from(code: ErrorCode) -> Self {
         match code {
-            ErrorCode::SESSION_EXPIRED => Self::SessionEnded(code.to_string()),
+            ErrorCode::SESSION_EXPIRED => Self::SessionEnded(code.to_string().into()),
             ErrorCode::AUTH_FAILED => Self::Config(Error::Config(format!(
                 "{SCHEME}: the servers reject the login: check user and password"
             ))),
@@ -77,7 +95,7 @@ impl From<ErrorCode> for RequestError {
                  key=FILE with zookeeper+tls://; for digest user:password@host; SASL (Kerberos) is not supported"
             ))),
             definite if definite.is_definite() => Self::Refused(definite),
-            other => Self::Unknown(format!("the server answered: {other}")),
+            other => Self::Unknown(format!("the server answered: {other}").into()),
         }
     }
 }

@@ -66,10 +66,8 @@ impl ZooKeeper {
         let background = Background::with_cleanup("tenure-zookeeper", async move {
             let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing.sessions.close()).await;
         });
-        let runtime = background
-            .handle()
-            .cloned()
-            .map_err(|e| Error::unavailable(SCHEME, "start a thread", &e).caused_by(e))?;
+        let runtime =
+            background.handle().cloned().map_err(|e| Error::unavailable(SCHEME, "start a thread", e))?;
         runtime.spawn(watch_after_delay(Arc::downgrade(&store), store.unwatched_added.clone()));
         let mut info = Info::new(SCHEME, Environment::with_clock(clock));
         info.fenced = true;
@@ -123,7 +121,7 @@ impl ZooKeeper {
     ) -> Result<T> {
         let answer = match self.runtime.spawn(work).await {
             Ok(answer) => answer,
-            Err(_) => Err(RequestError::Unknown("the store was closed".into())),
+            Err(_) => Err(RequestError::unknown("the store was closed")),
         };
         answer.map_err(|error| error.into_error(what, &path))
     }

@@ -53,3 +53,11 @@ impl From<io::Error> for Error {
         Self::Io(e)
     }
 }
+
+/// The kind of the I/O error that an error was caused by. Panics if there is none, or if the message does not say it.
+pub fn io_cause(error: &(impl std::error::Error + 'static)) -> io::ErrorKind {
+    let source = error.source().unwrap_or_else(|| panic!("without a cause: {error}"));
+    let cause = source.downcast_ref::<io::Error>().unwrap_or_else(|| panic!("caused by {source:?}: {error}"));
+    assert!(error.to_string().contains(&cause.to_string()), "{cause} in: {error}");
+    cause.kind()
+}

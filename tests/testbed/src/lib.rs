@@ -25,7 +25,7 @@ mod zookeeper;
 
 pub use cluster::Cluster;
 pub use documents::DocumentedTests;
-pub use error::{Error, Result};
+pub use error::{Error, Result, io_cause};
 pub use listen::{Message, Monitor, Seen, Subscription};
 pub use ports::free_port;
 pub use proxy::{Counts, Cut, Proxy, Rule, Way, ZkRequest};

@@ -4,13 +4,15 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Instrument;
+
 use crate::api::Client;
 use crate::backend::{CountOp, CountReply, Counter, Error, Family, Name, Result};
 use crate::engine::acquire::Wait;
 use crate::engine::core::Core;
 use crate::engine::count;
 use crate::engine::ops::Op;
-use crate::engine::telemetry::{self, AcquireTrace, KindLabel, Outcome};
+use crate::engine::telemetry::{AcquireTrace, KindLabel, Outcome};
 
 /// A counting semaphore: a shared number of permits, not tied to whoever took them (Redisson's `RSemaphore`).
 ///
@@ -139,9 +141,8 @@ impl CountingSemaphore {
     async fn take(&self, n: u64, wait: Wait) -> Result<bool> {
         let (core, name) = self.parts()?;
         let mut trace = AcquireTrace::begin(core, KindLabel::Count, name, None);
-        let got =
-            telemetry::inside(trace.span(), pin!(count::take(&self.client.engine, name, n, wait, &trace)))
-                .await;
+        let engine = &self.client.engine;
+        let got = pin!(count::take(engine, name, n, wait, &trace)).instrument(trace.span()).await;
         trace.end(match &got {
             Ok(true) => Outcome::Acquired(None),
             Ok(false) if wait == Wait::No => Outcome::Busy,

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::api::{Client, Guard};
 use crate::backend::{
@@ -14,7 +15,6 @@ use crate::backend::{
 };
 use crate::engine::acquire::{Request, Wait};
 use crate::engine::core::Core;
-use crate::engine::telemetry;
 
 /// A lock, or something that behaves like one: a half of a read/write lock, permits of a semaphore. It is a template:
 /// cheap, stateless, and can be cloned and used any number of times.
@@ -171,7 +171,8 @@ impl Lock {
             self.request.core().backend.info().require_at_least(least)?;
         }
         let mut trace = self.request.ask()?;
-        let got = telemetry::inside(trace.span(), pin!(self.request.acquire(wait, limit, &trace))).await;
+        // Pinned here, because this future is large and moving it costs more than the telemetry.
+        let got = pin!(self.request.acquire(wait, limit, &trace)).instrument(trace.span()).await;
         Ok(trace.entry(wait, got)?.map(Guard::new))
     }
 

@@ -14,7 +14,7 @@ use crate::api::{Guard, Lock};
 use crate::backend::{Backoff, Error, Fence, Lost, Name, Result};
 use crate::engine::acquire::Wait;
 use crate::engine::core::Core;
-use crate::engine::in_flight::{InFlight, Undo};
+use crate::engine::in_flight::{InFlight, Ran, Undo};
 
 /// Combines several locks into one: any kinds, from one client or several.
 ///
@@ -123,7 +123,8 @@ impl MultiLock {
         let basket = Basket(Arc::new(Mutex::new(first.into_iter().collect())));
         let patience = self.locks.iter().map(|l| l.request.patience()).min().unwrap_or_default();
         let mut round = InFlight::new(self.locks[0].request.core(), &basket);
-        let Some(tried) = round.run(patience, self.try_others(held, deadline, &basket)).await else {
+        let others = self.try_others(held, deadline, &basket);
+        let Ran::Done(tried) = round.run(None, patience, others).await? else {
             return Ok(Round::Left);
         };
         let Others { busy, slowest } = tried?;

@@ -1,9 +1,10 @@
 //! Errors, named by what a caller can do about them. Busy and timed out are not errors but `None`, wherever the return
 //! type allows it.
 
-use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use crate::backend::{Deadlock, HoldId, Name};
 
@@ -91,23 +92,15 @@ pub enum Error {
 
 impl Error {
     /// A call that was certainly not executed.
-    pub fn unavailable(backend: &'static str, what: impl ToString, reason: impl ToString) -> Self {
-        let (what, reason) = (what.to_string(), reason.to_string());
-        Self::Unavailable { backend, what, reason, retry_after: None, source: None }
+    pub fn unavailable(backend: &'static str, what: impl ToString, reason: impl Into<Reason>) -> Self {
+        let (what, Reason { text: reason, cause: source }) = (what.to_string(), reason.into());
+        Self::Unavailable { backend, what, reason, retry_after: None, source }
     }
 
     /// A call that was sent but not answered.
-    pub fn unknown(backend: &'static str, what: impl ToString, reason: impl ToString) -> Self {
-        Self::Unknown { backend, what: what.to_string(), reason: reason.to_string(), source: None }
-    }
-
-    /// Adds the error that caused it, for [`source`](std::error::Error::source), where it is transient.
-    #[must_use]
-    pub fn caused_by(mut self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
-        if let Self::Unavailable { source, .. } | Self::Unknown { source, .. } = &mut self {
-            *source = Some(Cause(Arc::new(cause)));
-        }
-        self
+    pub fn unknown(backend: &'static str, what: impl ToString, reason: impl Into<Reason>) -> Self {
+        let (what, Reason { text: reason, cause: source }) = (what.to_string(), reason.into());
+        Self::Unknown { backend, what, reason, source }
     }
 
     /// Says when a retry can succeed, if it was not executed.
@@ -152,19 +145,79 @@ impl Error {
     }
 }
 
-/// The error of a connection or a driver behind an [`Error`]. Two of them are equal if they say the same.
-#[derive(Debug, Clone)]
-pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
+/// Why a call failed: in words, and the error of the connection or the driver behind it, if there was one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reason {
+    /// The whole reason: it contains the text of its cause.
+    pub text: String,
+    /// What [`source`](std::error::Error::source) of the [`Error`] returns.
+    pub cause: Option<Cause>,
+}
 
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+impl Reason {
+    /// Something that took too long, with an [`io::Error`] of the kind `TimedOut` as its cause.
+    pub fn timed_out(text: impl Into<String>) -> Self {
+        io::Error::new(io::ErrorKind::TimedOut, text.into()).into()
+    }
+
+    /// Puts the place where it happened in front.
+    #[must_use]
+    pub fn at(self, place: impl fmt::Display) -> Self {
+        Self { text: format!("{place}: {}", self.text), ..self }
+    }
+
+    /// Several reasons as one, with the first cause among them.
+    pub fn all(reasons: impl IntoIterator<Item = Self>) -> Self {
+        let (mut texts, mut cause) = (Vec::new(), None);
+        for reason in reasons {
+            texts.push(reason.text);
+            cause = cause.or(reason.cause);
+        }
+        Self { text: texts.join("; "), cause }
     }
 }
 
-impl std::error::Error for Cause {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
+impl From<String> for Reason {
+    fn from(text: String) -> Self {
+        Self { text, cause: None }
+    }
+}
+
+impl From<&str> for Reason {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+impl From<io::Error> for Reason {
+    fn from(error: io::Error) -> Self {
+        Self { text: error.to_string(), cause: Some(error.into()) }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// The error of a connection or a driver behind an [`Error`], for programs that look at its type: the message of that
+/// `Error` already contains its text. Two of them are equal if they say the same.
+#[derive(Debug, Clone)]
+pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
+
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for Cause {
+    fn from(error: E) -> Self {
+        Self(Arc::new(error))
+    }
+}
+
+// It is no error itself, so that `source` returns the one inside, which can be downcast.
+impl Deref for Cause {
+    type Target = dyn std::error::Error + Send + Sync;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
     }
 }
 
@@ -218,5 +271,32 @@ impl LostReason {
             Self::MaxHold => "max_hold",
             Self::Closed => "closed",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn the_cause_can_be_downcast_and_the_message_says_it_once() {
+        let refused = || Reason::from(io::Error::from(io::ErrorKind::ConnectionRefused)).at("h:1");
+        for error in
+            [Error::unavailable("redis", "acquire x", refused()), Error::unknown("redis", "x", refused())]
+        {
+            let cause = error.source().and_then(|e| e.downcast_ref::<io::Error>()).expect("an I/O error");
+            assert_eq!(cause.kind(), io::ErrorKind::ConnectionRefused);
+            assert_eq!(error.to_string().matches("connection refused").count(), 1, "{error}");
+            assert_eq!(error, error.clone());
+        }
+        assert!(Error::unavailable("redis", "acquire x", "no quorum").source().is_none());
+    }
+
+    #[test]
+    fn several_reasons_have_the_first_cause() {
+        let all = Reason::all(["none".into(), Reason::timed_out("late").at("a"), "last".into()]);
+        assert_eq!((&*all.text, all.cause.unwrap().to_string()), ("none; a: late; last", "late".to_owned()));
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::backend::{Clock, Drift, Durability, Environment, Error, Family, Name, Result, Suspicion};
+use crate::backend::{Clock, Drift, Durability, Environment, Error, Family, Name, Reason, Result, Suspicion};
 
 /// Properties and capabilities of a store. Made by [`Info::new`], then changed where the store differs.
 #[derive(Clone, Debug)]
@@ -167,7 +167,7 @@ impl Info {
     }
 
     /// Returns the error of a call to this store that was certainly not executed.
-    pub fn unavailable(&self, what: impl fmt::Display, reason: impl fmt::Display) -> Error {
+    pub fn unavailable(&self, what: impl fmt::Display, reason: impl Into<Reason>) -> Error {
         Error::unavailable(self.scheme, what, reason)
     }
 }

@@ -41,7 +41,7 @@ pub use self::clock::{Clock, Drift, Time, wall_micros};
 pub use self::counter::{CountOp, CountReply, Counter};
 pub use self::deadlock::{Deadlock, Link};
 pub use self::environment::{Chance, Environment};
-pub use self::error::{Cause, Error, Lost, LostReason, Result};
+pub use self::error::{Cause, Error, Lost, LostReason, Reason, Result};
 pub use self::finding::{Finding, Level};
 pub use self::info::{Info, Liveness};
 pub use self::name::Name;

@@ -12,7 +12,7 @@ use crate::engine::core::{Core, Engine};
 use crate::engine::entry::Entry;
 use crate::engine::gate::{self, Waiter, Want};
 use crate::engine::hold::{Hold, Terms};
-use crate::engine::in_flight::{InFlight, Undo};
+use crate::engine::in_flight::{InFlight, Ran, Undo};
 use crate::engine::mailbox::Grant;
 use crate::engine::reentry::{Slot, SlotUse};
 use crate::engine::telemetry::{AcquireStats, AcquireTrace};
@@ -257,15 +257,15 @@ async fn first(asked: &Acquisition, claim: &Arc<Claim>, stats: &AcquireStats, li
     loop {
         let seen = core.suspicions();
         stats.attempt();
-        let call = attempt.run(core.patience(claim.lease), core.backend.try_acquire(claim));
-        let error = match core.by(limit.cut, call).await? {
-            Some(Some(Ok(Attempt::Granted { fence, until }))) => {
+        let call = core.backend.try_acquire(claim);
+        let error = match attempt.run(limit.cut, core.patience(claim.lease), call).await? {
+            Ran::Done(Ok(Attempt::Granted { fence, until })) => {
                 attempt.keep();
                 let entry = admit(asked, claim, fence, until)?;
                 core.suspect_since(seen, entry.hold());
                 return Ok(Tried::Granted(entry));
             }
-            Some(Some(Ok(other))) => {
+            Ran::Done(Ok(other)) => {
                 let mut place = None;
                 if let Attempt::Busy { behind, position, .. } = other {
                     stats.busy(behind);
@@ -275,10 +275,10 @@ async fn first(asked: &Acquisition, claim: &Arc<Claim>, stats: &AcquireStats, li
                 attempt.keep();
                 return Ok(Tried::Busy { may_be_queued: unknown, position: place });
             }
-            Some(Some(Err(error))) => error,
-            Some(None) => return Ok(Tried::Revoked),
+            Ran::Done(Err(error)) => error,
+            Ran::Revoked => return Ok(Tried::Revoked),
             // An earlier error of the store says more than that the time is over.
-            None => {
+            Ran::OutOfTime => {
                 return Err(last.unwrap_or_else(|| core.out_of_time(format_args!("acquire {}", claim.name))));
             }
         };
@@ -290,12 +290,12 @@ async fn first(asked: &Acquisition, claim: &Arc<Claim>, stats: &AcquireStats, li
             }
             return Err(error);
         }
-        let slept = attempt.run(core.patience(claim.lease), core.sleep(backoff.failed_by(core.chance())));
-        match core.by(Some(limit.end), slept).await? {
-            Some(None) => return Ok(Tried::Revoked),
-            Some(Some(slept)) => slept?,
-            None if unknown => return Err(error),
-            None => {
+        let slept = core.sleep(backoff.failed_by(core.chance()));
+        match attempt.run(Some(limit.end), core.patience(claim.lease), slept).await? {
+            Ran::Revoked => return Ok(Tried::Revoked),
+            Ran::Done(slept) => slept?,
+            Ran::OutOfTime if unknown => return Err(error),
+            Ran::OutOfTime => {
                 attempt.keep();
                 return Err(error);
             }

@@ -162,7 +162,7 @@ impl Core {
         let flushed = self.backend.close(limit.saturating_sub(began.elapsed())).await;
         let backend = self.backend.info().scheme;
         let reason = format!("no answer within {limit:?}; it ends with its lease");
-        let each = left.iter().map(|name| Error::unknown(backend, format!("release {name}"), &reason));
+        let each = left.iter().map(|name| Error::unknown(backend, format!("release {name}"), &*reason));
         let all: Vec<Error> = each.chain(flushed.err()).collect();
         if all.is_empty() { Ok(()) } else { Err(Error::Several(all)) }
     }

@@ -12,7 +12,7 @@ use crate::engine::acquisition::Acquisition;
 use crate::engine::core::{Core, Engine};
 use crate::engine::gate::{self, Waited, Waiter, Want};
 use crate::engine::hold::Terms;
-use crate::engine::in_flight::{InFlight, Undo};
+use crate::engine::in_flight::{InFlight, Ran, Undo};
 use crate::engine::mailbox::Grant;
 use crate::engine::ops::{Op, REPEATABLE};
 use crate::engine::telemetry::AcquireTrace;
@@ -166,20 +166,18 @@ pub(crate) async fn take(
         let take = Take::new(core, name);
         trace.stats.attempt();
         let mut attempt = InFlight::new(core, &take);
-        let call = attempt.run(core.patience(core.settings.lease), take.answer(core, n, limit.end));
-        let Some(answer) = core.by(limit.cut, call).await? else {
-            return Err(core.out_of_time(format_args!("take permits of {name}")));
-        };
-        match answer {
-            None => {}
-            Some((Ok(reply), _)) => {
+        let call = take.answer(core, n, limit.end);
+        match attempt.run(limit.cut, core.patience(core.settings.lease), call).await? {
+            Ran::OutOfTime => return Err(core.out_of_time(format_args!("take permits of {name}"))),
+            Ran::Revoked => {}
+            Ran::Done((Ok(reply), _)) => {
                 attempt.keep();
                 if reply.applied || wait == Wait::No {
                     return Ok(reply.applied);
                 }
                 break;
             }
-            Some((Err(error), unknown)) => {
+            Ran::Done((Err(error), unknown)) => {
                 if !unknown {
                     attempt.keep();
                 }

@@ -4,10 +4,12 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use tracing::Instrument;
+
 use crate::backend::{Error, HoldId, LostReason, Released, Result};
 use crate::engine::core::{Core, Engine};
 use crate::engine::hold::{Hold, Leave, Part};
-use crate::engine::telemetry::{self, End};
+use crate::engine::telemetry::End;
 
 /// An entry into a hold. Dropping it leaves the hold in the background.
 pub(crate) struct Entry {
@@ -54,7 +56,7 @@ impl Entry {
             }
         };
         let span = core.telemetry.release_span(&self.hold.claim);
-        match telemetry::inside(&span, pin!(last.send())).await {
+        match pin!(last.send()).instrument(span).await {
             Ok(Released::Freed) => Ok(()),
             Ok(Released::Gone) => {
                 core.telemetry.was_gone(&self.hold);

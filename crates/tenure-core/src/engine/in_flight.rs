@@ -7,15 +7,16 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
+use tokio::time::Instant;
 
-use crate::backend::Time;
+use crate::backend::{Result, Time};
 use crate::engine::core::Core;
 use crate::engine::worker::wake;
 
@@ -32,29 +33,47 @@ pub(crate) struct InFlight<'a, U: Undo> {
     kept: bool,
 }
 
+/// How work that was run for a request ended.
+pub(crate) enum Ran<T> {
+    Done(T),
+    /// It was not polled for longer than the patience, or the client was closed: it is undone, and the caller starts
+    /// again with another id.
+    Revoked,
+    OutOfTime,
+}
+
 impl<'a, U: Undo> InFlight<'a, U> {
     pub(crate) fn new(core: &'a Arc<Core>, what: &'a U) -> Self {
         Self { core, what, flight: None, kept: false }
     }
 
-    /// Runs `work`. Returns `None` if it was not polled for longer than `patience`, or the client was closed: then it
-    /// is undone, and the caller starts again with another id.
-    pub(crate) async fn run<T>(&mut self, patience: Duration, work: impl Future<Output = T>) -> Option<T> {
+    /// Runs `work` until `limit`. Work that completes in the first poll sets no alarm.
+    pub(crate) async fn run<T>(
+        &mut self,
+        limit: Option<Instant>,
+        patience: Duration,
+        work: impl Future<Output = T>,
+    ) -> Result<Ran<T>> {
         let mut work = pin!(work);
-        poll_fn(|cx| {
+        let core = self.core;
+        let mut alarm = limit.map(|at| core.alarm(at)).transpose()?;
+        let ran = poll_fn(|cx| {
             if !self.may_go_on() {
-                return Poll::Ready(None);
+                return Poll::Ready(Ran::Revoked);
             }
-            match work.as_mut().poll(cx) {
-                Poll::Ready(out) => {
-                    self.forget();
-                    Poll::Ready(Some(out))
-                }
-                Poll::Pending if self.waits(cx, patience) => Poll::Pending,
-                Poll::Pending => Poll::Ready(None),
+            if let Poll::Ready(out) = work.as_mut().poll(cx) {
+                self.forget();
+                return Poll::Ready(Ran::Done(out));
             }
-        })
-        .await
+            if !self.waits(cx, patience) {
+                return Poll::Ready(Ran::Revoked);
+            }
+            match &mut alarm {
+                Some(alarm) => Pin::new(alarm).poll(cx).map(|()| Ran::OutOfTime),
+                None => Poll::Pending,
+            }
+        });
+        Ok(ran.await)
     }
 
     /// Keeps the effect: there was none, or something else owns it now.

@@ -74,8 +74,7 @@ impl Core {
         if let Some(handle) = self.worker.handle.get() {
             return Ok(handle);
         }
-        let handle =
-            self.start().map_err(|e| self.backend.info().unavailable("start a thread", &e).caused_by(e))?;
+        let handle = self.start().map_err(|e| self.backend.info().unavailable("start a thread", e))?;
         Ok(self.worker.handle.get_or_init(|| handle))
     }
 

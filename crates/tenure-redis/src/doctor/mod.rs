@@ -12,6 +12,7 @@ mod trial;
 
 use std::collections::BTreeMap;
 
+use tenure_core::backend::Reason;
 use tenure_core::{Error, Finding, Result};
 
 use crate::Address;
@@ -31,13 +32,13 @@ impl Redis {
                     let what = format!("the server does not answer: {failure}");
                     let advice = "start the server, or fail over to another one";
                     findings.push(Finding::error("server", what, advice).at(at));
-                    silent.push(failure.to_string());
+                    silent.push(Reason::from(failure));
                 }
             }
         }
         if silent.len() == nodes.len() {
             let (backend, what) = (self.info.scheme, "diagnose".to_owned());
-            let reason = if silent.is_empty() { "no server is known".to_owned() } else { silent.join("; ") };
+            let reason = if silent.is_empty() { "no server is known".into() } else { Reason::all(silent) };
             return Err(Error::unavailable(backend, what, reason));
         }
         let trial = self.trial().await;

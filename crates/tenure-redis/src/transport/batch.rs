@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
-use super::calls::{Answer, By, Order, OwnedCall, Request, first};
+use super::calls::{By, Call, Order, Request, first};
 use super::connection::{Connection, SendOptions};
 use super::connections::Connections;
 use super::failure::{ErrorClass, Failure, classify};
@@ -17,13 +17,13 @@ use crate::Address;
 
 impl Transport {
     /// Runs many scripts: one pipeline per node, and a failing node fails only its own. Returns the answers in order.
-    pub(crate) async fn call_all(self: &Arc<Self>, calls: Vec<OwnedCall>) -> Vec<Result<Answer, Failure>> {
-        let deadline = Instant::now() + self.timeout;
+    pub(crate) async fn call_all(self: &Arc<Self>, calls: Vec<Call>) -> Vec<Result<Value, Failure>> {
+        let deadline = self.deadline();
         let connections = match self.connections() {
             Ok(connections) => connections,
             Err(failure) => return calls.iter().map(|_| Err(failure.clone())).collect(),
         };
-        let mut outcomes: Vec<Option<Result<Answer, Failure>>> = calls.iter().map(|_| None).collect();
+        let mut outcomes: Vec<Option<Result<Value, Failure>>> = calls.iter().map(|_| None).collect();
         let (mut groups, mut alone): (HashMap<Address, Vec<usize>>, Vec<usize>) = Default::default();
         for (i, call) in calls.iter().enumerate() {
             if !matches!(call.order, Order::Unordered | Order::Renewal) {
@@ -37,7 +37,7 @@ impl Transport {
         }
         let (connections, all) = (&connections, &calls);
         let batches = groups.into_iter().map(|(node, of)| async move {
-            let asked: Vec<&OwnedCall> = of.iter().map(|i| &all[*i]).collect();
+            let asked: Vec<&Call> = of.iter().map(|i| &all[*i]).collect();
             let answers = self.batch(connections, &node, &asked, deadline).await;
             of.into_iter().zip(answers).collect::<Vec<_>>()
         });
@@ -45,17 +45,14 @@ impl Transport {
             match outcome {
                 // Not executed on this node: each is sent on its own.
                 Batched::WrongNode => alone.push(i),
-                Batched::Done(outcome) => {
-                    outcomes[i] = Some(outcome.map(|value| Answer { value, certain: true }))
-                }
+                Batched::Done(outcome) => outcomes[i] = Some(outcome),
             }
         }
         let singles = alone.into_iter().map(|i| async move {
             let call = &all[i];
             let encode = |out: &mut Vec<u8>, by| call.encode(out, by);
             let request = Request::script(call.key(), call.order, &encode, deadline);
-            let answer = self.execute(&request).await;
-            (i, answer.map(|(values, certain)| Answer { value: first(values), certain }))
+            (i, self.execute(&request).await.map(first))
         });
         for (i, outcome) in join_all(singles.collect()).await {
             outcomes[i] = Some(outcome);
@@ -68,7 +65,7 @@ impl Transport {
         self: &Arc<Self>,
         connections: &Arc<Connections>,
         node: &Address,
-        calls: &[&OwnedCall],
+        calls: &[&Call],
         deadline: Instant,
     ) -> Vec<Batched> {
         let connection = match connections.manager(node).connection(connections, deadline).await {
@@ -97,7 +94,7 @@ impl Transport {
             outcomes.push(self.batched(answer, &connection));
         }
         if !unknown.is_empty() {
-            let again: Vec<&OwnedCall> = unknown.iter().map(|i| calls[*i]).collect();
+            let again: Vec<&Call> = unknown.iter().map(|i| calls[*i]).collect();
             let answers = exchange(&connection, &again, By::Text, deadline).await;
             for (i, answer) in unknown.into_iter().zip(answers) {
                 outcomes[i] = self.batched(answer, &connection);
@@ -120,7 +117,7 @@ impl Transport {
 
 async fn exchange(
     connection: &Arc<Connection>,
-    calls: &[&OwnedCall],
+    calls: &[&Call],
     by: By,
     deadline: Instant,
 ) -> Vec<Result<Value, Failure>> {

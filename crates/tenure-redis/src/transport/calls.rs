@@ -32,12 +32,16 @@ impl Script {
     }
 }
 
-/// A script call. The first key decides the node.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Call<'a> {
-    pub(crate) script: &'static Script,
-    pub(crate) keys: &'a [&'a [u8]],
-    pub(crate) args: &'a [&'a [u8]],
+/// A script call, encoded except for the script itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(super) script: &'static Script,
+    /// The first key: it decides the node.
+    pub(super) key: Vec<u8>,
+    /// The number of keys and arguments.
+    pub(super) words: usize,
+    /// The number of keys, the keys and the arguments.
+    pub(super) encoded: Vec<u8>,
     pub(crate) order: Order,
 }
 
@@ -52,52 +56,40 @@ pub(crate) enum Order {
         id: HoldId,
         lease: Duration,
     },
-    /// Releases the hold: sent after its attempt, if that is unanswered.
-    AfterAttempt(HoldId),
 }
 
-impl Call<'_> {
+impl Call {
+    pub(crate) fn new(
+        script: &'static Script,
+        keys: &[impl AsRef<[u8]>],
+        args: &[impl AsRef<[u8]>],
+        order: Order,
+    ) -> Self {
+        let key = keys.first().map_or_else(Vec::new, |key| key.as_ref().to_vec());
+        let mut encoded = Vec::with_capacity(512);
+        write_bulk(&mut encoded, keys.len().to_string().as_bytes());
+        keys.iter().for_each(|key| write_bulk(&mut encoded, key.as_ref()));
+        args.iter().for_each(|arg| write_bulk(&mut encoded, arg.as_ref()));
+        Self { script, key, words: keys.len() + args.len(), encoded, order }
+    }
+
     pub(crate) fn key(&self) -> &[u8] {
-        self.keys.first().copied().unwrap_or_default()
+        &self.key
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>, by: By) {
-        encode(out, self.script, by, self.keys.iter().copied(), self.args.iter().copied());
-    }
-
-    #[cfg(test)]
-    pub(crate) fn to_owned(self) -> OwnedCall {
-        OwnedCall {
-            script: self.script,
-            keys: self.keys.iter().map(|k| k.to_vec()).collect(),
-            args: self.args.iter().map(|a| a.to_vec()).collect(),
-            order: self.order,
+        write_array_header(out, 3 + self.words);
+        match by {
+            By::Hash => {
+                write_bulk(out, b"EVALSHA");
+                write_bulk(out, self.script.sha().as_bytes());
+            }
+            By::Text => {
+                write_bulk(out, b"EVAL");
+                write_bulk(out, self.script.text.as_bytes());
+            }
         }
-    }
-}
-
-/// A call that owns its data, for batches.
-#[derive(Clone, Debug)]
-pub(crate) struct OwnedCall {
-    pub(crate) script: &'static Script,
-    pub(crate) keys: Vec<Vec<u8>>,
-    pub(crate) args: Vec<Vec<u8>>,
-    pub(crate) order: Order,
-}
-
-impl OwnedCall {
-    pub(crate) fn key(&self) -> &[u8] {
-        self.keys.first().map(Vec::as_slice).unwrap_or_default()
-    }
-
-    pub(crate) fn encode(&self, out: &mut Vec<u8>, by: By) {
-        encode(
-            out,
-            self.script,
-            by,
-            self.keys.iter().map(Vec::as_slice),
-            self.args.iter().map(Vec::as_slice),
-        );
+        out.extend_from_slice(&self.encoded);
     }
 }
 
@@ -108,29 +100,7 @@ pub(crate) enum By {
     Text,
 }
 
-fn encode<'a>(
-    out: &mut Vec<u8>,
-    script: &Script,
-    by: By,
-    keys: impl ExactSizeIterator<Item = &'a [u8]>,
-    args: impl ExactSizeIterator<Item = &'a [u8]>,
-) {
-    write_array_header(out, 3 + keys.len() + args.len());
-    match by {
-        By::Hash => {
-            write_bulk(out, b"EVALSHA");
-            write_bulk(out, script.sha().as_bytes());
-        }
-        By::Text => {
-            write_bulk(out, b"EVAL");
-            write_bulk(out, script.text.as_bytes());
-        }
-    }
-    write_bulk(out, keys.len().to_string().as_bytes());
-    keys.chain(args).for_each(|w| write_bulk(out, w));
-}
-
-/// An answer, and whether it is conclusive.
+/// The answer to a release, and whether it is conclusive.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Answer {
     pub(crate) value: Value,
@@ -178,7 +148,7 @@ impl<'a> Request<'a> {
 impl Transport {
     /// Sends any command.
     pub(crate) async fn command(self: &Arc<Self>, to: To<'_>, words: &[&[u8]]) -> Result<Value, Failure> {
-        self.ordered_command(to, words, Order::Unordered).await.map(|answer| answer.value)
+        self.ordered_command(to, words, Order::Unordered).await
     }
 
     /// Sends a command in its order with others of the same hold.
@@ -187,36 +157,33 @@ impl Transport {
         to: To<'_>,
         words: &[&[u8]],
         order: Order,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Value, Failure> {
         let (key, node) = match to {
             To::Key(key) => (key, None),
             To::Node(node) => (&[][..], Some(node)),
         };
         let encode = |out: &mut Vec<u8>, _| write_command(out, words);
-        let request =
-            Request { node, ..Request::command(key, order, &encode, Instant::now() + self.timeout) };
-        let (values, certain) = self.execute(&request).await?;
-        Ok(Answer { value: first(values), certain })
+        let request = Request { node, ..Request::command(key, order, &encode, self.deadline()) };
+        self.execute(&request).await.map(first)
     }
 
     /// Runs a script.
-    pub(crate) async fn call(self: &Arc<Self>, call: Call<'_>) -> Result<Answer, Failure> {
+    pub(crate) async fn call(self: &Arc<Self>, call: Call) -> Result<Value, Failure> {
         let encode = |out: &mut Vec<u8>, by| call.encode(out, by);
-        let request = Request::script(call.key(), call.order, &encode, Instant::now() + self.timeout);
-        let (values, certain) = self.execute(&request).await?;
-        Ok(Answer { value: first(values), certain })
+        let request = Request::script(call.key(), call.order, &encode, self.deadline());
+        self.execute(&request).await.map(first)
     }
 
     /// Runs a script, then waits until this many replicas have it or `within` is over. Returns how many have it. The
     /// usual timeout comes on top of `within`.
     pub(crate) async fn call_and_wait(
         self: &Arc<Self>,
-        call: Call<'_>,
+        call: Call,
         replicas: u32,
         within: Duration,
-    ) -> Result<(Answer, u32), Failure> {
+    ) -> Result<(Value, u32), Failure> {
         let within = bounded(within);
-        let deadline = Instant::now() + within + self.timeout;
+        let deadline = self.deadline() + within;
         let replicas = replicas.to_string();
         // Zero would mean no timeout.
         let within = within.as_millis().max(1).to_string();
@@ -229,7 +196,7 @@ impl Transport {
             expected: 2,
             ..Request::script(call.key(), call.order, &encode, deadline)
         };
-        let (mut values, certain) = self.execute(&request).await?;
+        let mut values = self.execute(&request).await?;
         let reached = match values.pop() {
             Some(Value::Int(n)) => u32::try_from(n).unwrap_or(0),
             // The script was executed, but it is unknown which replicas have it.
@@ -238,34 +205,58 @@ impl Transport {
                 0
             }
         };
-        Ok((Answer { value: first(values), certain }, reached))
+        Ok((first(values), reached))
     }
 
-    /// Sends in order with other calls of the same hold. Returns the replies, and whether all attempts were sent before
-    /// it.
-    pub(super) async fn execute(
+    /// Runs a script that releases this hold: after the attempt that may create it, if that is unanswered.
+    pub(crate) async fn call_after_attempt(
         self: &Arc<Self>,
+        id: HoldId,
+        call: Call,
+    ) -> Result<Answer, Failure> {
+        let encode = |out: &mut Vec<u8>, by| call.encode(out, by);
+        let request = Request::script(call.key(), call.order, &encode, self.deadline());
+        self.execute_after_attempt(id, &request).await
+    }
+
+    /// Sends a command that releases this hold, like [`Transport::call_after_attempt`].
+    pub(crate) async fn command_after_attempt(
+        self: &Arc<Self>,
+        id: HoldId,
+        key: &[u8],
+        words: &[&[u8]],
+    ) -> Result<Answer, Failure> {
+        let encode = |out: &mut Vec<u8>, _| write_command(out, words);
+        let request = Request::command(key, Order::Unordered, &encode, self.deadline());
+        self.execute_after_attempt(id, &request).await
+    }
+
+    /// When a call that starts now times out.
+    pub(super) fn deadline(&self) -> Instant {
+        Instant::now() + self.timeout
+    }
+
+    async fn execute_after_attempt(
+        self: &Arc<Self>,
+        id: HoldId,
         request: &Request<'_>,
-    ) -> Result<(Vec<Value>, bool), Failure> {
+    ) -> Result<Answer, Failure> {
         let mut executed = false;
-        if let Order::AfterAttempt(id) = request.order {
-            match self.send_after_attempt(id, request).await? {
-                AfterAttempt::Answered(values) => return Ok((values, self.is_every_attempt_answered(id))),
-                AfterAttempt::NotSent => {}
-                AfterAttempt::MaybeSent => executed = true,
+        match self.send_after_attempt(id, request).await? {
+            AfterAttempt::Answered(values) => {
+                return Ok(Answer { value: first(values), certain: self.is_every_attempt_answered(id) });
             }
+            AfterAttempt::NotSent => {}
+            AfterAttempt::MaybeSent => executed = true,
         }
-        let values = match self.route(request).await {
+        let values = match self.execute(request).await {
             // Not executed this time, but perhaps the first time.
             Err(Failure::NotExecuted(why)) if executed => return Err(Failure::Unknown(why)),
             outcome => outcome?,
         };
-        let certain = match request.order {
-            // What is not found now may have been released by the first one.
-            Order::AfterAttempt(id) => !executed && self.is_every_attempt_answered(id),
-            _ => true,
-        };
-        Ok((values, certain))
+        // What is not found now may have been released by the first one.
+        let certain = !executed && self.is_every_attempt_answered(id);
+        Ok(Answer { value: first(values), certain })
     }
 
     fn is_every_attempt_answered(&self, id: HoldId) -> bool {
@@ -309,7 +300,7 @@ impl Transport {
     }
 
     /// Sends to the right node, following redirects, and returns its replies.
-    async fn route(self: &Arc<Self>, request: &Request<'_>) -> Result<Vec<Value>, Failure> {
+    pub(super) async fn execute(self: &Arc<Self>, request: &Request<'_>) -> Result<Vec<Value>, Failure> {
         let connections = self.connections()?;
         if matches!(request.order, Order::Attempt { .. }) {
             self.discovery.watch(self);
@@ -359,7 +350,7 @@ impl Transport {
                     redirect = Some((to, false));
                 }
                 ErrorClass::Ask(_) if !request.follows_ask => {
-                    return Err(Failure::NotExecuted(format!(
+                    return Err(Failure::not_executed(format!(
                         "{node}: {}: the slot is migrating",
                         reply.message
                     )));
@@ -367,7 +358,7 @@ impl Transport {
                 ErrorClass::Ask(to) if redirects <= MAX_REDIRECTS => redirect = Some((to, true)),
                 ErrorClass::Moved(..) | ErrorClass::Ask(_) => {
                     self.discovery.invalidate(&node);
-                    return Err(Failure::NotExecuted(format!(
+                    return Err(Failure::not_executed(format!(
                         "{node}: {}: redirected too often",
                         reply.message
                     )));
@@ -389,7 +380,7 @@ impl Transport {
         let pool = request.own_connection.then(|| connections.pool(node));
         let pooled = match &pool {
             Some(pool) => Some(connections.until(request.deadline, pool.take()).await.ok_or_else(|| {
-                SendError::NotSent(Failure::NotExecuted(format!("{node}: all connections are in use")))
+                SendError::NotSent(Failure::not_executed(format!("{node}: all connections are in use")))
             })?),
             None => None,
         };
@@ -400,7 +391,7 @@ impl Transport {
         // The master may have changed since it was looked up. A change after this check finds the manager and closes it.
         if !self.discovery.is_current(node) {
             connections.forget(node, NOT_MASTER);
-            return Err(SendError::NotSent(Failure::NotExecuted(format!("{node}: {NOT_MASTER}"))));
+            return Err(SendError::NotSent(Failure::not_executed(format!("{node}: {NOT_MASTER}"))));
         }
         let attempt = match request.order {
             Order::Attempt { id, lease } => Some((id, lease)),

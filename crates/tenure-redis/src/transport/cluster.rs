@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, Weak};
 use std::time::{Duration, Instant};
 
-use tenure_core::backend::random;
+use tenure_core::backend::{Reason, random};
 use tokio::task::JoinSet;
 
 use super::Transport;
@@ -199,7 +199,7 @@ impl Cluster {
         };
         node.cloned().ok_or_else(|| {
             self.invalidate();
-            Failure::NotExecuted(format!("no node of the cluster serves slot {}", slot.unwrap_or(0)))
+            Failure::not_executed(format!("no node of the cluster serves slot {}", slot.unwrap_or(0)))
         })
     }
 
@@ -238,7 +238,7 @@ impl Cluster {
 }
 
 async fn refresh(transport: Weak<Transport>) -> Result<(), Failure> {
-    let Some(transport) = transport.upgrade() else { return Err(Failure::NotExecuted("closed".to_owned())) };
+    let Some(transport) = transport.upgrade() else { return Err(Failure::not_executed("closed")) };
     let Discovery::Cluster(cluster) = &transport.discovery else {
         unreachable!("only the discovery of a cluster refreshes it")
     };
@@ -249,7 +249,7 @@ async fn refresh(transport: Weak<Transport>) -> Result<(), Failure> {
     let latest = cluster.slot_map().freshness.epoch;
     let ask = |address| query_node(transport.clone(), address, transport.timeout / 3, latest);
     waiting.by_ref().take(PARALLEL_QUERIES).for_each(|address| drop(asked.spawn(ask(address))));
-    let mut last = Failure::NotExecuted("no node of the cluster is known".to_owned());
+    let mut last = Failure::not_executed("no node of the cluster is known");
     let mut best: Option<SlotMap> = None;
     let until = tokio::time::Instant::now() + transport.timeout * 2 / 3;
     while let Ok(Some(answer)) = tokio::time::timeout_at(until, asked.join_next()).await {
@@ -264,7 +264,7 @@ async fn refresh(transport: Weak<Transport>) -> Result<(), Failure> {
                 }
             }
             Ok(Err(failure)) => last = failure,
-            Err(e) => last = Failure::NotExecuted(e.to_string()),
+            Err(e) => last = Failure::not_executed(e.to_string()),
         }
         waiting.by_ref().take(1).for_each(|address| drop(asked.spawn(ask(address))));
     }
@@ -281,26 +281,26 @@ async fn query_node(
     limit: Duration,
     latest: u64,
 ) -> Result<SlotMap, Failure> {
-    let failed = |why: &dyn std::fmt::Display| Failure::NotExecuted(format!("{at}: {why}"));
+    let failed = |why: Reason| Failure::NotExecuted(why.at(&at));
     let mut out = Vec::new();
     write_command(&mut out, &[b"CLUSTER", b"INFO"]);
     write_command(&mut out, &[b"CLUSTER", b"SLOTS"]);
     let asked = async {
         let (mut framed, _) = transport.connector.connect(&at, limit).await?;
-        framed.round_trip(&out, 2).await.map_err(|e| failed(&e))
+        framed.round_trip(&out, 2).await.map_err(|e| failed(e.into()))
     };
     let mut replies = match tokio::time::timeout(limit, asked).await {
         Ok(replies) => replies?,
-        Err(_) => return Err(failed(&"no answer in time")),
+        Err(_) => return Err(failed(Reason::timed_out("no answer in time"))),
     };
     let slots = replies.remove(1);
     if let Value::Error(reply) = &slots {
         return Err(match classify(reply, &at) {
-            ErrorClass::NotExecuted(_) => failed(&reply.message),
+            ErrorClass::NotExecuted(_) => failed(reply.message.as_str().into()),
             _ => Failure::Refused(reply.clone()),
         });
     }
-    let slot_map = SlotMap::read(&slots, &at).ok_or_else(|| failed(&"the node reports no slots"))?;
+    let slot_map = SlotMap::read(&slots, &at).ok_or_else(|| failed("the node reports no slots".into()))?;
     Ok(SlotMap { freshness: Freshness::read(&replies[0], latest), ..slot_map })
 }
 

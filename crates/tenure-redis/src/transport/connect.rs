@@ -13,6 +13,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
+use tenure_core::backend::Reason;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -98,7 +99,9 @@ impl Connector {
     ) -> Result<(Framed, ServerInfo), Failure> {
         let connected = match tokio::time::timeout(limit, self.try_all(to, limit)).await {
             Ok(connected) => connected,
-            Err(_) => Err(Failure::NotExecuted(format!("{to}: no connection within {limit:?}"))),
+            Err(_) => Err(Failure::not_executed(
+                Reason::timed_out(format!("no connection within {limit:?}")).at(to),
+            )),
         };
         match connected {
             Ok(connected) => {
@@ -107,7 +110,7 @@ impl Connector {
             }
             // The login worked before, so it is probably being changed, on the server or here: not a permanent error.
             Err(Failure::Refused(reply)) if self.worked.load(Relaxed) => {
-                Err(Failure::NotExecuted(format!("{to}: {}", reply.message)))
+                Err(Failure::not_executed(format!("{to}: {}", reply.message)))
             }
             Err(failure) => Err(failure),
         }
@@ -117,19 +120,20 @@ impl Connector {
     async fn try_all(&self, to: &Address, limit: Duration) -> Result<(Framed, ServerInfo), Failure> {
         let login = self.logins.current().await.map_err(|error| match error {
             LoginError::Permanent(why) => Failure::Refused(ErrorReply::new(&format!("LOGIN {to}: {why}"))),
-            LoginError::Temporary(why) => Failure::NotExecuted(format!("{to}: no login: {why}")),
+            LoginError::Temporary(why) => Failure::not_executed(format!("{to}: no login: {why}")),
         })?;
         let (host, port) = match to {
             #[cfg(unix)]
             Address::Unix(path) => {
-                let stream = tokio::net::UnixStream::connect(path).await.map_err(|e| io_failure(to, &e))?;
+                let stream =
+                    tokio::net::UnixStream::connect(path).await.map_err(|e| self.io_failure(to, e))?;
                 return self.handshake(Stream::Unix(stream), to, &login).await;
             }
             #[cfg(not(unix))]
-            Address::Unix(_) => return Err(io_failure(to, &io::ErrorKind::Unsupported.into())),
+            Address::Unix(_) => return Err(self.io_failure(to, io::ErrorKind::Unsupported.into())),
             Address::Tcp { host, port } => (host, *port),
         };
-        let all = self.resolver.addresses(host, port).await.map_err(|e| io_failure(to, &e))?;
+        let all = self.resolver.addresses(host, port).await.map_err(|e| self.io_failure(to, e))?;
         let several = all.len() > 1;
         let head_start = HEAD_START.min(limit / (all.len() as u32 + 1));
         let login = &login;
@@ -137,16 +141,16 @@ impl Connector {
             let tried = async { self.handshake(self.open(to, host, at).await?, to, login).await };
             tried.await.map_err(|failure| (several.then_some(at), failure))
         });
-        staggered(tries.collect(), head_start).await.map_err(|failures| all_failed(&failures))
+        staggered(tries.collect(), head_start).await.map_err(all_failed)
     }
 
     async fn open(&self, to: &Address, host: &str, at: SocketAddr) -> Result<Stream, Failure> {
-        let stream = open_tcp(at).await.map_err(|e| io_failure(to, &e))?;
+        let stream = open_tcp(at).await.map_err(|e| self.io_failure(to, e))?;
         let Some(tls) = &self.tls else { return Ok(Stream::Tcp(stream)) };
         let name = ServerName::try_from(host.to_owned())
             .map_err(|e| Failure::Refused(ErrorReply::new(&format!("TLS {to}: {e}"))))?;
         let encrypted = tls.connect(name, stream).await;
-        encrypted.map(|stream| Stream::Tls(Box::new(stream))).map_err(|e| io_failure(to, &e))
+        encrypted.map(|stream| Stream::Tls(Box::new(stream))).map_err(|e| self.io_failure(to, e))
     }
 
     /// Sends the whole handshake in one round trip: if the login fails, the rest fails too.
@@ -178,14 +182,14 @@ impl Connector {
         }
         ask("info", &[b"INFO", b"server"]);
         let mut info = ServerInfo::default();
-        framed.write(&out).await.map_err(|e| io_failure(to, &e))?;
+        framed.write(&out).await.map_err(|e| self.io_failure(to, e))?;
         for what in asked {
-            let reply = framed.read().await.map_err(|e| io_failure(to, &e))?;
+            let reply = framed.read().await.map_err(|e| self.io_failure(to, e))?;
             match (what, &reply) {
                 (_, Value::Error(reply)) => {
                     let class = classify(reply, to);
                     if matches!(class, ErrorClass::NotExecuted(_)) {
-                        return Err(Failure::NotExecuted(format!("{to}: {}", reply.message)));
+                        return Err(Failure::not_executed(format!("{to}: {}", reply.message)));
                     }
                     // A user may lack the permission to name the connection or to run `INFO`.
                     if matches!(what, "auth" | "select" | "role")
@@ -214,33 +218,34 @@ impl Connector {
         }
         Ok((framed, info))
     }
+
+    /// Maps an I/O error. Certificates and names that one side rejects are permanent errors, unless they were accepted
+    /// before; a client certificate may be rejected only after the handshake. Anything else may be a server that is
+    /// starting or stopping.
+    fn io_failure(&self, to: &Address, e: io::Error) -> Failure {
+        use rustls::Error::*;
+        let tls = e.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>());
+        let permanent = matches!(
+            tls,
+            Some(InvalidCertificate(_) | NoCertificatesPresented | UnsupportedNameType | AlertReceived(_))
+        );
+        if permanent && !self.worked.load(Relaxed) {
+            return Failure::Refused(ErrorReply::new(&format!("TLS {to}: {e}")));
+        }
+        Failure::NotExecuted(Reason::from(e).at(to))
+    }
 }
 
 /// The error if all addresses failed. A server that refuses says more than those that do not answer.
-fn all_failed(failures: &[(Option<SocketAddr>, Failure)]) -> Failure {
-    let refused = failures.iter().find(|(_, failure)| matches!(failure, Failure::Refused(_)));
-    if let Some((_, failure)) = refused {
-        return failure.clone();
+fn all_failed(mut failures: Vec<(Option<SocketAddr>, Failure)>) -> Failure {
+    if let Some(refused) = failures.iter().position(|(_, failure)| matches!(failure, Failure::Refused(_))) {
+        return failures.swap_remove(refused).1;
     }
-    let said = failures.iter().map(|(at, failure)| match at {
-        Some(at) => format!("{failure} ({at})"),
-        None => failure.to_string(),
+    let said = failures.into_iter().map(|(at, failure)| match (at, Reason::from(failure)) {
+        (Some(at), why) => Reason { text: format!("{why} ({at})"), ..why },
+        (None, why) => why,
     });
-    Failure::NotExecuted(said.collect::<Vec<_>>().join("; "))
-}
-
-/// Maps an I/O error. Certificates and names that one side rejects are permanent errors; a client certificate may be
-/// rejected only after the handshake. Anything else may be a server that is starting or stopping.
-fn io_failure(to: &Address, e: &io::Error) -> Failure {
-    use rustls::Error::*;
-    let tls = e.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>());
-    if matches!(
-        tls,
-        Some(InvalidCertificate(_) | NoCertificatesPresented | UnsupportedNameType | AlertReceived(_))
-    ) {
-        return Failure::Refused(ErrorReply::new(&format!("TLS {to}: {e}")));
-    }
-    Failure::NotExecuted(format!("{to}: {e}"))
+    Failure::NotExecuted(Reason::all(said))
 }
 
 async fn open_tcp(at: SocketAddr) -> io::Result<TcpStream> {

@@ -13,10 +13,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tenure_core::HoldId;
+use tenure_core::backend::Reason;
 
 use super::attempts::Attempts;
 use super::failure::Failure;
-use super::wire::{Framed, ReplyBuffer, Stream, Value};
+use super::wire::{Framed, ReplyBuffer, Stream, Value, closed_by_server};
 use crate::Address;
 
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
@@ -60,7 +61,8 @@ pub(super) struct State {
     needs_flush: bool,
     /// Why it closes after the last call in flight.
     retired: Option<String>,
-    close_reason: String,
+    /// Set once the connection is dead.
+    close_reason: Option<Reason>,
 }
 
 /// A call in flight.
@@ -164,7 +166,7 @@ impl Connection {
             worked: false,
             needs_flush: false,
             retired: None,
-            close_reason: String::new(),
+            close_reason: None,
         };
         Arc::new(Self { to, uptime, attempts, dead: AtomicBool::new(false), state: Mutex::new(state) })
     }
@@ -199,8 +201,8 @@ impl Connection {
         let mut state = self.lock();
         let (mut driver, number) = (None, state.calls);
         if state.stream.is_none() {
-            let why = Failure::NotExecuted(state.close_reason.clone());
-            completion.complete(Replies { values: Vec::new(), failure: Some(why) }, &mut Vec::new());
+            let failure = state.close_reason.clone().map(Failure::NotExecuted);
+            completion.complete(Replies { values: Vec::new(), failure }, &mut Vec::new());
         } else {
             let attempt = options.attempt.map(|(id, lease)| {
                 let number = NUMBERS.fetch_add(1, Relaxed);
@@ -253,23 +255,24 @@ impl Connection {
         if state.in_flight.is_empty()
             && let Some(why) = state.retired.clone()
         {
-            self.fail(state, &why, wake);
+            self.fail(state, why, wake);
         }
     }
 
-    pub(super) fn fail(&self, state: &mut State, why: &str, wake: &mut Vec<Waker>) {
+    pub(super) fn fail(&self, state: &mut State, why: impl Into<Reason>, wake: &mut Vec<Waker>) {
         if state.stream.take().is_none() {
             return;
         }
         self.dead.store(true, Release);
-        state.close_reason = format!("{}: {why}", self.to);
+        let why = why.into().at(&self.to);
+        state.close_reason = Some(why.clone());
         let written = state.written_before + state.written as u64;
         for call in state.in_flight.drain(..) {
             let sent = call.start < written;
             if let Some((id, number)) = call.attempt {
                 if sent { self.attempts.lost(id, number) } else { self.attempts.answered(id, number) }
             }
-            let why = state.close_reason.clone();
+            let why = why.clone();
             let failure = if sent { Failure::Unknown(why) } else { Failure::NotExecuted(why) };
             if let Some(completion) = call.completion {
                 completion.complete(Replies { values: call.got, failure: Some(failure) }, wake);
@@ -295,8 +298,8 @@ impl Connection {
             let Some(stream) = &mut state.stream else { return false };
             match stream.poll_read(cx, &mut state.input) {
                 Poll::Pending => return true,
-                Poll::Ready(Ok(0)) => self.fail(state, "the server closed the connection", wake),
-                Poll::Ready(Err(e)) => self.fail(state, &e.to_string(), wake),
+                Poll::Ready(Ok(0)) => self.fail(state, closed_by_server(), wake),
+                Poll::Ready(Err(e)) => self.fail(state, e, wake),
                 Poll::Ready(Ok(_)) => self.deliver_replies(state, wake),
             }
         }
@@ -348,7 +351,7 @@ impl Connection {
                     if matches!(stream, Stream::Tls(_)) {
                         state.written = state.output.len();
                     }
-                    self.fail(state, &e.to_string(), wake);
+                    self.fail(state, e, wake);
                 }
             }
         }
@@ -360,7 +363,7 @@ impl Connection {
         }
         match state.stream.as_mut().map(|s| s.poll_flush(cx)) {
             Some(Poll::Ready(Ok(()))) => state.needs_flush = false,
-            Some(Poll::Ready(Err(e))) => self.fail(state, &e.to_string(), wake),
+            Some(Poll::Ready(Err(e))) => self.fail(state, e, wake),
             Some(Poll::Pending) | None => {}
         }
         !state.needs_flush

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use tenure_core::backend::Backoff;
+use tenure_core::backend::{Backoff, Reason};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
@@ -19,7 +19,7 @@ use super::connection::Connection;
 use super::driver::drive;
 use super::failure::Failure;
 use super::subscriber::Subscribers;
-use super::{Transport, reconnect_backoff};
+use super::{Transport, no_thread, reconnect_backoff};
 use crate::Address;
 
 pub(crate) struct Connections {
@@ -118,33 +118,6 @@ impl Runtimes {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The connections of the current runtime.
-    pub(crate) fn current(&self, transport: &Arc<Transport>) -> std::io::Result<Arc<Connections>> {
-        let handle = Handle::try_current().ok();
-        let id = handle.as_ref().map(Handle::id);
-        if let Some(connections) = self.lock().get(&id) {
-            return Ok(connections.clone());
-        }
-        // A runtime without I/O or time driver, or one that has ended, shares those of callers without a runtime.
-        if let Some(handle) = handle.filter(|_| has_drivers()) {
-            let connections = self.insert(id, transport, handle);
-            // A runtime that has ended drops spawned tasks at once, which has removed them again.
-            if self.lock().contains_key(&id) {
-                return Ok(connections);
-            }
-        }
-        let own = transport.background.handle()?.clone();
-        let connections = {
-            let known = self.lock().get(&None).cloned();
-            known.unwrap_or_else(|| self.insert(None, transport, own))
-        };
-        if id.is_some() {
-            self.lock().insert(id, connections.clone());
-            connections.remove_at_end_of(&Handle::current(), id);
-        }
-        Ok(connections)
-    }
-
     pub(crate) fn all(&self) -> Vec<Arc<Connections>> {
         self.lock().values().cloned().collect()
     }
@@ -171,6 +144,36 @@ impl Runtimes {
         drop(runtimes);
         connections.remove_at_end_of(&handle, id);
         connections
+    }
+}
+
+impl Transport {
+    /// The connections of the calling runtime.
+    pub(super) fn connections(self: &Arc<Self>) -> Result<Arc<Connections>, Failure> {
+        let runtimes = &self.runtimes;
+        let handle = Handle::try_current().ok();
+        let id = handle.as_ref().map(Handle::id);
+        if let Some(connections) = runtimes.lock().get(&id) {
+            return Ok(connections.clone());
+        }
+        // A runtime without I/O or time driver, or one that has ended, shares those of callers without a runtime.
+        if let Some(handle) = handle.filter(|_| has_drivers()) {
+            let connections = runtimes.insert(id, self, handle);
+            // A runtime that has ended drops spawned tasks at once, which has removed them again.
+            if runtimes.lock().contains_key(&id) {
+                return Ok(connections);
+            }
+        }
+        let own = self.background.handle().map_err(no_thread)?.clone();
+        let connections = {
+            let known = runtimes.lock().get(&None).cloned();
+            known.unwrap_or_else(|| runtimes.insert(None, self, own))
+        };
+        if id.is_some() {
+            runtimes.lock().insert(id, connections.clone());
+            connections.remove_at_end_of(&Handle::current(), id);
+        }
+        Ok(connections)
     }
 }
 
@@ -299,14 +302,15 @@ impl ConnectionManager {
         let opened = async {
             match opening.wait_for(Option::is_some).await {
                 Ok(opened) => opened.clone().expect("it was waited for"),
-                Err(_) => {
-                    Err(Failure::NotExecuted(format!("{}: the runtime of the connection has ended", self.to)))
-                }
+                Err(_) => Err(Failure::not_executed(format!(
+                    "{}: the runtime of the connection has ended",
+                    self.to
+                ))),
             }
         };
         match connections.until(deadline, opened).await {
             Some(opened) => opened,
-            None => Err(Failure::NotExecuted(format!("{}: no connection in time", self.to))),
+            None => Err(Failure::NotExecuted(Reason::timed_out("no connection in time").at(&self.to))),
         }
     }
 
@@ -351,7 +355,7 @@ impl ConnectionManager {
     }
 
     async fn connect(self: &Arc<Self>, delay: Duration) -> Connected {
-        let gone = || Failure::NotExecuted(format!("{}: the connections were closed", self.to));
+        let gone = || Failure::not_executed(format!("{}: the connections were closed", self.to));
         let (transport, limit) = {
             let connections = self.connections.upgrade().ok_or_else(gone)?;
             let transport = connections.transport().ok_or_else(gone)?;
@@ -398,7 +402,7 @@ impl ConnectionManager {
     }
 
     fn closed(&self, why: &str) -> Failure {
-        Failure::NotExecuted(format!("{}: {why}", self.to))
+        Failure::not_executed(format!("{}: {why}", self.to))
     }
 
     /// Closes the connection for good. Later calls need another manager.

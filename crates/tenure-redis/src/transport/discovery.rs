@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use tenure_core::backend::Reason;
 use tenure_core::{Error, Result};
 use tokio::sync::watch;
 
@@ -15,7 +16,7 @@ use super::connections::Connections;
 use super::failure::{ErrorReply, Failure};
 use super::sentinel::Sentinel;
 use super::wire::{Value, write_command};
-use super::{SCHEME, Transport, bounded, unavailable};
+use super::{SCHEME, Transport, bounded, no_thread, unavailable};
 use crate::{Address, Options, Topology};
 
 #[derive(Debug)]
@@ -144,8 +145,7 @@ impl SingleFlight {
         F: Future<Output = Result<(), Failure>> + Send + 'static,
     {
         let thread = transport.background.handle();
-        let thread = thread
-            .map_err(|e| Failure::NotExecuted(format!("cannot start the thread for connections: {e}")))?;
+        let thread = thread.map_err(no_thread)?;
         let mut current = self.0.lock().unwrap_or_else(|e| e.into_inner());
         // If the sender is gone, there will be no outcome.
         if let Some(outcome) = current.as_ref().filter(|o| o.has_changed().is_ok()) {
@@ -170,9 +170,7 @@ impl SingleFlight {
         let mut outcome = self.start(transport, query)?;
         match outcome.wait_for(Option::is_some).await {
             Ok(outcome) => outcome.clone().expect("it was waited for"),
-            Err(_) => {
-                Err(Failure::NotExecuted("the query for the server ended without an answer".to_owned()))
-            }
+            Err(_) => Err(Failure::not_executed("the query for the server ended without an answer")),
         }
     }
 
@@ -189,7 +187,9 @@ impl SingleFlight {
     {
         match connections.until(deadline, self.run(transport, query)).await {
             Some(outcome) => outcome,
-            None => Err(Failure::NotExecuted("no answer in time about which server to call".to_owned())),
+            None => {
+                Err(Failure::NotExecuted(Reason::timed_out("no answer in time about which server to call")))
+            }
         }
     }
 }
@@ -221,15 +221,14 @@ pub async fn deployment(options: &Options) -> Result<(Address, Deployment)> {
     let limit = bounded(options.timeout);
     let asked = addresses.iter().map(|at| async move {
         let answer = tokio::time::timeout(limit, ask(connector, at, limit)).await;
-        answer.unwrap_or_else(|_| Err(Failure::NotExecuted(format!("{at}: no answer within {limit:?}"))))
+        answer.unwrap_or_else(|_| {
+            Err(Failure::NotExecuted(Reason::timed_out(format!("no answer within {limit:?}")).at(at)))
+        })
     });
     match first_in_order(asked.collect()).await {
         Ok((at, Ok(deployment))) => Ok((at.clone(), deployment)),
         Ok((at, Err(reply))) => Err(Error::Config(format!("{SCHEME}: {at}: {}", reply.message))),
-        Err(failures) => {
-            let why: Vec<String> = failures.iter().map(ToString::to_string).collect();
-            Err(unavailable(&Failure::NotExecuted(why.join("; "))))
-        }
+        Err(failures) => Err(unavailable(Reason::all(failures.into_iter().map(Reason::from)))),
     }
 }
 
@@ -253,7 +252,8 @@ async fn ask<'a>(by: &Connector, at: &'a Address, limit: Duration) -> Result<Dep
     // This user may not run `INFO`. Every cluster client needs `CLUSTER SLOTS`, so that may be allowed.
     let mut out = Vec::new();
     write_command(&mut out, &[b"CLUSTER", b"SLOTS"]);
-    let replies = framed.round_trip(&out, 1).await.map_err(|e| Failure::NotExecuted(format!("{at}: {e}")))?;
+    let replies =
+        framed.round_trip(&out, 1).await.map_err(|e| Failure::NotExecuted(Reason::from(e).at(at)))?;
     let answer = match replies[..] {
         [Value::Array(_)] => Ok(Deployment::Cluster),
         _ => Err(ErrorReply::new(

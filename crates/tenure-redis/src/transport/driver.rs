@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use tenure_core::backend::Reason;
 use tokio::time::Sleep;
 
 use super::connection::{Connection, Replies, State};
@@ -121,18 +122,18 @@ impl Timer {
     }
 
     fn expire(&self, connection: &Connection, state: &mut State, now: Instant, wake: &mut Vec<Waker>) {
-        let why = format!("no answer within {:?}", self.timeout);
+        let why = || Reason::timed_out(format!("no answer within {:?}", self.timeout));
         let late = |s: &super::connection::InFlight| {
             now >= s.deadline && (state.last_reply <= s.sent || !state.is_partly_written(s))
         };
         let stuck = state.in_flight.front().is_some_and(|s| now >= s.deadline + self.timeout);
         if stuck || state.in_flight.iter().any(late) {
-            return connection.fail(state, &why, wake);
+            return connection.fail(state, why(), wake);
         }
         // Others were answered meanwhile: only this call timed out, and its reply is discarded on arrival.
         for call in state.in_flight.iter_mut().filter(|s| now >= s.deadline) {
             if let Some(completion) = call.completion.take() {
-                let failure = Some(Failure::Unknown(format!("{}: {why}", connection.to)));
+                let failure = Some(Failure::Unknown(why().at(&connection.to)));
                 completion.complete(Replies { values: Vec::new(), failure }, wake);
             }
         }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use tenure_core::backend::Reason;
+
 use crate::Address;
 
 /// An error reply of a server.
@@ -24,27 +26,46 @@ impl ErrorReply {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
     /// Certainly not executed; a retry may work.
-    NotExecuted(String),
+    NotExecuted(Reason),
     /// Like `NotExecuted`, with the time after which it will work: the server's uptime is too short.
     RecentlyRestarted(String, Duration),
     /// Sent at least in part, and not answered.
-    Unknown(String),
+    Unknown(Reason),
     /// The server's error, which a retry would not change. What a script wrote before it failed stays written.
     Refused(ErrorReply),
 }
 
 impl Failure {
+    pub(crate) fn not_executed(why: impl Into<Reason>) -> Self {
+        Self::NotExecuted(why.into())
+    }
+
+    pub(crate) fn unknown(why: impl Into<Reason>) -> Self {
+        Self::Unknown(why.into())
+    }
+
     /// Whether it was not executed because its keys are split over two nodes while their slot migrates.
     pub(crate) fn is_split(&self) -> bool {
-        matches!(self, Self::NotExecuted(why) if why.contains("TRYAGAIN"))
+        matches!(self, Self::NotExecuted(why) if why.text.contains("TRYAGAIN"))
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotExecuted(why) | Self::RecentlyRestarted(why, _) | Self::Unknown(why) => f.write_str(why),
+            Self::NotExecuted(why) | Self::Unknown(why) => f.write_str(&why.text),
+            Self::RecentlyRestarted(why, _) => f.write_str(why),
             Self::Refused(reply) => f.write_str(&reply.message),
+        }
+    }
+}
+
+impl From<Failure> for Reason {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::NotExecuted(why) | Failure::Unknown(why) => why,
+            Failure::RecentlyRestarted(why, _) => why.into(),
+            Failure::Refused(reply) => reply.message.into(),
         }
     }
 }

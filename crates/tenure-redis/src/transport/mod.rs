@@ -22,16 +22,16 @@ mod tests;
 mod wire;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
-use tenure_core::backend::Backoff;
+use tenure_core::backend::{Backoff, Reason};
 use tenure_core::{Background, Suspicion};
 
 pub(crate) use batch::join_all;
-pub(crate) use calls::{Answer, Call, Order, OwnedCall, Script};
+pub(crate) use calls::{Answer, Call, Order, Script};
 pub(crate) use connect::Resolver;
 pub use discovery::{Deployment, deployment};
 pub(crate) use failure::{ErrorReply, Failure};
@@ -41,7 +41,7 @@ pub(crate) use wire::Value;
 use attempts::Attempts;
 use connect::{Connector, ServerInfo};
 use connection::Connection;
-use connections::{Connections, Runtimes};
+use connections::Runtimes;
 use discovery::Discovery;
 use failure::{Cause, ErrorClass, classify};
 
@@ -145,10 +145,8 @@ impl Transport {
             Err(Failure::Refused(reply)) if reply.code != "NOPERM" => {
                 Err(tenure_core::Error::Config(reply.message))
             }
-            Ok(_) | Err(Failure::Refused(_)) => {
-                self.probe_sharded_pubsub().await.map_err(|failure| unavailable(&failure))
-            }
-            Err(failure) => Err(unavailable(&failure)),
+            Ok(_) | Err(Failure::Refused(_)) => self.probe_sharded_pubsub().await.map_err(unavailable),
+            Err(failure) => Err(unavailable(failure)),
         }
     }
 
@@ -202,13 +200,6 @@ impl Transport {
         hasher.finish() as usize
     }
 
-    /// The connections of the calling runtime.
-    fn connections(self: &Arc<Self>) -> Result<Arc<Connections>, Failure> {
-        self.runtimes
-            .current(self)
-            .map_err(|e| Failure::NotExecuted(format!("cannot start the thread for connections: {e}")))
-    }
-
     /// Sleeps without needing a time driver in the runtime that polls it.
     pub(crate) async fn sleep(&self, time: Duration) {
         self.background.sleep(time).await;
@@ -219,7 +210,7 @@ impl Transport {
     fn on_connect(&self, node: &Address, info: &mut ServerInfo) -> Result<(), Failure> {
         let by_sentinel = matches!(self.discovery, Discovery::Sentinel(_));
         if by_sentinel && info.role.as_deref() != Some("master") {
-            return Err(Failure::NotExecuted(format!("{node} is not a master")));
+            return Err(Failure::not_executed(format!("{node} is not a master")));
         }
         let Some(run_id) = &info.run_id else { return Ok(()) };
         if let Some(other) = self.siblings.as_ref().and_then(|s| s.record_run_id(node, run_id)) {
@@ -292,7 +283,7 @@ impl Transport {
             // The connection was logged in when it was opened: it is replaced.
             ErrorClass::LoggedOut => {
                 connection.retire(&reply.message);
-                return Failure::NotExecuted(format!("{}: {}", connection.to, reply.message));
+                return Failure::not_executed(format!("{}: {}", connection.to, reply.message));
             }
             _ => false,
         };
@@ -310,7 +301,7 @@ impl Transport {
                 if cause != Cause::Temporary {
                     self.discovery.invalidate(from);
                 }
-                Failure::NotExecuted(format!("{from}: {}", reply.message))
+                Failure::not_executed(format!("{from}: {}", reply.message))
             }
             _ => Failure::Refused(reply.clone()),
         }
@@ -327,6 +318,10 @@ fn bounded(d: Duration) -> Duration {
     d.min(Duration::from_secs(100 * 365 * 86_400))
 }
 
-fn unavailable(failure: &Failure) -> tenure_core::Error {
-    tenure_core::Error::unavailable(SCHEME, "connect", failure)
+fn unavailable(why: impl Into<Reason>) -> tenure_core::Error {
+    tenure_core::Error::unavailable(SCHEME, "connect", why)
+}
+
+fn no_thread(e: io::Error) -> Failure {
+    Failure::NotExecuted(Reason::from(e).at("cannot start the thread for connections"))
 }

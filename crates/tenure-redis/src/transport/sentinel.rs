@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
+use tenure_core::backend::Reason;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
@@ -97,7 +98,7 @@ impl Sentinel {
             asked.spawn(question);
         }
         let needed = self.known.addresses.len() / 2 + 1;
-        let (mut votes, mut others): (HashMap<Address, usize>, Vec<String>) = Default::default();
+        let (mut votes, mut others): (HashMap<Address, usize>, Vec<Reason>) = Default::default();
         let mut refused = None;
         while let Some(answer) = asked.join_next().await {
             match answer {
@@ -109,12 +110,12 @@ impl Sentinel {
                     }
                 }
                 Ok(Err(failure)) => {
-                    others.push(failure.to_string());
                     if let Failure::Refused(_) = failure {
-                        refused = Some(failure);
+                        refused = Some(failure.clone());
                     }
+                    others.push(failure.into());
                 }
-                Err(e) => others.push(e.to_string()),
+                Err(e) => others.push(e.to_string().into()),
             }
         }
         // A password that every sentinel rejects is a permanent error.
@@ -123,13 +124,10 @@ impl Sentinel {
         {
             return Err(refused);
         }
-        let mut said: Vec<_> = votes.iter().map(|(address, n)| format!("{n} say {address}")).collect();
-        said.extend(others);
+        let said = votes.iter().map(|(address, n)| format!("{n} say {address}").into());
         let (name, all) = (&self.known.master, self.known.addresses.len());
-        Err(Failure::NotExecuted(format!(
-            "no {needed} of {all} sentinels agree on {name:?}: {}",
-            said.join(", ")
-        )))
+        let why = Reason::all(said.chain(others));
+        Err(Failure::NotExecuted(why.at(format_args!("no {needed} of {all} sentinels agree on {name:?}"))))
     }
 
     /// Stores the master's address, and closes the connections to the previous one.
@@ -168,24 +166,24 @@ fn sentinel(transport: &Transport) -> &Sentinel {
 }
 
 async fn discover(transport: Weak<Transport>) -> Result<(), Failure> {
-    let Some(transport) = transport.upgrade() else { return Err(Failure::NotExecuted("closed".to_owned())) };
+    let Some(transport) = transport.upgrade() else { return Err(Failure::not_executed("closed")) };
     let address = sentinel(&transport).query_all().await?;
     sentinel(&transport).set_master(&transport, address);
     Ok(())
 }
 
 async fn query_one(by: Connector, at: Address, name: String, limit: Duration) -> Result<Address, Failure> {
-    let failed = |why: &dyn std::fmt::Display| Failure::NotExecuted(format!("sentinel {at}: {why}"));
+    let failed = |why: Reason| Failure::NotExecuted(why.at(format_args!("sentinel {at}")));
     let mut out = Vec::new();
     write_command(&mut out, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name.as_bytes()]);
     let limit = limit / 2;
     let asked = async {
         let (mut framed, _) = by.connect(&at, limit).await?;
-        framed.round_trip(&out, 1).await.map_err(|e| failed(&e))
+        framed.round_trip(&out, 1).await.map_err(|e| failed(e.into()))
     };
     let reply = match tokio::time::timeout(limit, asked).await {
         Ok(replies) => replies?.remove(0),
-        Err(_) => return Err(failed(&"no answer in time")),
+        Err(_) => return Err(failed(Reason::timed_out("no answer in time"))),
     };
     if let Value::Error(reply) = reply {
         return Err(Failure::Refused(reply));
@@ -195,7 +193,7 @@ async fn query_one(by: Connector, at: Address, name: String, limit: Duration) ->
     let port = words.get(1).and_then(Value::text).and_then(|p| p.parse().ok());
     match (host, port) {
         (Some(host), Some(port)) => Ok(announced_address(host, port, &at)),
-        _ => Err(failed(&format!("does not know {name:?}"))),
+        _ => Err(failed(format!("does not know {name:?}").into())),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use tenure_core::backend::Backoff;
+use tenure_core::backend::{Backoff, Reason};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
@@ -168,7 +168,7 @@ impl Subscriber {
     fn close_if_unused(&self) -> bool {
         let mut table = self.lock();
         if table.channels.is_empty() {
-            table.closed = Some(Failure::NotExecuted(format!("{}: nobody listened", self.to)));
+            table.closed = Some(Failure::not_executed(format!("{}: nobody listened", self.to)));
         }
         table.closed.is_some()
     }
@@ -222,13 +222,13 @@ impl Subscribers {
         // more.
         let Some((registration, confirmation)) = register().or_else(register) else {
             transport.runtimes.remove(connections);
-            return Err(Failure::NotExecuted(format!("{node}: the runtime of this connection has ended")));
+            return Err(Failure::not_executed(format!("{node}: the runtime of this connection has ended")));
         };
         let Some(confirmation) = confirmation else { return Ok(registration) };
         match connections.until(deadline, confirmation).await {
             Some(Ok(confirmed)) => confirmed.map(|()| registration),
-            Some(Err(_)) => Err(Failure::NotExecuted(format!("{node}: the connection has ended"))),
-            None => Err(Failure::NotExecuted(format!("{node}: no subscription in time"))),
+            Some(Err(_)) => Err(Failure::not_executed(format!("{node}: the connection has ended"))),
+            None => Err(Failure::NotExecuted(Reason::timed_out("no subscription in time").at(node))),
         }
     }
 
@@ -253,7 +253,7 @@ impl Subscribers {
     pub(crate) fn close(&self, node: &Address, why: &str) {
         let subscriber = self.lock().remove(node);
         if let Some((subscriber, _)) = subscriber {
-            subscriber.close(Failure::NotExecuted(format!("{node}: {why}")));
+            subscriber.close(Failure::not_executed(format!("{node}: {why}")));
         }
     }
 }
@@ -261,7 +261,7 @@ impl Subscribers {
 impl Drop for Subscribers {
     fn drop(&mut self) {
         for (node, (subscriber, _)) in std::mem::take(&mut *self.lock()) {
-            subscriber.close(Failure::NotExecuted(format!("{node}: the connections were closed")));
+            subscriber.close(Failure::not_executed(format!("{node}: the connections were closed")));
         }
     }
 }
@@ -299,7 +299,7 @@ async fn run_connection(
                 transport: &transport,
             };
             let Err(why) = task.run(commands).await else { return };
-            (Failure::NotExecuted(format!("{}: {why}", subscriber.to)), task.confirmed_any)
+            (Failure::NotExecuted(why.at(&subscriber.to)), task.confirmed_any)
         }
     };
     // Before anybody can reconnect. Backs off if the server accepts connections but confirms no subscription.
@@ -319,7 +319,7 @@ async fn connect(
     delay: Duration,
 ) -> Result<(Framed, Duration, Timing), Failure> {
     let transport =
-        transport.upgrade().ok_or_else(|| Failure::NotExecuted(format!("{}: closed", subscriber.to)))?;
+        transport.upgrade().ok_or_else(|| Failure::not_executed(format!("{}: closed", subscriber.to)))?;
     let limit = transport.timeout;
     let delay = delay.min(limit / 2);
     tokio::time::sleep(delay).await;
@@ -336,7 +336,7 @@ struct CloseOnDrop(Arc<Subscriber>);
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.0
-            .close(Failure::NotExecuted(format!("{}: the runtime of this connection has ended", self.0.to)));
+            .close(Failure::not_executed(format!("{}: the runtime of this connection has ended", self.0.to)));
     }
 }
 
@@ -362,13 +362,13 @@ enum Request {
 
 impl Task<'_> {
     /// Returns `Ok` when the connection is not needed any more.
-    async fn run(&mut self, mut commands: mpsc::UnboundedReceiver<Command>) -> Result<(), String> {
+    async fn run(&mut self, mut commands: mpsc::UnboundedReceiver<Command>) -> Result<(), Reason> {
         loop {
             let next = self.next_check();
             tokio::select! {
                 value = self.framed.read() => {
                     self.last_received = Instant::now();
-                    self.handle_reply(value.map_err(|e| e.to_string())?)?;
+                    self.handle_reply(value?)?;
                 }
                 command = commands.recv() => {
                     let mut out = Vec::new();
@@ -395,10 +395,10 @@ impl Task<'_> {
         }
     }
 
-    async fn write(&mut self, out: &[u8]) -> Result<(), String> {
+    async fn write(&mut self, out: &[u8]) -> Result<(), Reason> {
         match tokio::time::timeout(self.limit, self.framed.write(out)).await {
-            Ok(written) => written.map_err(|e| e.to_string()),
-            Err(_) => Err(format!("nothing could be sent within {:?}", self.limit)),
+            Ok(written) => Ok(written?),
+            Err(_) => Err(Reason::timed_out(format!("nothing could be sent within {:?}", self.limit))),
         }
     }
 
@@ -419,10 +419,10 @@ impl Task<'_> {
         over.map_or(answer, |over| over.min(answer))
     }
 
-    fn check_timers(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
+    fn check_timers(&mut self, out: &mut Vec<u8>) -> Result<(), Reason> {
         let now = Instant::now();
         if self.unanswered.front().is_some_and(|(_, at)| now >= *at.max(&self.last_received) + self.limit) {
-            return Err(format!("no answer within {:?}", self.limit));
+            return Err(Reason::timed_out(format!("no answer within {:?}", self.limit)));
         }
         let mut table = self.subscriber.lock();
         for (channel, entry) in table.take_expired(now, self.timing.unsubscribe_after) {
@@ -441,12 +441,12 @@ impl Task<'_> {
         Ok(())
     }
 
-    fn handle_reply(&mut self, value: Value) -> Result<(), String> {
+    fn handle_reply(&mut self, value: Value) -> Result<(), Reason> {
         let words = match value {
             Value::Array(words) => words,
             Value::Error(reply) => {
                 let Some((Request::Subscribe(channel), _)) = self.unanswered.pop_front() else {
-                    return Err(reply.message);
+                    return Err(reply.message.into());
                 };
                 let Some(entry) = self.subscriber.lock().channels.remove(&channel) else { return Ok(()) };
                 let transport = self.transport.upgrade();
@@ -462,7 +462,7 @@ impl Task<'_> {
                 self.unanswered.pop_front();
                 return Ok(());
             }
-            _ => return Err("the server sent a reply to no request".to_owned()),
+            _ => return Err("the server sent a reply to no request".into()),
         };
         let kind = words.first().and_then(Value::bytes).unwrap_or_default();
         let channel = words.get(1).and_then(Value::bytes).unwrap_or_default();
@@ -502,7 +502,7 @@ impl Task<'_> {
             b"pong" => {
                 self.unanswered.pop_front();
             }
-            _ => return Err("the server sent a push message of an unknown kind".to_owned()),
+            _ => return Err("the server sent a push message of an unknown kind".into()),
         }
         Ok(())
     }

@@ -314,6 +314,10 @@ impl Stream {
     }
 }
 
+pub(super) fn closed_by_server() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")
+}
+
 /// A socket and its input buffer, used by one task alone.
 #[derive(Debug)]
 pub(crate) struct Framed {
@@ -342,7 +346,7 @@ impl Framed {
                 return Ok(value);
             }
             if poll_fn(|cx| self.stream.poll_read(cx, &mut self.input)).await? == 0 {
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"));
+                return Err(closed_by_server());
             }
         }
     }

@@ -12,6 +12,7 @@ use crate::error::{RequestError, RequestResult};
 use crate::recipe::Store;
 use crate::recipe::claim_record::{AttemptState, ClaimRecord, Hold, QueueNode, QueuePosition, WakeWatch};
 use crate::recipe::node::{self, Child, Marker};
+use crate::recipe::permits::Permits;
 use crate::recipe::queue::Queue;
 use crate::session::Session;
 use crate::wire::{ErrorCode, Mode};
@@ -118,7 +119,7 @@ impl Store {
         let had_node = attempt.node.is_some();
         let outcome = match claim.kind {
             Kind::Permit { n, limit } => {
-                self.acquire_permits(attempt, &session, record, claim, n, limit).await
+                Permits { store: self, session: &session, record, claim, n, limit }.acquire(attempt).await
             }
             Kind::Read { under_write: Some(writer) } => {
                 match self.acquire_read_under_write(&session, record, claim, writer).await {
@@ -244,7 +245,7 @@ impl Store {
                     if let Some(node) = attempt.node.take() {
                         self.delete_or_retry(session, node.path).await;
                     }
-                    return Err(RequestError::NotSent(format!(
+                    return Err(RequestError::not_sent(format!(
                         "{folder} has used up its sequence numbers: delete it when it is empty, which the server \
                          does within a minute if it is a container"
                     )));
@@ -254,7 +255,7 @@ impl Store {
                 None => attempt.node = None,
             }
         }
-        Err(RequestError::NotSent(format!("its nodes in {folder} were deleted by another client each time")))
+        Err(RequestError::not_sent(format!("its nodes in {folder} were deleted by another client each time")))
     }
 
     /// Looks for a node whose creation was not answered.
@@ -314,10 +315,10 @@ impl Store {
             return Ok(());
         }
         session.end();
-        Err(RequestError::SessionEnded(format!(
-            "the server created the node for session {owner:#x}, not for ours, {:#x}",
-            session.id
-        )))
+        Err(RequestError::SessionEnded(
+            format!("the server created the node for session {owner:#x}, not for ours, {:#x}", session.id)
+                .into(),
+        ))
     }
 
     /// Watches `child`, to wake the watch of this claim when it is deleted. Returns `false` if it is deleted already.
@@ -402,7 +403,7 @@ impl Store {
                 None
             }
             (Ok(_) | Err(RequestError::Refused(ErrorCode::NODE_EXISTS)), Err(error)) => {
-                Some(Err(RequestError::Unknown(format!("{error:?}"))))
+                Some(Err(error.into_unknown()))
             }
             (Err(error), _) => Some(Err(error)),
         }
@@ -413,18 +414,14 @@ impl Store {
 /// up.
 fn unknown_if_node_may_exist(attempt: &AttemptState, error: RequestError, is_held: bool) -> RequestError {
     match error {
-        RequestError::NotSent(why) | RequestError::SessionEnded(why) if is_held || !attempt.has_no_node() => {
-            RequestError::Unknown(why)
-        }
-        RequestError::Refused(code) if is_held || !attempt.has_no_node() => {
-            RequestError::Unknown(code.to_string())
-        }
-        error => error,
+        RequestError::Config(_) => error,
+        _ if is_held || !attempt.has_no_node() => error.into_unknown(),
+        _ => error,
     }
 }
 
 pub(crate) fn queue_changed_too_often() -> RequestError {
-    RequestError::NotSent("the nodes ahead changed too often to be watched".into())
+    RequestError::not_sent("the nodes ahead changed too often to be watched")
 }
 
 fn marker(kind: &Kind) -> Marker {

@@ -90,10 +90,11 @@ impl Store {
             if !ledger.effects.dirty {
                 return Ok((out, ledger));
             }
-            let data = serde_json::to_vec(&ledger).map_err(|e| RequestError::NotSent(e.to_string()))?;
+            let data =
+                serde_json::to_vec(&ledger).map_err(|e| RequestError::NotSent(e.to_string().into()))?;
             if data.len() > LARGEST {
                 // It will shrink: only operations in flight are remembered.
-                return Err(RequestError::NotSent(format!(
+                return Err(RequestError::not_sent(format!(
                     "{node} would have {} bytes, but servers accept at most {LARGEST}: too many changes of it are in \
                      flight at once",
                     data.len()

@@ -32,7 +32,7 @@ impl Store {
                 Err(error) => return Err(error),
             }
         }
-        Err(RequestError::NotSent(format!("{path} was deleted by the server each time it was created")))
+        Err(RequestError::not_sent(format!("{path} was deleted by the server each time it was created")))
     }
 
     pub(crate) fn missing_chroot(&self) -> Error {

@@ -51,7 +51,7 @@ impl KeyedMutex {
             }
             let before = std::mem::replace(&mut answered, entry.answered.load(SeqCst));
             if answered == before {
-                return Err(RequestError::NotSent(format!(
+                return Err(RequestError::not_sent(format!(
                     "an earlier change of this name has had no answer for {limit:?}"
                 )));
             }

@@ -17,53 +17,52 @@ use crate::recipe::queue::Queue;
 use crate::session::Session;
 use crate::wire::{Mode, Watcher};
 
-impl Store {
-    /// Takes `n` permits, all or nothing.
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) async fn acquire_permits(
-        self: &Arc<Self>,
-        attempt: &mut AttemptState,
-        session: &Arc<Session>,
-        record: &Arc<ClaimRecord>,
-        claim: &Claim,
-        n: u32,
-        limit: u32,
-    ) -> RequestResult<Outcome> {
+/// One claim for `n` permits of a semaphore.
+pub(crate) struct Permits<'a> {
+    pub(crate) store: &'a Arc<Store>,
+    pub(crate) session: &'a Arc<Session>,
+    pub(crate) record: &'a Arc<ClaimRecord>,
+    pub(crate) claim: &'a Claim,
+    pub(crate) n: u32,
+    /// The size, where the semaphore has none of its own.
+    pub(crate) limit: u32,
+}
+
+impl Permits<'_> {
+    /// Takes them, all or nothing.
+    pub(crate) async fn acquire(&self, attempt: &mut AttemptState) -> RequestResult<Outcome> {
+        let Self { store, session, record, claim, n, .. } = *self;
         let leases = format!("{}/{LEASES}", record.path);
         if attempt.create_unanswered {
             // Permits from an unanswered create are returned first.
-            self.return_unanswered_permits(session, record, &leases).await?;
+            self.return_unanswered(&leases).await?;
         }
         let count_permits = async || {
             loop {
-                let (size, taken) =
-                    join(self.semaphore_size(session, record, limit), self.list_leases(session, &leases))
-                        .await;
+                let (size, taken) = join(self.size(), self.list(&leases)).await;
                 let (size, taken) = (size?, taken?);
                 let wanted = taken.len() as u64 + u64::from(n);
                 let there = if wanted > size { Queue::new(taken).children } else { Vec::new() };
-                if !self.delete_orphans(session, &leases, &there, record.id.client).await? {
+                if !store.delete_orphans(session, &leases, &there, record.id.client).await? {
                     return RequestResult::Ok((size, wanted));
                 }
             }
         };
         for _ in 0..MAX_TRIES {
-            if let Some(behind) = self.become_first(attempt, session, record, claim, n).await? {
+            if let Some(behind) = self.become_first(attempt).await? {
                 return Ok(Outcome::Busy { behind });
             }
             let (mut size, mut wanted) = count_permits().await?;
             if wanted > size && claim.wait.is_some() {
                 // Watch, then look again, so that a permit returned in between is seen.
-                self.watch_leases_and_size(attempt, session, record, &leases).await?;
+                self.watch_leases_and_size(attempt, &leases).await?;
                 (size, wanted) = count_permits().await?;
             }
-            check_fits(claim, n, size)?;
+            self.check_fits(size)?;
             if wanted > size {
                 return Ok(Outcome::Busy { behind: None });
             }
-            if let Some(outcome) =
-                self.create_leases(attempt, session, record, claim, &leases, n, limit).await?
-            {
+            if let Some(outcome) = self.create(attempt, &leases).await? {
                 return Ok(outcome);
             }
         }
@@ -72,33 +71,19 @@ impl Store {
 
     /// Queues until the claim is first, which may then take permits. Returns `Some` with the hold ahead if it is not
     /// first. A claim for more permits than the size fails at any position.
-    async fn become_first(
-        self: &Arc<Self>,
-        attempt: &mut AttemptState,
-        session: &Arc<Session>,
-        record: &Arc<ClaimRecord>,
-        claim: &Claim,
-        n: u32,
-    ) -> RequestResult<Option<Option<HoldId>>> {
+    async fn become_first(&self, attempt: &mut AttemptState) -> RequestResult<Option<Option<HoldId>>> {
+        let Self { store, session, record, claim, .. } = *self;
         let folder = record.queue_folder();
         for _ in 0..MAX_TRIES {
-            let (queue, at) = self.join_queue(attempt, session, record, &folder, Marker::Lock, claim).await?;
+            let (queue, at) =
+                store.join_queue(attempt, session, record, &folder, Marker::Lock, claim).await?;
             let Some(child) = queue.blocker(at, &Kind::Lock) else { return Ok(None) };
-            if self.delete_orphans(session, &folder, &queue.children[..at], record.id.client).await? {
+            if store.delete_orphans(session, &folder, &queue.children[..at], record.id.client).await? {
                 continue;
             }
-            if self
-                .watch_predecessor_and_size(
-                    attempt,
-                    session,
-                    record,
-                    &format!("{folder}/{}", child.name),
-                    claim,
-                    n,
-                )
-                .await?
-            {
-                return Ok(Some(self.own_hold_ahead(&queue, at, record)));
+            let ahead = format!("{folder}/{}", child.name);
+            if self.watch_predecessor_and_size(attempt, &ahead).await? {
+                return Ok(Some(store.own_hold_ahead(&queue, at, record)));
             }
         }
         Err(queue_changed_too_often())
@@ -109,17 +94,14 @@ impl Store {
     async fn watch_predecessor_and_size(
         &self,
         attempt: &mut AttemptState,
-        session: &Arc<Session>,
-        record: &ClaimRecord,
         ahead: &str,
-        claim: &Claim,
-        n: u32,
     ) -> RequestResult<bool> {
+        let Self { store, session, record, claim, .. } = *self;
         let size = |ledger: Option<Ledger>| {
-            ledger.and_then(|ledger| ledger.size).map_or(Ok(()), |size| check_fits(claim, n, size.into()))
+            ledger.and_then(|ledger| ledger.size).map_or(Ok(()), |size| self.check_fits(size.into()))
         };
-        if claim.wait.is_none() || !self.subscribers.has_subscriber(record.id) {
-            return self.read_ledger(session, &record.path).await.and_then(size).map(|()| true);
+        if claim.wait.is_none() || !store.subscribers.has_subscriber(record.id) {
+            return store.read_ledger(session, &record.path).await.and_then(size).map(|()| true);
         }
         if attempt.wake_watch.as_ref().is_some_and(|watch| watch.is_set_on(ahead)) {
             return Ok(true);
@@ -128,7 +110,7 @@ impl Store {
         // Watch, then look, so that a change of the size in between is seen.
         let (size_watch, ledger, predecessor_watch) = join3(
             session.client.stat_and_watch(&counters),
-            self.read_ledger(session, &record.path),
+            store.read_ledger(session, &record.path),
             session.client.read_and_watch(ahead),
         )
         .await;
@@ -137,41 +119,29 @@ impl Store {
             (_, Err(error)) if error.is_no_node() => return Ok(false),
             ((_, size_watch), predecessor_watch) => (size_watch, predecessor_watch?.2),
         };
-        self.wake_on(attempt, record, ahead.to_owned(), first_change(predecessor_watch, size_watch));
+        store.wake_on(attempt, record, ahead.to_owned(), first_change(predecessor_watch, size_watch));
         Ok(true)
     }
 
     /// The permits in use. Creates the folder if it does not exist.
-    async fn list_leases(&self, session: &Session, leases: &str) -> RequestResult<Vec<String>> {
-        match session.client.list(leases).await {
-            Err(error) if error.is_no_node() => self.make_folders(session, leases).await.map(|()| Vec::new()),
+    async fn list(&self, leases: &str) -> RequestResult<Vec<String>> {
+        match self.session.client.list(leases).await {
+            Err(error) if error.is_no_node() => {
+                self.store.make_folders(self.session, leases).await.map(|()| Vec::new())
+            }
             names => names,
         }
     }
 
     /// Creates the permits. Returns `None` if others took them first.
-    #[allow(clippy::too_many_arguments)]
-    async fn create_leases(
-        self: &Arc<Self>,
-        attempt: &mut AttemptState,
-        session: &Arc<Session>,
-        record: &Arc<ClaimRecord>,
-        claim: &Claim,
-        leases: &str,
-        n: u32,
-        limit: u32,
-    ) -> RequestResult<Option<Outcome>> {
-        let stem = format!("{leases}/{}", node::stem(record.id, Marker::Lease, &self.process));
+    async fn create(&self, attempt: &mut AttemptState, leases: &str) -> RequestResult<Option<Outcome>> {
+        let Self { store, session, record, claim, n, .. } = *self;
+        let stem = format!("{leases}/{}", node::stem(record.id, Marker::Lease, &store.process));
         let note = claim.note.as_deref().unwrap_or("").as_bytes();
         let creates = join_all((0..n).map(|_| session.client.create(&stem, note, Mode::EphemeralSequential)));
         // Sent at once, and executed in this order: the next in the queue sees what was taken here.
-        let (created, taken, size, ()) = join4(
-            creates,
-            self.list_leases(session, leases),
-            self.semaphore_size(session, record, limit),
-            self.leave_queue(session, attempt.node.take()),
-        )
-        .await;
+        let (created, taken, size, ()) =
+            join4(creates, self.list(leases), self.size(), self.leave_queue(attempt.node.take())).await;
         let (mut made, mut failed) = (Vec::new(), None);
         for one in created {
             match one {
@@ -179,7 +149,7 @@ impl Store {
                 // A create with an unknown outcome takes precedence over one that failed.
                 Err(_) if failed.as_ref().is_some_and(RequestError::is_unknown) => {}
                 Err(error) if error.is_no_node() => {
-                    failed = Some(RequestError::NotSent(format!("{leases} was deleted")))
+                    failed = Some(RequestError::not_sent(format!("{leases} was deleted")))
                 }
                 Err(error) => failed = Some(error),
             }
@@ -194,17 +164,17 @@ impl Store {
                 if error.is_unknown() {
                     attempt.record_unanswered_create();
                 }
-                made.into_iter().for_each(|(_, path)| self.delete_in_background(session, path));
+                made.into_iter().for_each(|(_, path)| store.delete_in_background(session, path));
                 return Err(error);
             }
         };
         for (stat, _) in &made {
-            self.check_owner(session, stat.owner)?;
+            store.check_owner(session, stat.owner)?;
         }
         // Nobody else takes while we are first, unless our queue node was deleted.
         if used > size {
             for (_, path) in made {
-                self.delete_or_retry(session, path).await;
+                store.delete_or_retry(session, path).await;
             }
             return Ok(None);
         }
@@ -213,18 +183,18 @@ impl Store {
         Ok(Some(Outcome::Granted { fence: Fence(fence as u64), paths }))
     }
 
-    async fn leave_queue(self: &Arc<Self>, session: &Arc<Session>, first: Option<QueueNode>) {
+    async fn size(&self) -> RequestResult<u64> {
+        self.store.semaphore_size(self.session, self.record, self.limit).await
+    }
+
+    async fn leave_queue(&self, first: Option<QueueNode>) {
         if let Some(node) = first {
-            self.delete_or_retry(session, node.path).await;
+            self.store.delete_or_retry(self.session, node.path).await;
         }
     }
 
-    async fn return_unanswered_permits(
-        &self,
-        session: &Arc<Session>,
-        record: &ClaimRecord,
-        leases: &str,
-    ) -> RequestResult<()> {
+    async fn return_unanswered(&self, leases: &str) -> RequestResult<()> {
+        let Self { session, record, .. } = *self;
         session.client.sync().await?;
         let prefix = node::prefix(record.id);
         let names = match session.client.list(leases).await {
@@ -241,14 +211,9 @@ impl Store {
     }
 
     /// Watches the permits and the size, to wake the watch of this claim when either changes.
-    async fn watch_leases_and_size(
-        &self,
-        attempt: &mut AttemptState,
-        session: &Arc<Session>,
-        record: &ClaimRecord,
-        leases: &str,
-    ) -> RequestResult<()> {
-        if !self.subscribers.has_subscriber(record.id) {
+    async fn watch_leases_and_size(&self, attempt: &mut AttemptState, leases: &str) -> RequestResult<()> {
+        let Self { store, session, record, .. } = *self;
+        if !store.subscribers.has_subscriber(record.id) {
             return Ok(());
         }
         if attempt.wake_watch.as_ref().is_some_and(|watch| watch.is_set_on(leases)) {
@@ -259,14 +224,22 @@ impl Store {
             join(session.client.list_and_watch(leases), session.client.stat_and_watch(&counters)).await;
         let leases_watch = match leases_watch {
             Err(error) if error.is_no_node() => {
-                self.make_folders(session, leases).await?;
+                store.make_folders(session, leases).await?;
                 session.client.list_and_watch(leases).await?
             }
             leases_watch => leases_watch?,
         };
         let (leases_watch, size_watch) = (leases_watch.1, size_watch?.1);
-        self.wake_on(attempt, record, leases.to_owned(), first_change(leases_watch, size_watch));
+        store.wake_on(attempt, record, leases.to_owned(), first_change(leases_watch, size_watch));
         Ok(())
+    }
+
+    /// A claim for more permits than the size could never be granted.
+    fn check_fits(&self, size: u64) -> RequestResult<()> {
+        if u64::from(self.n) <= size {
+            return Ok(());
+        }
+        Err(RequestError::Config(too_many(&self.claim.name, self.n, size)))
     }
 }
 
@@ -275,12 +248,4 @@ async fn first_change(one: Watcher, other: Watcher) {
         _ = one.changed() => {}
         _ = other.changed() => {}
     }
-}
-
-/// A claim for more permits than the size could never be granted.
-fn check_fits(claim: &Claim, n: u32, size: u64) -> RequestResult<()> {
-    if u64::from(n) <= size {
-        return Ok(());
-    }
-    Err(RequestError::Config(too_many(&claim.name, n, size)))
 }

@@ -95,7 +95,7 @@ impl Store {
     ) -> RequestResult<Released> {
         match self.delete_nodes(session, paths).await? {
             Released::Gone if session.is_over() => {
-                Err(RequestError::Unknown("the session ended during the request".into()))
+                Err(RequestError::unknown("the session ended during the request"))
             }
             released => Ok(released),
         }

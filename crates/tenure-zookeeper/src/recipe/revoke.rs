@@ -52,7 +52,7 @@ impl Store {
 
     /// Signals once the holder of this claim was asked.
     pub(crate) async fn revoked(self: &Arc<Self>, claim: &Claim) -> RequestResult<Box<dyn Watch>> {
-        let nothing = || RequestError::NotSent("it is no longer held".into());
+        let nothing = || RequestError::not_sent("it is no longer held");
         let record = self.records.get(claim.id).ok_or_else(nothing)?;
         let asked = record.revocation_requested.subscribe();
         let unwatched = record

@@ -64,7 +64,7 @@ impl SessionManager {
             return Ok(session.clone());
         }
         if current.closed {
-            return Err(RequestError::NotSent("the store is closed".into()));
+            return Err(RequestError::not_sent("the store is closed"));
         }
         if let Some((_, error)) = current.failed.as_ref().filter(|(at, _)| *at >= called_at) {
             return Err(error.clone());

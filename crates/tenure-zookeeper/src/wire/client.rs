@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure_core::backend::Reason;
 use tenure_core::{Clock, Error, Time};
 use tokio::sync::watch;
 
@@ -100,10 +101,9 @@ impl Client {
                 }
             }
         }
-        let (named, reasons) = (options.servers.join(","), reasons.join("; "));
-        Err(RequestError::NotSent(format!(
-            "no ZooKeeper server answers at {named}: {reasons}; check that it is the client port"
-        )))
+        let (named, why) = (options.servers.join(","), Reason::all(reasons));
+        let text = format!("no ZooKeeper server answers at {named}: {why}; check that it is the client port");
+        Err(RequestError::NotSent(Reason { text, ..why }))
     }
 
     pub(crate) fn id(&self) -> i64 {

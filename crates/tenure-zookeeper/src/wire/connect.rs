@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
+use tenure_core::backend::Reason;
 use tenure_core::{Clock, Error, Time};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -80,10 +81,10 @@ pub(crate) struct Connection {
 #[derive(Debug)]
 pub(crate) enum ConnectError {
     /// Another server, or a retry, may succeed.
-    Retryable(String),
+    Retryable(Reason),
     /// The server closed the connection instead of answering: it has no leader, or its state is older than this
     /// session has seen.
-    ClosedByServer(String),
+    ClosedByServer(Reason),
     /// The servers do not know the session.
     SessionExpired,
     /// It cannot succeed: a certificate is not accepted.
@@ -119,8 +120,10 @@ pub(crate) async fn connect(
             Ok(Connection { socket, input, credentials, requested_at })
         }
         Ok(Ok(_)) => Err(ConnectError::SessionExpired),
-        Ok(Err(e)) => Err(classify_error(server, &e)),
-        Err(_) => Err(ConnectError::Retryable(format!("{server}: no answer within {limit:?}"))),
+        Ok(Err(e)) => Err(classify_error(server, e)),
+        Err(_) => {
+            Err(ConnectError::Retryable(Reason::timed_out(format!("no answer within {limit:?}")).at(server)))
+        }
     }
 }
 
@@ -180,7 +183,7 @@ pub(crate) fn next_frame(input: &mut BytesMut, max: usize) -> io::Result<Option<
 }
 
 /// Classifies a failed connect. Rejected certificates are permanent; ours may be rejected only after the handshake.
-fn classify_error(server: &Address, e: &io::Error) -> ConnectError {
+fn classify_error(server: &Address, e: io::Error) -> ConnectError {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     use rustls::Error::{AlertReceived, InvalidCertificate};
     match e.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>()) {
@@ -193,9 +196,9 @@ fn classify_error(server: &Address, e: &io::Error) -> ConnectError {
              and key=FILE"
         ))),
         _ if [BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof].contains(&e.kind()) => {
-            ConnectError::ClosedByServer(format!("{server}: {e}"))
+            ConnectError::ClosedByServer(Reason::from(e).at(server))
         }
-        _ => ConnectError::Retryable(format!("{server}: {e}")),
+        _ => ConnectError::Retryable(Reason::from(e).at(server)),
     }
 }
 
@@ -237,7 +240,9 @@ mod tests {
     async fn a_frame_has_a_largest_size() {
         for announced in [1 << 30, u32::MAX as usize, MAX_CONNECT_RESPONSE + 1] {
             match connect_to(length(announced)).await {
-                Err(ConnectError::Retryable(why)) => assert!(why.contains("the limit is 65536"), "{why}"),
+                Err(ConnectError::Retryable(why)) => {
+                    assert!(why.text.contains("the limit is 65536"), "{why}")
+                }
                 Err(other) => panic!("{announced}: {other:?}"),
                 Ok(_) => panic!("{announced}: connected"),
             }

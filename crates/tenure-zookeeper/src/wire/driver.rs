@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use tenure_core::backend::Backoff;
+use tenure_core::backend::{Backoff, Reason};
 use tenure_core::{Error, Time};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::oneshot;
@@ -95,11 +95,11 @@ impl Driver {
                 Err(Interruption::SessionOver(error)) => break error,
             };
             tracing::debug!(session = self.shared.id, %why, "the connection to ZooKeeper is lost");
+            let why = Reason::from(why).at("the connection was lost");
             for (_, reply) in self.sent.drain(..) {
-                reply.map(|reply| {
-                    reply.send(Err(RequestError::Unknown(format!("the connection was lost: {why}"))))
-                });
+                reply.map(|reply| reply.send(Err(RequestError::Unknown(why.clone()))));
             }
+            self.shared.requests.set_outage(Some(why));
             self.shared.connection.send_modify(|state| state.phase = Phase::Disconnected);
             match begun.elapsed() < STABLE_AFTER {
                 true => sleep(self.backoff.failed()).await,
@@ -109,6 +109,7 @@ impl Driver {
                 Some(connection) => connection,
                 None => break RequestError::SessionEnded("the session has expired".into()),
             };
+            self.shared.requests.set_outage(None);
             let Connection { requested_at, credentials: SessionCredentials { timeout, .. }, .. } = connection;
             self.shared.connection.send_modify(|state| {
                 *state = ConnectionState {
@@ -138,16 +139,14 @@ impl Driver {
                     Ok(connection) => return Some(connection),
                     Err(ConnectError::SessionExpired) => return None,
                     Err(ConnectError::ClosedByServer(why)) => {
-                        tracing::debug!(session = credentials.id, why, "no connection");
+                        self.on_no_connection(credentials, why);
                         if self.is_expired_by_own_clock(credentials)
                             && self.servers.accepts_new_session(credentials).await
                         {
                             return None;
                         }
                     }
-                    Err(ConnectError::Retryable(why)) => {
-                        tracing::debug!(session = credentials.id, why, "no connection")
-                    }
+                    Err(ConnectError::Retryable(why)) => self.on_no_connection(credentials, why),
                     // Not fatal: a server that is being reconfigured may refuse like this.
                     Err(ConnectError::Permanent(why)) => {
                         tracing::warn!(session = credentials.id, %why, "no connection")
@@ -156,6 +155,11 @@ impl Driver {
             }
             sleep(self.backoff.failed()).await;
         }
+    }
+
+    fn on_no_connection(&self, credentials: &SessionCredentials, why: Reason) {
+        tracing::debug!(session = credentials.id, %why, "no connection");
+        self.shared.requests.set_outage(Some(why));
     }
 
     /// Whether it has expired by our own clock. Guards are lost earlier: they count from the last send, not the last
@@ -281,7 +285,7 @@ impl Driver {
         };
         if sent != xid {
             reply.map(|reply| {
-                reply.send(Err(RequestError::Unknown("the server answered another request instead".into())))
+                reply.send(Err(RequestError::unknown("the server answered another request instead")))
             });
             return Err(protocol_error("answers are out of order").into());
         }

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use tenure_core::backend::Reason;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
@@ -29,6 +30,8 @@ struct State {
     last: i32,
     /// No more requests are accepted.
     closing: bool,
+    /// Why there is no connection at the moment.
+    outage: Option<Reason>,
     over: Option<RequestError>,
 }
 
@@ -75,11 +78,18 @@ impl RequestQueue {
         self.wake.notify_one();
         match timeout(self.timeout, &mut answer).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(RequestError::Unknown("the store was closed".into())),
+            Ok(Err(_)) => Err(RequestError::unknown("the store was closed")),
             Err(_) if self.withdraw(xid) => {
-                Err(RequestError::NotSent(format!("no connection to a server within {:?}", self.timeout)))
+                let since = format!("no connection to a server within {:?}", self.timeout);
+                let outage = self.state.lock().unwrap().outage.clone();
+                Err(RequestError::NotSent(match outage {
+                    Some(why) => why.at(since),
+                    None => Reason::timed_out(since),
+                }))
             }
-            Err(_) => Err(RequestError::Unknown(format!("no answer within {:?}", self.timeout))),
+            Err(_) => {
+                Err(RequestError::Unknown(Reason::timed_out(format!("no answer within {:?}", self.timeout))))
+            }
         }
     }
 
@@ -88,6 +98,11 @@ impl RequestQueue {
         let mut state = self.state.lock().unwrap();
         let at = state.queued.iter().position(|request| request.xid == xid);
         at.and_then(|at| state.queued.remove(at)).is_some()
+    }
+
+    /// Sets why there is no connection at the moment, for requests that cannot be sent.
+    pub(crate) fn set_outage(&self, why: Option<Reason>) {
+        self.state.lock().unwrap().outage = why;
     }
 
     /// The next request to send. Skips requests whose caller is gone.
@@ -131,7 +146,10 @@ impl RequestQueue {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use futures_util::future::join;
+    use testbed::io_cause;
 
     use super::*;
 
@@ -150,6 +168,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_request_that_cannot_be_sent_says_why_there_is_no_connection() {
+        let queue = RequestQueue::new(SOON);
+        for outage in [None, Some(io::Error::from(io::ErrorKind::ConnectionRefused))] {
+            let kind = outage.as_ref().map_or(io::ErrorKind::TimedOut, io::Error::kind);
+            queue.set_outage(outage.map(|e| Reason::from(e).at("h:1")));
+            let error = queue.send(9, |out| out).await.unwrap_err().into_error("acquire x", "/x");
+            assert_eq!(io_cause(&error), kind, "{error}");
+        }
+    }
+
+    #[tokio::test]
     async fn a_dropped_request_is_not_sent() {
         let queue = RequestQueue::new(SOON);
         drop(Box::pin(timeout(Duration::ZERO, queue.send(9, |out| out))).await);
@@ -163,7 +192,7 @@ mod tests {
         assert!(matches!(queue.send(9, |out| out).await, Err(RequestError::SessionEnded(_))));
         queue.fail_all(RequestError::SessionEnded("expired".into()));
         assert!(
-            matches!(queue.send(9, |out| out).await, Err(RequestError::SessionEnded(why)) if why == "expired")
+            matches!(queue.send(9, |out| out).await, Err(RequestError::SessionEnded(why)) if why.text == "expired")
         );
     }
 

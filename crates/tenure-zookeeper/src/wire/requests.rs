@@ -183,5 +183,5 @@ fn check_size(path: &str, data: &[u8]) -> RequestResult<()> {
 
 /// Parses an answer. The outcome of an unreadable answer is unknown.
 fn read<T>(answer: &[u8], how: impl FnOnce(&mut Decoder<'_>) -> io::Result<T>) -> RequestResult<T> {
-    how(&mut Decoder(answer)).map_err(|e| RequestError::Unknown(e.to_string()))
+    how(&mut Decoder(answer)).map_err(|e| RequestError::Unknown(e.into()))
 }

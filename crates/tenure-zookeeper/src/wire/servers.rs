@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tenure_core::Clock;
+use tenure_core::backend::Reason;
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -60,7 +61,7 @@ impl Servers {
             let name = self.names[self.next % self.names.len()].clone();
             self.next += 1;
             if let Err(why) = self.resolve(&name).await {
-                return Some(Err(ConnectError::Retryable(format!("{name}: {why}"))));
+                return Some(Err(ConnectError::Retryable(why.at(&name))));
             }
         }
         let address = self.last_tried.insert(self.untried.pop_front()?).clone();
@@ -93,12 +94,14 @@ impl Servers {
     }
 
     /// Resolves a name again in each round, since servers move. The address tried last comes last.
-    async fn resolve(&mut self, name: &str) -> Result<(), String> {
+    async fn resolve(&mut self, name: &str) -> Result<(), Reason> {
         let mut all = match timeout(self.limit, (self.resolver)(name.to_owned())).await {
             Ok(Ok(all)) if all.is_empty() => return Err("the name has no address".into()),
             Ok(Ok(all)) => all,
-            Ok(Err(e)) => return Err(e.to_string()),
-            Err(_) => return Err(format!("the name was not resolved within {:?}", self.limit)),
+            Ok(Err(e)) => return Err(e.into()),
+            Err(_) => {
+                return Err(Reason::timed_out(format!("the name was not resolved within {:?}", self.limit)));
+            }
         };
         fastrand::shuffle(&mut all);
         all.sort_by_key(|at| self.last_tried.as_ref().is_some_and(|last| last.at == *at));
@@ -157,7 +160,7 @@ mod tests {
             let mut servers = named(vec![frozen, real]);
             servers.last_tried = Some(Address { name: NAME.to_owned(), at: real });
             let client = Client::connect_to(servers, &options()).await?;
-            client.stat("/").await?.ok_or_else(|| RequestError::NotSent("no root".into()))?;
+            client.stat("/").await?.ok_or_else(|| RequestError::not_sent("no root"))?;
             client.close();
             RequestResult::Ok(())
         };
@@ -184,7 +187,7 @@ mod tests {
             let mut tried = Vec::new();
             while let Some(connection) = servers.connect_next(&SessionCredentials::new(FAR)).await {
                 assert!(
-                    matches!(connection, Err(ConnectError::Retryable(why)) if why.starts_with(&format!("{NAME} (127.")))
+                    matches!(connection, Err(ConnectError::Retryable(why)) if why.text.starts_with(&format!("{NAME} (127.")))
                 );
                 tried.push(servers.last_tried.clone().unwrap().at);
             }

@@ -25,8 +25,7 @@ thread_local! {
 /// On a thread that runs async tasks.
 #[track_caller]
 pub(crate) fn block_on<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
-    let runtime =
-        BACKGROUND.handle().map_err(|e| Error::unavailable("blocking", "start a thread", &e).caused_by(e))?;
+    let runtime = BACKGROUND.handle().map_err(|e| Error::unavailable("blocking", "start a thread", e))?;
     let started = Cell::new(false);
     // Pinned here, because it is nearly two kilobytes and would otherwise be moved through every call below.
     let call = pin!(async {

@@ -75,15 +75,18 @@ impl Setting {
         parse_duration(&self.value).map_err(|e| self.error(e))
     }
 
+    #[cfg(any(feature = "redis", feature = "zookeeper"))]
     pub(crate) fn number<N: std::str::FromStr>(&self, expected: &str) -> Result<N> {
         self.value.parse().map_err(|_| self.error(format!("{:?}: expected {expected}", self.value)))
     }
 
+    #[cfg(any(feature = "redis", feature = "zookeeper"))]
     pub(crate) fn flag(&self) -> Result<bool> {
         self.number("true or false")
     }
 
     /// Parses one of several choices. The first is the default.
+    #[cfg(any(feature = "sqlite", feature = "redis", feature = "zookeeper"))]
     pub(crate) fn choice<T: Copy>(&self, choices: &[(&'static str, T)]) -> Result<T> {
         let names = || choices.iter().map(|(name, _)| *name);
         let found = choices.iter().find(|(name, _)| *name == self.value);
@@ -217,6 +220,7 @@ impl RawConfig {
         self.settings.retain(|key, _| !keys.contains(key));
     }
 
+    #[cfg(any(test, feature = "redis"))]
     pub(crate) fn get(&self, key: &str) -> Option<&Setting> {
         self.settings.get(key)
     }

@@ -2,13 +2,14 @@
 
 mod slow;
 
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tenure::backend::{Claim, Kind};
 use tenure::{Client, ClientId, Error, HoldId, LostReason, Name, Settings};
-use testbed::{FAR, PATIENCE, Redis, RedisOptions, done, until, within};
+use testbed::{FAR, PATIENCE, Redis, RedisOptions, done, io_cause, until, within};
 
 const LEASE: Duration = Duration::from_secs(9);
 /// Servers made just now have granted nothing that they could have forgotten. And those that are well may be slow.
@@ -107,6 +108,7 @@ async fn without_a_majority_nothing_is_granted_and_nothing_left() {
     servers.0[2..].iter().for_each(|s| s.stop().unwrap());
     let error = within("an answer", client.lock("x").try_acquire()).await.unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    assert_eq!(io_cause(&error), ErrorKind::TimedOut);
     let said = error.to_string();
     assert!(said.contains("2 of 5 nodes granted it, 3 needed"), "{said}");
     let silent = format!("node 127.0.0.1:{}: ", servers.0[4].port());
@@ -363,6 +365,7 @@ async fn a_quorum_does_not_open_without_a_majority() {
     servers.0[..2].iter().for_each(|s| s.kill().unwrap());
     let error = tenure::connect(&servers.address(FRESH)).await.unwrap_err();
     assert!(error.to_string().contains("1 of 3 nodes answer, 2 needed"), "{error}");
+    assert_eq!(io_cause(&error), ErrorKind::ConnectionRefused);
 }
 
 /// A node that cannot vote does not make a busy name unavailable.

@@ -87,8 +87,8 @@ impl<'a> AcquireTrace<'a> {
         Self { core, label, name, owner, began, span, stats: AcquireStats::default() }
     }
 
-    pub(crate) fn span(&self) -> &Span {
-        &self.span
+    pub(crate) fn span(&self) -> Span {
+        self.span.clone()
     }
 
     /// Logs that it is blocked by others and waits.
@@ -128,78 +128,54 @@ impl<'a> AcquireTrace<'a> {
             Outcome::Acquired(hold) => {
                 meter.acquired.increment(1);
                 meter.acquire_seconds.record(waited);
-                self.say_acquired(*hold, waited);
+                self.say("acquired", waited, *hold, None);
             }
             Outcome::Busy => {
                 meter.busy.increment(1);
-                self.say("busy", waited, None);
+                self.say("busy", waited, None, None);
             }
             Outcome::TimedOut => {
                 meter.timed_out.increment(1);
-                self.say("timed out", waited, None);
+                self.say("timed out", waited, None, None);
             }
             Outcome::Failed(error) => {
                 if error.is_transient() || matches!(error, Error::GaveUp { .. }) {
                     meter.failed(Call::Acquire);
                 }
-                self.say("failed", waited, Some(error));
+                self.say("failed", waited, None, Some(error));
             }
         }
     }
 
-    fn record(&self, outcome: &str, waited: Duration) {
-        self.span.record("outcome", outcome);
-        self.span.record("attempts", self.stats.attempts.load(Relaxed));
-        self.span.record("wait_seconds", waited.as_secs_f64());
-        if let Some(behind) = self.stats.behind() {
-            self.span.record("behind", display(behind));
-        }
-    }
-
-    fn say_acquired(&self, hold: Option<&Hold>, waited: Duration) {
+    /// Records the outcome in the span and as an event. Fields without a value are left out of both.
+    fn say(&self, outcome: &'static str, waited: Duration, hold: Option<&Hold>, error: Option<&Error>) {
         if !tracing::enabled!(target: TARGET, Level::DEBUG) {
             return;
         }
+        let (attempts, wait_seconds) = (self.stats.attempts.load(Relaxed), waited.as_secs_f64());
+        let (behind, id) = (self.stats.behind().map(display), hold.map(|hold| display(hold.claim.id)));
         let fence = hold.and_then(|hold| hold.fence).map(|fence| fence.0);
-        self.record("acquired", waited);
-        if let Some(hold) = hold {
-            self.span.record("hold", display(hold.claim.id));
-            self.span.record("fence", fence);
-        }
+        let error = error.map(display);
+        self.span.record("outcome", outcome);
+        self.span.record("attempts", attempts);
+        self.span.record("wait_seconds", wait_seconds);
+        self.span.record("behind", &behind);
+        self.span.record("hold", &id);
+        self.span.record("fence", fence);
+        self.span.record("error", &error);
         tracing::debug!(
             target: TARGET,
             parent: &self.span,
             name = %self.name,
             kind = self.label.word(),
             store = self.core.telemetry.store,
-            attempts = self.stats.attempts.load(Relaxed),
-            wait_seconds = waited.as_secs_f64(),
-            behind = self.stats.behind().map(display),
-            hold = hold.map(|hold| display(hold.claim.id)),
+            attempts,
+            wait_seconds,
+            behind,
+            hold = id,
             holds = hold.map(Hold::guards),
             fence,
-            "acquired"
-        );
-    }
-
-    fn say(&self, outcome: &'static str, waited: Duration, error: Option<&Error>) {
-        if !tracing::enabled!(target: TARGET, Level::DEBUG) {
-            return;
-        }
-        self.record(outcome, waited);
-        if let Some(error) = error {
-            self.span.record("error", display(error));
-        }
-        tracing::debug!(
-            target: TARGET,
-            parent: &self.span,
-            name = %self.name,
-            kind = self.label.word(),
-            store = self.core.telemetry.store,
-            attempts = self.stats.attempts.load(Relaxed),
-            wait_seconds = waited.as_secs_f64(),
-            behind = self.stats.behind().map(display),
-            error = error.map(display),
+            error,
             "{outcome}"
         );
     }
@@ -209,7 +185,7 @@ impl Drop for AcquireTrace<'_> {
     fn drop(&mut self) {
         if let Some(began) = self.began.take() {
             self.core.telemetry.meter(self.label).cancelled.increment(1);
-            self.say("cancelled", self.core.clock.now().since(began), None);
+            self.say("cancelled", self.core.clock.now().since(began), None, None);
         }
     }
 }

@@ -7,8 +7,6 @@ mod acquire_trace;
 #[cfg_attr(not(feature = "metrics"), path = "no_meters.rs")]
 mod meters;
 
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::time::Duration;
 
 use tracing::{Level, Span};
@@ -20,6 +18,20 @@ use crate::engine::hold::Hold;
 
 /// The tracing target of all events, whatever module they come from.
 const TARGET: &str = "tenure";
+
+/// An event about one hold or claim.
+macro_rules! about {
+    ($level:ident, $telemetry:expr, $claim:expr, $($more:tt)+) => {
+        tracing::$level!(
+            target: TARGET,
+            name = %$claim.name,
+            kind = KindLabel::from($claim.kind).word(),
+            store = $telemetry.store,
+            hold = %$claim.id,
+            $($more)+
+        )
+    };
+}
 
 /// The kind, as used in labels and fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,16 +151,7 @@ impl Telemetry {
                 return;
             }
         };
-        tracing::debug!(
-            target: TARGET,
-            name = %hold.claim.name,
-            kind = self.kind(&hold.claim),
-            store = self.store,
-            hold = %hold.claim.id,
-            held_seconds = held.as_secs_f64(),
-            how,
-            "released"
-        );
+        about!(debug, self, hold.claim, held_seconds = held.as_secs_f64(), how, "released");
     }
 
     /// Records that a release found its hold already gone.
@@ -158,26 +161,15 @@ impl Telemetry {
     }
 
     fn say_lost(&self, hold: &Hold, reason: LostReason, held_seconds: Option<f64>) {
-        tracing::warn!(
-            target: TARGET,
-            name = %hold.claim.name,
-            kind = self.kind(&hold.claim),
-            store = self.store,
-            hold = %hold.claim.id,
-            held_seconds,
-            reason = reason.word(),
-            "lost"
-        );
+        about!(warn, self, hold.claim, held_seconds, reason = reason.word(), "lost");
     }
 
     /// Warns of a hold that is older than [`Settings::warn_held`](crate::Settings::warn_held).
     pub(crate) fn held_long(&self, hold: &Hold, now: Time) {
-        tracing::warn!(
-            target: TARGET,
-            name = %hold.claim.name,
-            kind = self.kind(&hold.claim),
-            store = self.store,
-            hold = %hold.claim.id,
+        about!(
+            warn,
+            self,
+            hold.claim,
             owner = hold.owner,
             note = hold.claim.note.as_deref(),
             held_seconds = now.since(hold.since).as_secs_f64(),
@@ -193,28 +185,12 @@ impl Telemetry {
 
     pub(crate) fn renewed(&self, hold: &Hold) {
         self.meter(hold.claim.kind).renewals.increment(1);
-        tracing::debug!(
-            target: TARGET,
-            name = %hold.claim.name,
-            kind = self.kind(&hold.claim),
-            store = self.store,
-            hold = %hold.claim.id,
-            remaining_seconds = hold.remaining().as_secs_f64(),
-            "renewed"
-        );
+        about!(debug, self, hold.claim, remaining_seconds = hold.remaining().as_secs_f64(), "renewed");
     }
 
     pub(crate) fn renewal_failed(&self, claim: &Claim, error: &str) {
         self.meter(claim.kind).failed(Call::Renew);
-        tracing::warn!(
-            target: TARGET,
-            name = %claim.name,
-            kind = self.kind(claim),
-            store = self.store,
-            hold = %claim.id,
-            error,
-            "renewal failed, trying again"
-        );
+        about!(warn, self, claim, error, "renewal failed, trying again");
     }
 
     pub(crate) fn release_span(&self, claim: &Claim) -> Span {
@@ -222,7 +198,7 @@ impl Telemetry {
             target: TARGET,
             "release",
             name = %claim.name,
-            kind = self.kind(claim),
+            kind = KindLabel::from(claim.kind).word(),
             store = self.store,
             hold = %claim.id
         )
@@ -233,25 +209,9 @@ impl Telemetry {
         self.meter(claim.kind).failed(Call::Release);
         // It was retried until its lease was over, so nothing of it is left in the store.
         if error.is_transient() {
-            tracing::debug!(
-                target: TARGET,
-                name = %claim.name,
-                kind = self.kind(claim),
-                store = self.store,
-                hold = %claim.id,
-                %error,
-                "the release was not confirmed, but its time is over"
-            );
+            about!(debug, self, claim, %error, "the release was not confirmed, but its time is over");
         } else {
-            tracing::warn!(
-                target: TARGET,
-                name = %claim.name,
-                kind = self.kind(claim),
-                store = self.store,
-                hold = %claim.id,
-                %error,
-                "not released; it ends with its lease"
-            );
+            about!(warn, self, claim, %error, "not released; it ends with its lease");
         }
     }
 
@@ -300,16 +260,6 @@ impl Telemetry {
         meter.waiting.increment(1);
         Waiting(meter)
     }
-
-    fn kind(&self, claim: &Claim) -> &'static str {
-        KindLabel::from(claim.kind).word()
-    }
-}
-
-/// Polls `work` inside `span`. Takes a pinned reference, because the future of an acquire is large and moving it costs
-/// more than the telemetry.
-pub(crate) async fn inside<F: Future>(span: &Span, mut work: Pin<&mut F>) -> F::Output {
-    poll_fn(|cx| span.in_scope(|| work.as_mut().poll(cx))).await
 }
 
 /// A waiter, counted until it is dropped.

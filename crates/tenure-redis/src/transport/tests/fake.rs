@@ -210,7 +210,7 @@ async fn a_reply_has_a_largest_size() {
         let transport =
             Transport::open(super::server::patient(Options::new(Topology::Standalone(address)))).await;
         let told = transport.unwrap().command(To::Key(b""), &[b"GET", b"k"]).await;
-        assert!(matches!(&told, Err(Failure::Unknown(why)) if why.contains(says)), "{head:?}: {told:?}");
+        assert!(matches!(&told, Err(Failure::Unknown(why)) if why.text.contains(says)), "{head:?}: {told:?}");
         // Bytes in socket buffers are not counted.
         let sent = sent.load(SeqCst);
         assert!(sent <= MAX_REPLY + (16 << 20), "{head:?}: {sent} bytes were read");

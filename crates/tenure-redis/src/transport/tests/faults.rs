@@ -32,9 +32,9 @@ async fn a_call_polled_once_and_left_holds_up_nobody() {
     for i in 1..=20 {
         let call = transport.call(count(&[b"k"], &[b"1"]));
         let answer = within("not held up", call).await.unwrap();
-        assert_eq!(answer.value, Value::Int(i));
+        assert_eq!(answer, Value::Int(i));
     }
-    assert_eq!(left.await.unwrap().value, Value::Int(1), "it has its answer all the same");
+    assert_eq!(left.await.unwrap(), Value::Int(1), "it has its answer all the same");
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn a_call_dropped_at_every_poll_disturbs_nobody() {
             }
             let before = value(&transport, "k").await;
             let answer = transport.call(count(&[b"k"], &[b"1"])).await.unwrap();
-            assert_eq!(answer.value, Value::Int(before as i64 + 1), "no answer is taken for another's");
+            assert_eq!(answer, Value::Int(before as i64 + 1), "no answer is taken for another's");
             if let Some(other) = other {
                 other.await.unwrap();
             }
@@ -80,7 +80,7 @@ async fn a_cut_inside_a_reply_is_unknown_and_the_next_call_works() {
         proxy.set(Replies::Pass);
         assert!(matches!(failed, Err(Failure::Unknown(_))), "{cut}: {failed:?}");
         let answer = transport.call(count(&[b"k"], &[b"1"])).await;
-        assert_eq!(answer.unwrap().value, Value::Int(2 * (cut as i64 + 1)), "both were executed");
+        assert_eq!(answer.unwrap(), Value::Int(2 * (cut as i64 + 1)), "both were executed");
     }
 }
 
@@ -168,7 +168,7 @@ async fn scripts_are_forgotten_all_the_time() {
             let (transport, done) = (transport.clone(), done.clone());
             tokio::spawn(async move {
                 for _ in 0..100 {
-                    let calls = vec![count(&[b"k"], &[b"1"]).to_owned(); 3];
+                    let calls = vec![count(&[b"k"], &[b"1"]); 3];
                     for outcome in transport.call_all(calls).await {
                         outcome.unwrap();
                     }
@@ -197,7 +197,7 @@ async fn killed_connections_are_opened_anew_unseen() {
     for i in 1..=10 {
         // Just after a call nobody is registered to read; the next call detects the closed connection before it writes.
         let answer = transport.call(count(&[b"k"], &[b"1"])).await;
-        assert_eq!(answer.unwrap().value, Value::Int(i));
+        assert_eq!(answer.unwrap(), Value::Int(i));
         let before = manager.ready().unwrap();
         command(&other, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
         if i % 2 == 0 {
@@ -306,8 +306,7 @@ async fn an_undo_goes_behind_its_attempt() {
         let transport = transport.clone();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime
-                .block_on(transport.call(Call { order: Order::AfterAttempt(id), ..count(&[b"k"], &[b"-7"]) }))
+            runtime.block_on(transport.call_after_attempt(id, count(&[b"k"], &[b"-7"])))
         })
     };
     // Time for an undo that wrongly overtakes the attempt.
@@ -332,7 +331,7 @@ async fn undone_behind(then: impl FnOnce(&testbed::Proxy)) -> Result<Answer, Fai
     let mut attempt = pin!(transport.call(Call { order, ..count(&[b"k"], &[b"7"]) }));
     assert!(attempt.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     proxy.cut_once("-5", testbed::Cut::AfterRequest);
-    let mut undo = pin!(transport.call(Call { order: Order::AfterAttempt(id), ..count(&[b"k"], &[b"-5"]) }));
+    let mut undo = pin!(transport.call_after_attempt(id, count(&[b"k"], &[b"-5"])));
     assert!(undo.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let other = server.open().await;
     until("both were executed", || async { value(&other, "k").await == 2 }).await;
@@ -370,9 +369,7 @@ async fn an_undo_after_a_cut_is_not_certain_until_the_lease_is_over() {
         transport.call(Call { order: Order::Attempt { id, lease }, ..count(&[b"k"], &[b"1"]) }).await;
     assert!(matches!(attempt, Err(Failure::Unknown(_))), "{attempt:?}");
     proxy.set(Replies::Pass);
-    let undo = async || {
-        transport.call(Call { order: Order::AfterAttempt(id), ..count(&[b"k"], &[b"0"]) }).await.unwrap()
-    };
+    let undo = async || transport.call_after_attempt(id, count(&[b"k"], &[b"0"])).await.unwrap();
     until("certain in the end", || async { undo().await.certain }).await;
     assert!(sent.elapsed() >= lease, "not before the lease was over");
     assert_eq!(transport.attempts.len(), 0);
@@ -399,8 +396,8 @@ async fn an_undo_behind_a_runtime_that_stands_still() {
         });
         attempt.join().unwrap()
     });
-    let undo = Call { order: Order::AfterAttempt(id), ..count(&[b"k"], &[b"-1"]) };
-    let answer = transport.call(undo).await.expect("in what time is left to it");
+    let undo = count(&[b"k"], &[b"-1"]);
+    let answer = transport.call_after_attempt(id, undo).await.expect("in what time is left to it");
     assert!(!answer.certain, "its answer was never read");
     transport.call(count(&[b"k"], &[b"1"])).await.expect("others are not hurt");
     std::thread::spawn(move || drop(still)).join().unwrap();
@@ -445,7 +442,7 @@ fn runtimes_come_and_go() {
             std::task::Poll::Pending => std::thread::park_timeout(PATIENCE),
         }
     };
-    assert_eq!(last.value, Value::Int(8));
+    assert_eq!(last, Value::Int(8));
 }
 
 /// A subscription whose runtime has ended, but which is still polled, continues on the background connections.
@@ -483,7 +480,7 @@ async fn nobody_listens_on_a_runtime_that_has_ended() {
         .subscribe(&transport, &connections, &server.address(), b"c", false, deadline)
         .await;
     assert!(
-        matches!(&registered, Err(Failure::NotExecuted(why)) if why.contains("has ended")),
+        matches!(&registered, Err(Failure::NotExecuted(why)) if why.text.contains("has ended")),
         "{registered:?}"
     );
 }
@@ -534,7 +531,7 @@ async fn a_clock_that_jumps_does_no_harm() {
     let transport = server.open().await;
     tokio::time::pause();
     for i in 1..=20 {
-        assert_eq!(transport.call(count(&[b"k"], &[b"1"])).await.unwrap().value, Value::Int(i));
+        assert_eq!(transport.call(count(&[b"k"], &[b"1"])).await.unwrap(), Value::Int(i));
     }
 }
 

@@ -18,6 +18,6 @@ use super::{Call, Order, Script};
 /// Adds to a counter at the key.
 static COUNT: Script = Script::new("return redis.call('incrby', KEYS[1], ARGV[1])");
 
-fn count<'a>(keys: &'a [&'a [u8]], args: &'a [&'a [u8]]) -> Call<'a> {
-    Call { script: &COUNT, keys, args, order: Order::Unordered }
+fn count(keys: &[&[u8]], args: &[&[u8]]) -> Call {
+    Call::new(&COUNT, keys, args, Order::Unordered)
 }

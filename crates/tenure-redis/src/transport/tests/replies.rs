@@ -7,9 +7,9 @@ use testbed::{PATIENCE, done, until};
 use super::server::{Server, command};
 use super::{COUNT, count};
 use crate::Options;
-use crate::transport::{Answer, Call, Failure, Order, Script, To, Transport, Value};
+use crate::transport::{Call, Failure, Order, Script, To, Transport, Value};
 
-async fn write(transport: &Arc<Transport>) -> Result<Answer, Failure> {
+async fn write(transport: &Arc<Transport>) -> Result<Value, Failure> {
     transport.call(count(&[b"k"], &[b"1"])).await
 }
 
@@ -19,7 +19,7 @@ async fn not_executed(transport: &Arc<Transport>, code: &str) {
     let script = write(transport).await.map(|_| ());
     for outcome in [plain, script] {
         assert!(
-            matches!(&outcome, Err(Failure::NotExecuted(why)) if why.contains(code)),
+            matches!(&outcome, Err(Failure::NotExecuted(why)) if why.text.contains(code)),
             "{code}: {outcome:?}"
         );
     }
@@ -47,7 +47,10 @@ async fn what_a_server_does_not_execute() {
     not_executed(&transport, "READONLY").await;
     config(&transport, "replica-serve-stale-data", "no").await;
     let failed = write(&transport).await;
-    assert!(matches!(&failed, Err(Failure::NotExecuted(why)) if why.contains("MASTERDOWN")), "{failed:?}");
+    assert!(
+        matches!(&failed, Err(Failure::NotExecuted(why)) if why.text.contains("MASTERDOWN")),
+        "{failed:?}"
+    );
     command(&transport, &["REPLICAOF", "NO", "ONE"]).await;
 
     // Saving to a removed folder fails.
@@ -68,7 +71,7 @@ async fn what_a_server_does_not_execute() {
     not_executed(&transport, "MISCONF").await;
     config(&transport, "save", "").await;
 
-    assert_eq!(write(&transport).await.unwrap().value, Value::Int(2), "nothing of all that was");
+    assert_eq!(write(&transport).await.unwrap(), Value::Int(2), "nothing of all that was");
 }
 
 #[tokio::test]
@@ -81,7 +84,7 @@ async fn a_busy_server_and_a_killed_script_did_nothing() {
         let other = Transport::open(Options { timeout: PATIENCE, ..server.options() }).await.unwrap();
         tokio::spawn(async move {
             let keys: [&[u8]; 1] = [b"k"];
-            other.call(Call { script: &LOOP, keys: &keys, args: &[], order: Order::Unordered }).await
+            other.call(Call::new(&LOOP, &keys, &[""; 0], Order::Unordered)).await
         })
     };
     until("it is busy", || async {
@@ -91,8 +94,11 @@ async fn a_busy_server_and_a_killed_script_did_nothing() {
     not_executed(&transport, "BUSY").await;
     command(&transport, &["SCRIPT", "KILL"]).await;
     let killed = done("it is killed", looping).await;
-    assert!(matches!(&killed, Err(Failure::NotExecuted(why)) if why.contains("SCRIPT KILL")), "{killed:?}");
-    assert_eq!(write(&transport).await.unwrap().value, Value::Int(2));
+    assert!(
+        matches!(&killed, Err(Failure::NotExecuted(why)) if why.text.contains("SCRIPT KILL")),
+        "{killed:?}"
+    );
+    assert_eq!(write(&transport).await.unwrap(), Value::Int(2));
 }
 
 #[tokio::test]
@@ -113,7 +119,7 @@ async fn too_many_clients_and_a_server_that_loads() {
     server.restart(&["--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024"]);
     let loading = loop {
         match write(&transport).await {
-            Err(Failure::NotExecuted(why)) if why.contains("LOADING") => break true,
+            Err(Failure::NotExecuted(why)) if why.text.contains("LOADING") => break true,
             Ok(_) => break false,
             Err(Failure::Refused(reply)) => panic!("{reply:?}"),
             Err(_) => {}
@@ -133,7 +139,7 @@ async fn what_a_server_refuses() {
     let transport = server.open().await;
     command(&transport, &["RPUSH", "list", "x"]).await;
     let keys: [&[u8]; 1] = [b"list"];
-    let call = |script, args| Call { script, keys: &keys, args, order: Order::Unordered };
+    let call = |script, args: &[&[u8]]| Call::new(script, &keys, args, Order::Unordered);
     for (call, code) in [
         (call(&COUNT, &[b"1"]), "WRONGTYPE"),
         (call(&WRONG, &[]), "ERR"),

@@ -1,17 +1,23 @@
 //! B. Network and connection: a proxy between the client and the server does what networks do.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::{Backend, Client, Error, HoldId, Kind, LostReason};
 use tenure_redis::{Redis, Tls};
-use testbed::{Certificates, Cut, FAR, Proxy, RedisOptions, Rule, Way, done, until, until_true, within};
+use testbed::{
+    Certificates, Cut, FAR, Proxy, RedisOptions, Rule, Way, done, io_cause, until, until_true, within,
+};
 
 use crate::harness::{
     CALL, Harness, SHORT, about, all_held, claim, hasty, leasing, open, options, polling, renewed, settings,
     take, templates, waiting, warm, woken_only,
 };
+
+/// How a connection that was cut ends, depending on what was in flight.
+const CUT: [ErrorKind; 3] = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
 
 /// B1. Nobody listens: certainly not executed, told as such, and it works again when the server does.
 #[tokio::test(flavor = "multi_thread")]
@@ -24,6 +30,7 @@ async fn a_request_that_cannot_leave_is_unavailable() {
     for lock in [client.lock("x"), client.lock("y").fair()] {
         let error = lock.try_acquire().await.unwrap_err();
         assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+        assert_eq!(io_cause(&error), ErrorKind::ConnectionRefused);
     }
     harness.redis.restart_empty().unwrap();
     until("it works again", || async { client.lock("x").try_acquire().await.is_ok_and(|g| g.is_some()) })
@@ -38,6 +45,7 @@ async fn a_server_that_closes_at_once_is_tried_again_within_the_call() {
     network.proxy.set(Way::ToServer, Rule::CutAfter(0));
     let error = Redis::open(network.options()).await.unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    assert!(CUT.contains(&io_cause(&error)), "{error:?}");
     let mut patient = settings();
     (patient.call_timeout, patient.outage) = (FAR, FAR);
     let client = Client::with(Arc::new(Redis::new(network.options()).unwrap()), patient);
@@ -61,6 +69,7 @@ async fn a_request_lost_on_the_way_is_unknown_and_repeated_under_its_id() {
     network.proxy.cut_once("never-arrives", Cut::BeforeRequest);
     let error = backend.try_acquire(&claim("never-arrives", Kind::Lock)).await.unwrap_err();
     assert!(error.is_unknown(), "{error}");
+    assert!(CUT.contains(&io_cause(&error)), "{error:?}");
     assert!(!harness.exists("never-arrives"));
 
     network.proxy.cut_once("comes-again", Cut::BeforeRequest);
@@ -434,6 +443,7 @@ async fn a_trickling_handshake_ends_at_the_deadline() {
         proxy.set(Way::ToClient, Rule::Trickle(CALL / 4));
         let error = within("the deadline", Redis::open(through)).await.expect_err("too slow");
         assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+        assert_eq!(io_cause(&error), ErrorKind::TimedOut);
     }
 }
 
@@ -458,7 +468,8 @@ async fn a_certificate_that_nobody_vouches_for_is_refused() {
     options.timeout = CALL;
     options.tls = Some(Tls { ca: Some(files.ca), ..Tls::default() });
     let error = Redis::open(options).await.expect_err("no TLS there");
-    assert!(matches!(error, Error::Config(_) | Error::Unavailable { .. }), "{error}");
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    assert!([ErrorKind::InvalidData, ErrorKind::TimedOut].contains(&io_cause(&error)), "{error:?}");
 }
 
 /// B10. However many wait, a server that comes back meets a handful of connections, not one for each.

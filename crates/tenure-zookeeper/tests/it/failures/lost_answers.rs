@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tenure_core::backend::{Attempt, Renewal};
 use tenure_core::{Backend, HoldId, Kind};
-use testbed::{Cut, FAR, Rule, Way, ZkRequest, done, until, within};
+use testbed::{Cut, FAR, Rule, Way, ZkRequest, done, io_cause, until, within};
 
 use super::harness::{
     Harness, LONG, claim, client, fence, heirs, now, open, options, templates, wait_for, waiting,
@@ -82,6 +82,7 @@ async fn a_read_under_a_lost_write_does_not_enter_in_its_place() {
     network.proxy.close(connection);
     let error = done("it has no answer", asked).await.unwrap_err();
     assert!(error.is_unknown(), "{error}");
+    io_cause(&error);
     let write = [Arc::new(write)];
     until("it hears of the end of its write", || async {
         matches!(store.renew(&write).await.as_deref(), Ok([Renewal::Gone]))

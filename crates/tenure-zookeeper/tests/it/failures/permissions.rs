@@ -1,12 +1,12 @@
 //! Wrong logins, rights, paths and ports. Each fails soon, with a message that names the cause.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::TcpListener;
 use std::time::Duration;
 
 use tenure_core::{Client, Error, Kind, Settings};
 use tenure_zookeeper::{Login, Options, ZooKeeper};
-use testbed::{FAR, ZkAcl, ZkMode, done, within};
+use testbed::{FAR, ZkAcl, ZkMode, done, io_cause, within};
 
 use super::harness::{Harness, LONG, claim, client, open, options, wait_for, waiting};
 
@@ -146,9 +146,12 @@ async fn a_port_without_a_server_is_told_soon() {
                 .and_then(|mut s| s.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"));
         }
     });
-    for port in [nobody, silent_port, strange_port] {
+    let kinds = [ErrorKind::ConnectionRefused, ErrorKind::TimedOut, ErrorKind::InvalidData];
+    for (port, kind) in [nobody, silent_port, strange_port].into_iter().zip(kinds) {
         let error = refused(options(port, LONG), NOBODY).await;
         assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+        // A busy machine may be too slow for each of them.
+        assert!([kind, ErrorKind::TimedOut].contains(&io_cause(&error)), "{error:?}");
         let text = error.to_string();
         assert!(text.contains(&format!("127.0.0.1:{port}")) && text.contains("client port"), "{text}");
         println!("{text}");
