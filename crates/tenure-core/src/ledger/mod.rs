@@ -30,7 +30,41 @@ pub use expiry::{Expiry, Now};
 pub use memory::{Memory, MemoryStore};
 pub use store::{LedgerStore, Ledgered, Watched};
 
-/// The state of one name.
+/// The state of one name: its holders, its waiters, its fence, its count. A store keeps one per name, and passes each
+/// request to it inside a transaction.
+///
+/// ```
+/// # use std::collections::HashSet;
+/// # use std::time::Duration;
+/// # use tenure_core::backend::{
+/// #     Claim, ClientId, CountOp, Counter, Family, HoldId, Kind, Name, OpId, Process, Released,
+/// # };
+/// # use tenure_core::ledger::{Found, Ledger, Now, Outcome};
+/// let (client, name) = (ClientId::new(), Name::new("orders/42")?);
+/// let now = Now { clock: 0, tick: 1_000_000, wall: 1_700_000_000_000_000 };
+/// let mut ledger = Ledger::above(41); // fences begin with 42
+/// let first = Claim::of(HoldId { client, n: 1 }, name.clone(), Kind::Lock);
+/// let second = Claim { wait: Some(Duration::MAX), ..Claim::of(HoldId { client, n: 2 }, name.clone(), Kind::Lock) };
+///
+/// assert!(matches!(ledger.attempt(&first, Process::current(), now)?, Outcome::Granted(_)));
+/// assert!(matches!(ledger.attempt(&second, Process::current(), now)?, Outcome::Busy { .. }));
+/// assert_eq!(ledger.family(), Some(Family::Lock));
+/// assert_eq!(ledger.snapshot(&name, now).map(|seen| (seen.holders.len(), seen.waiters.len())), Some((1, 1)));
+/// assert_eq!(ledger.renew([&first, &second], now), [Found::Held, Found::Queued]);
+///
+/// assert_eq!(ledger.release(&first, 0, now), Released::Freed);
+/// assert_eq!(ledger.effects.admit, [client]); // the store wakes this client: its turn has come
+/// ledger.each_admitted(|next| next == client);
+/// ledger.forget_waiters(&HashSet::from([client])); // it is dead
+/// assert!(ledger.is_idle());
+///
+/// // A latch: a number instead of holders.
+/// ledger.watch(client, now); // wakes this client when the number changes
+/// let op = OpId { client, n: 1, settled: 1 };
+/// assert!(ledger.count(&name, Counter::Latch, CountOp::Init(3), op, now)?.applied);
+/// ledger.prune(Now { tick: now.tick + 60_000_000, ..now }); // a minute later
+/// # Ok::<(), tenure_core::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ledger {
@@ -213,7 +247,14 @@ pub enum Found {
     Gone,
 }
 
-/// The error for a claim of more permits than the stored size of a semaphore: it would wait forever.
+/// Returns the error for a claim of more permits than the stored size of a semaphore: it would wait forever.
+///
+/// ```
+/// # use tenure_core::{Name, ledger::too_many};
+/// let error = too_many(&Name::new("db")?, 11, 10);
+/// assert!(error.to_string().starts_with("db: 11 permits were asked for, but the semaphore has 10"));
+/// # Ok::<(), tenure_core::Error>(())
+/// ```
 pub fn too_many(name: &Name, n: u32, size: u64) -> Error {
     Error::Config(format!(
         "{name}: {n} permits were asked for, but the semaphore has {size}: that is its size in the store, whatever limit \
