@@ -11,8 +11,10 @@ const CRATES: [&str; 6] =
     ["tenure", "tenure-core", "tenure-redis", "tenure-redlock", "tenure-sqlite", "tenure-zookeeper"];
 
 /// Functions, or all functions of a type, that need no example, and why.
-const EXCEPTIONS: [(&str, &str); 1] =
-    [("tenure_core::ledger::LedgerStore", "its documentation points to the memory store, which implements it")];
+const EXCEPTIONS: [(&str, &str); 1] = [(
+    "tenure_core::ledger::LedgerStore",
+    "its documentation points to the memory store, which implements it",
+)];
 
 /// Lists the public functions that no example shows.
 ///
@@ -58,7 +60,11 @@ struct File {
 /// Returns the functions of `surface` that no example of these files shows.
 fn missing(surface: &str, files: &[File]) -> Vec<String> {
     let functions = functions(surface);
-    functions.iter().filter(|function| !function.is_shown(files)).map(|function| function.path.clone()).collect()
+    functions
+        .iter()
+        .filter(|function| !function.is_shown(files))
+        .map(|function| function.path.clone())
+        .collect()
 }
 
 /// A public function, method or associated function.
@@ -109,7 +115,8 @@ impl File {
     fn declares(&self, keyword: &str, name: &str) -> bool {
         self.text.lines().any(|line| {
             let line = line.strip_prefix("pub ").map(|line| line.trim_start_matches("async "));
-            line.and_then(|line| line.strip_prefix(keyword)?.strip_prefix(' ')).is_some_and(|rest| starts_with_word(rest, name))
+            line.and_then(|line| line.strip_prefix(keyword)?.strip_prefix(' '))
+                .is_some_and(|rest| starts_with_word(rest, name))
         })
     }
 
@@ -182,7 +189,8 @@ fn function(item: &str) -> Option<Function> {
             '>' => depth -= 1,
             '(' if depth == 0 => {
                 let first = item[at + 1..].split([',', ')']).next().unwrap_or_default();
-                let has_self = first.split([' ', '&']).next_back() == Some("self") || first.contains("<Self>");
+                let has_self =
+                    first.split([' ', '&']).next_back() == Some("self") || first.contains("<Self>");
                 return Some(Function { path, has_self });
             }
             c if depth == 0 => path.push(c),
@@ -230,11 +238,8 @@ pub fn planted::inner::Lock<S>::clone(&self) -> Self
 pub async fn planted::connect(&str) -> u8";
 
     fn missing_in(source: &str) -> Vec<String> {
-        let file = |path: &str| File {
-            path: path.to_owned(),
-            text: source.to_owned(),
-            examples: examples(source),
-        };
+        let file =
+            |path: &str| File { path: path.to_owned(), text: source.to_owned(), examples: examples(source) };
         missing(SURFACE, &[file("crates/planted/src/inner.rs")])
     }
 

@@ -79,10 +79,11 @@ pub use tenure_macros::distributed_lock;
 /// [`ledger`](backend::ledger), which implements the rules of all kinds over plain data.
 pub mod backend {
     pub use tenure_core::backend::{
-        Admin, Attempt, Backend, Background, Backoff, Cause, Chance, Claim, ClientId, Clock, CountOp, CountReply,
-        Counter, Deadlock, Drift, Durability, Environment, Error, Family, Fence, Finding, HeldBy, HoldId, Holder,
-        Info, Interest, Kind, Level, Link, Liveness, Lost, LostReason, Mode, Name, OpId, Owner, Process, Query,
-        Released, Renewal, Result, Signal, Snapshot, Suspicion, Time, Waiter, Watch, jittered, random, wall_micros,
+        Admin, Attempt, Backend, Background, Backoff, Cause, Chance, Claim, ClientId, Clock, CountOp,
+        CountReply, Counter, Deadlock, Drift, Durability, Environment, Error, Family, Fence, Finding, HeldBy,
+        HoldId, Holder, Info, Interest, Kind, Level, Link, Liveness, Lost, LostReason, Mode, Name, OpId,
+        Owner, Process, Query, Released, Renewal, Result, Signal, Snapshot, Suspicion, Time, Waiter, Watch,
+        jittered, random, wall_micros,
     };
     pub use tenure_core::ledger;
 }

@@ -98,7 +98,8 @@ impl Clock {
         Self(Source::Manual(Arc::new(watch::Sender::new(3_600_000_000_000))))
     }
 
-    /// Returns the tokio clock, which a simulation may have paused, running `rate` times as fast.
+    /// Returns the tokio clock, which a simulation may have paused, running `rate` times as fast. It can only be used
+    /// inside of a tokio runtime.
     pub fn simulated(rate: f64) -> Self {
         Self(Source::Simulated(rate))
     }
