@@ -35,7 +35,7 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, String> {
         let listed = format!("docs/api/{name}.txt");
         let surface = std::fs::read_to_string(root.join(&listed)).map_err(|e| format!("{listed}: {e}"))?;
         for path in missing(&surface, &files) {
-            let is_excepted = |what: &str| path.strip_prefix(what).is_some_and(|rest| is_boundary(rest));
+            let is_excepted = |what: &str| path.strip_prefix(what).is_some_and(is_boundary);
             match EXCEPTIONS.iter().find(|(what, _)| is_excepted(what)) {
                 Some((what, _)) => unused.retain(|other| other != what),
                 None => faults.push(format!("{listed}: {path} is in no example")),
